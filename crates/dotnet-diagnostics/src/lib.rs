@@ -1,0 +1,1 @@
+//! The .NET runtime's diagnostics IPC protocol: messages, discovery, client, reverse connect.

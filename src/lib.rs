@@ -1,0 +1,1 @@
+//! Tells every garbage collection of every .NET process on the host, exactly.

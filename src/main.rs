@@ -1,0 +1,3 @@
+//! The `gcwatch` command.
+
+fn main() {}
