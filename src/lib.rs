@@ -1,1 +1,23 @@
 //! Tells every garbage collection of every .NET process on the host, exactly.
+//!
+//! # Layers
+//!
+//! ```text
+//! source      a file, plain or packed, as bytes
+//!   |
+//! recording   bytes -> collections of every process in it   (crates: nettrace, clr-gc)
+//!   |
+//! report      collections -> tables for people, records for programs
+//!   |
+//! commands    what the user asked for; the only part that knows the command line, standard output and exit codes
+//! ```
+//!
+//! One direction, no way back: a layer knows the types of the one before it and nothing of the one after. What a
+//! collection is and how it is rebuilt is in the crate [`clr_gc`]; how a process is found and asked is in
+//! [`dotnet_diagnostics`].
+
+pub mod cli;
+pub mod commands;
+pub mod recording;
+pub mod report;
+pub mod source;

@@ -1,3 +1,40 @@
 //! The `gcwatch` command.
 
-fn main() {}
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use gcwatch::cli::{Cli, Command};
+use gcwatch::commands::output::say;
+use gcwatch::commands::{analyze, diff, events, ps, record};
+
+/// Exit codes: 0 fine, 1 the work failed, 2 wrong usage (clap's own).
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let done = match &cli.command {
+        Command::Ps(args) => ps::run(args),
+        Command::Record(args) => record::run(args),
+        Command::Events(args) => events::run(args),
+        Command::Analyze(args) => analyze::run(args),
+        Command::Diff(args) => diff::run(args),
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        // Whoever read the output has seen enough: `gcwatch events F | head` is no failure.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(format_args!("{error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        let io = cause.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+        let json = cause
+            .downcast_ref::<serde_json::Error>()
+            .and_then(serde_json::Error::io_error_kind);
+        io.or(json) == Some(std::io::ErrorKind::BrokenPipe)
+    })
+}

@@ -1,0 +1,406 @@
+//! Typed CLR events: from provider, event id, version and payload to a struct with the manifest's fields.
+//!
+//! # Layers
+//!
+//! [`Layout::of`] says what an event is, once per metadata definition. [`decode`] turns a payload of that layout into a
+//! [`ClrEvent`], which borrows from it and allocates nothing. [`ClrEvent::fields`] tells any event as names and values,
+//! so that JSON or text can be made of it without knowing each one.
+//!
+//! The layouts stand in one table per event (`record!` in the source): name, wire type, manifest name, and the version
+//! that brought the field. They come from the runtime's manifest (ClrEtwAll.man), corrected where real bytes disagree:
+//! rows of GCLOHCompact and GCFitBucketInfo are padded C structs, and dynamic events are not in the manifest at all. The
+//! doc comment of each event gives its sizes and says which versions were never recorded ("manifest only"). Of the 32-bit
+//! layouts GCPerHeapHistory, GCGenerationRange and GCBulkMovedObjectRanges were checked against a real 32-bit process
+//! (.NET Core 3.1); the others follow from the manifest and, for padded rows, from C's alignment.
+//!
+//! # Invariants
+//!
+//! * Payloads grow at the end. What lies beyond the known fields is ignored, and a version newer than all known is read
+//!   as the newest known one. (Version 0 of GCStart, GCEnd and GCSuspendEEBegin is not a prefix of version 1.)
+//! * A payload that is too short is a [`PayloadError`] of that event alone. No payload panics or allocates; a count in a
+//!   payload is checked against the bytes that are there before anything else is done with it.
+//! * A field that the payload's version does not have is `None`. A value without a known name keeps its number.
+//! * Without a version (nettrace V6 of one-collect) the newest version is taken that the payload is long enough for.
+//!   That is exact for whole payloads of known versions, for their sizes differ; a longer payload of an older version, or
+//!   one cut short to exactly an older size, cannot be told from another version.
+//!
+//! # Example
+//!
+//! ```
+//! use clr_gc::event::{self, ClrEvent, GcReason, Layout, PointerSize};
+//!
+//! let layout = Layout::of(event::RUNTIME_PROVIDER, 35, Some(0)).expect("GCTriggered is known");
+//! let event = event::decode(layout, &[1, 0, 0, 0, 0, 0], PointerSize::Eight)?;
+//! assert!(matches!(event, ClrEvent::GcTriggered(triggered) if triggered.reason == GcReason::INDUCED));
+//!
+//! let mut line = event.name().to_owned();
+//! event.fields(&mut |name, value| line += &format!(" {name}={value}"));
+//! assert_eq!(line, "GCTriggered Reason=1 ClrInstanceID=0");
+//! # Ok::<(), event::PayloadError>(())
+//! ```
+
+mod allocation;
+mod bulk;
+mod dynamic;
+mod enums;
+mod fields;
+mod flags;
+mod handles;
+mod heap;
+mod history;
+mod lifecycle;
+mod private;
+mod process;
+mod reader;
+mod record;
+mod rows;
+mod text;
+
+pub use self::allocation::*;
+pub use self::bulk::*;
+pub use self::dynamic::*;
+pub use self::enums::*;
+pub use self::fields::{Fields, Numbers, Table, Value};
+pub use self::flags::*;
+pub use self::handles::*;
+pub use self::heap::*;
+pub use self::history::*;
+pub use self::lifecycle::*;
+pub use self::private::*;
+pub use self::process::*;
+pub use nettrace::PointerSize;
+pub use self::rows::{Iter, Row, Rows};
+pub use self::text::Utf16;
+
+use self::reader::{Cursor, Short};
+use self::record::Record;
+
+/// The runtime's public provider.
+pub const RUNTIME_PROVIDER: &str = "Microsoft-Windows-DotNETRuntime";
+/// The runtime's private provider: unstable internals.
+pub const PRIVATE_PROVIDER: &str = "Microsoft-Windows-DotNETRuntimePrivate";
+/// The provider of what is told at the end of a session.
+pub const RUNDOWN_PROVIDER: &str = "Microsoft-Windows-DotNETRuntimeRundown";
+/// EventPipe itself.
+pub const EVENTPIPE_PROVIDER: &str = "Microsoft-DotNETCore-EventPipe";
+
+/// A payload is shorter than its layout. The event cannot be told; those after it can.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{event}{}: field {field} needs a payload of {needed} bytes, this one has {got}",
+    .version.map(|version| format!(" version {version}")).unwrap_or_default()
+)]
+#[non_exhaustive]
+pub struct PayloadError {
+    /// Name of the event.
+    pub event: &'static str,
+    /// Version that the writer gave.
+    pub version: Option<u8>,
+    /// Name of the first field that is not whole.
+    pub field: &'static str,
+    /// Bytes that the payload must have at least to hold this field.
+    pub needed: u64,
+    /// Bytes that it has.
+    pub got: usize,
+}
+
+/// What an event is: classified once per metadata definition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Layout {
+    /// Which event.
+    pub kind: Kind,
+    /// Version of its payload, at most 254; `None`: the writer gives none, and each payload's length decides.
+    pub version: Option<u8>,
+}
+
+impl Layout {
+    /// The layout of an event; `None` for one that is not known, in this version or at all.
+    pub fn of(provider: &str, event_id: u32, version: Option<u32>) -> Option<Self> {
+        let known = |kind: &&Kind| kind.id() == event_id && kind.provider() == provider;
+        let kind = *Kind::ALL.iter().find(known)?;
+        let version = version.map(|version| version.min(254) as u8);
+        if version.is_some_and(|version| version < kind.versions().0) {
+            return None;
+        }
+        Some(Self { kind, version })
+    }
+
+    /// It as a number, for the tag of a decoder's events.
+    #[inline]
+    pub const fn to_tag(self) -> u32 {
+        let version = match self.version {
+            Some(version) => version as u32 + 1,
+            None => 0,
+        };
+        version << 8 | self.kind as u32
+    }
+
+    /// The layout that gave this tag; `None` for a number that is no tag.
+    #[inline]
+    pub fn from_tag(tag: u32) -> Option<Self> {
+        let kind = *Kind::ALL.get((tag & 0xFF) as usize)?;
+        let version = match tag >> 8 {
+            0 => None,
+            version => Some(u8::try_from(version - 1).ok().filter(|version| *version < 255)?),
+        };
+        Some(Self { kind, version })
+    }
+
+    /// Name of the event in the manifest: `GCStart`.
+    pub const fn name(self) -> &'static str {
+        self.kind.name()
+    }
+
+    /// Its id within the provider.
+    pub const fn id(self) -> u32 {
+        self.kind.id()
+    }
+
+    /// Its provider.
+    pub const fn provider(self) -> &'static str {
+        self.kind.provider()
+    }
+}
+
+macro_rules! events {
+    ($($provider:ident {
+        $($id:literal $kind:ident($record:ty) $name:literal $oldest:literal..=$newest:literal,)+
+    })+) => {
+        /// Which event: one per provider and id.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        #[non_exhaustive]
+        pub enum Kind {
+            $($(
+                #[doc = concat!($name, " (", $id, ")")]
+                $kind,
+            )+)+
+        }
+
+        impl Kind {
+            /// Every kind.
+            pub const ALL: &'static [Self] = &[$($(Self::$kind),+),+];
+
+            /// Name of the event in the manifest.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $($(Self::$kind => $name,)+)+
+                }
+            }
+
+            /// Its id within the provider.
+            pub const fn id(self) -> u32 {
+                match self {
+                    $($(Self::$kind => $id,)+)+
+                }
+            }
+
+            /// Its provider.
+            pub const fn provider(self) -> &'static str {
+                match self {
+                    $($(Self::$kind => $provider,)+)+
+                }
+            }
+
+            /// The oldest and the newest version whose layout is known.
+            pub const fn versions(self) -> (u8, u8) {
+                match self {
+                    $($(Self::$kind => ($oldest, $newest),)+)+
+                }
+            }
+        }
+
+        /// An event, borrowed from its payload.
+        #[derive(Debug, Clone, Copy, PartialEq)]
+        #[non_exhaustive]
+        pub enum ClrEvent<'a> {
+            $($(
+                #[doc = concat!($name, " (", $id, ")")]
+                $kind($record),
+            )+)+
+        }
+
+        impl ClrEvent<'_> {
+            /// Which event it is.
+            pub const fn kind(&self) -> Kind {
+                match self {
+                    $($(Self::$kind(_) => Kind::$kind,)+)+
+                }
+            }
+
+            /// Which runtime of the process sent it; `None` where the payload does not say.
+            pub fn clr_instance(&self) -> Option<u16> {
+                match self {
+                    $($(Self::$kind(record) => Record::clr_instance(record),)+)+
+                }
+            }
+        }
+
+        impl Fields for ClrEvent<'_> {
+            fn fields<'v>(&'v self, visit: &mut dyn FnMut(&'static str, Value<'v>)) {
+                match self {
+                    $($(Self::$kind(record) => record.fields(visit),)+)+
+                }
+            }
+        }
+
+        #[inline]
+        fn read<'a>(layout: Layout, cursor: Cursor<'a>) -> Result<ClrEvent<'a>, PayloadError> {
+            match layout.kind {
+                $($(Kind::$kind => read_as(layout, cursor, ClrEvent::$kind),)+)+
+            }
+        }
+    };
+}
+
+events! {
+    RUNTIME_PROVIDER {
+        0 EventSourceMessage(EventSourceMessage<'a>) "EventSourceMessage" 0..=0,
+        1 GcStart(GcStart) "GCStart" 0..=2,
+        2 GcEnd(GcEnd) "GCEnd" 0..=1,
+        3 RestartEeEnd(NoUserData) "GCRestartEEEnd" 0..=1,
+        4 HeapStats(HeapStats) "GCHeapStats" 0..=2,
+        5 CreateSegment(CreateSegment) "GCCreateSegment" 0..=1,
+        6 FreeSegment(FreeSegment) "GCFreeSegment" 0..=1,
+        7 RestartEeBegin(NoUserData) "GCRestartEEBegin" 0..=1,
+        8 SuspendEeEnd(NoUserData) "GCSuspendEEEnd" 0..=1,
+        9 SuspendEeBegin(SuspendEeBegin) "GCSuspendEEBegin" 0..=1,
+        10 AllocationTick(AllocationTick<'a>) "GCAllocationTick" 0..=4,
+        11 CreateConcurrentThread(NoUserData) "GCCreateConcurrentThread" 0..=1,
+        12 TerminateConcurrentThread(NoUserData) "GCTerminateConcurrentThread" 0..=1,
+        13 FinalizersEnd(FinalizersEnd) "GCFinalizersEnd" 0..=1,
+        14 FinalizersBegin(NoUserData) "GCFinalizersBegin" 0..=1,
+        15 BulkType(BulkType<'a>) "BulkType" 0..=0,
+        16 BulkRootEdge(BulkRootEdge<'a>) "GCBulkRootEdge" 0..=0,
+        17 BulkRootConditionalWeakTableElementEdge(BulkRootConditionalWeakTableElementEdge<'a>)
+            "GCBulkRootConditionalWeakTableElementEdge" 0..=0,
+        18 BulkNode(BulkNode<'a>) "GCBulkNode" 0..=0,
+        19 BulkEdge(BulkEdge<'a>) "GCBulkEdge" 0..=0,
+        20 SampledObjectAllocationHigh(SampledObjectAllocation) "GCSampledObjectAllocationHigh" 0..=0,
+        21 BulkSurvivingObjectRanges(BulkSurvivingObjectRanges<'a>) "GCBulkSurvivingObjectRanges" 0..=0,
+        22 BulkMovedObjectRanges(BulkMovedObjectRanges<'a>) "GCBulkMovedObjectRanges" 0..=0,
+        23 GenerationRange(GenerationRange) "GCGenerationRange" 0..=0,
+        25 MarkStackRoots(MarkRoots) "GCMarkStackRoots" 0..=0,
+        26 MarkFinalizeQueueRoots(MarkRoots) "GCMarkFinalizeQueueRoots" 0..=0,
+        27 MarkHandles(MarkRoots) "GCMarkHandles" 0..=0,
+        28 MarkOlderGenerationRoots(MarkRoots) "GCMarkOlderGenerationRoots" 0..=0,
+        29 FinalizeObject(FinalizeObject) "FinalizeObject" 0..=0,
+        30 SetGcHandle(SetGcHandle) "SetGCHandle" 0..=0,
+        31 DestroyGcHandle(DestroyGcHandle) "DestroyGCHandle" 0..=0,
+        32 SampledObjectAllocationLow(SampledObjectAllocation) "GCSampledObjectAllocationLow" 0..=0,
+        33 PinObjectAtGcTime(PinObjectAtGcTime<'a>) "PinObjectAtGCTime" 0..=0,
+        35 GcTriggered(GcTriggered) "GCTriggered" 0..=0,
+        36 BulkRootCcw(BulkRootCcw<'a>) "GCBulkRootCCW" 0..=0,
+        37 BulkRcw(BulkRcw<'a>) "GCBulkRCW" 0..=0,
+        38 BulkRootStaticVar(BulkRootStaticVar<'a>) "GCBulkRootStaticVar" 0..=0,
+        39 DynamicEvent(DynamicEvent<'a>) "GCDynamicEvent" 0..=0,
+        187 RuntimeStart(RuntimeInformation<'a>) "RuntimeStart" 0..=0,
+        200 IncreaseMemoryPressure(IncreaseMemoryPressure) "IncreaseMemoryPressure" 0..=0,
+        201 DecreaseMemoryPressure(DecreaseMemoryPressure) "DecreaseMemoryPressure" 0..=0,
+        202 MarkWithType(MarkWithType) "GCMarkWithType" 0..=0,
+        203 Join(Join) "GCJoin" 2..=2,
+        204 PerHeapHistory(PerHeapHistory<'a>) "GCPerHeapHistory" 3..=3,
+        205 GlobalHeapHistory(GlobalHeapHistory<'a>) "GCGlobalHeapHistory" 2..=4,
+        206 GenAwareBegin(GenAware) "GenAwareBegin" 0..=0,
+        207 GenAwareEnd(GenAware) "GenAwareEnd" 0..=0,
+        208 LohCompact(LohCompact<'a>) "GCLOHCompact" 0..=0,
+        209 FitBucketInfo(FitBucketInfo<'a>) "GCFitBucketInfo" 0..=0,
+        303 AllocationSampled(AllocationSampled<'a>) "AllocationSampled" 0..=0,
+    }
+    PRIVATE_PROVIDER {
+        0 PrvEventSourceMessage(EventSourceMessage<'a>) "EventSourceMessage" 0..=0,
+        1 PrvDecision(PrvDecision) "GCDecision" 0..=1,
+        2 PrvSettings(PrvSettings) "GCSettings" 0..=1,
+        3 PrvOptimized(PrvOptimized) "GCOptimized" 0..=1,
+        5 PrvGlobalHeapHistory(PrvGlobalHeapHistory) "GCGlobalHeapHistory" 0..=1,
+        6 PrvJoin(PrvJoin) "GCJoin" 0..=1,
+        7 PrvMarkStackRoots(PrvMark) "PrvGCMarkStackRoots" 0..=1,
+        8 PrvMarkFinalizeQueueRoots(PrvMark) "PrvGCMarkFinalizeQueueRoots" 0..=1,
+        9 PrvMarkHandles(PrvMark) "PrvGCMarkHandles" 0..=1,
+        10 PrvMarkCards(PrvMark) "PrvGCMarkCards" 0..=1,
+        11 BgcBegin(BgcStep) "BGCBegin" 0..=0,
+        12 Bgc1stNonConEnd(BgcStep) "BGC1stNonConEnd" 0..=0,
+        13 Bgc1stConEnd(BgcStep) "BGC1stConEnd" 0..=0,
+        14 Bgc2ndNonConBegin(BgcStep) "BGC2ndNonConBegin" 0..=0,
+        15 Bgc2ndNonConEnd(BgcStep) "BGC2ndNonConEnd" 0..=0,
+        16 Bgc2ndConBegin(BgcStep) "BGC2ndConBegin" 0..=0,
+        17 Bgc2ndConEnd(BgcStep) "BGC2ndConEnd" 0..=0,
+        18 BgcPlanEnd(BgcStep) "BGCPlanEnd" 0..=0,
+        19 BgcSweepEnd(BgcStep) "BGCSweepEnd" 0..=0,
+        20 BgcDrainMark(BgcDrainMark) "BGCDrainMark" 0..=0,
+        21 BgcRevisit(BgcRevisit) "BGCRevisit" 0..=0,
+        22 BgcOverflow(BgcOverflow) "BGCOverflow" 0..=1,
+        23 BgcAllocWaitBegin(BgcAllocWait) "BGCAllocWaitBegin" 0..=0,
+        24 BgcAllocWaitEnd(BgcAllocWait) "BGCAllocWaitEnd" 0..=0,
+        25 FullNotify(FullNotify) "GCFullNotify" 0..=1,
+        26 Bgc1stSweepEnd(Bgc1stSweepEnd) "BGC1stSweepEnd" 0..=0,
+        192 PrvFinalizeObject(PrvFinalizeObject<'a>) "PrvFinalizeObject" 0..=0,
+        194 PrvSetGcHandle(SetGcHandle) "PrvSetGCHandle" 0..=0,
+        195 PrvDestroyGcHandle(DestroyGcHandle) "PrvDestroyGCHandle" 0..=0,
+        199 PinPlugAtGcTime(PinPlugAtGcTime) "PinPlugAtGCTime" 0..=0,
+    }
+    RUNDOWN_PROVIDER {
+        187 RuntimeDcStart(RuntimeInformation<'a>) "RuntimeDCStart" 0..=0,
+    }
+    EVENTPIPE_PROVIDER {
+        1 ProcessInfo(ProcessInfo<'a>) "ProcessInfo" 0..=1,
+    }
+}
+
+/// A function of its own for each kind: inlined into one, the optimiser computes the offsets of all kinds for each event
+/// (three times as slow). The result is made in its final place, for moving it costs as much as reading it.
+#[inline(never)]
+fn read_as<'a, R: Record<'a>>(
+    layout: Layout,
+    mut cursor: Cursor<'a>,
+    event: impl FnOnce(R) -> ClrEvent<'a>,
+) -> Result<ClrEvent<'a>, PayloadError> {
+    match R::read(&mut cursor) {
+        Ok(record) => Ok(event(record)),
+        Err(short) => Err(payload_error(layout, cursor.total(), short)),
+    }
+}
+
+#[cold]
+fn payload_error(layout: Layout, got: usize, short: Short) -> PayloadError {
+    PayloadError {
+        event: layout.name(),
+        version: layout.version,
+        field: short.field,
+        needed: short.needed,
+        got,
+    }
+}
+
+/// Decodes a payload.
+///
+/// # Errors
+///
+/// The payload is shorter than its layout. Without a version the error is that of the oldest layout.
+#[inline]
+pub fn decode<'a>(layout: Layout, payload: &'a [u8], pointer_size: PointerSize) -> Result<ClrEvent<'a>, PayloadError> {
+    let (oldest, newest) = layout.kind.versions();
+    let read_version = |version| read(layout, Cursor::new(payload, version, pointer_size));
+    match layout.version {
+        Some(version) => read_version(version.clamp(oldest, newest)),
+        None => {
+            let newer = (oldest + 1..=newest)
+                .rev()
+                .find_map(|version| read_version(version).ok());
+            newer.map_or_else(|| read_version(oldest), Ok)
+        }
+    }
+}
+
+impl ClrEvent<'_> {
+    /// Name of the event in the manifest.
+    pub const fn name(&self) -> &'static str {
+        self.kind().name()
+    }
+
+    /// Calls `visit` with each field that the payload has, by its name in the runtime's manifest and in its order.
+    /// Enumerations are numbers; fields that the version does not have are left out.
+    pub fn fields<'v>(&'v self, visit: &mut dyn FnMut(&'static str, Value<'v>)) {
+        Fields::fields(self, visit);
+    }
+}

@@ -1,0 +1,166 @@
+//! Events as names and values: what a JSON object or a line of text is made from, without knowing each event.
+
+use std::fmt;
+
+use super::text::Utf16;
+
+/// The value of one field.
+///
+/// [`Display`](fmt::Display) writes it for one line of text: numbers in decimal, text without quotes and with control
+/// characters escaped, bytes in hexadecimal, rows as `[{Name=value, ...}, ...]`.
+#[derive(Clone, Copy)]
+pub enum Value<'v> {
+    /// A number; also a pointer, a count, a bit set, or an enumeration's number.
+    U64(u64),
+    /// A number that can be negative.
+    I64(i64),
+    /// A fraction in single precision.
+    F32(f32),
+    /// Text.
+    Text(Utf16<'v>),
+    /// Bytes without a known meaning, or a GUID in wire order.
+    Bytes(&'v [u8]),
+    /// A list of numbers.
+    Numbers(Numbers<'v>),
+    /// A repeated part: a list of records.
+    Rows(&'v dyn Table),
+}
+
+/// Something with named fields: an event, or a row of one.
+pub trait Fields {
+    /// Calls `visit` with each field that the payload has, by its name in the runtime's manifest and in its order.
+    fn fields<'v>(&'v self, visit: &mut dyn FnMut(&'static str, Value<'v>));
+}
+
+/// A repeated part of an event.
+pub trait Table {
+    /// How many rows.
+    fn rows(&self) -> usize;
+    /// Calls `visit` with each row.
+    fn each(&self, visit: &mut dyn FnMut(&dyn Fields));
+}
+
+/// Numbers of 64 bits in a row, borrowed from the payload.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Numbers<'a>(&'a [u8]);
+
+impl<'a> Numbers<'a> {
+    #[inline]
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.0.len() / 8
+    }
+
+    /// None at all.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Each of them.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = u64> + 'a {
+        // A chunk of eight bytes always converts; 0 is never seen.
+        self.0
+            .chunks_exact(8)
+            .map(|chunk| chunk.try_into().map_or(0, u64::from_le_bytes))
+    }
+}
+
+impl fmt::Debug for Numbers<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl fmt::Display for Value<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::U64(number) => write!(f, "{number}"),
+            Self::I64(number) => write!(f, "{number}"),
+            Self::F32(number) => write!(f, "{number}"),
+            Self::Text(text) => write!(f, "{text}"),
+            Self::Bytes(bytes) => bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}")),
+            Self::Numbers(numbers) => write!(f, "{numbers:?}"),
+            Self::Rows(table) => {
+                let mut result = f.write_str("[");
+                let mut first_row = true;
+                table.each(&mut |row| {
+                    if result.is_ok() {
+                        result = f.write_str(if std::mem::take(&mut first_row) { "{" } else { ", {" });
+                    }
+                    let mut first = true;
+                    row.fields(&mut |name, value| {
+                        if result.is_ok() {
+                            let comma = if std::mem::take(&mut first) { "" } else { ", " };
+                            result = write!(f, "{comma}{name}={value}");
+                        }
+                    });
+                    if result.is_ok() {
+                        result = f.write_str("}");
+                    }
+                });
+                result?;
+                f.write_str("]")
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Value<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::U64(number) => f.debug_tuple("U64").field(number).finish(),
+            Self::I64(number) => f.debug_tuple("I64").field(number).finish(),
+            Self::F32(number) => f.debug_tuple("F32").field(number).finish(),
+            Self::Text(text) => f.debug_tuple("Text").field(text).finish(),
+            Self::Bytes(bytes) => f.debug_tuple("Bytes").field(bytes).finish(),
+            Self::Numbers(numbers) => f.debug_tuple("Numbers").field(numbers).finish(),
+            Self::Rows(_) => write!(f, "Rows({self})"),
+        }
+    }
+}
+
+/// A type of field that can be shown.
+pub(crate) trait ToValue {
+    /// It, as a value.
+    fn to_value(&self) -> Value<'_>;
+}
+
+macro_rules! number_values {
+    ($($number:ty => $variant:ident),* $(,)?) => {$(
+        impl ToValue for $number {
+            fn to_value(&self) -> Value<'_> {
+                Value::$variant((*self).into())
+            }
+        }
+    )*};
+}
+
+number_values!(u8 => U64, u16 => U64, u32 => U64, u64 => U64, i16 => I64, i32 => I64, i64 => I64, f32 => F32);
+
+impl ToValue for Utf16<'_> {
+    fn to_value(&self) -> Value<'_> {
+        Value::Text(*self)
+    }
+}
+
+impl ToValue for &[u8] {
+    fn to_value(&self) -> Value<'_> {
+        Value::Bytes(self)
+    }
+}
+
+impl ToValue for [u8; 16] {
+    fn to_value(&self) -> Value<'_> {
+        Value::Bytes(self)
+    }
+}
+
+impl ToValue for Numbers<'_> {
+    fn to_value(&self) -> Value<'_> {
+        Value::Numbers(*self)
+    }
+}

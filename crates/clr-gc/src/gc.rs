@@ -1,0 +1,51 @@
+//! The reconstruction of collections from events.
+//!
+//! ```text
+//! (time, thread, event) -> Machine -> Collection | Suspension
+//!                            |  open stops, one per thread           (stop)
+//!                            |  what each thread did last            (trail)
+//!                            |  collections whose facts come in      (forming)
+//!                            '  intervals in which events are lost   (loss)
+//! ```
+//!
+//! A [`Machine`] is the reconstruction of one runtime. It has no clock and no I/O: events, losses and the passing of time
+//! go in, [`Outcome`]s come out. A live session, a file and a test drive the same code.
+//!
+//! # How facts find their collection
+//!
+//! | Fact | Belongs to |
+//! |---|---|
+//! | GCStart, GCEnd | the collection of their Count |
+//! | GCHeapStats | the collection whose GCEnd is the event before it on its thread |
+//! | GCGlobalHeapHistory | with the concurrent bit: the background collection under way, or the last one; else the collection that runs while the threads stand still |
+//! | GCPerHeapHistory | the collection of the global history before it on its thread |
+//! | CommittedUsage, marks, joins, LOH compaction | the collection that runs while the threads stand still |
+//! | a stop | the collections whose GCStart comes in it; without one, reason 6: the background collection under way |
+//!
+//! A collection is complete when its set of facts is, in whatever order they came. What never comes within
+//! [`PATIENCE_NS`] of stream time is named in [`Collection::missing`], and values that need it are absent.
+//!
+//! # Invariants
+//!
+//! * The parts that collections have of a stop add up to the stop, to the nanosecond.
+//! * A collection that is complete and not lossy is right in every field.
+//! * No value is made up: an edge that was not seen makes a duration absent.
+//! * Memory is bounded: see the constants of this module.
+
+mod collection;
+mod forming;
+mod loss;
+mod machine;
+mod stop;
+mod totals;
+mod trail;
+
+pub use collection::{
+    Collection, Committed, GenerationSizes, GlobalHistory, HeapGeneration, Missing, MissingParts, Pause, PauseKind,
+    Phases, StopEdges, Suspension,
+};
+pub use forming::MAX_HEAPS;
+pub use loss::MAX_LOSS_INTERVALS;
+pub use machine::{LIVE_SETTLE_NS, MAX_FORMING, MAX_OPEN_STOPS, Machine, OtherStops, Outcome, PATIENCE_NS, Settling};
+pub use totals::{Group, PauseQuantiles, Totals};
+pub use trail::MAX_THREADS;

@@ -1,0 +1,265 @@
+//! A collection while its facts come in, in whatever order, and the record that is made of them.
+
+use crate::event::{GcReason, GcStart, GcType, HeapStats, PerHeapHistory};
+use crate::gc::collection::{
+    Collection, Committed, GenerationSizes, GlobalHistory, Missing, MissingParts, Pause, PauseKind, PerHeapSums,
+    StopEdges,
+};
+use crate::gc::loss::LossIntervals;
+use crate::gc::stop::{Part, Stop, StopId};
+
+/// Heaps that are told apart; a runtime has at most 1024 (`MAX_SUPPORTED_CPUS` of gc.h).
+pub const MAX_HEAPS: u32 = 4096;
+
+/// Sizes of generation 0, LOH and POH after a collection, and when they were true.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SizesAfter {
+    pub(crate) at: i64,
+    pub(crate) gen0: u64,
+    pub(crate) uoh: u64,
+}
+
+/// The facts of one collection so far.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Forming {
+    pub(crate) number: u32,
+    pub(crate) clr_instance: Option<u16>,
+    pub(crate) start: Option<(i64, u64, GcStart)>,
+    /// GCEnd: when, and the generation it names.
+    pub(crate) end: Option<(i64, u32)>,
+    pub(crate) trigger: Option<GcReason>,
+    pub(crate) heap_stats: Option<HeapStats>,
+    pub(crate) global: Option<GlobalHistory>,
+    pub(crate) stops: Vec<StopId>,
+    /// A stop of it that was never seen is known to have been.
+    pub(crate) stop_unseen: bool,
+    pub(crate) previous: Option<SizesAfter>,
+    pub(crate) committed: Committed,
+    pub(crate) last_event: i64,
+    heaps: Vec<u64>,
+    sums: [Option<PerHeapSums>; 5],
+    histories: u32,
+}
+
+impl Forming {
+    pub(crate) fn new(number: u32, at: i64) -> Self {
+        Self {
+            number,
+            last_event: at,
+            ..Self::default()
+        }
+    }
+
+    /// Announced as background.
+    pub(crate) fn announced_background(&self) -> bool {
+        matches!(
+            self.start,
+            Some((
+                _,
+                _,
+                GcStart {
+                    gc_type: Some(GcType::BACKGROUND),
+                    ..
+                }
+            ))
+        )
+    }
+
+    pub(crate) fn touch(&mut self, at: i64) {
+        self.last_event = self.last_event.max(at);
+    }
+
+    /// One heap's history. A second one of the same heap is not another fact.
+    pub(crate) fn per_heap(&mut self, event: &PerHeapHistory<'_>) {
+        if event.heap_index >= MAX_HEAPS {
+            return;
+        }
+        let (word, bit) = ((event.heap_index / 64) as usize, 1u64 << (event.heap_index % 64));
+        if self.heaps.len() <= word {
+            self.heaps.resize(word + 1, 0);
+        }
+        if let Some(seen) = self.heaps.get_mut(word)
+            && *seen & bit == 0
+        {
+            *seen |= bit;
+            self.histories += 1;
+            PerHeapSums::add(&mut self.sums, event);
+        }
+    }
+
+    /// As many histories as heaps.
+    pub(crate) fn has_all_histories(&self) -> bool {
+        self.global
+            .is_some_and(|global| global.heap_count > 0 && self.histories >= global.heap_count)
+    }
+
+    /// All facts but the stops.
+    pub(crate) fn has_all_facts(&self) -> bool {
+        self.start.is_some() && self.end.is_some() && self.heap_stats.is_some() && self.has_all_histories()
+    }
+
+    /// Announced as background, and it ended before the threads ran again, or did nothing concurrently.
+    fn became_blocking(&self, stops: &[&Stop]) -> bool {
+        if !self.announced_background() {
+            return false;
+        }
+        let ended_inside = || {
+            let first = stops.first()?;
+            Some(self.end?.0 <= first.restarting.or(first.restarted)?)
+        };
+        self.global.is_some_and(|global| !global.mechanisms.is_concurrent()) || ended_inside().unwrap_or(false)
+    }
+
+    /// The record. `stops` are its own, in order, no longer open unless the session ended in them.
+    pub(crate) fn into_collection(self, stops: &[&Stop], losses: &LossIntervals) -> Collection {
+        let became_blocking = self.became_blocking(stops);
+        let pauses: Vec<Pause> = stops.iter().map(|stop| self.pause(stop, became_blocking)).collect();
+        let has_final = stops.iter().any(|stop| stop.final_of == Some(self.number));
+        // Every concurrent collection stops the threads a second time (exactly once in every recording); one that ended
+        // without was not seen in full.
+        let final_unseen = self.announced_background() && !became_blocking && self.end.is_some() && !has_final;
+        let concurrent_start = self.announced_background() && !became_blocking;
+        let first_stop_seen = stops
+            .iter()
+            .any(|stop| stop.runs.iter().any(|run| run.number == self.number));
+        let edges_seen = stops
+            .iter()
+            .all(|stop| stop.stopped_ns().is_some() && stop.suspend_ns().is_some());
+        let parts_known = pauses.iter().all(|pause| pause.pause_ns.is_some());
+
+        let mut missing = MissingParts::default();
+        missing.add(Missing::Start, self.start.is_none());
+        missing.add(Missing::End, self.end.is_none());
+        missing.add(Missing::HeapStats, self.heap_stats.is_none());
+        missing.add(
+            Missing::Suspension,
+            !first_stop_seen || self.stop_unseen || final_unseen || !edges_seen || !parts_known,
+        );
+        missing.add(Missing::GlobalHistory, self.global.is_none());
+        missing.add(Missing::PerHeapHistory, !self.has_all_histories());
+
+        // One that is still in flight has the pauses it had; its end is missing anyway.
+        let pause_known = first_stop_seen && !self.stop_unseen && !final_unseen && parts_known;
+        let (start, end) = (self.start.as_ref().map(|start| start.0), self.end.map(|end| end.0));
+        let first = stops
+            .first()
+            .and_then(|stop| stop.first_seen())
+            .or(start)
+            .unwrap_or(self.last_event);
+        let last = stops
+            .iter()
+            .filter_map(|stop| stop.last_seen())
+            .fold(self.last_event, i64::max);
+        let duration = start.zip(end).map(|(start, end)| end - start);
+        let heap = self.sizes();
+        Collection {
+            number: self.number,
+            generation: self
+                .start
+                .as_ref()
+                .and_then(|start| start.2.depth)
+                .or(self.end.map(|end| end.1)),
+            clr_instance: self.clr_instance,
+            gc_type: self.start.as_ref().and_then(|start| start.2.gc_type),
+            became_blocking,
+            reason: self.start.as_ref().map(|start| start.2.reason),
+            trigger: self.trigger,
+            start,
+            end,
+            start_thread: self.start.as_ref().map(|start| start.1),
+            last_event: last,
+            pause_ns: pause_known.then(|| pauses.iter().filter_map(|pause| pause.pause_ns).sum()),
+            suspend_ns: (first_stop_seen && !self.stop_unseen)
+                .then(|| pauses.iter().map(|pause| pause.suspend_ns).sum())
+                .flatten(),
+            pauses,
+            allocated_since_last: self.allocated(&heap, concurrent_start, losses),
+            heap_stats: self.heap_stats,
+            heap,
+            per_heap_histories: self.histories,
+            phases: self
+                .global
+                .map(|global| global.phases.within(duration))
+                .unwrap_or_default(),
+            global: self.global,
+            committed: self.committed,
+            missing,
+            lossy: losses.overlap(first, last),
+        }
+    }
+
+    fn pause(&self, stop: &Stop, became_blocking: bool) -> Pause {
+        let parts = stop.division();
+        let own = parts.iter().find(|part| part.number == self.number);
+        let kind = if stop.final_of == Some(self.number) {
+            PauseKind::Final
+        } else if self.announced_background() && !became_blocking {
+            PauseKind::Initial
+        } else {
+            PauseKind::Blocking
+        };
+        Pause {
+            start: own.and_then(|part| part.start),
+            suspend_ns: if own.is_some_and(|part| part.first) {
+                stop.suspend_ns()
+            } else {
+                Some(0)
+            },
+            pause_ns: own.and_then(Part::ns),
+            spans: own.and_then(|part| part.spans.clone()).unwrap_or_default(),
+            stopped_ns: stop.stopped_ns(),
+            shared_with: parts
+                .iter()
+                .map(|part| part.number)
+                .filter(|&number| number != self.number)
+                .collect(),
+            kind,
+            edges: StopEdges::of(stop),
+        }
+    }
+
+    fn sizes(&self) -> [GenerationSizes; 5] {
+        let whole = self.has_all_histories();
+        let mut sizes = [GenerationSizes::default(); 5];
+        let stats = self.heap_stats.map(|stats| stats.generations()).unwrap_or_default();
+        for ((sizes, stats), sums) in sizes.iter_mut().zip(stats).zip(self.sums) {
+            if let Some(stats) = stats {
+                (sizes.after, sizes.promoted) = (Some(stats.size), Some(stats.promoted));
+            }
+            if let (true, Some(sums)) = (whole, sums) {
+                sizes.before = Some(sums.before);
+                sizes.fragmentation = Some(sums.fragmentation);
+                sizes.budget = Some(sums.budget);
+                sizes.survived = Some(sums.survived);
+            }
+        }
+        sizes
+    }
+
+    /// Generation 0 is compared with what the previous ephemeral or full collection left in it (a background one does
+    /// not collect it), the large and pinned heaps with the newest GCHeapStats.
+    fn allocated(&self, heap: &[GenerationSizes; 5], background: bool, losses: &LossIntervals) -> Option<u64> {
+        let (previous, start) = (self.previous?, self.start.as_ref()?.0);
+        if background || losses.overlap(previous.at, start) {
+            return None;
+        }
+        let [gen0, _, _, loh, poh] = heap;
+        let before = gen0
+            .before?
+            .checked_add(loh.before?)?
+            .checked_add(poh.before.unwrap_or(0))?;
+        before.checked_sub(previous.gen0.checked_add(previous.uoh)?)
+    }
+}
+
+impl StopEdges {
+    pub(crate) fn of(stop: &Stop) -> Self {
+        Self {
+            suspend_begin: stop.begin,
+            suspend_end: stop.suspended,
+            restart_begin: stop.restarting,
+            restart_end: stop.restarted,
+            thread: stop.thread,
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! The intervals of time in which events are known to be missing.
+
+/// How many separate intervals one process keeps. Beyond it the two that are nearest to each other become one: more
+/// collections may then be called lossy, never fewer.
+pub const MAX_LOSS_INTERVALS: usize = 4096;
+
+/// Disjoint intervals, sorted, in nanoseconds since the sync point. Their ends do not belong to them: what is missing
+/// lies strictly between two events that were seen.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct LossIntervals {
+    intervals: Vec<(i64, i64)>,
+}
+
+impl LossIntervals {
+    /// Events are missing between `after` (`None`: since the beginning) and `before`.
+    pub(crate) fn add(&mut self, after: Option<i64>, before: i64) {
+        let (mut from, mut to) = (after.unwrap_or(i64::MIN), before);
+        if from >= to {
+            return;
+        }
+        let first = self.intervals.partition_point(|&(_, end)| end < from);
+        let last = self.intervals.partition_point(|&(start, _)| start <= to);
+        for &(start, end) in self.intervals.get(first..last).unwrap_or_default() {
+            from = from.min(start);
+            to = to.max(end);
+        }
+        self.intervals.splice(first..last.max(first), [(from, to)]);
+        if self.intervals.len() > MAX_LOSS_INTERVALS {
+            self.join_nearest();
+        }
+    }
+
+    /// Something is missing strictly between `from` and `to`.
+    pub(crate) fn overlap(&self, from: i64, to: i64) -> bool {
+        let first = self.intervals.partition_point(|&(_, end)| end <= from);
+        self.intervals.get(first).is_some_and(|&(start, _)| start < to)
+    }
+
+    /// Forgets what lies before `time`: nothing that is still open reaches back so far.
+    pub(crate) fn forget_before(&mut self, time: i64) {
+        let gone = self.intervals.partition_point(|&(_, end)| end <= time);
+        self.intervals.drain(..gone);
+    }
+
+    fn join_nearest(&mut self) {
+        let distance = |pair: &[(i64, i64)]| match pair {
+            [(_, end), (start, _)] => start.saturating_sub(*end),
+            _ => i64::MAX,
+        };
+        let nearest = self
+            .intervals
+            .windows(2)
+            .enumerate()
+            .min_by_key(|(_, pair)| distance(pair))
+            .map(|(index, _)| index);
+        if let Some(index) = nearest
+            && let (Some(&(from, _)), Some(&(_, to))) = (self.intervals.get(index), self.intervals.get(index + 1))
+        {
+            self.intervals.splice(index..index + 2, [(from, to)]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn losses(intervals: &[(i64, i64)]) -> LossIntervals {
+        let mut losses = LossIntervals::default();
+        for &(after, before) in intervals {
+            losses.add(Some(after), before);
+        }
+        losses
+    }
+
+    /// Scenario: intervals come in any order and overlap.
+    /// Guarantee: they are kept sorted and joined.
+    #[test]
+    fn intervals_are_joined() {
+        assert_eq!(
+            losses(&[(50, 60), (10, 20), (15, 30), (60, 70), (5, 6)]).intervals,
+            [(5, 6), (10, 30), (50, 70)]
+        );
+        assert_eq!(losses(&[(10, 10), (9, 3)]).intervals, []);
+    }
+
+    /// Scenario: times that touch an interval and times that reach into it.
+    /// Guarantee: only the latter overlap: the ends are events that were seen.
+    #[test]
+    fn the_ends_do_not_belong_to_the_interval() {
+        let losses = losses(&[(10, 20), (40, 50)]);
+        assert!(!losses.overlap(0, 10) && !losses.overlap(20, 40) && !losses.overlap(50, 90));
+        assert!(losses.overlap(0, 11) && losses.overlap(19, 40) && losses.overlap(12, 13) && losses.overlap(0, 90));
+        let mut unbounded = LossIntervals::default();
+        unbounded.add(None, 5);
+        assert!(unbounded.overlap(i64::MIN, 3));
+    }
+
+    /// Scenario: more intervals than are kept.
+    /// Guarantee: nothing that was lost is forgotten, and their number is bounded.
+    #[test]
+    fn the_nearest_are_joined_beyond_the_limit() {
+        let mut losses = LossIntervals::default();
+        for index in 0..2 * MAX_LOSS_INTERVALS as i64 {
+            losses.add(Some(index * 10), index * 10 + 1);
+        }
+        assert_eq!(losses.intervals.len(), MAX_LOSS_INTERVALS);
+        assert!((0..2 * MAX_LOSS_INTERVALS as i64).all(|index| losses.overlap(index * 10, index * 10 + 1)));
+    }
+}

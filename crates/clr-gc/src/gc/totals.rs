@@ -1,0 +1,201 @@
+//! What all collections of a process add up to.
+
+use crate::event::GcType;
+use crate::gc::collection::{Collection, Suspension};
+
+/// Quantiles of pauses by nearest rank: each is a pause that was. Nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PauseQuantiles {
+    /// Half of the pauses are no longer.
+    pub p50: i64,
+    /// 95 of a hundred are no longer.
+    pub p95: i64,
+    /// 99 of a hundred are no longer.
+    pub p99: i64,
+    /// The longest.
+    pub max: i64,
+}
+
+impl PauseQuantiles {
+    /// `None` without pauses. Sorts them.
+    pub fn of(pauses: &mut [i64]) -> Option<Self> {
+        pauses.sort_unstable();
+        let rank = |percent: usize| {
+            pauses
+                .get((pauses.len() * percent).div_ceil(100).saturating_sub(1))
+                .copied()
+        };
+        Some(Self {
+            p50: rank(50)?,
+            p95: rank(95)?,
+            p99: rank(99)?,
+            max: rank(100)?,
+        })
+    }
+}
+
+/// The collections of one generation and type.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Group {
+    /// Generation; `None`: not seen.
+    pub generation: Option<u32>,
+    /// Type; one that became blocking counts as blocking. `None`: not seen.
+    pub gc_type: Option<GcType>,
+    /// How many.
+    pub count: u64,
+    /// Of how many the pause is not known.
+    pub unknown_pauses: u64,
+    /// Sum of the known pauses, ns.
+    pub pause_ns: i64,
+    pauses: Vec<i64>,
+}
+
+impl Group {
+    /// Quantiles of the known pauses.
+    pub fn quantiles(&self) -> Option<PauseQuantiles> {
+        PauseQuantiles::of(&mut self.pauses.clone())
+    }
+}
+
+/// Sums over one process.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Totals {
+    /// By generation and type, in that order.
+    pub groups: Vec<Group>,
+    /// All collections.
+    pub count: u64,
+    /// Collections with a part that was never seen.
+    pub incomplete: u64,
+    /// Collections that overlap lost events.
+    pub lossy: u64,
+    /// Time that the managed threads stood still, for collections and for stops without one, ns: the known parts.
+    pub stopped_ns: i64,
+    /// Stops without a collection.
+    pub suspensions: u64,
+    /// Of how many the time is not known.
+    pub unknown_suspensions: u64,
+    /// Their time, ns: the known.
+    pub suspensions_ns: i64,
+    /// Bytes allocated, as far as collections tell; `None` when none does.
+    pub allocated: Option<u64>,
+    /// Bytes promoted.
+    pub promoted: Option<u64>,
+}
+
+impl Totals {
+    /// Takes a collection.
+    pub fn add(&mut self, collection: &Collection) {
+        self.count += 1;
+        self.incomplete += u64::from(!collection.is_complete());
+        self.lossy += u64::from(collection.lossy);
+        self.stopped_ns += collection.pauses.iter().filter_map(|pause| pause.pause_ns).sum::<i64>();
+        add_known(&mut self.allocated, collection.allocated_since_last);
+        add_known(&mut self.promoted, collection.promoted());
+        let gc_type = if collection.became_blocking {
+            Some(GcType::BLOCKING)
+        } else {
+            collection.gc_type
+        };
+        let key = (collection.generation, gc_type);
+        let place = match self
+            .groups
+            .binary_search_by_key(&key, |group| (group.generation, group.gc_type))
+        {
+            Ok(place) => place,
+            Err(place) => {
+                let (generation, gc_type) = key;
+                let group = Group {
+                    generation,
+                    gc_type,
+                    count: 0,
+                    unknown_pauses: 0,
+                    pause_ns: 0,
+                    pauses: Vec::new(),
+                };
+                self.groups.insert(place, group);
+                place
+            }
+        };
+        if let Some(group) = self.groups.get_mut(place) {
+            group.count += 1;
+            match collection.pause_ns {
+                Some(ns) => {
+                    group.pause_ns += ns;
+                    group.pauses.push(ns);
+                }
+                None => group.unknown_pauses += 1,
+            }
+        }
+    }
+
+    /// Takes a stop without a collection.
+    pub fn add_suspension(&mut self, suspension: &Suspension) {
+        self.suspensions += 1;
+        match suspension.stopped_ns {
+            Some(ns) => {
+                self.suspensions_ns += ns;
+                self.stopped_ns += ns;
+            }
+            None => self.unknown_suspensions += 1,
+        }
+    }
+
+    /// Some stop has no known length: the sums are lower bounds.
+    pub fn has_unknown_pauses(&self) -> bool {
+        self.unknown_suspensions > 0 || self.groups.iter().any(|group| group.unknown_pauses > 0)
+    }
+
+    /// Sum of the known pauses of all collections, ns.
+    pub fn pause_ns(&self) -> i64 {
+        self.groups.iter().map(|group| group.pause_ns).sum()
+    }
+
+    /// Quantiles over all collections whose pause is known.
+    pub fn quantiles(&self) -> Option<PauseQuantiles> {
+        PauseQuantiles::of(
+            &mut self
+                .groups
+                .iter()
+                .flat_map(|group| group.pauses.iter().copied())
+                .collect::<Vec<_>>(),
+        )
+    }
+}
+
+fn add_known(sum: &mut Option<u64>, bytes: Option<u64>) {
+    if let Some(bytes) = bytes {
+        *sum = Some(sum.unwrap_or(0).saturating_add(bytes));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: quantiles of a hundred pauses, of one and of none.
+    /// Guarantee: nearest rank, each a pause that was; none without pauses.
+    #[test]
+    fn quantiles_are_pauses_that_were() {
+        let mut hundred: Vec<i64> = (1..=100).rev().collect();
+        let quantiles = PauseQuantiles::of(&mut hundred);
+        assert_eq!(
+            quantiles,
+            Some(PauseQuantiles {
+                p50: 50,
+                p95: 95,
+                p99: 99,
+                max: 100
+            })
+        );
+        assert_eq!(
+            PauseQuantiles::of(&mut [7]),
+            Some(PauseQuantiles {
+                p50: 7,
+                p95: 7,
+                p99: 7,
+                max: 7
+            })
+        );
+        assert_eq!(PauseQuantiles::of(&mut []), None);
+    }
+}

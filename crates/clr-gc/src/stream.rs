@@ -1,0 +1,307 @@
+//! From the bytes of a stream to the collections of every process in it.
+//!
+//! ```text
+//! bytes -> nettrace::Decoder -> (layout, payload) -> event::decode -> gc::Machine, one per process and runtime -> outcomes
+//! ```
+//!
+//! A [`GcStream`] owns the decoder and the machines. Feed it with [`GcStream::space`] and [`GcStream::filled`], run it
+//! with [`GcStream::advance`], take what is ready with [`GcStream::next_outcome`]. Like its parts it has no I/O and no
+//! clock.
+
+use nettrace::{Decoder, Event, Gap, Item, Options, TraceHeader};
+
+use crate::event::{ClrEvent, Kind, Layout, PayloadError, decode};
+use crate::gc::{Machine, Outcome, Settling};
+
+/// Processes of one stream that are told apart (V6 records whole machines). Events of more are counted, not told.
+pub const MAX_PROCESSES: usize = 4096;
+
+/// Which events are decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// Those that collections are rebuilt from; all others are only counted. Fast.
+    Collections,
+    /// Every event of the stream is offered to the observer.
+    Everything,
+}
+
+/// A process of the stream, and which of its runtimes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ProcessKey {
+    /// The pid that the stream names: the target's own.
+    pub pid: Option<u64>,
+    /// ClrInstanceID.
+    pub clr_instance: Option<u16>,
+}
+
+/// Why an event has no fields.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Undecoded {
+    /// Its layout is not known.
+    Unknown,
+    /// Its payload is too short for its layout.
+    Payload(PayloadError),
+}
+
+/// The tag of events without a known layout: no layout's own.
+const UNKNOWN_TAG: u32 = u32::MAX;
+
+/// An event as offered to the observer of [`GcStream::advance`].
+#[derive(Debug)]
+pub struct Observed<'a> {
+    /// What the stream says of itself.
+    pub header: &'a TraceHeader,
+    /// The event as it came.
+    pub event: &'a Event<'a>,
+    /// What it is, where that is known.
+    pub layout: Option<Layout>,
+    /// Its fields, or why there are none.
+    pub decoded: Result<ClrEvent<'a>, Undecoded>,
+    /// When, nanoseconds since the sync point.
+    pub at: i64,
+    /// The collection that it belongs to, as far as is known when it comes.
+    pub collection: Option<u32>,
+}
+
+/// A process in the stream.
+#[derive(Debug)]
+pub struct Process {
+    /// Who it is.
+    pub key: ProcessKey,
+    machine: Machine,
+}
+
+impl Process {
+    /// Its machine.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+}
+
+/// The collections of a stream, as its bytes come.
+#[derive(Debug)]
+pub struct GcStream {
+    decoder: Decoder,
+    settling: Settling,
+    processes: Vec<Process>,
+    losses: Vec<(Option<i64>, i64)>,
+    undecodable: u64,
+    runtime: Option<String>,
+    header: Option<TraceHeader>,
+}
+
+impl GcStream {
+    /// A stream of which nothing was read.
+    pub fn new(scope: Scope, settling: Settling) -> Self {
+        let options = Options {
+            interest: Box::new(move |metadata| {
+                let layout = Layout::of(&metadata.provider, metadata.event_id, metadata.version);
+                match (scope, layout) {
+                    (Scope::Everything, layout) => Some(layout.map_or(UNKNOWN_TAG, Layout::to_tag)),
+                    (Scope::Collections, Some(layout)) if rebuilds(layout.kind) || names_runtime(layout.kind) => {
+                        Some(layout.to_tag())
+                    }
+                    (Scope::Collections, _) => None,
+                }
+            }),
+            ..Options::default()
+        };
+        Self {
+            decoder: Decoder::new(options),
+            settling,
+            processes: Vec::new(),
+            losses: Vec::new(),
+            undecodable: 0,
+            runtime: None,
+            header: None,
+        }
+    }
+
+    /// A place for at least `min` more bytes of the stream; then [`GcStream::filled`].
+    pub fn space(&mut self, min: usize) -> &mut [u8] {
+        self.decoder.space(min)
+    }
+
+    /// `n` bytes were put into the last [`GcStream::space`].
+    pub fn filled(&mut self, n: usize) {
+        self.decoder.filled(n);
+    }
+
+    /// A live stream is idle: what is queued may be told.
+    pub fn flush(&mut self) {
+        self.decoder.flush();
+    }
+
+    /// No more bytes will come. Call [`GcStream::advance`] once more, then [`GcStream::end`].
+    pub fn finish(&mut self) {
+        self.decoder.finish();
+    }
+
+    /// All events are told: the machines tell what is half seen.
+    pub fn end(&mut self) {
+        for process in &mut self.processes {
+            process.machine.finish();
+        }
+    }
+
+    /// Decodes what is there; `observer` sees every event of the scope.
+    ///
+    /// # Errors
+    ///
+    /// When the bytes are no stream, or damaged. What came before the damage is told.
+    pub fn advance(&mut self, mut observer: impl FnMut(&Observed<'_>)) -> Result<(), nettrace::Error> {
+        while let Some(item) = self.decoder.next_item()? {
+            match item {
+                Item::Header(header) => self.header = Some(header.clone()),
+                Item::Event(event) => {
+                    let Some(header) = &self.header else { continue };
+                    let at = header.offset_ns(event.timestamp);
+                    let layout = Layout::from_tag(event.tag);
+                    let decoded = layout.ok_or(Undecoded::Unknown).and_then(|layout| {
+                        decode(layout, event.payload, header.pointer_size).map_err(Undecoded::Payload)
+                    });
+                    let collection = match &decoded {
+                        Ok(clr) => {
+                            if let ClrEvent::RuntimeStart(start) | ClrEvent::RuntimeDcStart(start) = clr {
+                                self.runtime = self.runtime.take().or_else(|| start.version());
+                            }
+                            let pid = event.process.or(header.process_id.map(u64::from));
+                            match process_of(&mut self.processes, pid, clr, self.settling, &self.losses) {
+                                Some(process) => process.machine.observe(at, event.thread, clr),
+                                None => None,
+                            }
+                        }
+                        Err(Undecoded::Unknown) => None,
+                        Err(Undecoded::Payload(_)) => {
+                            self.undecodable += 1;
+                            None
+                        }
+                    };
+                    observer(&Observed {
+                        header,
+                        event: &event,
+                        layout,
+                        decoded,
+                        at,
+                        collection,
+                    });
+                }
+                Item::Gap(Gap { after, before, .. }) => {
+                    let Some(header) = &self.header else { continue };
+                    let after = after.map(|ticks| header.offset_ns(ticks));
+                    let before = header.offset_ns(before);
+                    for process in &mut self.processes {
+                        process.machine.lost(after, before);
+                    }
+                    self.losses.push((after, before));
+                }
+                // Sequence points bring nothing that gaps did not tell.
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The next collection or suspension that is ready to be told.
+    pub fn next_outcome(&mut self) -> Option<(ProcessKey, Outcome)> {
+        self.processes
+            .iter_mut()
+            .find_map(|process| Some((process.key, process.machine.next_outcome()?)))
+    }
+
+    /// The processes seen so far.
+    pub fn processes(&self) -> &[Process] {
+        &self.processes
+    }
+
+    /// What the stream says of itself; `None` before it was read.
+    pub fn header(&self) -> Option<&TraceHeader> {
+        self.decoder.header()
+    }
+
+    /// The decoder: its counts, and how the stream ended.
+    pub fn decoder(&self) -> &Decoder {
+        &self.decoder
+    }
+
+    /// Version of the runtime, when the stream says it (rundown).
+    pub fn runtime(&self) -> Option<&str> {
+        self.runtime.as_deref()
+    }
+
+    /// Events of known kinds whose payload was too short.
+    pub fn undecodable(&self) -> u64 {
+        self.undecodable
+    }
+}
+
+/// The events that values of a collection are made of.
+fn rebuilds(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::GcStart
+            | Kind::GcEnd
+            | Kind::HeapStats
+            | Kind::SuspendEeBegin
+            | Kind::SuspendEeEnd
+            | Kind::RestartEeBegin
+            | Kind::RestartEeEnd
+            | Kind::GcTriggered
+            | Kind::GlobalHeapHistory
+            | Kind::PerHeapHistory
+            | Kind::DynamicEvent
+    )
+}
+
+/// The events that say which runtime it is.
+fn names_runtime(kind: Kind) -> bool {
+    matches!(kind, Kind::RuntimeStart | Kind::RuntimeDcStart)
+}
+
+/// ClrInstanceID of the events that collections are made of, without walking their fields.
+fn instance(event: &ClrEvent<'_>) -> Option<u16> {
+    match event {
+        ClrEvent::GcStart(event) => event.clr_instance,
+        ClrEvent::GcEnd(event) => event.clr_instance,
+        ClrEvent::HeapStats(event) => event.clr_instance,
+        ClrEvent::SuspendEeBegin(event) => event.clr_instance,
+        ClrEvent::SuspendEeEnd(event) | ClrEvent::RestartEeBegin(event) | ClrEvent::RestartEeEnd(event) => {
+            event.clr_instance
+        }
+        ClrEvent::GcTriggered(event) => Some(event.clr_instance),
+        ClrEvent::GlobalHeapHistory(event) => Some(event.clr_instance),
+        ClrEvent::PerHeapHistory(event) => Some(event.clr_instance),
+        ClrEvent::DynamicEvent(event) => Some(event.clr_instance),
+        other => other.clr_instance(),
+    }
+}
+
+/// The process of an event; a new one for an event that collections are made of.
+fn process_of<'p>(
+    processes: &'p mut Vec<Process>,
+    pid: Option<u64>,
+    event: &ClrEvent<'_>,
+    settling: Settling,
+    losses: &[(Option<i64>, i64)],
+) -> Option<&'p mut Process> {
+    let key = ProcessKey {
+        pid,
+        clr_instance: instance(event),
+    };
+    // Nearly always there is one.
+    let place = processes.iter().position(|process| process.key == key);
+    let place = match place {
+        Some(place) => place,
+        None if rebuilds(event.kind()) && processes.len() < MAX_PROCESSES => {
+            let mut machine = Machine::new(key.clr_instance, settling);
+            for &(after, before) in losses {
+                machine.lost(after, before);
+            }
+            processes.push(Process { key, machine });
+            processes.len() - 1
+        }
+        None => return None,
+    };
+    processes.get_mut(place)
+}

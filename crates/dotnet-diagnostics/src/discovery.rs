@@ -1,0 +1,29 @@
+//! Which .NET processes there are on this host, and where their sockets are.
+//!
+//! A runtime listens on `{TMPDIR or /tmp}/dotnet-diagnostic-{pid}-{key}-socket`, where the directory and the pid are those of its
+//! own mount and pid namespace and the key is its start time. All four are found in `/proc`, so that the exact name is known
+//! before any directory is read: an old socket of another process with the same pid is never mistaken for it.
+//!
+//! Invariants:
+//! * nothing is connected to, with one exception: a socket file in the host's own directory that belongs to no visible
+//!   process is connected to once, to see whether anybody listens ([`StaleSocket::refused`]);
+//! * a path given by a process is only followed inside that process's root ([`SocketAddress::open`]);
+//! * every read is bounded, and a process that ends in the middle is left out, which is no error;
+//! * a process that cannot be attached to is told with the reason ([`Obstacle`]), not left out.
+//!
+//! Everything here blocks for as long as the file systems do: call it outside of an executor's threads
+//! (`tokio::task::spawn_blocking`).
+
+mod address;
+mod obstacle;
+mod proc_files;
+mod scan;
+mod socket_name;
+mod target;
+
+pub use address::SocketAddress;
+pub use obstacle::{Obstacle, Reason};
+pub use proc_files::{Environ, ListeningSockets, Stat, Status, display_name, parse_environ, parse_stat, parse_status, parse_uptime};
+pub use scan::{Listing, Scan, StaleSocket};
+pub use socket_name::{MAX_SOCKET_PATH_BYTES, SocketName};
+pub use target::{Evidence, Process};

@@ -1,0 +1,86 @@
+//! Why a process cannot be attached to.
+
+use std::fmt;
+
+/// The reason in one word: a contract, shown as [`Reason::as_str`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The runtime's diagnostics are switched off in its environment.
+    DiagnosticsOff,
+    /// There is no socket, and nothing says why.
+    NoSocket,
+    /// The only sockets with this pid are those of processes that ended, or the socket's owner has gone.
+    StaleSocket,
+    /// The runtime listens, but its socket file was deleted.
+    SocketRemoved,
+    /// The socket, or what is needed to find it, belongs to another user.
+    Permission,
+    /// Nobody listens on the socket.
+    Refused,
+    /// The runtime does not answer within the deadline.
+    Silent,
+    /// The process is so young that its socket may still come.
+    Starting,
+    /// Another process listens on the socket.
+    WrongPeer,
+    /// What answers does not speak the protocol.
+    Protocol,
+    /// The runtime refuses the command.
+    Rejected,
+    /// Nothing about the process says that it runs .NET.
+    NotDotnet,
+    /// The process has ended.
+    Exited,
+    /// The operating system refuses for another reason; the detail has its words.
+    Failed,
+}
+
+impl Reason {
+    /// The word.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::DiagnosticsOff => "diagnostics-off",
+            Self::NoSocket => "no-socket",
+            Self::StaleSocket => "stale-socket",
+            Self::SocketRemoved => "socket-removed",
+            Self::Permission => "permission",
+            Self::Refused => "refused",
+            Self::Silent => "silent",
+            Self::Starting => "starting",
+            Self::WrongPeer => "wrong-peer",
+            Self::Protocol => "protocol",
+            Self::Rejected => "rejected",
+            Self::NotDotnet => "not-dotnet",
+            Self::Exited => "exited",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// Why a process cannot be attached to, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Obstacle {
+    /// The reason in one word.
+    pub reason: Reason,
+    /// One sentence: what was found, and what to do.
+    pub detail: String,
+}
+
+impl Obstacle {
+    pub(crate) fn new(reason: Reason, detail: impl Into<String>) -> Self {
+        Self { reason, detail: detail.into() }
+    }
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.reason, self.detail)
+    }
+}

@@ -1,0 +1,153 @@
+//! The commands that are spoken, with their numbers on the wire.
+
+use std::fmt;
+
+/// A command of the protocol.
+///
+/// Only commands that leave the target as it is (or resume it) are known here: dumps, profilers, start-up hooks and changes of
+/// its environment are left out on purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Command {
+    /// Ends an event session (.NET Core 3.0 and later).
+    StopTracing,
+    /// Starts an event session, see [`CollectVersion`].
+    CollectTracing(CollectVersion),
+    /// Who the process is, see [`InfoVersion`].
+    ProcessInfo(InfoVersion),
+    /// Lets a runtime go on that was suspended at its start (.NET 5 and later).
+    ResumeRuntime,
+    /// The environment that the process has now (.NET 5 and later).
+    ProcessEnvironment,
+}
+
+/// Which form of CollectTracing: later ones can ask for more.
+///
+/// The first form (command 0x0202) always collects a rundown and is never used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum CollectVersion {
+    /// CollectTracing2, .NET Core 3.0 and later: rundown on or off; stacks are always collected.
+    V2,
+    /// CollectTracing3, .NET 9 and later (8.0.33 refuses it): stacks on or off.
+    V3,
+    /// CollectTracing4, .NET 9 and later: the rundown's keyword.
+    V4,
+    /// CollectTracing5, .NET 10 and later: event ids per provider.
+    V5,
+}
+
+/// Which form of ProcessInfo: later ones tell more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum InfoVersion {
+    /// ProcessInfo, .NET 5 and later.
+    V1,
+    /// ProcessInfo2, .NET 6 and later: entry assembly and runtime version.
+    V2,
+    /// ProcessInfo3, .NET 8 and later: runtime identifier.
+    V3,
+}
+
+impl Command {
+    /// Every command, in the order of their numbers.
+    pub const ALL: [Self; 10] = [
+        Self::StopTracing,
+        Self::CollectTracing(CollectVersion::V2),
+        Self::CollectTracing(CollectVersion::V3),
+        Self::CollectTracing(CollectVersion::V4),
+        Self::CollectTracing(CollectVersion::V5),
+        Self::ProcessInfo(InfoVersion::V1),
+        Self::ResumeRuntime,
+        Self::ProcessEnvironment,
+        Self::ProcessInfo(InfoVersion::V2),
+        Self::ProcessInfo(InfoVersion::V3),
+    ];
+
+    /// Command set on the wire: 2 EventPipe, 4 process.
+    pub const fn set(self) -> u8 {
+        match self {
+            Self::StopTracing | Self::CollectTracing(_) => 0x02,
+            Self::ProcessInfo(_) | Self::ResumeRuntime | Self::ProcessEnvironment => 0x04,
+        }
+    }
+
+    /// Command id on the wire.
+    pub const fn id(self) -> u8 {
+        match self {
+            Self::StopTracing => 0x01,
+            Self::CollectTracing(CollectVersion::V2) => 0x03,
+            Self::CollectTracing(CollectVersion::V3) => 0x04,
+            Self::CollectTracing(CollectVersion::V4) => 0x05,
+            Self::CollectTracing(CollectVersion::V5) => 0x06,
+            Self::ProcessInfo(InfoVersion::V1) => 0x00,
+            Self::ResumeRuntime => 0x01,
+            Self::ProcessEnvironment => 0x02,
+            Self::ProcessInfo(InfoVersion::V2) => 0x04,
+            Self::ProcessInfo(InfoVersion::V3) => 0x08,
+        }
+    }
+
+    /// The command with these numbers, if it is one that is spoken here.
+    pub fn from_wire(set: u8, id: u8) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|command| command.set() == set && command.id() == id)
+    }
+
+    /// The command's name in the protocol's document.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::StopTracing => "StopTracing",
+            Self::CollectTracing(CollectVersion::V2) => "CollectTracing2",
+            Self::CollectTracing(CollectVersion::V3) => "CollectTracing3",
+            Self::CollectTracing(CollectVersion::V4) => "CollectTracing4",
+            Self::CollectTracing(CollectVersion::V5) => "CollectTracing5",
+            Self::ProcessInfo(InfoVersion::V1) => "ProcessInfo",
+            Self::ResumeRuntime => "ResumeRuntime",
+            Self::ProcessEnvironment => "ProcessEnvironment",
+            Self::ProcessInfo(InfoVersion::V2) => "ProcessInfo2",
+            Self::ProcessInfo(InfoVersion::V3) => "ProcessInfo3",
+        }
+    }
+
+    /// The command's bit in a set of commands.
+    pub(crate) fn bit(self) -> u32 {
+        Self::ALL
+            .iter()
+            .position(|&command| command == self)
+            .map_or(0, |index| 1 << index)
+    }
+}
+
+impl fmt::Display for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: every command through its numbers.
+    /// Guarantee: each has numbers of its own, those of the protocol's table.
+    #[test]
+    fn numbers_are_the_protocols() {
+        let wire: Vec<_> = Command::ALL.iter().map(|c| (c.name(), c.set(), c.id())).collect();
+        let table = [
+            ("StopTracing", 2, 1),
+            ("CollectTracing2", 2, 3),
+            ("CollectTracing3", 2, 4),
+            ("CollectTracing4", 2, 5),
+            ("CollectTracing5", 2, 6),
+            ("ProcessInfo", 4, 0),
+            ("ResumeRuntime", 4, 1),
+            ("ProcessEnvironment", 4, 2),
+            ("ProcessInfo2", 4, 4),
+            ("ProcessInfo3", 4, 8),
+        ];
+        assert_eq!(wire, table);
+        for command in Command::ALL {
+            assert_eq!(Command::from_wire(command.set(), command.id()), Some(command));
+        }
+        assert_eq!(Command::from_wire(0x01, 0x01), None, "dumps are not spoken");
+    }
+}

@@ -1,0 +1,186 @@
+//! A command with its arguments.
+
+use super::command::{CollectVersion, Command, InfoVersion};
+use super::error::MessageError;
+use super::frame::{Frame, encode_frame};
+use super::primitive::{Fields, Payload};
+use super::session_config::SessionConfig;
+
+/// A command with its arguments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Who the process is.
+    ProcessInfo(InfoVersion),
+    /// The environment that the process has now.
+    ProcessEnvironment,
+    /// Lets a suspended runtime go on.
+    ResumeRuntime,
+    /// Ends a session.
+    StopTracing {
+        /// The id that the runtime gave the session. It is opaque.
+        session_id: u64,
+    },
+    /// Starts a session.
+    CollectTracing {
+        /// Which form of the command.
+        version: CollectVersion,
+        /// What is asked for.
+        config: SessionConfig,
+    },
+}
+
+impl Request {
+    /// The command without its arguments.
+    pub const fn command(&self) -> Command {
+        match self {
+            Self::ProcessInfo(version) => Command::ProcessInfo(*version),
+            Self::ProcessEnvironment => Command::ProcessEnvironment,
+            Self::ResumeRuntime => Command::ResumeRuntime,
+            Self::StopTracing { .. } => Command::StopTracing,
+            Self::CollectTracing { version, .. } => Command::CollectTracing(*version),
+        }
+    }
+
+    /// The whole frame.
+    ///
+    /// # Errors
+    /// [`SessionConfig::check`]'s, and [`MessageError::Limit`] when the frame would be too large.
+    pub fn encode(&self) -> Result<Vec<u8>, MessageError> {
+        let payload = match self {
+            Self::ProcessInfo(_) | Self::ProcessEnvironment | Self::ResumeRuntime => Vec::new(),
+            Self::StopTracing { session_id } => {
+                let mut payload = Payload::default();
+                payload.u64(*session_id);
+                payload.bytes
+            }
+            Self::CollectTracing { version, config } => config.encode(*version)?,
+        };
+        let command = self.command();
+        encode_frame(command.set(), command.id(), &payload)
+    }
+
+    /// Reads a request, as a runtime does (for simulated runtimes). What a form of CollectTracing cannot express is what the
+    /// runtime takes it for.
+    ///
+    /// # Errors
+    /// [`MessageError::UnexpectedCommand`] for a command that is not spoken here, and errors of the payload.
+    pub fn decode(frame: Frame<'_>) -> Result<Self, MessageError> {
+        let Some(command) = Command::from_wire(frame.set, frame.id) else {
+            return Err(MessageError::UnexpectedCommand {
+                set: frame.set,
+                id: frame.id,
+                expected: "a command",
+            });
+        };
+        Ok(match command {
+            Command::ProcessInfo(version) => Self::ProcessInfo(version),
+            Command::ProcessEnvironment => Self::ProcessEnvironment,
+            Command::ResumeRuntime => Self::ResumeRuntime,
+            Command::StopTracing => Self::StopTracing {
+                session_id: Fields::new(frame.payload).u64("the session id")?,
+            },
+            Command::CollectTracing(version) => Self::CollectTracing {
+                version,
+                config: SessionConfig::decode(version, frame.payload)?,
+            },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::frame::{Progress, decode_frame};
+    use super::super::session_config::{EventFilter, Provider, Rundown};
+    use super::*;
+
+    fn provider() -> impl Strategy<Value = Provider> {
+        let ids = || proptest::collection::vec(any::<u32>(), 1..5);
+        let filter = prop_oneof![
+            Just(None),
+            ids().prop_map(|ids| Some(EventFilter::Only(ids))),
+            ids().prop_map(|ids| Some(EventFilter::Except(ids))),
+        ];
+        let arguments = proptest::option::of("[^\0]{1,20}");
+        ("[^\0]{1,20}", any::<u64>(), 0..=5u32, arguments, filter).prop_map(
+            |(name, keywords, level, arguments, filter)| Provider {
+                name,
+                keywords,
+                level,
+                arguments,
+                filter,
+            },
+        )
+    }
+
+    proptest! {
+        /// Scenario: any session in the newest form, which can express all of it, cut anywhere in its payload.
+        /// Guarantee: whole it comes back, cut it is an error.
+        #[test]
+        fn sessions_round_trip(
+            buffer_mb in 1u32.., keyword: u64, stacks: bool, providers in proptest::collection::vec(provider(), 1..4),
+        ) {
+            let rundown = Rundown::Keyword(keyword.max(1));
+            let config = SessionConfig { buffer_mb, rundown, stacks, providers, allow_inducing_keywords: true };
+            let request = Request::CollectTracing { version: CollectVersion::V5, config };
+            let bytes = request.encode().unwrap();
+            let Progress::Complete { frame, .. } = decode_frame(&bytes).unwrap() else { panic!("whole frame") };
+            prop_assert_eq!(Request::decode(frame), Ok(request));
+            for cut in 0..frame.payload.len() {
+                let cut = Frame { payload: &frame.payload[..cut], ..frame };
+                prop_assert!(Request::decode(cut).is_err());
+            }
+        }
+
+        /// Scenario: any bytes as the payload of any command.
+        /// Guarantee: a request or an error, never a panic, and no allocation beyond the payload's own size.
+        #[test]
+        fn any_payload_is_answered(set in 0u8..6, id in 0u8..10, payload: Vec<u8>) {
+            let _ = Request::decode(Frame { set, id, payload: &payload });
+        }
+    }
+
+    /// Scenario: one session in each of the older forms.
+    /// Guarantee: what the form can say comes back, the rest is what the runtime makes of it.
+    #[test]
+    fn older_forms_say_less() {
+        let mut config = SessionConfig::garbage_collection();
+        config.rundown = Rundown::Keyword(0x10);
+        for (version, rundown, stacks) in [
+            (CollectVersion::V2, Rundown::Default, true),
+            (CollectVersion::V3, Rundown::Default, false),
+            (CollectVersion::V4, Rundown::Keyword(0x10), false),
+        ] {
+            let bytes = Request::CollectTracing {
+                version,
+                config: config.clone(),
+            }
+            .encode()
+            .unwrap();
+            let Progress::Complete { frame, .. } = decode_frame(&bytes).unwrap() else {
+                panic!("whole frame")
+            };
+            let Request::CollectTracing { config: read, .. } = Request::decode(frame).unwrap() else {
+                panic!("a session")
+            };
+            assert_eq!((read.rundown, read.stacks), (rundown, stacks), "{version:?}");
+            assert_eq!(read.providers, config.providers);
+        }
+    }
+
+    /// Scenario: StopTracing with an id that uses all 64 bits.
+    /// Guarantee: 28 bytes on the wire, and the id comes back.
+    #[test]
+    fn stop_tracing_carries_the_session() {
+        let request = Request::StopTracing {
+            session_id: 0xfedc_ba98_7654_3210,
+        };
+        let bytes = request.encode().unwrap();
+        assert_eq!(bytes.len(), 28);
+        let Progress::Complete { frame, .. } = decode_frame(&bytes).unwrap() else {
+            panic!("whole frame")
+        };
+        assert_eq!(Request::decode(frame), Ok(request));
+    }
+}

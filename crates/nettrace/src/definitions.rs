@@ -1,0 +1,183 @@
+//! The definitions of a stream, and which of them somebody is interested in.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use crate::error::Error;
+use crate::labels::Overrides;
+use crate::limits::{DENSE_METADATA_IDS, MAX_DEFINITIONS, MAX_METADATA_BYTES};
+use crate::metadata::Metadata;
+use crate::options::Interest;
+
+/// What to do with the events of a metadata id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// No definition.
+    Unknown,
+    /// Count them.
+    Uninteresting(u32),
+    /// Deliver them. The number is the place of the definition.
+    Wanted(u32),
+}
+
+#[derive(Debug)]
+struct Definition {
+    metadata: Metadata,
+    tag: Option<u32>,
+}
+
+/// The definitions. A place is never given to another definition while events may wait, so that a metadata id that is
+/// defined again does not change events that came before.
+pub(crate) struct Definitions {
+    list: Vec<Definition>,
+    /// By metadata id.
+    dense: Vec<Target>,
+    sparse: HashMap<u32, Target>,
+    /// Definitions as labels change them.
+    changed: HashMap<(u32, Overrides), Target>,
+    memory: usize,
+    interest: Interest,
+}
+
+impl Definitions {
+    pub(crate) fn new(interest: Interest) -> Self {
+        Self {
+            list: Vec::new(),
+            dense: Vec::new(),
+            sparse: HashMap::new(),
+            changed: HashMap::new(),
+            memory: 0,
+            interest,
+        }
+    }
+
+    /// What to do with events of an id.
+    #[inline(always)]
+    pub(crate) fn target(&self, id: u32) -> Target {
+        match self.dense.get(id as usize) {
+            Some(target) => *target,
+            None => self.sparse.get(&id).copied().unwrap_or(Target::Unknown),
+        }
+    }
+
+    /// A definition and the tag of its events.
+    #[inline]
+    pub(crate) fn get(&self, place: u32) -> Option<(&Metadata, u32)> {
+        let definition = self.list.get(place as usize)?;
+        Some((&definition.metadata, definition.tag.unwrap_or_default()))
+    }
+
+    /// The stream defines an id; `offset` is where.
+    pub(crate) fn define(&mut self, metadata: Metadata, offset: u64) -> Result<(), Error> {
+        let id = metadata.id;
+        // Said again: nothing new.
+        if let Target::Uninteresting(place) | Target::Wanted(place) = self.target(id)
+            && self.list.get(place as usize).is_some_and(|known| known.metadata == metadata)
+        {
+            return Ok(());
+        }
+        let target = self.keep(metadata, offset)?;
+        if id < DENSE_METADATA_IDS {
+            let place = id as usize;
+            if self.dense.len() <= place {
+                self.dense.resize(place + 1, Target::Unknown);
+            }
+            if let Some(slot) = self.dense.get_mut(place) {
+                *slot = target;
+            }
+        } else {
+            self.sparse.insert(id, target);
+        }
+        Ok(())
+    }
+
+    /// What to do with events of a definition whose labels say otherwise. When there are too many ways, the labels are
+    /// not heeded.
+    pub(crate) fn overridden(&mut self, target: Target, overrides: Overrides) -> Target {
+        let (Target::Uninteresting(place) | Target::Wanted(place)) = target else { return target };
+        if let Some(known) = self.changed.get(&(place, overrides)) {
+            return *known;
+        }
+        let Some(definition) = self.list.get(place as usize) else { return target };
+        let metadata = overrides.apply(&definition.metadata);
+        let Ok(changed) = self.keep(metadata, 0) else { return target };
+        self.changed.insert((place, overrides), changed);
+        changed
+    }
+
+    /// Ids mean other definitions from now on. Not while events wait.
+    pub(crate) fn forget(&mut self) {
+        self.list.clear();
+        self.dense.clear();
+        self.sparse.clear();
+        self.changed.clear();
+        self.memory = 0;
+    }
+
+    fn keep(&mut self, metadata: Metadata, offset: u64) -> Result<Target, Error> {
+        const READING: &str = "a metadata definition";
+        let count = self.list.len() + 1;
+        if count > MAX_DEFINITIONS {
+            return Err(Error::limit(offset, READING, count, MAX_DEFINITIONS));
+        }
+        let memory = self.memory + metadata.memory();
+        if memory > MAX_METADATA_BYTES {
+            return Err(Error::limit(offset, READING, memory, MAX_METADATA_BYTES));
+        }
+        self.memory = memory;
+        let place = self.list.len() as u32;
+        let tag = (self.interest)(&metadata);
+        self.list.push(Definition { metadata, tag });
+        Ok(if tag.is_some() { Target::Wanted(place) } else { Target::Uninteresting(place) })
+    }
+}
+
+impl fmt::Debug for Definitions {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Definitions").field("list", &self.list).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn metadata(id: u32, event_id: u32) -> Metadata {
+        Metadata { id, event_id, ..Metadata::default() }
+    }
+
+    /// Scenario: small and huge ids, one defined again as it was, one as another event.
+    /// Guarantee: interest is asked once per definition; what is defined anew leaves the old place as it was.
+    #[test]
+    fn old_places_stay() {
+        let asked = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
+        let counter = std::sync::Arc::clone(&asked);
+        let mut definitions = Definitions::new(Box::new(move |metadata| {
+            counter.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            (metadata.event_id != 9).then_some(metadata.event_id * 10)
+        }));
+        for (id, event) in [(1, 5), (u32::MAX, 6), (2, 9), (1, 5), (u32::MAX, 6)] {
+            definitions.define(metadata(id, event), 0).unwrap();
+        }
+        assert_eq!(asked.load(std::sync::atomic::Ordering::Relaxed), 3);
+        let Target::Wanted(old) = definitions.target(1) else { panic!() };
+        assert_eq!(definitions.target(2), Target::Uninteresting(2));
+        assert_eq!(definitions.target(3), Target::Unknown);
+        assert!(matches!(definitions.target(u32::MAX), Target::Wanted(_)));
+        definitions.define(metadata(1, 7), 0).unwrap();
+        let Target::Wanted(new) = definitions.target(1) else { panic!() };
+        assert_eq!(definitions.get(old).map(|(metadata, tag)| (metadata.event_id, tag)), Some((5, 50)));
+        assert_eq!(definitions.get(new).map(|(metadata, tag)| (metadata.event_id, tag)), Some((7, 70)));
+        definitions.forget();
+        assert_eq!(definitions.target(1), Target::Unknown);
+    }
+
+    /// Scenario: a stream that never stops defining.
+    /// Guarantee: an error at the limit.
+    #[test]
+    fn endless_definitions_reach_a_limit() {
+        let mut definitions = Definitions::new(Box::new(|_| None));
+        let error = (0..=MAX_DEFINITIONS as u32).find_map(|event| definitions.define(metadata(1, event), 3).err());
+        assert!(matches!(error, Some(Error::LimitExceeded { offset: 3, .. })));
+    }
+}

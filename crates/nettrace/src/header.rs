@@ -1,0 +1,271 @@
+//! What a stream says of itself: the clock, the process, the machine.
+
+use crate::cursor::Cursor;
+use crate::error::Error;
+use crate::limits::MAX_HEADER_PROPERTIES;
+
+/// The container's version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// What every runtime since .NET Core 3.0 sends ("V5" is V4 with tags in its metadata).
+    V4,
+    /// What one-collect (`dotnet-trace collect-linux`) writes.
+    V6 {
+        /// The minor version; readers of 6.0 can read all.
+        minor: u32,
+    },
+}
+
+/// Size of a pointer in the traced process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PointerSize {
+    /// 32 bits.
+    Four,
+    /// 64 bits.
+    Eight,
+}
+
+impl PointerSize {
+    /// 4 or 8.
+    pub fn bytes(self) -> usize {
+        match self {
+            Self::Four => 4,
+            Self::Eight => 8,
+        }
+    }
+}
+
+/// A UTC time as Windows' SYSTEMTIME writes it. Milliseconds are cut, so it is up to 1 ms early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct SystemTime {
+    pub year: u16,
+    /// 1 to 12.
+    pub month: u16,
+    /// 0 is Sunday. Not needed to know the time, and not checked.
+    pub day_of_week: u16,
+    /// 1 to 31.
+    pub day: u16,
+    pub hour: u16,
+    pub minute: u16,
+    pub second: u16,
+    pub millisecond: u16,
+}
+
+impl SystemTime {
+    /// Nanoseconds since 1970; `None` when it is no time (a 13th month).
+    pub fn unix_ns(&self) -> Option<i128> {
+        let month_length = match self.month {
+            4 | 6 | 9 | 11 => 30,
+            2 if self.year % 4 == 0 && (self.year % 100 != 0 || self.year % 400 == 0) => 29,
+            2 => 28,
+            1..=12 => 31,
+            _ => return None,
+        };
+        let is_time = (1..=month_length).contains(&self.day)
+            && self.hour < 24
+            && self.minute < 60
+            && self.second < 61
+            && self.millisecond < 1000;
+        if !is_time {
+            return None;
+        }
+        // Days of the civil calendar, with years that begin in March so that the leap day is the last.
+        let (year, month) = (i64::from(self.year), i64::from(self.month));
+        let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+        let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
+        let days = 365 * year + leap_days + (153 * month + 2) / 5 + i64::from(self.day) - 1 - 719_468;
+        let seconds =
+            days * 86_400 + i64::from(self.hour) * 3600 + i64::from(self.minute) * 60 + i64::from(self.second);
+        Some(i128::from(seconds) * 1_000_000_000 + i128::from(self.millisecond) * 1_000_000)
+    }
+
+    fn read(cursor: &mut Cursor<'_>) -> Result<Self, Error> {
+        const READING: &str = "the time of the Trace object";
+        Ok(Self {
+            year: cursor.u16(READING)?,
+            month: cursor.u16(READING)?,
+            day_of_week: cursor.u16(READING)?,
+            day: cursor.u16(READING)?,
+            hour: cursor.u16(READING)?,
+            minute: cursor.u16(READING)?,
+            second: cursor.u16(READING)?,
+            millisecond: cursor.u16(READING)?,
+        })
+    }
+
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        let Self { year, month, day_of_week, day, hour, minute, second, millisecond } = *self;
+        for part in [year, month, day_of_week, day, hour, minute, second, millisecond] {
+            out.extend(part.to_le_bytes());
+        }
+    }
+}
+
+/// The `Trace` object (V4) or block (V6): once per stream, before all events.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TraceHeader {
+    /// The container's version.
+    pub format: Format,
+    /// The wall clock at `sync_ticks`.
+    pub system_time: SystemTime,
+    /// The instant of the traced machine's tick counter that `system_time` names: the beginning of the session.
+    pub sync_ticks: i64,
+    /// Ticks per second, more than 0. Linux: 1,000,000,000 (CLOCK_MONOTONIC); others differ.
+    pub frequency: i64,
+    /// Of the traced process.
+    pub pointer_size: PointerSize,
+    /// Process id, inside its own pid namespace. V6 of one-collect has none: it records whole machines.
+    pub process_id: Option<u32>,
+    /// Number of processors. NativeAOT says 65,535.
+    pub processors: Option<u32>,
+    /// Nanoseconds between two samples of the CPU profiler, were it on.
+    pub sampling_rate_ns: Option<u32>,
+    /// V6: the key-value pairs that have no field here, in their order.
+    pub properties: Vec<(String, String)>,
+}
+
+impl TraceHeader {
+    /// Length of V4's `Trace` payload, which says no length of its own.
+    pub(crate) const V4_BYTES: usize = 48;
+
+    /// Nanoseconds from the sync point to an instant, rounded down; what does not fit is cut to the nearest that does.
+    pub fn offset_ns(&self, ticks: i64) -> i64 {
+        let since = i128::from(ticks) - i128::from(self.sync_ticks);
+        // Linux counts nanoseconds; a division of 128 bits is slow.
+        let ns = if self.frequency == 1_000_000_000 {
+            since
+        } else {
+            (since * 1_000_000_000).div_euclid(i128::from(self.frequency.max(1)))
+        };
+        ns.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
+    }
+
+    /// Nanoseconds since 1970 of an instant in ticks; `None` when the stream's wall clock is no time. Right to a
+    /// millisecond, relative to other instants of the stream to a tick.
+    pub fn unix_ns(&self, ticks: i64) -> Option<i128> {
+        self.unix_ns_of_offset(self.offset_ns(ticks))
+    }
+
+    /// As [`TraceHeader::unix_ns`], of an instant as [`TraceHeader::offset_ns`] gives it.
+    pub fn unix_ns_of_offset(&self, offset_ns: i64) -> Option<i128> {
+        Some(self.system_time.unix_ns()? + i128::from(offset_ns))
+    }
+
+    /// Reads V4's payload.
+    pub(crate) fn read_v4(bytes: &[u8], base: u64) -> Result<Self, Error> {
+        const READING: &str = "the Trace object";
+        let mut cursor = Cursor::new(bytes, base);
+        let mut header = Self::read_clock(&mut cursor, Format::V4)?;
+        header.process_id = Some(cursor.u32(READING)?);
+        header.processors = Some(cursor.u32(READING)?);
+        header.sampling_rate_ns = Some(cursor.u32(READING)?);
+        Ok(header)
+    }
+
+    /// Reads V6's block.
+    pub(crate) fn read_v6(bytes: &[u8], base: u64, minor: u32) -> Result<Self, Error> {
+        const READING: &str = "the properties of the Trace block";
+        let mut cursor = Cursor::new(bytes, base);
+        let mut header = Self::read_clock(&mut cursor, Format::V6 { minor })?;
+        let offset = cursor.offset();
+        let count = cursor.u32(READING)? as usize;
+        if count > MAX_HEADER_PROPERTIES {
+            return Err(Error::limit(offset, READING, count, MAX_HEADER_PROPERTIES));
+        }
+        for _ in 0..count {
+            let (key, value) = (cursor.utf8(READING)?, cursor.utf8(READING)?);
+            let place = match key.as_str() {
+                "ProcessId" => &mut header.process_id,
+                "HardwareThreadCount" => &mut header.processors,
+                "ExpectedCPUSamplingRate" => &mut header.sampling_rate_ns,
+                _ => {
+                    header.properties.push((key, value));
+                    continue;
+                }
+            };
+            match value.parse() {
+                Ok(number) => *place = Some(number),
+                Err(_) => header.properties.push((key, value)),
+            }
+        }
+        Ok(header)
+    }
+
+    fn read_clock(cursor: &mut Cursor<'_>, format: Format) -> Result<Self, Error> {
+        const READING: &str = "the Trace object";
+        let system_time = SystemTime::read(cursor)?;
+        let sync_ticks = cursor.i64(READING)?;
+        let at_frequency = cursor.offset();
+        let frequency = cursor.i64(READING)?;
+        if frequency <= 0 {
+            return Err(Error::corrupt(at_frequency, READING, "a clock of no positive frequency"));
+        }
+        let at_pointer = cursor.offset();
+        let pointer_size = match cursor.u32(READING)? {
+            4 => PointerSize::Four,
+            8 => PointerSize::Eight,
+            _ => return Err(Error::corrupt(at_pointer, READING, "a pointer size other than 4 and 8")),
+        };
+        Ok(Self {
+            format,
+            system_time,
+            sync_ticks,
+            frequency,
+            pointer_size,
+            process_id: None,
+            processors: None,
+            sampling_rate_ns: None,
+            properties: Vec::new(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header(frequency: i64) -> TraceHeader {
+        TraceHeader {
+            format: Format::V4,
+            system_time: SystemTime { year: 2025, month: 3, day_of_week: 6, day: 1, ..SystemTime::default() },
+            sync_ticks: 1000,
+            frequency,
+            pointer_size: PointerSize::Eight,
+            process_id: None,
+            processors: None,
+            sampling_rate_ns: None,
+            properties: Vec::new(),
+        }
+    }
+
+    /// Scenario: a Windows clock, before and after the sync point, and the ends of the range.
+    /// Guarantee: nanoseconds are rounded down and never wrap.
+    #[test]
+    fn ticks_become_nanoseconds() {
+        let windows = header(3_124_099);
+        assert_eq!(windows.offset_ns(1000), 0);
+        assert_eq!(windows.offset_ns(1001), 320);
+        assert_eq!(windows.offset_ns(999), -321);
+        assert_eq!(windows.offset_ns(1000 + 3_124_099), 1_000_000_000);
+        assert_eq!(windows.offset_ns(i64::MAX), i64::MAX);
+        assert_eq!(header(1_000_000_000).offset_ns(i64::MIN), i64::MIN);
+    }
+
+    /// Scenario: days around leap days (expected values from `date -u -d ... +%s`), and no days at all.
+    /// Guarantee: the seconds since 1970, or nothing.
+    #[test]
+    fn civil_time_becomes_unix_time() {
+        let at = |year, month, day, hour| SystemTime { year, month, day, hour, ..SystemTime::default() }.unix_ns();
+        let seconds = |seconds: i128| Some(seconds * 1_000_000_000);
+        assert_eq!(at(1970, 1, 1, 0), seconds(0));
+        assert_eq!(at(2000, 2, 29, 12), seconds(951_825_600));
+        assert_eq!(at(2025, 3, 1, 0), seconds(1_740_787_200));
+        assert_eq!(at(2100, 2, 29, 0), None);
+        assert_eq!(at(2025, 13, 1, 0), None);
+        assert_eq!(at(2025, 0, 1, 0), None);
+        assert_eq!(at(2025, 4, 31, 0), None);
+        assert_eq!(at(2025, 4, 30, 24), None);
+        assert_eq!(header(1_000_000_000).unix_ns(1001), Some(1_740_787_200_000_000_001));
+    }
+}

@@ -1,0 +1,55 @@
+//! What a decoder is asked to do.
+
+use std::fmt;
+
+use crate::limits::DEFAULT_MAX_PENDING_BYTES;
+use crate::metadata::Metadata;
+
+/// In which order events are delivered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Order {
+    /// By timestamp over all threads; events of the same instant as they are in the stream.
+    #[default]
+    Time,
+    /// As they are in the stream: by time within a capture thread only.
+    File,
+}
+
+/// Which events are delivered. Called once per definition (V6: also once per way in which labels change one). `None`:
+/// events of it are counted, and their numbers tell losses, but they are not delivered. `Some(tag)`: delivered, each
+/// with the tag, so that a consumer classifies definitions, not events.
+pub type Interest = Box<dyn FnMut(&Metadata) -> Option<u32> + Send>;
+
+/// What a [`Decoder`](crate::Decoder) is asked to do. By default: all events by time, without stacks.
+pub struct Options {
+    /// In which order.
+    pub order: Order,
+    /// Whether stacks are kept: without it [`Event::stack`](crate::Event::stack) is `None` and their blocks are skipped.
+    pub stacks: bool,
+    /// How many bytes of events may wait for their order, over which the oldest are delivered early and counted.
+    pub max_pending_bytes: usize,
+    /// Which events.
+    pub interest: Interest,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            order: Order::Time,
+            stacks: false,
+            max_pending_bytes: DEFAULT_MAX_PENDING_BYTES,
+            interest: Box::new(|_| Some(0)),
+        }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { order, stacks, max_pending_bytes, interest: _ } = self;
+        out.debug_struct("Options")
+            .field("order", order)
+            .field("stacks", stacks)
+            .field("max_pending_bytes", max_pending_bytes)
+            .finish_non_exhaustive()
+    }
+}

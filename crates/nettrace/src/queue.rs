@@ -1,0 +1,357 @@
+//! Events that wait for their order.
+//!
+//! A stream is a sequence of runs: the events of one capture thread up to a cut-off, by time, then those of the next.
+//! The first event of a run is marked as sorted, a promise that nothing later in the stream is older. So everything
+//! queued up to its instant may be released, merged over the runs; all may be released at a sequence point, at the end,
+//! and when the owner says that the stream is idle.
+//!
+//! Entries lie in order of arrival, payloads in an arena; a run is a range of entries that ascends by time, whatever
+//! thread wrote it. The heap has the oldest entry of each run. Memory is used again when all is delivered, and moved
+//! together when most of it is, so that in steady state nothing is allocated.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
+
+use crate::options::Order;
+
+/// An event that waits. Its activities (two of 16 bytes, when there is one) and its payload are in the arena.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Entry {
+    pub(crate) timestamp: i64,
+    pub(crate) thread: u64,
+    pub(crate) capture_thread: u64,
+    pub(crate) process: Option<u64>,
+    pub(crate) sequence: u32,
+    pub(crate) processor: u32,
+    pub(crate) definition: u32,
+    pub(crate) stack_id: u32,
+    pub(crate) is_sorted: bool,
+    /// Whether the arena has the activities before the payload.
+    has_activities: bool,
+    payload_size: u32,
+    at: usize,
+}
+
+/// The activities of an event, zero where there is none.
+pub(crate) type Activities = [[u8; 16]; 2];
+
+const ACTIVITIES_BYTES: usize = 32;
+
+/// What an entry takes beside its payload: itself, and its run in the worst case.
+const ENTRY_BYTES: usize = size_of::<Entry>() + size_of::<Run>();
+
+/// Below this, memory is not worth moving together.
+const COMPACTION_BYTES: usize = 1 << 20;
+
+impl Entry {
+    /// An entry without payload yet.
+    #[expect(clippy::too_many_arguments, reason = "the fields of an event")]
+    #[inline(always)]
+    pub(crate) fn new(
+        timestamp: i64,
+        thread: u64,
+        capture_thread: u64,
+        process: Option<u64>,
+        sequence: u32,
+        processor: u32,
+        definition: u32,
+        stack_id: u32,
+        is_sorted: bool,
+    ) -> Self {
+        Self {
+            timestamp,
+            thread,
+            capture_thread,
+            process,
+            sequence,
+            processor,
+            definition,
+            stack_id,
+            is_sorted,
+            has_activities: false,
+            payload_size: 0,
+            at: 0,
+        }
+    }
+
+    fn arena_bytes(&self) -> usize {
+        self.payload_size as usize + if self.has_activities { ACTIVITIES_BYTES } else { 0 }
+    }
+}
+
+/// A run: its oldest entry that was not delivered, and its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Run {
+    timestamp: i64,
+    next: usize,
+    end: usize,
+}
+
+impl Ord for Run {
+    fn cmp(&self, other: &Self) -> Ordering {
+        // Of the same instant: the earlier in the stream first. Runs do not overlap, so their places tell it.
+        (self.timestamp, self.next).cmp(&(other.timestamp, other.next))
+    }
+}
+
+impl PartialOrd for Run {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// The queue.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    order: Order,
+    entries: Vec<Entry>,
+    arena: Vec<u8>,
+    /// Where the run began that grows now, at the end of `entries`; its entries are not in the heap yet.
+    growing: usize,
+    heap: BinaryHeap<Reverse<Run>>,
+    /// Bytes of what waits.
+    waiting_bytes: usize,
+    waiting: usize,
+    /// Everything up to this instant may be delivered.
+    released: Option<i64>,
+    /// So many more may be delivered, because they are too many.
+    early: usize,
+    /// Everything may be delivered, once.
+    flushing: bool,
+    /// For moving together.
+    spare_entries: Vec<Entry>,
+    spare_arena: Vec<u8>,
+}
+
+/// An entry taken from the queue. The payload stays in the arena until the next one is put in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Taken {
+    pub(crate) entry: Entry,
+    /// Delivered before its order was certain.
+    pub(crate) early: bool,
+}
+
+impl Queue {
+    pub(crate) fn new(order: Order) -> Self {
+        // In the stream's order nothing waits: one run, all of it released.
+        let released = (order == Order::File).then_some(i64::MAX);
+        Self { order, released, ..Self::default() }
+    }
+
+    /// Puts an event at the end.
+    #[inline(always)]
+    pub(crate) fn push(&mut self, mut entry: Entry, activities: Option<&Activities>, payload: &[u8]) {
+        if self.waiting == 0 {
+            self.entries.clear();
+            self.arena.clear();
+            self.growing = 0;
+        }
+        let descends = self.entries.last().is_some_and(|last| last.timestamp > entry.timestamp);
+        if descends && self.order == Order::Time {
+            self.close_run();
+        }
+        entry.at = self.arena.len();
+        entry.payload_size = payload.len() as u32;
+        if let Some(activities) = activities {
+            entry.has_activities = true;
+            self.arena.extend_from_slice(activities.as_flattened());
+        }
+        self.arena.extend_from_slice(payload);
+        self.waiting_bytes += ENTRY_BYTES + entry.arena_bytes();
+        self.waiting += 1;
+        self.entries.push(entry);
+    }
+
+    /// Everything up to `ticks` may be delivered.
+    pub(crate) fn release(&mut self, ticks: i64) {
+        self.released = Some(self.released.map_or(ticks, |released| released.max(ticks)));
+    }
+
+    /// Everything that waits now may be delivered.
+    pub(crate) fn flush(&mut self) {
+        self.flushing = self.waiting > 0;
+    }
+
+    /// Lets the oldest half go when more than `limit` bytes wait.
+    pub(crate) fn relieve(&mut self, limit: usize) {
+        if self.waiting_bytes > limit {
+            self.early = self.waiting.div_ceil(2);
+        }
+    }
+
+    /// Bytes of what waits.
+    pub(crate) fn waiting_bytes(&self) -> usize {
+        self.waiting_bytes
+    }
+
+    /// Whether nothing waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting == 0
+    }
+
+    /// The next event that may be delivered.
+    #[inline]
+    pub(crate) fn take(&mut self) -> Option<Taken> {
+        if self.waiting == 0 {
+            return None;
+        }
+        if self.growing < self.entries.len() {
+            self.close_run();
+        }
+        let mut oldest = self.heap.peek_mut()?;
+        let released = self.released.is_some_and(|released| oldest.0.timestamp <= released);
+        let early = !released && !self.flushing;
+        if early && self.early == 0 {
+            return None;
+        }
+        let entry = *self.entries.get(oldest.0.next)?;
+        oldest.0.next += 1;
+        match self.entries.get(oldest.0.next).filter(|_| oldest.0.next < oldest.0.end) {
+            Some(next) => oldest.0.timestamp = next.timestamp,
+            None => {
+                PeekMut::pop(oldest);
+            }
+        }
+        self.early = self.early.saturating_sub(1);
+        self.waiting -= 1;
+        self.waiting_bytes = self.waiting_bytes.saturating_sub(ENTRY_BYTES + entry.arena_bytes());
+        if self.waiting == 0 {
+            self.flushing = false;
+            self.early = 0;
+        }
+        Some(Taken { entry, early })
+    }
+
+    /// Activities and payload of an entry that was taken.
+    #[inline]
+    pub(crate) fn content(&self, entry: &Entry) -> (Option<&Activities>, &[u8]) {
+        let mut rest = self.arena.get(entry.at..).unwrap_or_default();
+        let mut activities = None;
+        if entry.has_activities
+            && let Some((both, payload)) = rest.split_first_chunk::<ACTIVITIES_BYTES>()
+        {
+            let (ids, _) = both.as_chunks::<16>();
+            activities = ids.first_chunk::<2>();
+            rest = payload;
+        }
+        (activities, rest.get(..entry.payload_size as usize).unwrap_or_default())
+    }
+
+    /// Moves what waits together when most of the memory is of delivered events. Not while a taken entry is used.
+    pub(crate) fn compact(&mut self) {
+        let held = self.arena.len() + self.entries.len() * size_of::<Entry>();
+        if self.waiting == 0 || held < COMPACTION_BYTES || held / 2 < self.waiting_bytes {
+            return;
+        }
+        self.close_run();
+        self.spare_entries.clear();
+        self.spare_arena.clear();
+        // By time: they become one run.
+        while let Some(mut oldest) = self.heap.peek_mut() {
+            let Some(mut entry) = self.entries.get(oldest.0.next).copied() else { break };
+            oldest.0.next += 1;
+            match self.entries.get(oldest.0.next).filter(|_| oldest.0.next < oldest.0.end) {
+                Some(next) => oldest.0.timestamp = next.timestamp,
+                None => {
+                    PeekMut::pop(oldest);
+                }
+            }
+            let bytes = self.arena.get(entry.at..).and_then(|rest| rest.get(..entry.arena_bytes())).unwrap_or_default();
+            entry.at = self.spare_arena.len();
+            self.spare_arena.extend_from_slice(bytes);
+            self.spare_entries.push(entry);
+        }
+        std::mem::swap(&mut self.entries, &mut self.spare_entries);
+        std::mem::swap(&mut self.arena, &mut self.spare_arena);
+        self.growing = 0;
+    }
+
+    fn close_run(&mut self) {
+        if let Some(first) = self.entries.get(self.growing) {
+            self.heap.push(Reverse(Run { timestamp: first.timestamp, next: self.growing, end: self.entries.len() }));
+        }
+        self.growing = self.entries.len();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn entry(timestamp: i64, sequence: u32) -> Entry {
+        Entry::new(timestamp, 0, 0, None, sequence, 0, 0, 0, false)
+    }
+
+    fn drain(queue: &mut Queue) -> Vec<(i64, u32)> {
+        std::iter::from_fn(|| queue.take()).map(|taken| (taken.entry.timestamp, taken.entry.sequence)).collect()
+    }
+
+    proptest! {
+        /// Scenario: events in any order, released up to any instants in between.
+        /// Guarantee: what is released is what a stable sort gives, each with its own payload and activities; moving
+        /// memory together changes nothing.
+        #[test]
+        fn releases_are_stable_sorts(batches in prop::collection::vec((prop::collection::vec(0_i64..50, 0..40), 0_i64..60, any::<bool>()), 1..10)) {
+            let mut queue = Queue::default();
+            let mut model: Vec<(i64, u32)> = Vec::new();
+            let mut sequence = 0;
+            let mut released = i64::MIN;
+            for (timestamps, release, compact) in batches {
+                for timestamp in timestamps {
+                    sequence += 1;
+                    model.push((timestamp, sequence));
+                    let activities = [[sequence as u8; 16], [7; 16]];
+                    queue.push(entry(timestamp, sequence), (sequence % 3 == 0).then_some(&activities), &sequence.to_le_bytes());
+                }
+                queue.release(release);
+                released = released.max(release);
+                if compact && queue.waiting > 0 {
+                    // As `compact` does when it is worth it.
+                    queue.spare_arena.clear();
+                    queue.arena.resize(queue.arena.len() + 8 * COMPACTION_BYTES, 0);
+                    queue.compact();
+                    prop_assert!(queue.arena.len() < COMPACTION_BYTES);
+                }
+                model.sort_by_key(|(timestamp, _)| *timestamp);
+                let ready = model.partition_point(|(timestamp, _)| *timestamp <= released);
+                let expected: Vec<_> = model.drain(..ready).collect();
+                let mut got = Vec::new();
+                while let Some(taken) = queue.take() {
+                    prop_assert!(!taken.early);
+                    let (activities, payload) = queue.content(&taken.entry);
+                    prop_assert_eq!(payload, taken.entry.sequence.to_le_bytes());
+                    let expected = [[taken.entry.sequence as u8; 16], [7; 16]];
+                    prop_assert_eq!(activities, (taken.entry.sequence % 3 == 0).then_some(&expected));
+                    got.push((taken.entry.timestamp, taken.entry.sequence));
+                }
+                prop_assert_eq!(got, expected);
+            }
+            queue.flush();
+            model.sort_by_key(|(timestamp, _)| *timestamp);
+            prop_assert_eq!(drain(&mut queue), model);
+            prop_assert_eq!(queue.waiting_bytes(), 0);
+        }
+    }
+
+    /// Scenario: more waits than is allowed.
+    /// Guarantee: the oldest half goes, and says that it went early.
+    #[test]
+    fn too_much_lets_the_oldest_go() {
+        let mut queue = Queue::default();
+        for timestamp in [5, 1, 4, 2, 3, 6] {
+            queue.push(entry(timestamp, 0), None, &[]);
+        }
+        queue.relieve(usize::MAX);
+        assert!(queue.take().is_none());
+        queue.relieve(0);
+        let early: Vec<_> = std::iter::from_fn(|| queue.take()).map(|taken| (taken.entry.timestamp, taken.early)).collect();
+        assert_eq!(early, [(1, true), (2, true), (3, true)]);
+        queue.flush();
+        assert_eq!(drain(&mut queue), [(4, 0), (5, 0), (6, 0)]);
+        queue.push(entry(9, 0), None, &[]);
+        assert!(queue.take().is_none(), "a flush is for what waited");
+    }
+}

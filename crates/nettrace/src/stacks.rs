@@ -1,0 +1,121 @@
+//! Stacks between two sequence points: events refer to them by id.
+
+use crate::cursor::Cursor;
+use crate::error::Error;
+use crate::limits::MAX_STACK_BYTES;
+use crate::ranges::Ranges;
+
+const READING: &str = "a stack";
+
+/// Where a stack's bytes are.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    at: usize,
+    length: usize,
+}
+
+/// The stacks since the last sequence point.
+#[derive(Debug, Default)]
+pub(crate) struct Stacks {
+    arena: Vec<u8>,
+    places: Vec<Place>,
+    ranges: Ranges,
+    dropped: u64,
+}
+
+impl Stacks {
+    /// Addresses of a stack; `None` when the stream does not have it (or it was dropped).
+    pub(crate) fn get(&self, id: u32) -> Option<&[u8]> {
+        let place = self.places.get(self.ranges.place(id, self.places.len())?)?;
+        self.arena.get(place.at..)?.get(..place.length)
+    }
+
+    /// Reads a stack block.
+    pub(crate) fn define(&mut self, content: &[u8], base: u64) -> Result<(), Error> {
+        let mut cursor = Cursor::new(content, base);
+        let first = cursor.u32(READING)?;
+        let count = cursor.u32(READING)?;
+        if count == 0 {
+            return Ok(());
+        }
+        if self.held() > MAX_STACK_BYTES {
+            self.dropped += u64::from(count);
+            return Ok(());
+        }
+        if self.ranges.begin(first, self.places.len()) {
+            self.places.clear();
+            self.arena.clear();
+        }
+        for read in 0..count {
+            let length = cursor.u32(READING)? as usize;
+            let bytes = cursor.take(length, READING)?;
+            if self.held() + length + size_of::<Place>() > MAX_STACK_BYTES {
+                self.dropped += u64::from(count - read);
+                return Ok(());
+            }
+            self.places.push(Place { at: self.arena.len(), length });
+            self.arena.extend_from_slice(bytes);
+        }
+        Ok(())
+    }
+
+    /// Ids mean other stacks from now on.
+    pub(crate) fn forget(&mut self) {
+        self.arena.clear();
+        self.places.clear();
+        self.ranges.clear();
+    }
+
+    fn held(&self) -> usize {
+        self.arena.len() + (self.places.len() + self.ranges.len()) * size_of::<Place>()
+    }
+
+    /// Stacks that were not kept because there were too many.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(first: u32, stacks: &[&[u8]]) -> Vec<u8> {
+        let mut out = first.to_le_bytes().to_vec();
+        out.extend((stacks.len() as u32).to_le_bytes());
+        for stack in stacks {
+            out.extend((stack.len() as u32).to_le_bytes());
+            out.extend(*stack);
+        }
+        out
+    }
+
+    /// Scenario: blocks one after the other, an empty stack, a sequence point, ids from 1 again.
+    /// Guarantee: each id finds its stack, the empty one too; forgotten ones are not found.
+    #[test]
+    fn stacks_are_found_by_id() {
+        let mut stacks = Stacks::default();
+        stacks.define(&block(1, &[b"", b"one"]), 0).unwrap();
+        stacks.define(&block(3, &[b"two"]), 0).unwrap();
+        stacks.define(&block(50, &[b"far"]), 0).unwrap();
+        assert_eq!([1, 2, 3, 50].map(|id| stacks.get(id).unwrap()), [&b""[..], b"one", b"two", b"far"]);
+        assert_eq!([0, 4, 49, 51].map(|id| stacks.get(id)), [None; 4]);
+        stacks.forget();
+        assert_eq!(stacks.get(1), None);
+        stacks.define(&block(1, &[b"new"]), 0).unwrap();
+        assert_eq!(stacks.get(1), Some(&b"new"[..]));
+    }
+
+    /// Scenario: more stacks than fit, and a block that claims more than it has.
+    /// Guarantee: dropped ones are counted; the claim is an error at its byte.
+    #[test]
+    fn too_many_stacks_are_counted() {
+        let mut stacks = Stacks::default();
+        let big = vec![0; MAX_STACK_BYTES / 4];
+        stacks.define(&block(1, &[&big, &big, &big, &big, b"x"]), 0).unwrap();
+        assert_eq!(stacks.dropped(), 2);
+        assert!(stacks.get(3).is_some() && stacks.get(4).is_none() && stacks.get(5).is_none());
+        let error = Stacks::default().define(&[1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0], 10).unwrap_err();
+        assert_eq!(error.offset(), Some(22));
+    }
+}

@@ -1,0 +1,205 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Tells every garbage collection of every .NET process on the host, exactly.
+#[derive(Debug, Parser)]
+#[command(name = "gcwatch", version, max_term_width = 110)]
+#[command(
+    after_help = "FILE may be a .nettrace recording, one that is gzipped or zipped, or - for standard input.\n\
+    Exit codes: 0 fine, 1 the work failed, 2 wrong usage."
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Every .NET process on the host: attachable, or the reason why not
+    Ps(PsArgs),
+    /// Record a live process to a nettrace file
+    Record(RecordArgs),
+    /// Every decoded event of a recording with its fields
+    Events(EventsArgs),
+    /// The collections in recordings
+    Analyze(AnalyzeArgs),
+    /// Two recordings side by side, by generation and type
+    Diff(DiffArgs),
+}
+
+/// How results are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people
+    Table,
+    /// One JSON object per line; a contract
+    Ndjson,
+}
+
+/// The output format.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct FormatArgs {
+    /// How to write results [default: table on a terminal, ndjson elsewhere]
+    #[arg(long, value_enum)]
+    pub format: Option<Format>,
+}
+
+/// `gcwatch ps`
+#[derive(Debug, Args)]
+pub struct PsArgs {
+    /// The output format.
+    #[command(flatten)]
+    pub format: FormatArgs,
+}
+
+/// Which events a recording holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Profile {
+    /// Every collection; costs the process next to nothing
+    Gc,
+    /// Also allocation ticks, pins, finalized objects, joins, memory pressure: 10-15 % of an allocating process's time
+    GcVerbose,
+    /// Every collection, and every GC handle that is made or freed
+    GcHandles,
+    /// Every collection, and the private provider: phases of background collections
+    Private,
+}
+
+/// `gcwatch record`
+#[derive(Debug, Args)]
+pub struct RecordArgs {
+    /// The process
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
+    pub pid: u32,
+    /// Where to write the stream; - for standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+    /// Which events
+    #[arg(long, value_enum, default_value_t = Profile::Gc)]
+    pub profile: Profile,
+    /// How long, such as 30s or 5m [default: until Ctrl-C or until the process ends]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub duration: Option<Duration>,
+    /// Buffer in the process, at most; too small a buffer loses events [default: 16, with gc-verbose 64]
+    #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub buffer_mb: Option<u32>,
+}
+
+/// `gcwatch events`
+#[derive(Debug, Args)]
+pub struct EventsArgs {
+    /// The recording
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Only events with this name, such as GCStart (may be given several times)
+    #[arg(long, value_name = "NAME")]
+    pub name: Vec<String>,
+    /// Only from this time after the sync point on, such as 1.5s
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub from: Option<Duration>,
+    /// Only up to this time after the sync point
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub to: Option<Duration>,
+    /// The output format.
+    #[command(flatten)]
+    pub format: FormatArgs,
+}
+
+/// What collections are sorted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Sort {
+    /// Their start
+    Time,
+    /// Longest pause first
+    Pause,
+    /// Longest time to suspend first
+    Suspend,
+    /// Longest collection first
+    Duration,
+    /// Most promoted first
+    Promoted,
+}
+
+/// `gcwatch analyze`
+#[derive(Debug, Args)]
+pub struct AnalyzeArgs {
+    /// The recordings
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+    /// One collection in full, by its number
+    #[arg(long, value_name = "N", conflicts_with_all = ["from", "to", "sort", "top"])]
+    pub gc: Option<u32>,
+    /// Only collections that start at this time after the sync point or later, such as 1.5s
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub from: Option<Duration>,
+    /// Only collections that start before this time after the sync point
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub to: Option<Duration>,
+    /// What to sort by
+    #[arg(long, value_enum, default_value_t = Sort::Time)]
+    pub sort: Sort,
+    /// Only the first N of each process
+    #[arg(long, value_name = "N")]
+    pub top: Option<usize>,
+    /// Collections only, no anomalies; what happens anyway as long as there are no rules.
+    #[arg(long, hide = true)]
+    pub no_rules: bool,
+    /// The output format.
+    #[command(flatten)]
+    pub format: FormatArgs,
+}
+
+/// `gcwatch diff`
+#[derive(Debug, Args)]
+pub struct DiffArgs {
+    /// The recording before
+    #[arg(value_name = "A")]
+    pub before: PathBuf,
+    /// The recording after
+    #[arg(value_name = "B")]
+    pub after: PathBuf,
+    /// The output format.
+    #[command(flatten)]
+    pub format: FormatArgs,
+}
+
+/// `1.5s`, `250ms`, `2m`, `1h 30m`; a bare number is seconds.
+fn duration(text: &str) -> Result<Duration, String> {
+    let text = text.trim();
+    let seconds = text.parse::<f64>().ok().map(|seconds| format!("{seconds}s"));
+    let parsed: jiff::SignedDuration = seconds
+        .as_deref()
+        .unwrap_or(text)
+        .parse()
+        .map_err(|_| format!("'{text}' is no time; write it as 1.5s, 250ms, 2m or 1h"))?;
+    Duration::try_from(parsed).map_err(|_| "a time cannot be negative".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    /// Scenario: the definition of the command line, checked by clap itself.
+    /// Guarantee: no argument contradicts another.
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    /// Scenario: times as people write them, and words.
+    /// Guarantee: they are taken, or refused with an example.
+    #[test]
+    fn times_are_read() {
+        assert_eq!(duration("1.5"), Ok(Duration::from_millis(1500)));
+        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
+        assert!(duration("-3s").is_err() && duration("soon").is_err_and(|error| error.contains("250ms")));
+    }
+}

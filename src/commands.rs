@@ -1,0 +1,8 @@
+//! The commands: each reads what it needs, and writes with [`crate::report`].
+
+pub mod analyze;
+pub mod diff;
+pub mod events;
+pub mod output;
+pub mod ps;
+pub mod record;

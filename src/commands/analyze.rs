@@ -1,0 +1,220 @@
+//! `gcwatch analyze`: the collections in recordings.
+
+use std::cmp::Reverse;
+use std::path::Path;
+use std::time::Duration;
+
+use clr_gc::gc::Collection;
+use clr_gc::stream::Scope;
+use nettrace::TraceHeader;
+
+use crate::cli::{AnalyzeArgs, Format, Sort};
+use crate::commands::output::{Output, say};
+use crate::recording::{ProcessHistory, Recording};
+use crate::report::detail::{Detail, DetailRecord};
+use crate::report::record::{GcRecord, Subject, SummaryRecord, SuspensionRecord};
+use crate::report::units::plural;
+use crate::report::{collections, detail, summary};
+use crate::source::Source;
+
+/// Runs the command. `false`: a recording could not be read, and that was said.
+///
+/// # Errors
+///
+/// When standard output cannot be written.
+pub fn run(args: &AnalyzeArgs) -> anyhow::Result<bool> {
+    let mut output = Output::stdout(args.format);
+    let mut fine = true;
+    for (index, file) in args.files.iter().enumerate() {
+        if index > 0 && output.format() == Format::Table {
+            writeln!(output.text())?;
+        }
+        fine &= match args.gc {
+            Some(number) => one(file, number, &mut output)?,
+            None => all(file, args, &mut output)?,
+        };
+    }
+    output.finish()?;
+    Ok(fine)
+}
+
+/// Opens and reads a recording; says what is wrong with it.
+pub(crate) fn read(file: &Path, scope: Scope) -> Option<Recording> {
+    let mut source = match Source::open(file) {
+        Ok(source) => source,
+        Err(error) => {
+            say(error);
+            return None;
+        }
+    };
+    Some(Recording::read(&mut source, scope, |_| ()))
+}
+
+/// Says what a recording lacks. `false`: it could not be read to its end.
+pub(crate) fn complain(recording: &Recording) -> bool {
+    if let Some(cut) = &recording.cut {
+        say(cut);
+    }
+    if recording.stream.undecodable > 0 {
+        let events = plural(recording.stream.undecodable, "event");
+        say(format_args!(
+            "{}: {events} too short for their layout are left out",
+            recording.stream.file
+        ));
+    }
+    match &recording.error {
+        Some(error) => say(error),
+        None => return true,
+    }
+    false
+}
+
+fn all(file: &Path, args: &AnalyzeArgs, output: &mut Output) -> anyhow::Result<bool> {
+    let Some(recording) = read(file, Scope::Collections) else {
+        return Ok(false);
+    };
+    // Without a header there was no stream; a recording that was cut before it is told as what it is.
+    let told = recording.header.is_some() || recording.error.is_none();
+    match output.format() {
+        Format::Table if told => table(&recording, args, output)?,
+        Format::Table => {}
+        Format::Ndjson => {
+            for (subject, history) in &recording.processes {
+                for collection in chosen(history, args) {
+                    output.record(&GcRecord::new(*subject, collection, start_time(&recording, collection)))?;
+                }
+                for suspension in &history.suspensions {
+                    if within(suspension.edges.suspend_begin, args) {
+                        output.record(&SuspensionRecord::new(*subject, suspension))?;
+                    }
+                }
+                let observed = recording.observed_ns;
+                output.record(&SummaryRecord::new(
+                    *subject,
+                    &history.totals,
+                    &history.other_stops,
+                    observed,
+                ))?;
+            }
+            if told {
+                output.record(&recording.stream)?;
+            }
+        }
+    }
+    Ok(complain(&recording))
+}
+
+fn table(recording: &Recording, args: &AnalyzeArgs, output: &mut Output) -> anyhow::Result<()> {
+    let out = output.text();
+    writeln!(out, "{}", summary::title(&recording.stream))?;
+    for (subject, history) in &recording.processes {
+        writeln!(out, "\n{}", process_title(*subject, recording.processes.len() > 1))?;
+        if history.collections.is_empty() {
+            writeln!(out, "no collection was seen")?;
+        } else {
+            collections::write(out, chosen(history, args))?;
+        }
+        summary::write(out, &history.totals, &history.other_stops, recording.observed_ns)?;
+    }
+    Ok(())
+}
+
+fn process_title(subject: Subject, several: bool) -> String {
+    let pid = subject
+        .pid
+        .map_or_else(|| "unknown process".to_owned(), |pid| format!("pid {pid}"));
+    match subject.clr_instance {
+        Some(instance) if several || instance != 0 => format!("{pid}, runtime {instance}"),
+        _ => pid,
+    }
+}
+
+/// The collections that the arguments ask for, in their order.
+fn chosen<'h>(history: &'h ProcessHistory, args: &AnalyzeArgs) -> Vec<&'h Collection> {
+    let mut chosen: Vec<&Collection> = history
+        .collections
+        .iter()
+        .filter(|collection| within(collection.start, args))
+        .collect();
+    match args.sort {
+        Sort::Time => {}
+        Sort::Pause => chosen.sort_by_key(|collection| Reverse(collection.pause_ns)),
+        Sort::Suspend => chosen.sort_by_key(|collection| Reverse(collection.suspend_ns)),
+        Sort::Duration => chosen.sort_by_key(|collection| Reverse(collection.duration_ns())),
+        Sort::Promoted => chosen.sort_by_key(|collection| Reverse(collection.promoted())),
+    }
+    chosen.truncate(args.top.unwrap_or(usize::MAX));
+    chosen
+}
+
+fn within(at: Option<i64>, args: &AnalyzeArgs) -> bool {
+    let ns = |time: Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
+    // What has no start is only told when no time is asked for.
+    args.from.is_none_or(|from| at.is_some_and(|at| at >= ns(from)))
+        && args.to.is_none_or(|to| at.is_some_and(|at| at < ns(to)))
+}
+
+/// GCStart as RFC 3339.
+fn start_time(recording: &Recording, collection: &Collection) -> Option<String> {
+    rfc3339(recording.header.as_ref()?, collection.start?)
+}
+
+/// An instant of the stream as RFC 3339.
+pub(crate) fn rfc3339(header: &TraceHeader, at: i64) -> Option<String> {
+    let ns = header.unix_ns_of_offset(at)?;
+    jiff::Timestamp::from_nanosecond(ns).ok().map(|time| time.to_string())
+}
+
+/// One collection in full. The first pass finds it; the second, if the source can be read twice, collects its events.
+fn one(file: &Path, number: u32, output: &mut Output) -> anyhow::Result<bool> {
+    let Some(recording) = read(file, Scope::Collections) else {
+        return Ok(false);
+    };
+    let mut fine = complain(&recording);
+    if recording.header.is_none() {
+        return Ok(false);
+    }
+    let mut found = false;
+    for (subject, history) in &recording.processes {
+        for (place, collection) in history.collections.iter().enumerate() {
+            if collection.number != number {
+                continue;
+            }
+            found = true;
+            let mut wanted = Detail::of(*subject, collection, &history.collections, place);
+            let mut again = match Source::open(file) {
+                Ok(source) => source,
+                Err(error) => {
+                    say(error);
+                    return Ok(false);
+                }
+            };
+            let _same_as_before = Recording::read(&mut again, Scope::Everything, |observed| wanted.observe(observed));
+            wanted.finish();
+            let start = start_time(&recording, collection);
+            match output.format() {
+                Format::Table => detail::write(output.text(), collection, &wanted, start.as_deref())?,
+                Format::Ndjson => {
+                    output.record(&GcRecord::new(*subject, collection, start))?;
+                    output.record(&DetailRecord::new(*subject, number, &wanted))?;
+                }
+            }
+        }
+    }
+    if !found {
+        let numbers = recording.processes.iter().flat_map(|(_, history)| &history.collections);
+        let (first, last) = numbers.fold((None, None), |(first, _): (Option<u32>, Option<u32>), collection| {
+            (first.or(Some(collection.number)), Some(collection.number))
+        });
+        let range = first
+            .zip(last)
+            .map(|(first, last)| format!("; it holds {first} to {last}"))
+            .unwrap_or_default();
+        say(format_args!(
+            "{} holds no collection with the number {number}{range}",
+            recording.stream.file
+        ));
+        fine = false;
+    }
+    Ok(fine)
+}

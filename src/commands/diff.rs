@@ -1,0 +1,55 @@
+//! `gcwatch diff`: two recordings side by side.
+
+use std::path::Path;
+
+use clr_gc::stream::Scope;
+
+use crate::cli::{DiffArgs, Format};
+use crate::commands::analyze::{complain, read};
+use crate::commands::output::Output;
+use crate::report::difference::{self, Side};
+
+/// Runs the command. `false`: a recording could not be read whole, and that was said: half a recording compares with
+/// nothing.
+///
+/// # Errors
+///
+/// When standard output cannot be written.
+pub fn run(args: &DiffArgs) -> anyhow::Result<bool> {
+    let (Some(before), Some(after)) = (side(&args.before), side(&args.after)) else {
+        return Ok(false);
+    };
+    let mut output = Output::stdout(args.format);
+    let differences = difference::compare(&before, &after);
+    match output.format() {
+        Format::Table => difference::write(output.text(), &before, &after, &differences)?,
+        Format::Ndjson => {
+            for difference in &differences {
+                output.record(difference)?;
+            }
+        }
+    }
+    output.finish()?;
+    Ok(true)
+}
+
+fn side(file: &Path) -> Option<Side> {
+    let recording = read(file, Scope::Collections)?;
+    if !complain(&recording) {
+        return None;
+    }
+    let mut side = Side {
+        file: recording.stream.file,
+        observed_ns: recording.observed_ns,
+        ..Side::default()
+    };
+    for (_, history) in &recording.processes {
+        for collection in &history.collections {
+            side.totals.add(collection);
+        }
+        for suspension in &history.suspensions {
+            side.totals.add_suspension(suspension);
+        }
+    }
+    Some(side)
+}

@@ -1,0 +1,62 @@
+//! `gcwatch events`: every decoded event of a recording with its fields.
+
+use std::io;
+use std::time::Duration;
+
+use clr_gc::stream::Scope;
+
+use crate::cli::{EventsArgs, Format};
+use crate::commands::analyze::complain;
+use crate::commands::output::{Output, say};
+use crate::recording::Recording;
+use crate::report::event::{self, EventView};
+use crate::report::summary;
+use crate::report::table::FAINT;
+use crate::source::Source;
+
+/// Runs the command. `false`: the recording could not be read, and that was said.
+///
+/// # Errors
+///
+/// When standard output cannot be written.
+pub fn run(args: &EventsArgs) -> anyhow::Result<bool> {
+    let mut source = match Source::open(&args.file) {
+        Ok(source) => source,
+        Err(error) => {
+            say(error);
+            return Ok(false);
+        }
+    };
+    let mut output = Output::stdout(args.format);
+    let ns = |time: Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
+    let (from, to) = (args.from.map_or(i64::MIN, ns), args.to.map_or(i64::MAX, ns));
+    let mut written: io::Result<()> = Ok(());
+    let mut headed = output.format() == Format::Ndjson;
+    let recording = Recording::read(&mut source, Scope::Everything, |observed| {
+        let wanted = args.name.is_empty() || args.name.iter().any(|name| event::name(observed) == Some(name));
+        if written.is_err() || !wanted || observed.at < from || observed.at >= to {
+            return;
+        }
+        written = (|| {
+            if !headed {
+                headed = true;
+                writeln!(output.text(), "{FAINT}         at s   thread  event{FAINT:#}")?;
+            }
+            match output.format() {
+                Format::Table => writeln!(output.text(), "{}", event::line(observed)),
+                Format::Ndjson => output.record(&EventView(observed)),
+            }
+        })();
+    });
+    written?;
+    if recording.header.is_some() {
+        match output.format() {
+            Format::Table => {
+                writeln!(output.text(), "\n{}", summary::title(&recording.stream))?;
+            }
+            Format::Ndjson => output.record(&recording.stream)?,
+        }
+    }
+    output.finish()?;
+    Ok(complain(&recording))
+}

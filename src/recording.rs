@@ -1,0 +1,178 @@
+//! A recording read to its end: the collections of every process in it, and what the stream was.
+
+use clr_gc::gc::{Collection, OtherStops, Outcome, Settling, Suspension, Totals};
+use clr_gc::stream::{GcStream, Observed, ProcessKey, Scope};
+use nettrace::{Ending, TraceHeader};
+
+use crate::report::record::{StreamRecord, Subject};
+use crate::source::{Source, SourceError};
+
+/// Why a recording could not be read to its end. What came before is told.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordingError {
+    /// The bytes could not be had.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// The bytes are not a stream, or damaged.
+    #[error("{name}: {source}")]
+    Stream {
+        /// The source.
+        name: String,
+        /// What the decoder says.
+        source: nettrace::Error,
+    },
+}
+
+/// One process of a recording.
+#[derive(Debug, Default)]
+pub struct ProcessHistory {
+    /// Its collections, by GCStart; those without one first.
+    pub collections: Vec<Collection>,
+    /// Its stops without a collection, by time.
+    pub suspensions: Vec<Suspension>,
+    /// Stops for other reasons.
+    pub other_stops: Vec<OtherStops>,
+    /// What the collections add up to.
+    pub totals: Totals,
+}
+
+/// What is known of a recording when it was read.
+#[derive(Debug)]
+pub struct Recording {
+    /// Each process with what it did, in the order in which they were seen.
+    pub processes: Vec<(Subject, ProcessHistory)>,
+    /// What the stream was.
+    pub stream: StreamRecord,
+    /// What the stream says of itself; `None` when it could not be read.
+    pub header: Option<TraceHeader>,
+    /// From the sync point, which is the beginning of the session, to the last event.
+    pub observed_ns: i64,
+    /// How it ended, when not cleanly: a sentence.
+    pub cut: Option<String>,
+    /// Why it could not be read further.
+    pub error: Option<RecordingError>,
+}
+
+impl Recording {
+    /// Reads a source to its end. `observer` sees every event of the scope as it comes.
+    pub fn read(source: &mut Source, scope: Scope, mut observer: impl FnMut(&Observed<'_>)) -> Self {
+        let mut stream = GcStream::new(scope, Settling::AtTheEnd);
+        let error = feed(source, &mut stream, &mut observer).err();
+        stream.end();
+        let mut record = StreamRecord::new(source.name().to_owned());
+        let header = stream.header().cloned();
+        let stats = stream.decoder().stats();
+        record.events = stats.events;
+        record.lost_events = stats.lost;
+        record.bytes = stats.bytes;
+        record.undecodable = stream.undecodable();
+        record.clean_end = stream.decoder().ending() == Some(Ending::Clean);
+        record.pointer_size = header.as_ref().map(|header| header.pointer_size.bytes() as u8);
+        record.sync_ticks = header.as_ref().map(|header| header.sync_ticks);
+        record.tick_frequency = header.as_ref().map(|header| header.frequency);
+        record.runtime = stream.runtime().map(str::to_owned);
+        let times = stats.first_event.zip(stats.last_event);
+        let offsets = times
+            .zip(header.as_ref())
+            .map(|((first, last), header)| (header.offset_ns(first), header.offset_ns(last)));
+        record.duration_ns = offsets.map(|(first, last)| last.saturating_sub(first));
+        let observed_ns = offsets.map_or(0, |(first, last)| last.saturating_sub(first.min(0)));
+        let cut = match stream.decoder().ending() {
+            Some(Ending::Truncated { offset, reading }) => Some(format!(
+                "{} is cut short: it ends at byte {offset}, in {reading}; what is whole in it is told",
+                source.name()
+            )),
+            _ => source
+                .cut()
+                .map(|said| format!("{} is cut short ({said}); what is whole in it is told", source.name())),
+        };
+        let mut processes = histories(&mut stream);
+        if let (true, Some(pid)) = (
+            processes.is_empty(),
+            header.as_ref().and_then(|header| header.process_id),
+        ) {
+            // A process that did not collect is told too.
+            let subject = Subject {
+                pid: Some(pid.into()),
+                clr_instance: None,
+            };
+            processes.push((subject, ProcessHistory::default()));
+        }
+        record.gcs = processes.iter().map(|(_, process)| process.totals.count).sum();
+        Self {
+            processes,
+            stream: record,
+            header,
+            observed_ns,
+            cut,
+            error,
+        }
+    }
+}
+
+fn feed(
+    source: &mut Source,
+    stream: &mut GcStream,
+    observer: &mut impl FnMut(&Observed<'_>),
+) -> Result<(), RecordingError> {
+    loop {
+        let space = stream.space(source.read_size());
+        let n = source.read(space)?;
+        stream.filled(n);
+        if n == 0 {
+            stream.finish();
+        }
+        let name = || source.name().to_owned();
+        stream
+            .advance(&mut *observer)
+            .map_err(|source| RecordingError::Stream { name: name(), source })?;
+        if n == 0 || stream.decoder().ending().is_some() {
+            return Ok(());
+        }
+    }
+}
+
+fn histories(stream: &mut GcStream) -> Vec<(Subject, ProcessHistory)> {
+    let subject = |key: ProcessKey| Subject {
+        pid: key.pid,
+        clr_instance: key.clr_instance,
+    };
+    let mut processes: Vec<(Subject, ProcessHistory)> = stream
+        .processes()
+        .iter()
+        .map(|process| {
+            let other_stops = process.machine().other_stops().to_vec();
+            (
+                subject(process.key),
+                ProcessHistory {
+                    other_stops,
+                    ..ProcessHistory::default()
+                },
+            )
+        })
+        .collect();
+    while let Some((key, outcome)) = stream.next_outcome() {
+        let subject = subject(key);
+        let Some((_, history)) = processes.iter_mut().find(|(other, _)| *other == subject) else {
+            continue;
+        };
+        match outcome {
+            Outcome::Collection(collection) => history.collections.push(collection),
+            Outcome::Suspension(suspension) => history.suspensions.push(suspension),
+        }
+    }
+    for (_, history) in &mut processes {
+        history.collections.sort_by_key(|collection| collection.start);
+        history
+            .suspensions
+            .sort_by_key(|suspension| suspension.edges.suspend_begin);
+        for collection in &history.collections {
+            history.totals.add(collection);
+        }
+        for suspension in &history.suspensions {
+            history.totals.add_suspension(suspension);
+        }
+    }
+    processes
+}

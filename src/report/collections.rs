@@ -1,0 +1,95 @@
+//! The table of collections: one line each.
+
+use std::io::{self, Write};
+
+use clr_gc::gc::{Collection, Missing};
+
+use crate::report::record::type_name;
+use crate::report::table::{Column, FAINT, MARK, head, left, right, row};
+use crate::report::units::{Megabytes, Millis, Seconds, UNKNOWN};
+
+const COLUMNS: [Column; 12] = [
+    right("start s", 9),
+    right("gc", 6),
+    right("gen", 3),
+    left("type", 10),
+    left("reason", 16),
+    right("pause ms", 9),
+    right("suspend ms", 10),
+    right("before MB", 9),
+    right("after MB", 8),
+    right("promoted MB", 11),
+    left("", 1),
+    left("notes", 0),
+];
+
+/// Writes the headings and a line per collection.
+///
+/// # Errors
+///
+/// What the writer says.
+pub fn write<'c>(out: &mut dyn Write, collections: impl IntoIterator<Item = &'c Collection>) -> io::Result<()> {
+    head(out, &COLUMNS)?;
+    for collection in collections {
+        row(out, &COLUMNS, &line(collection))?;
+    }
+    Ok(())
+}
+
+fn line(collection: &Collection) -> [String; 12] {
+    let or_unknown = |text: Option<String>| text.unwrap_or_else(|| UNKNOWN.to_owned());
+    let whole = collection.is_complete() && !collection.lossy;
+    [
+        Seconds(collection.start).to_string(),
+        collection.number.to_string(),
+        or_unknown(collection.generation.map(|generation| generation.to_string())),
+        or_unknown(collection.gc_type.map(type_name)),
+        or_unknown(collection.reason.map(|reason| reason.to_string())),
+        Millis(collection.pause_ns).to_string(),
+        Millis(collection.suspend_ns).to_string(),
+        Megabytes(collection.heap_before()).to_string(),
+        Megabytes(collection.heap_after()).to_string(),
+        Megabytes(collection.promoted()).to_string(),
+        if whole {
+            String::new()
+        } else {
+            format!("{MARK}!{MARK:#}")
+        },
+        notes(collection),
+    ]
+}
+
+/// What is special about a collection, and what is missing of it.
+fn notes(collection: &Collection) -> String {
+    let mut notes = Vec::new();
+    if collection.became_blocking {
+        notes.push("became blocking".to_owned());
+    }
+    if collection.is_compacting() == Some(true) {
+        notes.push("compacting".to_owned());
+    }
+    let shared: Vec<String> = collection
+        .pauses
+        .iter()
+        .flat_map(|pause| &pause.shared_with)
+        .map(|number| format!("#{number}"))
+        .collect();
+    if !shared.is_empty() {
+        notes.push(format!("stop shared with {}", shared.join(" ")));
+    }
+    let mut text = if notes.is_empty() {
+        String::new()
+    } else {
+        format!("{FAINT}{}{FAINT:#}", notes.join(", "))
+    };
+    if !collection.is_complete() {
+        let names: Vec<&str> = collection.missing.iter().map(Missing::name).collect();
+        let separator = if text.is_empty() { "" } else { ", " };
+        text.push_str(&format!("{separator}{MARK}missing {}{MARK:#}", names.join(" ")));
+    }
+    if collection.lossy {
+        let separator = if text.is_empty() { "" } else { ", " };
+        text.push_str(&format!("{separator}{MARK}events lost{MARK:#}"));
+    }
+    text
+}

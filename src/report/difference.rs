@@ -1,0 +1,200 @@
+//! Two recordings side by side, by generation and type.
+
+use std::io::{self, Write};
+
+use clr_gc::event::GcType;
+use clr_gc::gc::{Group, PauseQuantiles, Totals};
+use serde::Serialize;
+
+use crate::report::record::{share, type_name};
+use crate::report::table::{Column, HEADING, head, left, right, row};
+use crate::report::units::{Bytes, Millis, Percent, Span, UNKNOWN};
+
+/// One side: what a recording adds up to.
+#[derive(Debug, Default)]
+pub struct Side {
+    /// As it was named.
+    pub file: String,
+    /// All its processes together.
+    pub totals: Totals,
+    /// How long it was observed, ns.
+    pub observed_ns: i64,
+}
+
+/// One figure on both sides.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Figure {
+    /// What it is.
+    pub name: &'static str,
+    /// In the first recording; `None`: not known.
+    pub before: Option<f64>,
+    /// In the second.
+    pub after: Option<f64>,
+    #[serde(skip)]
+    unit: Unit,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Unit {
+    Nanoseconds,
+    Share,
+    Bytes,
+    PerSecond,
+    Number,
+}
+
+/// `kind: "difference"`: the figures of one generation and type, or of all.
+#[derive(Debug, Serialize)]
+pub struct Difference {
+    kind: &'static str,
+    /// Generation; `None`: all.
+    pub generation: Option<u32>,
+    /// Type; `None`: all.
+    #[serde(rename = "type")]
+    pub gc_type: Option<String>,
+    /// The figures.
+    pub figures: Vec<Figure>,
+}
+
+/// Compares two recordings: all collections first, then each generation and type that either has.
+pub fn compare(before: &Side, after: &Side) -> Vec<Difference> {
+    let figure = |name, unit, of: &dyn Fn(&Side) -> Option<f64>| Figure {
+        name,
+        before: of(before),
+        after: of(after),
+        unit,
+    };
+    let rate = |count: u64, side: &Side| (side.observed_ns > 0).then(|| count as f64 / (side.observed_ns as f64 / 1e9));
+    let mut all = vec![
+        figure("time stopped", Unit::Share, &|side| {
+            share(side.totals.stopped_ns, side.observed_ns)
+        }),
+        figure("collections", Unit::Number, &|side| Some(side.totals.count as f64)),
+        figure("collections per second", Unit::PerSecond, &|side| {
+            rate(side.totals.count, side)
+        }),
+        figure("allocated per second", Unit::Bytes, &|side| {
+            rate(side.totals.allocated?, side)
+        }),
+    ];
+    all.extend(quantiles(&|side| side.totals.quantiles(), before, after));
+    let mut differences = vec![Difference {
+        kind: "difference",
+        generation: None,
+        gc_type: None,
+        figures: all,
+    }];
+    let mut keys: Vec<(Option<u32>, Option<GcType>)> = before
+        .totals
+        .groups
+        .iter()
+        .chain(&after.totals.groups)
+        .map(|group| (group.generation, group.gc_type))
+        .collect();
+    keys.sort_unstable();
+    keys.dedup();
+    for (generation, gc_type) in keys {
+        let of = |side: &Side| -> Option<Group> {
+            side.totals
+                .groups
+                .iter()
+                .find(|group| (group.generation, group.gc_type) == (generation, gc_type))
+                .cloned()
+        };
+        let mut figures = vec![
+            figure("collections", Unit::Number, &|side| {
+                Some(of(side).map_or(0.0, |group| group.count as f64))
+            }),
+            figure("collections per second", Unit::PerSecond, &|side| {
+                rate(of(side).map_or(0, |group| group.count), side)
+            }),
+            figure("time stopped", Unit::Share, &|side| {
+                share(of(side).map_or(0, |group| group.pause_ns), side.observed_ns)
+            }),
+        ];
+        figures.extend(quantiles(&|side| of(side)?.quantiles(), before, after));
+        differences.push(Difference {
+            kind: "difference",
+            generation,
+            gc_type: gc_type.map(type_name),
+            figures,
+        });
+    }
+    differences
+}
+
+fn quantiles(of: &dyn Fn(&Side) -> Option<PauseQuantiles>, before: &Side, after: &Side) -> [Figure; 4] {
+    let (a, b) = (of(before), of(after));
+    let figure = |name, of: fn(&PauseQuantiles) -> i64| Figure {
+        name,
+        before: a.as_ref().map(|quantiles| of(quantiles) as f64),
+        after: b.as_ref().map(|quantiles| of(quantiles) as f64),
+        unit: Unit::Nanoseconds,
+    };
+    [
+        figure("pause p50", |quantiles| quantiles.p50),
+        figure("pause p95", |quantiles| quantiles.p95),
+        figure("pause p99", |quantiles| quantiles.p99),
+        figure("pause max", |quantiles| quantiles.max),
+    ]
+}
+
+const COLUMNS: [Column; 4] = [
+    left("", 24),
+    right("before", 12),
+    right("after", 12),
+    right("change", 10),
+];
+
+/// Writes the comparison.
+///
+/// # Errors
+///
+/// What the writer says.
+pub fn write(out: &mut dyn Write, before: &Side, after: &Side, differences: &[Difference]) -> io::Result<()> {
+    writeln!(out, "before: {} ({} observed)", before.file, Span(before.observed_ns))?;
+    writeln!(out, "after:  {} ({} observed)\n", after.file, Span(after.observed_ns))?;
+    head(out, &COLUMNS)?;
+    for difference in differences {
+        let name = match (difference.generation, &difference.gc_type) {
+            (None, None) => "all".to_owned(),
+            (generation, gc_type) => format!(
+                "gen{} {}",
+                generation.map_or_else(|| UNKNOWN.to_owned(), |generation| generation.to_string()),
+                gc_type.as_deref().unwrap_or(UNKNOWN),
+            ),
+        };
+        writeln!(out, "{HEADING}{name}{HEADING:#}")?;
+        for figure in &difference.figures {
+            let value = |value: Option<f64>| shown(value, figure.unit);
+            let cells = [
+                format!("  {}", figure.name),
+                value(figure.before),
+                value(figure.after),
+                change(figure),
+            ];
+            row(out, &COLUMNS, &cells)?;
+        }
+    }
+    Ok(())
+}
+
+fn shown(value: Option<f64>, unit: Unit) -> String {
+    let Some(value) = value else { return UNKNOWN.to_owned() };
+    match unit {
+        Unit::Nanoseconds => format!("{} ms", Millis(Some(value as i64))),
+        Unit::Share => Percent(Some(value)).to_string(),
+        Unit::Bytes => Bytes(value as u64).to_string(),
+        Unit::PerSecond => format!("{value:.2}"),
+        Unit::Number => format!("{value:.0}"),
+    }
+}
+
+/// How much more or less the second is, in percent of the first.
+fn change(figure: &Figure) -> String {
+    match (figure.before, figure.after) {
+        (Some(before), Some(after)) if before > 0.0 => format!("{:+.1} %", (after / before - 1.0) * 100.0),
+        (Some(before), Some(after)) if before == after => "+0.0 %".to_owned(),
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,162 @@
+//! The last lines of a table: what the collections of a process add up to, and what a stream was.
+
+use std::io::{self, Write};
+
+use clr_gc::gc::{OtherStops, PauseQuantiles, Totals};
+
+use crate::report::record::{StreamRecord, share, type_name};
+use crate::report::table::{Column, HEADING, MARK, head, left, right, row};
+use crate::report::units::{Bytes, Count, Millis, Percent, Span, UNKNOWN, plural};
+
+const COLUMNS: [Column; 9] = [
+    left("generation", 17),
+    right("count", 7),
+    right("total ms", 10),
+    right("p50 ms", 9),
+    right("p95 ms", 9),
+    right("p99 ms", 9),
+    right("max ms", 9),
+    right("stopped", 8),
+    left("", 0),
+];
+
+/// Writes the summary of one process that was observed for `observed_ns`.
+///
+/// # Errors
+///
+/// What the writer says.
+pub fn write(out: &mut dyn Write, totals: &Totals, others: &[OtherStops], observed_ns: i64) -> io::Result<()> {
+    if totals.count > 0 {
+        writeln!(out)?;
+        head(out, &COLUMNS)?;
+    }
+    let cells = |name: String, count: u64, unknown: u64, total: i64, quantiles: Option<PauseQuantiles>| {
+        let known = |of: fn(&PauseQuantiles) -> i64| Millis(quantiles.as_ref().map(of)).to_string();
+        [
+            name,
+            Count(count).to_string(),
+            Millis(quantiles.map(|_| total)).to_string(),
+            known(|quantiles| quantiles.p50),
+            known(|quantiles| quantiles.p95),
+            known(|quantiles| quantiles.p99),
+            known(|quantiles| quantiles.max),
+            Percent(quantiles.and_then(|_| share(total, observed_ns))).to_string(),
+            if unknown == 0 {
+                String::new()
+            } else {
+                format!("{MARK}of {unknown} the pause is not known{MARK:#}")
+            },
+        ]
+    };
+    for group in &totals.groups {
+        let generation = group
+            .generation
+            .map_or_else(|| UNKNOWN.to_owned(), |generation| generation.to_string());
+        let gc_type = group.gc_type.map_or_else(|| UNKNOWN.to_owned(), type_name);
+        let name = format!("gen{generation} {gc_type}");
+        row(
+            out,
+            &COLUMNS,
+            &cells(
+                name,
+                group.count,
+                group.unknown_pauses,
+                group.pause_ns,
+                group.quantiles(),
+            ),
+        )?;
+    }
+    if totals.groups.len() > 1 {
+        let unknown = totals.groups.iter().map(|group| group.unknown_pauses).sum();
+        row(
+            out,
+            &COLUMNS,
+            &cells(
+                "all".to_owned(),
+                totals.count,
+                unknown,
+                totals.pause_ns(),
+                totals.quantiles(),
+            ),
+        )?;
+    }
+    writeln!(out)?;
+    let stopped = Percent(share(totals.stopped_ns, observed_ns));
+    // What is not known was not nothing.
+    let least = if totals.has_unknown_pauses() { "at least " } else { "" };
+    writeln!(
+        out,
+        "{HEADING}{least}{}{HEADING:#} stopped in {} observed: {HEADING}{least}{stopped}{HEADING:#}",
+        Span(totals.stopped_ns),
+        Span(observed_ns),
+    )?;
+    if let Some(allocated) = totals.allocated {
+        let rate = (observed_ns > 0).then(|| (allocated as f64 / (observed_ns as f64 / 1e9)) as u64);
+        let rate = rate.map(|rate| format!(" ({}/s)", Bytes(rate))).unwrap_or_default();
+        let promoted = totals
+            .promoted
+            .map(|bytes| format!(", promoted {}", Bytes(bytes)))
+            .unwrap_or_default();
+        writeln!(out, "allocated {}{rate}{promoted}", Bytes(allocated))?;
+    }
+    if totals.suspensions > 0 {
+        let (stops, time) = (plural(totals.suspensions, "stop"), Span(totals.suspensions_ns));
+        writeln!(
+            out,
+            "{stops} without a collection, {time} (no-GC regions, memory limits refreshed)"
+        )?;
+    }
+    for other in others {
+        writeln!(
+            out,
+            "{} for other reasons ({}), {} with the wait for a collection to end",
+            plural(other.count, "stop"),
+            other.reason,
+            Span(other.stopped_ns),
+        )?;
+    }
+    if totals.incomplete > 0 {
+        writeln!(
+            out,
+            "{MARK}{} not seen in full (marked !){MARK:#}",
+            plural(totals.incomplete, "collection")
+        )?;
+    }
+    if totals.lossy > 0 {
+        writeln!(
+            out,
+            "{MARK}{} in whose time events were lost{MARK:#}",
+            plural(totals.lossy, "collection")
+        )?;
+    }
+    Ok(())
+}
+
+/// One line about a stream: what it is, before anything else.
+pub fn title(stream: &StreamRecord) -> String {
+    let runtime = stream
+        .runtime
+        .as_deref()
+        .map(|version| format!(" · .NET {version}"))
+        .unwrap_or_default();
+    let duration = stream
+        .duration_ns
+        .map(|ns| format!(" · {}", Span(ns)))
+        .unwrap_or_default();
+    let lost = match stream.lost_events {
+        Some(0) => String::new(),
+        Some(lost) => format!(" · {MARK}{} lost{MARK:#}", plural(lost, "event")),
+        None => " · losses unknown: the writer numbers nothing".to_owned(),
+    };
+    let bits = stream
+        .pointer_size
+        .map(|size| format!(" · {} bit", u32::from(size) * 8))
+        .unwrap_or_default();
+    format!(
+        "{HEADING}{}{HEADING:#}{runtime}{bits}{duration} · {} · {} · {}{lost}",
+        stream.file,
+        Bytes(stream.bytes),
+        plural(stream.events, "event"),
+        plural(stream.gcs, "collection"),
+    )
+}

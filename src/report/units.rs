@@ -1,0 +1,146 @@
+//! How numbers look to people. A value that is not known is `-`.
+
+use std::fmt;
+
+/// Stands for a value that is not known.
+pub const UNKNOWN: &str = "-";
+
+/// Nanoseconds as milliseconds with three decimals.
+#[derive(Debug, Clone, Copy)]
+pub struct Millis(pub Option<i64>);
+
+impl fmt::Display for Millis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(ns) => f.pad(&format!("{:.3}", ns as f64 / 1e6)),
+            None => f.pad(UNKNOWN),
+        }
+    }
+}
+
+/// Nanoseconds as seconds with three decimals.
+#[derive(Debug, Clone, Copy)]
+pub struct Seconds(pub Option<i64>);
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(ns) => f.pad(&format!("{:.3}", ns as f64 / 1e9)),
+            None => f.pad(UNKNOWN),
+        }
+    }
+}
+
+/// Bytes as megabytes (10^6) with one decimal, small ones with three.
+#[derive(Debug, Clone, Copy)]
+pub struct Megabytes(pub Option<u64>);
+
+impl fmt::Display for Megabytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(0) => f.pad("0"),
+            Some(bytes) if bytes < 100_000 => f.pad(&format!("{:.3}", bytes as f64 / 1e6)),
+            Some(bytes) => f.pad(&format!("{:.1}", bytes as f64 / 1e6)),
+            None => f.pad(UNKNOWN),
+        }
+    }
+}
+
+/// A part of a whole, 0 to 1, as percent.
+#[derive(Debug, Clone, Copy)]
+pub struct Percent(pub Option<f64>);
+
+impl fmt::Display for Percent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(part) => f.pad(&format!("{:.2} %", part * 100.0)),
+            None => f.pad(UNKNOWN),
+        }
+    }
+}
+
+/// A length of time in the unit that suits it: `12.3 s`, `4.56 ms`, `789 ns`.
+#[derive(Debug, Clone, Copy)]
+pub struct Span(pub i64);
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ns = self.0 as f64;
+        let text = match self.0.unsigned_abs() {
+            0..1_000 => format!("{} ns", self.0),
+            1_000..1_000_000 => format!("{:.1} µs", ns / 1e3),
+            1_000_000..1_000_000_000 => format!("{:.3} ms", ns / 1e6),
+            _ => format!("{:.3} s", ns / 1e9),
+        };
+        f.pad(&text)
+    }
+}
+
+/// Bytes in the unit that suits them (powers of ten): `1.2 GB`, `34.5 MB`, `678 B`.
+#[derive(Debug, Clone, Copy)]
+pub struct Bytes(pub u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = self.0 as f64;
+        let text = match self.0 {
+            0..1_000 => format!("{} B", self.0),
+            1_000..1_000_000 => format!("{:.1} KB", bytes / 1e3),
+            1_000_000..1_000_000_000 => format!("{:.1} MB", bytes / 1e6),
+            _ => format!("{:.2} GB", bytes / 1e9),
+        };
+        f.pad(&text)
+    }
+}
+
+/// A number with its thousands apart: `1,234,567`.
+#[derive(Debug, Clone, Copy)]
+pub struct Count(pub u64);
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = self.0.to_string();
+        let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+        for (index, digit) in digits.chars().enumerate() {
+            if index > 0 && (digits.len() - index) % 3 == 0 {
+                text.push(',');
+            }
+            text.push(digit);
+        }
+        f.pad(&text)
+    }
+}
+
+/// `1 collection`, `2 collections`.
+pub fn plural(count: u64, noun: &str) -> String {
+    format!("{} {noun}{}", Count(count), if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: numbers of every size, and unknown ones.
+    /// Guarantee: they stay readable, and unknown is never 0.
+    #[test]
+    fn numbers_are_readable() {
+        assert_eq!(
+            format!("{:>9}|{:>5}", Millis(Some(76_819_315)), Millis(None)),
+            "   76.819|    -"
+        );
+        assert_eq!(Megabytes(Some(235_302_192)).to_string(), "235.3");
+        assert_eq!(Megabytes(Some(8_184)).to_string(), "0.008");
+        assert_eq!(Megabytes(None).to_string(), "-");
+        assert_eq!(Count(1_234_567).to_string(), "1,234,567");
+        assert_eq!(Count(12).to_string(), "12");
+        assert_eq!(
+            (Span(999).to_string(), Span(1_500).to_string()),
+            ("999 ns".to_owned(), "1.5 µs".to_owned())
+        );
+        assert_eq!(Bytes(1_250_000_000).to_string(), "1.25 GB");
+        assert_eq!(
+            (plural(1, "collection"), plural(0, "stop")),
+            ("1 collection".to_owned(), "0 stops".to_owned())
+        );
+    }
+}

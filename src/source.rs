@@ -1,0 +1,250 @@
+//! Where a recording comes from: a file or standard input, plain, gzipped or zipped.
+
+use std::fs::File;
+use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use flate2::read::{DeflateDecoder, MultiGzDecoder};
+use zip::result::ZipError;
+use zip::{CompressionMethod, ZipArchive};
+
+/// How much is read at once: large enough that the cost of a call vanishes, small enough to stay in the cache.
+const READ_BYTES: usize = 256 * 1024;
+
+/// Largest archive that is taken from standard input, where its directory, which comes last, cannot be sought.
+const MAX_PIPED_ARCHIVE_BYTES: u64 = 256 << 20;
+
+const ZIP_MAGIC: &[u8] = b"PK\x03\x04";
+const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
+
+/// Why a recording cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SourceError {
+    /// It cannot be opened.
+    #[error(
+        "cannot open {path}: {source}; give the path of a .nettrace file (or .nettrace.gz, .zip), or - for standard input"
+    )]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// It is a directory.
+    #[error("{path} is a directory; give the path of a recording in it")]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// Nothing is in it.
+    #[error("{name} is empty: there is no stream in it; record one with `gcwatch record --pid PID -o FILE`")]
+    Empty {
+        /// The source.
+        name: String,
+    },
+    /// The zip archive holds no recording, or several.
+    #[error("{name} is a zip archive with {found}; unpack it and give the path of one recording")]
+    Archive {
+        /// The source.
+        name: String,
+        /// What is in it.
+        found: String,
+    },
+    /// Reading failed in the middle.
+    #[error("cannot read {name} after {offset} bytes of the stream: {source}")]
+    Read {
+        /// The source.
+        name: String,
+        /// How many bytes of the stream were read before.
+        offset: u64,
+        /// What the system or the decompression said.
+        source: io::Error,
+    },
+}
+
+/// An open recording: its bytes as the runtime wrote them.
+pub struct Source {
+    name: String,
+    reader: Box<dyn Read + Send>,
+    offset: u64,
+    /// The container was cut in the middle: what was unpacked before is valid.
+    cut: Option<String>,
+}
+
+impl std::fmt::Debug for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Source")
+            .field("name", &self.name)
+            .field("offset", &self.offset)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Source {
+    /// Opens a file, `-` for standard input. What it is shows in its first bytes, not in its name.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be opened, is a directory or empty, or is an archive without exactly one recording.
+    pub fn open(path: &Path) -> Result<Self, SourceError> {
+        if path == Path::new("-") {
+            return Self::from_reader("standard input".to_owned(), Box::new(io::stdin()));
+        }
+        let open_error = |source| SourceError::Open {
+            path: path.to_owned(),
+            source,
+        };
+        let mut file = File::open(path).map_err(open_error)?;
+        if file.metadata().map_err(open_error)?.is_dir() {
+            return Err(SourceError::Directory { path: path.to_owned() });
+        }
+        let name = path.display().to_string();
+        let mut start = Vec::new();
+        file.by_ref()
+            .take(ZIP_MAGIC.len() as u64)
+            .read_to_end(&mut start)
+            .map_err(open_error)?;
+        if start == ZIP_MAGIC {
+            let reader = unzip(&name, file)?;
+            return Ok(Self {
+                name,
+                reader,
+                offset: 0,
+                cut: None,
+            });
+        }
+        Self::from_reader(name, Box::new(Cursor::new(start).chain(file)))
+    }
+
+    /// Takes the bytes of any reader; `name` is what errors call it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Source::open`].
+    pub fn from_reader(name: String, mut reader: Box<dyn Read + Send>) -> Result<Self, SourceError> {
+        let mut start = Vec::new();
+        let read_error = |name: &str, source| SourceError::Read {
+            name: name.to_owned(),
+            offset: 0,
+            source,
+        };
+        let first = reader.by_ref().take(ZIP_MAGIC.len() as u64).read_to_end(&mut start);
+        first.map_err(|source| read_error(&name, source))?;
+        if start.is_empty() {
+            return Err(SourceError::Empty { name });
+        }
+        let (gzip, zip) = (start.starts_with(GZIP_MAGIC), start.starts_with(ZIP_MAGIC));
+        let whole = Cursor::new(start).chain(reader);
+        let reader: Box<dyn Read + Send> = if gzip {
+            Box::new(MultiGzDecoder::new(BufReader::with_capacity(READ_BYTES, whole)))
+        } else if zip {
+            let mut packed = Vec::new();
+            let taken = whole.take(MAX_PIPED_ARCHIVE_BYTES).read_to_end(&mut packed);
+            taken.map_err(|source| read_error(&name, source))?;
+            unzip(&name, Cursor::new(packed))?
+        } else {
+            Box::new(whole)
+        };
+        Ok(Self {
+            name,
+            reader,
+            offset: 0,
+            cut: None,
+        })
+    }
+
+    /// What errors call it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How many bytes to offer at once.
+    pub fn read_size(&self) -> usize {
+        READ_BYTES
+    }
+
+    /// Reads the next bytes; 0 at the end. A compressed file that was cut in the middle ends where it was cut, and
+    /// [`Source::cut`] says so.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub fn read(&mut self, into: &mut [u8]) -> Result<usize, SourceError> {
+        loop {
+            match self.reader.read(into) {
+                Ok(n) => {
+                    self.offset += n as u64;
+                    if n == 0 && self.offset == 0 && self.cut.is_none() {
+                        return Err(SourceError::Empty {
+                            name: self.name.clone(),
+                        });
+                    }
+                    return Ok(n);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                    self.cut = Some(error.to_string());
+                    return Ok(0);
+                }
+                Err(source) => {
+                    return Err(SourceError::Read {
+                        name: self.name.clone(),
+                        offset: self.offset,
+                        source,
+                    });
+                }
+            }
+        }
+    }
+
+    /// The compression ended early, with what it said.
+    pub fn cut(&self) -> Option<&str> {
+        self.cut.as_deref()
+    }
+}
+
+/// The one recording of an archive, unpacked as it is read: a small archive may hold a stream of any length.
+fn unzip<R: Read + Seek + Send + 'static>(name: &str, packed: R) -> Result<Box<dyn Read + Send>, SourceError> {
+    let archive = |found: String| SourceError::Archive {
+        name: name.to_owned(),
+        found,
+    };
+    let broken = |error: ZipError| archive(format!("a directory that cannot be read ({error})"));
+    let mut entries = ZipArchive::new(packed).map_err(broken)?;
+    let names = entries.file_names().collect::<Result<Vec<_>, _>>().map_err(broken)?;
+    let names: Vec<String> = names
+        .into_iter()
+        .map(|entry| entry.into_owned())
+        .filter(|entry| !entry.ends_with('/'))
+        .collect();
+    let recordings: Vec<&String> = names.iter().filter(|entry| entry.ends_with(".nettrace")).collect();
+    let chosen = match (recordings.as_slice(), names.as_slice()) {
+        ([one], _) => String::clone(one),
+        ([], [one]) => one.clone(),
+        ([], []) => return Err(archive("no file in it".to_owned())),
+        ([], _) => return Err(archive(format!("{} files, none of them a .nettrace", names.len()))),
+        (several, _) => return Err(archive(format!("{} recordings", several.len()))),
+    };
+    let entry = entries.by_name(&chosen).map_err(broken)?;
+    let (method, length, start) = (entry.compression(), entry.compressed_size(), entry.data_start());
+    drop(entry);
+    let Some(start) = start else {
+        return Err(archive("an entry without a place".to_owned()));
+    };
+    let mut packed = entries.into_inner();
+    let seek = packed.seek(SeekFrom::Start(start));
+    seek.map_err(|source| SourceError::Read {
+        name: name.to_owned(),
+        offset: 0,
+        source,
+    })?;
+    let entry = packed.take(length);
+    match method {
+        CompressionMethod::Stored => Ok(Box::new(entry)),
+        CompressionMethod::Deflated => Ok(Box::new(DeflateDecoder::new(BufReader::with_capacity(
+            READ_BYTES, entry,
+        )))),
+        other => Err(archive(format!("a recording compressed by {other}, which is not read"))),
+    }
+}

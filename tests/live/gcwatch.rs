@@ -1,0 +1,142 @@
+//! The command under test, and what its records say.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+use crate::target::Tick;
+
+/// Runs gcwatch to its end.
+pub(crate) fn gcwatch(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_gcwatch")).args(args).stdin(Stdio::null()).output().unwrap()
+}
+
+pub(crate) fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The records that a command writes.
+pub(crate) fn records(args: &[&str]) -> Vec<Value> {
+    let output = gcwatch(args);
+    assert!(output.status.success(), "{args:?}: {}", stderr(&output));
+    String::from_utf8(output.stdout).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// A recording, read by `analyze` and `events`.
+pub(crate) struct Analyzed {
+    pub(crate) gcs: Vec<Value>,
+    pub(crate) suspensions: Vec<Value>,
+    pub(crate) stream: Value,
+    pub(crate) events: Vec<Value>,
+}
+
+pub(crate) fn analyze(file: &Path) -> Analyzed {
+    let file = file.to_str().unwrap();
+    let mut analyzed = Analyzed { gcs: Vec::new(), suspensions: Vec::new(), stream: Value::Null, events: Vec::new() };
+    for record in records(&["analyze", "--format", "ndjson", file]) {
+        match record["kind"].as_str().unwrap() {
+            "gc" => analyzed.gcs.push(record),
+            "suspension" => analyzed.suspensions.push(record),
+            "stream" => analyzed.stream = record,
+            _ => {}
+        }
+    }
+    analyzed.events = records(&["events", "--format", "ndjson", file]);
+    analyzed.events.retain(|record| record["kind"] == "event");
+    analyzed
+}
+
+impl Analyzed {
+    pub(crate) fn has_event(&self, name: &str) -> bool {
+        self.events.iter().any(|event| event["name"] == name)
+    }
+
+    /// Version of an event, if it was seen.
+    pub(crate) fn version_of(&self, name: &str) -> Option<u64> {
+        self.events.iter().find(|event| event["name"] == name)?["version"].as_u64()
+    }
+
+    pub(crate) fn has_dynamic(&self, name: &str) -> bool {
+        self.events.iter().any(|event| event["name"] == "GCDynamicEvent" && event["fields"]["Name"] == name)
+    }
+
+    pub(crate) fn has_type(&self, gc_type: &str) -> bool {
+        self.gcs.iter().any(|gc| gc["type"] == gc_type && gc["became_blocking"] == false)
+    }
+
+    pub(crate) fn has_reason(&self, reason: &str) -> bool {
+        self.gcs.iter().any(|gc| gc["reason"] == reason)
+    }
+
+    pub(crate) fn most_heaps(&self) -> u64 {
+        self.gcs.iter().filter_map(|gc| gc["heap_count"].as_u64()).max().unwrap_or(0)
+    }
+
+    /// Nothing is lost or undecoded, and only what was under way at the ends is incomplete.
+    pub(crate) fn assert_whole(&self, context: &str) {
+        assert_eq!(self.stream["lost_events"], 0, "{context}: {}", self.stream);
+        assert_eq!(self.stream["undecodable"], 0, "{context}: {}", self.stream);
+        assert!(self.gcs.iter().all(|gc| gc["lossy"] == false), "{context}");
+        let whole: Vec<i64> =
+            self.gcs.iter().filter(|gc| gc["complete"] == true).filter_map(|gc| gc["start_offset_ns"].as_i64()).collect();
+        let (first, last) = (whole.iter().min().copied().unwrap_or(0), whole.iter().max().copied().unwrap_or(0));
+        for gc in self.gcs.iter().filter(|gc| gc["complete"] == false) {
+            let start = gc["start_offset_ns"].as_i64();
+            let at_an_end = start.is_none_or(|start| start <= first || start >= last) || gc["missing"][0] == "end";
+            assert!(at_an_end, "{context}: in the middle {gc}");
+        }
+    }
+
+    /// The process counted as many collections as were recorded between two of its prints, and about the same pause.
+    pub(crate) fn assert_agrees_with(&self, ticks: &[Tick], context: &str) {
+        let starts: Vec<(i64, i64)> = self
+            .gcs
+            .iter()
+            .filter_map(|gc| Some((gc["start_offset_ns"].as_i64()?, gc["generation"].as_i64()?)))
+            .collect();
+        let sync = self.sync_ticks();
+        let (first_event, last_event) = self.span();
+        let within: Vec<&Tick> =
+            ticks.iter().filter(|tick| tick.at - sync > first_event && tick.at - sync < last_event).collect();
+        let (Some(first), Some(last)) = (within.first(), within.last()) else {
+            panic!("{context}: fewer than two ticks of {} in the recording", ticks.len())
+        };
+        for generation in 0..3 {
+            let recorded = starts
+                .iter()
+                .filter(|(at, of)| *of >= generation && *at > first.at - sync && *at <= last.at - sync)
+                .count() as i64;
+            let counted = last.counts[generation as usize] - first.counts[generation as usize];
+            // The prints are not atomic with the counters: a collection at either moment may be on either side.
+            assert!((recorded - counted).abs() <= 2, "{context}: gen{generation} {recorded} recorded, {counted} counted");
+        }
+        if let (Some(before), Some(after)) = (first.pause_us, last.pause_us) {
+            let stopped: i64 = self
+                .gcs
+                .iter()
+                .flat_map(|gc| gc["pauses"].as_array().unwrap())
+                .filter(|pause| {
+                    pause["start_offset_ns"].as_i64().is_some_and(|at| at > first.at - sync && at <= last.at - sync)
+                })
+                .filter_map(|pause| pause["pause_ns"].as_i64())
+                .sum();
+            let counted = (after - before) * 1000;
+            if counted > 100_000_000 {
+                let share = stopped as f64 / counted as f64;
+                assert!((0.85..1.2).contains(&share), "{context}: {stopped} ns recorded, {counted} counted");
+            }
+        }
+    }
+
+    /// The process's clock at the sync point.
+    fn sync_ticks(&self) -> i64 {
+        self.stream["sync_ticks"].as_i64().unwrap()
+    }
+
+    fn span(&self) -> (i64, i64) {
+        let at = |event: &Value| event["offset_ns"].as_i64();
+        let offsets = || self.events.iter().filter_map(at);
+        (offsets().min().unwrap_or(0), offsets().max().unwrap_or(0))
+    }
+}

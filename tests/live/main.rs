@@ -1,0 +1,12 @@
+//! gcwatch against real runtimes: processes are started, attached to, and counted with.
+//!
+//! `cargo test --test live` runs a selection on the two runtimes that are always there, and on packs where they are.
+//! `tests/live/run` runs the whole matrix (`GCWATCH_MATRIX=full`) and writes docs/compatibility.md. See README.md beside this file.
+
+mod gcwatch;
+mod matrix;
+mod processes;
+mod profiles;
+mod runtimes;
+mod target;
+mod workload;

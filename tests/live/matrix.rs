@@ -1,0 +1,233 @@
+//! Runtimes x configurations: what each sends, and that it adds up. The table is docs/compatibility.md.
+//!
+//! A run compares the rows of the runtimes that it had with the committed table; `GCWATCH_UPDATE_MATRIX=1` writes them. A row has
+//! no counts and no times: it is the same on every machine.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use crate::gcwatch::Analyzed;
+use crate::profiles::record;
+use crate::runtimes::{ALL, CORE_3_1, NET_10, Runtime, is_wanted};
+use crate::target::Start;
+
+/// A way to run the collector, and the work that shows it.
+struct Configuration {
+    name: &'static str,
+    mode: &'static str,
+    knobs: &'static [(&'static str, &'static str)],
+    fits: fn(Runtime) -> bool,
+    /// What must be in the recording besides what every one has.
+    check: fn(&Analyzed, Runtime, &str),
+}
+
+fn any(_: Runtime) -> bool {
+    true
+}
+
+fn managed(runtime: Runtime) -> bool {
+    !runtime.is_native_aot()
+}
+
+/// The collector in a library of its own comes with the packs of 8 and later.
+fn has_clrgc(runtime: Runtime) -> bool {
+    runtime.folder().join("libclrgc.so").exists()
+}
+
+fn after_3(runtime: Runtime) -> bool {
+    managed(runtime) && !runtime.is_core_3()
+}
+
+fn datas(runtime: Runtime) -> bool {
+    after_3(runtime) && !runtime.name.starts_with("net8")
+}
+
+const CONFIGURATIONS: &[Configuration] = &[
+    Configuration { name: "workstation", mode: "steady", knobs: &[], fits: any, check: |_, _, _| () },
+    Configuration {
+        name: "background",
+        mode: "bgc",
+        knobs: &[],
+        fits: managed,
+        check: |analyzed, _, context| assert!(analyzed.has_type("background"), "{context}"),
+    },
+    Configuration {
+        name: "concurrent off",
+        mode: "threads",
+        knobs: &[("gcConcurrent", "0")],
+        fits: managed,
+        check: |analyzed, _, context| assert!(!analyzed.has_type("background"), "{context}"),
+    },
+    Configuration {
+        name: "server",
+        mode: "threads",
+        knobs: &[("gcServer", "1"), ("GCDynamicAdaptationMode", "0"), ("GCHeapCount", "0x2")],
+        fits: managed,
+        check: |analyzed, _, context| assert!(analyzed.most_heaps() > 1 || analyzed.gcs.is_empty(), "{context}"),
+    },
+    Configuration {
+        name: "server, DATAS",
+        mode: "threads",
+        knobs: &[("gcServer", "1"), ("GCDynamicAdaptationMode", "1")],
+        fits: datas,
+        check: |analyzed, _, context| assert!(analyzed.has_dynamic("SizeAdaptationSample"), "{context}"),
+    },
+    Configuration {
+        name: "segments (libclrgc.so)",
+        mode: "threads",
+        knobs: &[("GCName", "libclrgc.so")],
+        fits: has_clrgc,
+        check: |_, _, _| (),
+    },
+    Configuration {
+        name: "hard limit",
+        mode: "lohoos",
+        knobs: &[("GCHeapHardLimit", "0x6000000")],
+        fits: managed,
+        check: |analyzed, _, context| assert!(analyzed.has_reason("OutOfSpaceLOH"), "{context}"),
+    },
+    Configuration {
+        name: "induced",
+        mode: "induced",
+        knobs: &[],
+        fits: any,
+        check: |analyzed, _, context| assert!(analyzed.has_reason("Induced"), "{context}"),
+    },
+    Configuration {
+        name: "provisional mode",
+        mode: "threads",
+        knobs: &[("GCProvModeStress", "1")],
+        fits: after_3,
+        check: |analyzed, _, context| assert!(analyzed.has_reason("PMFullGC"), "{context}"),
+    },
+    Configuration {
+        name: "no-GC regions",
+        mode: "nogc",
+        knobs: &[],
+        fits: managed,
+        check: |analyzed, _, context| {
+            assert!(analyzed.suspensions.iter().any(|suspension| suspension["triggered"] == true), "{context}");
+        },
+    },
+    Configuration {
+        name: "memory limit refreshed",
+        mode: "refresh",
+        knobs: &[],
+        fits: after_3,
+        check: |analyzed, _, context| {
+            assert!(analyzed.suspensions.iter().any(|suspension| suspension["triggered"] == false), "{context}");
+        },
+    },
+];
+
+/// The events whose versions a row tells: all runtimes send them.
+const EVENTS: [&str; 5] = ["GCStart", "GCEnd", "GCHeapStats", "GCGlobalHeapHistory", "GCPerHeapHistory"];
+
+fn row(runtime: Runtime, configuration: &Configuration) -> String {
+    let context = format!("{}, {}", runtime.name, configuration.name);
+    println!("{context}");
+    let mut target = Start::new(runtime, configuration.mode).knobs(configuration.knobs).start();
+    let (analyzed, said) = record(&mut target, &["--duration", "3s"]);
+    assert_eq!(analyzed.stream["clean_end"], true, "{context}");
+    analyzed.assert_whole(&context);
+    (configuration.check)(&analyzed, runtime, &context);
+    // NativeAOT programs print no counters; no-GC regions count collections that are none.
+    if !runtime.is_native_aot() && configuration.mode != "nogc" {
+        target.await_ticks(1);
+        analyzed.assert_agrees_with(target.ticks(), &context);
+    }
+    target.stop();
+    let command = said.split_whitespace().find(|word| word.starts_with("CollectTracing")).unwrap_or("?");
+    let command = command.trim_end_matches(|end: char| !end.is_alphanumeric());
+    let versions: Vec<String> = EVENTS
+        .iter()
+        .map(|name| analyzed.version_of(name).map_or_else(|| "–".to_owned(), |version| version.to_string()))
+        .collect();
+    let mut features = Vec::new();
+    for (feature, seen) in [
+        ("committed", analyzed.has_dynamic("CommittedUsage")),
+        ("DATAS", analyzed.has_dynamic("SizeAdaptationSample")),
+        ("several heaps", analyzed.most_heaps() > 1),
+        ("suspensions without a collection", !analyzed.suspensions.is_empty()),
+    ] {
+        if seen {
+            features.push(feature);
+        }
+    }
+    format!("| {} | {} | {command} | {} | {} |", runtime.name, configuration.name, versions.join(" "), features.join(", "))
+}
+
+fn table() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("docs/compatibility.md")
+}
+
+const HEAD: &str = "\
+# Compatibility
+
+Written by `tests/live/run`: real processes, each recorded by `gcwatch record` and compared with its own counters
+(`GC.CollectionCount`, `GC.GetTotalPauseDuration`). In every row all collections but those under way at the ends were whole, none of their events was
+lost or undecoded, and their number and pause were the process's own.
+
+*Command* is what the runtime took, from the newest down. *Versions* are those of GCStart, GCEnd, GCHeapStats, GCGlobalHeapHistory and
+GCPerHeapHistory as they came. Runtimes: `core3.1.23` and `net10.0.0` are fetched by the tests; the others come from a folder of packs. All Linux x64.
+
+| Runtime | Configuration | Command | Versions | Also seen |
+|---|---|---|---|---|
+";
+
+fn committed() -> BTreeMap<(String, String), String> {
+    let text = std::fs::read_to_string(table()).unwrap_or_default();
+    let key = |row: &str| {
+        let mut cells = row.split('|').map(str::trim).skip(1);
+        Some((cells.next()?.to_owned(), cells.next()?.to_owned()))
+    };
+    let rows = text.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| Runtime"));
+    rows.filter_map(|row| Some((key(row)?, row.to_owned()))).collect()
+}
+
+fn write(rows: &BTreeMap<(String, String), String>) {
+    let mut text = HEAD.to_owned();
+    for runtime in ALL {
+        for configuration in CONFIGURATIONS {
+            if let Some(row) = rows.get(&(runtime.name.to_owned(), configuration.name.to_owned())) {
+                text.push_str(row);
+                text.push('\n');
+            }
+        }
+    }
+    std::fs::create_dir_all(table().parent().unwrap()).unwrap();
+    std::fs::write(table(), text).unwrap();
+}
+
+/// Scenario: each runtime in each configuration that it has; without GCWATCH_MATRIX=full a selection.
+/// Guarantee: the recording is whole and agrees with the process, and the row of docs/compatibility.md is as committed.
+#[test]
+fn every_runtime_in_every_configuration() {
+    let full = std::env::var("GCWATCH_MATRIX").is_ok_and(|value| value == "full");
+    let update = std::env::var_os("GCWATCH_UPDATE_MATRIX").is_some();
+    let mut known = committed();
+    let mut differ = Vec::new();
+    let selection = ["background", "server", "hard limit", "no-GC regions"];
+    for runtime in ALL {
+        let always = [CORE_3_1, NET_10].contains(&runtime);
+        if (always && !is_wanted(runtime)) || !runtime.is_there() {
+            continue;
+        }
+        for configuration in CONFIGURATIONS {
+            let chosen = full || if always { selection.contains(&configuration.name) } else { configuration.name == "workstation" };
+            if !chosen || !(configuration.fits)(runtime) {
+                continue;
+            }
+            let row = row(runtime, configuration);
+            let key = (runtime.name.to_owned(), configuration.name.to_owned());
+            if !update && known.get(&key) != Some(&row) {
+                differ.push(format!("committed {:?}\nseen      {row}", known.get(&key)));
+            }
+            known.insert(key, row);
+        }
+    }
+    if update {
+        write(&known);
+    }
+    assert!(differ.is_empty(), "{}", differ.join("\n"));
+}

@@ -1,0 +1,90 @@
+//! `record` with each profile, on the oldest and a new runtime.
+
+use crate::gcwatch::{Analyzed, analyze, gcwatch, stderr};
+use crate::runtimes::{CORE_3_1, NET_10, Runtime, is_wanted};
+use crate::target::{Start, Target};
+
+/// Records a running target.
+pub(crate) fn record(target: &mut Target, args: &[&str]) -> (Analyzed, String) {
+    let file = target.tmp().join("r.nettrace");
+    let pid = target.pid().to_string();
+    let mut all = vec!["record", "--pid", &pid, "-o", file.to_str().unwrap()];
+    all.extend_from_slice(args);
+    let output = gcwatch(&all);
+    assert!(output.status.success(), "{all:?}: {}", stderr(&output));
+    (analyze(&file), stderr(&output))
+}
+
+fn recorded(runtime: Runtime, mode: &'static str, profile: &str) -> (Analyzed, String) {
+    let mut target = Start::new(runtime, mode).start();
+    let (analyzed, said) = record(&mut target, &["--profile", profile, "--duration", "3s"]);
+    target.await_ticks(1);
+    let context = format!("{} {mode} {profile}", runtime.name);
+    assert_eq!(analyzed.stream["clean_end"], true, "{context}");
+    analyzed.assert_whole(&context);
+    analyzed.assert_agrees_with(target.ticks(), &context);
+    target.stop();
+    (analyzed, context)
+}
+
+fn both() -> impl Iterator<Item = Runtime> {
+    [CORE_3_1, NET_10].into_iter().filter(|runtime| is_wanted(*runtime))
+}
+
+/// Scenario: the default profile on an allocating process.
+/// Guarantee: collections match the process's own counters, every one whole but at the ends.
+#[test]
+fn gc() {
+    for runtime in both() {
+        let (analyzed, context) = recorded(runtime, "threads", "gc");
+        assert!(analyzed.gcs.len() > 20, "{context}: {}", analyzed.gcs.len());
+        for name in ["GCStart", "GCEnd", "GCHeapStats", "GCMarkWithType", "GCPerHeapHistory", "GCGlobalHeapHistory", "GCTriggered"] {
+            assert!(analyzed.has_event(name), "{context}: no {name}");
+        }
+        assert!(!analyzed.has_event("GCAllocationTick"), "{context}");
+    }
+}
+
+/// Scenario: the Verbose profile on processes that pin, finalize and put memory pressure on.
+/// Guarantee: allocation ticks, pins, finalized objects, memory pressure and joins are in the recording.
+#[test]
+fn gc_verbose() {
+    for runtime in both() {
+        let (pin, context) = recorded(runtime, "pin", "gc-verbose");
+        assert!(pin.has_event("GCAllocationTick") && pin.has_event("PinObjectAtGCTime"), "{context}");
+        let tick = pin.events.iter().find(|event| event["name"] == "GCAllocationTick").unwrap();
+        assert!(tick["fields"]["TypeName"].as_str().unwrap().starts_with("System."), "{context}: {tick}");
+        let (fin, context) = recorded(runtime, "fin", "gc-verbose");
+        assert!(fin.has_event("FinalizeObject") && fin.has_event("GCFinalizersBegin"), "{context}");
+        let (pressure, context) = recorded(runtime, "pressure", "gc-verbose");
+        assert!(pressure.has_event("IncreaseMemoryPressure") && pressure.has_event("DecreaseMemoryPressure"), "{context}");
+        assert!(pressure.has_reason("InducedNotForced"), "{context}");
+        let mut target = Start::new(runtime, "threads").knobs(&[("gcServer", "1")]).start();
+        let (server, _) = record(&mut target, &["--profile", "gc-verbose", "--duration", "3s"]);
+        assert!(server.has_event("GCJoin"), "{}: no GCJoin", runtime.name);
+        target.stop();
+    }
+}
+
+/// Scenario: the handle profile on a process that makes and frees handles.
+/// Guarantee: both are in the recording.
+#[test]
+fn gc_handles() {
+    for runtime in both() {
+        let (analyzed, context) = recorded(runtime, "handles", "gc-handles");
+        assert!(analyzed.has_event("SetGCHandle") && analyzed.has_event("DestroyGCHandle"), "{context}");
+    }
+}
+
+/// Scenario: the private profile on a process with background collections.
+/// Guarantee: their phases are in the recording.
+#[test]
+fn private() {
+    for runtime in both() {
+        let (analyzed, context) = recorded(runtime, "bgc", "private");
+        assert!(analyzed.has_type("background"), "{context}");
+        for name in ["BGCBegin", "BGC1stNonConEnd", "BGC2ndNonConBegin", "BGCDrainMark"] {
+            assert!(analyzed.has_event(name), "{context}: no {name}");
+        }
+    }
+}

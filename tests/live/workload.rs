@@ -1,0 +1,20 @@
+//! The committed workload is the one whose source is beside it.
+
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+
+/// Scenario: Workload.cs or workload.dll was changed without the other.
+/// Guarantee: it is seen: both have the digests that the build wrote.
+#[test]
+fn the_program_is_built_from_its_source() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/workload");
+    let digests = std::fs::read_to_string(folder.join("digests.sha256")).unwrap();
+    assert_eq!(digests.lines().count(), 2);
+    for line in digests.lines() {
+        let (digest, name) = line.split_once("  ").unwrap();
+        let found = Sha256::digest(std::fs::read(folder.join(name)).unwrap());
+        let found: String = found.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(found, digest, "{name}: run tests/workload/build and commit what it writes");
+    }
+}
