@@ -158,12 +158,13 @@ fn histories(stream: &mut GcStream) -> Vec<(Subject, ProcessHistory)> {
             continue;
         };
         match outcome {
-            Outcome::Collection(collection) => history.collections.push(collection),
+            Outcome::Collection(collection) => history.collections.push(*collection),
             Outcome::Suspension(suspension) => history.suspensions.push(suspension),
         }
     }
     for (_, history) in &mut processes {
-        history.collections.sort_by_key(|collection| collection.start);
+        // Records are large: their keys are sorted, and each record is moved once at most.
+        history.collections.sort_by_cached_key(|collection| collection.start);
         history
             .suspensions
             .sort_by_key(|suspension| suspension.edges.suspend_begin);

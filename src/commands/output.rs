@@ -2,10 +2,11 @@
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 
-use anstream::AutoStream;
+use anstream::{AutoStream, ColorChoice};
 use serde::Serialize;
 
 use crate::cli::{Format, FormatArgs};
+use crate::report::table;
 
 /// How much is written at once.
 const WRITE_BYTES: usize = 64 * 1024;
@@ -13,7 +14,7 @@ const WRITE_BYTES: usize = 64 * 1024;
 /// Standard output with its format.
 pub struct Output {
     format: Format,
-    out: Box<dyn Write>,
+    out: BufWriter<io::Stdout>,
 }
 
 impl std::fmt::Debug for Output {
@@ -34,14 +35,8 @@ impl Output {
         } else {
             Format::Ndjson
         });
-        let choice = AutoStream::choice(&stdout);
-        let out: Box<dyn Write> = match format {
-            Format::Table => Box::new(AutoStream::new(
-                Box::new(BufWriter::with_capacity(WRITE_BYTES, stdout)) as Box<dyn Write>,
-                choice,
-            )),
-            Format::Ndjson => Box::new(BufWriter::with_capacity(WRITE_BYTES, stdout)),
-        };
+        table::colour(format == Format::Table && AutoStream::choice(&stdout) != ColorChoice::Never);
+        let out = BufWriter::with_capacity(WRITE_BYTES, stdout);
         Self { format, out }
     }
 

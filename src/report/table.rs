@@ -1,6 +1,8 @@
 //! Tables for a terminal: columns of a declared width, written row by row, so that a recording of any length needs no memory.
 
+use std::fmt;
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anstyle::{AnsiColor, Style};
 
@@ -42,12 +44,29 @@ pub const fn right(name: &'static str, width: usize) -> Column {
     }
 }
 
+static COLOURED: AtomicBool = AtomicBool::new(false);
+
+/// Whether texts are styled from now on: on a terminal that wants it.
+pub fn colour(on: bool) {
+    COLOURED.store(on, Ordering::Relaxed);
+}
+
+/// A style of text: `{STYLE}` begins it, `{STYLE:#}` ends it. Writes nothing unless [`colour`] was turned on.
+#[derive(Debug, Clone, Copy)]
+pub struct Paint(Style);
+
+impl fmt::Display for Paint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if COLOURED.load(Ordering::Relaxed) { self.0.fmt(f) } else { Ok(()) }
+    }
+}
+
 /// Headings.
-pub const HEADING: Style = Style::new().bold();
+pub const HEADING: Paint = Paint(Style::new().bold());
 /// What is less important.
-pub const FAINT: Style = Style::new().dimmed();
+pub const FAINT: Paint = Paint(Style::new().dimmed());
 /// What somebody should look at.
-pub const MARK: Style = AnsiColor::Yellow.on_default();
+pub const MARK: Paint = Paint(AnsiColor::Yellow.on_default());
 
 /// Writes the headings.
 ///

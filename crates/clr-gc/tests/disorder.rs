@@ -38,7 +38,7 @@ fn collections<'e>(events: impl IntoIterator<Item = &'e Told>) -> Vec<Collection
     machine.finish();
     std::iter::from_fn(|| machine.next_outcome())
         .filter_map(|outcome| match outcome {
-            Outcome::Collection(collection) => Some(collection),
+            Outcome::Collection(collection) => Some(*collection),
             Outcome::Suspension(_) => None,
         })
         .collect()

@@ -13,7 +13,7 @@ fn live(bytes: &[u8], piece: usize) -> (Vec<Collection>, usize) {
     let mut take = |stream: &mut GcStream| {
         while let Some((_, outcome)) = stream.next_outcome() {
             if let Outcome::Collection(collection) = outcome {
-                told.push(collection);
+                told.push(*collection);
             }
         }
         told.len()

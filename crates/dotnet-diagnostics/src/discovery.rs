@@ -22,8 +22,11 @@ mod socket_name;
 mod target;
 
 pub use address::SocketAddress;
+pub(crate) use address::descriptor_path;
 pub use obstacle::{Obstacle, Reason};
-pub use proc_files::{Environ, ListeningSockets, Stat, Status, display_name, parse_environ, parse_stat, parse_status, parse_uptime};
+pub use proc_files::{
+    Environ, ListeningSockets, Stat, Status, display_name, parse_environ, parse_stat, parse_status, parse_uptime,
+};
 pub use scan::{Listing, Scan, StaleSocket};
 pub use socket_name::{MAX_SOCKET_PATH_BYTES, SocketName};
 pub use target::{Evidence, Process};

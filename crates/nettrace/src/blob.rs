@@ -182,7 +182,10 @@ impl BlobHeader {
             set(flags::ACTIVITY_OR_LABELS, self.label_list != before.label_list);
         } else {
             set(flags::ACTIVITY_OR_LABELS, self.activity_id != before.activity_id);
-            set(flags::RELATED_ACTIVITY, self.related_activity_id != before.related_activity_id);
+            set(
+                flags::RELATED_ACTIVITY,
+                self.related_activity_id != before.related_activity_id,
+            );
         }
         set(flags::SORTED, self.is_sorted);
         set(flags::PAYLOAD_SIZE, self.payload_size != before.payload_size);
@@ -290,7 +293,11 @@ impl BlobReader {
 
 #[cold]
 pub(crate) fn malformed(offset: u64) -> Error {
-    Error::corrupt(offset, "an event of a block", "its header or payload does not fit into the block")
+    Error::corrupt(
+        offset,
+        "an event of a block",
+        "its header or payload does not fit into the block",
+    )
 }
 
 /// The blobs of a block's content, for those who have one: [`Decoder`](crate::Decoder) does not need it.
@@ -318,7 +325,15 @@ pub struct Blobs<'a> {
 impl<'a> Blobs<'a> {
     /// `content`: a block's bytes after the block's own header; `base`: where they begin in the stream (for errors).
     pub fn new(layout: HeaderLayout, content: &'a [u8], base: u64) -> Self {
-        Self { content, base, reader: BlobReader { layout, header: BlobHeader::default(), at: 0 } }
+        Self {
+            content,
+            base,
+            reader: BlobReader {
+                layout,
+                header: BlobHeader::default(),
+                at: 0,
+            },
+        }
     }
 
     /// The next blob, `None` at the end.
@@ -347,9 +362,22 @@ mod tests {
     fn header(v6: bool) -> impl Strategy<Value = BlobHeader> {
         // Few values, so that equal neighbours, and with them every set of flags, come often.
         let small = |values: [u64; 4]| prop::sample::select(values.to_vec());
-        let words = (small([0, 1, 2, 0x7fff_ffff]), small([0, 1, 2, u64::from(u32::MAX)]), small([0, 3, 5, u64::MAX]));
-        let more = (small([0, 3, 128, u64::MAX]), small([0, 1, 300, u64::from(u32::MAX)]), small([0, 7, 8, 1 << 40]));
-        let ids = (prop::bool::ANY, prop::bool::ANY, prop::bool::ANY, prop::sample::select(vec![0, 1, 3, 200]));
+        let words = (
+            small([0, 1, 2, 0x7fff_ffff]),
+            small([0, 1, 2, u64::from(u32::MAX)]),
+            small([0, 3, 5, u64::MAX]),
+        );
+        let more = (
+            small([0, 3, 128, u64::MAX]),
+            small([0, 1, 300, u64::from(u32::MAX)]),
+            small([0, 7, 8, 1 << 40]),
+        );
+        let ids = (
+            prop::bool::ANY,
+            prop::bool::ANY,
+            prop::bool::ANY,
+            prop::sample::select(vec![0, 1, 3, 200]),
+        );
         (words, more, ids).prop_map(move |(words, more, ids)| BlobHeader {
             metadata_id: words.0 as u32,
             sequence: words.1 as u32,
@@ -472,7 +500,10 @@ mod tests {
         ];
         let (headers, error) = read(HeaderLayout::V4Compressed, &event);
         assert_eq!(error, None);
-        assert_eq!((headers[0].metadata_id, headers[0].sequence, headers[0].capture_thread), (1, 1, 12368));
+        assert_eq!(
+            (headers[0].metadata_id, headers[0].sequence, headers[0].capture_thread),
+            (1, 1, 12368)
+        );
         assert_eq!((headers[0].thread, headers[0].stack_id), (12368, 1));
     }
 }

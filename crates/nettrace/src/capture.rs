@@ -107,10 +107,16 @@ impl CaptureThreads {
     #[cold]
     fn forget_older_half(&mut self) {
         let middle = self.threads.len() / 2;
-        self.threads.select_nth_unstable_by_key(middle, |thread| std::cmp::Reverse(thread.used));
+        self.threads
+            .select_nth_unstable_by_key(middle, |thread| std::cmp::Reverse(thread.used));
         self.forgotten += (self.threads.len() - middle) as u64;
         self.threads.truncate(middle);
-        self.places = self.threads.iter().enumerate().map(|(place, thread)| (thread.id, place)).collect();
+        self.places = self
+            .threads
+            .iter()
+            .enumerate()
+            .map(|(place, thread)| (thread.id, place))
+            .collect();
     }
 }
 

@@ -124,7 +124,9 @@ impl<'a> Cursor<'a> {
 
     pub(crate) fn array<const N: usize>(&mut self, reading: &'static str) -> Result<[u8; N], Error> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
-        let taken = rest.first_chunk().ok_or_else(|| self.corrupt(reading, "it is cut off"))?;
+        let taken = rest
+            .first_chunk()
+            .ok_or_else(|| self.corrupt(reading, "it is cut off"))?;
         self.at += N;
         Ok(*taken)
     }
@@ -176,7 +178,9 @@ impl<'a> Cursor<'a> {
             return Err(Error::limit(self.offset(), reading, length * 2, MAX_STRING_BYTES));
         }
         let units = units.iter().take(length).map(|unit| u16::from_le_bytes(*unit));
-        let text = char::decode_utf16(units).map(|unit| unit.unwrap_or(char::REPLACEMENT_CHARACTER)).collect();
+        let text = char::decode_utf16(units)
+            .map(|unit| unit.unwrap_or(char::REPLACEMENT_CHARACTER))
+            .collect();
         self.at += length * 2 + 2;
         Ok(text)
     }
@@ -241,7 +245,10 @@ mod tests {
     #[test]
     fn overlong_numbers_are_refused() {
         assert_eq!(varu64(&[0xff; 16], &mut 0), None);
-        assert_eq!(varu64(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02], &mut 0), None);
+        assert_eq!(
+            varu64(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02], &mut 0),
+            None
+        );
         assert_eq!(varu32(&[0xff, 0xff, 0xff, 0xff, 0x1f], &mut 0), None);
         assert_eq!(varu32(&[0xff, 0xff, 0xff, 0xff, 0x0f], &mut 0), Some(u32::MAX));
     }
@@ -258,6 +265,9 @@ mod tests {
         assert!(Cursor::new(&bytes[..4], 0).utf16z("a name").is_err());
         let mut long = vec![b'x'; MAX_STRING_BYTES + 2];
         long.extend([0, 0]);
-        assert!(matches!(Cursor::new(&long, 0).utf16z("a name"), Err(Error::LimitExceeded { .. })));
+        assert!(matches!(
+            Cursor::new(&long, 0).utf16z("a name"),
+            Err(Error::LimitExceeded { .. })
+        ));
     }
 }

@@ -70,7 +70,12 @@ enum Step {
 impl Decoder {
     /// A decoder before the first byte.
     pub fn new(options: Options) -> Self {
-        let Options { order, stacks, max_pending_bytes, interest } = options;
+        let Options {
+            order,
+            stacks,
+            max_pending_bytes,
+            interest,
+        } = options;
         Self {
             input: Input::default(),
             place: Place::Prolog,
@@ -192,7 +197,11 @@ impl Decoder {
             None => [None, None],
             Some(ids) => ids.map(|id| (id != [0; 16]).then_some(id)),
         };
-        let stack = if self.stacks { self.intake.stacks.get(entry.stack_id) } else { None };
+        let stack = if self.stacks {
+            self.intake.stacks.get(entry.stack_id)
+        } else {
+            None
+        };
         let pointer_size = self.header.as_ref()?.pointer_size;
         Some(Event {
             tag,
@@ -222,7 +231,11 @@ impl Decoder {
                 Seen::Part(reading) => return Ok(Step::Need(reading)),
                 Seen::Whole(format, length) => {
                     self.format = format;
-                    self.place = if format == Format::V4 { Place::Object } else { Place::Block };
+                    self.place = if format == Format::V4 {
+                        Place::Object
+                    } else {
+                        Place::Block
+                    };
                     self.input.consume(length);
                 }
             },
@@ -268,7 +281,13 @@ impl Decoder {
                 return Err(Error::corrupt(offset, kind.reading(), "there is a second one"));
             }
             (BlockKind::Trace, None) | (BlockKind::Unknown, _) | (_, Some(_)) => {}
-            (_, None) => return Err(Error::corrupt(offset, kind.reading(), "it comes before the Trace object")),
+            (_, None) => {
+                return Err(Error::corrupt(
+                    offset,
+                    kind.reading(),
+                    "it comes before the Trace object",
+                ));
+            }
         }
         if kind == BlockKind::Unknown || (kind == BlockKind::Stack && !self.stacks) {
             self.count(kind);
@@ -362,7 +381,11 @@ impl Decoder {
             HeaderLayout::V4Whole => block.bytes.next_multiple_of(4),
             _ => block.bytes,
         };
-        Ok(BlobReader { layout, header: BlobHeader::default(), at })
+        Ok(BlobReader {
+            layout,
+            header: BlobHeader::default(),
+            at,
+        })
     }
 
     /// Where the input is after a block.

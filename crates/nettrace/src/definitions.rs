@@ -72,7 +72,10 @@ impl Definitions {
         let id = metadata.id;
         // Said again: nothing new.
         if let Target::Uninteresting(place) | Target::Wanted(place) = self.target(id)
-            && self.list.get(place as usize).is_some_and(|known| known.metadata == metadata)
+            && self
+                .list
+                .get(place as usize)
+                .is_some_and(|known| known.metadata == metadata)
         {
             return Ok(());
         }
@@ -94,13 +97,19 @@ impl Definitions {
     /// What to do with events of a definition whose labels say otherwise. When there are too many ways, the labels are
     /// not heeded.
     pub(crate) fn overridden(&mut self, target: Target, overrides: Overrides) -> Target {
-        let (Target::Uninteresting(place) | Target::Wanted(place)) = target else { return target };
+        let (Target::Uninteresting(place) | Target::Wanted(place)) = target else {
+            return target;
+        };
         if let Some(known) = self.changed.get(&(place, overrides)) {
             return *known;
         }
-        let Some(definition) = self.list.get(place as usize) else { return target };
+        let Some(definition) = self.list.get(place as usize) else {
+            return target;
+        };
         let metadata = overrides.apply(&definition.metadata);
-        let Ok(changed) = self.keep(metadata, 0) else { return target };
+        let Ok(changed) = self.keep(metadata, 0) else {
+            return target;
+        };
         self.changed.insert((place, overrides), changed);
         changed
     }
@@ -128,13 +137,19 @@ impl Definitions {
         let place = self.list.len() as u32;
         let tag = (self.interest)(&metadata);
         self.list.push(Definition { metadata, tag });
-        Ok(if tag.is_some() { Target::Wanted(place) } else { Target::Uninteresting(place) })
+        Ok(if tag.is_some() {
+            Target::Wanted(place)
+        } else {
+            Target::Uninteresting(place)
+        })
     }
 }
 
 impl fmt::Debug for Definitions {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Definitions").field("list", &self.list).finish_non_exhaustive()
+        out.debug_struct("Definitions")
+            .field("list", &self.list)
+            .finish_non_exhaustive()
     }
 }
 
@@ -143,7 +158,11 @@ mod tests {
     use super::*;
 
     fn metadata(id: u32, event_id: u32) -> Metadata {
-        Metadata { id, event_id, ..Metadata::default() }
+        Metadata {
+            id,
+            event_id,
+            ..Metadata::default()
+        }
     }
 
     /// Scenario: small and huge ids, one defined again as it was, one as another event.
@@ -160,14 +179,24 @@ mod tests {
             definitions.define(metadata(id, event), 0).unwrap();
         }
         assert_eq!(asked.load(std::sync::atomic::Ordering::Relaxed), 3);
-        let Target::Wanted(old) = definitions.target(1) else { panic!() };
+        let Target::Wanted(old) = definitions.target(1) else {
+            panic!()
+        };
         assert_eq!(definitions.target(2), Target::Uninteresting(2));
         assert_eq!(definitions.target(3), Target::Unknown);
         assert!(matches!(definitions.target(u32::MAX), Target::Wanted(_)));
         definitions.define(metadata(1, 7), 0).unwrap();
-        let Target::Wanted(new) = definitions.target(1) else { panic!() };
-        assert_eq!(definitions.get(old).map(|(metadata, tag)| (metadata.event_id, tag)), Some((5, 50)));
-        assert_eq!(definitions.get(new).map(|(metadata, tag)| (metadata.event_id, tag)), Some((7, 70)));
+        let Target::Wanted(new) = definitions.target(1) else {
+            panic!()
+        };
+        assert_eq!(
+            definitions.get(old).map(|(metadata, tag)| (metadata.event_id, tag)),
+            Some((5, 50))
+        );
+        assert_eq!(
+            definitions.get(new).map(|(metadata, tag)| (metadata.event_id, tag)),
+            Some((7, 70))
+        );
         definitions.forget();
         assert_eq!(definitions.target(1), Target::Unknown);
     }

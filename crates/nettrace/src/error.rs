@@ -14,7 +14,9 @@ pub enum Error {
         start: Vec<u8>,
     },
     /// The older format of .NET Core 2.x: the same serialization without the magic.
-    #[error("a NetPerf stream (.NET Core 2.x); only nettrace is read: record again with format 1 (nettrace), .NET Core 3.0 or newer")]
+    #[error(
+        "a NetPerf stream (.NET Core 2.x); only nettrace is read: record again with format 1 (nettrace), .NET Core 3.0 or newer"
+    )]
     NetPerf,
     /// A format that this crate does not know.
     #[error("nettrace version {major}.{minor} is not known here; versions 4 (with 5's metadata) and 6 are read")]
@@ -58,11 +60,20 @@ pub enum Error {
 
 impl Error {
     pub(crate) fn corrupt(offset: u64, reading: &'static str, problem: &'static str) -> Self {
-        Self::Corrupt { offset, reading, problem }
+        Self::Corrupt {
+            offset,
+            reading,
+            problem,
+        }
     }
 
     pub(crate) fn limit(offset: u64, reading: &'static str, value: usize, limit: usize) -> Self {
-        Self::LimitExceeded { offset, reading, value: value as u64, limit: limit as u64 }
+        Self::LimitExceeded {
+            offset,
+            reading,
+            value: value as u64,
+            limit: limit as u64,
+        }
     }
 
     /// Where in the stream it was found; `None` when the stream as a whole is not readable.
@@ -107,8 +118,13 @@ mod tests {
     /// Guarantee: the message says so.
     #[test]
     fn gzip_is_recognised() {
-        let error = Error::NotNettrace { start: vec![0x1f, 0x8b, 8] };
-        assert_eq!(error.to_string(), "not a nettrace stream: it begins with the bytes 1f 8b 08 (gzip: unpack it first)");
+        let error = Error::NotNettrace {
+            start: vec![0x1f, 0x8b, 8],
+        };
+        assert_eq!(
+            error.to_string(),
+            "not a nettrace stream: it begins with the bytes 1f 8b 08 (gzip: unpack it first)"
+        );
         assert_eq!(error.offset(), None);
     }
 
@@ -117,7 +133,10 @@ mod tests {
     #[test]
     fn damage_names_its_place() {
         let error = Error::corrupt(4711, "an event header", "it is cut off");
-        assert_eq!(error.to_string(), "damaged at byte 4711, in an event header: it is cut off");
+        assert_eq!(
+            error.to_string(),
+            "damaged at byte 4711, in an event header: it is cut off"
+        );
         assert_eq!(error.offset(), Some(4711));
     }
 }

@@ -110,7 +110,9 @@ pub(crate) fn prolog(bytes: &[u8]) -> Result<Seen<Format>, Error> {
         return Ok(Seen::Part("the magic"));
     }
     let offset = cursor.offset();
-    let Ok(first) = cursor.u32(READING) else { return Ok(Seen::Part(READING)) };
+    let Ok(first) = cursor.u32(READING) else {
+        return Ok(Seen::Part(READING));
+    };
     match first {
         0 => {
             let (Ok(major), Ok(minor)) = (cursor.u32(READING), cursor.u32(READING)) else {
@@ -125,14 +127,22 @@ pub(crate) fn prolog(bytes: &[u8]) -> Result<Seen<Format>, Error> {
             let there = cursor.remaining().min(SERIALIZATION.len());
             let text = cursor.take(there, READING)?;
             if SERIALIZATION.get(..there) != Some(text) {
-                return Err(Error::corrupt(offset, READING, "the serialization is not !FastSerialization.1"));
+                return Err(Error::corrupt(
+                    offset,
+                    READING,
+                    "the serialization is not !FastSerialization.1",
+                ));
             }
             if there < SERIALIZATION.len() {
                 return Ok(Seen::Part(READING));
             }
             Ok(Seen::Whole(Format::V4, cursor.position()))
         }
-        _ => Err(Error::corrupt(offset, READING, "neither the serialization of V4 nor the version of V6")),
+        _ => Err(Error::corrupt(
+            offset,
+            READING,
+            "neither the serialization of V4 nor the version of V6",
+        )),
     }
 }
 
@@ -142,7 +152,9 @@ fn foreign(bytes: &[u8]) -> Result<Seen<Format>, Error> {
     netperf.extend(SERIALIZATION);
     let length = bytes.len().min(netperf.len());
     if netperf.get(..length) != bytes.get(..length) {
-        return Err(Error::NotNettrace { start: bytes.get(..bytes.len().min(8)).unwrap_or_default().to_vec() });
+        return Err(Error::NotNettrace {
+            start: bytes.get(..bytes.len().min(8)).unwrap_or_default().to_vec(),
+        });
     }
     if length < netperf.len() {
         return Ok(Seen::Part("the magic"));
@@ -169,11 +181,15 @@ pub(crate) fn object(bytes: &[u8], offset: u64) -> Result<Seen<Head>, Error> {
         return Ok(Seen::Part(READING));
     };
     let at_length = cursor.offset();
-    let Ok(length) = cursor.u32(READING) else { return Ok(Seen::Part(READING)) };
+    let Ok(length) = cursor.u32(READING) else {
+        return Ok(Seen::Part(READING));
+    };
     if length as usize > MAX_TYPE_NAME_BYTES {
         return Err(Error::limit(at_length, READING, length as usize, MAX_TYPE_NAME_BYTES));
     }
-    let Ok(name) = cursor.take(length as usize, READING) else { return Ok(Seen::Part(READING)) };
+    let Ok(name) = cursor.take(length as usize, READING) else {
+        return Ok(Seen::Part(READING));
+    };
     let at_end = cursor.offset();
     match cursor.u8(READING) {
         Ok(TAG_END) => {}
@@ -187,17 +203,31 @@ pub(crate) fn object(bytes: &[u8], offset: u64) -> Result<Seen<Head>, Error> {
         BlockKind::Stack,
         BlockKind::SequencePoint,
     ];
-    let kind = kinds.into_iter().find(|kind| kind.type_name().as_bytes() == name).unwrap_or(BlockKind::Unknown);
+    let kind = kinds
+        .into_iter()
+        .find(|kind| kind.type_name().as_bytes() == name)
+        .unwrap_or(BlockKind::Unknown);
     if kind == BlockKind::Trace {
         if version < TRACE_VERSION || min_reader_version > TRACE_VERSION {
-            return Err(Error::UnsupportedVersion { major: version.min(min_reader_version), minor: 0 });
+            return Err(Error::UnsupportedVersion {
+                major: version.min(min_reader_version),
+                minor: 0,
+            });
         }
-        return Ok(Seen::Whole(Head::Block(kind, crate::TraceHeader::V4_BYTES), cursor.position()));
+        return Ok(Seen::Whole(
+            Head::Block(kind, crate::TraceHeader::V4_BYTES),
+            cursor.position(),
+        ));
     }
     if min_reader_version > BLOCK_VERSION {
-        return Err(Error::UnsupportedObject { offset, min_reader_version });
+        return Err(Error::UnsupportedObject {
+            offset,
+            min_reader_version,
+        });
     }
-    let Ok(size) = cursor.u32(READING) else { return Ok(Seen::Part(kind.reading())) };
+    let Ok(size) = cursor.u32(READING) else {
+        return Ok(Seen::Part(kind.reading()));
+    };
     // Up to a multiple of 4 of the whole stream.
     let filling = (cursor.offset().next_multiple_of(4) - cursor.offset()) as usize;
     if cursor.take(filling, READING).is_err() {
@@ -209,7 +239,11 @@ pub(crate) fn object(bytes: &[u8], offset: u64) -> Result<Seen<Head>, Error> {
 /// The next block of V6, up to its content.
 pub(crate) fn block(bytes: &[u8]) -> Seen<Head> {
     let Ok(word) = Cursor::new(bytes, 0).u32("") else {
-        return Seen::Part(if bytes.is_empty() { "the stream between two blocks, before the end" } else { "the head of a block" });
+        return Seen::Part(if bytes.is_empty() {
+            "the stream between two blocks, before the end"
+        } else {
+            "the head of a block"
+        });
     };
     let kinds = [
         BlockKind::Trace,
@@ -225,7 +259,10 @@ pub(crate) fn block(bytes: &[u8]) -> Seen<Head> {
     if number == 0 {
         return Seen::Whole(Head::End, 4);
     }
-    let kind = kinds.into_iter().find(|kind| kind.number() == number).unwrap_or(BlockKind::Unknown);
+    let kind = kinds
+        .into_iter()
+        .find(|kind| kind.number() == number)
+        .unwrap_or(BlockKind::Unknown);
     Seen::Whole(Head::Block(kind, size), 4)
 }
 
@@ -250,7 +287,11 @@ impl BlockHeader {
         let bytes = usize::from(cursor.u16(READING)?);
         let compressed = cursor.u16(READING)? & Self::COMPRESSED != 0;
         if bytes < Self::MIN_BYTES || bytes > content.len() {
-            return Err(Error::corrupt(base, READING, "its length is below 20 or beyond the block"));
+            return Err(Error::corrupt(
+                base,
+                READING,
+                "its length is below 20 or beyond the block",
+            ));
         }
         Ok(Self { bytes, compressed })
     }
@@ -288,14 +329,19 @@ mod tests {
         assert_eq!(prolog(&netperf), Err(Error::NetPerf));
         let v7 = [&MAGIC[..], &[0; 4], &[7, 0, 0, 0], &[1, 0, 0, 0]].concat();
         assert_eq!(prolog(&v7), Err(Error::UnsupportedVersion { major: 7, minor: 1 }));
-        assert!(matches!(prolog(b"Nettrace\x15\0\0\0"), Err(Error::Corrupt { offset: 8, .. })));
+        assert!(matches!(
+            prolog(b"Nettrace\x15\0\0\0"),
+            Err(Error::Corrupt { offset: 8, .. })
+        ));
         let mut other = v4_prolog();
         other[31] = b'2';
         assert!(matches!(prolog(&other), Err(Error::Corrupt { .. })));
     }
 
     fn head(name: &[u8], version: u32, min_reader_version: u32) -> Vec<u8> {
-        let words = [version, min_reader_version, name.len() as u32].map(u32::to_le_bytes).concat();
+        let words = [version, min_reader_version, name.len() as u32]
+            .map(u32::to_le_bytes)
+            .concat();
         [&[TAG_BEGIN, TAG_BEGIN, TAG_NULL][..], &words, name, &[TAG_END]].concat()
     }
 
@@ -307,7 +353,9 @@ mod tests {
             let mut bytes = head(b"EventBlock", 2, 2);
             bytes.extend(77_u32.to_le_bytes());
             bytes.extend([0; 3]);
-            let Ok(Seen::Whole(kind, length)) = object(&bytes, offset) else { panic!() };
+            let Ok(Seen::Whole(kind, length)) = object(&bytes, offset) else {
+                panic!()
+            };
             assert_eq!(kind, Head::Block(BlockKind::Event, 77));
             assert_eq!((offset + length as u64) % 4, 0);
             for cut in 0..length {
@@ -322,13 +370,31 @@ mod tests {
     fn wrong_objects_are_refused() {
         assert!(matches!(object(&[9], 40), Err(Error::Corrupt { offset: 40, .. })));
         assert!(matches!(object(&[5, 4], 40), Err(Error::Corrupt { offset: 40, .. })));
-        assert!(matches!(object(&head(&[b'x'; 65], 2, 2), 40), Err(Error::LimitExceeded { value: 65, .. })));
-        assert!(matches!(object(&head(b"EventBlock", 3, 3), 40), Err(Error::UnsupportedObject { min_reader_version: 3, .. })));
-        assert!(matches!(object(&head(b"Trace", 5, 5), 40), Err(Error::UnsupportedVersion { major: 5, .. })));
-        assert!(matches!(object(&head(b"Trace", 5, 4), 40), Ok(Seen::Whole(Head::Block(BlockKind::Trace, 48), _))));
+        assert!(matches!(
+            object(&head(&[b'x'; 65], 2, 2), 40),
+            Err(Error::LimitExceeded { value: 65, .. })
+        ));
+        assert!(matches!(
+            object(&head(b"EventBlock", 3, 3), 40),
+            Err(Error::UnsupportedObject {
+                min_reader_version: 3,
+                ..
+            })
+        ));
+        assert!(matches!(
+            object(&head(b"Trace", 5, 5), 40),
+            Err(Error::UnsupportedVersion { major: 5, .. })
+        ));
+        assert!(matches!(
+            object(&head(b"Trace", 5, 4), 40),
+            Ok(Seen::Whole(Head::Block(BlockKind::Trace, 48), _))
+        ));
         let mut unknown = head(b"NewBlock", 2, 0);
         unknown.extend([5, 0, 0, 0, 0, 0, 0, 0]);
-        assert!(matches!(object(&unknown, 40), Ok(Seen::Whole(Head::Block(BlockKind::Unknown, 5), _))));
+        assert!(matches!(
+            object(&unknown, 40),
+            Ok(Seen::Whole(Head::Block(BlockKind::Unknown, 5), _))
+        ));
         assert_eq!(object(&[TAG_NULL], 40), Ok(Seen::Whole(Head::End, 1)));
     }
 
@@ -336,8 +402,14 @@ mod tests {
     /// Guarantee: kind and size; kinds not known here have a size to skip.
     #[test]
     fn v6_words_are_split() {
-        assert_eq!(block(&[5, 1, 0, 2]), Seen::Whole(Head::Block(BlockKind::Event, 0x105), 4));
-        assert_eq!(block(&[5, 0, 0, 200]), Seen::Whole(Head::Block(BlockKind::Unknown, 5), 4));
+        assert_eq!(
+            block(&[5, 1, 0, 2]),
+            Seen::Whole(Head::Block(BlockKind::Event, 0x105), 4)
+        );
+        assert_eq!(
+            block(&[5, 0, 0, 200]),
+            Seen::Whole(Head::Block(BlockKind::Unknown, 5), 4)
+        );
         assert_eq!(block(&[0, 0, 0, 0]), Seen::Whole(Head::End, 4));
         assert!(matches!(block(&[0, 0, 0]), Seen::Part(_)));
     }

@@ -57,7 +57,7 @@ impl SystemTime {
     pub fn unix_ns(&self) -> Option<i128> {
         let month_length = match self.month {
             4 | 6 | 9 | 11 => 30,
-            2 if self.year % 4 == 0 && (self.year % 100 != 0 || self.year % 400 == 0) => 29,
+            2 if self.year.is_multiple_of(4) && (!self.year.is_multiple_of(100) || self.year.is_multiple_of(400)) => 29,
             2 => 28,
             1..=12 => 31,
             _ => return None,
@@ -72,7 +72,11 @@ impl SystemTime {
         }
         // Days of the civil calendar, with years that begin in March so that the leap day is the last.
         let (year, month) = (i64::from(self.year), i64::from(self.month));
-        let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+        let (year, month) = if month > 2 {
+            (year, month - 3)
+        } else {
+            (year - 1, month + 9)
+        };
         let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
         let days = 365 * year + leap_days + (153 * month + 2) / 5 + i64::from(self.day) - 1 - 719_468;
         let seconds =
@@ -95,7 +99,16 @@ impl SystemTime {
     }
 
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
-        let Self { year, month, day_of_week, day, hour, minute, second, millisecond } = *self;
+        let Self {
+            year,
+            month,
+            day_of_week,
+            day,
+            hour,
+            minute,
+            second,
+            millisecond,
+        } = *self;
         for part in [year, month, day_of_week, day, hour, minute, second, millisecond] {
             out.extend(part.to_le_bytes());
         }
@@ -199,7 +212,11 @@ impl TraceHeader {
         let at_frequency = cursor.offset();
         let frequency = cursor.i64(READING)?;
         if frequency <= 0 {
-            return Err(Error::corrupt(at_frequency, READING, "a clock of no positive frequency"));
+            return Err(Error::corrupt(
+                at_frequency,
+                READING,
+                "a clock of no positive frequency",
+            ));
         }
         let at_pointer = cursor.offset();
         let pointer_size = match cursor.u32(READING)? {
@@ -228,7 +245,13 @@ mod tests {
     fn header(frequency: i64) -> TraceHeader {
         TraceHeader {
             format: Format::V4,
-            system_time: SystemTime { year: 2025, month: 3, day_of_week: 6, day: 1, ..SystemTime::default() },
+            system_time: SystemTime {
+                year: 2025,
+                month: 3,
+                day_of_week: 6,
+                day: 1,
+                ..SystemTime::default()
+            },
             sync_ticks: 1000,
             frequency,
             pointer_size: PointerSize::Eight,
@@ -256,7 +279,16 @@ mod tests {
     /// Guarantee: the seconds since 1970, or nothing.
     #[test]
     fn civil_time_becomes_unix_time() {
-        let at = |year, month, day, hour| SystemTime { year, month, day, hour, ..SystemTime::default() }.unix_ns();
+        let at = |year, month, day, hour| {
+            SystemTime {
+                year,
+                month,
+                day,
+                hour,
+                ..SystemTime::default()
+            }
+            .unix_ns()
+        };
         let seconds = |seconds: i128| Some(seconds * 1_000_000_000);
         assert_eq!(at(1970, 1, 1, 0), seconds(0));
         assert_eq!(at(2000, 2, 29, 12), seconds(951_825_600));

@@ -74,7 +74,12 @@ mod tests {
         let mut input = Input::default();
         let (mut next_in, mut next_out) = (0_u8, 0_u8);
         for round in 0..1000_usize {
-            let piece: Vec<u8> = (0..round % 17).map(|_| { next_in = next_in.wrapping_add(1); next_in }).collect();
+            let piece: Vec<u8> = (0..round % 17)
+                .map(|_| {
+                    next_in = next_in.wrapping_add(1);
+                    next_in
+                })
+                .collect();
             if round % 2 == 0 {
                 input.push(&piece);
             } else {

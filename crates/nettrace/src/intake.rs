@@ -95,7 +95,11 @@ impl Intake {
         let (mut events, mut uninteresting) = (0, 0);
         let mut outcome = Ok(true);
         while reader.at < content.len() {
-            let blob = if compressed { reader.compressed::<V6>(content) } else { reader.whole::<V6>(content) };
+            let blob = if compressed {
+                reader.compressed::<V6>(content)
+            } else {
+                reader.whole::<V6>(content)
+            };
             let Some((which, payload)) = blob else {
                 outcome = Err(malformed(base + reader.at as u64));
                 break;
@@ -127,7 +131,11 @@ impl Intake {
                 }
             }
             let mut target = target;
-            let labels = if V6 && header.label_list != 0 { self.labels.get(header.label_list).copied() } else { None };
+            let labels = if V6 && header.label_list != 0 {
+                self.labels.get(header.label_list).copied()
+            } else {
+                None
+            };
             if let Some(overrides) = labels.and_then(|labels| labels.overrides) {
                 target = self.definitions.overridden(target, overrides);
             }

@@ -64,7 +64,12 @@ impl<'a> Stack<'a> {
 
     /// The addresses.
     pub fn frames(&self) -> impl Iterator<Item = u64> + use<'a> {
-        let widen = |pointer: &[u8]| pointer.iter().rev().fold(0, |address, byte| address << 8 | u64::from(*byte));
+        let widen = |pointer: &[u8]| {
+            pointer
+                .iter()
+                .rev()
+                .fold(0, |address, byte| address << 8 | u64::from(*byte))
+        };
         self.bytes.chunks_exact(self.pointer_size.bytes()).map(widen)
     }
 }
@@ -109,9 +114,15 @@ mod tests {
     #[test]
     fn frames_have_the_width_of_the_process() {
         let bytes = [1, 0, 0, 0x80, 2, 0, 0, 0, 9, 9];
-        let four = Stack { bytes: &bytes, pointer_size: PointerSize::Four };
+        let four = Stack {
+            bytes: &bytes,
+            pointer_size: PointerSize::Four,
+        };
         assert_eq!(four.frames().collect::<Vec<_>>(), [0x8000_0001, 2]);
-        let eight = Stack { bytes: &bytes, pointer_size: PointerSize::Eight };
+        let eight = Stack {
+            bytes: &bytes,
+            pointer_size: PointerSize::Eight,
+        };
         assert_eq!(eight.frames().collect::<Vec<_>>(), [0x2_8000_0001]);
     }
 }

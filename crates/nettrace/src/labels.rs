@@ -160,8 +160,35 @@ mod tests {
         all.extend([0; 16]);
         all.extend([kinds::SPAN]);
         all.extend([0; 8]);
-        all.extend([kinds::TEXT, 1, b'k', 1, b'v', kinds::NUMBER, 1, b'k', 0x80, 1, kinds::VERSION, 3]);
-        all.extend([kinds::OPCODE, 2, kinds::LEVEL, 5, kinds::KEYWORDS, 1, 0, 0, 0, 0, 0, 0, 0x80]);
+        all.extend([
+            kinds::TEXT,
+            1,
+            b'k',
+            1,
+            b'v',
+            kinds::NUMBER,
+            1,
+            b'k',
+            0x80,
+            1,
+            kinds::VERSION,
+            3,
+        ]);
+        all.extend([
+            kinds::OPCODE,
+            2,
+            kinds::LEVEL,
+            5,
+            kinds::KEYWORDS,
+            1,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0x80,
+        ]);
         all.extend([kinds::RELATED_ACTIVITY | kinds::LAST]);
         all.extend([2; 16]);
         let mut lists = LabelLists::default();
@@ -170,11 +197,23 @@ mod tests {
         lists.define(&block(100, &[&activity(5, true)]), 0).unwrap();
         let first = lists.get(1).unwrap();
         assert_eq!(first.activities, [[1; 16], [2; 16]]);
-        let applied = first.overrides.unwrap().apply(&Metadata { name: "n".to_owned(), ..Metadata::default() });
-        assert_eq!((applied.version, applied.level, applied.opcode), (Some(3), Some(5), Some(2)));
-        assert_eq!((applied.keywords, applied.name.as_str()), (Some(0x8000_0000_0000_0001), "n"));
+        let applied = first.overrides.unwrap().apply(&Metadata {
+            name: "n".to_owned(),
+            ..Metadata::default()
+        });
+        assert_eq!(
+            (applied.version, applied.level, applied.opcode),
+            (Some(3), Some(5), Some(2))
+        );
+        assert_eq!(
+            (applied.keywords, applied.name.as_str()),
+            (Some(0x8000_0000_0000_0001), "n")
+        );
         let activity = |id| lists.get(id).map(|list| list.activities[0][0]);
-        assert_eq!([2, 3, 100, 0, 4, 99, 101].map(activity), [Some(3), Some(4), Some(5), None, None, None, None]);
+        assert_eq!(
+            [2, 3, 100, 0, 4, 99, 101].map(activity),
+            [Some(3), Some(4), Some(5), None, None, None, None]
+        );
         assert_eq!(lists.get(2).unwrap().overrides, None);
         lists.forget();
         assert_eq!(lists.get(1), None);
@@ -185,7 +224,10 @@ mod tests {
     #[test]
     fn damaged_lists_are_errors() {
         let mut lists = LabelLists::default();
-        assert!(matches!(lists.define(&[1, 0, 0, 0, 255, 255, 255, 255], 0), Err(Error::LimitExceeded { .. })));
+        assert!(matches!(
+            lists.define(&[1, 0, 0, 0, 255, 255, 255, 255], 0),
+            Err(Error::LimitExceeded { .. })
+        ));
         assert!(lists.define(&[1, 0, 0, 0, 1, 0, 0, 0], 0).is_err());
         assert!(lists.define(&block(1, &[&[kinds::LAST | 77]]), 0).is_err());
         assert!(lists.define(&block(1, &[&activity(1, false)]), 0).is_err());

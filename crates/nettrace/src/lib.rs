@@ -5,6 +5,7 @@ mod capture;
 mod cursor;
 mod decoder;
 mod definitions;
+pub mod encode;
 mod error;
 mod frame;
 mod header;

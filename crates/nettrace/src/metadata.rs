@@ -8,6 +8,7 @@ mod v4;
 mod v6;
 
 pub use self::fields::{Field, FieldType};
+pub(crate) use self::v6::put_utf8;
 
 use crate::error::Error;
 

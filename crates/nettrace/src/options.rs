@@ -45,7 +45,12 @@ impl Default for Options {
 
 impl fmt::Debug for Options {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { order, stacks, max_pending_bytes, interest: _ } = self;
+        let Self {
+            order,
+            stacks,
+            max_pending_bytes,
+            interest: _,
+        } = self;
         out.debug_struct("Options")
             .field("order", order)
             .field("stacks", stacks)

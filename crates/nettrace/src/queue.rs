@@ -136,7 +136,11 @@ impl Queue {
     pub(crate) fn new(order: Order) -> Self {
         // In the stream's order nothing waits: one run, all of it released.
         let released = (order == Order::File).then_some(i64::MAX);
-        Self { order, released, ..Self::default() }
+        Self {
+            order,
+            released,
+            ..Self::default()
+        }
     }
 
     /// Puts an event at the end.
@@ -183,11 +187,6 @@ impl Queue {
     /// Bytes of what waits.
     pub(crate) fn waiting_bytes(&self) -> usize {
         self.waiting_bytes
-    }
-
-    /// Whether nothing waits.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.waiting == 0
     }
 
     /// The next event that may be delivered.
@@ -249,7 +248,9 @@ impl Queue {
         self.spare_arena.clear();
         // By time: they become one run.
         while let Some(mut oldest) = self.heap.peek_mut() {
-            let Some(mut entry) = self.entries.get(oldest.0.next).copied() else { break };
+            let Some(mut entry) = self.entries.get(oldest.0.next).copied() else {
+                break;
+            };
             oldest.0.next += 1;
             match self.entries.get(oldest.0.next).filter(|_| oldest.0.next < oldest.0.end) {
                 Some(next) => oldest.0.timestamp = next.timestamp,
@@ -257,7 +258,11 @@ impl Queue {
                     PeekMut::pop(oldest);
                 }
             }
-            let bytes = self.arena.get(entry.at..).and_then(|rest| rest.get(..entry.arena_bytes())).unwrap_or_default();
+            let bytes = self
+                .arena
+                .get(entry.at..)
+                .and_then(|rest| rest.get(..entry.arena_bytes()))
+                .unwrap_or_default();
             entry.at = self.spare_arena.len();
             self.spare_arena.extend_from_slice(bytes);
             self.spare_entries.push(entry);
@@ -269,7 +274,11 @@ impl Queue {
 
     fn close_run(&mut self) {
         if let Some(first) = self.entries.get(self.growing) {
-            self.heap.push(Reverse(Run { timestamp: first.timestamp, next: self.growing, end: self.entries.len() }));
+            self.heap.push(Reverse(Run {
+                timestamp: first.timestamp,
+                next: self.growing,
+                end: self.entries.len(),
+            }));
         }
         self.growing = self.entries.len();
     }
@@ -286,7 +295,9 @@ mod tests {
     }
 
     fn drain(queue: &mut Queue) -> Vec<(i64, u32)> {
-        std::iter::from_fn(|| queue.take()).map(|taken| (taken.entry.timestamp, taken.entry.sequence)).collect()
+        std::iter::from_fn(|| queue.take())
+            .map(|taken| (taken.entry.timestamp, taken.entry.sequence))
+            .collect()
     }
 
     proptest! {
@@ -347,7 +358,9 @@ mod tests {
         queue.relieve(usize::MAX);
         assert!(queue.take().is_none());
         queue.relieve(0);
-        let early: Vec<_> = std::iter::from_fn(|| queue.take()).map(|taken| (taken.entry.timestamp, taken.early)).collect();
+        let early: Vec<_> = std::iter::from_fn(|| queue.take())
+            .map(|taken| (taken.entry.timestamp, taken.early))
+            .collect();
         assert_eq!(early, [(1, true), (2, true), (3, true)]);
         queue.flush();
         assert_eq!(drain(&mut queue), [(4, 0), (5, 0), (6, 0)]);

@@ -53,7 +53,10 @@ impl Stacks {
                 self.dropped += u64::from(count - read);
                 return Ok(());
             }
-            self.places.push(Place { at: self.arena.len(), length });
+            self.places.push(Place {
+                at: self.arena.len(),
+                length,
+            });
             self.arena.extend_from_slice(bytes);
         }
         Ok(())
@@ -98,7 +101,10 @@ mod tests {
         stacks.define(&block(1, &[b"", b"one"]), 0).unwrap();
         stacks.define(&block(3, &[b"two"]), 0).unwrap();
         stacks.define(&block(50, &[b"far"]), 0).unwrap();
-        assert_eq!([1, 2, 3, 50].map(|id| stacks.get(id).unwrap()), [&b""[..], b"one", b"two", b"far"]);
+        assert_eq!(
+            [1, 2, 3, 50].map(|id| stacks.get(id).unwrap()),
+            [&b""[..], b"one", b"two", b"far"]
+        );
         assert_eq!([0, 4, 49, 51].map(|id| stacks.get(id)), [None; 4]);
         stacks.forget();
         assert_eq!(stacks.get(1), None);
@@ -115,7 +121,9 @@ mod tests {
         stacks.define(&block(1, &[&big, &big, &big, &big, b"x"]), 0).unwrap();
         assert_eq!(stacks.dropped(), 2);
         assert!(stacks.get(3).is_some() && stacks.get(4).is_none() && stacks.get(5).is_none());
-        let error = Stacks::default().define(&[1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0], 10).unwrap_err();
+        let error = Stacks::default()
+            .define(&[1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0], 10)
+            .unwrap_err();
         assert_eq!(error.offset(), Some(22));
     }
 }

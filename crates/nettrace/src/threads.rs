@@ -46,7 +46,10 @@ impl ThreadIndexes {
 
     /// OS id of an index, the index itself when it is not known.
     pub(crate) fn thread(&self, index: u64) -> u64 {
-        self.known.get(&index).and_then(|identity| identity.thread).unwrap_or(index)
+        self.known
+            .get(&index)
+            .and_then(|identity| identity.thread)
+            .unwrap_or(index)
     }
 
     /// Reads a Thread block.
@@ -116,7 +119,13 @@ mod tests {
         let mut indexes = ThreadIndexes::default();
         let block = [12, 0, 7, 1, 1, b'n', 2, 0xac, 2, 3, 9, 99, 1, 1, 1, 0, 8];
         indexes.define(&block, 0).unwrap();
-        assert_eq!(indexes.resolve(7), Identity { process: Some(300), thread: Some(9) });
+        assert_eq!(
+            indexes.resolve(7),
+            Identity {
+                process: Some(300),
+                thread: Some(9)
+            }
+        );
         assert_eq!((indexes.thread(7), indexes.thread(8)), (9, 8));
         assert_eq!(indexes.resolve(8), Identity::default());
         indexes.define(&[3, 0, 8, 3, 5], 0).unwrap();

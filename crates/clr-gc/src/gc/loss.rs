@@ -30,6 +30,11 @@ impl LossIntervals {
         }
     }
 
+    /// Nothing is missing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.intervals.is_empty()
+    }
+
     /// Something is missing strictly between `from` and `to`.
     pub(crate) fn overlap(&self, from: i64, to: i64) -> bool {
         let first = self.intervals.partition_point(|&(_, end)| end <= from);

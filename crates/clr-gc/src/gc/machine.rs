@@ -89,10 +89,9 @@ impl Share {
 
 /// What the machine tells.
 #[derive(Debug, Clone, PartialEq)]
-#[allow(clippy::large_enum_variant, reason = "nearly all outcomes are collections")]
 pub enum Outcome {
     /// A collection, whole or with what is missing named.
-    Collection(Collection),
+    Collection(Box<Collection>),
     /// A stop in which no collection ran.
     Suspension(Suspension),
 }
@@ -119,6 +118,7 @@ enum Settled {
 #[derive(Debug)]
 pub struct Machine {
     settling: Settling,
+    is_finished: bool,
     clr_instance: Option<u16>,
     newest: Option<i64>,
     next_stop: StopId,
@@ -154,6 +154,7 @@ impl Machine {
     pub fn new(clr_instance: Option<u16>, settling: Settling) -> Self {
         Self {
             settling,
+            is_finished: false,
             clr_instance,
             newest: None,
             next_stop: 0,
@@ -238,13 +239,14 @@ impl Machine {
         for forming in std::mem::take(&mut self.forming) {
             self.settle(forming);
         }
-        self.settling = Settling::After(i64::MIN);
+        self.is_finished = true;
     }
 
     /// The next collection or suspension that is ready to be told, in the order in which they finished.
     pub fn next_outcome(&mut self) -> Option<Outcome> {
         let (since, _) = self.settled.front()?;
         let ready = match self.settling {
+            _ if self.is_finished => true,
             Settling::AtTheEnd => false,
             Settling::After(ns) => self.newest.is_some_and(|newest| newest >= since.saturating_add(ns)),
         };
@@ -253,7 +255,7 @@ impl Machine {
         }
         let (_, settled) = self.settled.pop_front()?;
         Some(match settled {
-            Settled::Collection(forming) => Outcome::Collection(self.tell(*forming)),
+            Settled::Collection(forming) => Outcome::Collection(Box::new(self.tell(*forming))),
             Settled::Suspension(stop) => Outcome::Suspension(self.tell_suspension(stop)),
         })
     }
@@ -832,7 +834,7 @@ impl Machine {
             stop.void |= self.lossy(stop);
         }
         let collection = forming.into_collection(&stops.iter().collect::<Vec<_>>(), &self.losses);
-        if let Settling::After(_) = self.settling {
+        if self.settling != Settling::AtTheEnd && !self.is_finished && !self.losses.is_empty() {
             self.forget_losses();
         }
         collection

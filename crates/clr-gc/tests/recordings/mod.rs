@@ -89,7 +89,7 @@ impl Recording {
         let (mut collections, mut suspensions) = (Vec::new(), Vec::new());
         while let Some((_, outcome)) = stream.next_outcome() {
             match outcome {
-                Outcome::Collection(collection) => collections.push(collection),
+                Outcome::Collection(collection) => collections.push(*collection),
                 Outcome::Suspension(suspension) => suspensions.push(suspension),
             }
         }

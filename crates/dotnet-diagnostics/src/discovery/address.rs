@@ -24,12 +24,20 @@ pub struct SocketAddress {
 impl SocketAddress {
     /// A path in our own root that somebody chose: it may be a symbolic link.
     pub fn chosen(path: impl Into<PathBuf>) -> Self {
-        Self { root: None, path: path.into(), follow: true }
+        Self {
+            root: None,
+            path: path.into(),
+            follow: true,
+        }
     }
 
     /// A path that was found: a link in place of the socket is not followed, and with a root no link leads out of it.
     pub fn found(root: Option<PathBuf>, path: impl Into<PathBuf>) -> Self {
-        Self { root, path: path.into(), follow: false }
+        Self {
+            root,
+            path: path.into(),
+            follow: false,
+        }
     }
 
     /// The path as the process itself sees it.
@@ -95,13 +103,22 @@ pub(crate) fn descriptor_path(socket: &OwnedFd) -> PathBuf {
 }
 
 fn below_root(path: &Path) -> PathBuf {
-    path.components().filter(|component| !matches!(component, Component::RootDir)).collect()
+    path.components()
+        .filter(|component| !matches!(component, Component::RootDir))
+        .collect()
 }
 
 fn open_in(root: Option<&Path>, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     let flags = flags | OFlags::CLOEXEC;
-    let Some(root) = root else { return rustix::fs::openat(CWD, path, flags, Mode::empty()) };
-    let root = rustix::fs::openat(CWD, root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let Some(root) = root else {
+        return rustix::fs::openat(CWD, path, flags, Mode::empty());
+    };
+    let root = rustix::fs::openat(
+        CWD,
+        root,
+        OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
     let mut races = 0;
     loop {
         match rustix::fs::openat2(&root, path, flags, Mode::empty(), ResolveFlags::IN_ROOT) {
@@ -117,12 +134,21 @@ fn open_in(root: Option<&Path>, path: &Path, flags: OFlags) -> Result<OwnedFd, E
 fn open_by_steps(root: OwnedFd, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     let step = OFlags::PATH | OFlags::NOFOLLOW | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let mut at = root;
-    let mut components = below_root(path).into_iter().map(PathBuf::from).collect::<Vec<_>>().into_iter().peekable();
+    let mut components = below_root(path)
+        .into_iter()
+        .map(PathBuf::from)
+        .collect::<Vec<_>>()
+        .into_iter()
+        .peekable();
     while let Some(name) = components.next() {
         if name == Path::new("..") {
             return Err(Errno::XDEV);
         }
-        let flags = if components.peek().is_some() { step } else { flags | OFlags::NOFOLLOW };
+        let flags = if components.peek().is_some() {
+            step
+        } else {
+            flags | OFlags::NOFOLLOW
+        };
         at = rustix::fs::openat(&at, &name, flags, Mode::empty())?;
     }
     Ok(at)
@@ -135,7 +161,7 @@ mod tests {
 
     use super::*;
 
-    /// Scenario: inside a process's root, `/tmp` is an absolute link to `/else`, which exists in that root and in ours.
+    /// Scenario: inside a process's root, `/link` is an absolute link to a directory that exists in that root and in ours.
     /// Guarantee: the link leads to the root's own directory, never to ours.
     #[test]
     fn absolute_links_stay_inside_the_root() {
@@ -146,8 +172,8 @@ mod tests {
             std::fs::create_dir(directory).unwrap();
         }
         let _outside = UnixListener::bind(elsewhere.join("s")).unwrap();
-        symlink(&elsewhere, root.join("tmp")).unwrap();
-        let address = SocketAddress::found(Some(root.clone()), "/tmp/s");
+        symlink(&elsewhere, root.join("link")).unwrap();
+        let address = SocketAddress::found(Some(root.clone()), "/link/s");
         assert!(address.host_path().exists(), "a plain path walks out of the root");
         assert_eq!(address.open().unwrap_err(), Errno::NOENT);
 
@@ -173,7 +199,10 @@ mod tests {
         assert_eq!(SocketAddress::found(None, at("link")).open().unwrap_err(), Errno::LOOP);
         assert!(SocketAddress::chosen(at("link")).open().is_ok());
         assert_eq!(SocketAddress::chosen(at("file")).open().unwrap_err(), Errno::NOTSOCK);
-        assert_eq!(SocketAddress::chosen(directory.path()).open().unwrap_err(), Errno::NOTSOCK);
+        assert_eq!(
+            SocketAddress::chosen(directory.path()).open().unwrap_err(),
+            Errno::NOTSOCK
+        );
         let rooted = SocketAddress::found(Some(directory.path().into()), "/link");
         assert_eq!(rooted.open().unwrap_err(), Errno::LOOP);
     }

@@ -38,7 +38,12 @@ pub fn parse_stat(stat: &[u8]) -> Option<Stat> {
     let state = fields.next()?.chars().next()?;
     let flags: u64 = fields.nth(5)?.parse().ok()?;
     let start_time = fields.nth(12)?.parse().ok()?;
-    Some(Stat { comm: comm.to_owned(), state, kernel_thread: flags & KERNEL_THREAD != 0, start_time })
+    Some(Stat {
+        comm: comm.to_owned(),
+        state,
+        kernel_thread: flags & KERNEL_THREAD != 0,
+        start_time,
+    })
 }
 
 /// What is needed of `/proc/PID/status`.
@@ -56,7 +61,10 @@ pub fn parse_status(status: &[u8]) -> Status {
     let mut parsed = Status::default();
     for line in status.lines() {
         if let Some(pids) = line.strip_prefix("NSpid:") {
-            parsed.ns_pid = pids.split_ascii_whitespace().next_back().and_then(|pid| pid.parse().ok());
+            parsed.ns_pid = pids
+                .split_ascii_whitespace()
+                .next_back()
+                .and_then(|pid| pid.parse().ok());
         } else if let Some(uids) = line.strip_prefix("Uid:") {
             parsed.uid = uids.split_ascii_whitespace().nth(1).and_then(|uid| uid.parse().ok());
         }
@@ -92,12 +100,22 @@ pub fn parse_environ(environ: &[u8]) -> Environ {
 
 /// `DOTNET_` (from .NET 6) or `COMPlus_`, `EnableDiagnostics` or (from .NET 8) `EnableDiagnostics_IPC`, a hexadecimal zero.
 fn switches_off(variable: &[u8]) -> bool {
-    let Some(rest) = variable.strip_prefix(b"DOTNET_").or_else(|| variable.strip_prefix(b"COMPlus_")) else {
+    let Some(rest) = variable
+        .strip_prefix(b"DOTNET_")
+        .or_else(|| variable.strip_prefix(b"COMPlus_"))
+    else {
         return false;
     };
-    let Some(rest) = rest.strip_prefix(b"EnableDiagnostics") else { return false };
-    let Some(value) = rest.strip_prefix(b"_IPC").unwrap_or(rest).strip_prefix(b"=") else { return false };
-    let digits = value.strip_prefix(b"0x").or_else(|| value.strip_prefix(b"0X")).unwrap_or(value);
+    let Some(rest) = rest.strip_prefix(b"EnableDiagnostics") else {
+        return false;
+    };
+    let Some(value) = rest.strip_prefix(b"_IPC").unwrap_or(rest).strip_prefix(b"=") else {
+        return false;
+    };
+    let digits = value
+        .strip_prefix(b"0x")
+        .or_else(|| value.strip_prefix(b"0X"))
+        .unwrap_or(value);
     !digits.is_empty() && digits.iter().all(|&digit| digit == b'0')
 }
 
@@ -119,9 +137,15 @@ pub fn display_name(cmdline: &[u8], comm: &str) -> String {
     let mut arguments = cmdline.split(|&byte| byte == 0).filter(|argument| !argument.is_empty());
     let program = arguments.next().map(file_name).filter(|name| !name.is_empty());
     // A host's own options come before the assembly; arguments of the program come after it.
-    let assembly = arguments.take(8).find(|argument| argument.ends_with(b".dll")).map(file_name);
+    let assembly = arguments
+        .take(8)
+        .find(|argument| argument.ends_with(b".dll"))
+        .map(file_name);
     let name = assembly.or(program).unwrap_or_else(|| comm.to_owned());
-    name.chars().take(MAX_NAME_CHARS).map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
+    name.chars()
+        .take(MAX_NAME_CHARS)
+        .map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c })
+        .collect()
 }
 
 /// The paths in `/proc/PID/net/unix` on which somebody listens, also those whose file was deleted.
@@ -140,7 +164,9 @@ impl ListeningSockets<'_> {
             let flags = fields.nth(3).and_then(|flags| u32::from_str_radix(flags, 16).ok());
             let path = fields.nth(3);
             flags.is_some_and(|flags| flags & LISTENING != 0)
-                && path.and_then(|path| path.strip_suffix(file_name)).is_some_and(|head| head.ends_with('/'))
+                && path
+                    .and_then(|path| path.strip_suffix(file_name))
+                    .is_some_and(|head| head.ends_with('/'))
         })
     }
 }
@@ -155,9 +181,18 @@ mod tests {
     /// Guarantee: fields are counted after the last parenthesis; the cut file is `None`.
     #[test]
     fn stat_is_read_after_the_last_parenthesis() {
-        let line = b"4321 (a) b (c) S 1 4321 4321 0 -1 4194560 9 0 0 0 1 2 0 0 20 0 7 0 123456 278 99 18446744073709551615";
+        let line =
+            b"4321 (a) b (c) S 1 4321 4321 0 -1 4194560 9 0 0 0 1 2 0 0 20 0 7 0 123456 278 99 18446744073709551615";
         let stat = parse_stat(line).unwrap();
-        assert_eq!(stat, Stat { comm: "a) b (c".into(), state: 'S', kernel_thread: false, start_time: 123_456 });
+        assert_eq!(
+            stat,
+            Stat {
+                comm: "a) b (c".into(),
+                state: 'S',
+                kernel_thread: false,
+                start_time: 123_456
+            }
+        );
         let kernel = b"2 (kthreadd) S 0 0 0 0 -1 2129984 0 0 0 0 0 0 0 0 20 0 1 0 3 0 0";
         assert!(parse_stat(kernel).unwrap().kernel_thread);
         assert_eq!(parse_stat(b"4321 (dotnet) S 1 4321"), None);
@@ -169,8 +204,20 @@ mod tests {
     #[test]
     fn status_gives_the_inner_pid() {
         let status = b"Name:\tdotnet\nPid:\t4321\nUid:\t1000\t1654\t1000\t1000\nNSpid:\t4321\t88\t1\n";
-        assert_eq!(parse_status(status), Status { ns_pid: Some(1), uid: Some(1654) });
-        assert_eq!(parse_status(b"NSpid:\t4321\n"), Status { ns_pid: Some(4321), uid: None });
+        assert_eq!(
+            parse_status(status),
+            Status {
+                ns_pid: Some(1),
+                uid: Some(1654)
+            }
+        );
+        assert_eq!(
+            parse_status(b"NSpid:\t4321\n"),
+            Status {
+                ns_pid: Some(4321),
+                uid: None
+            }
+        );
         assert_eq!(parse_status(b"Name:\tx\n"), Status::default());
     }
 
@@ -179,7 +226,10 @@ mod tests {
     #[test]
     fn environ_gives_directory_and_switch() {
         let tmpdir = |environ: &[u8]| parse_environ(environ).tmpdir;
-        assert_eq!(tmpdir(b"A=1\0TMPDIR=/var/t\0B=2\0").as_deref(), Some(Path::new("/var/t")));
+        assert_eq!(
+            tmpdir(b"A=1\0TMPDIR=/var/t\0B=2\0").as_deref(),
+            Some(Path::new("/var/t"))
+        );
         assert_eq!(tmpdir(b"TMPDIR=/a\0TMPDIR=/b\0").as_deref(), Some(Path::new("/a")));
         assert_eq!(tmpdir(b"TMPDIR=\0XTMPDIR=/x\0"), None);
         let off = |variable: &str| parse_environ(variable.as_bytes()).switched_off;
@@ -207,7 +257,13 @@ mod tests {
     /// Guarantee: the name that a person would use, safe to show.
     #[test]
     fn names_are_what_people_call_the_process() {
-        assert_eq!(display_name(b"/usr/bin/dotnet\0exec\0--depsfile\0x.json\0/srv/app.dll\0arg\0", "dotnet"), "app.dll");
+        assert_eq!(
+            display_name(
+                b"/usr/bin/dotnet\0exec\0--depsfile\0x.json\0/srv/app.dll\0arg\0",
+                "dotnet"
+            ),
+            "app.dll"
+        );
         assert_eq!(display_name(b"/srv/shop\0--port\x0080\0", "shop"), "shop");
         assert_eq!(display_name(b"", "kworker"), "kworker");
         assert_eq!(display_name(b"/x/\x1b[2Jevil\0", "e"), "\u{fffd}[2Jevil");

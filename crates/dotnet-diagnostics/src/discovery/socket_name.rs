@@ -27,7 +27,10 @@ impl SocketName {
         if !digits(pid) || !digits(key) {
             return None;
         }
-        Some(Self { pid: pid.parse().ok()?, key: key.parse().ok()? })
+        Some(Self {
+            pid: pid.parse().ok()?,
+            key: key.parse().ok()?,
+        })
     }
 }
 
@@ -46,8 +49,21 @@ mod tests {
     #[test]
     fn only_runtimes_names_are_read() {
         let name = "dotnet-diagnostic-1234-9876543-socket";
-        assert_eq!(SocketName::parse(name), Some(SocketName { pid: 1234, key: 9_876_543 }));
-        assert_eq!(SocketName { pid: 1234, key: 9_876_543 }.to_string(), name);
+        assert_eq!(
+            SocketName::parse(name),
+            Some(SocketName {
+                pid: 1234,
+                key: 9_876_543
+            })
+        );
+        assert_eq!(
+            SocketName {
+                pid: 1234,
+                key: 9_876_543
+            }
+            .to_string(),
+            name
+        );
         for other in [
             "dotnet-diagnostic-dsrouter-1234-9876543-socket",
             "dotnet-diagnostic-1234-socket",

@@ -103,7 +103,10 @@ impl FieldType {
         if code == BOOL8 {
             return Self::Bool8;
         }
-        PLAIN.iter().find(|(known, _)| *known == code).map_or(Self::Other(code), |(_, kind)| kind.clone())
+        PLAIN
+            .iter()
+            .find(|(known, _)| *known == code)
+            .map_or(Self::Other(code), |(_, kind)| kind.clone())
     }
 
     /// Its number.
@@ -116,7 +119,10 @@ impl FieldType {
             Self::DataLocation(_) => DATA_LOCATION,
             Self::Bool8 => BOOL8,
             Self::Other(code) => *code,
-            plain => PLAIN.iter().find(|(_, kind)| kind == plain).map_or(0, |(code, _)| *code),
+            plain => PLAIN
+                .iter()
+                .find(|(_, kind)| kind == plain)
+                .map_or(0, |(code, _)| *code),
         }
     }
 
@@ -134,13 +140,18 @@ impl FieldType {
 
 /// Memory of a field list.
 pub(super) fn memory(fields: &[Field]) -> usize {
-    fields.iter().map(|field| size_of::<Field>() + field.name.len() + inner_memory(&field.kind)).sum()
+    fields
+        .iter()
+        .map(|field| size_of::<Field>() + field.name.len() + inner_memory(&field.kind))
+        .sum()
 }
 
 fn inner_memory(kind: &FieldType) -> usize {
     match kind {
         FieldType::Object(fields) => memory(fields),
-        other => other.element().map_or(0, |element| size_of::<FieldType>() + inner_memory(element)),
+        other => other
+            .element()
+            .map_or(0, |element| size_of::<FieldType>() + inner_memory(element)),
     }
 }
 

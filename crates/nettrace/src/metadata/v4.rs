@@ -55,7 +55,12 @@ enum Style {
 }
 
 /// A field list; `None` when it has a type that cannot be stepped over.
-fn fields(cursor: &mut Cursor<'_>, style: Style, budget: &mut usize, depth: usize) -> Result<Option<Vec<Field>>, Error> {
+fn fields(
+    cursor: &mut Cursor<'_>,
+    style: Style,
+    budget: &mut usize,
+    depth: usize,
+) -> Result<Option<Vec<Field>>, Error> {
     let offset = cursor.offset();
     let count = cursor.u32(READING_FIELDS)? as usize;
     if count > *budget {
@@ -69,8 +74,13 @@ fn fields(cursor: &mut Cursor<'_>, style: Style, budget: &mut usize, depth: usiz
     for _ in 0..count {
         match style {
             Style::V1 => {
-                let Some(kind) = kind(cursor, style, budget, depth)? else { return Ok(None) };
-                list.push(Field { name: cursor.utf16z(READING_FIELDS)?, kind });
+                let Some(kind) = kind(cursor, style, budget, depth)? else {
+                    return Ok(None);
+                };
+                list.push(Field {
+                    name: cursor.utf16z(READING_FIELDS)?,
+                    kind,
+                });
             }
             Style::V2 => {
                 // The length counts its own four bytes.
@@ -190,7 +200,10 @@ mod tests {
     }
 
     fn field(name: &str, kind: FieldType) -> Field {
-        Field { name: name.to_owned(), kind }
+        Field {
+            name: name.to_owned(),
+            kind,
+        }
     }
 
     fn bytes(metadata: &Metadata) -> Vec<u8> {
@@ -205,8 +218,15 @@ mod tests {
     #[test]
     fn definitions_come_back() {
         let nested = FieldType::Object(vec![field("x", FieldType::U8), field("y", FieldType::Utf16String)]);
-        let plain = vec![field("a", FieldType::I32), field("inner", nested.clone()), field("g", FieldType::Guid)];
-        let array = FieldType::Array(Box::new(FieldType::Object(vec![field("k", FieldType::Array(Box::new(nested)))])));
+        let plain = vec![
+            field("a", FieldType::I32),
+            field("inner", nested.clone()),
+            field("g", FieldType::Guid),
+        ];
+        let array = FieldType::Array(Box::new(FieldType::Object(vec![field(
+            "k",
+            FieldType::Array(Box::new(nested)),
+        )])));
         for fields in [vec![], plain, vec![field("all", array), field("n", FieldType::F64)]] {
             for opcode in [None, Some(2)] {
                 let metadata = definition(fields.clone(), opcode);
@@ -214,7 +234,18 @@ mod tests {
                 assert_eq!(read(&bytes, 0).unwrap(), metadata);
                 for cut in 0..bytes.len() {
                     if let Ok(less) = read(&bytes[..cut], 0) {
-                        assert_eq!(Metadata { fields: vec![], opcode: None, ..metadata.clone() }, Metadata { fields: vec![], opcode: None, ..less });
+                        assert_eq!(
+                            Metadata {
+                                fields: vec![],
+                                opcode: None,
+                                ..metadata.clone()
+                            },
+                            Metadata {
+                                fields: vec![],
+                                opcode: None,
+                                ..less
+                            }
+                        );
                     }
                 }
             }
@@ -225,7 +256,11 @@ mod tests {
     /// Guarantee: 94 bytes, as runtimes write it.
     #[test]
     fn native_definitions_have_the_runtime_s_length() {
-        let native = Metadata { provider: "Microsoft-Windows-DotNETRuntime".to_owned(), name: String::new(), ..definition(vec![], None) };
+        let native = Metadata {
+            provider: "Microsoft-Windows-DotNETRuntime".to_owned(),
+            name: String::new(),
+            ..definition(vec![], None)
+        };
         assert_eq!(bytes(&native).len(), 94);
     }
 
@@ -234,7 +269,10 @@ mod tests {
     #[test]
     fn unknown_types_do_not_hide_the_definition() {
         let fields = vec![field("a", FieldType::Other(77)), field("b", FieldType::U16)];
-        assert_eq!(read(&bytes(&definition(fields.clone(), None)), 0).unwrap().fields, fields);
+        assert_eq!(
+            read(&bytes(&definition(fields.clone(), None)), 0).unwrap().fields,
+            fields
+        );
         let mut first_list = bytes(&definition(vec![], None));
         let place = first_list.len() - 4;
         first_list.truncate(place);
@@ -262,6 +300,9 @@ mod tests {
         assert!(matches!(read(&arrays, 0), Err(Error::LimitExceeded { .. })));
         let mut many = head;
         many.extend([0xff, 0xff, 0xff, 0xff]);
-        assert!(matches!(read(&many, 0), Err(Error::LimitExceeded { value: 0xffff_ffff, .. })));
+        assert!(matches!(
+            read(&many, 0),
+            Err(Error::LimitExceeded { value: 0xffff_ffff, .. })
+        ));
     }
 }

@@ -65,7 +65,10 @@ fn fields(cursor: &mut Cursor<'_>, budget: &mut usize, depth: usize) -> Result<V
         let length = usize::from(cursor.u16(READING_FIELDS)?);
         let mut row = cursor.part(length, READING_FIELDS)?;
         let name = row.utf8(READING_FIELDS)?;
-        list.push(Field { name, kind: kind(&mut row, budget, depth)? });
+        list.push(Field {
+            name,
+            kind: kind(&mut row, budget, depth)?,
+        });
     }
     Ok(list)
 }
@@ -152,7 +155,10 @@ mod tests {
     use super::*;
 
     fn field(name: &str, kind: FieldType) -> Field {
-        Field { name: name.to_owned(), kind }
+        Field {
+            name: name.to_owned(),
+            kind,
+        }
     }
 
     fn metadata() -> Metadata {
@@ -169,7 +175,10 @@ mod tests {
             fields: vec![
                 field("a", FieldType::VarUint),
                 field("b", FieldType::FixedArray(bytes(), 16)),
-                field("c", FieldType::Object(vec![field("d", FieldType::DataLocation(bytes()))])),
+                field(
+                    "c",
+                    FieldType::Object(vec![field("d", FieldType::DataLocation(bytes()))]),
+                ),
                 field("e", FieldType::RelativeLocation(Box::new(FieldType::Array(bytes())))),
                 field("f", FieldType::Bool8),
                 field("g", FieldType::Other(99)),
@@ -192,7 +201,13 @@ mod tests {
     /// Guarantee: version, level and keywords are unknown (not 0); surplus bytes are ignored.
     #[test]
     fn absent_optionals_are_unknown_and_surplus_is_ignored() {
-        let bare = Metadata { version: None, level: None, keywords: None, opcode: None, ..metadata() };
+        let bare = Metadata {
+            version: None,
+            level: None,
+            keywords: None,
+            opcode: None,
+            ..metadata()
+        };
         let mut bytes = write(&bare).unwrap();
         assert_eq!(read(&bytes, 0).unwrap(), bare);
         bytes.extend([1, 2, 3]);
@@ -205,7 +220,20 @@ mod tests {
     fn other_optionals_are_stepped_over() {
         let mut bytes = vec![1, 1, b'P', 2, 1, b'N', 0, 0];
         let optionals = [
-            &[MESSAGE_TEMPLATE, 1, b'm', DESCRIPTION, 1, b'd', KEY_VALUE, 1, b'k', 1, b'v', PROVIDER_GUID][..],
+            &[
+                MESSAGE_TEMPLATE,
+                1,
+                b'm',
+                DESCRIPTION,
+                1,
+                b'd',
+                KEY_VALUE,
+                1,
+                b'k',
+                1,
+                b'v',
+                PROVIDER_GUID,
+            ][..],
             &[7; 16],
             &[VERSION, 4, 200, LEVEL, 2],
         ]

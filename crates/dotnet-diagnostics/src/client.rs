@@ -1,0 +1,253 @@
+//! The commands, over connections with deadlines.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::time::timeout;
+
+use crate::deadlines::Deadlines;
+use crate::endpoint::Endpoint;
+use crate::error::{Error, Stage};
+use crate::message::{
+    Answer, CollectVersion, Command, EnvironmentVariable, HEADER_BYTES, InfoVersion, MessageError, ProcessInfo, Progress,
+    Request, SessionConfig, decode_environment, decode_environment_header, decode_frame, decode_session_id,
+};
+use crate::session::Session;
+
+/// How much of an environment block is read at once: what a lie about its length can cost.
+const ENVIRONMENT_CHUNK: usize = 64 << 10;
+
+/// Speaks with one runtime.
+///
+/// Each command is a connection of its own, so that commands may be given at the same time and one that failed leaves nothing
+/// behind.
+#[derive(Debug)]
+pub struct Client {
+    endpoint: Endpoint,
+    deadlines: Deadlines,
+    /// Bits of the commands that this runtime does not know: they are not tried again.
+    unknown: AtomicU32,
+}
+
+impl Client {
+    /// A client with the default deadlines.
+    pub fn new(endpoint: Endpoint) -> Self {
+        Self::with_deadlines(endpoint, Deadlines::default())
+    }
+
+    /// A client with other deadlines.
+    pub fn with_deadlines(endpoint: Endpoint, deadlines: Deadlines) -> Self {
+        Self { endpoint, deadlines, unknown: AtomicU32::new(0) }
+    }
+
+    /// Where the runtime is reached.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// Who the process is, in the newest form that the runtime knows.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`] with the unknown command for .NET Core 3.x, which has none of the forms
+    /// ([`Error::is_unknown_command`]).
+    pub async fn process_info(&self) -> Result<ProcessInfo, Error> {
+        let forms = [InfoVersion::V3, InfoVersion::V2, InfoVersion::V1];
+        self.first_known(&forms, |version| async move {
+            let request = Request::ProcessInfo(version);
+            let (_, payload) = exchange(&self.endpoint, &self.deadlines, &request, self.deadlines.answer).await?;
+            let info = ProcessInfo::decode(version, &payload);
+            info.map_err(|source| wrong(&self.endpoint, request.command(), source))
+        })
+        .await
+    }
+
+    /// Whether the runtime answers. `None` is .NET Core 3.x, which answers but cannot say who it is.
+    ///
+    /// # Errors
+    /// Whatever stands against attaching, see [`Error::obstacle`].
+    pub async fn probe(&self) -> Result<Option<ProcessInfo>, Error> {
+        match self.process_info().await {
+            Ok(info) => Ok(Some(info)),
+            Err(error) if error.is_unknown_command() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The environment that the process has now (`/proc/PID/environ` holds the one that it was started with).
+    ///
+    /// # Errors
+    /// [`Error::Runtime`] with the unknown command for .NET Core 3.x.
+    pub async fn environment(&self) -> Result<Vec<EnvironmentVariable>, Error> {
+        let command = Command::ProcessEnvironment;
+        let after = self.deadlines.answer;
+        let request = Request::ProcessEnvironment;
+        let (mut stream, payload) = exchange(&self.endpoint, &self.deadlines, &request, after).await?;
+        let length = decode_environment_header(&payload);
+        let length = length.map_err(|source| wrong(&self.endpoint, command, source))? as usize;
+        let mut block = Vec::new();
+        let read = async {
+            while block.len() < length {
+                let start = block.len();
+                block.resize(start + ENVIRONMENT_CHUNK.min(length - start), 0);
+                let (_, rest) = block.split_at_mut(start);
+                stream.read_exact(rest).await?;
+            }
+            Ok(())
+        };
+        match timeout(after, read).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return Err(broken(&self.endpoint, command, Stage::Answer, payload.len(), error)),
+            Err(_) => return Err(self.endpoint.silent(command, Stage::Answer, after)),
+        }
+        decode_environment(&block).map_err(|source| wrong(&self.endpoint, command, source))
+    }
+
+    /// Starts an event session, in the first form of [`SessionConfig::versions`] that the runtime knows. What that form could not
+    /// express is told by [`Session::compromises`].
+    ///
+    /// # Errors
+    /// [`Error::Request`] for a configuration that no runtime takes or that would disturb the target, before anything is sent.
+    pub async fn collect_tracing(&self, config: &SessionConfig) -> Result<Session, Error> {
+        self.collect_tracing_with(config, config.versions()).await
+    }
+
+    /// Starts an event session in the first of these forms that the runtime knows.
+    ///
+    /// # Errors
+    /// As [`Client::collect_tracing`].
+    pub async fn collect_tracing_with(
+        &self,
+        config: &SessionConfig,
+        versions: &[CollectVersion],
+    ) -> Result<Session, Error> {
+        self.first_known(versions, |version| async move {
+            let request = Request::CollectTracing { version, config: config.clone() };
+            let (stream, payload) = exchange(&self.endpoint, &self.deadlines, &request, self.deadlines.start).await?;
+            let id = decode_session_id(&payload).map_err(|source| wrong(&self.endpoint, request.command(), source))?;
+            Ok(Session::new(id, version, config.compromises(version), stream, self.endpoint.clone(), self.deadlines))
+        })
+        .await
+    }
+
+    /// Ends a session by its id. [`Session::request_stop`] does this for a session whose stream is at hand; the stream must be
+    /// drained at the same time, else neither ends.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`] with a failure when there is no such session.
+    pub async fn stop_tracing(&self, session_id: u64) -> Result<(), Error> {
+        stop_tracing(&self.endpoint, &self.deadlines, session_id).await
+    }
+
+    /// Lets a runtime go on that was suspended at its start; does nothing to one that runs.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`] with the unknown command for .NET Core 3.x, which cannot be suspended either.
+    pub async fn resume_runtime(&self) -> Result<(), Error> {
+        exchange(&self.endpoint, &self.deadlines, &Request::ResumeRuntime, self.deadlines.answer).await.map(|_| ())
+    }
+
+    /// Tries the forms of a command one after the other, each on a new connection (the runtime closes one after an error), and
+    /// remembers those that the runtime does not know.
+    async fn first_known<V: Copy + Into<Command>, T, F: Future<Output = Result<T, Error>>>(
+        &self,
+        forms: &[V],
+        attempt: impl Fn(V) -> F,
+    ) -> Result<T, Error> {
+        let mut unknown = None;
+        for &form in forms {
+            let bit = form.into().bit();
+            // The last form is always tried: its refusal is the error to show.
+            let last = forms.last().is_some_and(|&last| last.into() == form.into());
+            if !last && self.unknown.load(Ordering::Relaxed) & bit != 0 {
+                continue;
+            }
+            match attempt(form).await {
+                Err(error) if error.is_unknown_command() => {
+                    self.unknown.fetch_or(bit, Ordering::Relaxed);
+                    unknown = Some(error);
+                }
+                other => return other,
+            }
+        }
+        Err(unknown.unwrap_or_else(|| Error::Request {
+            command: Command::CollectTracing(CollectVersion::V2),
+            source: MessageError::Limit { reading: "the number of forms to try", value: 0, limit: 1 },
+        }))
+    }
+}
+
+impl From<InfoVersion> for Command {
+    fn from(version: InfoVersion) -> Self {
+        Self::ProcessInfo(version)
+    }
+}
+
+impl From<CollectVersion> for Command {
+    fn from(version: CollectVersion) -> Self {
+        Self::CollectTracing(version)
+    }
+}
+
+pub(crate) async fn stop_tracing(endpoint: &Endpoint, deadlines: &Deadlines, session_id: u64) -> Result<(), Error> {
+    let request = Request::StopTracing { session_id };
+    exchange(endpoint, deadlines, &request, deadlines.stop).await.map(|_| ())
+}
+
+/// One command on a new connection: the payload of its OK answer, and the connection with nothing read past the answer.
+async fn exchange(
+    endpoint: &Endpoint,
+    deadlines: &Deadlines,
+    request: &Request,
+    answer_within: Duration,
+) -> Result<(UnixStream, Vec<u8>), Error> {
+    let command = request.command();
+    let bytes = request.encode().map_err(|source| Error::Request { command, source })?;
+    let mut stream = endpoint.connect(command, deadlines).await?;
+    match timeout(deadlines.write, stream.write_all(&bytes)).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => return Err(broken(endpoint, command, Stage::Write, 0, error)),
+        Err(_) => return Err(endpoint.silent(command, Stage::Write, deadlines.write)),
+    }
+    match timeout(answer_within, read_answer(endpoint, command, &mut stream)).await {
+        Ok(payload) => Ok((stream, payload?)),
+        Err(_) => Err(endpoint.silent(command, Stage::Answer, answer_within)),
+    }
+}
+
+async fn read_answer(endpoint: &Endpoint, command: Command, stream: &mut UnixStream) -> Result<Vec<u8>, Error> {
+    let mut buffer = Vec::with_capacity(HEADER_BYTES);
+    loop {
+        let needed = match decode_frame(&buffer).map_err(|source| wrong(endpoint, command, source))? {
+            Progress::Incomplete { needed } => needed,
+            Progress::Complete { frame, .. } => {
+                return match Answer::decode(frame).map_err(|source| wrong(endpoint, command, source))? {
+                    Answer::Ok(payload) => Ok(payload.to_vec()),
+                    Answer::Error(error) => Err(Error::Runtime { peer: endpoint.peer(), command, error }),
+                };
+            }
+        };
+        // Exactly what is missing: what follows the answer belongs to the event stream.
+        let missing = needed - buffer.len();
+        let read = (&mut *stream).take(missing as u64).read_buf(&mut buffer).await;
+        match read {
+            Ok(0) => return Err(Error::Closed { peer: endpoint.peer(), command, received: buffer.len() }),
+            Ok(_) => {}
+            Err(error) => return Err(broken(endpoint, command, Stage::Answer, buffer.len(), error)),
+        }
+    }
+}
+
+fn wrong(endpoint: &Endpoint, command: Command, source: MessageError) -> Error {
+    Error::Message { peer: endpoint.peer(), command, source }
+}
+
+/// A connection that broke is a process that is ending; anything else is the system's.
+fn broken(endpoint: &Endpoint, command: Command, stage: Stage, received: usize, error: std::io::Error) -> Error {
+    use std::io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+    match error.kind() {
+        BrokenPipe | ConnectionReset | UnexpectedEof => Error::Closed { peer: endpoint.peer(), command, received },
+        _ => endpoint.io(stage, error),
+    }
+}

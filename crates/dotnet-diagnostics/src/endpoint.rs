@@ -1,0 +1,152 @@
+//! Where a runtime is reached: at its socket, or by the connections that it makes to us.
+
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use tokio::net::UnixStream;
+use tokio::time::{Instant, sleep, timeout_at};
+
+use crate::deadlines::Deadlines;
+use crate::discovery::{Obstacle, Process, Reason, SocketAddress};
+use crate::error::{Error, Peer, Stage};
+use crate::message::Command;
+use crate::reverse::ReverseEndpoint;
+
+/// Pause before a connection is tried again that found the runtime's queue full.
+const QUEUE_RETRY: Duration = Duration::from_millis(20);
+
+/// Where a runtime is reached. Each connection carries one command.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    kind: Kind,
+    /// Process id as we see it.
+    pid: Option<u32>,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Socket(SocketAddress),
+    Reverse(ReverseEndpoint),
+}
+
+impl Endpoint {
+    /// A socket. With a process id, whoever listens must be that process.
+    pub fn socket(address: SocketAddress, pid: Option<u32>) -> Self {
+        Self { kind: Kind::Socket(address), pid }
+    }
+
+    /// The socket of a process that was found.
+    ///
+    /// # Errors
+    /// [`Error::NotAttachable`] when something stands against attaching.
+    pub fn of(process: &Process) -> Result<Self, Error> {
+        let pid = process.pid;
+        match (&process.socket, &process.obstacle) {
+            (_, Some(obstacle)) => Err(Error::NotAttachable { pid, obstacle: obstacle.clone() }),
+            (Some(address), None) => Ok(Self::socket(address.clone(), Some(pid))),
+            (None, None) => {
+                let obstacle = Obstacle::new(Reason::NoSocket, "it has no diagnostics socket");
+                Err(Error::NotAttachable { pid, obstacle })
+            }
+        }
+    }
+
+    pub(crate) fn reverse(endpoint: ReverseEndpoint, pid: Option<u32>) -> Self {
+        Self { kind: Kind::Reverse(endpoint), pid }
+    }
+
+    /// Whom errors name.
+    pub fn peer(&self) -> Peer {
+        let (socket, reverse) = match &self.kind {
+            Kind::Socket(address) => (address.host_path(), false),
+            Kind::Reverse(endpoint) => (endpoint.port_path().to_path_buf(), true),
+        };
+        Peer { pid: self.pid, socket, reverse }
+    }
+
+    /// A connection for one command.
+    pub(crate) async fn connect(&self, command: Command, deadlines: &Deadlines) -> Result<UnixStream, Error> {
+        match &self.kind {
+            Kind::Socket(address) => {
+                let stream = self.connect_to(address, command, deadlines.connect).await?;
+                self.verify(&stream)?;
+                Ok(stream)
+            }
+            Kind::Reverse(endpoint) => match endpoint.take(Instant::now() + deadlines.advertise).await {
+                Some(stream) => Ok(stream),
+                None => Err(self.silent(command, Stage::Advertise, deadlines.advertise)),
+            },
+        }
+    }
+
+    pub(crate) fn silent(&self, command: Command, stage: Stage, after: Duration) -> Error {
+        Error::Silent { peer: self.peer(), command, stage, after }
+    }
+
+    async fn connect_to(&self, address: &SocketAddress, command: Command, after: Duration) -> Result<UnixStream, Error> {
+        let deadline = Instant::now() + after;
+        // The path may be on any file system, one in the target's hands included: opening it may block.
+        let opening = tokio::task::spawn_blocking({
+            let address = address.clone();
+            move || address.open()
+        });
+        let file = match timeout_at(deadline, opening).await {
+            Ok(Ok(opened)) => opened.map_err(|errno| self.not_opened(errno))?,
+            Ok(Err(panicked)) => return Err(self.io(Stage::Connect, std::io::Error::other(panicked))),
+            Err(_) => return Err(self.silent(command, Stage::Connect, after)),
+        };
+        loop {
+            match timeout_at(deadline, connect_descriptor(&file)).await {
+                Ok(Ok(stream)) => return Ok(stream),
+                Ok(Err(error)) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                    if timeout_at(deadline, sleep(QUEUE_RETRY)).await.is_err() {
+                        return Err(self.silent(command, Stage::Connect, after));
+                    }
+                }
+                Ok(Err(error)) => return Err(self.not_connected(error)),
+                Err(_) => return Err(self.silent(command, Stage::Connect, after)),
+            }
+        }
+    }
+
+    /// Whoever listens must be the process that the socket is named after: anybody may make a file with that name in `/tmp`.
+    fn verify(&self, stream: &UnixStream) -> Result<(), Error> {
+        let Some(expected) = self.pid else { return Ok(()) };
+        let credentials = stream.peer_cred().map_err(|error| self.io(Stage::Connect, error))?;
+        match credentials.pid().and_then(|pid| u32::try_from(pid).ok()) {
+            // 0: the listener is not visible in our pid namespace, which says nothing.
+            None | Some(0) => Ok(()),
+            Some(found) if found == expected => Ok(()),
+            Some(found) => Err(Error::WrongPeer { peer: self.peer(), found }),
+        }
+    }
+
+    fn not_opened(&self, errno: Errno) -> Error {
+        let peer = self.peer();
+        match errno {
+            Errno::NOENT | Errno::NOTDIR | Errno::SRCH => Error::NoSocket { peer },
+            Errno::NOTSOCK => Error::NotASocket { peer, found: "a file, a directory or a device" },
+            Errno::LOOP => Error::NotASocket { peer, found: "a symbolic link" },
+            Errno::ACCESS | Errno::PERM => Error::Permission { peer, source: errno.into() },
+            other => self.io(Stage::Connect, other.into()),
+        }
+    }
+
+    fn not_connected(&self, error: std::io::Error) -> Error {
+        let peer = self.peer();
+        match error.kind() {
+            std::io::ErrorKind::ConnectionRefused => Error::Refused { peer },
+            std::io::ErrorKind::PermissionDenied => Error::Permission { peer, source: error },
+            _ => self.io(Stage::Connect, error),
+        }
+    }
+
+    pub(crate) fn io(&self, stage: Stage, source: std::io::Error) -> Error {
+        Error::Io { peer: self.peer(), stage, source }
+    }
+}
+
+async fn connect_descriptor(file: &OwnedFd) -> std::io::Result<UnixStream> {
+    UnixStream::connect(crate::discovery::descriptor_path(file)).await
+}

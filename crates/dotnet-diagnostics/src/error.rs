@@ -1,0 +1,238 @@
+//! What can go wrong: with which process, in which command, and what to do.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::discovery::{Obstacle, Reason};
+use crate::message::{Command, MessageError, RuntimeError};
+
+/// Whom something was tried on: a process, a socket, or both.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Process id as we see it, where it is known.
+    pub pid: Option<u32>,
+    /// The socket, as we see it; for a runtime that connects to us, our own.
+    pub socket: PathBuf,
+    /// The runtime connects to us.
+    pub reverse: bool,
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(pid) = self.pid {
+            write!(f, "process {pid} ")?;
+        }
+        let kind = if self.reverse { "reverse port" } else { "socket" };
+        let (open, close) = if self.pid.is_some() { ("(", ")") } else { ("", "") };
+        let path: String = self
+            .socket
+            .to_string_lossy()
+            .chars()
+            .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+            .collect();
+        write!(f, "{open}{kind} {path}{close}")
+    }
+}
+
+/// What was being done when a deadline passed or the connection broke.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Stage {
+    /// Connecting.
+    Connect,
+    /// Waiting for a runtime to connect to us.
+    Advertise,
+    /// Sending the command.
+    Write,
+    /// Waiting for the answer.
+    Answer,
+    /// Reading the event stream.
+    Stream,
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Connect => "connecting",
+            Self::Advertise => "waiting for it to connect",
+            Self::Write => "sending the command",
+            Self::Answer => "waiting for the answer",
+            Self::Stream => "reading the event stream",
+        })
+    }
+}
+
+/// Why something could not be done.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// `/proc`, or the entry of a process in it, cannot be read.
+    #[error("cannot read {}: {source}; run where /proc is mounted and shows other processes", path.display())]
+    Proc {
+        /// What was read.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// There is no such process.
+    #[error("there is no process {pid}; it may have ended")]
+    NoProcess {
+        /// The process id.
+        pid: u32,
+    },
+    /// The process cannot be attached to, as its entry in `/proc` already shows.
+    #[error("cannot attach to process {pid}: {}", obstacle.detail)]
+    NotAttachable {
+        /// Process id as we see it.
+        pid: u32,
+        /// Why, and what to do.
+        obstacle: Obstacle,
+    },
+    /// The socket does not exist.
+    #[error("{peer} does not exist: the process has ended, or its runtime makes no socket")]
+    NoSocket {
+        /// Whom it was tried on.
+        peer: Peer,
+    },
+    /// The path is no socket.
+    #[error("{peer} is no socket ({found}); give the path of a dotnet-diagnostic-*-socket")]
+    NotASocket {
+        /// Whom it was tried on.
+        peer: Peer,
+        /// What it is.
+        found: &'static str,
+    },
+    /// The socket belongs to somebody else.
+    #[error(
+        "{peer} is not ours to connect to ({source}); run as the same user and group, or as root with CAP_SYS_PTRACE and CAP_DAC_OVERRIDE"
+    )]
+    Permission {
+        /// Whom it was tried on.
+        peer: Peer,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Nobody listens.
+    #[error("nobody listens on {peer}: it was left behind by a process that has ended")]
+    Refused {
+        /// Whom it was tried on.
+        peer: Peer,
+    },
+    /// Another process listens on the socket than the one it is named after.
+    #[error("process {found} listens on the socket of {peer}; nothing was sent to it")]
+    WrongPeer {
+        /// Whom it was tried on.
+        peer: Peer,
+        /// The process that listens.
+        found: u32,
+    },
+    /// A deadline passed.
+    #[error(
+        "{peer} is silent: {stage} ({command}) took longer than {after:?}; the process is stopped, in a debugger or overloaded: try again later"
+    )]
+    Silent {
+        /// Whom it was tried on.
+        peer: Peer,
+        /// The command.
+        command: Command,
+        /// What was being done.
+        stage: Stage,
+        /// The deadline.
+        after: Duration,
+    },
+    /// The connection was closed before the answer was whole.
+    #[error("{peer} closed the connection after {received} bytes of its answer to {command}; the process is ending")]
+    Closed {
+        /// Whom it was tried on.
+        peer: Peer,
+        /// The command.
+        command: Command,
+        /// Bytes of the answer that came before.
+        received: usize,
+    },
+    /// The runtime refused the command.
+    #[error("{peer} refused {command}: {error}")]
+    Runtime {
+        /// Whom it was tried on.
+        peer: Peer,
+        /// The command.
+        command: Command,
+        /// What it answered.
+        error: RuntimeError,
+    },
+    /// The answer is not one of the protocol.
+    #[error("{peer} gave a wrong answer to {command}: {source}")]
+    Message {
+        /// Whom it was tried on.
+        peer: Peer,
+        /// The command.
+        command: Command,
+        /// What is wrong with it.
+        source: MessageError,
+    },
+    /// The request cannot be sent as it was asked for. Nothing was sent.
+    #[error("{command} was not sent: {source}")]
+    Request {
+        /// The command.
+        command: Command,
+        /// What is wrong with it.
+        source: MessageError,
+    },
+    /// The system refuses for another reason.
+    #[error("{peer}: {stage} failed: {source}")]
+    Io {
+        /// Whom it was tried on.
+        peer: Peer,
+        /// What was being done.
+        stage: Stage,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The path of a reverse port cannot be listened on.
+    #[error("cannot listen on {}: {problem}", path.display())]
+    Port {
+        /// The path.
+        path: PathBuf,
+        /// What is wrong, and what to do.
+        problem: String,
+    },
+}
+
+impl Error {
+    /// The reason in one word, as it is shown for a process that cannot be attached to.
+    pub fn reason(&self) -> Reason {
+        match self {
+            Self::NotAttachable { obstacle, .. } => obstacle.reason,
+            Self::NoProcess { .. } | Self::Closed { .. } => Reason::Exited,
+            Self::NoSocket { .. } => Reason::NoSocket,
+            Self::Permission { .. } => Reason::Permission,
+            Self::Refused { .. } => Reason::Refused,
+            Self::WrongPeer { .. } => Reason::WrongPeer,
+            Self::Silent { .. } => Reason::Silent,
+            Self::Message { .. } | Self::NotASocket { .. } => Reason::Protocol,
+            Self::Runtime { .. } => Reason::Rejected,
+            Self::Proc { .. } | Self::Request { .. } | Self::Io { .. } | Self::Port { .. } => Reason::Failed,
+        }
+    }
+
+    /// Reason and sentence, as [`crate::discovery::Process::obstacle`] holds them.
+    pub fn obstacle(&self) -> Obstacle {
+        match self {
+            Self::NotAttachable { obstacle, .. } => obstacle.clone(),
+            other => Obstacle::new(other.reason(), other.to_string()),
+        }
+    }
+
+    /// Whether the runtime does not know the command: an older form may do.
+    pub fn is_unknown_command(&self) -> bool {
+        matches!(
+            self,
+            Self::Runtime {
+                error: RuntimeError::UnknownCommand,
+                ..
+            }
+        )
+    }
+}

@@ -1,0 +1,503 @@
+//! Writing streams that this crate's decoder and other tools read: rings of live events, and streams made for tests.
+//!
+//! The writer's duties are the caller's: sequence numbers per capture thread from 1, times that ascend per capture
+//! thread, `is_sorted` only where nothing older follows. The encoder sees to the rest: blocks of about 100 KiB,
+//! definitions and stacks before the events that refer to them, headers on the ones before, absolute alignment, a
+//! sequence point before the end.
+//!
+//! ```
+//! use nettrace::encode::{Encoder, EventRecord};
+//! use nettrace::{Decoder, Format, Item, Metadata, Options, PointerSize, SystemTime, TraceHeader};
+//!
+//! let header = TraceHeader {
+//!     format: Format::V4,
+//!     system_time: SystemTime { year: 2025, month: 3, day_of_week: 6, day: 1, ..SystemTime::default() },
+//!     sync_ticks: 1000,
+//!     frequency: 1_000_000_000,
+//!     pointer_size: PointerSize::Eight,
+//!     process_id: Some(1),
+//!     processors: Some(2),
+//!     sampling_rate_ns: None,
+//!     properties: Vec::new(),
+//! };
+//! let mut encoder = Encoder::new(Format::V4, &header)?;
+//! encoder.metadata(&Metadata { id: 1, provider: "My-Provider".to_owned(), event_id: 7, ..Metadata::default() })?;
+//! encoder.event(&EventRecord {
+//!     metadata_id: 1,
+//!     sequence: 1,
+//!     capture_thread: 42,
+//!     thread: 42,
+//!     timestamp: 1500,
+//!     payload: b"hello",
+//!     ..EventRecord::default()
+//! })?;
+//! let stream = encoder.finish()?;
+//!
+//! let mut decoder = Decoder::new(Options::default());
+//! decoder.push(&stream);
+//! assert!(matches!(decoder.next_item()?, Some(Item::Header(_))));
+//! let Some(Item::Event(event)) = decoder.next_item()? else { panic!() };
+//! assert_eq!((event.metadata.event_id, event.payload), (7, &b"hello"[..]));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod blobs;
+mod record;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+pub use self::record::{EncodeError, EventRecord, Forget, Label, ThreadRecord};
+
+use self::blobs::Blobs;
+use crate::blob::BlobHeader;
+use crate::cursor::{put_varu32, put_varu64};
+use crate::frame::{BLOCK_VERSION, BlockKind, MAGIC, MAJOR_VERSION, SERIALIZATION};
+use crate::frame::{TAG_BEGIN, TAG_END, TAG_NULL, TRACE_VERSION};
+use crate::header::{Format, TraceHeader};
+use crate::intake::{FORGET_METADATA, FORGET_THREADS};
+use crate::limits::{MAX_BLOCK_BYTES, MAX_LABEL_LISTS, MAX_SEQUENCE_POINT_THREADS};
+use crate::metadata::{Metadata, put_utf8};
+
+/// Blobs in a block before the next is begun, as the runtime has it.
+pub const BLOCK_BYTES: usize = 100 << 10;
+
+/// Writes a stream into memory. [`Encoder::take`] what is written from time to time, or [`Encoder::finish`] it whole.
+#[derive(Debug)]
+pub struct Encoder {
+    format: Format,
+    out: Vec<u8>,
+    /// Bytes taken away before `out`: alignment counts from the beginning of the stream.
+    taken: u64,
+    metadata: Blobs,
+    /// V6's metadata rows.
+    rows: Vec<u8>,
+    stack_blocks: Vec<Vec<u8>>,
+    thread_rows: Vec<u8>,
+    /// V6: label lists that are not written yet, the id of the first, and all since the last sequence point.
+    lists: Vec<u8>,
+    lists_count: u32,
+    list_ids: HashMap<Vec<u8>, u32>,
+    events: Blobs,
+    defined: BTreeSet<u32>,
+    /// The last number of each capture thread, for the sequence point at the end.
+    sequences: BTreeMap<u64, u32>,
+    newest: i64,
+    /// Events since the last sequence point.
+    unconfirmed: bool,
+}
+
+impl Encoder {
+    /// A stream of a format, which takes precedence over the one in the header. Headers of events are compressed.
+    ///
+    /// # Errors
+    ///
+    /// When the header's properties are too long.
+    pub fn new(format: Format, header: &TraceHeader) -> Result<Self, EncodeError> {
+        let mut encoder = Self {
+            format,
+            out: MAGIC.to_vec(),
+            taken: 0,
+            metadata: Blobs::new(format),
+            rows: Vec::new(),
+            stack_blocks: Vec::new(),
+            thread_rows: Vec::new(),
+            lists: Vec::new(),
+            lists_count: 0,
+            list_ids: HashMap::new(),
+            events: Blobs::new(format),
+            defined: BTreeSet::new(),
+            sequences: BTreeMap::new(),
+            newest: header.sync_ticks,
+            unconfirmed: false,
+        };
+        let mut content = Vec::new();
+        header.write_clock(&mut content);
+        match format {
+            Format::V4 => {
+                encoder.out.extend((SERIALIZATION.len() as u32).to_le_bytes());
+                encoder.out.extend(SERIALIZATION);
+                for number in [header.process_id, header.processors, header.sampling_rate_ns] {
+                    content.extend(number.unwrap_or_default().to_le_bytes());
+                }
+            }
+            Format::V6 { minor } => {
+                for number in [0, MAJOR_VERSION, minor] {
+                    encoder.out.extend(number.to_le_bytes());
+                }
+                header.write_properties(&mut content);
+            }
+        }
+        encoder.block(BlockKind::Trace, &content)?;
+        Ok(encoder)
+    }
+
+    /// Whether the headers of events build on each other (they do, unless told otherwise).
+    pub fn compressed(mut self, compressed: bool) -> Self {
+        self.metadata.compressed = compressed;
+        self.events.compressed = compressed;
+        self
+    }
+
+    /// Defines a kind of event.
+    ///
+    /// # Errors
+    ///
+    /// When it has more than the format can say.
+    pub fn metadata(&mut self, metadata: &Metadata) -> Result<(), EncodeError> {
+        if !self.defined.insert(metadata.id) {
+            // Events so far mean the old definition.
+            self.flush()?;
+        }
+        match self.format {
+            Format::V4 => {
+                let mut payload = Vec::new();
+                metadata.write_v4(&mut payload);
+                let header = BlobHeader {
+                    processor: u32::MAX,
+                    timestamp: self.newest,
+                    is_sorted: true,
+                    payload_size: length(payload.len(), "a definition")?,
+                    ..BlobHeader::default()
+                };
+                if self.metadata.is_full(payload.len()) {
+                    self.flush()?;
+                }
+                self.metadata.push(&header, &payload);
+            }
+            Format::V6 { .. } => {
+                let row = metadata
+                    .write_v6()
+                    .ok_or(EncodeError::TooLong { what: "a definition" })?;
+                if self.rows.len() + row.len() > BLOCK_BYTES {
+                    self.flush()?;
+                }
+                // A row is shorter than its length field allows, or there would be none.
+                self.rows.extend((row.len() as u16).to_le_bytes());
+                self.rows.extend(row);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes an event.
+    ///
+    /// # Errors
+    ///
+    /// When it has more than the format can say.
+    pub fn event(&mut self, event: &EventRecord<'_>) -> Result<(), EncodeError> {
+        let payload_size = length(event.payload.len(), "a payload")?;
+        let label_list = self.label_list(event)?;
+        let v4 = self.format == Format::V4;
+        let activity = |id: Option<[u8; 16]>| if v4 { id.unwrap_or_default() } else { [0; 16] };
+        let header = BlobHeader {
+            metadata_id: event.metadata_id,
+            sequence: event.sequence,
+            capture_thread: event.capture_thread,
+            processor: event.processor.unwrap_or(u32::MAX),
+            thread: event.thread,
+            stack_id: event.stack_id,
+            timestamp: event.timestamp,
+            label_list,
+            activity_id: activity(event.activity_id),
+            related_activity_id: activity(event.related_activity_id),
+            is_sorted: event.is_sorted,
+            payload_size,
+        };
+        if self.events.is_full(event.payload.len()) {
+            self.flush()?;
+        }
+        self.events.push(&header, event.payload);
+        self.newest = self.newest.max(event.timestamp);
+        self.unconfirmed = true;
+        if v4 || event.capture_thread != 0 {
+            self.sequences.insert(event.capture_thread, event.sequence);
+        }
+        Ok(())
+    }
+
+    /// The id of an event's labels, which are written with the next block of events.
+    fn label_list(&mut self, event: &EventRecord<'_>) -> Result<u32, EncodeError> {
+        if self.format == Format::V4 {
+            return if event.labels.is_empty() {
+                Ok(0)
+            } else {
+                Err(EncodeError::NotInV4 { what: "a label" })
+            };
+        }
+        let list = record::label_list(event);
+        if list.is_empty() {
+            return Ok(0);
+        }
+        let next = length(self.list_ids.len() + 1, "the label lists between two sequence points")?;
+        let id = *self.list_ids.entry(list).or_insert_with_key(|list| {
+            self.lists.extend(list);
+            self.lists_count += 1;
+            next
+        });
+        if id as usize > MAX_LABEL_LISTS {
+            return Err(EncodeError::TooLong {
+                what: "the label lists between two sequence points",
+            });
+        }
+        Ok(id)
+    }
+
+    /// Defines stacks with consecutive ids, pointers of the traced process each, for events up to the next sequence
+    /// point.
+    ///
+    /// # Errors
+    ///
+    /// When they do not fit into a block.
+    pub fn stack_block(&mut self, first_id: u32, stacks: &[&[u8]]) -> Result<(), EncodeError> {
+        let mut content = first_id.to_le_bytes().to_vec();
+        content.extend(length(stacks.len(), "a stack block")?.to_le_bytes());
+        for stack in stacks {
+            content.extend(length(stack.len(), "a stack")?.to_le_bytes());
+            content.extend(*stack);
+        }
+        length(content.len(), "a stack block")?;
+        self.stack_blocks.push(content);
+        Ok(())
+    }
+
+    /// V6: says who thread indexes are.
+    ///
+    /// # Errors
+    ///
+    /// In V4, which has OS ids in its events; when a name is too long.
+    pub fn threads(&mut self, threads: &[ThreadRecord<'_>]) -> Result<(), EncodeError> {
+        self.only_v6("a thread block")?;
+        // Events so far mean the old threads.
+        self.flush()?;
+        for thread in threads {
+            let mut row = Vec::new();
+            thread.write(&mut row);
+            let size = u16::try_from(row.len()).map_err(|_| EncodeError::TooLong {
+                what: "a thread's name",
+            })?;
+            if self.thread_rows.len() + row.len() > BLOCK_BYTES {
+                self.flush()?;
+            }
+            self.thread_rows.extend(size.to_le_bytes());
+            self.thread_rows.extend(row);
+        }
+        Ok(())
+    }
+
+    /// V6: thread indexes with their last numbers, that will not come again as these threads.
+    ///
+    /// # Errors
+    ///
+    /// In V4; when there are too many.
+    pub fn remove_threads(&mut self, threads: &[(u64, u32)]) -> Result<(), EncodeError> {
+        self.only_v6("a remove-thread block")?;
+        self.flush()?;
+        let mut content = Vec::new();
+        for (index, sequence) in threads {
+            put_varu64(&mut content, *index);
+            put_varu32(&mut content, *sequence);
+            self.sequences.remove(index);
+        }
+        self.block(BlockKind::RemoveThread, &content)
+    }
+
+    /// Every event older than `ticks` was written, and each of these capture threads had given this number.
+    ///
+    /// # Errors
+    ///
+    /// When there are too many threads.
+    pub fn sequence_point(&mut self, ticks: i64, threads: &[(u64, u32)]) -> Result<(), EncodeError> {
+        self.sequence_point_and_forget(ticks, threads, Forget::default())
+    }
+
+    /// As [`Encoder::sequence_point`]; in V6 ids may begin anew after it.
+    ///
+    /// # Errors
+    ///
+    /// When there are too many threads; in V4, when something is to be forgotten.
+    pub fn sequence_point_and_forget(
+        &mut self,
+        ticks: i64,
+        threads: &[(u64, u32)],
+        forget: Forget,
+    ) -> Result<(), EncodeError> {
+        const WHAT: &str = "a sequence point";
+        if forget != Forget::default() {
+            self.only_v6("forgetting")?;
+        }
+        if threads.len() > MAX_SEQUENCE_POINT_THREADS {
+            return Err(EncodeError::TooLong { what: WHAT });
+        }
+        self.flush()?;
+        let mut content = ticks.to_le_bytes().to_vec();
+        if self.format != Format::V4 {
+            let flag = |forget: bool, flag| if forget { flag } else { 0 };
+            let flags = flag(forget.threads, FORGET_THREADS) | flag(forget.metadata, FORGET_METADATA);
+            content.extend(flags.to_le_bytes());
+        }
+        content.extend(length(threads.len(), WHAT)?.to_le_bytes());
+        for (thread, sequence) in threads {
+            if self.format == Format::V4 {
+                content.extend(thread.to_le_bytes());
+                content.extend(sequence.to_le_bytes());
+            } else {
+                put_varu64(&mut content, *thread);
+                put_varu32(&mut content, *sequence);
+            }
+        }
+        self.block(BlockKind::SequencePoint, &content)?;
+        self.list_ids.clear();
+        self.newest = self.newest.max(ticks);
+        self.unconfirmed = false;
+        if forget.threads {
+            self.sequences.clear();
+        }
+        if forget.metadata {
+            self.defined.clear();
+        }
+        Ok(())
+    }
+
+    /// Ends the blocks that were begun, so that all events are in what [`Encoder::take`] gives.
+    ///
+    /// # Errors
+    ///
+    /// When a block is longer than the format can say; nothing that came in by this type makes one.
+    pub fn flush(&mut self) -> Result<(), EncodeError> {
+        let newest = self.newest;
+        if !self.metadata.is_empty() {
+            let content = self.metadata.take(newest);
+            self.block(BlockKind::Metadata, &content)?;
+        }
+        if !self.rows.is_empty() {
+            // Its own header: empty.
+            let content = [&[0, 0], &self.rows[..]].concat();
+            self.rows.clear();
+            self.block(BlockKind::Metadata, &content)?;
+        }
+        for content in std::mem::take(&mut self.stack_blocks) {
+            self.block(BlockKind::Stack, &content)?;
+        }
+        if !self.thread_rows.is_empty() {
+            let content = std::mem::take(&mut self.thread_rows);
+            self.block(BlockKind::Thread, &content)?;
+        }
+        if self.lists_count > 0 {
+            let first = length(self.list_ids.len() + 1, "a label list block")?.saturating_sub(self.lists_count);
+            let head = [first.to_le_bytes(), self.lists_count.to_le_bytes()].concat();
+            let content = [head, std::mem::take(&mut self.lists)].concat();
+            self.lists_count = 0;
+            self.block(BlockKind::LabelList, &content)?;
+        }
+        if !self.events.is_empty() {
+            let content = self.events.take(newest);
+            self.block(BlockKind::Event, &content)?;
+        }
+        Ok(())
+    }
+
+    /// What is written so far and was not taken; blocks that are begun come later.
+    pub fn take(&mut self) -> Vec<u8> {
+        self.taken += self.out.len() as u64;
+        std::mem::take(&mut self.out)
+    }
+
+    /// Ends the stream, with a sequence point if there were events since the last, and gives what was not taken.
+    ///
+    /// # Errors
+    ///
+    /// As [`Encoder::sequence_point`].
+    pub fn finish(mut self) -> Result<Vec<u8>, EncodeError> {
+        self.flush()?;
+        if self.unconfirmed {
+            let threads: Vec<_> = self
+                .sequences
+                .iter()
+                .map(|(thread, sequence)| (*thread, *sequence))
+                .collect();
+            self.sequence_point(self.newest, &threads)?;
+        }
+        match self.format {
+            Format::V4 => self.out.push(TAG_NULL),
+            Format::V6 { .. } => self.out.extend([0; 4]),
+        }
+        Ok(self.out)
+    }
+
+    fn only_v6(&self, what: &'static str) -> Result<(), EncodeError> {
+        if self.format == Format::V4 {
+            Err(EncodeError::NotInV4 { what })
+        } else {
+            Ok(())
+        }
+    }
+
+    fn block(&mut self, kind: BlockKind, content: &[u8]) -> Result<(), EncodeError> {
+        if content.len() >= MAX_BLOCK_BYTES {
+            return Err(EncodeError::TooLong { what: kind.reading() });
+        }
+        let size = content.len() as u32;
+        if self.format != Format::V4 {
+            self.out.extend((kind.number() << 24 | size).to_le_bytes());
+            self.out.extend(content);
+            return Ok(());
+        }
+        let version = if kind == BlockKind::Trace {
+            TRACE_VERSION
+        } else {
+            BLOCK_VERSION
+        };
+        let name = kind.type_name();
+        self.out.extend([TAG_BEGIN, TAG_BEGIN, TAG_NULL]);
+        for number in [version, version, name.len() as u32] {
+            self.out.extend(number.to_le_bytes());
+        }
+        self.out.extend(name.as_bytes());
+        self.out.push(TAG_END);
+        if kind != BlockKind::Trace {
+            self.out.extend(size.to_le_bytes());
+            let at = self.taken + self.out.len() as u64;
+            let filling = at.next_multiple_of(4) - at;
+            self.out.extend(std::iter::repeat_n(0, filling as usize));
+        }
+        self.out.extend(content);
+        self.out.push(TAG_END);
+        Ok(())
+    }
+}
+
+impl TraceHeader {
+    fn write_clock(&self, out: &mut Vec<u8>) {
+        self.system_time.write(out);
+        out.extend(self.sync_ticks.to_le_bytes());
+        out.extend(self.frequency.to_le_bytes());
+        out.extend((self.pointer_size.bytes() as u32).to_le_bytes());
+    }
+
+    fn write_properties(&self, out: &mut Vec<u8>) {
+        let known = [
+            ("HardwareThreadCount", self.processors),
+            ("ProcessId", self.process_id),
+            ("ExpectedCPUSamplingRate", self.sampling_rate_ns),
+        ];
+        let known = known
+            .into_iter()
+            .filter_map(|(key, value)| Some((key.to_owned(), value?.to_string())));
+        let pairs: Vec<(String, String)> = known.chain(self.properties.iter().cloned()).collect();
+        out.extend((pairs.len() as u32).to_le_bytes());
+        for (key, value) in pairs {
+            put_utf8(out, &key);
+            put_utf8(out, &value);
+        }
+    }
+}
+
+/// A length that fits into a block.
+fn length(length: usize, what: &'static str) -> Result<u32, EncodeError> {
+    // The rest of the block is its header and the event's.
+    if length >= MAX_BLOCK_BYTES - 1024 {
+        Err(EncodeError::TooLong { what })
+    } else {
+        Ok(length as u32)
+    }
+}
