@@ -7,6 +7,7 @@ pub mod collections;
 pub mod detail;
 pub mod difference;
 pub mod event;
+pub mod processes;
 pub mod record;
 pub mod summary;
 pub mod table;

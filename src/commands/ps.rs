@@ -1,10 +1,96 @@
-//! `gcwatch ps`
-use crate::cli::PsArgs;
+//! `gcwatch ps`: every .NET process on the host, attachable, or the reason why not.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use dotnet_diagnostics::discovery::{Obstacle, Process, Reason, Scan, StaleSocket};
+use dotnet_diagnostics::message::ProcessInfo;
+use dotnet_diagnostics::{Client, Deadlines, Endpoint};
+use tokio::task::JoinSet;
+
+use crate::cli::{Format, PsArgs};
+use crate::commands::output::Output;
+use crate::report::processes::{self, ProcessRecord};
+
+/// How long a runtime may take to say who it is. One that is stopped or stuck must not hold up the list.
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+
 /// Runs the command.
 ///
 /// # Errors
 ///
-/// None yet.
-pub fn run(_args: &PsArgs) -> anyhow::Result<bool> {
-    Ok(false)
+/// When `/proc` cannot be read or standard output cannot be written.
+pub fn run(args: &PsArgs) -> anyhow::Result<bool> {
+    let listing = Scan::host().list()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
+    let mut records = runtime.block_on(ask_all(listing.processes));
+    records.extend(listing.stale.iter().map(stale));
+    records.sort_by_key(|record| record.pid);
+    let mut output = Output::stdout(args.format);
+    match output.format() {
+        Format::Table => processes::write(output.text(), &records)?,
+        Format::Ndjson => {
+            for record in &records {
+                output.record(record)?;
+            }
+        }
+    }
+    output.finish()?;
+    Ok(true)
+}
+
+/// Asks each process that has a socket who it is, all at once.
+async fn ask_all(processes: Vec<Process>) -> Vec<ProcessRecord> {
+    let mut asked = JoinSet::new();
+    for process in processes {
+        asked.spawn(async move {
+            let outcome = ask(&process).await;
+            record(&process, outcome)
+        });
+    }
+    let mut records = Vec::new();
+    while let Some(done) = asked.join_next().await {
+        records.extend(done);
+    }
+    records
+}
+
+async fn ask(process: &Process) -> Result<Option<ProcessInfo>, Obstacle> {
+    let endpoint = Endpoint::of(process).map_err(|error| error.obstacle())?;
+    let client = Client::with_deadlines(endpoint, Deadlines::uniform(ANSWER_WITHIN));
+    client.probe().await.map_err(|error| error.obstacle())
+}
+
+fn record(process: &Process, outcome: Result<Option<ProcessInfo>, Obstacle>) -> ProcessRecord {
+    let evidence = process.evidence.as_ref().and_then(|evidence| evidence.version()).map(str::to_owned);
+    let (info, obstacle) = match outcome {
+        Ok(info) => (info, None),
+        Err(obstacle) => (None, Some(obstacle)),
+    };
+    let runtime = info.as_ref().and_then(|info| info.runtime_version.clone()).or(evidence);
+    ProcessRecord {
+        kind: "process",
+        pid: process.pid,
+        ns_pid: process.ns_pid,
+        name: Some(process.name.clone()),
+        runtime,
+        socket: process.socket.as_ref().map(|socket| socket.host_path().display().to_string()),
+        attachable: obstacle.is_none(),
+        reason: obstacle.as_ref().map(|obstacle| obstacle.reason.as_str()),
+        detail: obstacle.map(|obstacle| obstacle.detail),
+    }
+}
+
+fn stale(socket: &StaleSocket) -> ProcessRecord {
+    ProcessRecord {
+        kind: "process",
+        pid: socket.name.pid,
+        ns_pid: socket.name.pid,
+        name: None,
+        runtime: None,
+        socket: Some(socket.path.display().to_string()),
+        attachable: false,
+        reason: Some(Reason::StaleSocket.as_str()),
+        detail: Some(socket.to_string()),
+    }
 }

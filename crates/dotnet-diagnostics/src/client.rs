@@ -11,8 +11,8 @@ use crate::deadlines::Deadlines;
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Stage};
 use crate::message::{
-    Answer, CollectVersion, Command, EnvironmentVariable, HEADER_BYTES, InfoVersion, MessageError, ProcessInfo, Progress,
-    Request, SessionConfig, decode_environment, decode_environment_header, decode_frame, decode_session_id,
+    Answer, CollectVersion, Command, EnvironmentVariable, HEADER_BYTES, InfoVersion, MessageError, ProcessInfo,
+    Progress, Request, SessionConfig, decode_environment, decode_environment_header, decode_frame, decode_session_id,
 };
 use crate::session::Session;
 
@@ -39,7 +39,11 @@ impl Client {
 
     /// A client with other deadlines.
     pub fn with_deadlines(endpoint: Endpoint, deadlines: Deadlines) -> Self {
-        Self { endpoint, deadlines, unknown: AtomicU32::new(0) }
+        Self {
+            endpoint,
+            deadlines,
+            unknown: AtomicU32::new(0),
+        }
     }
 
     /// Where the runtime is reached.
@@ -123,10 +127,20 @@ impl Client {
         versions: &[CollectVersion],
     ) -> Result<Session, Error> {
         self.first_known(versions, |version| async move {
-            let request = Request::CollectTracing { version, config: config.clone() };
+            let request = Request::CollectTracing {
+                version,
+                config: config.clone(),
+            };
             let (stream, payload) = exchange(&self.endpoint, &self.deadlines, &request, self.deadlines.start).await?;
             let id = decode_session_id(&payload).map_err(|source| wrong(&self.endpoint, request.command(), source))?;
-            Ok(Session::new(id, version, config.compromises(version), stream, self.endpoint.clone(), self.deadlines))
+            Ok(Session::new(
+                id,
+                version,
+                config.compromises(version),
+                stream,
+                self.endpoint.clone(),
+                self.deadlines,
+            ))
         })
         .await
     }
@@ -145,7 +159,14 @@ impl Client {
     /// # Errors
     /// [`Error::Runtime`] with the unknown command for .NET Core 3.x, which cannot be suspended either.
     pub async fn resume_runtime(&self) -> Result<(), Error> {
-        exchange(&self.endpoint, &self.deadlines, &Request::ResumeRuntime, self.deadlines.answer).await.map(|_| ())
+        exchange(
+            &self.endpoint,
+            &self.deadlines,
+            &Request::ResumeRuntime,
+            self.deadlines.answer,
+        )
+        .await
+        .map(|_| ())
     }
 
     /// Tries the forms of a command one after the other, each on a new connection (the runtime closes one after an error), and
@@ -171,9 +192,13 @@ impl Client {
                 other => return other,
             }
         }
-        Err(unknown.unwrap_or_else(|| Error::Request {
+        Err(unknown.unwrap_or(Error::Request {
             command: Command::CollectTracing(CollectVersion::V2),
-            source: MessageError::Limit { reading: "the number of forms to try", value: 0, limit: 1 },
+            source: MessageError::Limit {
+                reading: "the number of forms to try",
+                value: 0,
+                limit: 1,
+            },
         }))
     }
 }
@@ -192,7 +217,9 @@ impl From<CollectVersion> for Command {
 
 pub(crate) async fn stop_tracing(endpoint: &Endpoint, deadlines: &Deadlines, session_id: u64) -> Result<(), Error> {
     let request = Request::StopTracing { session_id };
-    exchange(endpoint, deadlines, &request, deadlines.stop).await.map(|_| ())
+    exchange(endpoint, deadlines, &request, deadlines.stop)
+        .await
+        .map(|_| ())
 }
 
 /// One command on a new connection: the payload of its OK answer, and the connection with nothing read past the answer.
@@ -224,7 +251,11 @@ async fn read_answer(endpoint: &Endpoint, command: Command, stream: &mut UnixStr
             Progress::Complete { frame, .. } => {
                 return match Answer::decode(frame).map_err(|source| wrong(endpoint, command, source))? {
                     Answer::Ok(payload) => Ok(payload.to_vec()),
-                    Answer::Error(error) => Err(Error::Runtime { peer: endpoint.peer(), command, error }),
+                    Answer::Error(error) => Err(Error::Runtime {
+                        peer: endpoint.peer(),
+                        command,
+                        error,
+                    }),
                 };
             }
         };
@@ -232,7 +263,13 @@ async fn read_answer(endpoint: &Endpoint, command: Command, stream: &mut UnixStr
         let missing = needed - buffer.len();
         let read = (&mut *stream).take(missing as u64).read_buf(&mut buffer).await;
         match read {
-            Ok(0) => return Err(Error::Closed { peer: endpoint.peer(), command, received: buffer.len() }),
+            Ok(0) => {
+                return Err(Error::Closed {
+                    peer: endpoint.peer(),
+                    command,
+                    received: buffer.len(),
+                });
+            }
             Ok(_) => {}
             Err(error) => return Err(broken(endpoint, command, Stage::Answer, buffer.len(), error)),
         }
@@ -240,14 +277,22 @@ async fn read_answer(endpoint: &Endpoint, command: Command, stream: &mut UnixStr
 }
 
 fn wrong(endpoint: &Endpoint, command: Command, source: MessageError) -> Error {
-    Error::Message { peer: endpoint.peer(), command, source }
+    Error::Message {
+        peer: endpoint.peer(),
+        command,
+        source,
+    }
 }
 
 /// A connection that broke is a process that is ending; anything else is the system's.
 fn broken(endpoint: &Endpoint, command: Command, stage: Stage, received: usize, error: std::io::Error) -> Error {
     use std::io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
     match error.kind() {
-        BrokenPipe | ConnectionReset | UnexpectedEof => Error::Closed { peer: endpoint.peer(), command, received },
+        BrokenPipe | ConnectionReset | UnexpectedEof => Error::Closed {
+            peer: endpoint.peer(),
+            command,
+            received,
+        },
         _ => endpoint.io(stage, error),
     }
 }

@@ -33,7 +33,10 @@ enum Kind {
 impl Endpoint {
     /// A socket. With a process id, whoever listens must be that process.
     pub fn socket(address: SocketAddress, pid: Option<u32>) -> Self {
-        Self { kind: Kind::Socket(address), pid }
+        Self {
+            kind: Kind::Socket(address),
+            pid,
+        }
     }
 
     /// The socket of a process that was found.
@@ -43,7 +46,10 @@ impl Endpoint {
     pub fn of(process: &Process) -> Result<Self, Error> {
         let pid = process.pid;
         match (&process.socket, &process.obstacle) {
-            (_, Some(obstacle)) => Err(Error::NotAttachable { pid, obstacle: obstacle.clone() }),
+            (_, Some(obstacle)) => Err(Error::NotAttachable {
+                pid,
+                obstacle: obstacle.clone(),
+            }),
             (Some(address), None) => Ok(Self::socket(address.clone(), Some(pid))),
             (None, None) => {
                 let obstacle = Obstacle::new(Reason::NoSocket, "it has no diagnostics socket");
@@ -53,7 +59,10 @@ impl Endpoint {
     }
 
     pub(crate) fn reverse(endpoint: ReverseEndpoint, pid: Option<u32>) -> Self {
-        Self { kind: Kind::Reverse(endpoint), pid }
+        Self {
+            kind: Kind::Reverse(endpoint),
+            pid,
+        }
     }
 
     /// Whom errors name.
@@ -62,7 +71,11 @@ impl Endpoint {
             Kind::Socket(address) => (address.host_path(), false),
             Kind::Reverse(endpoint) => (endpoint.port_path().to_path_buf(), true),
         };
-        Peer { pid: self.pid, socket, reverse }
+        Peer {
+            pid: self.pid,
+            socket,
+            reverse,
+        }
     }
 
     /// A connection for one command.
@@ -81,10 +94,20 @@ impl Endpoint {
     }
 
     pub(crate) fn silent(&self, command: Command, stage: Stage, after: Duration) -> Error {
-        Error::Silent { peer: self.peer(), command, stage, after }
+        Error::Silent {
+            peer: self.peer(),
+            command,
+            stage,
+            after,
+        }
     }
 
-    async fn connect_to(&self, address: &SocketAddress, command: Command, after: Duration) -> Result<UnixStream, Error> {
+    async fn connect_to(
+        &self,
+        address: &SocketAddress,
+        command: Command,
+        after: Duration,
+    ) -> Result<UnixStream, Error> {
         let deadline = Instant::now() + after;
         // The path may be on any file system, one in the target's hands included: opening it may block.
         let opening = tokio::task::spawn_blocking({
@@ -118,7 +141,10 @@ impl Endpoint {
             // 0: the listener is not visible in our pid namespace, which says nothing.
             None | Some(0) => Ok(()),
             Some(found) if found == expected => Ok(()),
-            Some(found) => Err(Error::WrongPeer { peer: self.peer(), found }),
+            Some(found) => Err(Error::WrongPeer {
+                peer: self.peer(),
+                found,
+            }),
         }
     }
 
@@ -126,9 +152,18 @@ impl Endpoint {
         let peer = self.peer();
         match errno {
             Errno::NOENT | Errno::NOTDIR | Errno::SRCH => Error::NoSocket { peer },
-            Errno::NOTSOCK => Error::NotASocket { peer, found: "a file, a directory or a device" },
-            Errno::LOOP => Error::NotASocket { peer, found: "a symbolic link" },
-            Errno::ACCESS | Errno::PERM => Error::Permission { peer, source: errno.into() },
+            Errno::NOTSOCK => Error::NotASocket {
+                peer,
+                found: "a file, a directory or a device",
+            },
+            Errno::LOOP => Error::NotASocket {
+                peer,
+                found: "a symbolic link",
+            },
+            Errno::ACCESS | Errno::PERM => Error::Permission {
+                peer,
+                source: errno.into(),
+            },
             other => self.io(Stage::Connect, other.into()),
         }
     }
@@ -143,7 +178,11 @@ impl Endpoint {
     }
 
     pub(crate) fn io(&self, stage: Stage, source: std::io::Error) -> Error {
-        Error::Io { peer: self.peer(), stage, source }
+        Error::Io {
+            peer: self.peer(),
+            stage,
+            source,
+        }
     }
 }
 

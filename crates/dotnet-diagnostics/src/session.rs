@@ -68,8 +68,8 @@ pub struct Session {
 struct Stop {
     deadline: Instant,
     task: JoinHandle<Result<(), Error>>,
-    /// Its outcome, once the task was awaited and it was not an error.
-    acknowledged: bool,
+    /// The task's outcome was given away.
+    told: bool,
 }
 
 impl Session {
@@ -82,7 +82,18 @@ impl Session {
         deadlines: Deadlines,
     ) -> Self {
         let last_byte = Instant::now();
-        Self { id, version, compromises, stream, endpoint, deadlines, idle: None, last_byte, stop: None, ended: false }
+        Self {
+            id,
+            version,
+            compromises,
+            stream,
+            endpoint,
+            deadlines,
+            idle: None,
+            last_byte,
+            stop: None,
+            ended: false,
+        }
     }
 
     /// The id that the runtime gave the session; opaque.
@@ -138,7 +149,9 @@ impl Session {
                 Err(_) if Some(deadline) == stop_at => return Err(self.not_stopped().await),
                 Err(_) => {
                     let collect = Command::CollectTracing(self.version);
-                    return Err(self.endpoint.silent(collect, Stage::Stream, self.idle.unwrap_or_default()));
+                    return Err(self
+                        .endpoint
+                        .silent(collect, Stage::Stream, self.idle.unwrap_or_default()));
                 }
             },
         };
@@ -168,7 +181,11 @@ impl Session {
         }
         let (endpoint, deadlines, id) = (self.endpoint.clone(), self.deadlines, self.id);
         let task = tokio::spawn(async move { stop_tracing(&endpoint, &deadlines, id).await });
-        self.stop = Some(Stop { deadline: Instant::now() + self.deadlines.stop, task, acknowledged: false });
+        self.stop = Some(Stop {
+            deadline: Instant::now() + self.deadlines.stop,
+            task,
+            told: false,
+        });
     }
 
     /// Asks for the end and reads the stream to it. Returns the bytes read here.
@@ -189,46 +206,35 @@ impl Session {
         }
     }
 
-    /// What the runtime answered to StopTracing, after the stream's end. `Ok` also when it was never asked.
+    /// What the runtime answered to StopTracing; to be asked after the stream's end. `Ok` when it was never asked to stop, and
+    /// after the first time.
     ///
     /// An error is normal for a process that was ending by itself: its stream has what it had to say.
     ///
     /// # Errors
     /// Those of the command. [`Error::Silent`] also when the answer does not come within [`Deadlines::stop`] of the request.
     pub async fn stopped(&mut self) -> Result<(), Error> {
-        match &mut self.stop {
-            None => Ok(()),
-            Some(stop) if stop.acknowledged => Ok(()),
-            Some(_) => self.stop_outcome().await,
-        }
-    }
-
-    async fn stop_outcome(&mut self) -> Result<(), Error> {
-        let silent = self.endpoint.silent(Command::StopTracing, Stage::Answer, self.deadlines.stop);
-        let Some(stop) = &mut self.stop else { return Ok(()) };
-        if stop.acknowledged {
+        let silent = self
+            .endpoint
+            .silent(Command::StopTracing, Stage::Answer, self.deadlines.stop);
+        let Some(stop) = self.stop.as_mut().filter(|stop| !stop.told) else {
             return Ok(());
-        }
-        match timeout_at(stop.deadline, &mut stop.task).await {
-            Ok(Ok(Ok(()))) => {
-                stop.acknowledged = true;
-                Ok(())
-            }
-            Ok(Ok(Err(error))) => {
-                stop.acknowledged = true;
-                Err(error)
-            }
-            Ok(Err(_)) | Err(_) => {
-                stop.acknowledged = true;
-                Err(silent)
-            }
+        };
+        let outcome = timeout_at(stop.deadline, &mut stop.task).await;
+        stop.told = true;
+        match outcome {
+            Ok(Ok(outcome)) => outcome,
+            // The deadline, or an executor that is being shut down and dropped the task.
+            Ok(Err(_)) | Err(_) => Err(silent),
         }
     }
 
     /// The deadline of the stop has passed and the stream goes on.
     async fn not_stopped(&mut self) -> Error {
-        let silent = self.endpoint.silent(Command::StopTracing, Stage::Stream, self.deadlines.stop);
-        self.stop_outcome().await.err().unwrap_or(silent)
+        let silent = self
+            .endpoint
+            .silent(Command::StopTracing, Stage::Stream, self.deadlines.stop);
+        self.stopped().await.err().unwrap_or(silent)
     }
 }
 

@@ -134,14 +134,10 @@ fn open_in(root: Option<&Path>, path: &Path, flags: OFlags) -> Result<OwnedFd, E
 fn open_by_steps(root: OwnedFd, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     let step = OFlags::PATH | OFlags::NOFOLLOW | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let mut at = root;
-    let mut components = below_root(path)
-        .into_iter()
-        .map(PathBuf::from)
-        .collect::<Vec<_>>()
-        .into_iter()
-        .peekable();
+    let path = below_root(path);
+    let mut components = path.iter().peekable();
     while let Some(name) = components.next() {
-        if name == Path::new("..") {
+        if name == ".." {
             return Err(Errno::XDEV);
         }
         let flags = if components.peek().is_some() {
@@ -149,7 +145,7 @@ fn open_by_steps(root: OwnedFd, path: &Path, flags: OFlags) -> Result<OwnedFd, E
         } else {
             flags | OFlags::NOFOLLOW
         };
-        at = rustix::fs::openat(&at, &name, flags, Mode::empty())?;
+        at = rustix::fs::openat(&at, name, flags, Mode::empty())?;
     }
     Ok(at)
 }

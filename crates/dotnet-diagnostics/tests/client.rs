@@ -1,0 +1,473 @@
+//! The client against a simulated runtime.
+
+mod fake;
+
+use std::time::Duration;
+
+use dotnet_diagnostics::discovery::{Reason, SocketAddress};
+use dotnet_diagnostics::message::{
+    CollectVersion, Command, Compromise, Cookie, EnvironmentVariable, InfoVersion, MessageError, ProcessInfo, Request,
+    Rundown, RuntimeError, SessionConfig, encode_environment,
+};
+use dotnet_diagnostics::{Client, Deadlines, Endpoint, Error, Stage};
+use fake::{Fake, Reaction, ok, read_request, refuse};
+use tokio::io::AsyncWriteExt;
+use tokio::net::UnixListener;
+use tokio::sync::{mpsc, oneshot};
+
+/// Short enough that a test of silence is quick; nothing else depends on it.
+const SHORT: Duration = Duration::from_millis(50);
+
+fn info(version: InfoVersion) -> Vec<u8> {
+    // pid, cookie, then command line, os and arch empty, and what newer forms add.
+    let fields = [[7, 0, 0, 0, 0, 0, 0, 0].as_slice(), &[9; 16], &[0; 12]].concat();
+    match version {
+        InfoVersion::V1 => fields,
+        InfoVersion::V2 => [fields, vec![0; 8]].concat(),
+        InfoVersion::V3 => [vec![1, 0, 0, 0], fields, vec![0; 12]].concat(),
+    }
+}
+
+/// Scenario: runtimes that know ProcessInfo3, only 2, only 1, and none.
+/// Guarantee: the newest form known is used, each on a connection of its own; none is `None` for a probe; the second question goes
+/// to the right form at once.
+#[tokio::test]
+async fn process_info_falls_back() {
+    for (known, forms) in [
+        (3, vec!["ProcessInfo3"]),
+        (2, vec!["ProcessInfo3", "ProcessInfo2"]),
+        (1, vec!["ProcessInfo3", "ProcessInfo2", "ProcessInfo"]),
+    ] {
+        let fake = Fake::start(move |request| {
+            let Request::ProcessInfo(version) = request else {
+                panic!("{request:?}")
+            };
+            let number = match version {
+                InfoVersion::V1 => 1,
+                InfoVersion::V2 => 2,
+                InfoVersion::V3 => 3,
+            };
+            Reaction::Close(if number <= known {
+                ok(&info(version))
+            } else {
+                refuse(RuntimeError::UnknownCommand)
+            })
+        });
+        let client = fake.client();
+        let told = client.process_info().await.unwrap();
+        assert_eq!((told.pid, told.cookie), (7, Cookie([9; 16])));
+        assert_eq!(fake.commands(), forms);
+        client.process_info().await.unwrap();
+        assert_eq!(
+            fake.commands().len(),
+            forms.len() + 1,
+            "what is not known is not asked twice"
+        );
+    }
+    let fake = Fake::start(|_| Reaction::Close(refuse(RuntimeError::UnknownCommand)));
+    let client = fake.client();
+    assert_eq!(client.probe().await.unwrap(), None);
+    let error = client.process_info().await.unwrap_err();
+    assert!(error.is_unknown_command(), "{error}");
+}
+
+/// Scenario: answers that come one byte at a time.
+/// Guarantee: read as if they had come at once.
+#[tokio::test]
+async fn partial_answers_are_put_together() {
+    let fake = Fake::start(|_| Reaction::Drip(ok(&info(InfoVersion::V3))));
+    let told: ProcessInfo = fake.client().process_info().await.unwrap();
+    assert_eq!(told.version, InfoVersion::V3);
+}
+
+/// Scenario: a foreign protocol, a frame of impossible size, a command as answer, a payload that is too short, a connection closed
+/// in the middle and one closed at once.
+/// Guarantee: each is its own error, and all of them name the socket and the command.
+#[tokio::test]
+async fn wrong_answers_are_told() {
+    async fn error(answer: Vec<u8>) -> Error {
+        let fake = Fake::start(move |_| Reaction::Close(answer.clone()));
+        let error = fake.client().process_info().await.unwrap_err();
+        let text = error.to_string();
+        assert!(
+            text.contains("ProcessInfo3") && text.contains(&*fake.path().to_string_lossy()),
+            "{text}"
+        );
+        error
+    }
+    let wrong = |error: Error| match error {
+        Error::Message { source, .. } => source,
+        other => panic!("{other}"),
+    };
+    assert!(matches!(
+        wrong(error(b"HTTP/1.1 400\r\n".to_vec()).await),
+        MessageError::Magic { offset: 0, .. }
+    ));
+    let mut small = ok(&[]);
+    small[14] = 3;
+    assert_eq!(wrong(error(small).await), MessageError::FrameSize { size: 3 });
+    let command = Request::ProcessEnvironment.encode().unwrap();
+    assert!(matches!(
+        wrong(error(command).await),
+        MessageError::UnexpectedCommand { set: 4, id: 2, .. }
+    ));
+    assert!(matches!(wrong(error(ok(&[1, 2])).await), MessageError::Short { .. }));
+    let cut = ok(&info(InfoVersion::V3))[..25].to_vec();
+    assert!(matches!(error(cut).await, Error::Closed { received: 25, .. }));
+    assert!(matches!(error(vec![]).await, Error::Closed { received: 0, .. }));
+}
+
+/// Scenario: a refusal that is no unknown command.
+/// Guarantee: no older form is tried, and the runtime's own words are told.
+#[tokio::test]
+async fn refusals_are_told_at_once() {
+    let fake = Fake::start(|_| Reaction::Close(refuse(RuntimeError::Fail)));
+    let error = fake
+        .client()
+        .collect_tracing(&SessionConfig::garbage_collection())
+        .await
+        .unwrap_err();
+    assert!(matches!(
+        error,
+        Error::Runtime {
+            error: RuntimeError::Fail,
+            ..
+        }
+    ));
+    assert!(error.to_string().contains("0x80004005"), "{error}");
+    assert_eq!(fake.commands(), ["CollectTracing3"]);
+    assert_eq!(error.reason(), Reason::Rejected);
+}
+
+/// Scenario: a runtime that accepts and never answers, one that stops in the middle of its answer, and one that does not even
+/// accept until its queue is full.
+/// Guarantee: silent, at the stage where it happened.
+#[tokio::test]
+async fn silence_is_told() {
+    let fake = Fake::start(|_| Reaction::Hang(vec![]));
+    let client = fake.client_with(Deadlines::uniform(SHORT));
+    let error = client.process_info().await.unwrap_err();
+    assert!(
+        matches!(
+            error,
+            Error::Silent {
+                stage: Stage::Answer,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    assert_eq!(error.obstacle().reason.as_str(), "silent");
+
+    let fake = Fake::start(|_| Reaction::Hang(ok(&[0; 8])[..22].to_vec()));
+    let client = fake.client_with(Deadlines::uniform(SHORT));
+    assert!(matches!(
+        client.resume_runtime().await,
+        Err(Error::Silent {
+            stage: Stage::Answer,
+            ..
+        })
+    ));
+
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("socket");
+    let _listener = UnixListener::bind(&path).unwrap();
+    let mut queue = Vec::new();
+    loop {
+        match tokio::net::UnixStream::connect(&path).await {
+            Ok(stream) => queue.push(stream),
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    let endpoint = Endpoint::socket(SocketAddress::chosen(&path), None);
+    let client = Client::with_deadlines(endpoint, Deadlines::uniform(SHORT));
+    assert!(matches!(
+        client.process_info().await,
+        Err(Error::Silent {
+            stage: Stage::Connect,
+            ..
+        })
+    ));
+}
+
+/// Scenario: no file, a file, a stale socket, and a socket on which another process listens than the one expected.
+/// Guarantee: each is its own error with its own reason.
+#[tokio::test]
+async fn what_cannot_be_connected_to_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    let error = async |name: &str, pid| {
+        let client = Client::new(Endpoint::socket(SocketAddress::chosen(at(name)), pid));
+        client.process_info().await.unwrap_err()
+    };
+    assert!(matches!(error("none", None).await, Error::NoSocket { .. }));
+    std::fs::write(at("file"), b"").unwrap();
+    assert!(matches!(error("file", None).await, Error::NotASocket { .. }));
+    drop(UnixListener::bind(at("stale")).unwrap());
+    let refused = error("stale", Some(4321)).await;
+    assert!(matches!(refused, Error::Refused { .. }));
+    assert!(refused.to_string().contains("process 4321"), "{refused}");
+    let _listener = UnixListener::bind(at("live")).unwrap();
+    let own = std::process::id();
+    match error("live", Some(1)).await {
+        Error::WrongPeer { found, .. } => assert_eq!(found, own),
+        other => panic!("{other}"),
+    }
+}
+
+/// Scenario: a path far longer than a socket address can be.
+/// Guarantee: reached like any other.
+#[tokio::test]
+async fn long_paths_are_reached() {
+    let directory = tempfile::tempdir().unwrap();
+    let deep = directory.path().join("d".repeat(120));
+    std::fs::create_dir(&deep).unwrap();
+    // A short name for the same directory, to bind there.
+    std::os::unix::fs::symlink(&deep, directory.path().join("s")).unwrap();
+    let listener = UnixListener::bind(directory.path().join("s/socket")).unwrap();
+    let server = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        read_request(&mut stream).await.unwrap();
+        stream.write_all(&ok(&[])).await.unwrap();
+    });
+    let endpoint = Endpoint::socket(
+        SocketAddress::found(None, deep.join("socket")),
+        Some(std::process::id()),
+    );
+    Client::new(endpoint).resume_runtime().await.unwrap();
+    server.await.unwrap();
+}
+
+/// Scenario: an environment in two pieces, and one that is announced longer than it is.
+/// Guarantee: the first is read, the second is a closed connection.
+#[tokio::test]
+async fn the_environment_follows_its_answer() {
+    let variables: Vec<_> = (0..5000)
+        .map(|index| EnvironmentVariable {
+            name: format!("NAME{index}"),
+            value: Some("=value".repeat(3)),
+        })
+        .collect();
+    let bytes = encode_environment(&variables).unwrap();
+    let cut = bytes[..bytes.len() - 1].to_vec();
+    let fake = Fake::start(move |_| Reaction::Close(bytes.clone()));
+    assert_eq!(fake.client().environment().await.unwrap(), variables);
+    let fake = Fake::start(move |_| Reaction::Close(cut.clone()));
+    assert!(matches!(fake.client().environment().await, Err(Error::Closed { .. })));
+}
+
+/// Scenario: sessions on runtimes of several ages.
+/// Guarantee: the newest form that is needed, older ones after a refusal, and what is lost by that is told.
+#[tokio::test]
+async fn sessions_fall_back() {
+    let runtime = |newest: CollectVersion| {
+        Fake::start(move |request| match request {
+            Request::CollectTracing { version, .. } if version <= newest => {
+                Reaction::Hang(ok(&[5, 0, 0, 0, 0, 0, 0, 0]))
+            }
+            Request::StopTracing { .. } => Reaction::Close(ok(&[0; 8])),
+            _ => Reaction::Close(refuse(RuntimeError::UnknownCommand)),
+        })
+    };
+    let plain = SessionConfig::garbage_collection();
+    let old = runtime(CollectVersion::V2);
+    let client = old.client();
+    let session = client.collect_tracing(&plain).await.unwrap();
+    assert_eq!((session.id(), session.version()), (5, CollectVersion::V2));
+    assert_eq!(session.compromises(), [Compromise::StacksIncluded]);
+    let again = client.collect_tracing(&plain).await.unwrap();
+    assert_eq!(
+        old.commands(),
+        ["CollectTracing3", "CollectTracing2", "CollectTracing2"]
+    );
+    drop((session, again));
+
+    let new = runtime(CollectVersion::V4);
+    let config = SessionConfig {
+        rundown: Rundown::Keyword(0x10),
+        ..plain.clone()
+    };
+    let session = new.client().collect_tracing(&config).await.unwrap();
+    assert_eq!(
+        (session.version(), session.compromises()),
+        (CollectVersion::V4, [].as_slice())
+    );
+
+    let none = Fake::start(|_| Reaction::Close(refuse(RuntimeError::UnknownCommand)));
+    let error = none.client().collect_tracing(&config).await.unwrap_err();
+    assert!(
+        matches!(
+            error,
+            Error::Runtime {
+                command: Command::CollectTracing(CollectVersion::V2),
+                ..
+            }
+        ),
+        "{error}"
+    );
+
+    let mut inducing = plain;
+    inducing.providers[0].keywords |= 0x80_0000;
+    let error = none.client().collect_tracing(&inducing).await.unwrap_err();
+    assert!(
+        matches!(
+            error,
+            Error::Request {
+                source: MessageError::InducingKeywords { .. },
+                ..
+            }
+        ),
+        "{error}"
+    );
+    assert_eq!(
+        none.commands(),
+        ["CollectTracing4", "CollectTracing3", "CollectTracing2"],
+        "nothing more was sent"
+    );
+}
+
+/// A runtime whose stream begins in the same write as its answer, and which answers StopTracing only after a last piece of the
+/// stream, larger than the socket's buffer, was read.
+fn streaming() -> Fake {
+    let (stop, mut stopped) = mpsc::channel::<oneshot::Sender<()>>(1);
+    let mut stopped = Some(move || async move { stopped.recv().await });
+    Fake::start(move |request| match request {
+        Request::CollectTracing { .. } => {
+            let stopped = stopped.take().unwrap();
+            Reaction::Own(Box::new(move |mut stream| {
+                tokio::spawn(async move {
+                    stream
+                        .write_all(&[ok(&[5, 0, 0, 0, 0, 0, 0, 0]), b"Nettrace".to_vec()].concat())
+                        .await
+                        .unwrap();
+                    let done = stopped().await.unwrap();
+                    stream.write_all(&vec![b'x'; 4 << 20]).await.unwrap();
+                    drop(stream);
+                    done.send(()).unwrap();
+                })
+            }))
+        }
+        Request::StopTracing { session_id: 5 } => {
+            let stop = stop.clone();
+            Reaction::Own(Box::new(move |mut stream| {
+                tokio::spawn(async move {
+                    let (done, drained) = oneshot::channel();
+                    stop.send(done).await.unwrap();
+                    drained.await.unwrap();
+                    stream.write_all(&ok(&[5, 0, 0, 0, 0, 0, 0, 0])).await.unwrap();
+                })
+            }))
+        }
+        other => panic!("{other:?}"),
+    })
+}
+
+/// Scenario: a runtime that answers StopTracing only after the stream was drained.
+/// Guarantee: one task reads and stops without a deadlock, and every byte behind the answer is in the stream.
+#[tokio::test]
+async fn stopping_drains() {
+    let fake = streaming();
+    let mut session = fake
+        .client()
+        .collect_tracing(&SessionConfig::garbage_collection())
+        .await
+        .unwrap();
+    let mut bytes = Vec::new();
+    let drained = session.drain(|piece| bytes.extend_from_slice(piece)).await.unwrap();
+    assert_eq!(drained, 8 + (4 << 20));
+    assert!(bytes.starts_with(b"Nettracex"));
+    session.stopped().await.unwrap();
+    assert_eq!(fake.commands(), ["CollectTracing3", "StopTracing"]);
+}
+
+/// Scenario: a session whose owner drops it.
+/// Guarantee: the runtime is told to stop.
+#[tokio::test]
+async fn dropped_sessions_are_stopped() {
+    let (seen, mut stops) = mpsc::unbounded_channel();
+    let fake = Fake::start(move |request| match request {
+        Request::StopTracing { session_id } => {
+            seen.send(session_id).unwrap();
+            Reaction::Close(ok(&[5, 0, 0, 0, 0, 0, 0, 0]))
+        }
+        _ => Reaction::Hang(ok(&[5, 0, 0, 0, 0, 0, 0, 0])),
+    });
+    drop(
+        fake.client()
+            .collect_tracing(&SessionConfig::garbage_collection())
+            .await
+            .unwrap(),
+    );
+    assert_eq!(stops.recv().await, Some(5));
+}
+
+/// Scenario: a stream that never ends, from a runtime that refuses to stop, and one that is silent.
+/// Guarantee: reading ends at the deadline with what StopTracing met; an idle deadline ends a silent stream.
+#[tokio::test]
+async fn a_stream_that_does_not_end_is_left() {
+    let fake = Fake::start(|request| match request {
+        Request::StopTracing { .. } => Reaction::Close(refuse(RuntimeError::Fail)),
+        _ => Reaction::Own(Box::new(|mut stream| {
+            tokio::spawn(async move {
+                stream.write_all(&ok(&[5, 0, 0, 0, 0, 0, 0, 0])).await.unwrap();
+                while stream.write_all(&[1; 1024]).await.is_ok() {}
+            })
+        })),
+    });
+    let deadlines = Deadlines {
+        stop: SHORT,
+        ..Deadlines::default()
+    };
+    let config = SessionConfig::garbage_collection();
+    let mut session = fake.client_with(deadlines).collect_tracing(&config).await.unwrap();
+    let error = session.drain(|_| {}).await.unwrap_err();
+    assert!(
+        matches!(
+            error,
+            Error::Runtime {
+                command: Command::StopTracing,
+                error: RuntimeError::Fail,
+                ..
+            }
+        ),
+        "{error}"
+    );
+
+    let fake = Fake::start(|_| Reaction::Hang(ok(&[5, 0, 0, 0, 0, 0, 0, 0])));
+    let mut session = fake.client_with(deadlines).collect_tracing(&config).await.unwrap();
+    session.set_idle_deadline(Some(SHORT));
+    let error = session.read(&mut [0; 16]).await.unwrap_err();
+    assert!(
+        matches!(
+            error,
+            Error::Silent {
+                stage: Stage::Stream,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    let error = session.drain(|_| {}).await.unwrap_err();
+    assert!(matches!(error, Error::Silent { .. }), "{error}");
+}
+
+/// Scenario: the process is killed while a session runs.
+/// Guarantee: the stream ends like any other, with what came before.
+#[tokio::test]
+async fn a_killed_process_ends_its_stream() {
+    let fake = Fake::start(|request| match request {
+        Request::StopTracing { .. } => Reaction::Close(vec![]),
+        _ => Reaction::Close([ok(&[5, 0, 0, 0, 0, 0, 0, 0]), b"Nett".to_vec()].concat()),
+    });
+    let mut session = fake
+        .client()
+        .collect_tracing(&SessionConfig::garbage_collection())
+        .await
+        .unwrap();
+    session.request_stop();
+    let mut bytes = Vec::new();
+    assert_eq!(session.drain(|piece| bytes.extend_from_slice(piece)).await.unwrap(), 4);
+    assert_eq!(bytes, b"Nett");
+    assert!(matches!(session.stopped().await, Err(Error::Closed { .. })));
+}

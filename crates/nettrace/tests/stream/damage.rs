@@ -1,0 +1,285 @@
+//! Damaged and hostile streams.
+
+use nettrace::encode::{Encoder, EventRecord};
+use nettrace::{Decoder, Error, Format, Metadata, Options, Order, limits};
+
+use crate::recordings::{self, Seeded};
+use crate::round_trip::header;
+use crate::told::{drain, everything, story, story_in_pieces};
+
+/// Scenario: recordings with one to eight flipped bytes each, at seeded places.
+/// Guarantee: no panic, an end, and no more events than the bytes can hold.
+#[test]
+fn flipped_bytes_do_no_harm() {
+    let mut seeded = Seeded::new(7);
+    for name in [
+        "net10-idle",
+        "net31-fin",
+        "net10b-attach-in-bgc",
+        "net8-leak",
+        "net10-threads-server",
+    ] {
+        let bytes = recordings::bytes(name);
+        for _ in 0..400 {
+            let mut damaged = bytes.clone();
+            for _ in 0..=seeded.below(8) {
+                let place = seeded.below(damaged.len());
+                damaged[place] ^= 1 << seeded.below(8);
+            }
+            let story = story_in_pieces(&damaged, everything(Order::Time), 1 + seeded.below(5000));
+            assert!(story.stats.events <= bytes.len() as u64 / 2, "{name}");
+        }
+    }
+}
+
+/// Places of an object's type name.
+fn places(bytes: &[u8], name: &[u8]) -> Vec<usize> {
+    (0..bytes.len())
+        .filter(|place| bytes[*place..].starts_with(name))
+        .collect()
+}
+
+/// Scenario: the head of a later block is damaged; then an event in it.
+/// Guarantee: all events before the damage come first, those that waited for their order too; then the error, which
+/// names the byte, again and again.
+#[test]
+fn what_came_before_the_damage_is_delivered() {
+    let bytes = recordings::bytes("net31-fin");
+    let whole = story(&bytes, everything(Order::File));
+    let blocks = places(&bytes, b"EventBlock");
+    let block = blocks[7];
+    let mut damaged = bytes.clone();
+    damaged[block - 15] = 9;
+    let cut = story(&bytes[..block - 15], everything(Order::Time));
+    for order in [Order::Time, Order::File] {
+        let story = story(&damaged, everything(order));
+        assert_eq!(
+            story.error.as_ref().and_then(Error::offset),
+            Some(block as u64 - 15),
+            "{:?}",
+            story.error
+        );
+        assert_eq!(story.events().len(), cut.events().len());
+        assert_eq!(story.ending, None);
+        if order == Order::File {
+            assert!(story.events() == whole.events()[..cut.events().len()]);
+        }
+    }
+    // The first event's payload becomes longer than the block: 10 bytes of name, tag, size, filling, 20 of header.
+    let content = (block + 10 + 1 + 4).next_multiple_of(4) + 20;
+    let mut damaged = bytes;
+    damaged[content..content + 30].fill(0xff);
+    let story = story(&damaged, everything(Order::Time));
+    assert_eq!(story.events(), cut.events());
+    let error = story.error.unwrap();
+    assert_eq!(error.offset(), Some(content as u64));
+    assert_eq!(
+        error.to_string(),
+        format!("damaged at byte {content}, in an event of a block: its header or payload does not fit into the block")
+    );
+}
+
+/// Scenario: an end tag is missing.
+/// Guarantee: the events of the block were whole and are delivered; then the error.
+#[test]
+fn a_missing_end_tag_is_an_error_after_its_block() {
+    let bytes = recordings::bytes("net10-idle");
+    let block = places(&bytes, b"SPBlock")[0];
+    let mut damaged = bytes.clone();
+    assert_eq!(damaged[block - 16], 6);
+    damaged[block - 16] = 7;
+    let story = story(&damaged, everything(Order::Time));
+    assert_eq!(story.events().len(), 1);
+    assert_eq!(story.error.and_then(|error| error.offset()), Some(block as u64 - 16));
+}
+
+/// The prolog of V4 and a whole `Trace` object.
+fn v4_start() -> Vec<u8> {
+    let mut encoder = Encoder::new(Format::V4, &header(Format::V4)).unwrap();
+    encoder.take()
+}
+
+fn v4_object(name: &[u8], size: u32) -> Vec<u8> {
+    let mut out = v4_start();
+    out.extend([5, 5, 1]);
+    out.extend([2, 2, name.len() as u32].map(u32::to_le_bytes).concat());
+    out.extend(name);
+    out.push(6);
+    out.extend(size.to_le_bytes());
+    out.resize(out.len().next_multiple_of(4), 0);
+    out
+}
+
+fn v6_start() -> Vec<u8> {
+    let format = Format::V6 { minor: 0 };
+    let mut encoder = Encoder::new(format, &header(format)).unwrap();
+    encoder.take()
+}
+
+fn v6_block(kind: u32, content: &[u8]) -> Vec<u8> {
+    let mut out = v6_start();
+    out.extend((kind << 24 | content.len() as u32).to_le_bytes());
+    out.extend(content);
+    out
+}
+
+/// Scenario: streams that claim four thousand million of everything.
+/// Guarantee: an error or a wait, and no memory for what is only claimed.
+#[test]
+fn claims_take_no_memory() {
+    let huge = u32::MAX.to_le_bytes();
+    let mut hostile = vec![
+        v4_object(b"EventBlock", u32::MAX),
+        v4_object(b"EventBlock", limits::MAX_BLOCK_BYTES as u32 + 1),
+        v4_object(b"SPBlock", 12),
+        v4_object(b"NewBlock", u32::MAX),
+        v6_block(1, &[0; 44]),
+        v6_block(4, &[&[0; 12][..], &huge].concat()),
+        v6_block(5, &[huge, huge].concat()),
+        v6_block(8, &[huge, huge].concat()),
+    ];
+    hostile[2].extend([&[0; 8][..], &huge].concat());
+    hostile[0].extend([0; 1000]);
+    let mut type_name = v4_start();
+    type_name.extend([5, 5, 1, 2, 0, 0, 0, 2, 0, 0, 0, 255, 255, 255, 255]);
+    hostile.push(type_name);
+    for (place, bytes) in hostile.iter().enumerate() {
+        let mut result = Ok(0);
+        let used = allocation_counter::measure(|| {
+            let mut decoder = Decoder::new(everything(Order::Time));
+            decoder.push(bytes);
+            result = loop {
+                match decoder.next_item() {
+                    Ok(None) => break Ok(decoder.stats().events),
+                    Ok(Some(_)) => {}
+                    Err(error) => break Err(error),
+                }
+            };
+        });
+        assert!(used.bytes_max < 64 << 10, "{place}: {} bytes", used.bytes_max);
+        // A skipped block of any size waits for its end; all others are refused at once.
+        assert_eq!(result.is_ok(), place == 3, "{place}: {result:?}");
+    }
+}
+
+/// Scenario: a stream in which one event follows another without a sorted one, a sequence point or an end.
+/// Guarantee: what waits is bounded by the option, the oldest go early and are counted, none is lost.
+#[test]
+fn waiting_events_are_bounded() {
+    let mut encoder = Encoder::new(Format::V4, &header(Format::V4)).unwrap();
+    encoder
+        .metadata(&Metadata {
+            id: 1,
+            ..Metadata::default()
+        })
+        .unwrap();
+    let mut decoder = Decoder::new(Options {
+        max_pending_bytes: 100_000,
+        ..everything(Order::Time)
+    });
+    let (mut events, mut most) = (0, 0);
+    let payload = [9; 500];
+    let used = allocation_counter::measure(|| {
+        for sequence in 1..=20_000_u32 {
+            let record = EventRecord {
+                metadata_id: 1,
+                sequence,
+                capture_thread: 5,
+                thread: 5,
+                timestamp: i64::from(sequence),
+                payload: &payload,
+                ..EventRecord::default()
+            };
+            encoder.event(&record).unwrap();
+            if sequence % 500 == 0 {
+                encoder.flush().unwrap();
+                decoder.push(&encoder.take());
+                let mut items = Vec::new();
+                assert_eq!(drain(&mut decoder, &mut items), None);
+                events += items.len();
+                most = most.max(sequence as usize - events);
+            }
+        }
+    });
+    // One item is the header.
+    assert!(most <= 1 + 100_000 / 500, "{most} events waited");
+    assert!(used.bytes_max < 16 << 20, "{} bytes", used.bytes_max);
+    decoder.push(&encoder.finish().unwrap());
+    decoder.finish();
+    let mut items = Vec::new();
+    assert_eq!(drain(&mut decoder, &mut items), None);
+    assert_eq!(decoder.stats().delivered, 20_000);
+    assert!(decoder.stats().released_early > 19_000, "{:?}", decoder.stats());
+    assert_eq!(decoder.stats().late, 0);
+}
+
+/// Scenario: a block in which each of 20,000 events comes after a loss.
+/// Guarantee: every gap is told, before the event that told it is needed; none is dropped.
+#[test]
+fn many_gaps_are_all_told() {
+    let mut encoder = Encoder::new(Format::V4, &header(Format::V4)).unwrap();
+    encoder
+        .metadata(&Metadata {
+            id: 1,
+            ..Metadata::default()
+        })
+        .unwrap();
+    for event in 1..=20_000_u32 {
+        let record = EventRecord {
+            metadata_id: 1,
+            sequence: event * 3,
+            capture_thread: 5,
+            timestamp: i64::from(event),
+            ..EventRecord::default()
+        };
+        encoder.event(&record).unwrap();
+    }
+    let story = story(&encoder.finish().unwrap(), everything(Order::Time));
+    assert_eq!(story.gaps().len(), 20_000);
+    assert_eq!(story.stats.lost, Some(40_000));
+    assert_eq!(story.events().len(), 20_000);
+    assert_eq!(story.error, None);
+}
+
+/// Scenario: an object of a type that does not exist yet, between blocks; and in V6 a block of a kind not known here.
+/// Guarantee: skipped and counted; everything else is as without it, in pieces of any size.
+#[test]
+fn unknown_blocks_are_skipped() {
+    for format in [Format::V4, Format::V6 { minor: 1 }] {
+        let mut encoder = Encoder::new(format, &header(format)).unwrap();
+        let mut stream = encoder.take();
+        if format == Format::V4 {
+            stream = v4_object(b"NewBlock", 1001);
+            stream.resize(stream.len() + 1001, 5);
+            stream.push(6);
+        } else {
+            stream.extend((77_u32 << 24 | 1001).to_le_bytes());
+            stream.resize(stream.len() + 1001, 5);
+        }
+        if format == Format::V4 {
+            stream.push(1);
+        } else {
+            stream.extend([0; 4]);
+        }
+        for piece in [1, 100, stream.len()] {
+            let story = story_in_pieces(&stream, everything(Order::Time), piece);
+            assert_eq!((story.error, story.stats.blocks.unknown), (None, 1));
+            assert_eq!(story.ending, Some(nettrace::Ending::Clean));
+        }
+    }
+}
+
+/// Scenario: events before the `Trace` object, and a second one.
+/// Guarantee: errors at their byte.
+#[test]
+fn the_trace_object_comes_once_and_first() {
+    let start = v4_start();
+    let mut second = start.clone();
+    second.extend(&start[32..]);
+    let error = story(&second, Options::default()).error.unwrap();
+    assert_eq!(error.offset(), Some(start.len() as u64));
+    let mut early = start[..32].to_vec();
+    early.extend(&v4_object(b"EventBlock", 0)[start.len()..]);
+    early.extend([0; 8]);
+    assert_eq!(story(&early, Options::default()).error.unwrap().offset(), Some(32));
+}

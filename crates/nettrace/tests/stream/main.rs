@@ -1,0 +1,11 @@
+//! The decoder and the encoder on whole streams: real recordings and made ones.
+
+mod damage;
+mod facts;
+mod order;
+mod pieces;
+mod recordings;
+mod round_trip;
+mod steady;
+mod told;
+mod v6;

@@ -1,0 +1,109 @@
+//! Streams that come in pieces, and streams that end in the middle.
+
+use nettrace::{Ending, Error, Order};
+
+use crate::recordings::{self, Seeded};
+use crate::told::{Digest, digest, everything, story, story_in_pieces};
+
+/// Recordings of at most this many bytes are cut at each.
+const SMALL: usize = 20_000;
+
+/// Scenario: recordings in pieces of 1, 2, 3, 7, 64 and 4096 bytes and as a whole.
+/// Guarantee: the same items in the same order, the same counts, the same ending.
+#[test]
+fn pieces_do_not_matter() {
+    let names = [
+        "net10-idle",
+        "net31-fin",
+        "net10b-attach-in-bgc",
+        "net10-threads-server",
+        "net10b-loss",
+        "net8-sigkill",
+    ];
+    for name in names {
+        let bytes = recordings::bytes(name);
+        let whole = story(&bytes, everything(Order::Time));
+        for piece in [1, 2, 3, 7, 64, 4096] {
+            assert!(
+                story_in_pieces(&bytes, everything(Order::Time), piece) == whole,
+                "{name} in pieces of {piece}"
+            );
+        }
+    }
+}
+
+/// A cut stream against the whole one.
+fn check_cut(name: &str, bytes: &[u8], cut: usize, whole: &Digest) -> usize {
+    let part = digest(&bytes[..cut], everything(Order::File));
+    if cut == 0 {
+        assert_eq!(part.error, Some(Error::Empty));
+        return 0;
+    }
+    assert_eq!(part.error, None, "{name} cut at {cut}");
+    match part.ending {
+        Some(Ending::Truncated { offset, reading }) => {
+            assert_eq!(offset, cut as u64, "{name}");
+            assert!(!reading.is_empty());
+        }
+        other => assert_eq!((other, cut), (Some(Ending::Clean), bytes.len()), "{name} cut at {cut}"),
+    }
+    assert!(whole.events.starts_with(&part.events), "{name} cut at {cut}");
+    part.events.len()
+}
+
+/// The same by time: the same events, only fewer; they ascend.
+fn check_cut_by_time(name: &str, bytes: &[u8], cut: usize, expected: usize) {
+    let part = digest(&bytes[..cut], everything(Order::Time));
+    assert_eq!(part.events.len(), expected, "{name} cut at {cut}");
+}
+
+/// Scenario: each recording of less than 20 KB, cut at every byte.
+/// Guarantee: no error and no panic: the events of all whole blocks, the first of the whole stream, never fewer for a
+/// later cut; and the ending names the cut.
+#[test]
+fn small_recordings_may_end_at_every_byte() {
+    let mut small = 0;
+    for name in recordings::names() {
+        let bytes = recordings::bytes(&name);
+        if bytes.len() > SMALL {
+            continue;
+        }
+        small += 1;
+        let whole = digest(&bytes, everything(Order::File));
+        let mut before = 0;
+        for cut in 0..=bytes.len() {
+            let events = check_cut(&name, &bytes, cut, &whole);
+            assert!(events >= before, "{name} cut at {cut}");
+            check_cut_by_time(&name, &bytes, cut, events);
+            before = events;
+        }
+        assert_eq!(before, whole.events.len());
+    }
+    assert!(small >= 4);
+}
+
+/// Scenario: each longer recording, cut at seeded places.
+/// Guarantee: the same.
+#[test]
+fn other_recordings_may_end_anywhere() {
+    let mut seeded = Seeded::new(20);
+    for name in recordings::names() {
+        let bytes = recordings::bytes(&name);
+        if bytes.len() <= SMALL {
+            continue;
+        }
+        let whole = digest(&bytes, everything(Order::File));
+        // 500 over all would be few for one; but the longest take milliseconds each.
+        let mut cuts: Vec<_> = (0..500).map(|_| seeded.below(bytes.len() + 1)).collect();
+        cuts.sort_unstable();
+        let mut before = 0;
+        for (place, cut) in cuts.into_iter().enumerate() {
+            let events = check_cut(&name, &bytes, cut, &whole);
+            assert!(events >= before, "{name} cut at {cut}");
+            if place % 10 == 0 {
+                check_cut_by_time(&name, &bytes, cut, events);
+            }
+            before = events;
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! The recordings of the repository: what real runtimes sent.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use flate2::read::GzDecoder;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/recordings")
+}
+
+/// Names of all recordings.
+pub(crate) fn names() -> Vec<String> {
+    let files = std::fs::read_dir(folder()).unwrap();
+    let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<_> = names
+        .filter_map(|name| Some(name.strip_suffix(".nettrace.gz")?.to_owned()))
+        .collect();
+    names.sort();
+    names
+}
+
+/// A recording, unpacked.
+pub(crate) fn bytes(name: &str) -> Vec<u8> {
+    let file = std::fs::File::open(folder().join(format!("{name}.nettrace.gz"))).unwrap();
+    let mut bytes = Vec::new();
+    GzDecoder::new(file).read_to_end(&mut bytes).unwrap();
+    bytes
+}
+
+/// Numbers that are the same in each run.
+pub(crate) struct Seeded(u64);
+
+impl Seeded {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The next one below `end`.
+    pub(crate) fn below(&mut self, end: usize) -> usize {
+        // SplitMix64.
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ (mixed >> 31)) % end.max(1) as u64) as usize
+    }
+}

@@ -1,0 +1,301 @@
+//! V6: what one-collect writes, and what only the format allows.
+
+use nettrace::encode::{EncodeError, Encoder, EventRecord, Forget, Label, ThreadRecord};
+use nettrace::{Ending, Field, FieldType, Format, Gap, Metadata, Options, Order};
+
+use crate::round_trip::header;
+use crate::told::{everything, story};
+
+const V6: Format = Format::V6 { minor: 0 };
+
+fn encoder() -> Encoder {
+    let mut encoder = Encoder::new(V6, &header(V6)).unwrap();
+    let metadata = Metadata {
+        id: 1,
+        provider: "Microsoft-Windows-DotNETRuntime".to_owned(),
+        event_id: 1,
+        name: "GCStart".to_owned(),
+        fields: vec![Field {
+            name: "Count".to_owned(),
+            kind: FieldType::U32,
+        }],
+        ..Metadata::default()
+    };
+    encoder.metadata(&metadata).unwrap();
+    encoder
+}
+
+fn record(thread: u64, sequence: u32, timestamp: i64) -> EventRecord<'static> {
+    EventRecord {
+        metadata_id: 1,
+        sequence,
+        thread,
+        timestamp,
+        is_sorted: true,
+        payload: b"pay",
+        ..EventRecord::default()
+    }
+}
+
+fn thread(index: u64, process: u64, thread: u64) -> ThreadRecord<'static> {
+    ThreadRecord {
+        index,
+        process: Some(process),
+        thread: Some(thread),
+        name: Some("worker"),
+    }
+}
+
+/// Scenario: blocks as one-collect writes them: each with a sequence point that forgets the threads, then stacks, threads
+/// and labels; capture thread 0, numbers that begin anew with each block.
+/// Guarantee: threads and processes are those of their block although indexes are given again; activities and stacks are
+/// there; version, level and keywords are unknown; nobody knows what was lost.
+#[test]
+fn one_collect_streams_are_read() {
+    let mut encoder = encoder();
+    for block in 0..3_u64 {
+        let ticks = block as i64 * 100;
+        encoder
+            .sequence_point_and_forget(
+                ticks,
+                &[],
+                Forget {
+                    threads: true,
+                    metadata: false,
+                },
+            )
+            .unwrap();
+        encoder.stack_block(1, &[b"12345678", &block.to_le_bytes()]).unwrap();
+        encoder
+            .threads(&[thread(1, 1000 + block, 10 + block), thread(2, 2000, 20)])
+            .unwrap();
+        for event in 0..=block as u32 {
+            let activity_id = (event == 1).then_some([block as u8 + 1; 16]);
+            let event = record(1 + u64::from(event % 2), event + 1, ticks + i64::from(event));
+            encoder
+                .event(&EventRecord {
+                    activity_id,
+                    stack_id: 2,
+                    ..event
+                })
+                .unwrap();
+        }
+    }
+    let story = story(&encoder.finish().unwrap(), everything(Order::Time));
+    assert_eq!((story.error.clone(), story.ending), (None, Some(Ending::Clean)));
+    assert_eq!((story.stats.lost, story.gaps().len()), (None, 0));
+    let events = story.events();
+    let who: Vec<_> = events.iter().map(|event| (event.process, event.thread)).collect();
+    let (a, b, c, d) = ((Some(1000), 10), (Some(1001), 11), (Some(2000), 20), (Some(1002), 12));
+    assert_eq!(who, [a, b, c, d, c, d]);
+    assert_eq!(events[2].activity_id, Some([2; 16]));
+    assert_eq!(events[1].activity_id, None);
+    assert_eq!(events[5].stack, Some(2_u64.to_le_bytes().to_vec()));
+    let metadata = &events[0].metadata;
+    assert_eq!(
+        (metadata.version, metadata.level, metadata.keywords),
+        (None, None, None)
+    );
+    assert_eq!((metadata.name.as_str(), metadata.fields.len()), ("GCStart", 1));
+}
+
+/// Scenario: a writer that numbers events; a thread is removed with a loss, and its index given again.
+/// Guarantee: the loss is told with the OS id, between the thread's last event and the next sequence point; the new
+/// thread begins anew.
+#[test]
+fn removed_threads_tell_their_losses() {
+    let mut encoder = encoder();
+    encoder.threads(&[thread(3, 1000, 33)]).unwrap();
+    let event = |sequence, timestamp| EventRecord {
+        capture_thread: 3,
+        ..record(3, sequence, timestamp)
+    };
+    encoder.event(&event(2, 10)).unwrap();
+    encoder.remove_threads(&[(3, 5)]).unwrap();
+    encoder.threads(&[thread(3, 1000, 44)]).unwrap();
+    encoder.event(&event(1, 20)).unwrap();
+    encoder.sequence_point(30, &[(3, 2)]).unwrap();
+    let story = story(&encoder.finish().unwrap(), everything(Order::Time));
+    let gap = |thread, lost, after, before| Gap {
+        capture_thread: 3,
+        thread,
+        lost,
+        after,
+        before,
+    };
+    assert_eq!(
+        story.gaps(),
+        [gap(33, 1, None, 10), gap(33, 3, Some(10), 30), gap(44, 1, Some(20), 30)]
+    );
+    assert_eq!(story.stats.lost, Some(5));
+    assert_eq!(
+        story.events().iter().map(|event| event.thread).collect::<Vec<_>>(),
+        [33, 44]
+    );
+}
+
+/// Scenario: labels say version, level, keywords and opcode of some events; who is interested looks at the version.
+/// Guarantee: those events have a definition with them, the others the plain one; interest is asked for each.
+#[test]
+fn labels_override_the_definition() {
+    let mut encoder = encoder();
+    let labels = [
+        Label::Version(3),
+        Label::Level(4),
+        Label::Keywords(1 << 63),
+        Label::Opcode(1),
+        Label::Span(5),
+    ];
+    let more = [
+        Label::Text("k".to_owned(), "v".to_owned()),
+        Label::Number("n".to_owned(), -1),
+        Label::Trace([9; 16]),
+        Label::Version(9),
+    ];
+    encoder.event(&record(1, 1, 1)).unwrap();
+    encoder
+        .event(&EventRecord {
+            labels: &labels,
+            related_activity_id: Some([7; 16]),
+            ..record(1, 2, 2)
+        })
+        .unwrap();
+    encoder
+        .event(&EventRecord {
+            labels: &more,
+            ..record(1, 3, 3)
+        })
+        .unwrap();
+    encoder
+        .event(&EventRecord {
+            labels: &labels,
+            ..record(1, 4, 4)
+        })
+        .unwrap();
+    encoder.event(&record(1, 5, 5)).unwrap();
+    let bytes = encoder.finish().unwrap();
+    let options = Options {
+        interest: Box::new(|metadata| (metadata.version != Some(9)).then(|| metadata.version.unwrap_or(77))),
+        ..everything(Order::Time)
+    };
+    let story = story(&bytes, options);
+    let tags: Vec<_> = story
+        .events()
+        .iter()
+        .map(|event| (event.timestamp, event.tag))
+        .collect();
+    assert_eq!(tags, [(1, 77), (2, 3), (4, 3), (5, 77)]);
+    assert_eq!(story.stats.uninteresting, 1);
+    let changed = &story.events()[1];
+    assert_eq!(changed.related_activity_id, Some([7; 16]));
+    let metadata = &changed.metadata;
+    assert_eq!(
+        (metadata.level, metadata.keywords, metadata.opcode),
+        (Some(4), Some(1 << 63), Some(1))
+    );
+    assert_eq!((metadata.id, metadata.name.as_str()), (1, "GCStart"));
+}
+
+/// Scenario: a sequence point forgets the definitions; ids are given to others.
+/// Guarantee: events before it have the old ones, events after it the new ones or none.
+#[test]
+fn forgotten_definitions_are_gone() {
+    let mut encoder = encoder();
+    encoder
+        .metadata(&Metadata {
+            id: 2,
+            event_id: 2,
+            ..Metadata::default()
+        })
+        .unwrap();
+    encoder.event(&record(1, 1, 10)).unwrap();
+    encoder
+        .sequence_point_and_forget(
+            20,
+            &[],
+            Forget {
+                threads: false,
+                metadata: true,
+            },
+        )
+        .unwrap();
+    encoder
+        .metadata(&Metadata {
+            id: 1,
+            event_id: 50,
+            ..Metadata::default()
+        })
+        .unwrap();
+    encoder.event(&record(1, 2, 30)).unwrap();
+    encoder
+        .event(&EventRecord {
+            metadata_id: 2,
+            ..record(1, 3, 40)
+        })
+        .unwrap();
+    let story = story(&encoder.finish().unwrap(), everything(Order::Time));
+    assert_eq!(
+        story
+            .events()
+            .iter()
+            .map(|event| event.metadata.event_id)
+            .collect::<Vec<_>>(),
+        [1, 50]
+    );
+    assert_eq!(story.stats.unknown_metadata, 1);
+}
+
+/// Scenario: threads that the stream does not describe.
+/// Guarantee: the index stands for them, the process is unknown.
+#[test]
+fn unknown_threads_keep_their_index() {
+    let mut encoder = encoder();
+    encoder.event(&record(7, 1, 10)).unwrap();
+    let story = story(&encoder.finish().unwrap(), everything(Order::Time));
+    assert_eq!((story.events()[0].thread, story.events()[0].process), (7, None));
+}
+
+/// Scenario: V6 things in V4, and things that are too long for their length field.
+/// Guarantee: refused by the encoder.
+#[test]
+fn what_cannot_be_written_is_refused() {
+    let mut v4 = Encoder::new(Format::V4, &header(Format::V4)).unwrap();
+    assert!(matches!(
+        v4.threads(&[thread(1, 1, 1)]),
+        Err(EncodeError::NotInV4 { .. })
+    ));
+    assert!(matches!(v4.remove_threads(&[]), Err(EncodeError::NotInV4 { .. })));
+    let labelled = EventRecord {
+        labels: &[Label::Level(1)],
+        ..record(1, 1, 1)
+    };
+    assert!(matches!(v4.event(&labelled), Err(EncodeError::NotInV4 { .. })));
+    let forget = Forget {
+        threads: true,
+        metadata: false,
+    };
+    assert!(matches!(
+        v4.sequence_point_and_forget(1, &[], forget),
+        Err(EncodeError::NotInV4 { .. })
+    ));
+    let huge = vec![0; 1 << 24];
+    let too_long = EventRecord {
+        payload: &huge,
+        ..record(1, 1, 1)
+    };
+    assert!(matches!(v4.event(&too_long), Err(EncodeError::TooLong { .. })));
+    let long = "x".repeat(70_000);
+    let metadata = Metadata {
+        provider: long.clone(),
+        ..Metadata::default()
+    };
+    assert!(matches!(
+        encoder().metadata(&metadata),
+        Err(EncodeError::TooLong { .. })
+    ));
+    let named = ThreadRecord {
+        name: Some(&long),
+        ..thread(1, 1, 1)
+    };
+    assert!(matches!(encoder().threads(&[named]), Err(EncodeError::TooLong { .. })));
+}

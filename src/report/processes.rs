@@ -1,0 +1,59 @@
+//! The processes of a host: a record and a line each.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use crate::report::table::{Column, FAINT, MARK, head, left, right, row};
+use crate::report::units::UNKNOWN;
+
+/// `kind: "process"`: a .NET process, or a socket that one left behind.
+#[derive(Debug, Clone, Serialize)]
+pub struct ProcessRecord {
+    /// Always `process`.
+    pub kind: &'static str,
+    /// Pid on this host.
+    pub pid: u32,
+    /// Pid in its own namespace.
+    pub ns_pid: u32,
+    /// What it is called: the program that it runs.
+    pub name: Option<String>,
+    /// Version of its runtime.
+    pub runtime: Option<String>,
+    /// Its diagnostics socket.
+    pub socket: Option<String>,
+    /// It answered.
+    pub attachable: bool,
+    /// Why it cannot be attached to, in one word.
+    pub reason: Option<&'static str>,
+    /// The same in a sentence, with what to do.
+    pub detail: Option<String>,
+}
+
+const COLUMNS: [Column; 5] =
+    [right("pid", 7), left("name", 28), left("runtime", 9), left("attach", 16), left("what to do", 0)];
+
+/// Writes the headings and a line per process.
+///
+/// # Errors
+///
+/// What the writer says.
+pub fn write(out: &mut dyn Write, processes: &[ProcessRecord]) -> io::Result<()> {
+    if processes.is_empty() {
+        return writeln!(out, "no .NET process on this host, as far as this user can see");
+    }
+    head(out, &COLUMNS)?;
+    for process in processes {
+        let or_unknown = |text: &Option<String>| text.clone().unwrap_or_else(|| UNKNOWN.to_owned());
+        let attach = match process.reason {
+            None => "yes".to_owned(),
+            // Padded here: the column counts the style's characters too.
+            Some(reason) => format!("{MARK}{reason:<16}{MARK:#}"),
+        };
+        let detail = process.detail.as_ref().map(|detail| format!("{FAINT}{detail}{FAINT:#}")).unwrap_or_default();
+        let cells =
+            [process.pid.to_string(), or_unknown(&process.name), or_unknown(&process.runtime), attach, detail];
+        row(out, &COLUMNS, &cells)?;
+    }
+    Ok(())
+}
