@@ -1,4 +1,5 @@
 //! The commands on recordings: records, exit codes, and what is said of bad input.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking, and says what it does")]
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -208,6 +209,8 @@ fn one_collection_in_full() {
     let records = records(&output);
     assert_eq!(records[1]["kind"], "gc_detail");
     assert!(records[1]["allocated"][0]["bytes"].as_u64().unwrap() > 1_000_000);
+    let piped = with_input(&["analyze", "--gc", "45", "-"], &fs::read(&file).unwrap());
+    assert_eq!(piped.stdout, output.stdout);
     let missing = gcwatch(&["analyze", "--gc", "4500", file.to_str().unwrap()]);
     assert_eq!(missing.status.code(), Some(1));
     assert!(stderr(&missing).contains("no collection with the number 4500"), "{}", stderr(&missing));

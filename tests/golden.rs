@@ -2,6 +2,7 @@
 //!
 //! `tests/recordings/NAME.nettrace.gz` was sent by a real runtime; `NAME.txt` beside it is the table of `gcwatch analyze`.
 //! After a change that is meant, run with `GCWATCH_UPDATE_GOLDEN=1` and read the difference.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking, and says what it does")]
 
 use std::path::Path;
 use std::process::Command;

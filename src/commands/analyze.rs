@@ -1,9 +1,12 @@
 //! `gcwatch analyze`: the collections in recordings.
 
 use std::cmp::Reverse;
+use std::io::{self, Cursor, Read as _};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use clr_gc::gc::Collection;
 use clr_gc::stream::Scope;
 use nettrace::TraceHeader;
@@ -15,7 +18,10 @@ use crate::report::detail::{Detail, DetailRecord};
 use crate::report::record::{GcRecord, Subject, SummaryRecord, SuspensionRecord};
 use crate::report::units::plural;
 use crate::report::{collections, detail, summary};
-use crate::source::Source;
+use crate::source::{Source, SourceError};
+
+/// Most bytes of standard input that are kept to be read twice.
+const MAX_KEPT_BYTES: u64 = 1 << 30;
 
 /// Runs the command. `false`: a recording could not be read, and that was said.
 ///
@@ -165,11 +171,43 @@ pub(crate) fn rfc3339(header: &TraceHeader, at: i64) -> Option<String> {
     jiff::Timestamp::from_nanosecond(ns).ok().map(|time| time.to_string())
 }
 
-/// One collection in full. The first pass finds it; the second, if the source can be read twice, collects its events.
+/// A recording that is read twice: standard input is kept for it.
+enum Twice<'f> {
+    File(&'f Path),
+    Kept(Arc<[u8]>),
+}
+
+impl<'f> Twice<'f> {
+    fn of(file: &'f Path) -> io::Result<Self> {
+        if file != Path::new("-") {
+            return Ok(Self::File(file));
+        }
+        let mut bytes = Vec::new();
+        io::stdin().lock().take(MAX_KEPT_BYTES).read_to_end(&mut bytes)?;
+        Ok(Self::Kept(bytes.into()))
+    }
+
+    fn open(&self) -> Result<Source, SourceError> {
+        match self {
+            Self::File(file) => Source::open(file),
+            Self::Kept(bytes) => {
+                Source::from_reader("standard input".to_owned(), Box::new(Cursor::new(Arc::clone(bytes))))
+            }
+        }
+    }
+}
+
+/// One collection in full. The first pass finds it, the second collects its events.
 fn one(file: &Path, number: u32, output: &mut Output) -> anyhow::Result<bool> {
-    let Some(recording) = read(file, Scope::Collections) else {
-        return Ok(false);
+    let input = Twice::of(file).context("cannot read standard input")?;
+    let mut source = match input.open() {
+        Ok(source) => source,
+        Err(error) => {
+            say(error);
+            return Ok(false);
+        }
     };
+    let recording = Recording::read(&mut source, Scope::Collections, |_| ());
     let mut fine = complain(&recording);
     if recording.header.is_none() {
         return Ok(false);
@@ -182,7 +220,7 @@ fn one(file: &Path, number: u32, output: &mut Output) -> anyhow::Result<bool> {
             }
             found = true;
             let mut wanted = Detail::of(*subject, collection, &history.collections, place);
-            let mut again = match Source::open(file) {
+            let mut again = match input.open() {
                 Ok(source) => source,
                 Err(error) => {
                     say(error);

@@ -23,6 +23,9 @@ const TOP_TYPES: usize = 15;
 /// Types that are counted apart; more become `other`.
 const MAX_TYPES: usize = 10_000;
 
+/// Finalized objects that are counted by type.
+const MAX_FINALIZED: usize = 1_000_000;
+
 /// What some objects of a type add up to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct TypeSum {
@@ -200,11 +203,11 @@ impl Detail {
                     }
                 }
             }
-            ClrEvent::FinalizeObject(object) if (self.start..self.next_start).contains(&at) => {
-                // The names of types may come later than their objects.
-                if self.finalized_ids.len() < MAX_TYPES {
-                    self.finalized_ids.push(object.type_id);
-                }
+            // The names of types may come later than their objects.
+            ClrEvent::FinalizeObject(object)
+                if (self.start..self.next_start).contains(&at) && self.finalized_ids.len() < MAX_FINALIZED =>
+            {
+                self.finalized_ids.push(object.type_id);
             }
             ClrEvent::PrvFinalizeObject(object) if (self.start..self.next_start).contains(&at) => {
                 self.finalized.add(object.type_name.to_text(), None);

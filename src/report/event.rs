@@ -84,7 +84,6 @@ impl Serialize for ValueView<'_> {
             Value::Bytes(bytes) => serializer.serialize_str(&hex(bytes)),
             Value::Numbers(numbers) => serializer.collect_seq(numbers.iter()),
             Value::Rows(rows) => RowsView(rows).serialize(serializer),
-            _ => serializer.serialize_none(),
         }
     }
 }

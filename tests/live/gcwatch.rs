@@ -97,8 +97,10 @@ impl Analyzed {
             .collect();
         let sync = self.sync_ticks();
         let (first_event, last_event) = self.span();
+        // Half a second after the sync point the session surely runs, whatever the first event was.
+        let from = first_event.min(500_000_000);
         let within: Vec<&Tick> =
-            ticks.iter().filter(|tick| tick.at - sync > first_event && tick.at - sync < last_event).collect();
+            ticks.iter().filter(|tick| tick.at - sync > from && tick.at - sync < last_event).collect();
         let (Some(first), Some(last)) = (within.first(), within.last()) else {
             panic!("{context}: fewer than two ticks of {} in the recording", ticks.len())
         };
@@ -124,7 +126,8 @@ impl Analyzed {
             let counted = (after - before) * 1000;
             if counted > 100_000_000 {
                 let share = stopped as f64 / counted as f64;
-                assert!((0.85..1.2).contains(&share), "{context}: {stopped} ns recorded, {counted} counted");
+                // The runtime's clock stops at RestartEEBegin; on a busy machine the restart itself takes its time.
+                assert!((0.9..1.6).contains(&share), "{context}: {stopped} ns recorded, {counted} counted");
             }
         }
     }

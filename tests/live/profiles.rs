@@ -17,7 +17,7 @@ pub(crate) fn record(target: &mut Target, args: &[&str]) -> (Analyzed, String) {
 
 fn recorded(runtime: Runtime, mode: &'static str, profile: &str) -> (Analyzed, String) {
     let mut target = Start::new(runtime, mode).start();
-    let (analyzed, said) = record(&mut target, &["--profile", profile, "--duration", "3s"]);
+    let (analyzed, _) = record(&mut target, &["--profile", profile, "--duration", "3s"]);
     target.await_ticks(1);
     let context = format!("{} {mode} {profile}", runtime.name);
     assert_eq!(analyzed.stream["clean_end"], true, "{context}");
@@ -59,7 +59,7 @@ fn gc_verbose() {
         let (pressure, context) = recorded(runtime, "pressure", "gc-verbose");
         assert!(pressure.has_event("IncreaseMemoryPressure") && pressure.has_event("DecreaseMemoryPressure"), "{context}");
         assert!(pressure.has_reason("InducedNotForced"), "{context}");
-        let mut target = Start::new(runtime, "threads").knobs(&[("gcServer", "1")]).start();
+        let mut target = Start::new(runtime, "threads").knobs(&[("gcServer", "1"), ("GCgen0size", "0x1000000")]).start();
         let (server, _) = record(&mut target, &["--profile", "gc-verbose", "--duration", "3s"]);
         assert!(server.has_event("GCJoin"), "{}: no GCJoin", runtime.name);
         target.stop();
@@ -82,7 +82,7 @@ fn gc_handles() {
 fn private() {
     for runtime in both() {
         let (analyzed, context) = recorded(runtime, "bgc", "private");
-        assert!(analyzed.has_type("background"), "{context}");
+        assert!(analyzed.has_type("background"), "{context}: {} collections", analyzed.gcs.len());
         for name in ["BGCBegin", "BGC1stNonConEnd", "BGC2ndNonConBegin", "BGCDrainMark"] {
             assert!(analyzed.has_event(name), "{context}: no {name}");
         }

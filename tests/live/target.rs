@@ -177,8 +177,11 @@ impl Target {
         }
     }
 
-    /// Waits for `n` further ticks: the process works on.
+    /// Reads what it has printed, and waits for `n` further ticks: the process works on.
     pub(crate) fn await_ticks(&mut self, n: usize) {
+        while let Ok(line) = self.lines.try_recv() {
+            self.take(&line);
+        }
         for _ in 0..n {
             self.await_line("tick", |line| line.starts_with("tick "));
         }

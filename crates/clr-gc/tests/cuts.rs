@@ -1,4 +1,5 @@
 //! Recordings cut anywhere: what is whole is told as if nothing were missing, and nothing else is.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking, and says what it does")]
 
 mod recordings;
 

@@ -1,4 +1,5 @@
 //! Collections told while the events still come.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking, and says what it does")]
 
 mod recordings;
 

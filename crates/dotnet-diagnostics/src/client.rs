@@ -113,6 +113,7 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::Request`] for a configuration that no runtime takes or that would disturb the target, before anything is sent.
+    /// After [`Error::Silent`] a runtime may still start the session; it ends at its first write to the closed connection.
     pub async fn collect_tracing(&self, config: &SessionConfig) -> Result<Session, Error> {
         self.collect_tracing_with(config, config.versions()).await
     }
@@ -146,10 +147,10 @@ impl Client {
     }
 
     /// Ends a session by its id. [`Session::request_stop`] does this for a session whose stream is at hand; the stream must be
-    /// drained at the same time, else neither ends.
+    /// drained at the same time, else neither ends. Runtimes (3.1 to 10, NativeAOT) answer OK also when there is no such session.
     ///
     /// # Errors
-    /// [`Error::Runtime`] with a failure when there is no such session.
+    /// The connection's, see [`Error`].
     pub async fn stop_tracing(&self, session_id: u64) -> Result<(), Error> {
         stop_tracing(&self.endpoint, &self.deadlines, session_id).await
     }

@@ -33,8 +33,7 @@ use crate::message::{CollectVersion, Command, Compromise};
 ///     tokio::select! {
 ///         read = session.read(&mut buffer) => match read? {
 ///             0 => break,
-///             count => { /* decode buffer[..count] */ # let _ = count;
-///             }
+///             count => decode(&buffer[..count]),
 ///         },
 ///         _ = &mut quit, if !quitting => {
 ///             quitting = true;
@@ -44,6 +43,7 @@ use crate::message::{CollectVersion, Command, Compromise};
 /// }
 /// # Ok(())
 /// # }
+/// # fn decode(_: &[u8]) {}
 /// ```
 ///
 /// Read promptly: what is not read waits in the target's memory, up to the session's buffer, and then new events are dropped.

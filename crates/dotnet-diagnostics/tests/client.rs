@@ -1,5 +1,12 @@
 //! The client against a simulated runtime.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a failed step is a failed test"
+)]
+
 mod fake;
 
 use std::time::Duration;

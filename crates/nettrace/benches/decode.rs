@@ -4,7 +4,21 @@
 //! events of a Verbose recording of the repository (75 bytes an event). Each run feeds it through
 //! [`Decoder::space`] in pieces of 256 KiB, as a reader of a file does, so one copy of every byte is included.
 //!
-//! Numbers to come.
+//! Seen on a virtual machine with two cores (`lscpu`: AMD EPYC, family 25, model 17; L1d 64 KiB each; one of them used),
+//! medians, recording of .NET 10 with 269,998 events in 20.3 MB:
+//!
+//! | | time | bytes | events |
+//! |---|---|---|---|
+//! | the GC events of it, by time | 3.6 ms | 5.6 GB/s | 75 million/s |
+//! | none of it: counting and losses | 2.8 ms | 7.2 GB/s | 96 million/s |
+//! | all of it, by time | 16.5 ms | 1.2 GB/s | 16 million/s |
+//! | all of it, in file order | 12.7 ms | 1.6 GB/s | 21 million/s |
+//! | a recording of the default profile (82 KB), all, by time | 77 us | 1.1 GB/s | 17 million/s |
+//! | writing a Verbose recording | 1.5 ms | 0.58 GB/s | |
+//!
+//! The stream that is made gives 5.6, 7.2, 1.5 and 1.6 GB/s. For scale: TraceEvent 4.0.0 reads that recording at
+//! 310 MB/s.
+#![expect(clippy::unwrap_used, reason = "a bench may panic")]
 
 use std::io::Read;
 use std::sync::LazyLock;

@@ -10,7 +10,7 @@ use crate::intake::{Intake, Point};
 use crate::item::{Ending, Event, Item, Stack};
 use crate::limits::MAX_BLOCK_BYTES;
 use crate::options::{Options, Order};
-use crate::queue::{Entry, Queue};
+use crate::queue::{Queue, Taken};
 use crate::stats::Stats;
 
 /// Decodes a stream as its bytes come, in pieces of any size, without doing I/O itself. See the [crate].
@@ -135,7 +135,7 @@ impl Decoder {
                 } else if self.order == Order::Time {
                     stats.late += 1;
                 }
-                return Ok(self.event(&taken.entry).map(Item::Event));
+                return Ok(self.event(&taken).map(Item::Event));
             }
             if let Some(point) = self.point.take() {
                 self.intake.pass(point);
@@ -189,10 +189,10 @@ impl Decoder {
         self.ending
     }
 
-    fn event(&self, entry: &Entry) -> Option<Event<'_>> {
+    fn event(&self, Taken { entry, content, .. }: &Taken) -> Option<Event<'_>> {
         // Every queued event has a definition.
         let (metadata, tag) = self.intake.definitions.get(entry.definition)?;
-        let (activities, payload) = self.intake.queue.content(entry);
+        let (activities, payload) = self.intake.queue.content(*content);
         let [activity_id, related_activity_id] = match activities {
             None => [None, None],
             Some(ids) => ids.map(|id| (id != [0; 16]).then_some(id)),

@@ -35,6 +35,8 @@ pub(crate) struct Definitions {
     sparse: HashMap<u32, Target>,
     /// Definitions as labels change them.
     changed: HashMap<(u32, Overrides), Target>,
+    /// There were too many such ways: no more are made.
+    changes_exhausted: bool,
     memory: usize,
     interest: Interest,
 }
@@ -46,6 +48,7 @@ impl Definitions {
             dense: Vec::new(),
             sparse: HashMap::new(),
             changed: HashMap::new(),
+            changes_exhausted: false,
             memory: 0,
             interest,
         }
@@ -103,11 +106,15 @@ impl Definitions {
         if let Some(known) = self.changed.get(&(place, overrides)) {
             return *known;
         }
+        if self.changes_exhausted {
+            return target;
+        }
         let Some(definition) = self.list.get(place as usize) else {
             return target;
         };
         let metadata = overrides.apply(&definition.metadata);
         let Ok(changed) = self.keep(metadata, 0) else {
+            self.changes_exhausted = true;
             return target;
         };
         self.changed.insert((place, overrides), changed);
@@ -120,6 +127,7 @@ impl Definitions {
         self.dense.clear();
         self.sparse.clear();
         self.changed.clear();
+        self.changes_exhausted = false;
         self.memory = 0;
     }
 

@@ -190,17 +190,17 @@ impl Intake {
             process = identity.process;
             activities = labels.unwrap_or_default();
         }
-        let entry = Entry::new(
-            header.timestamp,
+        let entry = Entry {
+            timestamp: header.timestamp,
             thread,
-            header.capture_thread,
+            capture_thread: header.capture_thread,
             process,
-            header.sequence,
-            header.processor,
+            sequence: header.sequence,
+            processor: header.processor,
             definition,
-            header.stack_id,
-            header.is_sorted,
-        );
+            stack_id: header.stack_id,
+            is_sorted: header.is_sorted,
+        };
         let some = activities != Activities::default();
         self.queue.push(entry, some.then_some(&activities), payload);
     }

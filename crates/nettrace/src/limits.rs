@@ -1,10 +1,12 @@
 //! Every bound of the decoder, with its reason. A hostile stream reaches an error or a counted loss here, never more
 //! memory.
 //!
-//! What one decoder holds at most, beside what its owner pushed and did not let it decode: one block
-//! ([`MAX_BLOCK_BYTES`]), the queue ([`Options::max_pending_bytes`](crate::Options::max_pending_bytes) and the events
-//! of one more block at most, whatever is larger of it and one event), definitions ([`MAX_METADATA_BYTES`]), stacks
-//! ([`MAX_STACK_BYTES`], when asked for), and the tables of threads and labels (less than 64 MiB together).
+//! With the default options a decoder holds less than 512 MiB whatever the stream says, beside bytes that its owner
+//! put in without asking for items: one block (at most [`MAX_BLOCK_BYTES`], in a buffer of up to twice that), the
+//! queue (up to eight times [`Options::max_pending_bytes`](crate::Options::max_pending_bytes): what waits, as much that
+//! is delivered but not cleared, the same again to move it together, and room to grow), definitions
+//! ([`MAX_METADATA_BYTES`]), the tables of threads and labels (less than 64 MiB), and stacks when asked for
+//! ([`MAX_STACK_BYTES`], twice while growing). Real streams need a few megabytes.
 
 /// Longest unsigned LEB128 number of 32 bits.
 pub const MAX_VARU32_BYTES: usize = 5;
@@ -62,6 +64,7 @@ pub const MAX_SEQUENCE_POINT_THREADS: usize = 1 << 18;
 /// Gaps that wait for delivery; decoding pauses in the middle of a block until they are taken.
 pub const MAX_QUEUED_GAPS: usize = 1024;
 
-/// What [`Options::max_pending_bytes`](crate::Options::max_pending_bytes) is unless told: a runtime's passes over its
-/// buffers come every 100 ms, and even a buffer of 256 MiB gives less than this at a time in all but pathological cases.
-pub const DEFAULT_MAX_PENDING_BYTES: usize = 64 << 20;
+/// What [`Options::max_pending_bytes`](crate::Options::max_pending_bytes) is unless told. A runtime passes over its
+/// buffers every 100 ms, and what waits is what it wrote in one pass: this is some 150,000 events. Only a reader that
+/// stopped while large buffers filled up, and then wants every event, needs more.
+pub const DEFAULT_MAX_PENDING_BYTES: usize = 32 << 20;

@@ -15,7 +15,7 @@ use std::collections::binary_heap::PeekMut;
 
 use crate::options::Order;
 
-/// An event that waits. Its activities (two of 16 bytes, when there is one) and its payload are in the arena.
+/// What is known of an event but its activities and payload.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Entry {
     pub(crate) timestamp: i64,
@@ -24,13 +24,31 @@ pub(crate) struct Entry {
     pub(crate) process: Option<u64>,
     pub(crate) sequence: u32,
     pub(crate) processor: u32,
+    /// Place among the definitions.
     pub(crate) definition: u32,
     pub(crate) stack_id: u32,
     pub(crate) is_sorted: bool,
-    /// Whether the arena has the activities before the payload.
-    has_activities: bool,
-    payload_size: u32,
+}
+
+/// An event that waits.
+#[derive(Debug, Clone, Copy)]
+struct Waiting {
+    entry: Entry,
+    content: Content,
+}
+
+/// Where in the arena an event's activities (two of 16 bytes, when there is one) and, after them, its payload are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Content {
     at: usize,
+    payload_size: u32,
+    has_activities: bool,
+}
+
+impl Content {
+    fn bytes(&self) -> usize {
+        self.payload_size as usize + if self.has_activities { ACTIVITIES_BYTES } else { 0 }
+    }
 }
 
 /// The activities of an event, zero where there is none.
@@ -39,46 +57,10 @@ pub(crate) type Activities = [[u8; 16]; 2];
 const ACTIVITIES_BYTES: usize = 32;
 
 /// What an entry takes beside its payload: itself, and its run in the worst case.
-const ENTRY_BYTES: usize = size_of::<Entry>() + size_of::<Run>();
+const ENTRY_BYTES: usize = size_of::<Waiting>() + size_of::<Run>();
 
 /// Below this, memory is not worth moving together.
 const COMPACTION_BYTES: usize = 1 << 20;
-
-impl Entry {
-    /// An entry without payload yet.
-    #[expect(clippy::too_many_arguments, reason = "the fields of an event")]
-    #[inline(always)]
-    pub(crate) fn new(
-        timestamp: i64,
-        thread: u64,
-        capture_thread: u64,
-        process: Option<u64>,
-        sequence: u32,
-        processor: u32,
-        definition: u32,
-        stack_id: u32,
-        is_sorted: bool,
-    ) -> Self {
-        Self {
-            timestamp,
-            thread,
-            capture_thread,
-            process,
-            sequence,
-            processor,
-            definition,
-            stack_id,
-            is_sorted,
-            has_activities: false,
-            payload_size: 0,
-            at: 0,
-        }
-    }
-
-    fn arena_bytes(&self) -> usize {
-        self.payload_size as usize + if self.has_activities { ACTIVITIES_BYTES } else { 0 }
-    }
-}
 
 /// A run: its oldest entry that was not delivered, and its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,7 +87,7 @@ impl PartialOrd for Run {
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     order: Order,
-    entries: Vec<Entry>,
+    entries: Vec<Waiting>,
     arena: Vec<u8>,
     /// Where the run began that grows now, at the end of `entries`; its entries are not in the heap yet.
     growing: usize,
@@ -120,7 +102,7 @@ pub(crate) struct Queue {
     /// Everything may be delivered, once.
     flushing: bool,
     /// For moving together.
-    spare_entries: Vec<Entry>,
+    spare_entries: Vec<Waiting>,
     spare_arena: Vec<u8>,
 }
 
@@ -128,6 +110,7 @@ pub(crate) struct Queue {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Taken {
     pub(crate) entry: Entry,
+    pub(crate) content: Content,
     /// Delivered before its order was certain.
     pub(crate) early: bool,
 }
@@ -145,26 +128,31 @@ impl Queue {
 
     /// Puts an event at the end.
     #[inline(always)]
-    pub(crate) fn push(&mut self, mut entry: Entry, activities: Option<&Activities>, payload: &[u8]) {
+    pub(crate) fn push(&mut self, entry: Entry, activities: Option<&Activities>, payload: &[u8]) {
         if self.waiting == 0 {
             self.entries.clear();
             self.arena.clear();
             self.growing = 0;
         }
-        let descends = self.entries.last().is_some_and(|last| last.timestamp > entry.timestamp);
+        let descends = self
+            .entries
+            .last()
+            .is_some_and(|last| last.entry.timestamp > entry.timestamp);
         if descends && self.order == Order::Time {
             self.close_run();
         }
-        entry.at = self.arena.len();
-        entry.payload_size = payload.len() as u32;
+        let content = Content {
+            at: self.arena.len(),
+            payload_size: payload.len() as u32,
+            has_activities: activities.is_some(),
+        };
         if let Some(activities) = activities {
-            entry.has_activities = true;
             self.arena.extend_from_slice(activities.as_flattened());
         }
         self.arena.extend_from_slice(payload);
-        self.waiting_bytes += ENTRY_BYTES + entry.arena_bytes();
+        self.waiting_bytes += ENTRY_BYTES + content.bytes();
         self.waiting += 1;
-        self.entries.push(entry);
+        self.entries.push(Waiting { entry, content });
     }
 
     /// Everything up to `ticks` may be delivered.
@@ -198,48 +186,45 @@ impl Queue {
         if self.growing < self.entries.len() {
             self.close_run();
         }
-        let mut oldest = self.heap.peek_mut()?;
+        let oldest = self.heap.peek_mut()?;
         let released = self.released.is_some_and(|released| oldest.0.timestamp <= released);
         let early = !released && !self.flushing;
         if early && self.early == 0 {
             return None;
         }
-        let entry = *self.entries.get(oldest.0.next)?;
-        oldest.0.next += 1;
-        match self.entries.get(oldest.0.next).filter(|_| oldest.0.next < oldest.0.end) {
-            Some(next) => oldest.0.timestamp = next.timestamp,
-            None => {
-                PeekMut::pop(oldest);
-            }
-        }
+        let Waiting { entry, content } = *self.entries.get(oldest.0.next)?;
+        step(oldest, &self.entries);
         self.early = self.early.saturating_sub(1);
         self.waiting -= 1;
-        self.waiting_bytes = self.waiting_bytes.saturating_sub(ENTRY_BYTES + entry.arena_bytes());
+        self.waiting_bytes = self.waiting_bytes.saturating_sub(ENTRY_BYTES + content.bytes());
         if self.waiting == 0 {
             self.flushing = false;
             self.early = 0;
         }
-        Some(Taken { entry, early })
+        Some(Taken { entry, content, early })
     }
 
-    /// Activities and payload of an entry that was taken.
+    /// Activities and payload of an event that was taken.
     #[inline]
-    pub(crate) fn content(&self, entry: &Entry) -> (Option<&Activities>, &[u8]) {
-        let mut rest = self.arena.get(entry.at..).unwrap_or_default();
+    pub(crate) fn content(&self, content: Content) -> (Option<&Activities>, &[u8]) {
+        let mut rest = self.arena.get(content.at..).unwrap_or_default();
         let mut activities = None;
-        if entry.has_activities
+        if content.has_activities
             && let Some((both, payload)) = rest.split_first_chunk::<ACTIVITIES_BYTES>()
         {
             let (ids, _) = both.as_chunks::<16>();
             activities = ids.first_chunk::<2>();
             rest = payload;
         }
-        (activities, rest.get(..entry.payload_size as usize).unwrap_or_default())
+        (
+            activities,
+            rest.get(..content.payload_size as usize).unwrap_or_default(),
+        )
     }
 
     /// Moves what waits together when most of the memory is of delivered events. Not while a taken entry is used.
     pub(crate) fn compact(&mut self) {
-        let held = self.arena.len() + self.entries.len() * size_of::<Entry>();
+        let held = self.arena.len() + self.entries.len() * size_of::<Waiting>();
         if self.waiting == 0 || held < COMPACTION_BYTES || held / 2 < self.waiting_bytes {
             return;
         }
@@ -247,25 +232,19 @@ impl Queue {
         self.spare_entries.clear();
         self.spare_arena.clear();
         // By time: they become one run.
-        while let Some(mut oldest) = self.heap.peek_mut() {
-            let Some(mut entry) = self.entries.get(oldest.0.next).copied() else {
+        while let Some(oldest) = self.heap.peek_mut() {
+            let Some(mut waiting) = self.entries.get(oldest.0.next).copied() else {
                 break;
             };
-            oldest.0.next += 1;
-            match self.entries.get(oldest.0.next).filter(|_| oldest.0.next < oldest.0.end) {
-                Some(next) => oldest.0.timestamp = next.timestamp,
-                None => {
-                    PeekMut::pop(oldest);
-                }
-            }
+            step(oldest, &self.entries);
+            let content = &mut waiting.content;
             let bytes = self
                 .arena
-                .get(entry.at..)
-                .and_then(|rest| rest.get(..entry.arena_bytes()))
-                .unwrap_or_default();
-            entry.at = self.spare_arena.len();
-            self.spare_arena.extend_from_slice(bytes);
-            self.spare_entries.push(entry);
+                .get(content.at..)
+                .and_then(|rest| rest.get(..content.bytes()));
+            content.at = self.spare_arena.len();
+            self.spare_arena.extend_from_slice(bytes.unwrap_or_default());
+            self.spare_entries.push(waiting);
         }
         std::mem::swap(&mut self.entries, &mut self.spare_entries);
         std::mem::swap(&mut self.arena, &mut self.spare_arena);
@@ -275,12 +254,24 @@ impl Queue {
     fn close_run(&mut self) {
         if let Some(first) = self.entries.get(self.growing) {
             self.heap.push(Reverse(Run {
-                timestamp: first.timestamp,
+                timestamp: first.entry.timestamp,
                 next: self.growing,
                 end: self.entries.len(),
             }));
         }
         self.growing = self.entries.len();
+    }
+}
+
+/// The oldest run goes on to its next entry, or is done.
+#[inline(always)]
+fn step(mut oldest: PeekMut<'_, Reverse<Run>>, entries: &[Waiting]) {
+    oldest.0.next += 1;
+    match entries.get(oldest.0.next).filter(|_| oldest.0.next < oldest.0.end) {
+        Some(next) => oldest.0.timestamp = next.entry.timestamp,
+        None => {
+            PeekMut::pop(oldest);
+        }
     }
 }
 
@@ -291,7 +282,17 @@ mod tests {
     use super::*;
 
     fn entry(timestamp: i64, sequence: u32) -> Entry {
-        Entry::new(timestamp, 0, 0, None, sequence, 0, 0, 0, false)
+        Entry {
+            timestamp,
+            thread: 0,
+            capture_thread: 0,
+            process: None,
+            sequence,
+            processor: 0,
+            definition: 0,
+            stack_id: 0,
+            is_sorted: false,
+        }
     }
 
     fn drain(queue: &mut Queue) -> Vec<(i64, u32)> {
@@ -332,7 +333,7 @@ mod tests {
                 let mut got = Vec::new();
                 while let Some(taken) = queue.take() {
                     prop_assert!(!taken.early);
-                    let (activities, payload) = queue.content(&taken.entry);
+                    let (activities, payload) = queue.content(taken.content);
                     prop_assert_eq!(payload, taken.entry.sequence.to_le_bytes());
                     let expected = [[taken.entry.sequence as u8; 16], [7; 16]];
                     prop_assert_eq!(activities, (taken.entry.sequence % 3 == 0).then_some(&expected));

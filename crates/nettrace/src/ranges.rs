@@ -47,3 +47,29 @@ impl Ranges {
         self.blocks.clear();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: blocks that go on, one that leaves ids out, then one whose ids were given before.
+    /// Guarantee: each id has its place, ids left out have none, and ids given again void the table.
+    #[test]
+    fn ids_have_places() {
+        let mut ranges = Ranges::default();
+        assert!(!ranges.begin(1, 0));
+        assert!(!ranges.begin(3, 2));
+        assert_eq!(ranges.len(), 1);
+        assert!(!ranges.begin(10, 4));
+        let place = |ranges: &Ranges, id| ranges.place(id, 6);
+        assert_eq!(
+            [1, 2, 4, 10, 11].map(|id| place(&ranges, id)),
+            [Some(0), Some(1), Some(3), Some(4), Some(5)]
+        );
+        assert_eq!([0, 5, 9, 12, u32::MAX].map(|id| place(&ranges, id)), [None; 5]);
+        assert!(ranges.begin(11, 6));
+        assert_eq!([10, 11].map(|id| ranges.place(id, 1)), [None, Some(0)]);
+        ranges.clear();
+        assert_eq!(ranges.place(11, 1), None);
+    }
+}

@@ -47,12 +47,15 @@ pub struct StaleSocket {
 
 impl fmt::Display for StaleSocket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let SocketName { pid, .. } = self.name;
-        write!(
-            f,
-            "{}: left behind by process {pid}, which has ended; delete it",
-            self.path.display()
-        )
+        let (path, pid) = (self.path.display(), self.name.pid);
+        if self.refused {
+            write!(f, "{path}: left behind by process {pid}, which has ended; delete it")
+        } else {
+            write!(
+                f,
+                "{path}: no process {pid} with this start time is visible to us, and the socket is another user's"
+            )
+        }
     }
 }
 

@@ -162,7 +162,7 @@ impl<'a> Candidate<'a> {
             Ok(Some(library)) => process.evidence = Some(Evidence::Library(library)),
             Ok(None) if time_shifted => {}
             Ok(None) => return,
-            Err(_) if self.looks_like_dotnet(&process.name) => process.evidence = Some(Evidence::CommandLine),
+            Err(_) if self.looks_like_dotnet() => process.evidence = Some(Evidence::CommandLine),
             Err(_) => return,
         }
         let others = sockets_of(root, directory, self.ns_pid);
@@ -314,9 +314,11 @@ impl<'a> Candidate<'a> {
         library_in(BufReader::new(maps))
     }
 
-    /// The little that can be seen of another user's process.
-    fn looks_like_dotnet(&self, name: &str) -> bool {
-        self.stat.comm == "dotnet" || name.ends_with(".dll")
+    /// The little that can be seen of another user's process: a shell whose argument is somebody's `.dll` does not count.
+    fn looks_like_dotnet(&self) -> bool {
+        let cmdline = read_bounded(&self.directory.join("cmdline"), MAX_CMDLINE_BYTES).unwrap_or_default();
+        let program = cmdline.split(|&byte| byte == 0).next().unwrap_or_default();
+        self.stat.comm == "dotnet" || program == b"dotnet" || program.ends_with(b"/dotnet")
     }
 
     fn age(&self) -> Option<u64> {

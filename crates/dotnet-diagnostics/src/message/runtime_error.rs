@@ -18,7 +18,7 @@ pub enum RuntimeError {
     UnknownError,
     /// 0x80131515: not supported on this platform or in this build.
     NotSupported,
-    /// 0x80004005: failed, for example a session id that does not exist, or a session that could not be created.
+    /// 0x80004005: failed, for example a session that could not be created.
     Fail,
     /// 0x8013135B: not available yet.
     NotYetAvailable,
@@ -78,7 +78,7 @@ impl RuntimeError {
             Self::UnknownMagic => "it does not know the protocol's magic",
             Self::UnknownError => "it met an error that it does not name",
             Self::NotSupported => "it does not support the command on this platform or in this build",
-            Self::Fail => "it failed (a session that does not exist, or that could not be created)",
+            Self::Fail => "it failed (as when a session cannot be created: 64 run already, or memory is short)",
             Self::NotYetAvailable => "it is not ready for the command yet; try again later",
             Self::RuntimeUninitialized => "it is still suspended at its start; resume it first",
             Self::InvalidArgument => "it does not allow an argument of the command",

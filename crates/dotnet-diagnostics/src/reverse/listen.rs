@@ -47,10 +47,11 @@ impl BoundSocket {
             }
             other => other.map_err(system)?,
         }
-        let made = rustix::fs::lstat(path).map_err(system)?;
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::open(path, flags, Mode::empty()).map_err(system)?;
         let bound = Self {
             path: path.to_path_buf(),
-            file: (made.st_dev, made.st_ino),
+            file,
         };
         rustix::net::listen(&socket, BACKLOG).map_err(system)?;
         let listener = UnixListener::from_std(StdListener::from(socket)).map_err(|error| port(error.to_string()))?;

@@ -89,8 +89,9 @@ fn fields(
                 let length = length.ok_or_else(|| Error::corrupt(offset, READING_FIELDS, "a length below 4"))?;
                 let mut row = cursor.part(length, READING_FIELDS)?;
                 let name = row.utf16z(READING_FIELDS)?;
-                let code = row.clone().u32(READING_FIELDS)?;
-                let kind = kind(&mut row, style, budget, depth)?.unwrap_or(FieldType::Other(code));
+                let Some(kind) = kind(&mut row, style, budget, depth)? else {
+                    return Ok(None);
+                };
                 list.push(Field { name, kind });
             }
         }
@@ -107,8 +108,9 @@ fn kind(cursor: &mut Cursor<'_>, style: Style, budget: &mut usize, depth: usize)
         OBJECT => fields(cursor, style, budget, depth + 1)?.map(FieldType::Object),
         ARRAY => kind(cursor, style, budget, depth + 1)?.map(|element| FieldType::Array(Box::new(element))),
         code => match FieldType::plain(code) {
-            FieldType::Other(_) => None,
-            plain => Some(plain),
+            // The first list has no lengths to step over it.
+            FieldType::Other(_) if style == Style::V1 => None,
+            known => Some(known),
         },
     })
 }

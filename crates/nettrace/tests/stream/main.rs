@@ -1,4 +1,5 @@
 //! The decoder and the encoder on whole streams: real recordings and made ones.
+#![expect(clippy::unwrap_used, reason = "a test may panic, in its parts too")]
 
 mod damage;
 mod facts;

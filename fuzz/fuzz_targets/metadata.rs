@@ -1,0 +1,55 @@
+//! Any bytes as a definition: what can be read can be written and read again.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use nettrace::encode::{Encoder, EventRecord};
+use nettrace::{Decoder, Format, Item, Metadata, Options, PointerSize, SystemTime, TraceHeader};
+
+/// The definition as it comes out of a stream that it was written to; `None` when it cannot be written.
+fn again(metadata: &Metadata, format: Format) -> Option<Metadata> {
+    let header = TraceHeader {
+        format,
+        system_time: SystemTime::default(),
+        sync_ticks: 0,
+        frequency: 1,
+        pointer_size: PointerSize::Four,
+        process_id: None,
+        processors: None,
+        sampling_rate_ns: None,
+        properties: Vec::new(),
+    };
+    let mut encoder = Encoder::new(format, &header).ok()?;
+    encoder.metadata(metadata).ok()?;
+    encoder
+        .event(&EventRecord {
+            metadata_id: metadata.id,
+            ..EventRecord::default()
+        })
+        .ok()?;
+    let mut decoder = Decoder::new(Options::default());
+    decoder.push(&encoder.finish().ok()?);
+    decoder.finish();
+    let mut found = None;
+    while let Some(item) = decoder.next_item().expect("what was written can be read") {
+        if let Item::Event(event) = item {
+            found = Some(event.metadata.clone());
+        }
+    }
+    assert!(found.is_some());
+    found
+}
+
+fuzz_target!(|input: &[u8]| {
+    if let Ok(mut metadata) = Metadata::read_v4(input, 0) {
+        // Uncompressed headers have 31 bits for an id; 0 is no opcode.
+        metadata.opcode = metadata.opcode.filter(|opcode| *opcode != 0);
+        if let Some(again) = again(&metadata, Format::V4) {
+            assert_eq!(again, metadata);
+        }
+    }
+    if let Ok(metadata) = Metadata::read_v6(input, 0) {
+        if let Some(again) = again(&metadata, Format::V6 { minor: 0 }) {
+            assert_eq!(again, metadata);
+        }
+    }
+});
