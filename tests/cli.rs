@@ -1,5 +1,9 @@
 //! The commands on recordings: records, exit codes, and what is said of bad input.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking, and says what it does")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and says what it does"
+)]
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -10,17 +14,25 @@ use flate2::read::GzDecoder;
 use serde_json::Value;
 
 fn recording(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings").join(format!("{name}.nettrace.gz"))
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/recordings")
+        .join(format!("{name}.nettrace.gz"))
 }
 
 fn unpacked(name: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
-    GzDecoder::new(fs::File::open(recording(name)).unwrap()).read_to_end(&mut bytes).unwrap();
+    GzDecoder::new(fs::File::open(recording(name)).unwrap())
+        .read_to_end(&mut bytes)
+        .unwrap();
     bytes
 }
 
 fn gcwatch(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_gcwatch")).args(args).stdin(Stdio::null()).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_gcwatch"))
+        .args(args)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
 }
 
 fn with_input(args: &[&str], input: &[u8]) -> Output {
@@ -41,7 +53,11 @@ fn with_input(args: &[&str], input: &[u8]) -> Output {
 }
 
 fn records(output: &Output) -> Vec<Value> {
-    str::from_utf8(&output.stdout).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    str::from_utf8(&output.stdout)
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
 }
 
 fn kinds<'r>(records: &'r [Value], kind: &str) -> Vec<&'r Value> {
@@ -63,11 +79,41 @@ fn records_have_every_name_of_the_contract() {
     let gcs = kinds(&records, "gc");
     assert_eq!(gcs.len(), 14);
     let names = [
-        "kind", "pid", "clr_instance", "number", "generation", "type", "became_blocking", "reason", "trigger",
-        "start_offset_ns", "start", "duration_ns", "pause_ns", "suspend_ns", "pauses", "heap", "heap_before", "heap_after",
-        "promoted", "pinned_objects", "sync_blocks", "gc_handles", "finalization_promoted_bytes",
-        "finalization_promoted_count", "heap_count", "memory_load_percent", "pause_mode", "compacting",
-        "condemned_reasons", "phases", "committed", "allocated_since_last", "missing", "complete", "lossy",
+        "kind",
+        "pid",
+        "clr_instance",
+        "number",
+        "generation",
+        "type",
+        "became_blocking",
+        "reason",
+        "trigger",
+        "start_offset_ns",
+        "start",
+        "duration_ns",
+        "pause_ns",
+        "suspend_ns",
+        "pauses",
+        "heap",
+        "heap_before",
+        "heap_after",
+        "promoted",
+        "pinned_objects",
+        "sync_blocks",
+        "gc_handles",
+        "finalization_promoted_bytes",
+        "finalization_promoted_count",
+        "heap_count",
+        "memory_load_percent",
+        "pause_mode",
+        "compacting",
+        "condemned_reasons",
+        "phases",
+        "committed",
+        "allocated_since_last",
+        "missing",
+        "complete",
+        "lossy",
     ];
     for gc in &gcs {
         let object = gc.as_object().unwrap();
@@ -75,13 +121,18 @@ fn records_have_every_name_of_the_contract() {
             assert!(object.contains_key(name), "{name} is not in {gc}");
         }
         // 3.1 has no POH, no condemned reasons in its global history and no phase times.
-        assert!(gc["heap"]["poh"]["after"].is_null() && gc["condemned_reasons"].is_null() && gc["phases"]["plan"].is_null());
+        assert!(
+            gc["heap"]["poh"]["after"].is_null() && gc["condemned_reasons"].is_null() && gc["phases"]["plan"].is_null()
+        );
     }
     let starts: Vec<i64> = gcs.iter().filter_map(|gc| gc["start_offset_ns"].as_i64()).collect();
     assert!(starts.is_sorted() && starts.len() == 14);
     assert_eq!(kinds(&records, "summary").len(), 1);
     let last = records.last().unwrap();
-    assert_eq!((&last["kind"], &last["gcs"], &last["lost_events"]), (&"stream".into(), &14.into(), &0.into()));
+    assert_eq!(
+        (&last["kind"], &last["gcs"], &last["lost_events"]),
+        (&"stream".into(), &14.into(), &0.into())
+    );
     assert_eq!((&last["clean_end"], &last["pointer_size"]), (&true.into(), &8.into()));
 }
 
@@ -94,7 +145,8 @@ fn however_it_is_packed_it_is_the_same() {
     let (plain_file, zip_file) = (folder.path().join("a.nettrace"), folder.path().join("a.zip"));
     fs::write(&plain_file, &plain).unwrap();
     let mut zip = zip::ZipWriter::new(fs::File::create(&zip_file).unwrap());
-    zip.start_file("a.nettrace", zip::write::SimpleFileOptions::default()).unwrap();
+    zip.start_file("a.nettrace", zip::write::SimpleFileOptions::default())
+        .unwrap();
     zip.write_all(&plain).unwrap();
     zip.finish().unwrap();
     let told = |output: Output| {
@@ -107,8 +159,18 @@ fn however_it_is_packed_it_is_the_same() {
     let expected = told(gcwatch(&["analyze", gz.to_str().unwrap()]));
     assert!(expected.len() > 70);
     for file in [&gz, &plain_file, &zip_file] {
-        assert_eq!(told(gcwatch(&["analyze", file.to_str().unwrap()])), expected, "{}", file.display());
-        assert_eq!(told(with_input(&["analyze", "-"], &fs::read(file).unwrap())), expected, "{} piped", file.display());
+        assert_eq!(
+            told(gcwatch(&["analyze", file.to_str().unwrap()])),
+            expected,
+            "{}",
+            file.display()
+        );
+        assert_eq!(
+            told(with_input(&["analyze", "-"], &fs::read(file).unwrap())),
+            expected,
+            "{} piped",
+            file.display()
+        );
     }
 }
 
@@ -130,15 +192,25 @@ fn bad_input_is_told_in_one_sentence() {
         (file("v7", &v7), "7"),
         (file("empty", b""), "empty"),
         (folder.path().to_str().unwrap().to_owned(), "directory"),
-        (folder.path().join("nothing").to_str().unwrap().to_owned(), "No such file"),
+        (
+            folder.path().join("nothing").to_str().unwrap().to_owned(),
+            "No such file",
+        ),
     ];
     for (path, what) in cases {
         for command in ["analyze", "events"] {
             let output = gcwatch(&[command, &path]);
             assert_eq!(output.status.code(), Some(1), "{command} {path}");
             let said = stderr(&output);
-            assert!(said.contains(what) && said.starts_with("gcwatch: ") && said.lines().count() == 1, "{command} {path}: {said}");
-            assert!(output.stdout.is_empty(), "{command} {path}: {:?}", str::from_utf8(&output.stdout));
+            assert!(
+                said.contains(what) && said.starts_with("gcwatch: ") && said.lines().count() == 1,
+                "{command} {path}: {said}"
+            );
+            assert!(
+                output.stdout.is_empty(),
+                "{command} {path}: {:?}",
+                str::from_utf8(&output.stdout)
+            );
         }
         assert_eq!(gcwatch(&["diff", &path, &path]).status.code(), Some(1));
     }
@@ -156,7 +228,11 @@ fn a_cut_recording_is_no_error() {
     let records = records(&output);
     assert!(kinds(&records, "gc").len() > 20);
     assert_eq!(records.last().unwrap()["clean_end"], Value::Bool(false));
-    assert!(stderr(&output).contains("cut short") && stderr(&output).lines().count() == 1, "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("cut short") && stderr(&output).lines().count() == 1,
+        "{}",
+        stderr(&output)
+    );
 }
 
 /// Scenario: a recording with a damaged block in the middle.
@@ -165,7 +241,12 @@ fn a_cut_recording_is_no_error() {
 fn a_damaged_recording_is_told_up_to_the_damage() {
     let mut bytes = unpacked("net31-steady");
     let block = b"EventBlock";
-    let places: Vec<usize> = bytes.windows(block.len()).enumerate().filter(|(_, window)| window == block).map(|(at, _)| at).collect();
+    let places: Vec<usize> = bytes
+        .windows(block.len())
+        .enumerate()
+        .filter(|(_, window)| window == block)
+        .map(|(at, _)| at)
+        .collect();
     let middle = places[places.len() / 2];
     bytes[middle + block.len()] = 0x77;
     let output = with_input(&["analyze", "-"], &bytes);
@@ -178,17 +259,40 @@ fn a_damaged_recording_is_told_up_to_the_damage() {
 /// Guarantee: every event blob of the stream is a record with the fields of the manifest, or its bytes in hex.
 #[test]
 fn every_event_is_shown() {
-    for name in ["net10-steady-verbose", "net8-threads-dotnettrace-default", "net10b-private"] {
+    for name in [
+        "net10-steady-verbose",
+        "net8-threads-dotnettrace-default",
+        "net10b-private",
+    ] {
         let output = gcwatch(&["events", recording(name).to_str().unwrap()]);
         assert!(output.status.success());
         let records = records(&output);
         let events = kinds(&records, "event");
-        assert_eq!(events.len() as u64, records.last().unwrap()["events"].as_u64().unwrap(), "{name}");
-        assert!(events.iter().all(|event| event["fields"].is_object() != event["undecoded"].is_string()), "{name}");
-        let offsets: Vec<i64> = events.iter().map(|event| event["offset_ns"].as_i64().unwrap()).collect();
+        assert_eq!(
+            events.len() as u64,
+            records.last().unwrap()["events"].as_u64().unwrap(),
+            "{name}"
+        );
+        assert!(
+            events
+                .iter()
+                .all(|event| event["fields"].is_object() != event["undecoded"].is_string()),
+            "{name}"
+        );
+        let offsets: Vec<i64> = events
+            .iter()
+            .map(|event| event["offset_ns"].as_i64().unwrap())
+            .collect();
         assert!(offsets.is_sorted(), "{name}");
         let start = events.iter().find(|event| event["name"] == "GCStart").unwrap();
-        for field in ["Count", "Depth", "Reason", "Type", "ClrInstanceID", "ClientSequenceNumber"] {
+        for field in [
+            "Count",
+            "Depth",
+            "Reason",
+            "Type",
+            "ClrInstanceID",
+            "ClientSequenceNumber",
+        ] {
             assert!(start["fields"][field].is_u64(), "{field}");
         }
     }
@@ -202,7 +306,15 @@ fn one_collection_in_full() {
     let output = gcwatch(&["analyze", "--gc", "45", "--format", "table", file.to_str().unwrap()]);
     assert!(output.status.success());
     let text = str::from_utf8(&output.stdout).unwrap();
-    for part in ["Stops", "Heap", "Phases", "Marked, by kind of root", "System.Byte[]", "Events", "GCRestartEEEnd"] {
+    for part in [
+        "Stops",
+        "Heap",
+        "Phases",
+        "Marked, by kind of root",
+        "System.Byte[]",
+        "Events",
+        "GCRestartEEEnd",
+    ] {
         assert!(text.contains(part), "{part} is not in\n{text}");
     }
     let output = gcwatch(&["analyze", "--gc", "45", file.to_str().unwrap()]);
@@ -213,7 +325,11 @@ fn one_collection_in_full() {
     assert_eq!(piped.stdout, output.stdout);
     let missing = gcwatch(&["analyze", "--gc", "4500", file.to_str().unwrap()]);
     assert_eq!(missing.status.code(), Some(1));
-    assert!(stderr(&missing).contains("no collection with the number 4500"), "{}", stderr(&missing));
+    assert!(
+        stderr(&missing).contains("no collection with the number 4500"),
+        "{}",
+        stderr(&missing)
+    );
 }
 
 /// Scenario: a part of a recording, sorted and cut.
@@ -221,7 +337,18 @@ fn one_collection_in_full() {
 #[test]
 fn collections_are_chosen_and_sorted() {
     let file = recording("svc8-workstation");
-    let output = gcwatch(&["analyze", "--from", "1s", "--to", "3.5s", "--sort", "pause", "--top", "5", file.to_str().unwrap()]);
+    let output = gcwatch(&[
+        "analyze",
+        "--from",
+        "1s",
+        "--to",
+        "3.5s",
+        "--sort",
+        "pause",
+        "--top",
+        "5",
+        file.to_str().unwrap(),
+    ]);
     let records = records(&output);
     let gcs = kinds(&records, "gc");
     assert_eq!(gcs.len(), 5);
@@ -235,13 +362,21 @@ fn collections_are_chosen_and_sorted() {
 /// Guarantee: figures of all collections and of each generation and type, with both sides.
 #[test]
 fn two_recordings_are_compared() {
-    let (a, b) = (recording("net10-threads-server"), recording("net10-threads-server-datas"));
+    let (a, b) = (
+        recording("net10-threads-server"),
+        recording("net10-threads-server-datas"),
+    );
     let output = gcwatch(&["diff", a.to_str().unwrap(), b.to_str().unwrap()]);
     assert!(output.status.success());
     let records = records(&output);
     let all = &records[0];
     assert!(all["generation"].is_null());
-    let figure = all["figures"].as_array().unwrap().iter().find(|figure| figure["name"] == "collections").unwrap();
+    let figure = all["figures"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|figure| figure["name"] == "collections")
+        .unwrap();
     assert!(figure["before"].as_f64().unwrap() > 50.0 && figure["after"].as_f64().unwrap() > 100.0);
     assert!(records.len() > 4);
     let table = gcwatch(&["diff", "--format", "table", a.to_str().unwrap(), b.to_str().unwrap()]);

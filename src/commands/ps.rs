@@ -22,7 +22,10 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 /// When `/proc` cannot be read or standard output cannot be written.
 pub fn run(args: &PsArgs) -> anyhow::Result<bool> {
     let listing = Scan::host().list()?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start")?;
     let mut records = runtime.block_on(ask_all(listing.processes));
     records.extend(listing.stale.iter().map(stale));
     records.sort_by_key(|record| record.pid);
@@ -62,7 +65,11 @@ async fn ask(process: &Process) -> Result<Option<ProcessInfo>, Obstacle> {
 }
 
 fn record(process: &Process, outcome: Result<Option<ProcessInfo>, Obstacle>) -> ProcessRecord {
-    let evidence = process.evidence.as_ref().and_then(|evidence| evidence.version()).map(str::to_owned);
+    let evidence = process
+        .evidence
+        .as_ref()
+        .and_then(|evidence| evidence.version())
+        .map(str::to_owned);
     let (info, obstacle) = match outcome {
         Ok(info) => (info, None),
         Err(obstacle) => (None, Some(obstacle)),
@@ -74,7 +81,10 @@ fn record(process: &Process, outcome: Result<Option<ProcessInfo>, Obstacle>) -> 
         ns_pid: process.ns_pid,
         name: Some(process.name.clone()),
         runtime,
-        socket: process.socket.as_ref().map(|socket| socket.host_path().display().to_string()),
+        socket: process
+            .socket
+            .as_ref()
+            .map(|socket| socket.host_path().display().to_string()),
         attachable: obstacle.is_none(),
         reason: obstacle.as_ref().map(|obstacle| obstacle.reason.as_str()),
         detail: obstacle.map(|obstacle| obstacle.detail),

@@ -60,7 +60,10 @@ impl Profile {
 ///
 /// When the process cannot be attached to, or the file cannot be written.
 pub fn run(args: &RecordArgs) -> anyhow::Result<bool> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start")?;
     runtime.block_on(record(args))
 }
 
@@ -86,7 +89,10 @@ async fn record(args: &RecordArgs) -> anyhow::Result<bool> {
     let version = info.as_ref().and_then(|info| info.runtime_version.as_deref());
     let version = version.map(|version| format!(", .NET {version}")).unwrap_or_default();
     let command = Command::CollectTracing(session.version());
-    say(format_args!("recording process {} ({}{version}) by {command}; Ctrl-C ends it", args.pid, process.name));
+    say(format_args!(
+        "recording process {} ({}{version}) by {command}; Ctrl-C ends it",
+        args.pid, process.name
+    ));
 
     let mut progress = Progress::new();
     let mut buffer = vec![0; READ_BYTES];
@@ -145,9 +151,15 @@ async fn record(args: &RecordArgs) -> anyhow::Result<bool> {
 /// The file cannot be written: the session is ended in order, so that the process does not keep it.
 async fn give_up(mut session: Session, file: &Sink, error: io::Error) -> anyhow::Result<bool> {
     if error.kind() == io::ErrorKind::BrokenPipe {
-        say(format_args!("whoever read {} went away; the session is ended", file.name));
+        say(format_args!(
+            "whoever read {} went away; the session is ended",
+            file.name
+        ));
     } else {
-        say(format_args!("cannot write {}: {error}; it holds what was written before", file.name));
+        say(format_args!(
+            "cannot write {}: {error}; it holds what was written before",
+            file.name
+        ));
     }
     if let Err(error) = session.drain(|_| ()).await {
         say(error);
@@ -165,11 +177,20 @@ struct Sink {
 impl Sink {
     fn create(path: &Path) -> anyhow::Result<Self> {
         if path == Path::new("-") {
-            return Ok(Self { name: "standard output".to_owned(), out: Box::new(io::stdout().lock()), path: None });
+            return Ok(Self {
+                name: "standard output".to_owned(),
+                out: Box::new(io::stdout().lock()),
+                path: None,
+            });
         }
         let name = path.display().to_string();
-        let file = File::create(path).with_context(|| format!("cannot write {name}; give a file in a folder that you may write to"))?;
-        Ok(Self { name, out: Box::new(file), path: Some(path.to_owned()) })
+        let file = File::create(path)
+            .with_context(|| format!("cannot write {name}; give a file in a folder that you may write to"))?;
+        Ok(Self {
+            name,
+            out: Box::new(file),
+            path: Some(path.to_owned()),
+        })
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -238,10 +259,19 @@ impl Progress {
     }
 
     fn figures(&self) -> String {
-        let longest = self.longest_ns.map(|ns| format!(", longest pause {}", Span(ns))).unwrap_or_default();
+        let longest = self
+            .longest_ns
+            .map(|ns| format!(", longest pause {}", Span(ns)))
+            .unwrap_or_default();
         let lost = self.stream.decoder().stats().lost.filter(|lost| *lost > 0);
-        let lost = lost.map(|lost| format!(", {} LOST", plural(lost, "event"))).unwrap_or_default();
-        format!("{}, {}{longest}{lost}", Bytes(self.bytes), plural(self.collections, "collection"))
+        let lost = lost
+            .map(|lost| format!(", {} LOST", plural(lost, "event")))
+            .unwrap_or_default();
+        format!(
+            "{}, {}{longest}{lost}",
+            Bytes(self.bytes),
+            plural(self.collections, "collection")
+        )
     }
 
     /// One line that is written over and over, on a terminal only.

@@ -30,8 +30,13 @@ pub struct ProcessRecord {
     pub detail: Option<String>,
 }
 
-const COLUMNS: [Column; 5] =
-    [right("pid", 7), left("name", 28), left("runtime", 9), left("attach", 16), left("what to do", 0)];
+const COLUMNS: [Column; 5] = [
+    right("pid", 7),
+    left("name", 28),
+    left("runtime", 9),
+    left("attach", 16),
+    left("what to do", 0),
+];
 
 /// Writes the headings and a line per process.
 ///
@@ -50,9 +55,18 @@ pub fn write(out: &mut dyn Write, processes: &[ProcessRecord]) -> io::Result<()>
             // Padded here: the column counts the style's characters too.
             Some(reason) => format!("{MARK}{reason:<16}{MARK:#}"),
         };
-        let detail = process.detail.as_ref().map(|detail| format!("{FAINT}{detail}{FAINT:#}")).unwrap_or_default();
-        let cells =
-            [process.pid.to_string(), or_unknown(&process.name), or_unknown(&process.runtime), attach, detail];
+        let detail = process
+            .detail
+            .as_ref()
+            .map(|detail| format!("{FAINT}{detail}{FAINT:#}"))
+            .unwrap_or_default();
+        let cells = [
+            process.pid.to_string(),
+            or_unknown(&process.name),
+            or_unknown(&process.runtime),
+            attach,
+            detail,
+        ];
         row(out, &COLUMNS, &cells)?;
     }
     Ok(())

@@ -57,7 +57,11 @@ pub struct Paint(Style);
 
 impl fmt::Display for Paint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if COLOURED.load(Ordering::Relaxed) { self.0.fmt(f) } else { Ok(()) }
+        if COLOURED.load(Ordering::Relaxed) {
+            self.0.fmt(f)
+        } else {
+            Ok(())
+        }
     }
 }
 

@@ -9,7 +9,11 @@ use crate::target::Tick;
 
 /// Runs gcwatch to its end.
 pub(crate) fn gcwatch(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_gcwatch")).args(args).stdin(Stdio::null()).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_gcwatch"))
+        .args(args)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
 }
 
 pub(crate) fn stderr(output: &Output) -> String {
@@ -20,7 +24,11 @@ pub(crate) fn stderr(output: &Output) -> String {
 pub(crate) fn records(args: &[&str]) -> Vec<Value> {
     let output = gcwatch(args);
     assert!(output.status.success(), "{args:?}: {}", stderr(&output));
-    String::from_utf8(output.stdout).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    String::from_utf8(output.stdout)
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
 }
 
 /// A recording, read by `analyze` and `events`.
@@ -33,7 +41,12 @@ pub(crate) struct Analyzed {
 
 pub(crate) fn analyze(file: &Path) -> Analyzed {
     let file = file.to_str().unwrap();
-    let mut analyzed = Analyzed { gcs: Vec::new(), suspensions: Vec::new(), stream: Value::Null, events: Vec::new() };
+    let mut analyzed = Analyzed {
+        gcs: Vec::new(),
+        suspensions: Vec::new(),
+        stream: Value::Null,
+        events: Vec::new(),
+    };
     for record in records(&["analyze", "--format", "ndjson", file]) {
         match record["kind"].as_str().unwrap() {
             "gc" => analyzed.gcs.push(record),
@@ -58,11 +71,15 @@ impl Analyzed {
     }
 
     pub(crate) fn has_dynamic(&self, name: &str) -> bool {
-        self.events.iter().any(|event| event["name"] == "GCDynamicEvent" && event["fields"]["Name"] == name)
+        self.events
+            .iter()
+            .any(|event| event["name"] == "GCDynamicEvent" && event["fields"]["Name"] == name)
     }
 
     pub(crate) fn has_type(&self, gc_type: &str) -> bool {
-        self.gcs.iter().any(|gc| gc["type"] == gc_type && gc["became_blocking"] == false)
+        self.gcs
+            .iter()
+            .any(|gc| gc["type"] == gc_type && gc["became_blocking"] == false)
     }
 
     pub(crate) fn has_reason(&self, reason: &str) -> bool {
@@ -70,7 +87,11 @@ impl Analyzed {
     }
 
     pub(crate) fn most_heaps(&self) -> u64 {
-        self.gcs.iter().filter_map(|gc| gc["heap_count"].as_u64()).max().unwrap_or(0)
+        self.gcs
+            .iter()
+            .filter_map(|gc| gc["heap_count"].as_u64())
+            .max()
+            .unwrap_or(0)
     }
 
     /// Nothing is lost or undecoded, and only what was under way at the ends is incomplete.
@@ -78,9 +99,16 @@ impl Analyzed {
         assert_eq!(self.stream["lost_events"], 0, "{context}: {}", self.stream);
         assert_eq!(self.stream["undecodable"], 0, "{context}: {}", self.stream);
         assert!(self.gcs.iter().all(|gc| gc["lossy"] == false), "{context}");
-        let whole: Vec<i64> =
-            self.gcs.iter().filter(|gc| gc["complete"] == true).filter_map(|gc| gc["start_offset_ns"].as_i64()).collect();
-        let (first, last) = (whole.iter().min().copied().unwrap_or(0), whole.iter().max().copied().unwrap_or(0));
+        let whole: Vec<i64> = self
+            .gcs
+            .iter()
+            .filter(|gc| gc["complete"] == true)
+            .filter_map(|gc| gc["start_offset_ns"].as_i64())
+            .collect();
+        let (first, last) = (
+            whole.iter().min().copied().unwrap_or(0),
+            whole.iter().max().copied().unwrap_or(0),
+        );
         for gc in self.gcs.iter().filter(|gc| gc["complete"] == false) {
             let start = gc["start_offset_ns"].as_i64();
             let at_an_end = start.is_none_or(|start| start <= first || start >= last) || gc["missing"][0] == "end";
@@ -99,8 +127,10 @@ impl Analyzed {
         let (first_event, last_event) = self.span();
         // Half a second after the sync point the session surely runs, whatever the first event was.
         let from = first_event.min(500_000_000);
-        let within: Vec<&Tick> =
-            ticks.iter().filter(|tick| tick.at - sync > from && tick.at - sync < last_event).collect();
+        let within: Vec<&Tick> = ticks
+            .iter()
+            .filter(|tick| tick.at - sync > from && tick.at - sync < last_event)
+            .collect();
         let (Some(first), Some(last)) = (within.first(), within.last()) else {
             panic!("{context}: fewer than two ticks of {} in the recording", ticks.len())
         };
@@ -111,7 +141,10 @@ impl Analyzed {
                 .count() as i64;
             let counted = last.counts[generation as usize] - first.counts[generation as usize];
             // The prints are not atomic with the counters: a collection at either moment may be on either side.
-            assert!((recorded - counted).abs() <= 2, "{context}: gen{generation} {recorded} recorded, {counted} counted");
+            assert!(
+                (recorded - counted).abs() <= 2,
+                "{context}: gen{generation} {recorded} recorded, {counted} counted"
+            );
         }
         if let (Some(before), Some(after)) = (first.pause_us, last.pause_us) {
             let stopped: i64 = self
@@ -119,7 +152,9 @@ impl Analyzed {
                 .iter()
                 .flat_map(|gc| gc["pauses"].as_array().unwrap())
                 .filter(|pause| {
-                    pause["start_offset_ns"].as_i64().is_some_and(|at| at > first.at - sync && at <= last.at - sync)
+                    pause["start_offset_ns"]
+                        .as_i64()
+                        .is_some_and(|at| at > first.at - sync && at <= last.at - sync)
                 })
                 .filter_map(|pause| pause["pause_ns"].as_i64())
                 .sum();
@@ -127,7 +162,10 @@ impl Analyzed {
             if counted > 100_000_000 {
                 let share = stopped as f64 / counted as f64;
                 // The runtime's clock stops at RestartEEBegin; on a busy machine the restart itself takes its time.
-                assert!((0.9..1.6).contains(&share), "{context}: {stopped} ns recorded, {counted} counted");
+                assert!(
+                    (0.9..1.6).contains(&share),
+                    "{context}: {stopped} ns recorded, {counted} counted"
+                );
             }
         }
     }

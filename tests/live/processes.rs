@@ -12,7 +12,9 @@ use crate::runtimes::{CORE_3_1, NET_10, is_wanted};
 use crate::target::Start;
 
 fn process(pid: u32) -> Option<Value> {
-    records(&["ps", "--format", "ndjson"]).into_iter().find(|record| record["pid"] == pid)
+    records(&["ps", "--format", "ndjson"])
+        .into_iter()
+        .find(|record| record["pid"] == pid)
 }
 
 /// Scenario: running processes of both runtimes.
@@ -23,11 +25,21 @@ fn running_processes_are_listed() {
         let target = Start::new(runtime, "idle").start();
         let told = process(target.pid()).unwrap();
         assert_eq!(told["kind"], "process");
-        assert_eq!((&told["attachable"], &told["reason"]), (&Value::Bool(true), &Value::Null), "{told}");
+        assert_eq!(
+            (&told["attachable"], &told["reason"]),
+            (&Value::Bool(true), &Value::Null),
+            "{told}"
+        );
         assert_eq!(told["ns_pid"], target.pid());
-        assert_eq!(told["socket"].as_str().unwrap(), target.socket().unwrap().to_str().unwrap());
+        assert_eq!(
+            told["socket"].as_str().unwrap(),
+            target.socket().unwrap().to_str().unwrap()
+        );
         let version = told["runtime"].as_str().unwrap_or_default();
-        assert!(version.starts_with(if runtime.is_core_3() { "3.1" } else { "10.0" }), "{told}");
+        assert!(
+            version.starts_with(if runtime.is_core_3() { "3.1" } else { "10.0" }),
+            "{told}"
+        );
         target.stop();
     }
 }
@@ -39,10 +51,16 @@ fn each_obstacle_has_its_reason() {
     if !is_wanted(NET_10) || !is_wanted(CORE_3_1) {
         return;
     }
-    let mut off = Start::new(CORE_3_1, "idle").env("COMPlus_EnableDiagnostics", "0").spawn();
+    let mut off = Start::new(CORE_3_1, "idle")
+        .env("COMPlus_EnableDiagnostics", "0")
+        .spawn();
     off.await_line("off", |line| line.starts_with("ready "));
     let told = process(off.pid()).unwrap();
-    assert_eq!((&told["attachable"], told["reason"].as_str()), (&Value::Bool(false), Some("diagnostics-off")), "{told}");
+    assert_eq!(
+        (&told["attachable"], told["reason"].as_str()),
+        (&Value::Bool(false), Some("diagnostics-off")),
+        "{told}"
+    );
     assert!(told["detail"].as_str().unwrap().contains("EnableDiagnostics"), "{told}");
     off.stop();
 
@@ -66,9 +84,19 @@ fn each_obstacle_has_its_reason() {
     let told = String::from_utf8(output.stdout).unwrap();
     let told: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let told = told.iter().find(|record| record["pid"] == pid).unwrap();
-    assert_eq!((&told["attachable"], told["reason"].as_str()), (&Value::Bool(false), Some("stale-socket")), "{told}");
+    assert_eq!(
+        (&told["attachable"], told["reason"].as_str()),
+        (&Value::Bool(false), Some("stale-socket")),
+        "{told}"
+    );
     // To record it is refused in one sentence.
-    let output = gcwatch(&["record", "--pid", &pid.to_string(), "-o", killed.tmp().join("r").to_str().unwrap()]);
+    let output = gcwatch(&[
+        "record",
+        "--pid",
+        &pid.to_string(),
+        "-o",
+        killed.tmp().join("r").to_str().unwrap(),
+    ]);
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(stderr(&output).lines().count(), 1, "{}", stderr(&output));
     assert!(!killed.tmp().join("r").exists());
@@ -83,7 +111,11 @@ fn what_cannot_be_recorded_is_said() {
     let own = std::process::id().to_string();
     let output = gcwatch(&["record", "--pid", &own, "-o", file.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains(&own) && stderr(&output).lines().count() == 1, "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains(&own) && stderr(&output).lines().count() == 1,
+        "{}",
+        stderr(&output)
+    );
     assert!(!file.exists());
     if !is_wanted(NET_10) {
         return;
@@ -96,7 +128,11 @@ fn what_cannot_be_recorded_is_said() {
     target.signal(Signal::STOP);
     let output = gcwatch(&["record", "--pid", &pid, "-o", file.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("did not answer") || stderr(&output).contains("answer"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("did not answer") || stderr(&output).contains("answer"),
+        "{}",
+        stderr(&output)
+    );
     assert!(!file.exists());
     target.signal(Signal::CONT);
     target.stop();
@@ -142,7 +178,13 @@ fn a_killed_process_leaves_a_recording() {
     let mut target = Start::new(NET_10, "threads").start();
     let file = target.tmp().join("r.nettrace");
     let gcwatch = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
-        .args(["record", "--pid", &target.pid().to_string(), "-o", file.to_str().unwrap()])
+        .args([
+            "record",
+            "--pid",
+            &target.pid().to_string(),
+            "-o",
+            file.to_str().unwrap(),
+        ])
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
@@ -171,7 +213,15 @@ fn two_sessions_see_the_same() {
     let mut target = Start::new(NET_10, "steady").start();
     let second = target.tmp().join("second.nettrace");
     let other = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
-        .args(["record", "--pid", &target.pid().to_string(), "--duration", "4s", "-o", second.to_str().unwrap()])
+        .args([
+            "record",
+            "--pid",
+            &target.pid().to_string(),
+            "--duration",
+            "4s",
+            "-o",
+            second.to_str().unwrap(),
+        ])
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
@@ -181,9 +231,21 @@ fn two_sessions_see_the_same() {
     let second = analyze(&second);
     let mut shared = 0;
     for gc in first.gcs.iter().filter(|gc| gc["complete"] == true) {
-        if let Some(same) = second.gcs.iter().find(|other| other["number"] == gc["number"] && other["complete"] == true) {
+        if let Some(same) = second
+            .gcs
+            .iter()
+            .find(|other| other["number"] == gc["number"] && other["complete"] == true)
+        {
             // Each session stamps its own events: times differ by what writing one takes.
-            for field in ["generation", "type", "reason", "heap", "heap_before", "promoted", "phases"] {
+            for field in [
+                "generation",
+                "type",
+                "reason",
+                "heap",
+                "heap_before",
+                "promoted",
+                "phases",
+            ] {
                 assert_eq!(gc[field], same[field], "#{} {field}", gc["number"]);
             }
             shared += 1;

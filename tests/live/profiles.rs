@@ -38,7 +38,15 @@ fn gc() {
     for runtime in both() {
         let (analyzed, context) = recorded(runtime, "threads", "gc");
         assert!(analyzed.gcs.len() > 20, "{context}: {}", analyzed.gcs.len());
-        for name in ["GCStart", "GCEnd", "GCHeapStats", "GCMarkWithType", "GCPerHeapHistory", "GCGlobalHeapHistory", "GCTriggered"] {
+        for name in [
+            "GCStart",
+            "GCEnd",
+            "GCHeapStats",
+            "GCMarkWithType",
+            "GCPerHeapHistory",
+            "GCGlobalHeapHistory",
+            "GCTriggered",
+        ] {
             assert!(analyzed.has_event(name), "{context}: no {name}");
         }
         assert!(!analyzed.has_event("GCAllocationTick"), "{context}");
@@ -51,15 +59,33 @@ fn gc() {
 fn gc_verbose() {
     for runtime in both() {
         let (pin, context) = recorded(runtime, "pin", "gc-verbose");
-        assert!(pin.has_event("GCAllocationTick") && pin.has_event("PinObjectAtGCTime"), "{context}");
-        let tick = pin.events.iter().find(|event| event["name"] == "GCAllocationTick").unwrap();
-        assert!(tick["fields"]["TypeName"].as_str().unwrap().starts_with("System."), "{context}: {tick}");
+        assert!(
+            pin.has_event("GCAllocationTick") && pin.has_event("PinObjectAtGCTime"),
+            "{context}"
+        );
+        let tick = pin
+            .events
+            .iter()
+            .find(|event| event["name"] == "GCAllocationTick")
+            .unwrap();
+        assert!(
+            tick["fields"]["TypeName"].as_str().unwrap().starts_with("System."),
+            "{context}: {tick}"
+        );
         let (fin, context) = recorded(runtime, "fin", "gc-verbose");
-        assert!(fin.has_event("FinalizeObject") && fin.has_event("GCFinalizersBegin"), "{context}");
+        assert!(
+            fin.has_event("FinalizeObject") && fin.has_event("GCFinalizersBegin"),
+            "{context}"
+        );
         let (pressure, context) = recorded(runtime, "pressure", "gc-verbose");
-        assert!(pressure.has_event("IncreaseMemoryPressure") && pressure.has_event("DecreaseMemoryPressure"), "{context}");
+        assert!(
+            pressure.has_event("IncreaseMemoryPressure") && pressure.has_event("DecreaseMemoryPressure"),
+            "{context}"
+        );
         assert!(pressure.has_reason("InducedNotForced"), "{context}");
-        let mut target = Start::new(runtime, "threads").knobs(&[("gcServer", "1"), ("GCgen0size", "0x1000000")]).start();
+        let mut target = Start::new(runtime, "threads")
+            .knobs(&[("gcServer", "1"), ("GCgen0size", "0x1000000")])
+            .start();
         let (server, _) = record(&mut target, &["--profile", "gc-verbose", "--duration", "3s"]);
         assert!(server.has_event("GCJoin"), "{}: no GCJoin", runtime.name);
         target.stop();
@@ -72,7 +98,10 @@ fn gc_verbose() {
 fn gc_handles() {
     for runtime in both() {
         let (analyzed, context) = recorded(runtime, "handles", "gc-handles");
-        assert!(analyzed.has_event("SetGCHandle") && analyzed.has_event("DestroyGCHandle"), "{context}");
+        assert!(
+            analyzed.has_event("SetGCHandle") && analyzed.has_event("DestroyGCHandle"),
+            "{context}"
+        );
     }
 }
 
@@ -82,7 +111,11 @@ fn gc_handles() {
 fn private() {
     for runtime in both() {
         let (analyzed, context) = recorded(runtime, "bgc", "private");
-        assert!(analyzed.has_type("background"), "{context}: {} collections", analyzed.gcs.len());
+        assert!(
+            analyzed.has_type("background"),
+            "{context}: {} collections",
+            analyzed.gcs.len()
+        );
         for name in ["BGCBegin", "BGC1stNonConEnd", "BGC2ndNonConBegin", "BGCDrainMark"] {
             assert!(analyzed.has_event(name), "{context}: no {name}");
         }

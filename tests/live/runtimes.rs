@@ -54,7 +54,9 @@ fn cache() -> &'static Path {
     static CACHE: OnceLock<PathBuf> = OnceLock::new();
     CACHE.get_or_init(|| {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/runtimes/fetch");
-        let output = Command::new(&script).output().unwrap_or_else(|error| panic!("{}: {error}", script.display()));
+        let output = Command::new(&script)
+            .output()
+            .unwrap_or_else(|error| panic!("{}: {error}", script.display()));
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         PathBuf::from(String::from_utf8(output.stdout).unwrap().trim())
     })

@@ -48,7 +48,13 @@ pub(crate) struct Start {
 
 impl Start {
     pub(crate) fn new(runtime: Runtime, mode: &'static str) -> Self {
-        Self { runtime, mode, knobs: Vec::new(), env: Vec::new(), seconds: 60 }
+        Self {
+            runtime,
+            mode,
+            knobs: Vec::new(),
+            env: Vec::new(),
+            seconds: 60,
+        }
     }
 
     pub(crate) fn knobs(mut self, knobs: &[(&'static str, &'static str)]) -> Self {
@@ -75,12 +81,22 @@ impl Start {
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
         for (name, value) in &self.knobs {
-            let prefix = if self.runtime.is_core_3() { "COMPlus_" } else { "DOTNET_" };
+            let prefix = if self.runtime.is_core_3() {
+                "COMPlus_"
+            } else {
+                "DOTNET_"
+            };
             // NativeAOT reads hexadecimal numbers without 0x and ignores others silently.
-            let value = if self.runtime.is_native_aot() { value.trim_start_matches("0x") } else { value };
+            let value = if self.runtime.is_native_aot() {
+                value.trim_start_matches("0x")
+            } else {
+                value
+            };
             command.env(format!("{prefix}{name}"), value);
         }
-        let mut child = command.spawn().unwrap_or_else(|error| panic!("{}: {error}", self.runtime.name));
+        let mut child = command
+            .spawn()
+            .unwrap_or_else(|error| panic!("{}: {error}", self.runtime.name));
         let stdout = BufReader::new(child.stdout.take().unwrap());
         let (sender, lines) = channel();
         std::thread::spawn(move || {
@@ -91,7 +107,13 @@ impl Start {
             }
         });
         let stdin = child.stdin.take();
-        Target { child, stdin, lines, tmp, ticks: Vec::new() }
+        Target {
+            child,
+            stdin,
+            lines,
+            tmp,
+            ticks: Vec::new(),
+        }
     }
 
     fn command(&self, tmp: &TempDir) -> Command {
@@ -100,7 +122,8 @@ impl Start {
         match self.runtime.host {
             Host::Dotnet => {
                 let config = tmp.path().join("w.runtimeconfig.json");
-                let framework = r#"{"runtimeOptions":{"framework":{"name":"Microsoft.NETCore.App","version":"3.1.0"}}}"#;
+                let framework =
+                    r#"{"runtimeOptions":{"framework":{"name":"Microsoft.NETCore.App","version":"3.1.0"}}}"#;
                 std::fs::write(&config, framework).unwrap();
                 let mut command = Command::new(folder.join("dotnet"));
                 command.args(["exec", "--runtimeconfig"]).arg(config).arg(workload);
@@ -127,7 +150,9 @@ impl Start {
             // It prints nothing of its own; its socket is there before its program runs.
             target.await_socket();
         } else {
-            target.await_line(&format!("{} {}", self.runtime.name, self.mode), |line| line.starts_with("ready "));
+            target.await_line(&format!("{} {}", self.runtime.name, self.mode), |line| {
+                line.starts_with("ready ")
+            });
         }
         target
     }
@@ -148,14 +173,21 @@ impl Target {
         let prefix = format!("dotnet-diagnostic-{}-", self.pid());
         let entries = std::fs::read_dir(self.tmp.path()).ok()?;
         let is_socket = |name: &str| name.starts_with(&prefix) && name.ends_with("-socket");
-        entries.filter_map(Result::ok).find(|entry| entry.file_name().to_str().is_some_and(is_socket)).map(|entry| entry.path())
+        entries
+            .filter_map(Result::ok)
+            .find(|entry| entry.file_name().to_str().is_some_and(is_socket))
+            .map(|entry| entry.path())
     }
 
     pub(crate) fn await_socket(&mut self) {
         let since = Instant::now();
         while self.socket().is_none() {
             assert!(since.elapsed() < PATIENCE, "process {} opens no socket", self.pid());
-            assert!(self.child.try_wait().unwrap().is_none(), "process {} ended before it had a socket", self.pid());
+            assert!(
+                self.child.try_wait().unwrap().is_none(),
+                "process {} ended before it had a socket",
+                self.pid()
+            );
             std::thread::yield_now();
         }
     }
@@ -188,10 +220,19 @@ impl Target {
     }
 
     fn take(&mut self, line: &str) {
-        let Some(numbers) = line.strip_prefix("tick ") else { return };
-        let numbers: Vec<i64> = numbers.split_whitespace().filter_map(|number| number.parse().ok()).collect();
+        let Some(numbers) = line.strip_prefix("tick ") else {
+            return;
+        };
+        let numbers: Vec<i64> = numbers
+            .split_whitespace()
+            .filter_map(|number| number.parse().ok())
+            .collect();
         if let [at, gen0, gen1, gen2, pause] = numbers[..] {
-            self.ticks.push(Tick { at, counts: [gen0, gen1, gen2], pause_us: Some(pause).filter(|pause| *pause >= 0) });
+            self.ticks.push(Tick {
+                at,
+                counts: [gen0, gen1, gen2],
+                pause_us: Some(pause).filter(|pause| *pause >= 0),
+            });
         }
     }
 

@@ -15,6 +15,9 @@ fn the_program_is_built_from_its_source() {
         let (digest, name) = line.split_once("  ").unwrap();
         let found = Sha256::digest(std::fs::read(folder.join(name)).unwrap());
         let found: String = found.iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(found, digest, "{name}: run tests/workload/build and commit what it writes");
+        assert_eq!(
+            found, digest,
+            "{name}: run tests/workload/build and commit what it writes"
+        );
     }
 }

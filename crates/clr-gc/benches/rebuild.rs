@@ -25,7 +25,11 @@ fn recordings() -> Vec<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/recordings");
     let shipped = shipped.map(|name| folder.join(format!("{name}.nettrace.gz")));
     let given = std::env::var_os("GCWATCH_BENCH_RECORDING").map(PathBuf::from);
-    shipped.into_iter().chain(given).map(|path| path.to_string_lossy().into_owned()).collect()
+    shipped
+        .into_iter()
+        .chain(given)
+        .map(|path| path.to_string_lossy().into_owned())
+        .collect()
 }
 
 fn bytes(path: &str) -> Vec<u8> {
@@ -34,7 +38,9 @@ fn bytes(path: &str) -> Vec<u8> {
         return file;
     }
     let mut unpacked = Vec::new();
-    GzDecoder::new(&file[..]).read_to_end(&mut unpacked).unwrap_or_else(|error| panic!("{path}: {error}"));
+    GzDecoder::new(&file[..])
+        .read_to_end(&mut unpacked)
+        .unwrap_or_else(|error| panic!("{path}: {error}"));
     unpacked
 }
 
@@ -56,12 +62,16 @@ fn read(bytes: &[u8], scope: Scope) -> usize {
 #[divan::bench(args = recordings())]
 fn rebuild(bencher: Bencher<'_, '_>, path: &str) {
     let bytes = bytes(path);
-    bencher.counter(BytesCount::of_slice(&bytes)).bench(|| read(&bytes, Scope::Collections));
+    bencher
+        .counter(BytesCount::of_slice(&bytes))
+        .bench(|| read(&bytes, Scope::Collections));
 }
 
 /// Every event is decoded to its fields as well: what `events` does before it writes.
 #[divan::bench(args = recordings())]
 fn rebuild_and_decode_every_event(bencher: Bencher<'_, '_>, path: &str) {
     let bytes = bytes(path);
-    bencher.counter(BytesCount::of_slice(&bytes)).bench(|| read(&bytes, Scope::Everything));
+    bencher
+        .counter(BytesCount::of_slice(&bytes))
+        .bench(|| read(&bytes, Scope::Everything));
 }

@@ -68,9 +68,9 @@ pub use self::history::*;
 pub use self::lifecycle::*;
 pub use self::private::*;
 pub use self::process::*;
-pub use nettrace::PointerSize;
 pub use self::rows::{Iter, Row, Rows};
 pub use self::text::Utf16;
+pub use nettrace::PointerSize;
 
 use self::reader::{Cursor, Short};
 use self::record::Record;

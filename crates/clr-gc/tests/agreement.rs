@@ -1,6 +1,10 @@
 //! Every recording against an independent implementation's view of it (TraceEvent 4.0.0, PerfView's library): equal, or
 //! different exactly as its known faults predict from the events.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking, and says what it does")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and says what it does"
+)]
 
 mod recordings;
 

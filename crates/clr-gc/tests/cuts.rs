@@ -1,5 +1,9 @@
 //! Recordings cut anywhere: what is whole is told as if nothing were missing, and nothing else is.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking, and says what it does")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and says what it does"
+)]
 
 mod recordings;
 
@@ -62,13 +66,21 @@ fn what_is_whole_before_the_cut_is_told() {
     let (mut cut_everywhere, mut claims) = (0, 0);
     for name in recordings::names() {
         let bytes = recordings::bytes(&name);
-        let truth = Recording::read(&name).collections().iter().map(|gc| (gc.number, gc.clone())).collect();
+        let truth = Recording::read(&name)
+            .collections()
+            .iter()
+            .map(|gc| (gc.number, gc.clone()))
+            .collect();
         if bytes.len() < EVERY_BYTE {
             cut_everywhere += 1;
-            claims += (0..=bytes.len()).map(|cut| check(&name, &bytes, cut, &truth)).sum::<usize>();
+            claims += (0..=bytes.len())
+                .map(|cut| check(&name, &bytes, cut, &truth))
+                .sum::<usize>();
         } else {
             for _ in 0..PLACES {
-                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                seed = seed
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
                 let cut = (seed >> 33) as usize % bytes.len();
                 claims += check(&name, &bytes, cut, &truth);
             }
@@ -81,7 +93,11 @@ fn what_is_whole_before_the_cut_is_told() {
 /// Guarantee: the same collections.
 #[test]
 fn the_size_of_the_pieces_does_not_matter() {
-    for name in ["net31-steady", "net10-threads-server", "net8-threads-dotnettrace-default"] {
+    for name in [
+        "net31-steady",
+        "net10-threads-server",
+        "net8-threads-dotnettrace-default",
+    ] {
         let bytes = recordings::bytes(name);
         let expected = told(&bytes, bytes.len());
         for piece in [1, 2, 3, 7, 64, 1_000, 4_096, 65_536] {

@@ -1,5 +1,9 @@
 //! Events dropped, doubled and moved: no panic, and no wrong value in a collection that claims to be whole.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking, and says what it does")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and says what it does"
+)]
 
 mod recordings;
 

@@ -1,5 +1,9 @@
 //! Collections told while the events still come.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking, and says what it does")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and says what it does"
+)]
 
 mod recordings;
 
@@ -59,7 +63,11 @@ fn live_losses_are_not_missed() {
     let (told, _) = live(&recordings::bytes("net10b-loss"), 4096);
     let mut compared = 0;
     for told in told.iter().filter(|gc| gc.is_complete() && !gc.lossy) {
-        let expected = expected.collections().iter().find(|gc| gc.number == told.number).unwrap();
+        let expected = expected
+            .collections()
+            .iter()
+            .find(|gc| gc.number == told.number)
+            .unwrap();
         if !expected.lossy {
             compared += 1;
             assert_eq!(told, expected);

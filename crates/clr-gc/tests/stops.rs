@@ -1,5 +1,9 @@
 //! The time that a process stood still, counted in ways that know nothing of collections.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking, and says what it does")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and says what it does"
+)]
 
 mod recordings;
 

@@ -4,10 +4,10 @@
 //! not known, stays bytes. The names of the fields are those of TraceEvent where it has them.
 
 use super::fields::{Fields, Value};
-use nettrace::PointerSize;
 use super::reader::{Cursor, Short, Wire};
 use super::record::{Record, record};
 use super::text::Utf16;
+use nettrace::PointerSize;
 
 /// GCDynamicEvent (39): a name and bytes. Version 0 (8 bytes + name + data). .NET Core 3.1 has the event and never sent
 /// it.

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::fields::{ToValue, Value};
-use nettrace::PointerSize;
 use super::reader::{Cursor, Short, Wire};
+use nettrace::PointerSize;
 
 macro_rules! bits {
     ($($(#[$meta:meta])* $name:ident)+) => {$(

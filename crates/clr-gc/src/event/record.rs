@@ -1,8 +1,8 @@
 //! Records: one declaration makes a struct, its decoding and its fields.
 
 use super::fields::{ToValue, Value};
-use nettrace::PointerSize;
 use super::reader::{Cursor, Short};
+use nettrace::PointerSize;
 
 /// A run of fields: an event's payload or one row of a repeated part.
 pub(crate) trait Record<'a>: Sized {

@@ -4,9 +4,9 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use super::fields::{Fields, Table, ToValue, Value};
-use nettrace::PointerSize;
 use super::reader::{Cursor, Short, Wire};
 use super::record::Record;
+use nettrace::PointerSize;
 
 /// The rows of a repeated part, borrowed from the payload and read one at a time.
 ///

@@ -2,8 +2,8 @@
 
 use std::fmt::{self, Write as _};
 
-use nettrace::PointerSize;
 use super::reader::{Cursor, Short, Wire};
+use nettrace::PointerSize;
 
 /// Text as the runtime wrote it: UTF-16, little-endian, without its terminator.
 ///

@@ -1,5 +1,9 @@
 //! The recordings of `tests/recordings` and what other witnesses say of them.
-#![allow(dead_code, reason = "each test uses a part")]
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "each test uses a part, and fails by panicking"
+)]
 
 use std::fs;
 use std::io::Read;

@@ -4,7 +4,7 @@ use nettrace::encode::{EncodeError, Encoder, EventRecord, Forget, Label, ThreadR
 use nettrace::{Ending, Field, FieldType, Format, Gap, Metadata, Options, Order};
 
 use crate::round_trip::header;
-use crate::told::{everything, story};
+use crate::told::{Told, everything, story, story_in_pieces};
 
 const V6: Format = Format::V6 { minor: 0 };
 
@@ -298,4 +298,74 @@ fn what_cannot_be_written_is_refused() {
         ..thread(1, 1, 1)
     };
     assert!(matches!(encoder().threads(&[named]), Err(EncodeError::TooLong { .. })));
+}
+
+/// What one-collect itself (revision a8e3fd0) wrote of twelve made-up samples of three processes, and of a process that
+/// was there before and exited.
+const ONE_COLLECT: &[u8] = include_bytes!("one-collect.nettrace");
+
+/// Scenario: a stream by one-collect's own writer.
+/// Guarantee: each sample comes back with its process, thread, processor, time, stack and payload; the header has what
+/// it says, and no process.
+#[test]
+fn one_collect_s_own_bytes_are_read() {
+    let story = story(ONE_COLLECT, everything(Order::Time));
+    assert_eq!((story.error.clone(), story.ending), (None, Some(Ending::Clean)));
+    let Some(Told::Header(header)) = story.items.first() else {
+        panic!("no header")
+    };
+    assert_eq!(
+        (header.format, header.process_id, header.processors),
+        (V6, None, Some(2))
+    );
+    assert_eq!((header.sync_ticks, header.system_time.millisecond), (1_000_000, 250));
+    let events = story.events();
+    let (system, samples): (Vec<_>, Vec<_>) = events
+        .into_iter()
+        .partition(|event| event.metadata.provider == "Universal.System");
+    let system: Vec<_> = system
+        .iter()
+        .map(|event| (event.metadata.name.as_str(), event.process))
+        .collect();
+    assert_eq!(system, [("ExistingProcess", Some(77)), ("ProcessExit", Some(77))]);
+    assert_eq!(samples.len(), 12);
+    for (number, event) in (0_u64..).zip(samples) {
+        let (process, thread) = if number % 3 == 0 {
+            (77, 78)
+        } else {
+            (90 + number % 2, 1000 + number % 5)
+        };
+        assert_eq!((event.process, event.thread), (Some(process), thread));
+        assert_eq!(event.processor, Some((number % 4) as u32));
+        assert_eq!(event.timestamp, 1_000_000 + number as i64 * 10);
+        let payload = [&(number as u32).to_le_bytes()[..], &(number * 7).to_le_bytes()].concat();
+        assert_eq!(event.payload, payload);
+        let stack = [0x1000 + number % 4, 0x2000].map(u64::to_le_bytes).concat();
+        assert_eq!(event.stack.as_ref(), Some(&stack));
+        assert_eq!(
+            (event.metadata.provider.as_str(), event.metadata.event_id),
+            ("Microsoft-Windows-DotNETRuntime", 1)
+        );
+        assert_eq!(event.metadata.version, None);
+    }
+    assert_eq!((story.stats.lost, story.stats.late), (None, 0));
+}
+
+/// Scenario: that stream, cut at every byte, in pieces of one byte.
+/// Guarantee: the events of a prefix, and the ending names the cut.
+#[test]
+fn one_collect_s_own_bytes_may_end_anywhere() {
+    let whole = story(ONE_COLLECT, everything(Order::File));
+    let mut before = 0;
+    for cut in 1..ONE_COLLECT.len() {
+        let part = story_in_pieces(&ONE_COLLECT[..cut], everything(Order::File), 1);
+        assert_eq!(part.error, None);
+        assert!(
+            matches!(part.ending, Some(Ending::Truncated { offset, .. }) if offset == cut as u64),
+            "{cut}"
+        );
+        assert!(whole.items.starts_with(&part.items), "{cut}");
+        assert!(part.items.len() >= before);
+        before = part.items.len();
+    }
 }
