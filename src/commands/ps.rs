@@ -65,16 +65,13 @@ async fn ask(process: &Process) -> Result<Option<ProcessInfo>, Obstacle> {
 }
 
 fn record(process: &Process, outcome: Result<Option<ProcessInfo>, Obstacle>) -> ProcessRecord {
-    let evidence = process
-        .evidence
-        .as_ref()
-        .and_then(|evidence| evidence.version())
-        .map(str::to_owned);
     let (info, obstacle) = match outcome {
         Ok(info) => (info, None),
         Err(obstacle) => (None, Some(obstacle)),
     };
-    let runtime = info.as_ref().and_then(|info| info.runtime_version.clone()).or(evidence);
+    let said = info.and_then(|info| info.runtime_version);
+    // .NET Core 3.x cannot say; the folder of its library does.
+    let runtime = said.or_else(|| Scan::host().runtime_library(process.pid)?.version().map(str::to_owned));
     ProcessRecord {
         kind: "process",
         pid: process.pid,

@@ -65,7 +65,7 @@ fn each_obstacle_has_its_reason() {
     off.stop();
 
     let stopped = Start::new(NET_10, "idle").start();
-    stopped.signal(Signal::STOP);
+    stopped.freeze();
     let told = process(stopped.pid()).unwrap();
     assert_eq!(told["reason"].as_str(), Some("silent"), "{told}");
     stopped.signal(Signal::CONT);
@@ -125,7 +125,7 @@ fn what_cannot_be_recorded_is_said() {
     let output = gcwatch(&["record", "--pid", &pid, "-o", "/no/such/folder/r"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("/no/such/folder/r"), "{}", stderr(&output));
-    target.signal(Signal::STOP);
+    target.freeze();
     let output = gcwatch(&["record", "--pid", &pid, "-o", file.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(1));
     assert!(

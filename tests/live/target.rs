@@ -32,6 +32,8 @@ pub(crate) struct Target {
     lines: Receiver<String>,
     tmp: TempDir,
     ticks: Vec<Tick>,
+    /// The NativeAOT programs do not read their standard input.
+    ends_with_stdin: bool,
 }
 
 /// How a process is started.
@@ -113,6 +115,7 @@ impl Start {
             lines,
             tmp,
             ticks: Vec::new(),
+            ends_with_stdin: !self.runtime.is_native_aot(),
         }
     }
 
@@ -247,8 +250,28 @@ impl Target {
         rustix::process::kill_process(pid, signal).unwrap();
     }
 
+    /// Stops all its threads, and waits until they stand: one can still answer for a moment.
+    pub(crate) fn freeze(&self) {
+        self.signal(rustix::process::Signal::STOP);
+        let tasks = format!("/proc/{}/task", self.pid());
+        let stands = |task: std::fs::DirEntry| {
+            let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+            stat.rsplit(')')
+                .next()
+                .is_none_or(|rest| rest.trim_start().starts_with('T'))
+        };
+        let since = Instant::now();
+        while !std::fs::read_dir(&tasks).unwrap().filter_map(Result::ok).all(stands) {
+            assert!(since.elapsed() < PATIENCE, "process {} does not stop", self.pid());
+            std::thread::yield_now();
+        }
+    }
+
     /// Lets it end by itself.
     pub(crate) fn stop(mut self) {
+        if !self.ends_with_stdin {
+            return;
+        }
         self.stdin = None;
         let since = Instant::now();
         while self.child.try_wait().unwrap().is_none() && since.elapsed() < PATIENCE {

@@ -24,6 +24,8 @@ use tokio::sync::{mpsc, oneshot};
 
 /// Short enough that a test of silence is quick; nothing else depends on it.
 const SHORT: Duration = Duration::from_millis(50);
+/// Ends a test that would otherwise wait for ever for what does not happen.
+const LONG: Duration = Duration::from_secs(10);
 
 fn info(version: InfoVersion) -> Vec<u8> {
     // pid, cookie, then command line, os and arch empty, and what newer forms add.
@@ -406,7 +408,8 @@ async fn dropped_sessions_are_stopped() {
             .await
             .unwrap(),
     );
-    assert_eq!(stops.recv().await, Some(5));
+    let stop = tokio::time::timeout(LONG, stops.recv()).await.expect("a stop is sent");
+    assert_eq!(stop, Some(5));
 }
 
 /// Scenario: a stream that never ends, from a runtime that refuses to stop, and one that is silent.
@@ -428,7 +431,20 @@ async fn a_stream_that_does_not_end_is_left() {
     };
     let config = SessionConfig::garbage_collection();
     let mut session = fake.client_with(deadlines).collect_tracing(&config).await.unwrap();
-    let error = session.drain(|_| {}).await.unwrap_err();
+    session.request_stop();
+    // A reader that gives way to others between its reads never runs out of bytes nor of turns: only the deadline ends it.
+    let reading = async {
+        let mut buffer = [0; 1024];
+        loop {
+            if let Err(error) = session.read(&mut buffer).await {
+                return error;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let error = tokio::time::timeout(LONG, reading)
+        .await
+        .expect("the stream is left at its deadline");
     assert!(
         matches!(
             error,

@@ -1,5 +1,5 @@
-//! The crate against real runtimes: `GCWATCH_RUNTIMES` names a folder of unpacked ones (`net10.0.14/run`, `aot9.0.22/work-aot`).
-//! Without it these tests say so and do nothing; a runtime that is not in the folder is named and left out.
+//! The crate against real runtimes, as `tests/runtimes/fetch` puts them into the cache. .NET Core 3.1 and .NET 10 are always there
+//! (`GCWATCH_SKIP_LIVE` leaves them out by name); a runtime that only comes with a folder of packs is named and left out.
 
 #![allow(
     clippy::unwrap_used,
@@ -10,6 +10,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use dotnet_diagnostics::discovery::{Evidence, Process, Reason, Scan, parse_stat};
@@ -23,6 +24,20 @@ use rustix::process::{Pid, Signal, kill_process};
 /// Bounds what a runtime takes to start; reached only when it does not.
 const START: Duration = Duration::from_secs(30);
 
+/// Fetched from the package registries.
+const ALWAYS: [&str; 2] = ["core3.1.23", "net10.0.0"];
+
+/// The cache of runtimes, filled once.
+fn cache() -> &'static Path {
+    static CACHE: OnceLock<PathBuf> = OnceLock::new();
+    CACHE.get_or_init(|| {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/runtimes/fetch");
+        let output = Command::new(script).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        PathBuf::from(String::from_utf8(output.stdout).unwrap().trim())
+    })
+}
+
 /// A runtime with a program that collects garbage, in a directory for temporary files of its own.
 struct Target {
     child: Child,
@@ -31,19 +46,42 @@ struct Target {
 
 impl Target {
     fn start(pack: &str, variables: &[(&str, &str)]) -> Option<Self> {
-        let folder = std::env::var_os("GCWATCH_RUNTIMES").map(PathBuf::from);
-        let Some(directory) = folder.map(|folder| folder.join(pack)).filter(|pack| pack.is_dir()) else {
-            println!("{pack} left out: GCWATCH_RUNTIMES names no folder that holds it");
+        let skipped = std::env::var("GCWATCH_SKIP_LIVE").unwrap_or_default();
+        if skipped.split(',').any(|name| name == "all" || name == pack) {
+            println!("{pack} is skipped: GCWATCH_SKIP_LIVE");
             return None;
-        };
+        }
+        let directory = cache().join(pack);
+        if !directory.join(".complete").exists() {
+            assert!(
+                !ALWAYS.contains(&pack),
+                "{pack} is not in the cache: tests/runtimes/fetch says why"
+            );
+            println!("{pack} is left out: no folder of packs holds it");
+            return None;
+        }
         let tmpdir = tempfile::tempdir().unwrap();
-        let mut command = if pack.starts_with("aot") {
-            Command::new(directory.join("work-aot"))
-        } else {
-            let mut command = Command::new(directory.join("run"));
-            command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/workload/workload.dll"));
-            command
-        };
+        let workload = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/workload/workload.dll");
+        let mut command;
+        match pack {
+            "core3.1.23" => {
+                let config = tmpdir.path().join("w.runtimeconfig.json");
+                let framework =
+                    r#"{"runtimeOptions":{"framework":{"name":"Microsoft.NETCore.App","version":"3.1.0"}}}"#;
+                std::fs::write(&config, framework).unwrap();
+                command = Command::new(directory.join("dotnet"));
+                command.args(["exec", "--runtimeconfig"]).arg(config).arg(workload);
+            }
+            "net10.0.0" => {
+                command = Command::new(directory.join("dosai"));
+                command.arg("--help").env("DOTNET_STARTUP_HOOKS", workload);
+            }
+            native if native.starts_with("aot") => command = Command::new(directory.join("work-aot")),
+            _ => {
+                command = Command::new(directory.join("run"));
+                command.arg(workload);
+            }
+        }
         command
             .env("TMPDIR", tmpdir.path())
             .env("DOTNET_SYSTEM_GLOBALIZATION_INVARIANT", "1");
@@ -122,6 +160,8 @@ async fn record(session: &mut Session) -> Vec<u8> {
 async fn every_runtime_is_recorded() {
     use CollectVersion::{V2, V3, V4, V5};
     for (pack, version, newest) in [
+        ("core3.1.23", None, V2),
+        ("net10.0.0", Some("10.0.0"), V5),
         ("net3.1.3", None, V2),
         ("net8.0.33", Some("8.0.33"), V2),
         ("net9.0.22", Some("9.0.22"), V4),
@@ -189,7 +229,7 @@ async fn every_runtime_is_recorded() {
 /// Guarantee: silent, then answering, then a stream that ends, a connection refused and a stale socket.
 #[tokio::test]
 async fn stopped_and_killed_processes_are_told() {
-    let Some(mut target) = Target::start("net10.0.14", &[]) else {
+    let Some(mut target) = Target::start("net10.0.0", &[]) else {
         return;
     };
     let process = target.ready();
@@ -234,7 +274,7 @@ async fn stopped_and_killed_processes_are_told() {
 #[tokio::test]
 async fn missing_sockets_are_explained() {
     for (pack, variable) in [
-        ("net3.1.3", "COMPlus_EnableDiagnostics"),
+        ("core3.1.23", "COMPlus_EnableDiagnostics"),
         ("net10.0.14", "DOTNET_EnableDiagnostics"),
         ("net10.0.14", "DOTNET_EnableDiagnostics_IPC"),
     ] {
@@ -267,7 +307,7 @@ async fn a_suspended_runtime_connects_and_is_resumed() {
     let path = directory.path().join("port");
     let port = ReversePort::bind(&path, Deadlines::default()).unwrap();
     let ports = format!("{},suspend", path.display());
-    for pack in ["net8.0.33", "net10.0.14", "aot9.0.22"] {
+    for pack in ["net10.0.0", "net8.0.33", "net10.0.14", "aot9.0.22"] {
         let Some(target) = Target::start(pack, &[("DOTNET_DiagnosticPorts", &ports)]) else {
             continue;
         };
@@ -288,7 +328,7 @@ async fn a_suspended_runtime_connects_and_is_resumed() {
         println!("{pack}: {} bytes from the start", bytes.len());
         assert_eq!(client.process_info().await.unwrap().cookie, runtime.cookie);
     }
-    let Some(target) = Target::start("net10.0.14", &[("DOTNET_DiagnosticPorts", &ports)]) else {
+    let Some(target) = Target::start("net10.0.0", &[("DOTNET_DiagnosticPorts", &ports)]) else {
         return;
     };
     let runtime = tokio::time::timeout(START, port.accept()).await.unwrap();

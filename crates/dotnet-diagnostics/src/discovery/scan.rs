@@ -11,7 +11,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use super::address::{SocketAddress, descriptor_path};
 use super::obstacle::{Obstacle, Reason};
 use super::socket_name::SocketName;
-use super::target::{Candidate, Process, socket_names};
+use super::target::{Candidate, Evidence, Process, socket_names};
 use crate::error::Error;
 
 /// Looks through a `/proc`.
@@ -165,6 +165,13 @@ impl Scan {
             ));
         }
         Ok(process)
+    }
+
+    /// The runtime's library that a process has mapped. .NET Core 3.x cannot be asked for its version; the library's folder names it
+    /// ([`Evidence::version`]). `None` when there is none, as in single-file and NativeAOT programs, or when it may not be seen.
+    pub fn runtime_library(&self, pid: u32) -> Option<Evidence> {
+        let candidate = Candidate::read(&self.proc_root, pid).ok().flatten()?;
+        candidate.runtime_library().ok().flatten().map(Evidence::Library)
     }
 }
 

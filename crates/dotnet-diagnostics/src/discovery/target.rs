@@ -309,7 +309,7 @@ impl<'a> Candidate<'a> {
     }
 
     /// The runtime's library among the mapped files. An error when they may not be read.
-    fn runtime_library(&self) -> io::Result<Option<PathBuf>> {
+    pub(super) fn runtime_library(&self) -> io::Result<Option<PathBuf>> {
         let maps = File::open(self.directory.join("maps"))?.take(MAX_MAPS_BYTES);
         library_in(BufReader::new(maps))
     }
