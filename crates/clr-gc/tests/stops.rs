@@ -202,3 +202,22 @@ fn the_process_counts_the_same() {
         "{compared} {stopped_compared}: the recordings are gone"
     );
 }
+
+/// Scenario: .NET Core 3.1 switches its events on one after another: a session began, and four collections came without GCStart but
+/// with everything else.
+/// Guarantee: each is told with its stop, its sizes and its histories, and only its start is missing.
+#[test]
+fn collections_without_a_start_keep_what_was_seen() {
+    let recording = Recording::read("net31-attach-race");
+    let collections = recording.collections();
+    assert_eq!(collections.len(), 4);
+    for gc in collections {
+        let missing: Vec<_> = gc.missing.iter().map(|part| part.name()).collect();
+        assert_eq!(missing, ["start"], "#{}", gc.number);
+        assert!(
+            gc.pause_ns.is_some() && gc.heap_before().is_some() && gc.reason.is_none(),
+            "#{}",
+            gc.number
+        );
+    }
+}

@@ -87,6 +87,17 @@ impl Forming {
         }
     }
 
+    /// Takes the histories that came before its number was known, if they are of its generation.
+    pub(crate) fn adopt(&mut self, unnumbered: Self, generation: u32) {
+        let fits = |global: &GlobalHistory| global.condemned_generation == generation;
+        if self.global.is_none() && unnumbered.global.as_ref().is_some_and(fits) {
+            self.global = unnumbered.global;
+            self.heaps = unnumbered.heaps;
+            self.sums = unnumbered.sums;
+            self.histories = unnumbered.histories;
+        }
+    }
+
     /// As many histories as heaps.
     pub(crate) fn has_all_histories(&self) -> bool {
         self.global

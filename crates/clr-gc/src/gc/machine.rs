@@ -129,6 +129,8 @@ pub struct Machine {
     orphan_finals: Vec<Stop>,
     forming: Vec<Forming>,
     settled: VecDeque<(i64, Settled)>,
+    /// Histories of a collection whose GCStart was never seen (a session that begins in it): its GCEnd, on the same stop, will number it.
+    unnumbered: Option<(u64, Box<Forming>)>,
     trails: Trails,
     losses: LossIntervals,
     /// Newest GCTriggered since the previous GCStart.
@@ -163,6 +165,7 @@ impl Machine {
             orphan_finals: Vec::new(),
             forming: Vec::new(),
             settled: VecDeque::new(),
+            unnumbered: None,
             trails: Trails::default(),
             losses: LossIntervals::default(),
             trigger: None,
@@ -386,6 +389,7 @@ impl Machine {
         let number = event.count;
         let trail = self.trails.of(thread);
         (trail.ended, trail.history) = (None, None);
+        self.unnumbered = None;
         if self.is_known_start(number) {
             return Some(number);
         }
@@ -539,9 +543,11 @@ impl Machine {
             let mut unseen = Forming::new(number, at);
             unseen.clr_instance = self.clr_instance;
             if self.last_number.is_none_or(|last| number > last) {
+                let unnumbered = self.unnumbered.take();
                 if let Some(stop) = self.suspended_stop() {
                     // It started in this stop, unseen: alone (the session began then) the stop is its own.
-                    stop.broken |= !stop.runs.is_empty();
+                    let alone = stop.runs.is_empty();
+                    stop.broken |= !alone;
                     if let Some(begin) = stop.first_seen() {
                         stop.run(Run {
                             number,
@@ -550,6 +556,9 @@ impl Machine {
                             end: None,
                         });
                         unseen.stops.push(stop.id);
+                    }
+                    if let (true, Some((_, unnumbered))) = (alone, unnumbered) {
+                        unseen.adopt(*unnumbered, generation);
                     }
                 } else if let Some(last) = self.last_start {
                     self.lost(Some(last), at);
@@ -638,6 +647,11 @@ impl Machine {
         let trail = self.trails.of(thread);
         trail.ended = None;
         trail.history = number;
+        if number.is_none() && self.suspended_stop().is_some_and(|stop| stop.runs.is_empty()) {
+            let mut unnumbered = Box::new(Forming::new(0, at));
+            unnumbered.global = Some(GlobalHistory::of(event));
+            self.unnumbered = Some((thread, unnumbered));
+        }
         let number = number?;
         let forming = self.forming_mut(number)?;
         forming.touch(at);
@@ -647,7 +661,14 @@ impl Machine {
     }
 
     fn per_heap(&mut self, at: i64, thread: u64, event: &PerHeapHistory<'_>) -> Option<u32> {
-        let number = self.trails.of(thread).history?;
+        let Some(number) = self.trails.of(thread).history else {
+            if let Some((owner, unnumbered)) = &mut self.unnumbered
+                && *owner == thread
+            {
+                unnumbered.per_heap(event);
+            }
+            return None;
+        };
         let forming = self.forming_mut(number)?;
         let concurrent = forming.global.is_some_and(|global| global.mechanisms.is_concurrent());
         if forming.end.is_some() && !concurrent {
@@ -721,6 +742,7 @@ impl Machine {
             return self.count_other(&stop);
         }
         self.triggered_outside = false;
+        self.unnumbered = None;
         if stop.runs.is_empty() && stop.final_of.is_none() && stop.reason != Some(SuspendReason::FOR_GC) {
             match self.background_under_way() {
                 Some(number) => self.belongs(&mut stop, number),
