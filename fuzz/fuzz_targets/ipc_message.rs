@@ -4,7 +4,7 @@
 
 use dotnet_diagnostics::message::{
     Advertise, Answer, InfoVersion, ProcessInfo, Progress, Request, decode_environment, decode_environment_header,
-    decode_frame, decode_session_id, encode_environment,
+    decode_frame, decode_session_id,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -18,11 +18,7 @@ fn payload(payload: &[u8]) {
             assert_eq!(ProcessInfo::decode(version, &encoded).as_ref(), Ok(&info));
         }
     }
-    if let Ok(variables) = decode_environment(payload)
-        && let Ok(encoded) = encode_environment(&variables)
-    {
-        assert_eq!(decode_environment(&encoded), Ok(variables));
-    }
+    let _any = decode_environment(payload);
 }
 
 fuzz_target!(|bytes: &[u8]| {

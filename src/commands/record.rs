@@ -26,8 +26,10 @@ const PROGRESS_EVERY: Duration = Duration::from_millis(250);
 
 const KEYWORD_GC: u64 = 0x1;
 const KEYWORD_GC_HANDLE: u64 = 0x2;
-/// Names of types, for events that only have their ids.
+/// Types, for events that only have their ids.
 const KEYWORD_TYPE: u64 = 0x8_0000;
+/// The names of those types. (It is the heap dump's keyword for names; the dump itself has another, which is not asked for.)
+const KEYWORD_TYPE_NAMES: u64 = 0x100_0000;
 const INFORMATIONAL: u32 = 4;
 const VERBOSE: u32 = 5;
 
@@ -36,7 +38,7 @@ impl Profile {
         let runtime = |keywords, level| Provider::new(RUNTIME_PROVIDER, keywords, level);
         match self {
             Self::Gc => vec![runtime(KEYWORD_GC, INFORMATIONAL)],
-            Self::GcVerbose => vec![runtime(KEYWORD_GC | KEYWORD_TYPE, VERBOSE)],
+            Self::GcVerbose => vec![runtime(KEYWORD_GC | KEYWORD_TYPE | KEYWORD_TYPE_NAMES, VERBOSE)],
             Self::GcHandles => vec![runtime(KEYWORD_GC | KEYWORD_GC_HANDLE, INFORMATIONAL)],
             Self::Private => vec![
                 runtime(KEYWORD_GC, INFORMATIONAL),

@@ -245,11 +245,8 @@ impl Detail {
     /// Called when all events were seen: types that only had an id get their names.
     pub fn finish(&mut self) {
         for id in std::mem::take(&mut self.finalized_ids) {
-            let name = self
-                .type_names
-                .get(&id)
-                .cloned()
-                .unwrap_or_else(|| format!("type {id:#x}"));
+            let known = self.type_names.get(&id).filter(|name| !name.is_empty());
+            let name = known.cloned().unwrap_or_else(|| format!("type {id:#x}"));
             self.finalized.add(name, None);
         }
     }

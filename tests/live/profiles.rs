@@ -77,6 +77,17 @@ fn gc_verbose() {
             fin.has_event("FinalizeObject") && fin.has_event("GCFinalizersBegin"),
             "{context}"
         );
+        let named = |event: &serde_json::Value| {
+            let types = event["fields"]["Values"].as_array().cloned().unwrap_or_default();
+            event["name"] == "BulkType"
+                && types
+                    .iter()
+                    .any(|named| named["Name"] == "Slow" || named["Name"] == "Workload+Slow")
+        };
+        assert!(
+            fin.events.iter().any(named),
+            "{context}: the finalized type has no name"
+        );
         let (pressure, context) = recorded(runtime, "pressure", "gc-verbose");
         assert!(
             pressure.has_event("IncreaseMemoryPressure") && pressure.has_event("DecreaseMemoryPressure"),
