@@ -1,0 +1,338 @@
+//! The facts of collections: each finds the collection that it belongs to.
+
+use crate::event::{GcReason, GcStart, GcType, GlobalHeapHistory, HeapStats, PerHeapHistory};
+use crate::gc::collection::GlobalHistory;
+use crate::gc::forming::{Forming, SizesAfter};
+use crate::gc::machine::{MAX_FORMING, Machine, Settled};
+use crate::gc::stop::{Run, Stop, StopId};
+
+impl Machine {
+    pub(super) fn forming_mut(&mut self, number: u32) -> Option<&mut Forming> {
+        self.forming.iter_mut().rev().find(|forming| forming.number == number)
+    }
+
+    /// The background collection that has started and not ended.
+    pub(super) fn background_under_way(&self) -> Option<u32> {
+        let under_way = |forming: &&Forming| forming.announced_background() && forming.end.is_none();
+        self.forming.iter().rev().find(under_way).map(|forming| forming.number)
+    }
+
+    pub(super) fn start(&mut self, at: i64, thread: u64, event: &GcStart) -> Option<u32> {
+        let number = event.count;
+        let trail = self.trails.of(thread);
+        (trail.ended, trail.history) = (None, None);
+        self.unnumbered = None;
+        if self.is_known_start(number) {
+            return Some(number);
+        }
+        let background = event.gc_type == Some(GcType::BACKGROUND);
+        let foreground = event.gc_type == Some(GcType::FOREGROUND);
+        let place = self.stop_of_start(thread);
+        let inside = place
+            .and_then(|place| self.open.get(place))
+            .is_some_and(|stop| !stop.runs.is_empty());
+        if background || !(foreground || inside) {
+            // Only foreground collections start beside a background one: its end was lost.
+            self.background_replaced(number);
+        }
+        let mut forming = match self.forming.iter().position(|forming| forming.number == number) {
+            Some(place) => self.forming.remove(place),
+            None => Forming::new(number, at),
+        };
+        forming.clr_instance = event.clr_instance.or(self.clr_instance);
+        forming.start = Some((at, thread, *event));
+        forming.trigger = self.trigger.take();
+        forming.touch(at);
+        let previous = number.wrapping_sub(1);
+        if self.last_number != Some(previous) && self.last_ended != Some(previous) {
+            // A collection between was never seen, or the runtime counted one on without events.
+            (self.gen0_after, self.uoh_after) = (None, None);
+            if let (Some(last), false) = (self.last_start, self.count_may_skip) {
+                self.lost(Some(last), at);
+            }
+        }
+        self.last_start = Some(at);
+        let (gen0, uoh) = (self.gen0_after, self.uoh_after);
+        forming.previous = gen0.zip(uoh).map(|((at, gen0), (uoh_at, uoh))| SizesAfter {
+            at: at.min(uoh_at),
+            gen0,
+            uoh,
+        });
+        if let Some(id) = place.and_then(|place| self.start_in_stop(place, at, event, background)) {
+            forming.stops.push(id);
+        }
+        if background {
+            self.background = Some(number);
+            self.final_since_end = false;
+        } else {
+            // What it leaves, its own GCHeapStats will tell.
+            (self.gen0_after, self.uoh_after) = (None, None);
+        }
+        self.count_may_skip = false;
+        self.last_number = Some(number);
+        self.forming.push(forming);
+        if self.forming.len() > MAX_FORMING {
+            let oldest = self.forming.remove(0);
+            self.settle(oldest);
+        }
+        Some(number)
+    }
+
+    pub(super) fn is_known_start(&self, number: u32) -> bool {
+        self.last_number == Some(number)
+            || self
+                .forming
+                .iter()
+                .any(|forming| forming.number == number && forming.start.is_some())
+            || self.newly_settled().any(|settled| match settled {
+                Settled::Collection(forming) => forming.number == number && forming.start.is_some(),
+                Settled::Suspension(_) => false,
+            })
+    }
+
+    pub(super) fn start_in_stop(&mut self, place: usize, at: i64, event: &GcStart, background: bool) -> Option<StopId> {
+        let unseen = self.start_unseen_before(event, self.open.get(place)?);
+        let stop = self.open.get_mut(place)?;
+        if let Some(owner) = stop.final_of.take() {
+            // It was taken for a background collection's final stop.
+            let id = stop.id;
+            if let Some(forming) = self.forming.iter_mut().find(|forming| forming.number == owner) {
+                forming.stops.retain(|&other| other != id);
+            }
+        }
+        let stop = self.open.get_mut(place)?;
+        stop.broken |= unseen;
+        stop.run(Run {
+            number: event.count,
+            background,
+            start: at,
+            end: None,
+        });
+        Some(stop.id)
+    }
+
+    /// The stop that a GCStart belongs to: the newest that is open and fully suspended.
+    pub(super) fn stop_of_start(&self, thread: u64) -> Option<usize> {
+        let candidates = || self.open.iter().enumerate().filter(|(_, stop)| stop.is_gc());
+        let suspended = candidates()
+            .filter(|(_, stop)| stop.is_suspended())
+            .max_by_key(|(_, stop)| stop.suspended);
+        // Where SuspendEEEnd was never seen the stop has no length anyway; it still is the collection's own.
+        let own = || candidates().find(|(_, stop)| stop.thread == thread && !stop.was_suspended());
+        suspended.or_else(own).map(|(place, _)| place)
+    }
+
+    /// A collection must have started in this stop before `event`, and its GCStart was never seen.
+    ///
+    /// SuspendEEBegin's Count is the number of the previous collection, or of the last background collection; a second
+    /// collection of a stop is the one inside a background collection, or provisional mode's full one, and its number is the next.
+    pub(super) fn start_unseen_before(&self, event: &GcStart, stop: &Stop) -> bool {
+        let previous = event.count.wrapping_sub(1);
+        if let Some(last) = stop.runs.last() {
+            // No recording has a third.
+            let inside = last.background && last.end.is_none();
+            let second = stop.runs.len() == 1 && (inside || event.reason == GcReason::PM_FULL_GC);
+            return last.number != previous || !second;
+        }
+        let Some(count) = stop.count else { return false };
+        let seen = self.last_number == Some(previous) || self.last_ended == Some(previous);
+        let foreground = event.gc_type == Some(GcType::FOREGROUND);
+        let session_began = self.last_number.is_none() && self.background == Some(count);
+        !seen && count != previous && !session_began && !foreground && !self.count_may_skip
+    }
+
+    /// There is one background collection at a time: others that have no end yet lost it.
+    pub(super) fn background_replaced(&mut self, number: u32) {
+        self.orphans_are_suspensions();
+        while let Some(place) = self
+            .forming
+            .iter()
+            .position(|forming| forming.announced_background() && forming.end.is_none() && forming.number != number)
+        {
+            let unfinished = self.forming.remove(place);
+            for id in &unfinished.stops {
+                // What lies between its stops is missing: one may have swallowed the next.
+                if let Some((stop, _)) = self.closed.get_mut(id) {
+                    stop.broken = true;
+                }
+            }
+            self.settle(unfinished);
+            self.uoh_after = None;
+        }
+    }
+
+    pub(super) fn end(&mut self, at: i64, thread: u64, number: u32, generation: u32) -> Option<u32> {
+        let trail = self.trails.of(thread);
+        trail.ended = Some(number);
+        trail.history = trail.history.filter(|&history| history == number);
+        self.last_ended = Some(number);
+        if self.forming_mut(number).is_none() {
+            let known = |settled: &Settled| matches!(settled, Settled::Collection(forming) if forming.number == number);
+            if self.newly_settled().any(known) {
+                return Some(number);
+            }
+            (self.gen0_after, self.uoh_after) = (None, None);
+            let mut unseen = Forming::new(number, at);
+            unseen.clr_instance = self.clr_instance;
+            if self.last_number.is_none_or(|last| number > last) {
+                let unnumbered = self.unnumbered.take();
+                if let Some(stop) = self.suspended_stop() {
+                    // It started in this stop, unseen: alone (the session began then) the stop is its own.
+                    let alone = stop.runs.is_empty();
+                    stop.broken |= !alone;
+                    if let Some(begin) = stop.first_seen() {
+                        stop.run(Run {
+                            number,
+                            background: false,
+                            start: begin,
+                            end: None,
+                        });
+                        unseen.stops.push(stop.id);
+                    }
+                    if let (true, Some((_, unnumbered))) = (alone, unnumbered) {
+                        unseen.adopt(*unnumbered, generation);
+                    }
+                } else if let Some(last) = self.last_start {
+                    self.lost(Some(last), at);
+                }
+                let previous = Some(number.wrapping_sub(1));
+                if let Some(last) = self
+                    .last_start
+                    .filter(|_| self.last_number != previous && !self.count_may_skip)
+                {
+                    self.lost(Some(last), at);
+                }
+            }
+            self.forming.push(unseen);
+            if generation == 2 {
+                self.background = Some(number);
+                for mut stop in std::mem::take(&mut self.orphan_finals) {
+                    self.belongs(&mut stop, number);
+                    self.closed.insert(stop.id, (stop, 1));
+                }
+            }
+        }
+        let forming = self.forming_mut(number)?;
+        forming.touch(at);
+        if forming.end.is_some() {
+            return Some(number);
+        }
+        forming.end = Some((at, generation));
+        if forming.announced_background() {
+            self.final_since_end = false;
+            // It swept the large objects; how much is left its GCHeapStats will tell.
+            self.uoh_after = None;
+        }
+        for stop in &mut self.open {
+            stop.run_ended(number, at);
+        }
+        self.settle_if_whole(number);
+        Some(number)
+    }
+
+    pub(super) fn heap_stats(&mut self, at: i64, thread: u64, event: &HeapStats) -> Option<u32> {
+        let Some(number) = self.trails.of(thread).ended.take() else {
+            // The GCEnd before it was never seen: some collection left sizes that are not known.
+            (self.gen0_after, self.uoh_after) = (None, None);
+            return None;
+        };
+        let forming = self.forming_mut(number)?;
+        if forming.heap_stats.is_none() {
+            forming.heap_stats = Some(*event);
+            forming.touch(at);
+            let (announced, seen) = (forming.announced_background(), forming.start.is_some());
+            // A background collection leaves generation 0 alone. One that became blocking does not: its history says so
+            // before its GCEnd, and it has no final stop.
+            let concurrent = match forming.global {
+                Some(global) => global.mechanisms.is_concurrent(),
+                None => forming.stops.len() > 1,
+            };
+            let known = seen && (!announced || forming.global.is_some());
+            self.uoh_after = Some((
+                at,
+                event
+                    .generation_size3
+                    .saturating_add(event.generation_size4.unwrap_or(0)),
+            ));
+            if !(announced && concurrent) {
+                self.gen0_after = known.then_some((at, event.generation_size0));
+            }
+            self.settle_if_whole(number);
+        }
+        Some(number)
+    }
+
+    /// With the concurrent bit it belongs to the background collection under way, or the last one (a server one's comes
+    /// after its GCEnd); without, to the collection that runs while the threads stand still.
+    pub(super) fn global(&mut self, at: i64, thread: u64, event: &GlobalHeapHistory<'_>) -> Option<u32> {
+        let number = if event.global_mechanisms.is_concurrent() {
+            self.background_of_history(&GlobalHistory::of(event))
+        } else {
+            self.running()
+        };
+        let condemned = Some(event.condemned_generation);
+        let number = number.filter(|&number| {
+            // Of another generation it is a history of a collection whose start was never seen.
+            let start = self.forming_mut(number).and_then(|forming| forming.start);
+            start.is_none_or(|(_, _, start)| start.depth.is_none() || start.depth == condemned)
+        });
+        let trail = self.trails.of(thread);
+        trail.ended = None;
+        trail.history = number;
+        if number.is_none() && self.suspended_stop().is_some_and(|stop| stop.runs.is_empty()) {
+            let mut unnumbered = Box::new(Forming::new(0, at));
+            unnumbered.global = Some(GlobalHistory::of(event));
+            self.unnumbered = Some((thread, unnumbered));
+        }
+        let number = number?;
+        let forming = self.forming_mut(number)?;
+        forming.touch(at);
+        forming.global.get_or_insert_with(|| GlobalHistory::of(event));
+        self.settle_if_whole(number);
+        Some(number)
+    }
+
+    pub(super) fn per_heap(&mut self, at: i64, thread: u64, event: &PerHeapHistory<'_>) -> Option<u32> {
+        let Some(number) = self.trails.of(thread).history else {
+            if let Some((owner, unnumbered)) = &mut self.unnumbered
+                && *owner == thread
+            {
+                unnumbered.per_heap(event);
+            }
+            return None;
+        };
+        let forming = self.forming_mut(number)?;
+        let concurrent = forming.global.is_some_and(|global| global.mechanisms.is_concurrent());
+        if forming.end.is_some() && !concurrent {
+            // A blocking collection's histories come before its GCEnd: this is one of a collection that was not seen.
+            return None;
+        }
+        forming.per_heap(event);
+        forming.touch(at);
+        self.settle_if_whole(number);
+        Some(number)
+    }
+
+    pub(super) fn background_of_history(&self, history: &GlobalHistory) -> Option<u32> {
+        self.background_under_way().or_else(|| {
+            let last = self.background.filter(|_| !self.final_since_end)?;
+            let waits =
+                |forming: &&Forming| forming.number == last && forming.global.is_none_or(|global| global == *history);
+            self.forming.iter().find(waits).map(|forming| forming.number)
+        })
+    }
+
+    /// Only a blocking collection sends a second one, after its history.
+    pub(super) fn committed(&mut self, number: u32, at: i64, bytes: u64) {
+        if let Some(forming) = self.forming_mut(number) {
+            let committed = &mut forming.committed;
+            let place = if forming.global.is_some() {
+                &mut committed.after
+            } else {
+                &mut committed.before
+            };
+            place.get_or_insert(bytes);
+            forming.touch(at);
+        }
+    }
+}

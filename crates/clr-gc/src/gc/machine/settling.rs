@@ -1,0 +1,106 @@
+//! When a collection is told: whole, or given up, and when losses are known.
+
+use crate::gc::StopEdges;
+use crate::gc::collection::{Collection, Suspension};
+use crate::gc::forming::Forming;
+use crate::gc::machine::{MAX_FORMING, Machine, PATIENCE_NS, Settled, Settling};
+use crate::gc::stop::{Stop, StopId};
+
+impl Machine {
+    pub(super) fn newly_settled(&self) -> impl Iterator<Item = &Settled> {
+        self.settled.iter().rev().take(MAX_FORMING).map(|(_, settled)| settled)
+    }
+
+    /// All facts are there and no stop of it is open.
+    pub(super) fn settle_if_whole(&mut self, number: u32) {
+        let Some(place) = self.forming.iter().position(|forming| forming.number == number) else {
+            return;
+        };
+        let forming = &self.forming[place];
+        let over = |id: &StopId| self.closed.contains_key(id);
+        if forming.has_all_facts() && !forming.stops.is_empty() && forming.stops.iter().all(over) {
+            let whole = self.forming.remove(place);
+            self.settle(whole);
+        }
+    }
+
+    /// Tells what waited too long for the rest of its facts. A background collection may take any time to end.
+    pub(super) fn expire(&mut self, now: i64) {
+        while let Some(place) = self.forming.iter().position(|forming| {
+            let in_flight = forming.announced_background() && forming.end.is_none();
+            let in_stop = forming
+                .stops
+                .iter()
+                .any(|id| self.open.iter().any(|stop| stop.id == *id));
+            !in_flight && !in_stop && forming.last_event.saturating_add(PATIENCE_NS) < now
+        }) {
+            let partial = self.forming.remove(place);
+            self.settle(partial);
+        }
+    }
+
+    pub(super) fn settle(&mut self, forming: Forming) {
+        let since = forming.last_event.max(self.newest.unwrap_or(forming.last_event));
+        self.settled.push_back((since, Settled::Collection(Box::new(forming))));
+    }
+
+    pub(super) fn tell(&mut self, forming: Forming) -> Collection {
+        let mut stops: Vec<Stop> = Vec::with_capacity(forming.stops.len());
+        for id in &forming.stops {
+            if let Some((stop, waiting)) = self.closed.get_mut(id) {
+                stops.push(stop.clone());
+                *waiting = waiting.saturating_sub(1);
+                if *waiting == 0 {
+                    self.closed.remove(id);
+                }
+            } else if let Some(stop) = self.open.iter().find(|stop| stop.id == *id) {
+                stops.push(stop.clone());
+            }
+        }
+        for stop in &mut stops {
+            stop.void |= self.lossy(stop);
+        }
+        let collection = forming.into_collection(&stops.iter().collect::<Vec<_>>(), &self.losses);
+        if self.settling != Settling::AtTheEnd && !self.is_finished && !self.losses.is_empty() {
+            self.forget_losses();
+        }
+        collection
+    }
+
+    pub(super) fn tell_suspension(&self, mut stop: Stop) -> Suspension {
+        stop.void |= self.lossy(&stop);
+        Suspension {
+            reason: stop.reason,
+            clr_instance: self.clr_instance,
+            edges: StopEdges::of(&stop),
+            suspend_ns: stop.suspend_ns(),
+            stopped_ns: stop.stopped_ns(),
+            triggered: stop.triggered,
+        }
+    }
+
+    pub(super) fn lossy(&self, stop: &Stop) -> bool {
+        stop.first_seen()
+            .zip(stop.last_seen())
+            .is_some_and(|(first, last)| self.losses.overlap(first, last))
+    }
+
+    /// Live: losses older than everything that is still to be told.
+    pub(super) fn forget_losses(&mut self) {
+        let forming = self
+            .forming
+            .iter()
+            .filter_map(|forming| forming.start.as_ref().map(|start| start.0));
+        let settled = self.settled.iter().map(|(since, _)| *since);
+        let stops = self
+            .closed
+            .values()
+            .map(|(stop, _)| stop)
+            .chain(&self.open)
+            .filter_map(Stop::first_seen);
+        let sizes = self.gen0_after.iter().chain(&self.uoh_after).map(|(at, _)| *at);
+        if let Some(oldest) = forming.chain(settled).chain(stops).chain(sizes).min() {
+            self.losses.forget_before(oldest.saturating_sub(PATIENCE_NS));
+        }
+    }
+}

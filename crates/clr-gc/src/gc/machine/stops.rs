@@ -1,0 +1,204 @@
+//! Stops as their edges come: paired by thread, given to the collections that run in them.
+
+use crate::event::{GcReason, SuspendReason};
+use crate::gc::forming::Forming;
+use crate::gc::machine::{MAX_OPEN_STOPS, MAX_OTHER_REASONS, Machine, OtherStops, Settled};
+use crate::gc::stop::{Stop, StopId};
+
+impl Machine {
+    pub(super) fn open_stop(&mut self, thread: u64) -> Option<&mut Stop> {
+        self.open.iter_mut().find(|stop| stop.thread == thread)
+    }
+
+    /// The newest stop for a collection in which all threads stand still.
+    pub(super) fn suspended_stop(&mut self) -> Option<&mut Stop> {
+        self.open
+            .iter_mut()
+            .filter(|stop| stop.is_gc() && stop.is_suspended())
+            .max_by_key(|stop| stop.suspended)
+    }
+
+    /// The collection that runs while the threads stand still: the last to start, or the one around it when that ended.
+    pub(super) fn running(&mut self) -> Option<u32> {
+        let stop = self.suspended_stop()?;
+        stop.runs
+            .iter()
+            .rev()
+            .find(|run| run.end.is_none())
+            .map(|run| run.number)
+    }
+
+    pub(super) fn suspend_begin(&mut self, at: i64, thread: u64, reason: SuspendReason, count: Option<u32>) {
+        self.trails.of(thread).ended = None;
+        if let Some(place) = self.open.iter().position(|stop| stop.thread == thread) {
+            if self.open[place].begin == Some(at) {
+                return;
+            }
+            // Its restart was never seen.
+            let mut unfinished = self.open.swap_remove(place);
+            unfinished.broken = true;
+            self.close(unfinished);
+        }
+        if self.open.len() >= MAX_OPEN_STOPS {
+            let mut unfinished = self.open.swap_remove(0);
+            unfinished.broken = true;
+            self.close(unfinished);
+        }
+        if let (true, Some(count), Some(last), Some(last_start)) =
+            (reason.is_gc(), count, self.last_number, self.last_start)
+            && count > last
+            && count != u32::MAX
+            && self.last_ended != Some(count)
+            && !self.count_may_skip
+        {
+            // The runtime counted a collection that was never seen.
+            self.lost(Some(last_start), at);
+        }
+        let mut stop = Stop::begun(self.next_stop, thread, at, reason, count);
+        self.next_stop += 1;
+        stop.triggered = std::mem::take(&mut self.triggered_outside);
+        if reason == SuspendReason::FOR_GC_PREP {
+            match self.background_under_way() {
+                Some(number) => self.belongs(&mut stop, number),
+                None => self.final_since_end = true,
+            }
+        }
+        self.open.push(stop);
+        self.expire(at);
+    }
+
+    /// A final stop of this background collection, unless a GCStart comes in it.
+    pub(super) fn belongs(&mut self, stop: &mut Stop, number: u32) {
+        stop.final_of = Some(number);
+        if let Some(forming) = self.forming_mut(number) {
+            forming.stops.push(stop.id);
+        }
+    }
+
+    pub(super) fn suspend_end(&mut self, at: i64, thread: u64) {
+        self.trails.of(thread).ended = None;
+        let id = self.next_stop;
+        if let Some(stop) = self.open_stop(thread) {
+            if stop.suspended != Some(at) {
+                stop.suspend_end(at);
+            }
+        } else if self.open.len() < MAX_OPEN_STOPS {
+            self.next_stop += 1;
+            self.open.push(Stop::suspended_unseen(id, thread, at));
+        }
+    }
+
+    pub(super) fn triggered(&mut self, thread: u64, reason: GcReason) {
+        self.trigger = Some(reason);
+        let own = self.open.iter().position(|stop| stop.thread == thread && stop.is_gc());
+        match own {
+            Some(place) => self.open[place].triggered = true,
+            None => match self.suspended_stop() {
+                Some(stop) => stop.triggered = true,
+                None => self.triggered_outside = true,
+            },
+        }
+    }
+
+    pub(super) fn restart_end(&mut self, at: i64, thread: u64) -> Option<u32> {
+        let trail = self.trails.of(thread);
+        trail.ended = None;
+        let again = trail.restarted == Some(at);
+        trail.restarted = Some(at);
+        let Some(place) = self.open.iter().position(|stop| stop.thread == thread) else {
+            if !again {
+                self.restart_of_unseen_stop();
+            }
+            return None;
+        };
+        let mut stop = self.open.swap_remove(place);
+        stop.restart_end(at);
+        let number = stop.runs.last().map(|run| run.number).or(stop.final_of);
+        self.close(stop);
+        self.expire(at);
+        number
+    }
+
+    /// A restart whose suspension was never seen: some collection under way had a stop that is not known.
+    pub(super) fn restart_of_unseen_stop(&mut self) {
+        let without_stop = |forming: &Forming| forming.start.is_some() && forming.stops.is_empty();
+        if self.forming.iter().any(without_stop) {
+            return;
+        }
+        if let Some(number) = self.background_under_way()
+            && let Some(forming) = self.forming_mut(number)
+        {
+            forming.stop_unseen = true;
+        }
+    }
+
+    /// A stop is over, or given up.
+    pub(super) fn close(&mut self, mut stop: Stop) {
+        if !stop.is_gc() {
+            return self.count_other(&stop);
+        }
+        self.triggered_outside = false;
+        self.unnumbered = None;
+        if stop.runs.is_empty() && stop.final_of.is_none() && stop.reason != Some(SuspendReason::FOR_GC) {
+            match self.background_under_way() {
+                Some(number) => self.belongs(&mut stop, number),
+                // Half seen, at the beginning or after a loss: nothing can be said of it.
+                None if stop.reason.is_none() => return,
+                None => {
+                    if self.orphan_finals.len() < MAX_OPEN_STOPS {
+                        self.orphan_finals.push(stop);
+                    }
+                    return;
+                }
+            }
+        }
+        if stop.runs.is_empty() && stop.final_of.is_none() {
+            self.count_may_skip |= stop.triggered;
+            self.settled
+                .push_back((stop.last_seen().unwrap_or_default(), Settled::Suspension(stop)));
+            return;
+        }
+        let numbers: Vec<u32> = stop.runs.iter().map(|run| run.number).chain(stop.final_of).collect();
+        let waiting = numbers
+            .iter()
+            .filter(|&&number| self.waits_for(number, stop.id))
+            .count();
+        if waiting > 0 {
+            self.closed.insert(stop.id, (stop, waiting));
+        }
+        for number in numbers {
+            self.settle_if_whole(number);
+        }
+    }
+
+    pub(super) fn waits_for(&self, number: u32, id: StopId) -> bool {
+        let has = |forming: &Forming| forming.number == number && forming.stops.contains(&id);
+        self.forming.iter().any(has)
+            || self
+                .newly_settled()
+                .any(|settled| matches!(settled, Settled::Collection(forming) if has(forming)))
+    }
+
+    pub(super) fn count_other(&mut self, stop: &Stop) {
+        let (Some(reason), Some(ns)) = (stop.reason, stop.stopped_ns()) else {
+            return;
+        };
+        if let Some(other) = self.others.iter_mut().find(|other| other.reason == reason) {
+            other.count += 1;
+            other.stopped_ns = other.stopped_ns.saturating_add(ns);
+        } else if self.others.len() < MAX_OTHER_REASONS {
+            self.others.push(OtherStops {
+                reason,
+                count: 1,
+                stopped_ns: ns,
+            });
+        }
+    }
+
+    pub(super) fn orphans_are_suspensions(&mut self) {
+        for stop in std::mem::take(&mut self.orphan_finals) {
+            self.settled
+                .push_back((stop.last_seen().unwrap_or_default(), Settled::Suspension(stop)));
+        }
+    }
+}
