@@ -1,7 +1,19 @@
 //! How fast streams become collections: decoding alone, and decoding with reconstruction.
 //!
 //! Run with `cargo bench -p clr-gc`. Without more it reads the recordings of `tests/recordings`; the path of any nettrace file in
-//! `GCWATCH_BENCH_RECORDING` is read too (the goal was set for a Verbose one of 20 MB, 270,000 events, 1,617 collections).
+//! `GCWATCH_BENCH_RECORDING` is read too.
+//!
+//! Seen on a virtual machine with two cores of an AMD EPYC, one used (medians; every run copies each byte once):
+//!
+//! | Recording | rebuild | rebuild and decode every event |
+//! |---|---|---|
+//! | Verbose, 20.3 MB, 269,998 events, 1,617 collections | 5.4 ms, 3.75 GB/s | 19.5 ms, 1.04 GB/s |
+//! | `net10-steady-verbose`, 0.9 MB, 70 collections | 0.23 ms, 3.9 GB/s | 0.84 ms, 1.05 GB/s |
+//! | `net10-threads-server-datas`, 0.23 MB, 114 collections | 0.26 ms, 0.89 GB/s | 0.37 ms, 0.63 GB/s |
+//! | `svc8-workstation`, 0.11 MB, 93 collections | 0.20 ms, 0.55 GB/s | 0.23 ms, 0.48 GB/s |
+//!
+//! TraceEvent 4.0.0 reads the first at 310 MB/s and rebuilds its collections at 120 MB/s. The whole process `gcwatch analyze` on it
+//! takes 14.9 ms, reading the file and writing 1,617 lines included (`perf stat -r 20`).
 
 use std::fs;
 use std::io::Read;
