@@ -118,10 +118,16 @@ impl Analyzed {
 
     /// The process counted as many collections as were recorded between two of its prints, and about the same pause.
     pub(crate) fn assert_agrees_with(&self, ticks: &[Tick], context: &str) {
+        // .NET Core 3.1 may switch GCStart on later than the rest: then the stop says when it was.
+        let began = |gc: &Value| {
+            gc["start_offset_ns"]
+                .as_i64()
+                .or_else(|| gc["pauses"][0]["start_offset_ns"].as_i64())
+        };
         let starts: Vec<(i64, i64)> = self
             .gcs
             .iter()
-            .filter_map(|gc| Some((gc["start_offset_ns"].as_i64()?, gc["generation"].as_i64()?)))
+            .filter_map(|gc| Some((began(gc)?, gc["generation"].as_i64()?)))
             .collect();
         let sync = self.sync_ticks();
         let (first_event, last_event) = self.span();
