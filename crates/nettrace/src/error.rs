@@ -8,7 +8,11 @@ pub enum Error {
     #[error("the stream is empty: the process sent nothing, or nothing was recorded")]
     Empty,
     /// The bytes do not begin with `Nettrace`.
-    #[error("not a nettrace stream: it begins with the bytes {}{}", Bytes(.start), guess(.start))]
+    #[error(
+        "not a nettrace stream: it begins with the bytes {}{}; a recording of EventPipe (gcwatch record, dotnet-trace) begins with \"Nettrace\"",
+        Bytes(.start),
+        guess(.start)
+    )]
     NotNettrace {
         /// How it begins, up to eight bytes.
         start: Vec<u8>,
@@ -19,7 +23,9 @@ pub enum Error {
     )]
     NetPerf,
     /// A format that this crate does not know.
-    #[error("nettrace version {major}.{minor} is not known here; versions 4 (with 5's metadata) and 6 are read")]
+    #[error(
+        "nettrace version {major}.{minor} is not known here; versions 4 (with 5's metadata) and 6 are read: a newer gcwatch may read it"
+    )]
     UnsupportedVersion {
         /// The number that tells whether a reader can read it. On the old path (V4) the reader that the `Trace` object asks for.
         major: u32,
@@ -123,7 +129,8 @@ mod tests {
         };
         assert_eq!(
             error.to_string(),
-            "not a nettrace stream: it begins with the bytes 1f 8b 08 (gzip: unpack it first)"
+            "not a nettrace stream: it begins with the bytes 1f 8b 08 (gzip: unpack it first); a recording of EventPipe (gcwatch \
+             record, dotnet-trace) begins with \"Nettrace\""
         );
         assert_eq!(error.offset(), None);
     }
