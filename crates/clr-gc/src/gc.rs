@@ -45,7 +45,11 @@ pub use collection::{
     Phases, StopEdges, Suspension,
 };
 pub use forming::MAX_HEAPS;
+pub(crate) use loss::LossIntervals;
 pub use loss::MAX_LOSS_INTERVALS;
-pub use machine::{LIVE_SETTLE_NS, MAX_FORMING, MAX_OPEN_STOPS, Machine, OtherStops, Outcome, PATIENCE_NS, Settling};
+pub use machine::{
+    LIVE_SETTLE_NS, MAX_FORMING, MAX_OFFSET_NS, MAX_OPEN_STOPS, MAX_RUNS, MAX_STOPS, Machine, OtherStops, Outcome,
+    PATIENCE_NS, Settling,
+};
 pub use totals::{Group, PauseQuantiles, Totals};
 pub use trail::MAX_THREADS;

@@ -11,7 +11,7 @@
 use nettrace::{Decoder, Event, Gap, Item, Options, TraceHeader};
 
 use crate::event::{ClrEvent, Kind, Layout, PayloadError, decode};
-use crate::gc::{Machine, Outcome, Settling};
+use crate::gc::{LossIntervals, Machine, Outcome, Settling};
 
 /// Processes of one stream that are told apart (V6 records whole machines). Events of more are counted, not told.
 pub const MAX_PROCESSES: usize = 4096;
@@ -85,7 +85,7 @@ pub struct GcStream {
     decoder: Decoder,
     settling: Settling,
     processes: Vec<Process>,
-    losses: Vec<(Option<i64>, i64)>,
+    losses: LossIntervals,
     undecodable: u64,
     runtime: Option<String>,
     header: Option<TraceHeader>,
@@ -111,7 +111,7 @@ impl GcStream {
             decoder: Decoder::new(options),
             settling,
             processes: Vec::new(),
-            losses: Vec::new(),
+            losses: LossIntervals::default(),
             undecodable: 0,
             runtime: None,
             header: None,
@@ -194,7 +194,7 @@ impl GcStream {
                     for process in &mut self.processes {
                         process.machine.lost(after, before);
                     }
-                    self.losses.push((after, before));
+                    self.losses.add(after, before);
                 }
                 // Sequence points bring nothing that gaps did not tell.
                 _ => {}
@@ -283,7 +283,7 @@ fn process_of<'p>(
     pid: Option<u64>,
     event: &ClrEvent<'_>,
     settling: Settling,
-    losses: &[(Option<i64>, i64)],
+    losses: &LossIntervals,
 ) -> Option<&'p mut Process> {
     let key = ProcessKey {
         pid,
@@ -294,10 +294,7 @@ fn process_of<'p>(
     let place = match place {
         Some(place) => place,
         None if rebuilds(event.kind()) && processes.len() < MAX_PROCESSES => {
-            let mut machine = Machine::new(key.clr_instance, settling);
-            for &(after, before) in losses {
-                machine.lost(after, before);
-            }
+            let machine = Machine::after(key.clr_instance, settling, losses.clone());
             processes.push(Process { key, machine });
             processes.len() - 1
         }

@@ -227,3 +227,91 @@ fn many_events_dropped_doubled_and_moved() {
     }
     assert!(claims > 10_000, "{claims} claims are no test");
 }
+
+/// Scenario: events of a recording in any order, on any thread, at any time, the ends of the clock included: a stream made to harm.
+/// Guarantee: no panic, no negative length, and no collection that has more stops than are kept.
+#[test]
+fn hostile_events_do_no_harm() {
+    let mut random = Random(0xD1B5_4A32_D192_ED03);
+    let times = [i64::MIN, -1, 0, 1, i64::MAX];
+    let mut told = 0;
+    for name in ["net10b-pmode", "net8-clrgc-threads"] {
+        let events = events(name);
+        for _ in 0..40 {
+            let mut changed = Vec::new();
+            for _ in 0..3_000 {
+                let mut event = events[random.next(events.len())].clone();
+                event.thread = random.next(4) as u64;
+                event.at = if random.next(8) == 0 {
+                    times[random.next(times.len())]
+                } else {
+                    random.next(1 << 30) as i64
+                };
+                changed.push(event);
+            }
+            // One kind over and over: collections without end in one stop, stops without end in one collection.
+            let again = changed[random.next(changed.len())].clone();
+            changed.extend(std::iter::repeat_n(again, 500));
+            for gc in collections(&changed) {
+                told += 1;
+                assert!(gc.duration_ns().is_none_or(|ns| ns >= 0), "{gc:?}");
+                assert!(gc.pauses.len() <= clr_gc::gc::MAX_STOPS, "{gc:?}");
+                assert!(
+                    gc.pauses.iter().all(|pause| pause.pause_ns.is_none_or(|ns| ns >= 0)),
+                    "{gc:?}"
+                );
+                assert!(
+                    gc.pauses.iter().all(|pause| pause.suspend_ns.is_none_or(|ns| ns >= 0)),
+                    "{gc:?}"
+                );
+            }
+        }
+    }
+    assert!(told > 1_000, "{told}");
+}
+
+/// Scenario: thousands of collections that start in one stop, and thousands of stops inside one background collection.
+/// Guarantee: what is kept is bounded, and none of them claims to be whole.
+#[test]
+fn what_is_kept_is_bounded() {
+    let events = events("net8-clrgc-threads");
+    let of = |name: &str| events.iter().find(|event| event.layout.name() == name).unwrap().clone();
+    let begin = events
+        .iter()
+        .find(|event| event.layout.name() == "GCSuspendEEBegin" && event.payload[0] == 6)
+        .unwrap();
+    let background = events
+        .iter()
+        .find(|event| event.layout.name() == "GCStart" && event.payload[12] == 1)
+        .unwrap();
+    let (suspended, restart) = (of("GCSuspendEEEnd"), of("GCRestartEEEnd"));
+    let mut many = Vec::new();
+    for (index, event) in [begin, &suspended, background].into_iter().enumerate() {
+        many.push(Told {
+            at: index as i64,
+            thread: 1,
+            ..event.clone()
+        });
+    }
+    for number in 0..5_000_u32 {
+        let mut start = Told {
+            at: 10 + i64::from(number),
+            thread: 1,
+            ..background.clone()
+        };
+        start.payload[..4].copy_from_slice(&(1_000 + number).to_le_bytes());
+        many.push(start);
+    }
+    for index in 0..5_000 {
+        for (step, event) in [begin, &suspended, &restart].into_iter().enumerate() {
+            many.push(Told {
+                at: 10_000 + index * 3 + step as i64,
+                thread: 1,
+                ..event.clone()
+            });
+        }
+    }
+    let told = collections(&many);
+    assert!(told.len() >= 5_000 && told.iter().all(|gc| !gc.is_complete()));
+    assert!(told.iter().all(|gc| gc.pauses.len() <= clr_gc::gc::MAX_STOPS));
+}

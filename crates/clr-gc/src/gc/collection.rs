@@ -343,7 +343,8 @@ impl Collection {
 
     /// GCStart to GCEnd; for a background collection most of it ran beside the program.
     pub fn duration_ns(&self) -> Option<i64> {
-        Some(self.end? - self.start?)
+        // A GCEnd that came before its GCStart is damage, not a length.
+        Some(self.end?.saturating_sub(self.start?)).filter(|&ns| ns >= 0)
     }
 
     /// Announced as background and really concurrent.

@@ -161,7 +161,7 @@ impl Forming {
             .iter()
             .filter_map(|stop| stop.last_seen())
             .fold(self.last_event, i64::max);
-        let duration = start.zip(end).map(|(start, end)| end - start);
+        let duration = start.zip(end).map(|(start, end)| end - start).filter(|&ns| ns >= 0);
         let heap = self.sizes();
         Collection {
             number: self.number,
@@ -179,9 +179,18 @@ impl Forming {
             end,
             start_thread: self.start.as_ref().map(|start| start.1),
             last_event: last,
-            pause_ns: pause_known.then(|| pauses.iter().filter_map(|pause| pause.pause_ns).sum()),
+            pause_ns: pause_known.then(|| {
+                pauses
+                    .iter()
+                    .filter_map(|pause| pause.pause_ns)
+                    .fold(0, i64::saturating_add)
+            }),
             suspend_ns: (first_stop_seen && !self.stop_unseen)
-                .then(|| pauses.iter().map(|pause| pause.suspend_ns).sum())
+                .then(|| {
+                    pauses
+                        .iter()
+                        .try_fold(0i64, |sum, pause| Some(sum.saturating_add(pause.suspend_ns?)))
+                })
                 .flatten(),
             pauses,
             allocated_since_last: self.allocated(&heap, concurrent_start, losses),

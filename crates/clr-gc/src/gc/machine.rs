@@ -21,6 +21,16 @@ pub const PATIENCE_NS: i64 = 2_000_000_000;
 /// each) later.
 pub const LIVE_SETTLE_NS: i64 = 200_000_000;
 
+/// Farthest from the sync point that a time may be, 36 years; a damaged one beyond counts as this. Differences of such
+/// times have room in 64 bits.
+pub const MAX_OFFSET_NS: i64 = i64::MAX / 8;
+
+/// Collections that one stop is divided among. No recording has more than two.
+pub const MAX_RUNS: usize = 16;
+
+/// Stops that one collection has. A background collection has two.
+pub const MAX_STOPS: usize = 64;
+
 /// Collections under way at once. There are two slots in the runtime; more are the leavings of lost events.
 pub const MAX_FORMING: usize = 64;
 
@@ -183,12 +193,21 @@ impl Machine {
         }
     }
 
+    /// A machine of a process that appears when these events are already known to be lost.
+    pub(crate) fn after(clr_instance: Option<u16>, settling: Settling, losses: LossIntervals) -> Self {
+        Self {
+            losses,
+            ..Self::new(clr_instance, settling)
+        }
+    }
+
     /// Takes one event; `at` is nanoseconds since the sync point, `thread` the thread that sent it. Returns the number
     /// of the collection that it belongs to, as far as is known by now.
     ///
     /// Events are expected in time order. One that comes late is taken, and the time it was late by counts as a loss:
     /// what was concluded meanwhile may be wrong.
     pub fn observe(&mut self, at: i64, thread: u64, event: &ClrEvent<'_>) -> Option<u32> {
+        let at = at.clamp(-MAX_OFFSET_NS, MAX_OFFSET_NS);
         match event {
             ClrEvent::SuspendEeBegin(event) => self.in_order(at).suspend_begin(at, thread, event.reason, event.count),
             ClrEvent::SuspendEeEnd(_) => self.in_order(at).suspend_end(at, thread),

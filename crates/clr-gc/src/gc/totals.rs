@@ -88,7 +88,8 @@ impl Totals {
         self.count += 1;
         self.incomplete += u64::from(!collection.is_complete());
         self.lossy += u64::from(collection.lossy);
-        self.stopped_ns += collection.pauses.iter().filter_map(|pause| pause.pause_ns).sum::<i64>();
+        let parts = collection.pauses.iter().filter_map(|pause| pause.pause_ns);
+        self.stopped_ns = parts.fold(self.stopped_ns, i64::saturating_add);
         add_known(&mut self.allocated, collection.allocated_since_last);
         add_known(&mut self.promoted, collection.promoted());
         let gc_type = if collection.became_blocking {
@@ -120,7 +121,7 @@ impl Totals {
             group.count += 1;
             match collection.pause_ns {
                 Some(ns) => {
-                    group.pause_ns += ns;
+                    group.pause_ns = group.pause_ns.saturating_add(ns);
                     group.pauses.push(ns);
                 }
                 None => group.unknown_pauses += 1,
@@ -133,8 +134,8 @@ impl Totals {
         self.suspensions += 1;
         match suspension.stopped_ns {
             Some(ns) => {
-                self.suspensions_ns += ns;
-                self.stopped_ns += ns;
+                self.suspensions_ns = self.suspensions_ns.saturating_add(ns);
+                self.stopped_ns = self.stopped_ns.saturating_add(ns);
             }
             None => self.unknown_suspensions += 1,
         }
@@ -147,7 +148,10 @@ impl Totals {
 
     /// Sum of the known pauses of all collections, ns.
     pub fn pause_ns(&self) -> i64 {
-        self.groups.iter().map(|group| group.pause_ns).sum()
+        self.groups
+            .iter()
+            .map(|group| group.pause_ns)
+            .fold(0, i64::saturating_add)
     }
 
     /// Quantiles over all collections whose pause is known.

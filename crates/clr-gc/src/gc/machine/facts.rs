@@ -3,7 +3,7 @@
 use crate::event::{GcReason, GcStart, GcType, GlobalHeapHistory, HeapStats, PerHeapHistory};
 use crate::gc::collection::GlobalHistory;
 use crate::gc::forming::{Forming, SizesAfter};
-use crate::gc::machine::{MAX_FORMING, Machine, Settled};
+use crate::gc::machine::{MAX_FORMING, MAX_RUNS, Machine, Settled};
 use crate::gc::stop::{Run, Stop, StopId};
 
 impl Machine {
@@ -102,6 +102,9 @@ impl Machine {
         }
         let stop = self.open.get_mut(place)?;
         stop.broken |= unseen;
+        if stop.runs.len() >= MAX_RUNS {
+            return None;
+        }
         stop.run(Run {
             number: event.count,
             background,
@@ -180,7 +183,7 @@ impl Machine {
                     // It started in this stop, unseen: alone (the session began then) the stop is its own.
                     let alone = stop.runs.is_empty();
                     stop.broken |= !alone;
-                    if let Some(begin) = stop.first_seen() {
+                    if let Some(begin) = stop.first_seen().filter(|_| stop.runs.len() < MAX_RUNS) {
                         stop.run(Run {
                             number,
                             background: false,

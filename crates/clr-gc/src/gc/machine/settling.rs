@@ -28,11 +28,14 @@ impl Machine {
     pub(super) fn expire(&mut self, now: i64) {
         while let Some(place) = self.forming.iter().position(|forming| {
             let in_flight = forming.announced_background() && forming.end.is_none();
-            let in_stop = forming
-                .stops
-                .iter()
-                .any(|id| self.open.iter().any(|stop| stop.id == *id));
-            !in_flight && !in_stop && forming.last_event.saturating_add(PATIENCE_NS) < now
+            let waited = forming.last_event.saturating_add(PATIENCE_NS) < now;
+            let in_stop = || {
+                forming
+                    .stops
+                    .iter()
+                    .any(|id| self.open.iter().any(|stop| stop.id == *id))
+            };
+            waited && !in_flight && !in_stop()
         }) {
             let partial = self.forming.remove(place);
             self.settle(partial);

@@ -2,7 +2,7 @@
 
 use crate::event::{GcReason, SuspendReason};
 use crate::gc::forming::Forming;
-use crate::gc::machine::{MAX_OPEN_STOPS, MAX_OTHER_REASONS, Machine, OtherStops, Settled};
+use crate::gc::machine::{MAX_OPEN_STOPS, MAX_OTHER_REASONS, MAX_STOPS, Machine, OtherStops, Settled};
 use crate::gc::stop::{Stop, StopId};
 
 impl Machine {
@@ -69,9 +69,14 @@ impl Machine {
 
     /// A final stop of this background collection, unless a GCStart comes in it.
     pub(super) fn belongs(&mut self, stop: &mut Stop, number: u32) {
-        stop.final_of = Some(number);
-        if let Some(forming) = self.forming_mut(number) {
+        let Some(forming) = self.forming_mut(number) else {
+            return;
+        };
+        if forming.stops.len() < MAX_STOPS {
+            stop.final_of = Some(number);
             forming.stops.push(stop.id);
+        } else {
+            forming.stop_unseen = true;
         }
     }
 
