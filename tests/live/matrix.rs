@@ -158,10 +158,6 @@ fn row(runtime: Runtime, configuration: &Configuration) -> String {
     let mut target = Start::new(runtime, configuration.mode)
         .knobs(configuration.knobs)
         .start();
-    if !runtime.is_native_aot() {
-        // A process at its hard limit needs some memory to begin a session the first time: not in its first moments.
-        target.await_ticks(2);
-    }
     let (analyzed, said) = record(&mut target, &["--duration", "3s"]);
     assert_eq!(analyzed.stream["clean_end"], true, "{context}");
     analyzed.assert_whole(&context);

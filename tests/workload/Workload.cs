@@ -201,6 +201,8 @@ public static class Workload
     // Keeps arrays until there is no room for another, drops some, goes on. Meant for a hard limit below KeptBytes.
     static void UntilFull(int size, int dropped)
     {
+        // A runtime that is out of memory can die of the first session that is begun in it (seen on 10.0.0): time to begin one before.
+        for (int i = 0; i < 100 && !stop; i++) Thread.Sleep(20);
         List<object> kept = new List<object>();
         while (!stop)
         {
