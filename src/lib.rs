@@ -18,6 +18,13 @@
 
 pub mod cli;
 pub mod commands;
+pub mod config;
+pub mod daemon;
+pub mod export;
+pub mod pipeline;
 pub mod recording;
 pub mod report;
 pub mod source;
+pub mod targets;
+pub mod telemetry;
+pub mod web;

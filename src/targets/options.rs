@@ -1,0 +1,57 @@
+//! Which processes are attached to, and how.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A pattern for names: `*` stands for any characters, `?` for one; everything else for itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pattern(pub String);
+
+/// Conditions on a process; all that are given must hold.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// The process's name (the entry assembly's, else the executable's).
+    pub name: Option<Pattern>,
+    /// Its command line, arguments joined by a space.
+    pub command_line: Option<Pattern>,
+    /// The user that it runs as: a name or a number.
+    pub user: Option<String>,
+    /// Variables of its environment, each with a pattern for the value.
+    pub environment: Vec<(String, Pattern)>,
+}
+
+/// Which processes are attached to, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TargetOptions {
+    /// Only processes that one of these fits; empty: all.
+    pub include: Vec<Filter>,
+    /// Of those, not the ones that one of these fits.
+    pub exclude: Vec<Filter>,
+    /// Most processes attached to at once; more are counted, and wait.
+    pub max_targets: usize,
+    /// Upper limit of the event buffers in each process, megabytes (it is the target's memory).
+    pub buffer_mb: u32,
+    /// How often `/proc` is read although nothing announced a process.
+    pub scan_interval: Duration,
+    /// Whether each process's GC settings are read once, by a short session of their own.
+    pub read_settings: bool,
+    /// A socket that processes may be pointed at by `DOTNET_DiagnosticPorts`; none: no such socket.
+    pub listen: Option<PathBuf>,
+    /// The folder of the leases by which several gcwatches on one host share the processes.
+    pub lease_folder: PathBuf,
+}
+
+impl Default for TargetOptions {
+    fn default() -> Self {
+        Self {
+            include: Vec::new(),
+            exclude: Vec::new(),
+            max_targets: 1000,
+            buffer_mb: 4,
+            scan_interval: Duration::from_secs(30),
+            read_settings: true,
+            listen: None,
+            lease_folder: PathBuf::from("/run/gcwatch"),
+        }
+    }
+}

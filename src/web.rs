@@ -1,0 +1,1 @@
+//! The daemon's own listener: `/metrics`, health and the JSON API.
