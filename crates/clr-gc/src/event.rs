@@ -340,6 +340,7 @@ events! {
         199 PinPlugAtGcTime(PinPlugAtGcTime) "PinPlugAtGCTime" 0..=0,
     }
     RUNDOWN_PROVIDER {
+        10 RundownSettings(RundownSettings) "GCSettingsRundown" 0..=0,
         187 RuntimeDcStart(RuntimeInformation<'a>) "RuntimeDCStart" 0..=0,
     }
     EVENTPIPE_PROVIDER {

@@ -8,6 +8,7 @@
 //! with [`GcStream::advance`], take what is ready with [`GcStream::next_outcome`]. Like its parts it has no I/O and no
 //! clock.
 
+use nettrace::limits::DEFAULT_MAX_PENDING_BYTES;
 use nettrace::{Decoder, Event, Gap, Item, Options, TraceHeader};
 
 use crate::event::{ClrEvent, Kind, Layout, PayloadError, decode};
@@ -42,6 +43,35 @@ pub enum Undecoded {
     Unknown,
     /// Its payload is too short for its layout.
     Payload(PayloadError),
+}
+
+/// What a stream may cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StreamLimits {
+    /// Bytes of events that wait for their order, see [`nettrace::Options::max_pending_bytes`].
+    pub max_pending_bytes: usize,
+    /// Processes that are told apart, at most [`MAX_PROCESSES`]. Events of more are counted, not told.
+    pub max_processes: usize,
+}
+
+impl Default for StreamLimits {
+    fn default() -> Self {
+        Self {
+            max_pending_bytes: DEFAULT_MAX_PENDING_BYTES,
+            max_processes: MAX_PROCESSES,
+        }
+    }
+}
+
+impl StreamLimits {
+    /// For the stream of one process among hundreds. A runtime passes over its buffers every 100 ms; 2 MiB of waiting events are
+    /// some ten thousand, more than a storm of a thousand collections a second makes in that time.
+    pub const fn one_live_process() -> Self {
+        Self {
+            max_pending_bytes: 2 << 20,
+            max_processes: 8,
+        }
+    }
 }
 
 /// The tag of events without a known layout: no layout's own.
@@ -84,6 +114,7 @@ impl Process {
 pub struct GcStream {
     decoder: Decoder,
     settling: Settling,
+    max_processes: usize,
     processes: Vec<Process>,
     losses: LossIntervals,
     undecodable: u64,
@@ -94,6 +125,11 @@ pub struct GcStream {
 impl GcStream {
     /// A stream of which nothing was read.
     pub fn new(scope: Scope, settling: Settling) -> Self {
+        Self::with_limits(scope, settling, StreamLimits::default())
+    }
+
+    /// A stream that may cost less than by default.
+    pub fn with_limits(scope: Scope, settling: Settling, limits: StreamLimits) -> Self {
         let options = Options {
             interest: Box::new(move |metadata| {
                 let layout = Layout::of(&metadata.provider, metadata.event_id, metadata.version);
@@ -105,11 +141,13 @@ impl GcStream {
                     (Scope::Collections, _) => None,
                 }
             }),
+            max_pending_bytes: limits.max_pending_bytes,
             ..Options::default()
         };
         Self {
             decoder: Decoder::new(options),
             settling,
+            max_processes: limits.max_processes.min(MAX_PROCESSES),
             processes: Vec::new(),
             losses: LossIntervals::default(),
             undecodable: 0,
@@ -131,6 +169,19 @@ impl GcStream {
     /// A live stream is idle: what is queued may be told.
     pub fn flush(&mut self) {
         self.decoder.flush();
+    }
+
+    /// A live stream has been silent for `silent_ns`: what waited long enough may be told. Call [`GcStream::flush`] and
+    /// [`GcStream::advance`] before, take the outcomes after.
+    pub fn quiet(&mut self, silent_ns: i64) {
+        for process in &mut self.processes {
+            process.machine.quiet(silent_ns);
+        }
+    }
+
+    /// Whether something is left that more silence would bring.
+    pub fn is_waiting(&self) -> bool {
+        self.processes.iter().any(|process| process.machine.is_waiting())
     }
 
     /// No more bytes will come. Call [`GcStream::advance`] once more, then [`GcStream::end`].
@@ -167,7 +218,8 @@ impl GcStream {
                                 self.runtime = self.runtime.take().or_else(|| start.version());
                             }
                             let pid = event.process.or(header.process_id.map(u64::from));
-                            match process_of(&mut self.processes, pid, clr, self.settling, &self.losses) {
+                            let known = (&mut self.processes, self.max_processes);
+                            match process_of(known, pid, clr, self.settling, &self.losses) {
                                 Some(process) => process.machine.observe(at, event.thread, clr),
                                 None => None,
                             }
@@ -279,7 +331,7 @@ fn instance(event: &ClrEvent<'_>) -> Option<u16> {
 
 /// The process of an event; a new one for an event that collections are made of.
 fn process_of<'p>(
-    processes: &'p mut Vec<Process>,
+    (processes, max_processes): (&'p mut Vec<Process>, usize),
     pid: Option<u64>,
     event: &ClrEvent<'_>,
     settling: Settling,
@@ -293,7 +345,7 @@ fn process_of<'p>(
     let place = processes.iter().position(|process| process.key == key);
     let place = match place {
         Some(place) => place,
-        None if rebuilds(event.kind()) && processes.len() < MAX_PROCESSES => {
+        None if rebuilds(event.kind()) && processes.len() < max_processes => {
             let machine = Machine::after(key.clr_instance, settling, losses.clone());
             processes.push(Process { key, machine });
             processes.len() - 1

@@ -50,12 +50,14 @@ fn collections<'e>(events: impl IntoIterator<Item = &'e Told>) -> Vec<Collection
 }
 
 /// Of the two that claim to be whole and right, everything that the promise covers is equal. Facts that come in events
-/// of their own that no other event proves (the trigger, committed memory) may be absent.
+/// of their own that no other event proves (the trigger, committed memory) may be absent, and so may what is a fact of another
+/// collection (that it was under way).
 fn assert_right(claimed: &Collection, truth: &Collection, context: &str) {
     let mut claimed = claimed.clone();
     if claimed.trigger.is_none() || truth.trigger.is_none() {
         claimed.trigger = truth.trigger;
     }
+    claimed.background = claimed.background.or(truth.background);
     claimed.committed.before = claimed.committed.before.or(truth.committed.before);
     claimed.committed.after = claimed.committed.after.or(truth.committed.after);
     if claimed.allocated_since_last.is_none() {
@@ -78,9 +80,9 @@ fn assert_right(claimed: &Collection, truth: &Collection, context: &str) {
     }
 }
 
-/// `allocated`: also compare what was allocated since the previous collection. It is made of two collections, and when
-/// several events are gone the previous one may be a wrong one without a trace.
-fn check(name: &str, truth: &[Collection], changed: &[Told], what: &str, allocated: bool) -> usize {
+/// `of_others`: also compare what comes from another collection (what was allocated since the previous one, which background one
+/// was under way): when several events are gone, that may be a wrong one without a trace.
+fn check(name: &str, truth: &[Collection], changed: &[Told], what: &str, of_others: bool) -> usize {
     let mut claims = 0;
     // What follows a collection proves that nothing of it is missing (numbers, counts, the order of edges). Nothing
     // follows the last ones; only sequence numbers could tell, and these events have none.
@@ -96,8 +98,9 @@ fn check(name: &str, truth: &[Collection], changed: &[Told], what: &str, allocat
         if truth.is_complete() {
             claims += 1;
             let mut claimed = claimed.clone();
-            if !allocated {
+            if !of_others {
                 claimed.allocated_since_last = None;
+                claimed.background = None;
             }
             assert_right(&claimed, truth, &format!("{name}, {what}: #{}", claimed.number));
         }

@@ -329,6 +329,8 @@ pub struct Collection {
     pub committed: Committed,
     /// Bytes allocated since the previous collection (generation 0, LOH, POH).
     pub allocated_since_last: Option<u64>,
+    /// Number of the background collection that was under way at its GCStart, where that one's GCStart was seen.
+    pub background: Option<u32>,
     /// What was never seen of it.
     pub missing: MissingParts,
     /// Events are missing somewhere in its time.

@@ -31,6 +31,8 @@ pub(crate) struct Forming {
     pub(crate) heap_stats: Option<HeapStats>,
     pub(crate) global: Option<GlobalHistory>,
     pub(crate) stops: Vec<StopId>,
+    /// The background collection that was under way at its GCStart.
+    pub(crate) background: Option<u32>,
     /// A stop of it that was never seen is known to have been.
     pub(crate) stop_unseen: bool,
     pub(crate) previous: Option<SizesAfter>,
@@ -203,6 +205,7 @@ impl Forming {
                 .unwrap_or_default(),
             global: self.global,
             committed: self.committed,
+            background: self.background,
             missing,
             lossy: losses.overlap(first, last),
         }

@@ -132,6 +132,8 @@ pub struct Machine {
     is_finished: bool,
     clr_instance: Option<u16>,
     newest: Option<i64>,
+    /// How far time has come without events, since the newest one.
+    quiet_until: Option<i64>,
     next_stop: StopId,
     open: Vec<Stop>,
     /// Stops that are over and belong to collections not yet told, with how many of them.
@@ -170,6 +172,7 @@ impl Machine {
             is_finished: false,
             clr_instance,
             newest: None,
+            quiet_until: None,
             next_stop: 0,
             open: Vec::new(),
             closed: BTreeMap::new(),
@@ -253,6 +256,21 @@ impl Machine {
         self.expire(now);
     }
 
+    /// The stream has been silent for `silent_ns` (live): what waited long enough is told, as if that much time had passed since the
+    /// newest event. Other than after [`Machine::tick`], events of that time may still come: nothing is taken for lost.
+    pub fn quiet(&mut self, silent_ns: i64) {
+        self.quiet_until = self.newest.map(|newest| newest.saturating_add(silent_ns.max(0)));
+        if let Some(until) = self.quiet_until {
+            self.expire(until);
+        }
+    }
+
+    /// Whether something waits that time alone brings: a finished collection, or one whose facts do not come.
+    pub fn is_waiting(&self) -> bool {
+        let in_flight = |forming: &Forming| forming.announced_background() && forming.end.is_none();
+        !self.settled.is_empty() || self.forming.iter().any(|forming| !in_flight(forming))
+    }
+
     /// No more events will come: what is half seen is told as that.
     pub fn finish(&mut self) {
         for stop in std::mem::take(&mut self.open) {
@@ -271,7 +289,10 @@ impl Machine {
         let ready = match self.settling {
             _ if self.is_finished => true,
             Settling::AtTheEnd => false,
-            Settling::After(ns) => self.newest.is_some_and(|newest| newest >= since.saturating_add(ns)),
+            Settling::After(ns) => self
+                .newest
+                .max(self.quiet_until)
+                .is_some_and(|newest| newest >= since.saturating_add(ns)),
         };
         if !ready {
             return None;
@@ -294,6 +315,7 @@ impl Machine {
             Some(newest) if at < newest => self.lost(Some(at - 1), newest + 1),
             _ => self.newest = Some(at),
         }
+        self.quiet_until = None;
         self
     }
 }

@@ -785,6 +785,24 @@ pub(crate) const CASES: &[Case] = &[
         |p| p.ptrs(1, 3).u16(9),
         "PlugStart=1 PlugEnd=2 GapBeforeSize=3 ClrInstanceID=9",
     ),
+    plain(
+        RUNDOWN_PROVIDER,
+        10,
+        0,
+        50,
+        |p| {
+            p.u64(0xC00_0000)
+                .u64(85_000)
+                .u64(3)
+                .u64(4)
+                .u64(5)
+                .u32(80)
+                .u32(0x1D)
+                .u16(9)
+        },
+        "HardLimit=201326592 LOHThreshold=85000 PhysicalMemoryConfig=3 Gen0MinBudgetConfig=4 Gen0MaxBudgetConfig=5 \
+        HighMemPercentConfig=80 BitSettings=29 ClrInstanceID=9",
+    ),
     plain(RUNDOWN_PROVIDER, 187, 0, 69, runtime, RUNTIME_FIELDS),
     plain(EVENTPIPE_PROVIDER, 1, 0, 4, |p| p.text("a"), "CommandLine=a"),
     plain(

@@ -71,6 +71,15 @@ impl SocketAddress {
         }
     }
 
+    /// Opens the directory that holds the socket, as a place only (`O_PATH`): to be watched or compared, not read.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn open_parent(&self) -> Result<OwnedFd, Errno> {
+        let parent = self.path.parent().ok_or(Errno::NOENT)?;
+        open_in(self.root.as_deref(), parent, OFlags::PATH | OFlags::DIRECTORY)
+    }
+
     /// Opens the directory that holds the socket, for reading its names.
     pub(super) fn open_directory(root: Option<&Path>, directory: &Path) -> Result<File, Errno> {
         open_in(root, directory, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NONBLOCK).map(File::from)

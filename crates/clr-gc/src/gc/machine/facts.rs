@@ -35,12 +35,14 @@ impl Machine {
             // Only foreground collections start beside a background one: its end was lost.
             self.background_replaced(number);
         }
+        let under_way = self.background_under_way().filter(|&other| other != number);
         let mut forming = match self.forming.iter().position(|forming| forming.number == number) {
             Some(place) => self.forming.remove(place),
             None => Forming::new(number, at),
         };
         forming.clr_instance = event.clr_instance.or(self.clr_instance);
         forming.start = Some((at, thread, *event));
+        forming.background = under_way;
         forming.trigger = self.trigger.take();
         forming.touch(at);
         let previous = number.wrapping_sub(1);
