@@ -72,11 +72,11 @@ pub struct Receiver {
 /// Bounds on what waits and on what is sent at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Items (spans, log records, or metric points' resources) that wait per signal; the oldest goes first when full.
+    /// Spans, log records, or (for metrics) processes' sets of points that wait per signal; the oldest goes first when full.
     pub queue_items: usize,
     /// Their encoded bytes per signal.
     pub queue_bytes: usize,
-    /// Items in one request.
+    /// Spans, log records or processes' sets of points in one request.
     pub batch_items: usize,
     /// Encoded bytes of one request before compression (receivers refuse more than 4 MiB by default).
     pub batch_bytes: usize,
