@@ -1,1 +1,266 @@
 //! What the operator may set: flags over environment over one YAML file, every key optional.
+//!
+//! ```text
+//! file         -> yaml: values with places --+
+//! environment  -> environment: values -------+--> check: against the schema --> layers: merged, with origins
+//! flags        -> flags: values -------------+          ^                              |
+//!                                                document: the types                   v
+//!                                       (schema, page, print come from them)   resolve: the options of each part
+//! ```
+//!
+//! [`Config::read`] is pure: texts in, options or problems out, all problems at once. [`load`] reads the file and the
+//! environment of the process, [`file::Watch`] awaits a change. `yaml` and `check` know nothing of this configuration.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use crate::export::otlp::settings::Settings;
+use crate::targets::options::TargetOptions;
+use crate::telemetry::options::{MetricOptions, SpanOptions};
+
+pub mod change;
+pub mod check;
+mod document;
+pub mod environment;
+pub mod file;
+pub mod flags;
+mod layers;
+pub mod options;
+pub mod page;
+pub mod path;
+mod print;
+pub mod problem;
+mod quote;
+mod resolve;
+pub mod schema;
+pub mod units;
+mod values;
+pub mod yaml;
+
+use change::{Change, Section};
+use document::Document;
+use environment::Environment;
+pub use file::load;
+use flags::ConfigFlags;
+use layers::{Layers, Origins};
+use options::{LogOptions, SelfTelemetryOptions};
+use problem::{Origin, Problem, Problems};
+pub use resolve::ReadFile;
+use resolve::Resolver;
+
+/// What a configuration is read from.
+#[derive(Clone, Copy)]
+pub struct Sources<'a> {
+    /// The file: its name for messages, and its text.
+    pub file: Option<(&'a str, &'a str)>,
+    /// The environment, all of it.
+    pub environment: &'a Environment,
+    /// The flags.
+    pub flags: &'a ConfigFlags,
+    /// Reads the files that `headers_from` names.
+    pub read_file: ReadFile<'a>,
+}
+
+impl fmt::Debug for Sources<'_> {
+    /// Without the contents: secrets are in them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sources")
+            .field("file", &self.file.map(|(name, _)| name))
+            .finish_non_exhaustive()
+    }
+}
+
+/// A configuration, and what is odd about it.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    /// The configuration.
+    pub config: Config,
+    /// Said once at the start and at each reload: values of the environment that are no good, keys without effect.
+    pub warnings: Vec<Problem>,
+    /// The files that it came from: the one that was named, and those of `headers_from`. When one changes, it has to be
+    /// read again.
+    pub files: Vec<PathBuf>,
+}
+
+/// What the operator set, and the defaults for all else.
+#[derive(Debug, Clone)]
+pub struct Config {
+    document: Document,
+    origins: Origins,
+    targets: TargetOptions,
+    otlp: Settings,
+    spans: SpanOptions,
+    metrics: MetricOptions,
+    resource: Vec<(String, String)>,
+    log: LogOptions,
+    self_telemetry: SelfTelemetryOptions,
+}
+
+impl Config {
+    /// Reads a configuration.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong with the file and the flags. What is wrong with the environment is a warning.
+    pub fn read(sources: &Sources<'_>) -> Result<Loaded, Problems> {
+        let schema = check::Schema::new(&schema::SCHEMA, &values::FORMATS);
+        let (mut layers, mut problems, mut warnings) =
+            Layers::read(sources.file, sources.environment, sources.flags, schema);
+        // A variable that does not go with the rest is left out, and what is without it is looked at again.
+        loop {
+            let (merged, origins) = layers.merged();
+            let document: Document = match serde_json::from_value(merged) {
+                Ok(document) => document,
+                // The check lets nothing through that the types do not take; a test holds that.
+                Err(error) if problems.is_empty() => {
+                    let message = format!("the configuration does not fit together: {error}");
+                    problems.push(Problem {
+                        origin: Origin::Default,
+                        path: path::KeyPath::default(),
+                        message,
+                    });
+                    return Err(Problems(problems));
+                }
+                Err(_) => return Err(Problems(problems)),
+            };
+            let mut resolver = Resolver {
+                origins: &origins,
+                environment: sources.environment,
+                read_file: sources.read_file,
+                oddities: Vec::new(),
+            };
+            let otlp = resolver.otlp(&document);
+            let resource = resolver.resource(&document);
+            resolver.sections(&document);
+            let oddities = resolver.oddities;
+            let mut dropped = Vec::new();
+            let mut odd = Vec::new();
+            let mut wrong = Vec::new();
+            for oddity in oddities {
+                // What is wrong with one of two keys alone is said already.
+                if problems.iter().any(|problem| oddity.with.contains(&problem.path)) {
+                    continue;
+                }
+                let mut problem = Problem {
+                    origin: origins.of(&oddity.path).clone(),
+                    path: oddity.path,
+                    message: oddity.message,
+                };
+                match (&problem.origin, oddity.wrong) {
+                    (Origin::Environment(name), true) => {
+                        dropped.push(name.clone());
+                        problem.message = environment::not_used(&problem.message);
+                        warnings.push(problem);
+                    }
+                    (_, true) => wrong.push(problem),
+                    (_, false) => odd.push(problem),
+                }
+            }
+            if !dropped.is_empty() {
+                dropped.iter().for_each(|name| layers.drop_variable(name));
+                continue;
+            }
+            problems.extend(wrong);
+            if !problems.is_empty() {
+                problems.sort_by(|one, other| one.origin.cmp(&other.origin));
+                return Err(Problems(problems));
+            }
+            odd.sort_by(|one, other| one.origin.cmp(&other.origin));
+            warnings.extend(odd);
+            let config = Self {
+                targets: (&document.targets).into(),
+                otlp,
+                spans: (&document.spans).into(),
+                metrics: (&document.metrics).into(),
+                resource,
+                log: resolve::log(&document),
+                self_telemetry: resolve::self_telemetry(&document, &origins),
+                document,
+                origins,
+            };
+            let files = config.secret_files();
+            return Ok(Loaded {
+                config,
+                warnings,
+                files,
+            });
+        }
+    }
+
+    /// Which processes are attached to, and how.
+    pub fn targets(&self) -> &TargetOptions {
+        &self.targets
+    }
+
+    /// Where each signal goes.
+    pub fn otlp(&self) -> &Settings {
+        &self.otlp
+    }
+
+    /// Which collections become spans.
+    pub fn spans(&self) -> &SpanOptions {
+        &self.spans
+    }
+
+    /// How collections become metrics.
+    pub fn metrics(&self) -> &MetricOptions {
+        &self.metrics
+    }
+
+    /// Attributes of every target's resource, below what the target says of itself: names and texts, sorted by name.
+    pub fn resource(&self) -> &[(String, String)] {
+        &self.resource
+    }
+
+    /// Where the web server listens; `None`: nowhere.
+    pub fn listen(&self) -> Option<SocketAddr> {
+        self.document.listen.0
+    }
+
+    /// What gcwatch writes to standard error.
+    pub fn log(&self) -> &LogOptions {
+        &self.log
+    }
+
+    /// What gcwatch tells of itself over OTLP.
+    pub fn self_telemetry(&self) -> &SelfTelemetryOptions {
+        &self.self_telemetry
+    }
+
+    fn secret_files(&self) -> Vec<PathBuf> {
+        let otlp = &self.document.otlp;
+        let sections = [
+            &otlp.headers_from,
+            &otlp.traces.headers_from,
+            &otlp.metrics.headers_from,
+            &otlp.logs.headers_from,
+        ];
+        let sources = sections.into_iter().flat_map(|section| section.values());
+        sources.filter_map(|source| source.file.clone()).collect()
+    }
+
+    /// The configuration as a YAML file with the origin of each value, values of headers left out.
+    pub fn print(&self) -> String {
+        print::print(self)
+    }
+
+    /// What is different in `new`, and what of it a reload cannot change.
+    pub fn changes(&self, new: &Self) -> Change {
+        let different = [
+            (Section::Targets, self.targets != new.targets),
+            (Section::Otlp, self.otlp != new.otlp),
+            (Section::Spans, self.spans != new.spans),
+            (Section::Metrics, self.metrics != new.metrics),
+            (Section::Resource, self.resource != new.resource),
+            (Section::Listen, self.listen() != new.listen()),
+            (Section::Log, self.log != new.log),
+            (Section::SelfTelemetry, self.self_telemetry != new.self_telemetry),
+        ];
+        let sections = different.into_iter().filter(|(_, different)| *different);
+        Change {
+            sections: sections.map(|(section, _)| section).collect(),
+            restart: change::restart(&self.document, &new.document),
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! What a reload changes, and what it cannot.
+
+use serde_json::Value;
+
+use super::check::Schema;
+use super::document::Document;
+use super::path::KeyPath;
+use super::schema::SCHEMA;
+use super::values::FORMATS;
+
+/// The parts of a configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Section {
+    /// `targets`
+    Targets,
+    /// `otlp`
+    Otlp,
+    /// `spans`
+    Spans,
+    /// `metrics`
+    Metrics,
+    /// `resource`
+    Resource,
+    /// `listen`
+    Listen,
+    /// `log`
+    Log,
+    /// `self_telemetry`
+    SelfTelemetry,
+}
+
+/// The difference of two configurations.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Change {
+    /// The parts whose options differ.
+    pub sections: Vec<Section>,
+    /// The keys that differ and count from the next start only.
+    pub restart: Vec<KeyPath>,
+}
+
+impl Change {
+    /// Nothing differs.
+    pub fn is_empty(&self) -> bool {
+        self.sections.is_empty() && self.restart.is_empty()
+    }
+
+    /// Whether the options of a part differ.
+    pub fn has(&self, section: Section) -> bool {
+        self.sections.contains(&section)
+    }
+}
+
+/// The keys marked `x-restart` in the schema that differ.
+pub(crate) fn restart(old: &Document, new: &Document) -> Vec<KeyPath> {
+    let tree = |document: &Document| serde_json::to_value(document).unwrap_or_default();
+    let mut found = Vec::new();
+    differing(&tree(old), &tree(new), &KeyPath::default(), &mut found);
+    found
+}
+
+fn differing(old: &Value, new: &Value, path: &KeyPath, found: &mut Vec<KeyPath>) {
+    if old == new {
+        return;
+    }
+    if needs_restart(path) {
+        found.push(path.clone());
+        return;
+    }
+    if let (Value::Object(old), Value::Object(new)) = (old, new) {
+        for (key, value) in new {
+            differing(old.get(key).unwrap_or(&Value::Null), value, &path.key(key), found);
+        }
+    }
+}
+
+/// Whether the schema marks the key itself.
+fn needs_restart(path: &KeyPath) -> bool {
+    let schema = Schema::new(&SCHEMA, &FORMATS);
+    schema
+        .property(path)
+        .is_some_and(|rule| rule.get("x-restart") == Some(&Value::Bool(true)))
+}

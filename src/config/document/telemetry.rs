@@ -1,0 +1,169 @@
+//! The keys of `spans` and `metrics`.
+
+use super::{Deserialize, Duration, JsonSchema, Serialize};
+use crate::config::units::HumanDuration;
+use crate::telemetry::options::{GenerationKey, HistogramBuckets, MetricOptions, SpanOptions, Temporality};
+
+/// Which collections become spans, and how much of each.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Spans {
+    /// No spans at all when false.
+    pub(crate) enabled: bool,
+    /// Only collections of this generation or an older one; 0: all.
+    #[schemars(range(min = 0, max = 2))]
+    pub(crate) min_generation: u32,
+    /// Only collections that stopped the process at least as long; one whose pause is unknown is told.
+    #[schemars(extend("x-maximum" = "1h"))]
+    pub(crate) min_pause: HumanDuration,
+    /// The share of the collections that is told, 0 to 1.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub(crate) ratio: f64,
+    /// Most collections of one process that become spans in one second; the others are counted.
+    #[schemars(range(min = 0, max = 100_000))]
+    pub(crate) max_per_second: u32,
+    /// Child spans for pauses and the concurrent part.
+    pub(crate) children: bool,
+    /// Child spans for the phases of the collection.
+    pub(crate) phases: bool,
+}
+
+impl Default for Spans {
+    fn default() -> Self {
+        let options = SpanOptions::default();
+        Self {
+            enabled: options.enabled,
+            min_generation: options.min_generation,
+            min_pause: HumanDuration(options.min_pause),
+            ratio: options.ratio,
+            max_per_second: options.max_per_second,
+            children: options.children,
+            phases: options.phases,
+        }
+    }
+}
+
+impl From<&Spans> for SpanOptions {
+    fn from(keys: &Spans) -> Self {
+        Self {
+            enabled: keys.enabled,
+            min_generation: keys.min_generation,
+            min_pause: keys.min_pause.0,
+            ratio: keys.ratio,
+            max_per_second: keys.max_per_second,
+            children: keys.children,
+            phases: keys.phases,
+        }
+    }
+}
+
+/// How the collections of a process become metrics.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Metrics {
+    /// How often they are sent over OTLP.
+    #[schemars(extend("x-minimum" = "100ms", "x-maximum" = "1h"))]
+    pub(crate) interval: HumanDuration,
+    /// What a point's value counts from (over OTLP; `/metrics` is always cumulative).
+    #[schemars(extend("x-restart" = true))]
+    pub(crate) temporality: TemporalityWord,
+    /// Under which attribute a point says its generation.
+    #[schemars(extend("x-restart" = true))]
+    pub(crate) generation_key: GenerationKeyWord,
+    /// How pauses are distributed into buckets.
+    #[schemars(extend("x-restart" = true))]
+    pub(crate) histogram: HistogramWord,
+    /// Most buckets of an exponential histogram; its scale becomes coarser when they do not suffice.
+    #[schemars(range(min = 2, max = 1000), extend("x-restart" = true))]
+    pub(crate) max_buckets: u16,
+    /// Upper bounds of the buckets of an explicit histogram, rising.
+    #[schemars(length(min = 1, max = 200), extend("x-restart" = true))]
+    pub(crate) bounds: Vec<HumanDuration>,
+    /// The `dotnet.gc.*` metrics that a process of .NET 9 or later may send by itself are told as well.
+    #[schemars(extend("x-restart" = true))]
+    pub(crate) runtime_metrics: bool,
+    /// Most series of one process; more are counted, not told.
+    #[schemars(range(min = 1, max = 100_000), extend("x-restart" = true))]
+    pub(crate) max_series: u32,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let options = MetricOptions::default();
+        // What pauses are: from the youngest generation of a small heap to a blocking collection of a large one.
+        let bounds_us = [
+            500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000,
+            5_000_000, 10_000_000,
+        ];
+        let max_buckets = match options.buckets {
+            HistogramBuckets::Exponential { max_buckets } => max_buckets,
+            HistogramBuckets::Explicit(_) => 160,
+        };
+        Self {
+            interval: HumanDuration(options.interval),
+            temporality: TemporalityWord::Cumulative,
+            generation_key: GenerationKeyWord::Conventions,
+            histogram: HistogramWord::Exponential,
+            max_buckets,
+            bounds: bounds_us.map(|us| HumanDuration(Duration::from_micros(us))).to_vec(),
+            runtime_metrics: options.runtime_metrics,
+            max_series: u32::try_from(options.max_series).unwrap_or(u32::MAX),
+        }
+    }
+}
+
+impl From<&Metrics> for MetricOptions {
+    fn from(keys: &Metrics) -> Self {
+        Self {
+            interval: keys.interval.0,
+            temporality: match keys.temporality {
+                TemporalityWord::Cumulative => Temporality::Cumulative,
+                TemporalityWord::Delta => Temporality::Delta,
+            },
+            generation_key: match keys.generation_key {
+                GenerationKeyWord::Conventions => GenerationKey::Conventions,
+                GenerationKeyWord::Runtime => GenerationKey::Runtime,
+            },
+            buckets: match keys.histogram {
+                HistogramWord::Exponential => HistogramBuckets::Exponential {
+                    max_buckets: keys.max_buckets,
+                },
+                HistogramWord::Explicit => {
+                    HistogramBuckets::Explicit(keys.bounds.iter().map(|bound| bound.0.as_secs_f64()).collect())
+                }
+            },
+            runtime_metrics: keys.runtime_metrics,
+            max_series: usize::try_from(keys.max_series).unwrap_or(usize::MAX),
+        }
+    }
+}
+
+/// What a point's value counts from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum TemporalityWord {
+    /// From the first attach to the process.
+    Cumulative,
+    /// From the previous export.
+    Delta,
+}
+
+/// Under which attribute a point says its generation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum GenerationKeyWord {
+    /// `dotnet.gc.heap.generation`, as the semantic conventions say.
+    Conventions,
+    /// `gc.heap.generation`, as the runtime's own meter of .NET 9 and later has it.
+    Runtime,
+}
+
+/// How pauses are distributed into buckets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum HistogramWord {
+    /// Buckets that adapt to the values: every quantile within a few percent.
+    Exponential,
+    /// The buckets of `bounds`, for receivers that know no other.
+    Explicit,
+}

@@ -1,0 +1,355 @@
+//! The variables of the environment, and the keys that they set: one table for the reading and for the page.
+//!
+//! Names and forms are those of the OpenTelemetry specification ("Environment Variable Specification" and "OTLP exporter
+//! configuration"). A variable with an empty value is not set. A value that is no good is said and left out, as the
+//! specification asks: it never keeps gcwatch from starting.
+
+use std::collections::BTreeMap;
+
+use super::check::nearest;
+use super::path::KeyPath;
+use super::problem::{Origin, Problem};
+use super::quote::quoted;
+use super::yaml::{Node, Position};
+
+/// The environment: names and values.
+pub type Environment = BTreeMap<String, String>;
+
+/// How a variable's text becomes a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// As it is.
+    Text,
+    /// A word, its case does not matter.
+    Word,
+    /// A whole number.
+    Count,
+    /// A whole number of milliseconds.
+    Milliseconds,
+    /// `true` or `false`, their case does not matter.
+    Truth,
+    /// `true` sets false.
+    Disabled,
+    /// `otlp` or `none`.
+    Exporter,
+    /// `name=value,name=value`, percent-encoded.
+    Headers,
+    /// `name=value,name=value`, percent-encoded.
+    Attributes,
+    /// `cumulative`, `delta` or `lowmemory`.
+    Temporality,
+    /// `explicit_bucket_histogram` or `base2_exponential_bucket_histogram`.
+    Histogram,
+}
+
+/// A variable and the key that it sets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Variable {
+    pub(crate) name: String,
+    pub(crate) path: String,
+    pub(crate) form: Form,
+}
+
+/// What one variable sets.
+pub(crate) struct EnvironmentSetting {
+    pub(crate) name: String,
+    pub(crate) path: KeyPath,
+    pub(crate) value: Node,
+}
+
+/// The variables that set one key each. Of two for the same key, the first that is set counts.
+const SINGLE: [(&str, &str, Form); 17] = [
+    ("GCWATCH_LISTEN", "listen", Form::Text),
+    ("GCWATCH_LOG", "log.level", Form::Text),
+    ("OTEL_LOG_LEVEL", "log.level", Form::Word),
+    ("OTEL_SDK_DISABLED", "otlp.enabled", Form::Disabled),
+    ("OTEL_TRACES_EXPORTER", "otlp.traces.enabled", Form::Exporter),
+    ("OTEL_METRICS_EXPORTER", "otlp.metrics.enabled", Form::Exporter),
+    ("OTEL_LOGS_EXPORTER", "otlp.logs.enabled", Form::Exporter),
+    ("OTEL_METRIC_EXPORT_INTERVAL", "metrics.interval", Form::Milliseconds),
+    (
+        "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE",
+        "metrics.temporality",
+        Form::Temporality,
+    ),
+    (
+        "OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION",
+        "metrics.histogram",
+        Form::Histogram,
+    ),
+    ("OTEL_BSP_MAX_QUEUE_SIZE", "otlp.limits.queue_items", Form::Count),
+    ("OTEL_BLRP_MAX_QUEUE_SIZE", "otlp.limits.queue_items", Form::Count),
+    ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "otlp.limits.batch_items", Form::Count),
+    (
+        "OTEL_BLRP_MAX_EXPORT_BATCH_SIZE",
+        "otlp.limits.batch_items",
+        Form::Count,
+    ),
+    ("OTEL_BSP_SCHEDULE_DELAY", "otlp.limits.batch_delay", Form::Milliseconds),
+    (
+        "OTEL_BLRP_SCHEDULE_DELAY",
+        "otlp.limits.batch_delay",
+        Form::Milliseconds,
+    ),
+    ("OTEL_SERVICE_NAME", "self_telemetry.service_name", Form::Text),
+];
+
+/// The variables that exist once for all signals and once for each: `OTEL_EXPORTER_OTLP_ENDPOINT`,
+/// `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`.
+const PER_SIGNAL: [(&str, &str, Form); 9] = [
+    ("ENDPOINT", "endpoint", Form::Text),
+    ("PROTOCOL", "protocol", Form::Word),
+    ("HEADERS", "headers", Form::Headers),
+    ("TIMEOUT", "timeout", Form::Milliseconds),
+    ("COMPRESSION", "compression", Form::Word),
+    ("CERTIFICATE", "certificate", Form::Text),
+    ("CLIENT_CERTIFICATE", "client_certificate", Form::Text),
+    ("CLIENT_KEY", "client_key", Form::Text),
+    ("INSECURE", "insecure", Form::Truth),
+];
+
+/// All variables that set keys, in the order in which they count.
+pub(crate) fn variables() -> Vec<Variable> {
+    let variable = |name: String, path: String, form| Variable { name, path, form };
+    let mut all: Vec<Variable> = SINGLE
+        .iter()
+        .map(|(name, path, form)| variable((*name).to_owned(), (*path).to_owned(), *form))
+        .collect();
+    for signal in ["", "traces", "metrics", "logs"] {
+        let (infix, section) = if signal.is_empty() {
+            (String::new(), String::new())
+        } else {
+            (format!("{}_", signal.to_ascii_uppercase()), format!("{signal}."))
+        };
+        all.extend(PER_SIGNAL.iter().map(|(name, key, form)| {
+            variable(
+                format!("OTEL_EXPORTER_OTLP_{infix}{name}"),
+                format!("otlp.{section}{key}"),
+                *form,
+            )
+        }));
+    }
+    // After OTEL_EXPORTER_OTLP_METRICS_TIMEOUT, which says the same of the same request and is the more exact one.
+    let export_timeout = ("OTEL_METRIC_EXPORT_TIMEOUT", "otlp.metrics.timeout", Form::Milliseconds);
+    let attributes = (
+        "OTEL_RESOURCE_ATTRIBUTES",
+        "self_telemetry.attributes",
+        Form::Attributes,
+    );
+    for (name, path, form) in [export_timeout, attributes] {
+        all.push(variable(name.to_owned(), path.to_owned(), form));
+    }
+    all
+}
+
+/// The words for a variable that is no good.
+pub(crate) fn not_used(message: &str) -> String {
+    format!("{message}; the variable is not used")
+}
+
+/// What the environment sets, and what in it is no good.
+pub(crate) fn settings(environment: &Environment) -> (Vec<EnvironmentSetting>, Vec<Problem>) {
+    let mut settings: Vec<EnvironmentSetting> = Vec::new();
+    let mut warnings = Vec::new();
+    let known = variables();
+    for variable in &known {
+        let Some(text) = environment.get(&variable.name).filter(|text| !text.trim().is_empty()) else {
+            continue;
+        };
+        let mut warn = |message: String| {
+            warnings.push(Problem {
+                origin: Origin::Environment(variable.name.clone()),
+                path: KeyPath::of(&variable.path),
+                message,
+            });
+        };
+        match values(variable, text) {
+            Err(message) => warn(not_used(&message)),
+            Ok(values) => {
+                for (path, value) in values {
+                    match settings.iter_mut().find(|before| before.path == path) {
+                        None => settings.push(EnvironmentSetting {
+                            name: variable.name.clone(),
+                            path,
+                            value,
+                        }),
+                        // Within one variable the last one counts.
+                        Some(before) if before.name == variable.name => before.value = value,
+                        // The others have an order that users expect; these two look independent, and are not.
+                        Some(before) if before.value != value && variable.name.starts_with("OTEL_BLRP_") => {
+                            warn(format!("is not used: {} sets the same key `{path}`", before.name));
+                        }
+                        Some(_) => {}
+                    }
+                }
+            }
+        }
+    }
+    warnings.extend(unknown(environment, &known));
+    (settings, warnings)
+}
+
+/// Variables that look like one of `known` and are none.
+fn unknown(environment: &Environment, known: &[Variable]) -> Vec<Problem> {
+    let ours = ["GCWATCH_CONFIG"];
+    let names = || known.iter().map(|variable| variable.name.as_str()).chain(ours);
+    let mut warnings = Vec::new();
+    for (name, value) in environment {
+        let exporter = name.starts_with("OTEL_EXPORTER_OTLP_");
+        // Kubernetes sets GCWATCH_PORT and more of that kind for a service of that name: only a near miss is one.
+        if value.is_empty() || !(exporter || name.starts_with("GCWATCH_")) || names().any(|known| known == name) {
+            continue;
+        }
+        let message = match nearest(name, names()) {
+            Some(near) => format!("there is no such variable; did you mean {near}?"),
+            None if exporter => "there is no such variable; it is not used".to_owned(),
+            None => continue,
+        };
+        let origin = Origin::Environment(name.clone());
+        warnings.push(Problem {
+            origin,
+            path: KeyPath::default(),
+            message,
+        });
+    }
+    warnings
+}
+
+/// The keys that a variable's text sets, with their values.
+fn values(variable: &Variable, text: &str) -> Result<Vec<(KeyPath, Node)>, String> {
+    let path = KeyPath::of(&variable.path);
+    let plain = |text: &str| Node::plain(Position::START, text);
+    let text = text.trim();
+    let lower = text.to_ascii_lowercase();
+    let value = match variable.form {
+        Form::Text => Node::text(Position::START, text),
+        Form::Word if variable.path == "log.level" && lower == "none" => plain("off"),
+        Form::Word => Node::text(Position::START, lower),
+        Form::Count => plain(digits(text).ok_or_else(|| format!("{} is not a whole number", quoted(text)))?),
+        Form::Milliseconds => {
+            let digits =
+                digits(text).ok_or_else(|| format!("{} is not a whole number of milliseconds", quoted(text)))?;
+            plain(&format!("{digits}ms"))
+        }
+        Form::Truth => plain(if truth(text, &lower)? { "true" } else { "false" }),
+        Form::Disabled => plain(if truth(text, &lower)? { "false" } else { "true" }),
+        Form::Exporter => plain(exporter(text, &lower)?),
+        Form::Temporality => plain(match lower.as_str() {
+            "cumulative" => "cumulative",
+            "delta" | "lowmemory" => "delta",
+            _ => return Err(format!("{} is not one of cumulative, delta, lowmemory", quoted(text))),
+        }),
+        Form::Histogram => plain(match lower.as_str() {
+            "explicit_bucket_histogram" => "explicit",
+            "base2_exponential_bucket_histogram" => "exponential",
+            _ => {
+                return Err(format!(
+                    "{} is not one of explicit_bucket_histogram, base2_exponential_bucket_histogram",
+                    quoted(text)
+                ));
+            }
+        }),
+        Form::Headers => return pairs(text, |name| name.to_ascii_lowercase(), &path),
+        Form::Attributes => return pairs(text, str::to_owned, &path),
+    };
+    Ok(vec![(path, value)])
+}
+
+fn digits(text: &str) -> Option<&str> {
+    text.bytes()
+        .all(|byte| byte.is_ascii_digit())
+        .then_some(text)
+        .filter(|text| !text.is_empty())
+}
+
+fn truth(text: &str, lower: &str) -> Result<bool, String> {
+    match lower {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        _ => Err(format!("{} is neither true nor false", quoted(text))),
+    }
+}
+
+/// `otlp` and `none`; of several, `otlp` counts.
+fn exporter(text: &str, lower: &str) -> Result<&'static str, String> {
+    let names: Vec<&str> = lower.split(',').map(str::trim).collect();
+    if names.contains(&"otlp") {
+        return Ok("true");
+    }
+    match names.as_slice() {
+        ["none"] => Ok("false"),
+        ["prometheus"] => {
+            Err("gcwatch serves /metrics in any case; write none to send no metrics over OTLP".to_owned())
+        }
+        _ => Err(format!("{} is not one of otlp, none", quoted(text))),
+    }
+}
+
+/// `name=value,name=value`, names and values percent-encoded. One that is wrong makes all of them be left out, as the
+/// specification asks. Messages quote nothing: what looks like a name may be a part of a token.
+fn pairs(text: &str, name: fn(&str) -> String, path: &KeyPath) -> Result<Vec<(KeyPath, Node)>, String> {
+    let mut pairs = Vec::new();
+    for (place, pair) in text.split(',').map(str::trim).enumerate() {
+        if pair.is_empty() {
+            continue;
+        }
+        let place = place + 1;
+        let (key, value) = pair
+            .split_once('=')
+            .ok_or_else(|| format!("entry {place} is not name=value"))?;
+        let decoded = |text: &str| {
+            percent_decoded(text.trim()).ok_or_else(|| format!("entry {place} is wrongly percent-encoded"))
+        };
+        let (key, value) = (name(&decoded(key)?), decoded(value)?);
+        if key.is_empty() {
+            return Err(format!("entry {place} has no name"));
+        }
+        pairs.push((path.key(&key), Node::text(Position::START, value)));
+    }
+    Ok(pairs)
+}
+
+/// The text that `%41` and so on stand for; `None` where that is no UTF-8, or no two hexadecimal digits follow a `%`.
+fn percent_decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte == b'%' {
+            let high = char::from(rest.next()?).to_digit(16)?;
+            let low = char::from(rest.next()?).to_digit(16)?;
+            bytes.push(u8::try_from(high * 16 + low).ok()?);
+        } else {
+            bytes.push(byte);
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: texts with and without percent-encoding.
+    /// Guarantee: what is encoded is decoded, what is wrongly encoded is refused, and `+` is a plus.
+    #[test]
+    fn percent_encoding_is_undone() {
+        let decoded = |text| percent_decoded(text);
+        assert_eq!(decoded("Basic%20YTpi%3D").as_deref(), Some("Basic YTpi="));
+        assert_eq!(decoded("a+b").as_deref(), Some("a+b"));
+        assert_eq!(decoded("%C3%BC").as_deref(), Some("ü"));
+        for wrong in ["%", "%4", "%zz", "%ff"] {
+            assert_eq!(decoded(wrong), None, "{wrong}");
+        }
+    }
+
+    /// Scenario: the table of variables.
+    /// Guarantee: no name is in it twice.
+    #[test]
+    fn no_variable_is_there_twice() {
+        let mut names: Vec<String> = variables().into_iter().map(|variable| variable.name).collect();
+        let count = names.len();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+}

@@ -1,0 +1,107 @@
+//! The file and the environment of the process.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::config::environment::Environment;
+use crate::config::flags::ConfigFlags;
+use crate::config::path::KeyPath;
+use crate::config::problem::{Origin, Problem, Problems};
+use crate::config::yaml::{Bounds, Position};
+use crate::config::{Config, Loaded, Sources};
+
+/// Largest file that holds the value of a header.
+const LARGEST_SECRET: u64 = 64 << 10;
+
+/// The file that the flags or the environment name.
+pub(super) fn named(flags: &ConfigFlags, environment: &Environment) -> Option<(PathBuf, Origin)> {
+    let flag = flags.config.clone().map(|path| (path, Origin::Flag("--config")));
+    flag.or_else(|| {
+        let path = environment.get("GCWATCH_CONFIG").filter(|path| !path.is_empty())?;
+        Some((PathBuf::from(path), Origin::Environment("GCWATCH_CONFIG".to_owned())))
+    })
+}
+
+/// Reads the configuration of this process: the file that the flags or `GCWATCH_CONFIG` name, if they name one, and the
+/// environment.
+///
+/// # Errors
+///
+/// A file that cannot be read, and everything that is wrong in it and in the flags.
+pub fn load(flags: &ConfigFlags) -> Result<Loaded, Problems> {
+    let environment: Environment = std::env::vars_os()
+        .map(|(name, value)| {
+            (
+                name.to_string_lossy().into_owned(),
+                value.to_string_lossy().into_owned(),
+            )
+        })
+        .collect();
+    let named = named(flags, &environment);
+    let file = match &named {
+        None => None,
+        Some((path, origin)) => {
+            let name = path.display().to_string();
+            let text = text(path, &name, origin.clone()).map_err(|problem| Problems(vec![problem]))?;
+            Some((name, text))
+        }
+    };
+    let mut loaded = Config::read(&Sources {
+        file: file.as_ref().map(|(name, text)| (name.as_str(), text.as_str())),
+        environment: &environment,
+        flags,
+        read_file: &|path| {
+            let bytes = bounded(path, LARGEST_SECRET)?;
+            String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8"))
+        },
+    })?;
+    loaded.files.extend(named.map(|(path, _)| path));
+    Ok(loaded)
+}
+
+/// The text of the file.
+fn text(path: &Path, name: &str, origin: Origin) -> Result<String, Problem> {
+    let key = KeyPath::default();
+    let limit = u64::try_from(Bounds::default().bytes).unwrap_or(u64::MAX);
+    let bytes = bounded(path, limit).map_err(|error| Problem {
+        origin,
+        path: key.clone(),
+        message: format!("{name} cannot be read: {error}"),
+    })?;
+    String::from_utf8(bytes).map_err(|error| {
+        let valid = error
+            .as_bytes()
+            .get(..error.utf8_error().valid_up_to())
+            .unwrap_or_default();
+        let valid = String::from_utf8_lossy(valid);
+        let line = valid.matches('\n').count() + 1;
+        let column = valid.rsplit('\n').next().map_or(0, |line| line.chars().count()) + 1;
+        Problem {
+            origin: Origin::File {
+                name: Arc::from(name),
+                at: Some(Position { line, column }),
+            },
+            path: key,
+            message: "the file is not UTF-8 from here on".to_owned(),
+        }
+    })
+}
+
+/// The bytes of a regular file of at most `limit`; a pipe or a device is not read, for it might never end.
+fn bounded(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    // Asked before it is opened: the opening of a pipe waits for a writer.
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
+    }
+    let mut bytes = Vec::new();
+    let read = File::open(path)?
+        .take(limit.saturating_add(1))
+        .read_to_end(&mut bytes)?;
+    if u64::try_from(read).is_ok_and(|read| read > limit) {
+        let message = format!("it has more than {limit} bytes");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
+    }
+    Ok(bytes)
+}

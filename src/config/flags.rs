@@ -1,0 +1,162 @@
+//! The flags that set keys of the configuration, and the keys that they set.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::path::KeyPath;
+use super::yaml::{Node, Position};
+
+/// Flags for the configuration: over the environment, over the file.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Configuration")]
+pub struct ConfigFlags {
+    /// The configuration file [default: GCWATCH_CONFIG; without either, none]
+    #[arg(short, long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Check the configuration, say everything that is wrong with it, and end
+    #[arg(long, conflicts_with = "print_config")]
+    pub check_config: bool,
+    /// Print the configuration with the origin of each value, secrets left out, and end
+    #[arg(long)]
+    pub print_config: bool,
+    /// The OTLP receiver of all signals [default: http://localhost:4317, with HTTP http://localhost:4318]
+    #[arg(long, value_name = "URL")]
+    pub endpoint: Option<String>,
+    /// The form of OTLP on the wire, for all signals [default: grpc]
+    #[arg(long, value_enum, value_name = "FORM")]
+    pub protocol: Option<ProtocolFlag>,
+    /// Send no spans
+    #[arg(long)]
+    pub no_traces: bool,
+    /// Send no metrics
+    #[arg(long)]
+    pub no_metrics: bool,
+    /// Send no log records
+    #[arg(long)]
+    pub no_logs: bool,
+    /// Address and port of /metrics and the API, or none [default: 127.0.0.1:9464]
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Option<String>,
+    /// off, error, warn, info, debug or trace; also by module: info,gcwatch::targets=debug [default: info]
+    #[arg(long, value_name = "LEVEL")]
+    pub log_level: Option<String>,
+    /// How log lines are written [default: text]
+    #[arg(long, value_enum, value_name = "FORM")]
+    pub log_format: Option<LogFormatFlag>,
+    /// The folder of the leases by which several gcwatches share the processes [default: /run/gcwatch]
+    #[arg(long, value_name = "FOLDER")]
+    pub lease_folder: Option<String>,
+}
+
+/// The three forms that OTLP has on the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ProtocolFlag {
+    /// Protobuf over gRPC
+    Grpc,
+    /// Protobuf over HTTP
+    #[value(name = "http/protobuf")]
+    HttpProtobuf,
+    /// JSON over HTTP
+    #[value(name = "http/json")]
+    HttpJson,
+}
+
+/// How log lines are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormatFlag {
+    /// For people
+    Text,
+    /// One JSON object per line
+    Json,
+}
+
+/// The flags and the keys that they set; the page and the test of the flags go by it.
+pub(crate) const FLAGS: [(&str, &str); 9] = [
+    ("--endpoint", "otlp.endpoint"),
+    ("--protocol", "otlp.protocol"),
+    ("--no-traces", "otlp.traces.enabled"),
+    ("--no-metrics", "otlp.metrics.enabled"),
+    ("--no-logs", "otlp.logs.enabled"),
+    ("--listen", "listen"),
+    ("--log-level", "log.level"),
+    ("--log-format", "log.format"),
+    ("--lease-folder", "targets.lease_folder"),
+];
+
+/// What one flag sets.
+pub(crate) struct FlagSetting {
+    pub(crate) flag: &'static str,
+    pub(crate) path: KeyPath,
+    /// The value; `None`: whatever a lower layer says there is taken away.
+    pub(crate) value: Option<Node>,
+}
+
+/// What the flags set.
+pub(crate) fn settings(flags: &ConfigFlags) -> Vec<FlagSetting> {
+    let mut settings = Vec::new();
+    let given = [
+        flags.endpoint.clone(),
+        flags.protocol.as_ref().and_then(word),
+        flags.no_traces.then(|| "false".to_owned()),
+        flags.no_metrics.then(|| "false".to_owned()),
+        flags.no_logs.then(|| "false".to_owned()),
+        flags.listen.clone(),
+        flags.log_level.clone(),
+        flags.log_format.as_ref().and_then(word),
+        flags.lease_folder.clone(),
+    ];
+    for ((flag, path), value) in FLAGS.into_iter().zip(given) {
+        let Some(value) = value else { continue };
+        // A flag that speaks of all signals does: what a file or the environment says of one of them yields to it.
+        if let Some(key) = path.strip_prefix("otlp.").filter(|key| !key.contains('.')) {
+            settings.extend(["traces", "metrics", "logs"].map(|signal| FlagSetting {
+                flag,
+                path: KeyPath::of(&format!("otlp.{signal}.{key}")),
+                value: None,
+            }));
+        }
+        settings.push(FlagSetting {
+            flag,
+            path: KeyPath::of(path),
+            value: Some(Node::plain(Position::START, value)),
+        });
+    }
+    settings
+}
+
+/// The word of a flag's value, as clap shows it; the document has the same.
+fn word(value: &impl ValueEnum) -> Option<String> {
+    value.to_possible_value().map(|value| value.get_name().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        flags: ConfigFlags,
+    }
+
+    /// Scenario: each flag of the table given alone.
+    /// Guarantee: it sets its key and, besides taking away what single signals say, no other.
+    #[test]
+    fn each_flag_sets_its_key() {
+        for (flag, path) in FLAGS {
+            let value = match flag {
+                "--protocol" => Some("http/json"),
+                "--log-format" => Some("json"),
+                flag if flag.starts_with("--no-") => None,
+                _ => Some("x"),
+            };
+            let args = ["gcwatch", flag].into_iter().chain(value);
+            let settings = settings(&Command::parse_from(args).flags);
+            let set: Vec<&FlagSetting> = settings.iter().filter(|setting| setting.value.is_some()).collect();
+            assert_eq!(set.len(), 1, "{flag}");
+            assert_eq!((set[0].flag, set[0].path.to_string().as_str()), (flag, path));
+        }
+    }
+}

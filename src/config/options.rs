@@ -1,0 +1,34 @@
+//! What of the configuration concerns the daemon as a whole.
+
+/// How log lines are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+/// What gcwatch writes to standard error.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogOptions {
+    /// A filter as `tracing_subscriber::EnvFilter` reads it: `info`, `info,gcwatch::targets=debug`.
+    pub filter: String,
+    /// How lines are written.
+    pub format: LogFormat,
+}
+
+/// What gcwatch tells of itself over OTLP, to the same receivers as the targets' telemetry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SelfTelemetryOptions {
+    /// Spans of its own work.
+    pub traces: bool,
+    /// Metrics of its own health.
+    pub metrics: bool,
+    /// Its log lines as log records, of those that this filter lets through; `None`: none.
+    pub logs: Option<String>,
+    /// The `service.name` of gcwatch itself.
+    pub service_name: String,
+    /// Further attributes of its resource: names and texts.
+    pub attributes: Vec<(String, String)>,
+}

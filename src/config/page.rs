@@ -1,0 +1,376 @@
+//! The reference page `docs/configuration.md`, made from the schema and the tables of variables and flags.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use super::check::{self, Schema};
+use super::environment::{self, Form};
+use super::flags::FLAGS;
+use super::path::KeyPath;
+use super::schema::SCHEMA;
+use super::values::FORMATS;
+
+/// What stands before the tables.
+const INTRODUCTION: &str = "\
+# Configuration
+
+<!-- Made from the types in src/config/document: do not edit. `GCWATCH_UPDATE_GOLDEN=1 cargo test --test config` writes it. -->
+
+`gcwatch run` needs no configuration: it attaches to every .NET process on the host and sends to an OTLP receiver at
+`http://localhost:4317` (gRPC). What is to be otherwise is set by
+
+1. flags, over
+2. variables of the environment (those of the OpenTelemetry specification), over
+3. one YAML file (`--config FILE`, or the variable `GCWATCH_CONFIG`), over
+4. the defaults,
+
+for each key by itself. `--endpoint` and `--protocol` speak of all signals: they go over the keys of single signals, too.
+
+`gcwatch run --check-config` says everything that is wrong, each with line and column, and ends; `--print-config` prints what
+is in effect and where each value comes from, without secrets. A wrong file or flag ends gcwatch at its start. A variable that
+is no good is said and not used, as the specification asks.
+
+The file is read again when it changes and on SIGHUP. A file that is wrong changes nothing: the old values stay. Keys marked
+with **restart** count from the next start only.
+
+";
+
+/// The example; a test reads it.
+pub(crate) const EXAMPLE: &str = "\
+# yaml-language-server: $schema=gcwatch.schema.json
+otlp:
+  endpoint: https://collector.example:4317
+  compression: gzip
+  headers_from:
+    authorization: {file: /run/secrets/otlp-authorization}
+  logs:
+    enabled: false
+targets:
+  exclude:
+    - name: \"*.Tests\"
+    - user: nobody
+      environment: {GCWATCH: \"off\"}
+spans:
+  min_pause: 5ms
+resource:
+  environment: production
+";
+
+/// What stands between the example and the tables.
+const FORM: &str = "\
+The file is YAML 1.2 of the plain kind: no anchors, aliases, tags or merge keys, no key twice; at most 1 MiB. An empty value is a
+key that is not set. Durations have a unit: `500us`, `500ms`, `30s`, `5m`, `1h`, `1m30s`; sizes, too: `512KiB`, `8MiB`, `1GB`.
+Relative paths begin in gcwatch's working folder.
+[gcwatch.schema.json](gcwatch.schema.json) is a JSON schema for editors.
+
+## Keys
+
+";
+
+const ENVIRONMENT: &str = "\
+## Environment
+
+Of several variables for one key the upper one counts. An empty variable is not set. `<SIGNAL>` is `TRACES`, `METRICS` or `LOGS`.
+
+";
+
+const AFTER: &str = "
+`OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` in gcwatch's own environment name gcwatch itself. A process that is watched is
+named by the ones in its own environment.
+
+With HTTP, requests go through the proxy that `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` name.
+";
+
+/// The page.
+pub fn text() -> String {
+    let mut out = String::from(INTRODUCTION);
+    let _ = write!(out, "```yaml\n{EXAMPLE}```\n\n{FORM}");
+    for section in sections() {
+        section.write(&mut out);
+    }
+    out.push_str(ENVIRONMENT);
+    variables(&mut out);
+    out.push_str(AFTER);
+    out
+}
+
+/// Keys that stand together, at every place where they may stand.
+struct Section {
+    places: Vec<String>,
+    rule: &'static Value,
+    /// What the key says of them that has them.
+    description: Option<&'static str>,
+}
+
+fn schema() -> Schema<'static> {
+    Schema::new(&SCHEMA, &FORMATS)
+}
+
+/// All sections, the outer before the inner; those of one type once.
+fn sections() -> Vec<Section> {
+    let root = Section {
+        places: vec![String::new()],
+        rule: &SCHEMA,
+        description: None,
+    };
+    let mut sections = vec![root];
+    let mut next = 0;
+    while let Some(section) = sections.get(next) {
+        let (rule, places) = (section.rule, section.places.clone());
+        let mut insert_at = next + 1;
+        for (key, property) in properties(rule) {
+            let Some((inner, suffix)) = inner(property) else {
+                continue;
+            };
+            let places = places.iter().map(|place| format!("{}{suffix}", below(place, key)));
+            // The same rule is the same object of the schema.
+            if let Some(known) = sections.iter_mut().find(|known| std::ptr::eq(known.rule, inner)) {
+                known.places.extend(places);
+            } else {
+                let places = places.collect();
+                let description = property.get("description").and_then(Value::as_str);
+                sections.insert(
+                    insert_at,
+                    Section {
+                        places,
+                        rule: inner,
+                        description,
+                    },
+                );
+                insert_at += 1;
+            }
+        }
+        next += 1;
+    }
+    sections
+}
+
+fn properties(rule: &'static Value) -> impl Iterator<Item = (&'static String, &'static Value)> {
+    rule.get("properties").and_then(Value::as_object).into_iter().flatten()
+}
+
+fn below(place: &str, key: &str) -> String {
+    if place.is_empty() {
+        key.to_owned()
+    } else {
+        format!("{place}.{key}")
+    }
+}
+
+/// The rule of the keys in a property's value, and what has to be appended to its path to come to them.
+fn inner(property: &'static Value) -> Option<(&'static Value, &'static str)> {
+    let rule = schema().resolved(property);
+    let ways = [
+        (Some(rule), ""),
+        (rule.get("items"), "[]"),
+        (rule.get("additionalProperties"), ".NAME"),
+    ];
+    ways.into_iter().find_map(|(rule, suffix)| {
+        let rule = schema().resolved(rule?);
+        rule.get("properties").is_some().then_some((rule, suffix))
+    })
+}
+
+impl Section {
+    fn write(&self, out: &mut String) {
+        let rows: Vec<String> = properties(self.rule)
+            // Sections have tables of their own.
+            .filter(|(_, property)| schema().resolved(property).get("properties").is_none())
+            .map(|(key, property)| self.row(key, property))
+            .collect();
+        let top = self.places.iter().any(String::is_empty);
+        if !top {
+            let places: Vec<String> = self.places.iter().map(|place| format!("`{place}`")).collect();
+            let _ = write!(out, "### {}\n\n", places.join(", "));
+            // Where several keys share the type, what the type says holds for all of them.
+            let shared = self.rule.get("description").and_then(Value::as_str);
+            let own = self.description.filter(|_| self.places.len() == 1);
+            if let Some(description) = own.or(shared) {
+                let _ = write!(out, "{description}\n\n");
+            }
+        }
+        if !rows.is_empty() {
+            let _ = writeln!(out, "| Key | Value | Default | |\n|---|---|---|---|");
+            rows.iter().for_each(|row| out.push_str(row));
+            out.push('\n');
+        }
+    }
+
+    fn row(&self, key: &str, property: &Value) -> String {
+        let description = property.get("description").and_then(Value::as_str).unwrap_or_default();
+        let rule = schema().resolved(property);
+        let restart = if property.get("x-restart").is_some() {
+            " **restart**"
+        } else {
+            ""
+        };
+        let by = self.set_by(key);
+        let by = if by.is_empty() { by } else { format!("<br>{by}") };
+        let (value, default) = (values(property, rule), default(property));
+        format!("| `{key}` | {value} | {default} | {description}{restart}{by} |\n")
+    }
+
+    /// The variables and flags that set a key, at all places.
+    fn set_by(&self, key: &str) -> String {
+        let mut names: Vec<String> = Vec::new();
+        for place in &self.places {
+            let path = below(place, key);
+            let variables = environment::variables();
+            let variables = variables.iter().filter(|variable| variable.path == path);
+            let flags = FLAGS.iter().filter(|(_, set)| *set == path);
+            let found = variables
+                .map(|variable| variable.name.clone())
+                .chain(flags.map(|(flag, _)| (*flag).to_owned()));
+            for name in found.map(|name| any_signal(&name)) {
+                let name = format!("`{name}`");
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+            }
+        }
+        names.join(", ")
+    }
+}
+
+/// What belongs in a value, with its bounds.
+fn values(property: &Value, rule: &Value) -> String {
+    let words = check::words(rule);
+    if !words.is_empty() {
+        let words = words.iter().map(|(word, told)| {
+            let told = told.map(|told| format!(": {}", uncapitalized(told.trim_end_matches('.'))));
+            format!("`{word}`{}", told.unwrap_or_default())
+        });
+        return words.collect::<Vec<_>>().join("<br>");
+    }
+    let named = rule.get("format").and_then(Value::as_str);
+    let kind = match (check::type_of(rule), named) {
+        (_, Some("duration-with-unit")) => "duration",
+        (_, Some("size-with-unit")) => "size",
+        (_, Some("otlp-endpoint")) => "URL",
+        (_, Some("listen-address")) => "address:port or `none`",
+        (_, Some("log-level")) => "level",
+        (Some("boolean"), _) => "`true`, `false`",
+        (Some("integer"), _) => "whole number",
+        (Some("number"), _) => "number",
+        (Some("array"), _) if rule.get("items").is_some_and(|items| items.get("format").is_some()) => {
+            "list of durations"
+        }
+        (Some("array"), _) => "list, see below",
+        (Some("object"), _) if inner_is_text(rule) => "names and texts",
+        (Some("object"), _) => "names, see below",
+        _ => "text",
+    };
+    let bound = |plain: &str, own: &str| {
+        let bound = property.get(own).or_else(|| property.get(plain))?;
+        Some(bound.as_str().map_or_else(|| bound.to_string(), str::to_owned))
+    };
+    let bounds = match (bound("minimum", "x-minimum"), bound("maximum", "x-maximum")) {
+        (Some(least), Some(most)) => format!(", {least} to {most}"),
+        (Some(least), None) => format!(", at least {least}"),
+        (None, Some(most)) => format!(", at most {most}"),
+        (None, None) => String::new(),
+    };
+    format!("{kind}{bounds}")
+}
+
+fn inner_is_text(rule: &Value) -> bool {
+    rule.get("additionalProperties")
+        .is_some_and(|rule| check::type_of(rule) == Some("string"))
+}
+
+fn uncapitalized(text: &str) -> String {
+    // Names (`gRPC`, `JSON`) stay as they are.
+    let name = text.chars().nth(1).is_some_and(char::is_uppercase);
+    let mut letters = text.chars();
+    match letters.next() {
+        Some(first) if !name => first.to_lowercase().chain(letters).collect(),
+        _ => text.to_owned(),
+    }
+}
+
+fn default(property: &Value) -> String {
+    if let Some(told) = property.get("x-default").and_then(Value::as_str) {
+        return told.to_owned();
+    }
+    match property.get("default") {
+        Some(Value::String(text)) => format!("`{text}`"),
+        Some(Value::Array(items)) if !items.is_empty() => {
+            let items: Vec<&str> = items.iter().filter_map(Value::as_str).collect();
+            format!("`[{}]`", items.join(", "))
+        }
+        Some(Value::Array(_)) | None => String::new(),
+        Some(other) => format!("`{other}`"),
+    }
+}
+
+/// A name that exists for each signal, once: `OTEL_TRACES_EXPORTER` as `OTEL_<SIGNAL>_EXPORTER`.
+fn any_signal(name: &str) -> String {
+    for signal in ["TRACES", "METRICS", "LOGS"] {
+        let general = name.replacen(&format!("_{signal}_"), "_<SIGNAL>_", 1);
+        // What only metrics have stays as it is.
+        let others = ["TRACES", "METRICS", "LOGS"].map(|other| general.replacen("<SIGNAL>", other, 1));
+        let known = |name: &String| environment::variables().iter().any(|variable| variable.name == *name);
+        if general != name && others.iter().all(known) {
+            return general;
+        }
+    }
+    match name {
+        "--no-traces" | "--no-metrics" | "--no-logs" => "--no-<signal>".to_owned(),
+        name => name.to_owned(),
+    }
+}
+
+/// The table of the variables.
+fn variables(out: &mut String) {
+    let _ = writeln!(out, "| Variable | Value | Key |\n|---|---|---|");
+    let _ = writeln!(
+        out,
+        "| `GCWATCH_CONFIG` | path | the configuration file, as `--config` |"
+    );
+    let mut told: Vec<String> = Vec::new();
+    for variable in environment::variables() {
+        let name = any_signal(&variable.name);
+        if told.contains(&name) {
+            continue;
+        }
+        let mut key = variable.path.clone();
+        if name.contains("<SIGNAL>") {
+            key = key.replacen("otlp.traces.", "otlp.<signal>.", 1);
+        }
+        let _ = writeln!(out, "| `{name}` | {} | `{key}` |", form(variable.form, &variable.path));
+        told.push(name);
+    }
+}
+
+fn form(form: Form, path: &str) -> String {
+    match form {
+        Form::Text if path.ends_with("endpoint") => "URL",
+        Form::Text if path == "listen" => "address:port or `none`",
+        Form::Text if path == "log.level" => "level, also by module",
+        Form::Text if path.contains("certificate") || path.ends_with("key") => "path",
+        Form::Text => "text",
+        Form::Word => {
+            let rule = schema().at(&KeyPath::of(path)).map(|(rule, _)| check::words(rule));
+            let words: Vec<String> = rule
+                .into_iter()
+                .flatten()
+                .map(|(word, _)| format!("`{word}`"))
+                .collect();
+            return if words.is_empty() {
+                "level".to_owned()
+            } else {
+                words.join(", ")
+            };
+        }
+        Form::Count => "whole number",
+        Form::Milliseconds => "milliseconds",
+        Form::Truth => "`true`, `false`",
+        Form::Disabled => "`true`: nothing is sent over OTLP",
+        Form::Exporter => "`otlp`, `none`",
+        Form::Headers | Form::Attributes => "`name=value,name=value`, percent-encoded",
+        Form::Temporality => "`cumulative`, `delta`, `lowmemory` (as `delta`)",
+        Form::Histogram => "`explicit_bucket_histogram`, `base2_exponential_bucket_histogram`",
+    }
+    .to_owned()
+}

@@ -1,0 +1,77 @@
+//! The path of a key: `otlp.traces.endpoint`, `targets.include[0].name`.
+
+use std::fmt;
+
+/// One step from a value to a value in it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Step {
+    /// The value of a key.
+    Key(String),
+    /// An element of a list, from 0.
+    Index(usize),
+}
+
+/// The way from the top of a document to a value in it; empty: the whole document.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KeyPath(Vec<Step>);
+
+impl KeyPath {
+    /// The path of keys that have no dot in their names: `otlp.traces.endpoint`.
+    pub fn of(dotted: &str) -> Self {
+        Self(dotted.split('.').map(|key| Step::Key(key.to_owned())).collect())
+    }
+
+    /// The path of `key` in this one's value.
+    #[must_use]
+    pub fn key(&self, key: &str) -> Self {
+        self.with(Step::Key(key.to_owned()))
+    }
+
+    /// The path of the element `index` of this one's list.
+    #[must_use]
+    pub fn index(&self, index: usize) -> Self {
+        self.with(Step::Index(index))
+    }
+
+    /// The steps from the top.
+    pub fn steps(&self) -> &[Step] {
+        &self.0
+    }
+
+    fn with(&self, step: Step) -> Self {
+        let mut steps = self.0.clone();
+        steps.push(step);
+        Self(steps)
+    }
+}
+
+impl From<&[Step]> for KeyPath {
+    fn from(steps: &[Step]) -> Self {
+        Self(steps.to_vec())
+    }
+}
+
+impl fmt::Display for KeyPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, step) in self.0.iter().enumerate() {
+            match step {
+                Step::Index(index) => write!(f, "[{index}]")?,
+                Step::Key(key) => {
+                    if place > 0 {
+                        f.write_str(".")?;
+                    }
+                    // Names come from files and may be of any length.
+                    let short = key.char_indices().nth(80).and_then(|(cut, _)| key.get(..cut));
+                    let (key, more) = short.map_or((key.as_str(), ""), |short| (short, "…"));
+                    // A name with a dot in it (`deployment.environment.name`) is one step, and has to look like one.
+                    if key.contains(['.', '[', ' ']) {
+                        write!(f, "\"{key}{more}\"")?;
+                    } else {
+                        write!(f, "{key}{more}")?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}

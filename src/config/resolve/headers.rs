@@ -1,0 +1,121 @@
+//! The headers of requests, and where their values are.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use super::Resolver;
+use crate::config::document::SecretSource;
+use crate::config::path::KeyPath;
+use crate::config::values::Hidden;
+use crate::export::otlp::settings::Secret;
+
+/// Header names that are OTLP's or HTTP's own.
+const RESERVED: [&str; 11] = [
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "grpc-encoding",
+    "grpc-timeout",
+    "host",
+    "keep-alive",
+    "te",
+    "transfer-encoding",
+    "upgrade",
+];
+
+impl Resolver<'_> {
+    /// The headers of a section, sorted by name. Of one name given twice the higher origin counts.
+    pub(super) fn headers(
+        &mut self,
+        section: &str,
+        given: &BTreeMap<String, Hidden>,
+        elsewhere: &BTreeMap<String, SecretSource>,
+    ) -> Vec<(String, Secret)> {
+        let mut headers: BTreeMap<String, (KeyPath, Secret)> = BTreeMap::new();
+        let direct = given.iter().map(|(name, value)| {
+            let path = KeyPath::of(section).key("headers").key(name);
+            (name, path, Ok(value.0.clone()))
+        });
+        let read: Vec<_> = elsewhere
+            .iter()
+            .map(|(name, source)| {
+                let path = KeyPath::of(section).key("headers_from").key(name);
+                (name, path, self.secret(source))
+            })
+            .collect();
+        for (name, path, value) in direct.chain(read) {
+            let name = name.to_ascii_lowercase();
+            if let Err(message) = header_name(&name) {
+                self.wrong(path, message);
+                continue;
+            }
+            if let Some((other, _)) = headers.get(&name) {
+                match self.origins.of(&path).rank().cmp(&self.origins.of(other).rank()) {
+                    Ordering::Less => continue,
+                    Ordering::Equal => {
+                        let message = format!("the header is given twice; also as {other}");
+                        self.wrong(path, message);
+                        continue;
+                    }
+                    Ordering::Greater => {}
+                }
+            }
+            let value = value.and_then(|value| match header_value(value.reveal()) {
+                Ok(()) => Ok(value),
+                Err(message) => Err(message.to_owned()),
+            });
+            match value {
+                Ok(value) => {
+                    headers.insert(name, (path, value));
+                }
+                // Where neither or both of its keys are set, that is told already.
+                Err(message) => self.wrong_with(path.clone(), vec![path], message),
+            }
+        }
+        headers.into_iter().map(|(name, (_, value))| (name, value)).collect()
+    }
+
+    fn secret(&self, source: &SecretSource) -> Result<Secret, String> {
+        let text = match (&source.file, &source.env) {
+            (Some(file), None) => {
+                (self.read_file)(file).map_err(|error| format!("{} cannot be read: {error}", file.display()))?
+            }
+            (None, Some(name)) => match self.environment.get(name) {
+                Some(text) => text.clone(),
+                None => return Err(format!("there is no variable {name} in the environment")),
+            },
+            _ => return Err("needs either `file` or `env`".to_owned()),
+        };
+        Ok(Secret::new(text.trim_end()))
+    }
+}
+
+fn header_name(name: &str) -> Result<(), String> {
+    let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    if name.is_empty() || !name.bytes().all(token) {
+        return Err("this is not the name of a header".to_owned());
+    }
+    if RESERVED.contains(&name) {
+        return Err(format!("the header {name} is the protocol's own"));
+    }
+    if name.ends_with("-bin") {
+        return Err("headers of gRPC whose name ends in -bin are not supported".to_owned());
+    }
+    Ok(())
+}
+
+/// Messages quote nothing of a value.
+fn header_value(value: &str) -> Result<(), &'static str> {
+    if value.contains("${") {
+        return Err("`${…}` is not replaced in a header; use `headers_from` with `env` or `file`");
+    }
+    let visible = |byte: u8| (0x20..0x7f).contains(&byte) || byte == b'\t';
+    if !value.bytes().all(visible) {
+        return Err("the value (not shown) has a line break or a character that is not ASCII");
+    }
+    if value.trim().is_empty() {
+        return Err("the value is empty");
+    }
+    Ok(())
+}

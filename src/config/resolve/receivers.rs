@@ -1,0 +1,273 @@
+//! Where each signal goes.
+
+use super::Resolver;
+use crate::config::document::{Document, Limits, Otlp, ProtocolWord, Signal};
+use crate::config::path::KeyPath;
+use crate::config::problem::Origin;
+use crate::config::quote::quoted;
+use crate::config::values::Endpoint;
+use crate::export::otlp::settings::{Protocol, Receiver, Secret, Settings};
+
+/// A signal's name in the configuration, and the path of its requests over HTTP.
+const SIGNALS: [(&str, &str); 3] = [
+    ("traces", "/v1/traces"),
+    ("metrics", "/v1/metrics"),
+    ("logs", "/v1/logs"),
+];
+
+const UNUSED_TLS: &str = "is not used: the endpoint's scheme is http, not https";
+
+fn is_https(endpoint: &str) -> bool {
+    endpoint.starts_with("https://")
+}
+
+/// What the signals have in common.
+struct Common {
+    headers: Vec<(String, Secret)>,
+    client: bool,
+}
+
+fn default_endpoint(protocol: ProtocolWord) -> Endpoint {
+    Endpoint::new(match protocol {
+        ProtocolWord::Grpc => "http://localhost:4317",
+        ProtocolWord::HttpProtobuf | ProtocolWord::HttpJson => "http://localhost:4318",
+    })
+}
+
+impl Resolver<'_> {
+    /// Where each signal goes.
+    pub(crate) fn otlp(&mut self, document: &Document) -> Settings {
+        let otlp = &document.otlp;
+        if !otlp.enabled {
+            let path = KeyPath::of("otlp.enabled");
+            self.odd(path, "nothing is exported over OTLP");
+        }
+        self.limits(&otlp.limits);
+        let common = Common {
+            headers: self.headers("otlp", &otlp.headers, &otlp.headers_from),
+            client: self.client("otlp", otlp.client_certificate.is_some(), otlp.client_key.is_some()),
+        };
+        let mut receivers = [&otlp.traces, &otlp.metrics, &otlp.logs]
+            .into_iter()
+            .zip(SIGNALS)
+            .map(|(signal, names)| self.receiver(otlp, signal, names, &common));
+        // An array of three gives three.
+        let (traces, metrics, logs) = (
+            receivers.next().flatten(),
+            receivers.next().flatten(),
+            receivers.next().flatten(),
+        );
+        drop(receivers);
+        let settings = Settings {
+            traces,
+            metrics,
+            logs,
+            limits: (&otlp.limits).into(),
+        };
+        let sent = [&settings.traces, &settings.metrics, &settings.logs];
+        let sent: Vec<bool> = sent.into_iter().flatten().map(|to| is_https(&to.endpoint)).collect();
+        // Common certificates are of use as soon as one signal goes to https.
+        if !sent.is_empty() && !sent.contains(&true) {
+            let keys = [
+                ("otlp.certificate", otlp.certificate.is_some()),
+                ("otlp.client_certificate", common.client),
+            ];
+            for (key, _) in keys.into_iter().filter(|(_, set)| *set) {
+                self.odd(KeyPath::of(key), UNUSED_TLS);
+            }
+        }
+        settings
+    }
+
+    fn limits(&mut self, limits: &Limits) {
+        let pairs = [
+            (
+                ["otlp.limits.batch_items", "otlp.limits.queue_items"],
+                limits.batch_items > limits.queue_items,
+                format!(
+                    "a batch of {} items does not fit into a queue of {}",
+                    limits.batch_items, limits.queue_items
+                ),
+            ),
+            (
+                ["otlp.limits.batch_bytes", "otlp.limits.queue_bytes"],
+                limits.batch_bytes > limits.queue_bytes,
+                format!(
+                    "a batch of {} does not fit into a queue of {}",
+                    limits.batch_bytes, limits.queue_bytes
+                ),
+            ),
+        ];
+        for (keys, wrong, message) in pairs {
+            if wrong {
+                let [batch, queue] = keys.map(KeyPath::of);
+                // At the one that was set; at the one that was set last, when both were.
+                let later = self.origins.of(&queue) > self.origins.of(&batch);
+                let at = if later { queue.clone() } else { batch.clone() };
+                self.wrong_with(at, vec![batch, queue], message);
+            }
+        }
+    }
+
+    fn receiver(
+        &mut self,
+        otlp: &Otlp,
+        signal: &Signal,
+        (name, http_path): (&str, &str),
+        common: &Common,
+    ) -> Option<Receiver> {
+        let section = format!("otlp.{name}");
+        let own_headers = !signal.headers.is_empty() || !signal.headers_from.is_empty();
+        let own_client = signal.client_certificate.is_some() || signal.client_key.is_some();
+        // Looked at although the signal may be off: what is wrong is said before it is switched on.
+        let headers = if own_headers {
+            self.headers(&section, &signal.headers, &signal.headers_from)
+        } else {
+            common.headers.clone()
+        };
+        let client = if own_client {
+            self.client(
+                &section,
+                signal.client_certificate.is_some(),
+                signal.client_key.is_some(),
+            )
+        } else {
+            common.client
+        };
+        let word = signal.protocol.unwrap_or(otlp.protocol);
+        let (endpoint, at, whole) = match (&signal.endpoint, &otlp.endpoint) {
+            (Some(own), _) => (own.clone(), format!("{section}.endpoint"), true),
+            (None, Some(common)) => (common.clone(), "otlp.endpoint".to_owned(), false),
+            (None, None) => (default_endpoint(word), "otlp.endpoint".to_owned(), false),
+        };
+        let insecure = signal.insecure.or(otlp.insecure);
+        let endpoint = self.address(
+            &endpoint,
+            &KeyPath::of(&at),
+            word,
+            insecure,
+            (!whole).then_some(http_path),
+        )?;
+        let keys = [
+            ("certificate", signal.certificate.is_some()),
+            ("client_certificate", own_client),
+        ];
+        for (key, own) in keys {
+            if own && !is_https(&endpoint) {
+                self.odd(KeyPath::of(&format!("{section}.{key}")), UNUSED_TLS);
+            }
+        }
+        let (client_certificate, client_key) = if own_client {
+            (&signal.client_certificate, &signal.client_key)
+        } else {
+            (&otlp.client_certificate, &otlp.client_key)
+        };
+        let receiver = Receiver {
+            endpoint,
+            protocol: word.into(),
+            headers,
+            timeout: signal.timeout.unwrap_or(otlp.timeout).0,
+            compression: signal.compression.unwrap_or(otlp.compression).into(),
+            certificate: signal.certificate.clone().or_else(|| otlp.certificate.clone()),
+            client_certificate: client_certificate.clone().filter(|_| client),
+            client_key: client_key.clone().filter(|_| client),
+        };
+        (otlp.enabled && signal.enabled).then_some(receiver)
+    }
+
+    /// Whether there is a client certificate with its key; one without the other is wrong.
+    fn client(&mut self, section: &str, certificate: bool, key: bool) -> bool {
+        let path = |key: &str| KeyPath::of(&format!("{section}.{key}"));
+        let (first, second) = (path("client_certificate"), path("client_key"));
+        match (certificate, key) {
+            (true, false) => self.wrong_with(first, vec![second], "needs `client_key` beside it"),
+            (false, true) => self.wrong_with(second, vec![first], "needs `client_certificate` beside it"),
+            _ => {}
+        }
+        certificate && key
+    }
+
+    /// The URL that requests go to. `appended`: the signal's path over HTTP, for an endpoint that is common to all.
+    fn address(
+        &mut self,
+        endpoint: &Endpoint,
+        path: &KeyPath,
+        protocol: ProtocolWord,
+        insecure: Option<bool>,
+        appended: Option<&str>,
+    ) -> Option<String> {
+        let text = endpoint.as_str();
+        let grpc = Protocol::from(protocol) == Protocol::Grpc;
+        let whole = if endpoint.has_scheme() {
+            text.to_owned()
+        } else {
+            match insecure {
+                Some(true) if grpc => format!("http://{text}"),
+                Some(false) if grpc => format!("https://{text}"),
+                // The specification: without a scheme and without more, gRPC is https.
+                None if grpc && matches!(self.origins.of(path), Origin::Environment(_)) => {
+                    self.odd(
+                        path.clone(),
+                        format!(
+                            "{} has no scheme: https is used; write http:// or https://",
+                            quoted(text)
+                        ),
+                    );
+                    format!("https://{text}")
+                }
+                _ => {
+                    self.wrong(
+                        path.clone(),
+                        format!("{} has no scheme; write http:// or https:// before it", quoted(text)),
+                    );
+                    return None;
+                }
+            }
+        };
+        let url = match reqwest::Url::parse(&whole) {
+            Ok(url) => url,
+            Err(error) => {
+                self.wrong(
+                    path.clone(),
+                    format!("this is not a URL ({error}); write it as http://collector:4317"),
+                );
+                return None;
+            }
+        };
+        if grpc {
+            if url.path() != "/" {
+                let unused = quoted(url.path());
+                self.odd(
+                    path.clone(),
+                    format!("gRPC takes scheme, host and port only: {unused} is not used"),
+                );
+            }
+            if url.port() == Some(4318) {
+                let message = "port 4318 is usually for OTLP over HTTP; for that, set `protocol: http/protobuf`";
+                self.odd(path.clone(), message);
+            }
+            return Some(url.origin().ascii_serialization());
+        }
+        if url.port() == Some(4317) {
+            self.odd(
+                path.clone(),
+                "port 4317 is usually for OTLP over gRPC; for that, set `protocol: grpc`",
+            );
+        }
+        let Some(appended) = appended else {
+            if url.path() == "/" {
+                let message = "one signal's endpoint is taken as it is, and this one has no path (usually `/v1/traces` and so on)";
+                self.odd(path.clone(), message);
+            }
+            return Some(url.to_string());
+        };
+        let base = url.as_str().trim_end_matches('/');
+        if SIGNALS.iter().any(|(_, signal)| base.ends_with(signal)) {
+            let message = "the common endpoint gets `/v1/traces` and so on appended; leave that out, or set the endpoint of \
+                           one signal";
+            self.wrong(path.clone(), message);
+            return None;
+        }
+        Some(format!("{base}{appended}"))
+    }
+}

@@ -1,0 +1,68 @@
+//! The JSON schema of the configuration, made from its types.
+
+use std::sync::LazyLock;
+
+use schemars::generate::SchemaSettings;
+use serde_json::Value;
+
+use super::document::Document;
+
+/// The schema, made once.
+pub(crate) static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
+    let generator = SchemaSettings::draft2020_12().into_generator();
+    let mut schema = generator.into_root_schema_for::<Document>().to_value();
+    tidy(&mut schema);
+    schema
+});
+
+/// The schema as the text of `docs/gcwatch.schema.json`, for editors.
+pub fn text() -> String {
+    // Of JSON that is in memory, writing cannot fail; `{:#}` of a `Value` is its pretty form.
+    format!("{:#}\n", *SCHEMA)
+}
+
+/// Takes away defaults that say nothing: of sections, whose keys have their own, of empty maps, and `null`; and the line breaks of
+/// doc comments.
+fn tidy(schema: &mut Value) {
+    match schema {
+        Value::Object(map) => {
+            if matches!(map.get("default"), Some(Value::Object(_) | Value::Null)) {
+                map.shift_remove("default");
+            }
+            // Where a doc comment's lines break says nothing.
+            if let Some(Value::String(text)) = map.get_mut("description") {
+                *text = text.replace('\n', " ");
+            }
+            map.values_mut().for_each(tidy);
+        }
+        Value::Array(items) => items.iter_mut().for_each(tidy),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::check::{Schema, unknown_keywords};
+    use crate::config::path::KeyPath;
+    use crate::config::values::FORMATS;
+    use crate::config::{environment, flags};
+
+    /// Scenario: the schema as `schemars` makes it.
+    /// Guarantee: it has no keyword that the check of a file would not look at.
+    #[test]
+    fn the_check_looks_at_all_of_the_schema() {
+        assert_eq!(unknown_keywords(&SCHEMA, &FORMATS), Vec::<String>::new());
+    }
+
+    /// Scenario: the tables of variables and flags.
+    /// Guarantee: each sets a key that there is.
+    #[test]
+    fn variables_and_flags_set_keys_that_there_are() {
+        let schema = Schema::new(&SCHEMA, &FORMATS);
+        let variables = environment::variables().into_iter().map(|variable| variable.path);
+        for path in variables.chain(flags::FLAGS.map(|(_, path)| path.to_owned())) {
+            assert!(schema.property(&KeyPath::of(&path)).is_some(), "{path}");
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! Values that are more than a text: endpoints, addresses, log levels, secrets; and the formats that the schema names.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::str::FromStr;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use super::check::{Format, nearest};
+use super::quote::quoted;
+use super::units::{ByteSize, HumanDuration};
+use crate::export::otlp::settings::Secret;
+
+/// The checks of texts that the schema of the configuration names.
+pub(crate) const FORMATS: [Format; 5] = [
+    Format {
+        name: "duration-with-unit",
+        what: "a duration such as 500ms, 30s, 5m or 1h",
+        check: |text| {
+            let duration: HumanDuration = text.parse().map_err(|error| format!("{error}"))?;
+            Ok(Some(duration.0.as_nanos()))
+        },
+    },
+    Format {
+        name: "size-with-unit",
+        what: "a size such as 512KiB, 8MiB or 1GiB",
+        check: |text| {
+            let size: ByteSize = text.parse().map_err(|error| format!("{error}"))?;
+            Ok(Some(u128::from(size.0)))
+        },
+    },
+    Format {
+        name: "otlp-endpoint",
+        what: "a URL such as http://collector:4317",
+        check: |text| Endpoint::from_str(text).map(|_| None),
+    },
+    Format {
+        name: "listen-address",
+        what: "an address and a port such as 127.0.0.1:9464, or none",
+        check: |text| ListenAddress::from_str(text).map(|_| None),
+    },
+    Format {
+        name: "log-level",
+        what: "off, error, warn, info, debug or trace",
+        check: |text| LogLevel::from_str(text).map(|_| None),
+    },
+];
+
+/// The words for log levels.
+pub(crate) const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
+/// A text that is read, but never written: it serializes as `<redacted>`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Hidden(pub(crate) Secret);
+
+impl Serialize for Hidden {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str("<redacted>")
+    }
+}
+
+impl<'de> Deserialize<'de> for Hidden {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(|text| Self(Secret::new(text)))
+    }
+}
+
+impl JsonSchema for Hidden {
+    fn schema_name() -> Cow<'static, str> {
+        "secret".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "x-secret": true })
+    }
+}
+
+/// A receiver's address: a URL, or host and port alone, whose scheme `insecure` says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Endpoint(String);
+
+impl Endpoint {
+    pub(crate) fn new(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether it says http or https.
+    pub(crate) fn has_scheme(&self) -> bool {
+        self.0.contains("://")
+    }
+}
+
+impl FromStr for Endpoint {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        let whole = match text.split_once("://") {
+            Some((scheme, _)) if scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https") => {
+                text.to_owned()
+            }
+            Some((scheme, _)) => {
+                return Err(format!(
+                    "{} is not a scheme of OTLP; write http:// or https://",
+                    quoted(&format!("{scheme}://"))
+                ));
+            }
+            None => format!("http://{text}"),
+        };
+        if text.contains("${") {
+            return Err("`${…}` is not replaced in a URL; set OTEL_EXPORTER_OTLP_ENDPOINT instead".to_owned());
+        }
+        let url = reqwest::Url::parse(&whole)
+            .map_err(|error| format!("this is not a URL ({error}); write it as http://collector:4317"))?;
+        // Before anything that would quote it: a password may be in it.
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err("a name or password in the URL is not sent; use `headers_from`".to_owned());
+        }
+        if url.query().is_some() || url.fragment().is_some() {
+            return Err("a `?` or `#` does not belong into a receiver's URL".to_owned());
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+/// Where the web server listens; `None`: there is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ListenAddress(pub(crate) Option<SocketAddr>);
+
+impl Default for ListenAddress {
+    fn default() -> Self {
+        Self(Some(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9464)))
+    }
+}
+
+impl FromStr for ListenAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        if text == "none" {
+            return Ok(Self(None));
+        }
+        let port = |text: &str| text.parse::<u16>().ok();
+        if let Some(port) = text.strip_prefix("localhost:").and_then(port) {
+            return Ok(Self(Some(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port))));
+        }
+        if let Some(port) = text.strip_prefix(':').or(Some(text)).and_then(port) {
+            return Err(format!(
+                "{} has no address; write 127.0.0.1:{port}, or 0.0.0.0:{port} to be reached by others",
+                quoted(text)
+            ));
+        }
+        text.parse().map(|address| Self(Some(address))).map_err(|_| {
+            format!(
+                "{} is not an address and a port; write 127.0.0.1:9464, [::1]:9464 or none",
+                quoted(text)
+            )
+        })
+    }
+}
+
+impl fmt::Display for ListenAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(address) => address.fmt(f),
+            None => f.write_str("none"),
+        }
+    }
+}
+
+/// What is logged: a level, or levels by module, as `tracing-subscriber` reads them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LogLevel(String);
+
+impl Default for LogLevel {
+    fn default() -> Self {
+        Self::new("info")
+    }
+}
+
+impl LogLevel {
+    pub(crate) fn new(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
+
+impl FromStr for LogLevel {
+    type Err = String;
+
+    /// `info`, or `info,gcwatch::targets=debug`. Stricter than `tracing-subscriber`, for which any word is a module.
+    fn from_str(text: &str) -> Result<Self, String> {
+        for part in text.split(',') {
+            let (module, level) = match part.split_once('=') {
+                Some((module, level)) => (Some(module.trim()), level.trim()),
+                None => (None, part.trim()),
+            };
+            if !LEVELS.contains(&level) {
+                let hint = nearest(level, LEVELS)
+                    .map(|near| format!("; did you mean `{near}`?"))
+                    .unwrap_or_default();
+                return Err(format!("{} is not one of {}{hint}", quoted(level), LEVELS.join(", ")));
+            }
+            let name = |c: char| c.is_ascii_alphanumeric() || "_:-".contains(c);
+            if module.is_some_and(|module| module.is_empty() || !module.chars().all(name)) {
+                return Err(format!(
+                    "{} is not a module and its level; write gcwatch::targets=debug",
+                    quoted(part.trim())
+                ));
+            }
+        }
+        Ok(Self(text.split(',').map(str::trim).collect::<Vec<_>>().join(",")))
+    }
+}
+
+impl fmt::Display for LogLevel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// These are texts in a document, each with a format of its own.
+macro_rules! written_as_text {
+    ($type:ty, $format:literal, $examples:expr) => {
+        impl Serialize for $type {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                Cow::<'de, str>::deserialize(deserializer)?
+                    .parse()
+                    .map_err(de::Error::custom)
+            }
+        }
+
+        impl JsonSchema for $type {
+            fn schema_name() -> Cow<'static, str> {
+                $format.into()
+            }
+
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({ "type": "string", "format": $format, "examples": $examples })
+            }
+        }
+    };
+}
+
+written_as_text!(
+    Endpoint,
+    "otlp-endpoint",
+    ["http://localhost:4317", "https://collector.example:4318"]
+);
+written_as_text!(
+    ListenAddress,
+    "listen-address",
+    ["127.0.0.1:9464", "0.0.0.0:9464", "none"]
+);
+written_as_text!(LogLevel, "log-level", ["info", "debug", "info,gcwatch::targets=debug"]);

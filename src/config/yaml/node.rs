@@ -1,0 +1,186 @@
+//! The tree: values that know where they stand.
+
+use std::fmt;
+
+/// A place in a text: line and column from 1, columns in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position {
+    /// The line.
+    pub line: usize,
+    /// The column.
+    pub column: usize,
+}
+
+impl Position {
+    /// The first character.
+    pub const START: Self = Self { line: 1, column: 1 };
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.line, self.column)
+    }
+}
+
+/// What is wrong, and where.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{at}: {message}")]
+pub struct Fault {
+    /// Where.
+    pub at: Position,
+    /// What, and what to do.
+    pub message: String,
+}
+
+/// A value and where it begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// Where it begins; a block (`|`) where its text begins.
+    pub at: Position,
+    /// What it is.
+    pub kind: Kind,
+}
+
+/// The kinds of values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kind {
+    /// A text, a number, a truth value or nothing: which of them, the schema says.
+    Scalar(Scalar),
+    /// A list.
+    Sequence(Vec<Node>),
+    /// Keys and values, in their order.
+    Mapping(Vec<Entry>),
+}
+
+/// One key and its value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The key.
+    pub key: String,
+    /// Where the key begins.
+    pub at: Position,
+    /// Its value.
+    pub value: Node,
+}
+
+/// A scalar as it is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scalar {
+    /// Its text, quotes and escapes taken away.
+    pub text: String,
+    /// Neither quoted nor a block: it may be something else than a text.
+    pub plain: bool,
+}
+
+impl Scalar {
+    /// Nothing: the value of a key without one.
+    pub fn is_null(&self) -> bool {
+        self.plain && matches!(self.text.as_str(), "" | "~" | "null" | "Null" | "NULL")
+    }
+
+    /// True or false, as the core schema writes them.
+    pub fn as_bool(&self) -> Option<bool> {
+        match self.text.as_str() {
+            "true" | "True" | "TRUE" if self.plain => Some(true),
+            "false" | "False" | "FALSE" if self.plain => Some(false),
+            _ => None,
+        }
+    }
+
+    /// A whole number: decimal, `0x` or `0o`.
+    pub fn as_integer(&self) -> Option<i128> {
+        if !self.plain {
+            return None;
+        }
+        let (text, radix) = match (self.text.strip_prefix("0x"), self.text.strip_prefix("0o")) {
+            (Some(digits), _) => (digits, 16),
+            (_, Some(digits)) => (digits, 8),
+            _ => (self.text.as_str(), 10),
+        };
+        // After a prefix no sign may come, which the parser of the standard library would take.
+        if radix != 10 && text.starts_with(['+', '-']) {
+            return None;
+        }
+        i128::from_str_radix(text, radix).ok()
+    }
+
+    /// A number; not infinity, and not NaN.
+    pub fn as_number(&self) -> Option<f64> {
+        if let Some(integer) = self.as_integer() {
+            // Numbers that large are out of every range; exactness does not matter.
+            #[allow(clippy::cast_precision_loss, reason = "see above")]
+            return Some(integer as f64);
+        }
+        let digits = self.plain && self.text.bytes().any(|byte| byte.is_ascii_digit());
+        let form = self
+            .text
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte));
+        (digits && form)
+            .then(|| self.text.parse().ok())
+            .flatten()
+            .filter(|number: &f64| number.is_finite())
+    }
+}
+
+impl Node {
+    /// A text that does not come from a file, at `at`.
+    pub fn text(at: Position, text: impl Into<String>) -> Self {
+        Self::scalar(at, text.into(), false)
+    }
+
+    /// A plain scalar that does not come from a file, at `at`.
+    pub fn plain(at: Position, text: impl Into<String>) -> Self {
+        Self::scalar(at, text.into(), true)
+    }
+
+    pub(super) fn scalar(at: Position, text: String, plain: bool) -> Self {
+        Self {
+            at,
+            kind: Kind::Scalar(Scalar { text, plain }),
+        }
+    }
+
+    /// Nothing: the value of a key without one.
+    pub fn is_null(&self) -> bool {
+        matches!(&self.kind, Kind::Scalar(scalar) if scalar.is_null())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plain(text: &str) -> Scalar {
+        Scalar {
+            text: text.to_owned(),
+            plain: true,
+        }
+    }
+
+    /// Scenario: plain scalars that the core schema of YAML 1.2 knows, and ones that only YAML 1.1 knew.
+    /// Guarantee: the first are what they are, the others texts.
+    #[test]
+    fn plain_scalars_are_those_of_the_core_schema() {
+        assert_eq!(plain("0x1F").as_integer(), Some(31));
+        assert_eq!(plain("0o17").as_integer(), Some(15));
+        assert_eq!(plain("-12").as_integer(), Some(-12));
+        assert_eq!(plain("1e3").as_number(), Some(1000.0));
+        assert_eq!(plain(".5").as_number(), Some(0.5));
+        assert_eq!(plain("True").as_bool(), Some(true));
+        for text in ["0x-1", "1_000", "0b1", "1:30", "", "+", "0x"] {
+            assert_eq!(plain(text).as_integer(), None, "{text}");
+        }
+        for text in [".inf", "nan", "1e999", "e", "-", "1.2.3"] {
+            assert_eq!(plain(text).as_number(), None, "{text}");
+        }
+        for text in ["yes", "on", "y", "tRue"] {
+            assert_eq!(plain(text).as_bool(), None, "{text}");
+        }
+        let quoted = Scalar {
+            text: "1".to_owned(),
+            plain: false,
+        };
+        assert!(quoted.as_integer().is_none() && quoted.as_number().is_none() && !quoted.is_null());
+    }
+}
