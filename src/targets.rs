@@ -1,3 +1,43 @@
 //! Which .NET processes the host has, who they are, and one supervised task per process that reads its collections.
+//!
+//! ```text
+//! watch      inotify on the directories of sockets --+
+//! reverse    runtimes that connect to us ------------+--> supervise --> session, one task per process --> sink
+//! look       /proc, every so often ------------------+        |               |
+//!                                                          registry        reading: bytes -> outcomes, clock
+//!                                                          filter          lease, identity, settings
+//! ```
+//!
+//! `registry`, `backoff`, `filter`, `identity` and `clock` are pure: what they know is given to them (by `facts` and `host`), time
+//! included. Everything else is I/O at the edge. A task speaks to its [`sink::Told`] only, which is the pipeline's feed.
+//!
+//! # Promises
+//!
+//! * A run (pid and start time) is attached to at most once, by this gcwatch and (by a lease) by all of the host.
+//! * Whatever fails is tried again for as long as the run lives, from half a second up to once a minute.
+//! * A target that is stopped, silent or hostile costs its own task and nothing else: no lock is held over a wait, every step has a
+//!   deadline, and what a stream may cost is bounded.
+//! * A session that was begun is stopped and drained; a runtime that came suspended is resumed, whatever else fails.
 
+mod backoff;
+mod clock;
+mod facts;
+mod filter;
+mod host;
+mod identity;
+mod lease;
+mod look;
 pub mod options;
+mod reading;
+mod registry;
+mod reverse;
+mod session;
+mod settings;
+pub mod sink;
+mod supervise;
+mod text;
+mod watch;
+
+pub use identity::ATTRIBUTES as IDENTITY_ATTRIBUTES;
+pub use settings::{ATTRIBUTES as SETTINGS_ATTRIBUTES, GcSettings};
+pub use supervise::{Unfinished, supervise};

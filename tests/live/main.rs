@@ -8,7 +8,9 @@
     reason = "a test fails by panicking, and says what it does"
 )]
 
+mod daemon_targets;
 mod gcwatch;
+mod log;
 mod matrix;
 mod processes;
 mod profiles;

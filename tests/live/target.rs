@@ -1,6 +1,6 @@
 //! A .NET process that a test starts, asks and stops.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -193,6 +193,13 @@ impl Target {
             );
             std::thread::yield_now();
         }
+    }
+
+    /// Steers it by a line on its standard input.
+    pub(crate) fn write_line(&mut self, line: &str) {
+        let stdin = self.stdin.as_mut().unwrap();
+        writeln!(stdin, "{line}").unwrap();
+        stdin.flush().unwrap();
     }
 
     /// Reads what it prints until a line fits.

@@ -1,0 +1,191 @@
+//! Which processes the configuration means: pure.
+
+use crate::targets::facts::Facts;
+use crate::targets::options::{Filter, Pattern, TargetOptions};
+
+impl Pattern {
+    /// Whether the pattern fits the whole text. In time proportional to the product of both lengths, whatever they hold.
+    pub fn fits(&self, text: &str) -> bool {
+        let (pattern, text): (Vec<char>, Vec<char>) = (self.0.chars().collect(), text.chars().collect());
+        let (mut p, mut t) = (0, 0);
+        // The last star, and how much of the text it stands for so far: more is tried when the rest does not fit.
+        let mut star: Option<(usize, usize)> = None;
+        while t < text.len() {
+            match pattern.get(p) {
+                Some('*') => {
+                    star = Some((p, t));
+                    p += 1;
+                }
+                Some(&c) if c == '?' || Some(&c) == text.get(t) => {
+                    p += 1;
+                    t += 1;
+                }
+                _ => {
+                    let Some((at, from)) = star else { return false };
+                    star = Some((at, from + 1));
+                    p = at + 1;
+                    t = from + 1;
+                }
+            }
+        }
+        pattern.get(p..).unwrap_or_default().iter().all(|&c| c == '*')
+    }
+}
+
+/// What a filter looks at.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Subject<'a> {
+    /// Its name as `gcwatch ps` shows it; `.dll` at its end does not count.
+    pub(crate) name: &'a str,
+    pub(crate) facts: &'a Facts,
+}
+
+impl Subject<'_> {
+    /// Whether all conditions hold. One on what cannot be read does not.
+    fn is_meant_by(&self, filter: &Filter) -> bool {
+        let holds = |pattern: &Option<Pattern>, fits: &dyn Fn(&Pattern) -> bool| pattern.as_ref().is_none_or(fits);
+        let name = |pattern: &Pattern| {
+            let short = self.name.strip_suffix(".dll").unwrap_or(self.name);
+            pattern.fits(self.name) || pattern.fits(short)
+        };
+        let command_line = |pattern: &Pattern| self.facts.command_line.as_ref().is_some_and(|text| pattern.fits(text));
+        let user = |wanted: &String| {
+            let number = self.facts.uid.map(|uid| uid.to_string());
+            self.facts.user.as_ref() == Some(wanted) || number.as_ref() == Some(wanted)
+        };
+        holds(&filter.name, &name)
+            && holds(&filter.command_line, &command_line)
+            && filter.user.as_ref().is_none_or(user)
+            && filter.environment.iter().all(|(variable, pattern)| {
+                let value = self.facts.variable(variable);
+                value.is_some_and(|value| pattern.fits(&value))
+            })
+    }
+
+    /// Whether the configuration wants it: one of `include` (none: all) means it and none of `exclude`.
+    pub(crate) fn is_wanted(&self, options: &TargetOptions) -> bool {
+        let means = |filter: &Filter| self.is_meant_by(filter);
+        (options.include.is_empty() || options.include.iter().any(means)) && !options.exclude.iter().any(means)
+    }
+}
+
+/// Whether a condition on the environment stands in the configuration: one on an environment that cannot be read does not hold, which
+/// is to be said.
+pub(crate) fn asks_for_environment(options: &TargetOptions) -> bool {
+    let mut filters = options.include.iter().chain(&options.exclude);
+    filters.any(|filter| !filter.environment.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn pattern(text: &str) -> Pattern {
+        Pattern(text.to_owned())
+    }
+
+    /// Scenario: patterns with and without wildcards.
+    /// Guarantee: `*` is any characters, `?` one, everything else itself; the whole text has to fit.
+    #[test]
+    fn wildcards_stand_for_characters() {
+        for (wanted, text) in [
+            ("a*c", "abbc"),
+            ("a*c", "ac"),
+            ("?b", "éb"),
+            ("*", ""),
+            ("*.dll", "x.dll"),
+            ("a*b*c", "a1b2b3c"),
+        ] {
+            assert!(pattern(wanted).fits(text), "{wanted} {text}");
+        }
+        for (wanted, text) in [("a*c", "abcd"), ("?", ""), ("", "a"), ("a.c", "abc"), ("a*b*c", "acb")] {
+            assert!(!pattern(wanted).fits(text), "{wanted} {text}");
+        }
+    }
+
+    /// By the definition, for short texts.
+    fn slow(pattern: &[char], text: &[char]) -> bool {
+        match (pattern.split_first(), text.split_first()) {
+            (None, rest) => rest.is_none(),
+            (Some(('*', rest)), None) => slow(rest, text),
+            (Some(('*', rest)), Some((_, tail))) => slow(rest, text) || slow(pattern, tail),
+            (Some((c, rest)), Some((d, tail))) => (*c == '?' || c == d) && slow(rest, tail),
+            (Some(_), None) => false,
+        }
+    }
+
+    proptest! {
+        /// Scenario: any pattern and text of few letters.
+        /// Guarantee: the answer is that of the definition.
+        #[test]
+        fn patterns_do_what_their_definition_says(wanted in "[ab*?]{0,8}", text in "[ab]{0,10}") {
+            let by_definition = slow(&wanted.chars().collect::<Vec<_>>(), &text.chars().collect::<Vec<_>>());
+            prop_assert_eq!(pattern(&wanted).fits(&text), by_definition);
+        }
+    }
+
+    fn options(include: Vec<Filter>, exclude: Vec<Filter>) -> TargetOptions {
+        TargetOptions {
+            include,
+            exclude,
+            ..TargetOptions::default()
+        }
+    }
+
+    /// Scenario: includes, excludes, several conditions, an unreadable environment.
+    /// Guarantee: no include is all; all conditions of a filter must hold; exclude wins; the unreadable fits no condition on it.
+    #[test]
+    fn filters_combine() {
+        let facts = Facts {
+            environ: Some(b"ROLE=web\0".to_vec()),
+            command_line: Some("dotnet Shop.dll --port 1".to_owned()),
+            uid: Some(33),
+            user: Some("web".to_owned()),
+            ..Facts::default()
+        };
+        let subject = Subject {
+            name: "Shop.dll",
+            facts: &facts,
+        };
+        let by_name = |text: &str| Filter {
+            name: Some(pattern(text)),
+            ..Filter::default()
+        };
+        let by_role = |text: &str| Filter {
+            environment: vec![("ROLE".to_owned(), pattern(text))],
+            ..Filter::default()
+        };
+        let by_user = |text: &str| Filter {
+            user: Some(text.to_owned()),
+            ..Filter::default()
+        };
+        assert!(subject.is_wanted(&options(vec![], vec![])));
+        assert!(subject.is_wanted(&options(vec![by_name("Shop")], vec![])));
+        assert!(subject.is_wanted(&options(vec![by_name("Shop.*")], vec![])));
+        assert!(!subject.is_wanted(&options(vec![by_name("Sho")], vec![])));
+        assert!(subject.is_wanted(&options(vec![by_name("no"), by_role("w*")], vec![])));
+        assert!(!subject.is_wanted(&options(vec![by_role("w*")], vec![by_user("33")])));
+        assert!(!subject.is_wanted(&options(vec![], vec![by_user("web")])));
+        let both = Filter {
+            name: Some(pattern("Shop")),
+            user: Some("root".to_owned()),
+            ..Filter::default()
+        };
+        assert!(
+            subject.is_wanted(&options(vec![], vec![both])),
+            "one condition does not hold"
+        );
+        let blind = Facts {
+            environ: None,
+            ..facts.clone()
+        };
+        let blind = Subject {
+            name: "Shop.dll",
+            facts: &blind,
+        };
+        assert!(!blind.is_wanted(&options(vec![by_role("*")], vec![])));
+        assert!(blind.is_wanted(&options(vec![], vec![by_role("*")])));
+    }
+}

@@ -1,0 +1,55 @@
+//! What is the same for all processes of this host.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::targets::clock::nanoseconds;
+use crate::targets::text::bounded;
+
+const MAX_BYTES: u64 = 4 << 10;
+
+/// What is the same for all processes of this host. `None`: it cannot be read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Host {
+    /// Its name, as we see it.
+    pub(crate) name: Option<String>,
+    /// The machine's id: `/etc/machine-id`.
+    pub(crate) id: Option<String>,
+    /// Which boot it is: tells apart two processes with one pid and one start time after boot.
+    pub(crate) boot_id: Option<String>,
+    /// Its architecture in the words of the semantic conventions.
+    pub(crate) arch: &'static str,
+    /// When it was booted, Unix nanoseconds: read once, so that start times of processes do not waver.
+    pub(crate) booted_unix_ns: i128,
+}
+
+impl Host {
+    /// Reads it; blocking, but only local files of the system.
+    pub(crate) fn read() -> Self {
+        let line = |path: &str| {
+            let mut text = String::new();
+            File::open(Path::new(path))
+                .ok()?
+                .take(MAX_BYTES)
+                .read_to_string(&mut text)
+                .ok()?;
+            Some(bounded(text.trim())).filter(|text| !text.is_empty())
+        };
+        Self {
+            name: line("/proc/sys/kernel/hostname"),
+            id: line("/etc/machine-id").or_else(|| line("/var/lib/dbus/machine-id")),
+            boot_id: line("/proc/sys/kernel/random/boot_id"),
+            arch: match std::env::consts::ARCH {
+                "x86_64" => "amd64",
+                "aarch64" => "arm64",
+                "arm" => "arm32",
+                other => other,
+            },
+            booted_unix_ns: nanoseconds(clock_gettime(ClockId::Realtime))
+                - nanoseconds(clock_gettime(ClockId::Boottime)),
+        }
+    }
+}

@@ -1,0 +1,452 @@
+//! Who a run is, in the words of OpenTelemetry's semantic conventions (1.44): pure.
+//!
+//! What the target says of itself by `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` wins over what is found, so that its
+//! collections stand beside its own traces. Only `telemetry.*` is not taken from there: it names who made the data, which is gcwatch.
+//! The command line is not told: it may hold secrets.
+
+use dotnet_diagnostics::discovery::Process;
+use dotnet_diagnostics::message::ProcessInfo;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
+use uuid::Uuid;
+
+use crate::pipeline::{Identity, RunKey};
+use crate::targets::facts::Facts;
+use crate::targets::host::Host;
+use crate::targets::text::bounded;
+use crate::telemetry::definition::{Attribute, ValueKind};
+
+/// Most attributes that are taken from the target's environment.
+pub(crate) const MAX_OWN_ATTRIBUTES: usize = 64;
+
+/// Clock ticks per second in `/proc`, fixed in Linux's interface.
+const TICK_NS: i128 = 10_000_000;
+
+/// The namespace for ids of service instances that the semantic conventions give.
+const INSTANCE_NAMESPACE: Uuid = Uuid::from_u128(0x4d63_009a_8d0f_11ee_aad7_4c79_6ed8_e320);
+
+const fn text(name: &'static str, description: &'static str, source: &'static str) -> Attribute {
+    Attribute {
+        name,
+        kind: ValueKind::Text,
+        description,
+        source,
+    }
+}
+
+const fn int(name: &'static str, description: &'static str, source: &'static str) -> Attribute {
+    Attribute {
+        kind: ValueKind::Int,
+        ..text(name, description, source)
+    }
+}
+
+const SERVICE_NAME: Attribute = text(
+    "service.name",
+    "Name of the service that the process is part of.",
+    "The target's OTEL_SERVICE_NAME, else service.name in its OTEL_RESOURCE_ATTRIBUTES, else the entry assembly's name (ProcessInfo2), \
+     else the program's",
+);
+const SERVICE_INSTANCE_ID: Attribute = text(
+    "service.instance.id",
+    "Id of this run of the process: the same from each gcwatch that sees it, another one after a restart.",
+    "The target's OTEL_RESOURCE_ATTRIBUTES, else a UUID (version 5) of machine id, boot id, pid and start time",
+);
+const PROCESS_PID: Attribute = int("process.pid", "Pid in gcwatch's pid namespace (the host's).", "/proc");
+const PROCESS_VPID: Attribute = int(
+    "process.vpid",
+    "Pid in the process's own pid namespace, where that is another.",
+    "NSpid in /proc/PID/status",
+);
+const PROCESS_PARENT_PID: Attribute = int("process.parent_pid", "Pid of the parent.", "Field 4 of /proc/PID/stat");
+const PROCESS_EXECUTABLE_NAME: Attribute = text(
+    "process.executable.name",
+    "File name of the program that runs.",
+    "The link /proc/PID/exe",
+);
+const PROCESS_EXECUTABLE_PATH: Attribute = text(
+    "process.executable.path",
+    "Path of the program that runs, as the process sees it.",
+    "The link /proc/PID/exe",
+);
+const PROCESS_CREATION_TIME: Attribute = text(
+    "process.creation.time",
+    "When the process was started, RFC 3339 in UTC.",
+    "Field 22 of /proc/PID/stat and the time of boot; 10 ms exact",
+);
+const PROCESS_OWNER: Attribute = text(
+    "process.owner",
+    "The user that the process runs as: the name where it has the same files as gcwatch, else the number.",
+    "Uid in /proc/PID/status, /etc/passwd",
+);
+const PROCESS_RUNTIME_NAME: Attribute = text("process.runtime.name", "Always .NET.", "What gcwatch attaches to");
+const PROCESS_RUNTIME_VERSION: Attribute = text(
+    "process.runtime.version",
+    "Version of the runtime.",
+    "ProcessInfo2; .NET Core 3: the path of its library in /proc/PID/maps",
+);
+const HOST_NAME: Attribute = text("host.name", "Name of the host.", "/proc/sys/kernel/hostname");
+const HOST_ID: Attribute = text("host.id", "Id of the machine.", "/etc/machine-id");
+const HOST_ARCH: Attribute = text("host.arch", "Architecture of the host.", "What gcwatch was built for");
+const OS_TYPE: Attribute = text("os.type", "Always linux.", "What gcwatch runs on");
+const DISTRO_NAME: Attribute = text("telemetry.distro.name", "Always gcwatch.", "gcwatch");
+const DISTRO_VERSION: Attribute = text("telemetry.distro.version", "Version of gcwatch.", "gcwatch");
+
+/// The attributes that say who a run is.
+pub const ATTRIBUTES: &[Attribute] = &[
+    SERVICE_NAME,
+    SERVICE_INSTANCE_ID,
+    PROCESS_PID,
+    PROCESS_VPID,
+    PROCESS_PARENT_PID,
+    PROCESS_EXECUTABLE_NAME,
+    PROCESS_EXECUTABLE_PATH,
+    PROCESS_CREATION_TIME,
+    PROCESS_OWNER,
+    PROCESS_RUNTIME_NAME,
+    PROCESS_RUNTIME_VERSION,
+    HOST_NAME,
+    HOST_ID,
+    HOST_ARCH,
+    OS_TYPE,
+    DISTRO_NAME,
+    DISTRO_VERSION,
+];
+
+/// The run of a process that was found.
+pub(crate) fn key_of(process: &Process) -> RunKey {
+    RunKey {
+        pid: process.pid,
+        start_time: process.start_time,
+    }
+}
+
+/// Who a process is before it was asked: enough to be listed.
+pub(crate) fn sketch(process: &Process) -> Identity {
+    Identity {
+        key: key_of(process),
+        ns_pid: Some(process.ns_pid),
+        name: short_name(&process.name).to_owned(),
+        runtime: None,
+        resource: Vec::new(),
+    }
+}
+
+/// Who a process is. `info` is what its runtime says; `None` for .NET Core 3, which cannot say it. The second value tells what is wrong
+/// with its `OTEL_RESOURCE_ATTRIBUTES`, which then are not used.
+pub(crate) fn identity(
+    process: &Process,
+    facts: &Facts,
+    info: Option<&ProcessInfo>,
+    host: &Host,
+) -> (Identity, Option<BadAttributes>) {
+    let said = |text: Option<&String>| text.map(|text| bounded(text)).filter(|text| !text.is_empty());
+    let assembly = said(info.and_then(|info| info.entry_assembly.as_ref()));
+    let name = assembly.unwrap_or_else(|| short_name(&process.name).to_owned());
+    let library = || process.evidence.as_ref()?.version().map(bounded);
+    let runtime = said(info.and_then(|info| info.runtime_version.as_ref())).or_else(library);
+
+    let mut resource = Resource::default();
+    resource.text(&SERVICE_NAME, Some(name.clone()));
+    resource.text(&SERVICE_INSTANCE_ID, Some(instance_id(process, host)));
+    resource.int(&PROCESS_PID, Some(process.pid.into()));
+    let vpid = Some(process.ns_pid).filter(|pid| *pid != process.pid);
+    resource.int(&PROCESS_VPID, vpid.map(i64::from));
+    resource.int(&PROCESS_PARENT_PID, facts.parent.map(i64::from));
+    let path = facts.executable.as_ref();
+    let file_name = path
+        .and_then(|path| path.file_name())
+        .map(|name| bounded(&name.to_string_lossy()));
+    resource.text(&PROCESS_EXECUTABLE_NAME, file_name);
+    resource.text(
+        &PROCESS_EXECUTABLE_PATH,
+        path.map(|path| bounded(&path.to_string_lossy())),
+    );
+    resource.text(&PROCESS_CREATION_TIME, creation_time(process.start_time, host));
+    let owner = facts.user.clone().or_else(|| facts.uid.map(|uid| uid.to_string()));
+    resource.text(&PROCESS_OWNER, owner.map(|owner| bounded(&owner)));
+    resource.text(&PROCESS_RUNTIME_NAME, Some(".NET".to_owned()));
+    resource.text(&PROCESS_RUNTIME_VERSION, runtime.clone());
+    resource.text(&HOST_NAME, host.name.clone());
+    resource.text(&HOST_ID, host.id.clone());
+    resource.text(&HOST_ARCH, Some(host.arch.to_owned()));
+    resource.text(&OS_TYPE, Some("linux".to_owned()));
+
+    let (own, bad) = match facts.variable("OTEL_RESOURCE_ATTRIBUTES") {
+        None => (Vec::new(), None),
+        Some(text) => match own_attributes(&text) {
+            Ok(attributes) => (attributes, None),
+            Err(bad) => (Vec::new(), Some(bad)),
+        },
+    };
+    for (key, value) in own {
+        if !key.starts_with("telemetry.") {
+            resource.set(&key, Value::StringValue(value));
+        }
+    }
+    let service = facts.variable("OTEL_SERVICE_NAME").filter(|name| !name.is_empty());
+    resource.text(&SERVICE_NAME, service.map(|name| bounded(&name)));
+    resource.text(&DISTRO_NAME, Some("gcwatch".to_owned()));
+    resource.text(&DISTRO_VERSION, Some(env!("CARGO_PKG_VERSION").to_owned()));
+
+    let identity = Identity {
+        key: key_of(process),
+        ns_pid: Some(process.ns_pid),
+        name,
+        runtime,
+        resource: resource.0,
+    };
+    (identity, bad)
+}
+
+/// The name without the `.dll` of what `dotnet` runs: as its entry assembly is called.
+fn short_name(name: &str) -> &str {
+    name.strip_suffix(".dll")
+        .filter(|short| !short.is_empty())
+        .unwrap_or(name)
+}
+
+fn instance_id(process: &Process, host: &Host) -> String {
+    let machine = host.id.as_deref().unwrap_or_default();
+    let boot = host.boot_id.as_deref().unwrap_or_default();
+    let run = format!("{machine}/{boot}/{}/{}", process.pid, process.start_time);
+    Uuid::new_v5(&INSTANCE_NAMESPACE, run.as_bytes()).to_string()
+}
+
+fn creation_time(start_time: u64, host: &Host) -> Option<String> {
+    let unix_ns = host
+        .booted_unix_ns
+        .checked_add(i128::from(start_time).checked_mul(TICK_NS)?)?;
+    let unix_ms = i64::try_from(unix_ns / (TICK_NS) * (TICK_NS / 1_000_000)).ok()?;
+    let time = jiff::Timestamp::from_millisecond(unix_ms).ok()?;
+    Some(format!("{time:.3}"))
+}
+
+/// The attributes of a resource as they come together: a later value takes the place of an earlier one.
+#[derive(Debug, Default)]
+struct Resource(Vec<KeyValue>);
+
+impl Resource {
+    fn set(&mut self, key: &str, value: Value) {
+        let value = Some(AnyValue { value: Some(value) });
+        match self.0.iter_mut().find(|attribute| attribute.key == key) {
+            Some(attribute) => attribute.value = value,
+            None => self.0.push(KeyValue {
+                key: key.to_owned(),
+                value,
+                ..KeyValue::default()
+            }),
+        }
+    }
+
+    fn text(&mut self, attribute: &Attribute, value: Option<String>) {
+        if let Some(value) = value {
+            self.set(attribute.name, Value::StringValue(value));
+        }
+    }
+
+    fn int(&mut self, attribute: &Attribute, value: Option<i64>) {
+        if let Some(value) = value {
+            self.set(attribute.name, Value::IntValue(value));
+        }
+    }
+}
+
+/// What is wrong with a target's `OTEL_RESOURCE_ATTRIBUTES`. As the specification says, none of it is used then.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum BadAttributes {
+    #[error("entry {0} of its OTEL_RESOURCE_ATTRIBUTES is not of the form key=value")]
+    Form(usize),
+    #[error("entry {0} of its OTEL_RESOURCE_ATTRIBUTES is not percent-encoded UTF-8")]
+    Encoding(usize),
+    #[error("its OTEL_RESOURCE_ATTRIBUTES has more than {MAX_OWN_ATTRIBUTES} entries")]
+    Many,
+}
+
+/// `key=value,key=value`, percent-encoded; spaces around both are no part of them.
+fn own_attributes(text: &str) -> Result<Vec<(String, String)>, BadAttributes> {
+    let mut attributes = Vec::new();
+    for (place, entry) in text.split(',').enumerate() {
+        let number = place + 1;
+        if entry.trim().is_empty() {
+            continue;
+        }
+        if attributes.len() >= MAX_OWN_ATTRIBUTES {
+            return Err(BadAttributes::Many);
+        }
+        let (key, value) = entry.split_once('=').ok_or(BadAttributes::Form(number))?;
+        let decode = |text: &str| percent_decoded(text.trim()).ok_or(BadAttributes::Encoding(number));
+        let key = decode(key)?;
+        if key.is_empty() {
+            return Err(BadAttributes::Form(number));
+        }
+        attributes.push((bounded(&key), bounded(&decode(value)?)));
+    }
+    Ok(attributes)
+}
+
+fn percent_decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, tail)) = rest.split_first() {
+        if byte != b'%' {
+            bytes.push(byte);
+            rest = tail;
+            continue;
+        }
+        let (digits, tail) = tail.split_at_checked(2)?;
+        let digit = |digit: &u8| char::from(*digit).to_digit(16);
+        let (high, low) = (digits.first().and_then(digit)?, digits.get(1).and_then(digit)?);
+        bytes.push(u8::try_from(high * 16 + low).ok()?);
+        rest = tail;
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use dotnet_diagnostics::discovery::Scan;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A process with the pid of this test: its values are put in place of what was found.
+    fn process(name: &str) -> Process {
+        let mut process = Scan::host().inspect(std::process::id()).unwrap();
+        (process.pid, process.ns_pid, process.start_time) = (4321, 7, 100_050);
+        process.name = name.to_owned();
+        process
+    }
+
+    fn host() -> Host {
+        Host {
+            name: Some("node".to_owned()),
+            id: Some("0123".to_owned()),
+            boot_id: Some("b00t".to_owned()),
+            arch: "amd64",
+            booted_unix_ns: 1_767_323_045_678_000_000,
+        }
+    }
+
+    fn facts(environ: &[u8]) -> Facts {
+        Facts {
+            environ: Some(environ.to_vec()),
+            executable: Some(PathBuf::from("/usr/bin/dotnet")),
+            uid: Some(33),
+            parent: Some(1),
+            ..Facts::default()
+        }
+    }
+
+    fn shown(identity: &Identity, key: &str) -> Option<String> {
+        let attribute = identity.resource.iter().find(|attribute| attribute.key == key)?;
+        match attribute.value.as_ref()?.value.as_ref()? {
+            Value::StringValue(text) => Some(text.clone()),
+            Value::IntValue(number) => Some(number.to_string()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Scenario: a process that says nothing of itself.
+    /// Guarantee: each attribute is of the table and has what was found; what is unknown is absent.
+    #[test]
+    fn what_is_found_is_told() {
+        let (identity, bad) = identity(&process("Shop.dll"), &facts(b""), None, &host());
+        assert_eq!(bad, None);
+        let is = |key: &str, value: &str| assert_eq!(shown(&identity, key).as_deref(), Some(value), "{key}");
+        is("service.name", "Shop");
+        is("process.pid", "4321");
+        is("process.vpid", "7");
+        is("process.parent_pid", "1");
+        is("process.executable.name", "dotnet");
+        is("process.executable.path", "/usr/bin/dotnet");
+        is("process.creation.time", "2026-01-02T03:20:46.170Z");
+        is("process.owner", "33");
+        is("host.name", "node");
+        is("telemetry.distro.name", "gcwatch");
+        assert_eq!(shown(&identity, "process.runtime.version"), None);
+        for attribute in &identity.resource {
+            assert!(
+                ATTRIBUTES.iter().any(|known| known.name == attribute.key),
+                "{}",
+                attribute.key
+            );
+        }
+    }
+
+    /// Scenario: the same run twice, another pid, another start, another boot.
+    /// Guarantee: the instance's id is the same for the same run only.
+    #[test]
+    fn instance_ids_are_those_of_runs() {
+        let id = instance_id(&process("a"), &host());
+        assert_eq!(id, instance_id(&process("b"), &host()));
+        let mut other = process("a");
+        other.start_time += 1;
+        assert_ne!(id, instance_id(&other, &host()));
+        let rebooted = Host {
+            boot_id: None,
+            ..host()
+        };
+        assert_ne!(id, instance_id(&process("a"), &rebooted));
+        assert_eq!(Uuid::parse_str(&id).unwrap().get_version_num(), 5);
+    }
+
+    /// Scenario: a target with both variables of OpenTelemetry, one naming who made the data.
+    /// Guarantee: they win over what was found, the service's own variable over both; `telemetry.*` stays ours.
+    #[test]
+    fn the_targets_own_word_wins() {
+        let environ = b"OTEL_RESOURCE_ATTRIBUTES=service.name=by%20attribute,service.instance.id=i-1, host.name = n ,\
+            team=a%2Cb,telemetry.distro.name=other\0OTEL_SERVICE_NAME=by-variable\0";
+        let (identity, bad) = identity(&process("Shop.dll"), &facts(environ), None, &host());
+        assert_eq!(bad, None);
+        let is = |key: &str, value: &str| assert_eq!(shown(&identity, key).as_deref(), Some(value), "{key}");
+        is("service.name", "by-variable");
+        is("service.instance.id", "i-1");
+        is("host.name", "n");
+        is("team", "a,b");
+        is("telemetry.distro.name", "gcwatch");
+        assert_eq!(identity.name, "Shop", "the process keeps its name");
+    }
+
+    /// Scenario: attributes that are no key=value, not encoded, not UTF-8, too many, too long.
+    /// Guarantee: what is malformed is not used at all, and the entry is named; lengths are bounded.
+    #[test]
+    fn malformed_attributes_are_not_used() {
+        assert_eq!(own_attributes("a=1,b"), Err(BadAttributes::Form(2)));
+        assert_eq!(own_attributes("=1"), Err(BadAttributes::Form(1)));
+        assert_eq!(own_attributes("a=%4"), Err(BadAttributes::Encoding(1)));
+        assert_eq!(own_attributes("a=%ff"), Err(BadAttributes::Encoding(1)));
+        assert_eq!(own_attributes("a=%+1"), Err(BadAttributes::Encoding(1)));
+        assert_eq!(own_attributes(&"a=1,".repeat(65)), Err(BadAttributes::Many));
+        assert_eq!(own_attributes(""), Ok(vec![]));
+        let long = own_attributes(&format!("a={}", "x".repeat(5000))).unwrap();
+        assert_eq!(long[0].1.len(), crate::targets::text::MAX_VALUE_BYTES);
+        let (identity, bad) = identity(
+            &process("a"),
+            &facts(b"OTEL_RESOURCE_ATTRIBUTES=team=x,b\0"),
+            None,
+            &host(),
+        );
+        assert_eq!((shown(&identity, "team"), bad), (None, Some(BadAttributes::Form(2))));
+    }
+
+    proptest! {
+        /// Scenario: any keys and values, encoded as the specification says.
+        /// Guarantee: they are read back as they were.
+        #[test]
+        fn encoded_attributes_are_read_back(pairs in proptest::collection::vec(("[a-z.]{1,9}", "[ -~é]{0,9}"), 0..9)) {
+            let encoded = |text: &str| text.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();
+            let entries: Vec<_> = pairs.iter().map(|(key, value)| format!("{}={}", encoded(key), encoded(value))).collect();
+            prop_assert_eq!(own_attributes(&entries.join(",")), Ok(pairs));
+        }
+
+        /// Scenario: any text.
+        /// Guarantee: an answer, without panic.
+        #[test]
+        fn any_text_is_answered(text in ".{0,40}") {
+            let _answer = own_attributes(&text);
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! That one run is read by one gcwatch of the host only.
+//!
+//! A lease is a file `PID-STARTTIME.lease` that its holder keeps locked (`flock`). The kernel frees the lock when the holder ends,
+//! however it ends; the file says who holds it, and is deleted by its holder. An unlocked one is nobody's.
+//!
+//! # Which folder
+//!
+//! Files need a folder that all see. Root's is the configured one (`/run/gcwatch`). Others cannot write there; whoever is not root
+//! reads processes of the same user alone, so that a folder of that user does: `/run/user/UID/gcwatch`, else `/tmp/gcwatch-UID`. So
+//! that root and a user do not both read a process, everybody looks for a lock in all three, with the UID of the *process*, before
+//! and after the own one is taken; of two that are taken at the same time, the one in the later folder is given up.
+//!
+//! A folder counts when it is a real directory that belongs to root, to us or to the process's user, and others cannot write to it.
+//! So a process's user can keep gcwatch from that user's own processes and from no others. (An abstract socket as the lock would need
+//! no folder, but is one per network namespace, which containers have each their own of, and anybody could take it.)
+
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::pipeline::RunKey;
+use crate::targets::text::bounded;
+
+/// Longest text of a holder that is read.
+const MAX_HOLDER_BYTES: u64 = 128;
+/// How often a file is opened anew that its holder deleted meanwhile.
+const MAX_RACES: u32 = 8;
+/// Files of one folder that are looked through for ones that nobody holds.
+const MAX_SWEPT: usize = 4096;
+
+/// The folders of this gcwatch's leases.
+#[derive(Debug, Clone)]
+pub(crate) struct Leases {
+    configured: PathBuf,
+    user_folders: PathBuf,
+    temporary: PathBuf,
+    own_uid: u32,
+}
+
+/// A lease that is held.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    path: PathBuf,
+    file: OwnedFd,
+}
+
+/// Why there is no lease.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NoLease {
+    /// Another gcwatch reads the process.
+    #[error("it is read by {holder}")]
+    Held {
+        /// Who.
+        holder: String,
+    },
+    /// No folder can hold it: two gcwatches might both read the process.
+    #[error("no lease can be taken in {folders}: {problem}")]
+    NoFolder { folders: String, problem: String },
+}
+
+impl Leases {
+    pub(crate) fn new(configured: PathBuf) -> Self {
+        Self {
+            configured,
+            user_folders: PathBuf::from("/run/user"),
+            temporary: PathBuf::from("/tmp"),
+            own_uid: rustix::process::geteuid().as_raw(),
+        }
+    }
+
+    /// The folders that a lease of a process of this user may be in, in the order in which they count.
+    fn folders(&self, uid: u32) -> [PathBuf; 3] {
+        [
+            self.configured.clone(),
+            self.user_folders.join(uid.to_string()).join("gcwatch"),
+            self.temporary.join(format!("gcwatch-{uid}")),
+        ]
+    }
+
+    /// Takes the lease of a run; blocking. `uid` is the process's user.
+    pub(crate) fn take(&self, key: RunKey, uid: Option<u32>) -> Result<Lease, NoLease> {
+        let uid = uid.unwrap_or(self.own_uid);
+        let folders = self.folders(uid);
+        let name = format!("{}-{}.lease", key.pid, key.start_time);
+        let trusted = |folder: &Path| is_trusted(folder, &[0, self.own_uid, uid]);
+        let holder = |folder: &PathBuf| holder(&folder.join(&name)).filter(|_| trusted(folder).is_ok());
+        if let Some(holder) = folders.iter().find_map(holder) {
+            return Err(NoLease::Held { holder });
+        }
+        let mut problem = String::new();
+        for (place, folder) in folders.iter().enumerate() {
+            if let Err(error) = self.prepare(folder, place > 0).and_then(|()| trusted(folder)) {
+                if problem.is_empty() {
+                    problem = error;
+                }
+                continue;
+            }
+            match lock(&folder.join(&name)) {
+                Ok(Some(lease)) => {
+                    let before = folders.get(..place).unwrap_or_default();
+                    return match before.iter().find_map(holder) {
+                        Some(holder) => Err(NoLease::Held { holder }),
+                        None => Ok(lease),
+                    };
+                }
+                Ok(None) => {
+                    let holder = holder(folder).unwrap_or_else(|| "another gcwatch".to_owned());
+                    return Err(NoLease::Held { holder });
+                }
+                Err(errno) if problem.is_empty() => problem = std::io::Error::from(errno).to_string(),
+                Err(_) => {}
+            }
+        }
+        let folders: Vec<_> = folders.iter().map(|folder| folder.display().to_string()).collect();
+        Err(NoLease::NoFolder {
+            folders: folders.join(", "),
+            problem,
+        })
+    }
+
+    /// Makes a folder that is not there. One of a user's own is made in a folder that is there.
+    fn prepare(&self, folder: &Path, is_users: bool) -> Result<(), String> {
+        if std::fs::symlink_metadata(folder).is_ok() {
+            return Ok(());
+        }
+        if is_users && !folder.parent().is_some_and(Path::is_dir) {
+            return Err("its folder is not there".to_owned());
+        }
+        let mode = if self.own_uid == 0 { 0o755 } else { 0o700 };
+        match rustix::fs::mkdirat(CWD, folder, Mode::from_raw_mode(mode)) {
+            Ok(()) | Err(Errno::EXIST) => Ok(()),
+            Err(errno) => Err(std::io::Error::from(errno).to_string()),
+        }
+    }
+
+    /// Deletes files of leases that nobody holds, in the configured folder and our own; blocking.
+    pub(crate) fn sweep(&self) {
+        for folder in self.folders(self.own_uid) {
+            if is_trusted(&folder, &[self.own_uid]).is_err() {
+                continue;
+            }
+            let Ok(entries) = std::fs::read_dir(&folder) else {
+                continue;
+            };
+            for entry in entries.take(MAX_SWEPT).filter_map(Result::ok) {
+                let path = entry.path();
+                if path.extension().is_some_and(|extension| extension == "lease") {
+                    // Taken and given back: deleted, if nobody holds it.
+                    drop(lock_there(&path));
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        // While it is locked: whoever opened it before sees that it is no longer the one at this path.
+        if is_at(&self.file, &self.path) {
+            let _nobody_to_tell = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Whether others than these users cannot put files there.
+fn is_trusted(folder: &Path, owners: &[u32]) -> Result<(), String> {
+    let metadata = std::fs::symlink_metadata(folder).map_err(|error| error.to_string())?;
+    if !metadata.is_dir() {
+        return Err("it is no directory".to_owned());
+    }
+    if !owners.contains(&metadata.uid()) {
+        return Err(format!("it belongs to uid {}", metadata.uid()));
+    }
+    if metadata.mode() & 0o022 != 0 {
+        return Err("others can write to it".to_owned());
+    }
+    Ok(())
+}
+
+/// Who has this file locked. `None`: nobody, or it cannot be seen.
+fn holder(path: &Path) -> Option<String> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let file = rustix::fs::openat(CWD, path, flags, Mode::empty()).ok()?;
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
+        Err(Errno::WOULDBLOCK) => {
+            let mut text = Vec::new();
+            // Between lock and text there is a moment without one.
+            let _empty = std::fs::File::from(file).take(MAX_HOLDER_BYTES).read_to_end(&mut text);
+            let text = bounded(String::from_utf8_lossy(&text).trim());
+            Some(if text.is_empty() {
+                "another gcwatch".to_owned()
+            } else {
+                text
+            })
+        }
+        _ => None,
+    }
+}
+
+/// Locks the file, which is made if it is not there. `None`: somebody else has it.
+fn lock(path: &Path) -> Result<Option<Lease>, Errno> {
+    lock_by(path, OFlags::CREATE)
+}
+
+/// Locks the file if it is there.
+fn lock_there(path: &Path) -> Result<Option<Lease>, Errno> {
+    lock_by(path, OFlags::empty())
+}
+
+fn lock_by(path: &Path, create: OFlags) -> Result<Option<Lease>, Errno> {
+    for _ in 0..MAX_RACES {
+        let flags = create | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let file = rustix::fs::openat(CWD, path, flags, Mode::from_raw_mode(0o644))?;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => return Ok(None),
+            Err(other) => return Err(other),
+        }
+        // Its former holder may have deleted it between the open and the lock.
+        if is_at(&file, path) {
+            let lease = Lease {
+                path: path.to_path_buf(),
+                file,
+            };
+            let text = format!(
+                "gcwatch {} (process {})\n",
+                env!("CARGO_PKG_VERSION"),
+                std::process::id()
+            );
+            rustix::fs::ftruncate(&lease.file, 0)?;
+            std::fs::File::from(lease.file.try_clone().map_err(|_| Errno::MFILE)?)
+                .write_all(text.as_bytes())
+                .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+            return Ok(Some(lease));
+        }
+    }
+    Err(Errno::AGAIN)
+}
+
+fn is_at(file: &OwnedFd, path: &Path) -> bool {
+    let there = rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW);
+    match (there, rustix::fs::fstat(file)) {
+        (Ok(there), Ok(ours)) => (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    const KEY: RunKey = RunKey {
+        pid: 12,
+        start_time: 34,
+    };
+
+    /// Folders in a directory of the test's own.
+    fn leases(root: &Path, configured: &str) -> Leases {
+        Leases {
+            configured: root.join(configured),
+            user_folders: root.join("run-user"),
+            temporary: root.join("tmp"),
+            own_uid: rustix::process::geteuid().as_raw(),
+        }
+    }
+
+    fn root() -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir(root.path().join("tmp")).unwrap();
+        root
+    }
+
+    fn held(result: Result<Lease, NoLease>) -> String {
+        match result {
+            Err(NoLease::Held { holder }) => holder,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Scenario: two gcwatches want one run; the first lets it go; a file without a holder is left behind.
+    /// Guarantee: the second one is told who has it, gets it afterwards, and nothing is left in the folder.
+    #[test]
+    fn one_of_two_has_the_lease() {
+        let root = root();
+        let leases = leases(root.path(), "run");
+        let first = leases.take(KEY, None).unwrap();
+        let holder = held(leases.take(KEY, None));
+        assert!(holder.contains(&std::process::id().to_string()), "{holder}");
+        assert!(leases.take(RunKey { pid: 13, ..KEY }, None).is_ok(), "another run");
+        drop(first);
+        let files = || std::fs::read_dir(root.path().join("run")).unwrap().count();
+        assert_eq!(files(), 0);
+        std::fs::write(root.path().join("run/12-34.lease"), b"whoever").unwrap();
+        drop(leases.take(KEY, None).unwrap());
+        assert_eq!(files(), 0);
+        std::fs::write(root.path().join("run/1-2.lease"), b"whoever").unwrap();
+        let kept = leases.take(KEY, None).unwrap();
+        leases.sweep();
+        assert_eq!(files(), 1, "the abandoned one is gone, the one that is held is there");
+        drop(kept);
+    }
+
+    /// Scenario: the configured folder cannot be made; then a gcwatch comes that can make it (root's).
+    /// Guarantee: the first takes the lease in a folder of the process's user, and the second one sees it there.
+    #[test]
+    fn all_folders_are_looked_at() {
+        let root = root();
+        std::fs::write(root.path().join("file"), b"").unwrap();
+        let first = leases(root.path(), "file/run").take(KEY, None).unwrap();
+        assert!(first.path.starts_with(root.path().join("tmp")), "{first:?}");
+        held(leases(root.path(), "run").take(KEY, None));
+        drop(first);
+        assert!(leases(root.path(), "run").take(KEY, None).is_ok());
+    }
+
+    /// Scenario: each folder is a link, writable by all, or a file; the lease's file is a link.
+    /// Guarantee: none is used, and the run is said to have no lease; a link is not followed.
+    #[test]
+    fn foreign_folders_are_not_trusted() {
+        let root = root();
+        let elsewhere = root.path().join("elsewhere");
+        std::fs::create_dir(&elsewhere).unwrap();
+        symlink(&elsewhere, root.path().join("run")).unwrap();
+        let leases = leases(root.path(), "run");
+        let [_, _, temporary] = leases.folders(leases.own_uid);
+        std::fs::create_dir(&temporary).unwrap();
+        std::fs::set_permissions(&temporary, std::fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(matches!(leases.take(KEY, None), Err(NoLease::NoFolder { .. })));
+        std::fs::set_permissions(&temporary, std::fs::Permissions::from_mode(0o700)).unwrap();
+        symlink(elsewhere.join("target"), temporary.join("12-34.lease")).unwrap();
+        assert!(matches!(leases.take(KEY, None), Err(NoLease::NoFolder { .. })));
+        assert_eq!(std::fs::read_dir(elsewhere).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,202 @@
+//! A stream that is read, and what is told of it, with the times at which something is due though no byte comes.
+
+use std::time::Duration;
+
+use clr_gc::event::GcReason;
+use clr_gc::gc::{LIVE_SETTLE_NS, Outcome, Settling};
+use clr_gc::stream::{GcStream, Scope, StreamLimits};
+use tokio::time::Instant;
+
+use crate::pipeline::StreamProgress;
+use crate::targets::clock::{Clocks, Source};
+use crate::targets::settings;
+use crate::targets::sink::Told;
+
+/// How long a runtime may take to send the stream's header: it does so before it answers to the command.
+const HEADER_WITHIN: Duration = Duration::from_secs(15);
+/// When a stream that is silent is taken for idle: a runtime that has something to say writes it in passes of 100 ms. The last step is
+/// beyond the time that the reconstruction waits for missing facts.
+const QUIET_STEPS: [Duration; 3] = [
+    Duration::from_millis(400),
+    Duration::from_millis(900),
+    Duration::from_millis(2600),
+];
+/// How long after a collection for want of memory they are not read.
+const SETTINGS_AFTER_SCARCITY: Duration = Duration::from_secs(30);
+/// How often the progress is told while bytes come.
+const PROGRESS_EVERY: Duration = Duration::from_secs(1);
+/// How often the time base is corrected while bytes come: the wall clock is steered, the monotonic one too, but not alike.
+const BASE_EVERY: Duration = Duration::from_secs(60);
+
+/// A stream that is read, and what is told of it.
+pub(crate) struct Reading<T> {
+    pub(crate) stream: GcStream,
+    pub(crate) told: T,
+    pub(crate) since: Instant,
+    ahead_ns: Option<i64>,
+    bytes: u64,
+    last_bytes: Instant,
+    /// How many of [`QUIET_STEPS`] were made since the last bytes; `None`: nothing waits.
+    quiet_steps: Option<usize>,
+    source: Option<Source>,
+    based_at: Instant,
+    told_bytes: u64,
+    progress_at: Instant,
+    /// When the settings are to be read; `None`: not.
+    pub(crate) settings_at: Option<Instant>,
+    /// The newest collection for want of memory.
+    scarce_at: Option<Instant>,
+    /// The number of heaps was seen to adapt.
+    adapts: bool,
+}
+
+impl<T: Told> Reading<T> {
+    pub(crate) fn new(told: T, ahead_ns: Option<i64>) -> Self {
+        let now = Instant::now();
+        let settling = Settling::After(LIVE_SETTLE_NS);
+        Self {
+            stream: GcStream::with_limits(Scope::Collections, settling, StreamLimits::one_live_process()),
+            told,
+            since: now,
+            ahead_ns,
+            bytes: 0,
+            last_bytes: now,
+            quiet_steps: None,
+            source: None,
+            based_at: now,
+            told_bytes: 0,
+            progress_at: now,
+            settings_at: None,
+            scarce_at: None,
+            adapts: false,
+        }
+    }
+
+    /// `n` bytes were read into the stream's space.
+    pub(crate) fn take(&mut self, n: usize) -> Result<(), StreamError> {
+        let now = Instant::now();
+        self.bytes += n as u64;
+        self.last_bytes = now;
+        self.quiet_steps = Some(0);
+        self.stream.filled(n);
+        let mut adapts = self.adapts;
+        let advanced = self
+            .stream
+            .advance(|observed| adapts = adapts || settings::adapts(observed));
+        if adapts && !std::mem::replace(&mut self.adapts, true) {
+            self.told.learned(None, vec![settings::adaptive()]);
+        }
+        self.set_base(now);
+        self.tell_outcomes();
+        if now >= self.progress_at {
+            self.tell_progress(now);
+        }
+        advanced.map_err(StreamError::Damaged)
+    }
+
+    /// A timer of [`Self::next_timer`] has passed.
+    pub(crate) fn tick(&mut self) -> Result<(), StreamError> {
+        let now = Instant::now();
+        if self.source.is_none() && now >= self.since + HEADER_WITHIN {
+            return Err(StreamError::NoHeader);
+        }
+        let silent = now.saturating_duration_since(self.last_bytes);
+        if let Some(step) = self.quiet_steps
+            && QUIET_STEPS.get(step).is_some_and(|after| silent >= *after)
+        {
+            self.stream.flush();
+            self.stream.advance(|_| ()).map_err(StreamError::Damaged)?;
+            self.stream.quiet(i64::try_from(silent.as_nanos()).unwrap_or(i64::MAX));
+            self.tell_outcomes();
+            let more = step + 1 < QUIET_STEPS.len() && self.stream.is_waiting();
+            self.quiet_steps = more.then_some(step + 1);
+        }
+        if self.bytes != self.told_bytes && now >= self.progress_at {
+            self.tell_progress(now);
+        }
+        Ok(())
+    }
+
+    /// When [`Self::tick`] has something to do next: never, for a process that does not collect.
+    pub(crate) fn next_timer(&self) -> Option<Instant> {
+        let header = self.source.is_none().then(|| self.since + HEADER_WITHIN);
+        let quiet = self
+            .quiet_steps
+            .and_then(|step| QUIET_STEPS.get(step))
+            .map(|after| self.last_bytes + *after);
+        let progress = (self.bytes != self.told_bytes).then_some(self.progress_at);
+        [header, quiet, progress, self.settings_at].into_iter().flatten().min()
+    }
+
+    /// Whether the settings are to be read now; said once. Not while memory is scarce.
+    pub(crate) fn settings_are_due(&mut self) -> bool {
+        let now = Instant::now();
+        let is_due = self.settings_at.is_some_and(|at| at <= now);
+        let scarce_until = self.scarce_at.map(|at| at + SETTINGS_AFTER_SCARCITY);
+        if is_due {
+            self.settings_at = scarce_until.filter(|until| *until > now);
+        }
+        is_due && self.settings_at.is_none()
+    }
+
+    /// The stream is over.
+    pub(crate) fn finish(&mut self) -> Result<(), StreamError> {
+        self.stream.finish();
+        let advanced = self.stream.advance(|_| ());
+        self.set_base(Instant::now());
+        self.stream.end();
+        self.tell_outcomes();
+        self.tell_progress(Instant::now());
+        advanced.map_err(StreamError::Damaged)
+    }
+
+    fn set_base(&mut self, now: Instant) {
+        let Some(header) = self.stream.header() else { return };
+        let clocks = match self.source {
+            Some(_) if now < self.based_at + BASE_EVERY => return,
+            _ => Clocks::now(),
+        };
+        let source = *self
+            .source
+            .get_or_insert_with(|| Source::of(header, clocks, self.ahead_ns));
+        self.based_at = now;
+        if let Some(base) = source.base(header, clocks) {
+            self.told.time_base(base);
+        }
+    }
+
+    fn tell_outcomes(&mut self) {
+        while let Some((_, outcome)) = self.stream.next_outcome() {
+            if let Outcome::Collection(collection) = &outcome
+                && matches!(
+                    collection.reason,
+                    Some(GcReason::OUT_OF_SPACE_SOH | GcReason::OUT_OF_SPACE_LOH)
+                )
+            {
+                self.scarce_at = Some(Instant::now());
+            }
+            self.told.observe(outcome);
+        }
+    }
+
+    fn tell_progress(&mut self, now: Instant) {
+        self.told_bytes = self.bytes;
+        self.progress_at = now + PROGRESS_EVERY;
+        let stats = self.stream.decoder().stats();
+        self.told.progress(StreamProgress {
+            bytes: self.bytes,
+            events: stats.events,
+            lost_events: stats.lost,
+            undecodable: self.stream.undecodable(),
+        });
+    }
+}
+
+/// What is wrong with a stream.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StreamError {
+    #[error("its event stream is damaged: {0}")]
+    Damaged(nettrace::Error),
+    #[error("its event stream did not begin within {HEADER_WITHIN:?}")]
+    NoHeader,
+}

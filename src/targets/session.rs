@@ -1,0 +1,476 @@
+//! The task of one run: one attempt to attach, and the session that comes of it, from its first byte to its last.
+//!
+//! # A process that is out of memory
+//!
+//! The first session with the runtime's provider makes CoreCLR run managed code on the thread that answers commands
+//! (`EventSource.DoCommand`). While the heap is full to its hard limit, that code can fail and end the *process*: "Out of memory.", or a
+//! stack overflow in the making of the message. Seen on 10.0.14 in 4 of 8 processes at their limit, and on 10.0.0; not in 6 of 6 (10.0.14)
+//! that had had a session before their heap was full, nor with a session of the rundown provider alone (3 of 3). Collections need the
+//! runtime's provider, so that what helps is to attach early: a new socket is noticed at once, and a session that has begun is kept. The
+//! settings' own session has no part in it, comes second, and is not begun while memory is scarce.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use dotnet_diagnostics::discovery::{Obstacle, Process, Reason, Scan};
+use dotnet_diagnostics::message::SessionConfig;
+use dotnet_diagnostics::{Client, Deadlines, Endpoint, Error, Session};
+use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::time::{sleep_until, timeout};
+
+use crate::pipeline::{Identity, RunKey, State};
+use crate::targets::facts::Facts;
+use crate::targets::host::Host;
+use crate::targets::identity::identity;
+use crate::targets::lease::{Lease, Leases, NoLease};
+use crate::targets::options::TargetOptions;
+use crate::targets::reading::Reading;
+use crate::targets::settings::{self, GcSettings};
+use crate::targets::sink::{Sink, Told};
+use crate::targets::text::bounded;
+
+/// How much is read at once. It is each task's memory; a runtime writes a few kilobytes per collection.
+const READ_BYTES: usize = 16 << 10;
+/// How long a session may take to end once it is told to.
+pub(crate) const STOP_WITHIN: Duration = Duration::from_secs(3);
+/// How long after its beginning a session is followed by the one that reads the settings.
+const SETTINGS_AFTER: Duration = Duration::from_secs(1);
+
+/// How long a look at one process may take; it is a few files of `/proc`, and the open of its socket.
+const LOOK_WITHIN: Duration = Duration::from_secs(5);
+
+/// What a task is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// To read.
+    Read,
+    /// To stop the session: the daemon ends.
+    ShutDown,
+    /// To stop the session: the configuration leaves the process out now.
+    LeaveOut,
+}
+
+/// What is kept of a run from one attempt to the next.
+#[derive(Debug)]
+pub(crate) struct Kept<T> {
+    /// Where it tells; `None` before it was attached to.
+    pub(crate) told: Option<T>,
+    /// That it is ours to read.
+    pub(crate) lease: Option<Lease>,
+    /// The settings were read, or cannot be.
+    pub(crate) settings_read: bool,
+    /// What was said last, so that it is said once.
+    pub(crate) said: Option<State>,
+    /// A look that has not come back: its files block, and another look would block another thread.
+    looking: Option<JoinHandle<Result<Found, Error>>>,
+}
+
+impl<T> Default for Kept<T> {
+    fn default() -> Self {
+        Self {
+            told: None,
+            lease: None,
+            settings_read: false,
+            said: None,
+            looking: None,
+        }
+    }
+}
+
+/// How an attempt ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The process has ended.
+    Gone,
+    /// It was not attached to, or not well: to be tried again.
+    Again {
+        /// The session lived for so long before.
+        lived: Duration,
+    },
+    /// It was told to stop, and did. A text: it did not end in order.
+    Stopped(Option<String>),
+}
+
+/// What all tasks share.
+#[derive(Debug)]
+pub(crate) struct Shared<S> {
+    pub(crate) sink: S,
+    pub(crate) host: Host,
+    /// Looks into `/proc` at a time: each takes a thread.
+    pub(crate) looks: Semaphore,
+    /// That leases cannot be taken was said.
+    pub(crate) lease_said: AtomicBool,
+}
+
+/// One attempt.
+#[derive(Debug)]
+pub(crate) struct Attempt<S: Sink> {
+    pub(crate) shared: Arc<Shared<S>>,
+    pub(crate) options: Arc<TargetOptions>,
+    pub(crate) leases: Leases,
+    pub(crate) sketch: Identity,
+    pub(crate) kept: Kept<S::Told>,
+    pub(crate) orders: watch::Receiver<Order>,
+    /// Where it connects to us, if it does.
+    pub(crate) reverse: Option<Endpoint>,
+    /// Told when the session has begun or will not: a suspended runtime goes on then.
+    pub(crate) begun: Option<oneshot::Sender<()>>,
+}
+
+/// What is known of a process when it is attached to.
+#[derive(Debug)]
+struct Found {
+    process: Process,
+    facts: Facts,
+    lease: Result<Lease, NoLease>,
+}
+
+impl<S: Sink> Attempt<S> {
+    /// Makes the attempt. Everything that it met is told to the sink and logged; what is kept comes back.
+    pub(crate) async fn run(mut self) -> (Kept<S::Told>, End) {
+        let end = self.attach_and_read().await;
+        (self.kept, end)
+    }
+
+    fn key(&self) -> RunKey {
+        self.sketch.key
+    }
+
+    async fn attach_and_read(&mut self) -> End {
+        let mut orders = self.orders.clone();
+        let found = tokio::select! {
+            found = self.look() => found,
+            () = told_to_stop(&mut orders) => return End::Stopped(None),
+        };
+        let found = match found {
+            Ok(found) => found,
+            Err(end) => return end,
+        };
+        let Found { process, facts, lease } = found;
+        match lease {
+            Ok(lease) => self.kept.lease = Some(lease),
+            Err(NoLease::Held { holder }) => {
+                self.say(State::HeldElsewhere { holder });
+                return End::Again { lived: Duration::ZERO };
+            }
+            Err(problem @ NoLease::NoFolder { .. }) => {
+                if !self.shared.lease_said.swap(true, Ordering::Relaxed) {
+                    tracing::warn!(target: "gcwatch::targets", "{problem}; another gcwatch on this host might tell the same processes");
+                }
+            }
+        }
+        let endpoint = match (Endpoint::of(&process), self.reverse.clone()) {
+            (Ok(endpoint), _) | (Err(_), Some(endpoint)) => endpoint,
+            (Err(error), None) => return self.unattachable(error.obstacle()),
+        };
+        let deadlines = Deadlines {
+            stop: STOP_WITHIN,
+            ..Deadlines::default()
+        };
+        let client = Arc::new(Client::with_deadlines(endpoint, deadlines));
+        self.say(State::Attaching);
+        let attached = {
+            let mut attaching = pin!(self.attach(&client, &process, &facts));
+            tokio::select! {
+                attached = &mut attaching => Some(attached),
+                // A command that is under way is not left alone: its session would stay in the process until the next collection.
+                () = told_to_stop(&mut orders) => timeout(STOP_WITHIN, attaching).await.ok(),
+            }
+        };
+        let session = match attached {
+            Some(Ok(session)) => session,
+            Some(Err(end)) => return end,
+            None => {
+                return End::Stopped(Some(
+                    "a session was being started; whether it was is not known".to_owned(),
+                ));
+            }
+        };
+        if let Some(begun) = self.begun.take() {
+            // Whoever waits for it may have given up.
+            let _waiting = begun.send(());
+        }
+        self.read(session, &client, facts.monotonic_ahead_ns).await
+    }
+
+    /// Looks at the process as it is now, and takes the lease.
+    async fn look(&mut self) -> Result<Found, End> {
+        let shared = Arc::clone(&self.shared);
+        let _permit = shared.looks.acquire().await;
+        let (key, leases) = (self.key(), self.leases.clone());
+        let (held, looking) = (self.kept.lease.take(), self.kept.looking.take());
+        let mut looking = looking.unwrap_or_else(|| spawn_blocking(move || look(key, held, &leases)));
+        let Ok(looked) = timeout(LOOK_WITHIN, &mut looking).await else {
+            self.kept.looking = Some(looking);
+            let detail = format!("looking at its files took more than {LOOK_WITHIN:?}");
+            return Err(self.unattachable_because(Reason::Silent.as_str(), detail));
+        };
+        match looked {
+            Ok(Ok(found)) if found.process.start_time == key.start_time => Ok(found),
+            Ok(Ok(_) | Err(Error::NoProcess { .. })) => Err(End::Gone),
+            Ok(Err(error)) => Err(self.unattachable(error.obstacle())),
+            Err(failed) => {
+                let detail = format!("looking at it failed: {failed}");
+                Err(self.unattachable_because(Reason::Failed.as_str(), detail))
+            }
+        }
+    }
+
+    /// Asks who it is, and begins the session.
+    async fn attach(&mut self, client: &Client, process: &Process, facts: &Facts) -> Result<Session, End> {
+        let info = match client.probe().await {
+            Ok(info) => info,
+            Err(error) => return Err(self.unattachable(error.obstacle())),
+        };
+        let mut process = process.clone();
+        if info.is_none() {
+            // .NET Core 3: the version is in the path of its library.
+            let pid = process.pid;
+            if let Ok(Some(evidence)) = spawn_blocking(move || Scan::host().runtime_library(pid)).await {
+                process.evidence = Some(evidence);
+            }
+        }
+        let (identity, bad) = identity(&process, facts, info.as_ref(), &self.shared.host);
+        if let (Some(bad), None) = (bad, &self.kept.told) {
+            tracing::warn!(target: "gcwatch::targets", pid = process.pid, name = %bounded(&identity.name), "{bad}; none of it is used");
+        }
+        self.open(identity)?;
+        let config = SessionConfig {
+            buffer_mb: self.options.buffer_mb,
+            ..SessionConfig::garbage_collection()
+        };
+        let session = client.collect_tracing(&config).await;
+        session.map_err(|error| self.unattachable(error.obstacle()))
+    }
+
+    /// Where it tells from now on.
+    fn open(&mut self, identity: Identity) -> Result<(), End> {
+        if let Some(told) = &mut self.kept.told {
+            told.learned(identity.runtime.clone(), identity.resource.clone());
+        } else {
+            match self.shared.sink.open(identity.clone()) {
+                Ok(mut told) => {
+                    told.state(State::Attaching);
+                    self.kept.told = Some(told);
+                }
+                Err(full) => {
+                    self.say(State::OverLimit);
+                    tracing::debug!(target: "gcwatch::targets", pid = identity.key.pid, "{full}");
+                    return Err(End::Again { lived: Duration::ZERO });
+                }
+            }
+        }
+        self.sketch = identity;
+        Ok(())
+    }
+
+    /// Reads the session to its end.
+    async fn read(&mut self, mut session: Session, client: &Arc<Client>, ahead_ns: Option<i64>) -> End {
+        let Some(told) = self.kept.told.take() else {
+            return End::Again { lived: Duration::ZERO };
+        };
+        let version = self
+            .sketch
+            .runtime
+            .clone()
+            .unwrap_or_else(|| "of unknown version".to_owned());
+        let mut reading = Reading::new(told, ahead_ns);
+        if self.options.read_settings && !self.kept.settings_read {
+            reading.settings_at = Some(reading.since + SETTINGS_AFTER);
+        }
+        let mut settings: Option<JoinHandle<_>> = None;
+        reading.told.state(State::Attached);
+        if self.kept.said.replace(State::Attached) != Some(State::Attached) {
+            tracing::info!(
+                target: "gcwatch::targets", pid = self.key().pid, name = %bounded(&self.sketch.name), "attached, .NET {version}"
+            );
+        }
+        let mut order = Order::Read;
+        let mut broken = None;
+        let ended = loop {
+            let timer = reading.next_timer();
+            let timer = async {
+                match timer {
+                    Some(at) => sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                read = session.read(reading.stream.space(READ_BYTES)) => match read {
+                    Ok(0) => break Ok(()),
+                    Ok(n) => if let Err(error) = reading.take(n) {
+                        broken = Some(error.to_string());
+                        break Ok(());
+                    },
+                    Err(error) => break Err(error),
+                },
+                () = told_to_stop(&mut self.orders), if order == Order::Read => {
+                    order = *self.orders.borrow();
+                    session.request_stop();
+                }
+                () = timer => {
+                    if let Err(error) = reading.tick() {
+                        broken = Some(error.to_string());
+                        break Ok(());
+                    }
+                    if reading.settings_are_due() && order == Order::Read {
+                        // A task of its own: its session is ended also when nobody waits for it any more.
+                        settings = Some(tokio::spawn(settings::read(Arc::clone(client))));
+                    }
+                }
+                read = joined(&mut settings) => {
+                    settings = None;
+                    self.kept.settings_read = true;
+                    self.take_settings(&mut reading, read);
+                }
+            }
+        };
+        let lived = reading.since.elapsed();
+        if let Some(settings) = settings {
+            // Its session is to be over, too.
+            let _told = timeout(STOP_WITHIN, settings).await;
+        }
+        let in_order = if let Some(problem) = broken.clone() {
+            // The bytes that still come are of no use; the session must not stay in the process.
+            let drained = timeout(STOP_WITHIN, session.drain(|_| ())).await;
+            drop(drained);
+            Err(problem)
+        } else {
+            let finished = reading.finish();
+            let stopped = session.stopped().await;
+            // A process that ends while it is being stopped answers no more; its stream has said all.
+            match (ended, finished, stopped) {
+                (Err(error), _, _) => Err(error.to_string()),
+                (Ok(()), Err(error), _) => Err(error.to_string()),
+                (Ok(()), Ok(()), _) => Ok(()),
+            }
+        };
+        self.kept.told = Some(reading.told);
+        match order {
+            Order::Read => {
+                let detail = match &in_order {
+                    Err(_) if broken.is_some() => "its stream is damaged; it is attached to again".to_owned(),
+                    Err(problem) => bounded(problem),
+                    Ok(()) => "the runtime ended the session; it is attached to again if the process lives".to_owned(),
+                };
+                if let Err(problem) = &in_order {
+                    tracing::warn!(
+                        target: "gcwatch::targets",
+                        pid = self.key().pid, name = %bounded(&self.sketch.name), "the session failed: {}", bounded(problem)
+                    );
+                }
+                self.say(State::Detached { detail });
+                let lived = if broken.is_some() { Duration::ZERO } else { lived };
+                End::Again { lived }
+            }
+            Order::ShutDown | Order::LeaveOut => {
+                let detail = "gcwatch ended the session".to_owned();
+                self.say(State::Detached { detail });
+                End::Stopped(in_order.err())
+            }
+        }
+    }
+
+    fn take_settings(&self, reading: &mut Reading<S::Told>, read: Result<Option<GcSettings>, String>) {
+        match read {
+            Ok(Some(settings)) => reading.told.learned(None, settings.attributes()),
+            Ok(None) => {}
+            Err(problem) => tracing::debug!(
+                target: "gcwatch::targets", pid = self.key().pid, "its GC settings cannot be read: {}", bounded(&problem)
+            ),
+        }
+    }
+
+    fn unattachable(&mut self, obstacle: Obstacle) -> End {
+        if obstacle.reason == Reason::Exited {
+            // Tried again shortly; then it is gone, or answers.
+            return End::Again { lived: Duration::ZERO };
+        }
+        self.unattachable_because(obstacle.reason.as_str(), obstacle.detail)
+    }
+
+    fn unattachable_because(&mut self, reason: &str, detail: String) -> End {
+        self.say(State::Unattachable {
+            reason: reason.to_owned(),
+            detail,
+        });
+        End::Again { lived: Duration::ZERO }
+    }
+
+    fn say(&mut self, state: State) {
+        say(&self.shared.sink, &self.sketch, &mut self.kept, state);
+    }
+}
+
+/// Waits for the settings, if they are being read.
+async fn joined(
+    settings: &mut Option<JoinHandle<Result<Option<GcSettings>, Error>>>,
+) -> Result<Option<GcSettings>, String> {
+    match settings {
+        Some(settings) => match settings.await {
+            Ok(read) => read.map_err(|error| error.to_string()),
+            Err(failed) => Err(failed.to_string()),
+        },
+        None => std::future::pending().await,
+    }
+}
+
+/// Tells what is done with a run; logged when it is something else than the last time.
+pub(crate) fn say<S: Sink>(sink: &S, identity: &Identity, kept: &mut Kept<S::Told>, state: State) {
+    match &mut kept.told {
+        Some(told) => told.state(state.clone()),
+        None => sink.note(identity, state.clone()),
+    }
+    // That it is tried again is no news.
+    if state == State::Attaching {
+        return;
+    }
+    let same = |said: &State| match (said, &state) {
+        // The sentence may hold numbers that change.
+        (State::Unattachable { reason: said, .. }, State::Unattachable { reason, .. }) => said == reason,
+        (said, state) => said == state,
+    };
+    if kept.said.as_ref().is_some_and(same) {
+        return;
+    }
+    let (pid, name) = (identity.key.pid, bounded(&identity.name));
+    match &state {
+        State::Unattachable { reason, detail } => {
+            tracing::warn!(target: "gcwatch::targets", pid, name, reason, "cannot attach: {}", bounded(detail));
+        }
+        State::HeldElsewhere { holder } => {
+            tracing::info!(target: "gcwatch::targets", pid, name, "{} reads it", bounded(holder));
+        }
+        State::OverLimit => {
+            tracing::warn!(target: "gcwatch::targets", pid, name, "there are as many processes as may be")
+        }
+        State::Excluded => tracing::info!(target: "gcwatch::targets", pid, name, "left out by the configuration"),
+        State::Detached { detail } => {
+            tracing::info!(target: "gcwatch::targets", pid, name, "detached: {}", bounded(detail))
+        }
+        State::Ended => tracing::info!(target: "gcwatch::targets", pid, name, "it has ended"),
+        State::Found | State::Attaching | State::Attached => {}
+    }
+    kept.said = Some(state);
+}
+
+/// Looks at a process as it is now, and takes the lease unless it is held; blocking.
+fn look(key: RunKey, held: Option<Lease>, leases: &Leases) -> Result<Found, Error> {
+    let process = Scan::host().inspect(key.pid)?;
+    let facts = Facts::read(key.pid, process.uid);
+    let lease = if process.start_time == key.start_time {
+        held.map_or_else(|| leases.take(key, process.uid), Ok)
+    } else {
+        // Another process has its pid by now: nothing is taken for it.
+        Err(NoLease::Held { holder: String::new() })
+    };
+    Ok(Found { process, facts, lease })
+}
+
+/// Waits until something else than reading is ordered; a supervisor that is gone orders to stop.
+async fn told_to_stop(orders: &mut watch::Receiver<Order>) {
+    let _gone = orders.wait_for(|order| *order != Order::Read).await;
+}

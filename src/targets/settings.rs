@@ -1,0 +1,333 @@
+//! How a process's collector is set up, read once per run by a short session of its own.
+//!
+//! CoreCLR 9 and later tell it at the end of a session whose rundown has the keyword 0x1 (`CollectTracing4`): two small events, within
+//! a tenth of a second, and nothing about methods. Seen on 9.0.22, 10.0.0 and 10.0.14. Older runtimes can only be asked for the whole
+//! rundown, which stops a large program for long, and NativeAOT answers with nothing (8, 9): there the settings stay unknown. The
+//! private provider's GCSettings, and the rundown provider without a rundown, were sent by no runtime on Linux.
+//!
+//! The session is begun after the one for collections, and not while memory is scarce: a session costs the process some memory.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use clr_gc::event::{ClrEvent, RUNDOWN_PROVIDER};
+use clr_gc::gc::Settling;
+use clr_gc::stream::{GcStream, Observed, Scope, StreamLimits};
+use dotnet_diagnostics::message::{CollectVersion, Provider, Rundown, SessionConfig};
+use dotnet_diagnostics::{Client, Error};
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
+use tokio::time::timeout;
+
+use crate::telemetry::definition::{Attribute, ValueKind};
+
+/// How long the session may last once it has begun.
+const READ_WITHIN: Duration = Duration::from_secs(2);
+/// Most bytes that are taken; a runtime sends fifteen hundred.
+const MAX_BYTES: usize = 64 << 10;
+/// The keyword of collections, in the rundown provider as in the runtime's.
+const KEYWORD_GC: u64 = 0x1;
+const INFORMATIONAL: u32 = 4;
+
+/// Bits of `StartupFlags` and of `BitSettings`.
+const STARTUP_CONCURRENT: u32 = 0x1;
+const STARTUP_SERVER: u32 = 0x1000;
+const BIT_CONCURRENT: u32 = 0x1;
+const BIT_LARGE_PAGES: u32 = 0x2;
+const BIT_NOT_AFFINITIZED: u32 = 0x10;
+
+const fn row(name: &'static str, kind: ValueKind, description: &'static str, source: &'static str) -> Attribute {
+    Attribute {
+        name,
+        kind,
+        description,
+        source,
+    }
+}
+
+const SERVER: Attribute = row(
+    "gcwatch.gc.server",
+    ValueKind::Bool,
+    "Whether the process has server GC: several heaps that are collected in parallel.",
+    "RuntimeDCStart, bit 0x1000 of StartupFlags",
+);
+const CONCURRENT: Attribute = row(
+    "gcwatch.gc.concurrent",
+    ValueKind::Bool,
+    "Whether generation 2 may be collected in the background.",
+    "GCSettingsRundown, bit 1 of BitSettings; RuntimeDCStart, bit 1 of StartupFlags",
+);
+const HARD_LIMIT: Attribute = row(
+    "gcwatch.gc.heap.hard_limit",
+    ValueKind::Int,
+    "Limit of the heap in bytes, configured or derived from the container's.",
+    "GCSettingsRundown, HardLimit",
+);
+const HIGH_MEMORY_PERCENT: Attribute = row(
+    "gcwatch.gc.high_memory_percent",
+    ValueKind::Int,
+    "Memory load in percent from which memory counts as scarce, where that is configured.",
+    "GCSettingsRundown, HighMemPercentConfig",
+);
+const LOH_THRESHOLD: Attribute = row(
+    "gcwatch.gc.loh_threshold",
+    ValueKind::Int,
+    "Size in bytes from which an object is large.",
+    "GCSettingsRundown, LOHThreshold",
+);
+const PHYSICAL_MEMORY: Attribute = row(
+    "gcwatch.gc.physical_memory",
+    ValueKind::Int,
+    "Memory in bytes that the collector was told there is, where that is configured.",
+    "GCSettingsRundown, PhysicalMemoryConfig",
+);
+const GEN0_MIN_BUDGET: Attribute = row(
+    "gcwatch.gc.gen0.min_budget",
+    ValueKind::Int,
+    "Least budget of generation 0 in bytes, where that is configured.",
+    "GCSettingsRundown, Gen0MinBudgetConfig",
+);
+const GEN0_MAX_BUDGET: Attribute = row(
+    "gcwatch.gc.gen0.max_budget",
+    ValueKind::Int,
+    "Largest budget of generation 0 in bytes, where that is configured.",
+    "GCSettingsRundown, Gen0MaxBudgetConfig",
+);
+const LARGE_PAGES: Attribute = row(
+    "gcwatch.gc.large_pages",
+    ValueKind::Bool,
+    "Whether the heap is in large pages.",
+    "GCSettingsRundown, bit 2 of BitSettings",
+);
+const AFFINITIZED: Attribute = row(
+    "gcwatch.gc.affinitized",
+    ValueKind::Bool,
+    "Whether heaps are bound to processors.",
+    "GCSettingsRundown, bit 0x10 of BitSettings is clear",
+);
+const DATAS: Attribute = row(
+    "gcwatch.gc.datas",
+    ValueKind::Bool,
+    "True once the collector was seen to adapt the number of heaps to the work (DATAS).",
+    "GCDynamicEvent, SizeAdaptationSample or HeapCountSample",
+);
+
+/// The attributes that say how the collector is set up.
+pub const ATTRIBUTES: &[Attribute] = &[
+    SERVER,
+    CONCURRENT,
+    HARD_LIMIT,
+    HIGH_MEMORY_PERCENT,
+    LOH_THRESHOLD,
+    PHYSICAL_MEMORY,
+    GEN0_MIN_BUDGET,
+    GEN0_MAX_BUDGET,
+    LARGE_PAGES,
+    AFFINITIZED,
+    DATAS,
+];
+
+/// How a process's collector is set up. `None`: the runtime does not say it, or it is not configured.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct GcSettings {
+    /// Several heaps, collected in parallel.
+    pub server: Option<bool>,
+    /// Generation 2 may be collected in the background.
+    pub concurrent: Option<bool>,
+    /// Limit of the heap in bytes.
+    pub hard_limit: Option<u64>,
+    /// Memory load in percent from which memory counts as scarce.
+    pub high_memory_percent: Option<u32>,
+    /// Size in bytes from which an object is large.
+    pub loh_threshold: Option<u64>,
+    /// Memory in bytes that the collector was told there is.
+    pub physical_memory: Option<u64>,
+    /// Least budget of generation 0 in bytes.
+    pub gen0_min_budget: Option<u64>,
+    /// Largest budget of generation 0 in bytes.
+    pub gen0_max_budget: Option<u64>,
+    /// The heap is in large pages.
+    pub large_pages: Option<bool>,
+    /// Heaps are bound to processors.
+    pub affinitized: Option<bool>,
+}
+
+impl GcSettings {
+    fn take_in(&mut self, event: &ClrEvent<'_>) {
+        let configured = |value: u64| Some(value).filter(|value| *value != 0);
+        match event {
+            ClrEvent::RundownSettings(event) => {
+                let bit = |bit| Some(event.bit_settings & bit != 0);
+                self.concurrent = bit(BIT_CONCURRENT);
+                self.large_pages = bit(BIT_LARGE_PAGES);
+                self.affinitized = bit(BIT_NOT_AFFINITIZED).map(|not| !not);
+                self.hard_limit = configured(event.hard_limit);
+                self.loh_threshold = configured(event.loh_threshold);
+                self.physical_memory = configured(event.physical_memory_config);
+                self.gen0_min_budget = configured(event.gen0_min_budget_config);
+                self.gen0_max_budget = configured(event.gen0_max_budget_config);
+                self.high_memory_percent = Some(event.high_mem_percent_config).filter(|percent| *percent != 0);
+            }
+            ClrEvent::RuntimeDcStart(event) => {
+                self.server = Some(event.startup_flags & STARTUP_SERVER != 0);
+                let concurrent = event.startup_flags & STARTUP_CONCURRENT != 0;
+                self.concurrent = self.concurrent.or(Some(concurrent));
+            }
+            _ => {}
+        }
+    }
+
+    /// As attributes; what is unknown has none.
+    pub fn attributes(&self) -> Vec<KeyValue> {
+        let bytes = |value: Option<u64>| value.and_then(|value| i64::try_from(value).ok()).map(Value::IntValue);
+        let flag = |value: Option<bool>| value.map(Value::BoolValue);
+        let values = [
+            (&SERVER, flag(self.server)),
+            (&CONCURRENT, flag(self.concurrent)),
+            (&HARD_LIMIT, bytes(self.hard_limit)),
+            (&HIGH_MEMORY_PERCENT, bytes(self.high_memory_percent.map(u64::from))),
+            (&LOH_THRESHOLD, bytes(self.loh_threshold)),
+            (&PHYSICAL_MEMORY, bytes(self.physical_memory)),
+            (&GEN0_MIN_BUDGET, bytes(self.gen0_min_budget)),
+            (&GEN0_MAX_BUDGET, bytes(self.gen0_max_budget)),
+            (&LARGE_PAGES, flag(self.large_pages)),
+            (&AFFINITIZED, flag(self.affinitized)),
+        ];
+        let known = values
+            .into_iter()
+            .filter_map(|(row, value)| Some(attribute(row, value?)));
+        known.collect()
+    }
+}
+
+fn attribute(row: &Attribute, value: Value) -> KeyValue {
+    KeyValue {
+        key: row.name.to_owned(),
+        value: Some(AnyValue { value: Some(value) }),
+        ..KeyValue::default()
+    }
+}
+
+/// What is learned from an event of the session for collections: that the number of heaps adapts.
+pub(crate) fn adapts(observed: &Observed<'_>) -> bool {
+    let Ok(ClrEvent::DynamicEvent(event)) = &observed.decoded else {
+        return false;
+    };
+    event.name.eq_str("SizeAdaptationSample") || event.name.eq_str("HeapCountSample")
+}
+
+/// The attribute that says so.
+pub(crate) fn adaptive() -> KeyValue {
+    attribute(&DATAS, Value::BoolValue(true))
+}
+
+/// Reads the settings. `None`: the runtime does not tell them. The session is ended in any case, also one that takes too long.
+///
+/// # Errors
+///
+/// What stands against a session; it is no obstacle to anything else.
+pub(crate) async fn read(client: Arc<Client>) -> Result<Option<GcSettings>, Error> {
+    let config = SessionConfig {
+        buffer_mb: 1,
+        rundown: Rundown::Keyword(KEYWORD_GC),
+        providers: vec![Provider::new(RUNDOWN_PROVIDER, KEYWORD_GC, INFORMATIONAL)],
+        ..SessionConfig::default()
+    };
+    // The form that can choose its rundown, and no older one: those tell of all methods.
+    let mut session = match client.collect_tracing_with(&config, &[CollectVersion::V4]).await {
+        Ok(session) => session,
+        Err(error) if error.is_unknown_command() => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let mut bytes = Vec::new();
+    let drained = session.drain(|more| {
+        let room = MAX_BYTES.saturating_sub(bytes.len());
+        bytes.extend_from_slice(more.get(..room.min(more.len())).unwrap_or_default());
+    });
+    // What came within the time may do.
+    if let Ok(Err(error)) = timeout(READ_WITHIN, drained).await {
+        return Err(error);
+    }
+    Ok(settings_in(&bytes))
+}
+
+/// The settings that a stream tells of.
+fn settings_in(bytes: &[u8]) -> Option<GcSettings> {
+    let mut stream = GcStream::with_limits(Scope::Everything, Settling::AtTheEnd, StreamLimits::one_live_process());
+    let space = stream.space(bytes.len());
+    space.get_mut(..bytes.len())?.copy_from_slice(bytes);
+    stream.filled(bytes.len());
+    stream.finish();
+    let mut settings = GcSettings::default();
+    // Damage ends it; what came before is right.
+    let _damaged = stream.advance(|observed| {
+        if let Ok(event) = &observed.decoded {
+            settings.take_in(event);
+        }
+    });
+    Some(settings).filter(|settings| *settings != GcSettings::default())
+}
+
+#[cfg(test)]
+mod tests {
+    use clr_gc::event::{Layout, decode};
+    use nettrace::PointerSize;
+
+    use super::*;
+
+    fn take(settings: &mut GcSettings, id: u32, payload: &[u8]) {
+        let layout = Layout::of(RUNDOWN_PROVIDER, id, Some(0)).unwrap();
+        settings.take_in(&decode(layout, payload, PointerSize::Eight).unwrap());
+    }
+
+    /// The payload of GCSettingsRundown as 10.0.14 sent it with `GCHeapHardLimit=0xC000000 GCHighMemPercent=0x50`.
+    fn limited() -> Vec<u8> {
+        let words = [0xC00_0000_u64, 85_000, 0, 0, 0];
+        let mut payload: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        payload.extend([0x50, 0, 0, 0, 0x1D, 0, 0, 0, 0, 0]);
+        payload
+    }
+
+    /// Scenario: the events of a workstation process with a hard limit, and the flags of one with server GC and no concurrent one.
+    /// Guarantee: what is configured is told, what is not is absent; every attribute is of the table.
+    #[test]
+    fn settings_are_read_from_events() {
+        let mut settings = GcSettings::default();
+        take(&mut settings, 10, &limited());
+        assert_eq!(
+            settings,
+            GcSettings {
+                server: None,
+                concurrent: Some(true),
+                hard_limit: Some(0xC00_0000),
+                high_memory_percent: Some(80),
+                loh_threshold: Some(85_000),
+                large_pages: Some(false),
+                affinitized: Some(false),
+                ..GcSettings::default()
+            }
+        );
+        let mut server = vec![0; 24 - 4];
+        server.extend([0, 0x10, 0, 0, 0]);
+        server.extend([0; 2 + 16 + 2]);
+        let mut settings = GcSettings::default();
+        take(&mut settings, 187, &server);
+        assert_eq!((settings.server, settings.concurrent), (Some(true), Some(false)));
+        for attribute in settings.attributes() {
+            assert!(
+                ATTRIBUTES.iter().any(|row| row.name == attribute.key),
+                "{}",
+                attribute.key
+            );
+        }
+        assert_eq!(settings.attributes().len(), 2);
+    }
+
+    /// Scenario: bytes that are no stream, and none.
+    /// Guarantee: no settings, and no harm.
+    #[test]
+    fn no_stream_has_no_settings() {
+        assert_eq!(settings_in(b""), None);
+        assert_eq!(settings_in(b"HTTP/1.1 200 OK"), None);
+    }
+}

@@ -1,0 +1,247 @@
+//! Sockets of runtimes that come and go, by inotify on the directories that they are made in.
+//!
+//! A burst of events is one change: what comes within [`DEBOUNCE`] is told together. An overflow of the kernel's queue is told as one
+//! that names nothing, so that all is looked through. Directories are watched by what they are (device and inode), at most
+//! [`MAX_DIRECTORIES`]: the paths of a hundred containers are as many directories, those of a hundred plain processes one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
+
+use dotnet_diagnostics::discovery::SocketName;
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::io::Errno;
+use tokio::io::unix::AsyncFd;
+use tokio::time::{Duration, Instant, sleep_until};
+
+/// How long events of a burst are gathered.
+pub(crate) const DEBOUNCE: Duration = Duration::from_millis(100);
+/// Most directories that are watched; the slow scan does for the others.
+pub(crate) const MAX_DIRECTORIES: usize = 1024;
+/// Most names that one change holds; more of them is an overflow.
+const MAX_NAMES: usize = 4096;
+
+/// What a directory is, by whatever path it is reached.
+pub(crate) type DirectoryId = (u64, u64);
+
+/// Sockets that came and went.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Changes {
+    pub(crate) made: BTreeSet<SocketName>,
+    pub(crate) deleted: BTreeSet<SocketName>,
+    /// More happened than was told.
+    pub(crate) overflow: bool,
+}
+
+impl Changes {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    fn take_in(&mut self, events: ReadFlags, name: Option<&str>) {
+        if events.contains(ReadFlags::QUEUE_OVERFLOW) || self.made.len() + self.deleted.len() >= MAX_NAMES {
+            self.overflow = true;
+            return;
+        }
+        let Some(name) = name.and_then(SocketName::parse) else {
+            return;
+        };
+        if events.intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO) {
+            self.made.insert(name);
+            self.deleted.remove(&name);
+        } else if events.intersects(ReadFlags::DELETE | ReadFlags::MOVED_FROM) {
+            self.deleted.insert(name);
+            self.made.remove(&name);
+        }
+    }
+}
+
+/// Why a directory is not watched.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NotWatched {
+    #[error("{MAX_DIRECTORIES} directories are watched already")]
+    Full,
+    #[error("{0}")]
+    System(#[from] io::Error),
+}
+
+/// The directories that are watched.
+#[derive(Debug)]
+pub(crate) struct SocketWatch {
+    inotify: AsyncFd<OwnedFd>,
+    watches: BTreeMap<DirectoryId, i32>,
+    pending: Changes,
+    tell_at: Option<Instant>,
+}
+
+impl SocketWatch {
+    /// Watches nothing yet.
+    #[expect(
+        deprecated,
+        reason = "it is for descriptors that others may close; an OwnedFd is ours alone, and `register` is unsafe"
+    )]
+    pub(crate) fn new() -> io::Result<Self> {
+        let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+        Ok(Self {
+            inotify: AsyncFd::new(inotify)?,
+            watches: BTreeMap::new(),
+            pending: Changes::default(),
+            tell_at: None,
+        })
+    }
+
+    /// Watches a directory that was opened as a place (`O_PATH`). Whether it is a new one.
+    pub(crate) fn add(&mut self, directory: &OwnedFd) -> Result<bool, NotWatched> {
+        let id = directory_id(directory)?;
+        if self.watches.contains_key(&id) {
+            return Ok(false);
+        }
+        if self.watches.len() >= MAX_DIRECTORIES {
+            return Err(NotWatched::Full);
+        }
+        // By the descriptor: what stands at its path by now may be something else.
+        let path = format!("/proc/self/fd/{}", directory.as_raw_fd());
+        let flags = WatchFlags::CREATE
+            | WatchFlags::DELETE
+            | WatchFlags::MOVED_TO
+            | WatchFlags::MOVED_FROM
+            | WatchFlags::ONLYDIR
+            | WatchFlags::EXCL_UNLINK;
+        let watch = inotify::add_watch(self.inotify.get_ref(), path, flags).map_err(io::Error::from)?;
+        self.watches.insert(id, watch);
+        Ok(true)
+    }
+
+    /// Watches these and no others any more.
+    pub(crate) fn keep(&mut self, wanted: &BTreeSet<DirectoryId>) {
+        let inotify = self.inotify.get_ref();
+        self.watches.retain(|id, watch| {
+            let stays = wanted.contains(id);
+            if !stays {
+                // It may be gone together with its directory.
+                let _gone = inotify::remove_watch(inotify, *watch);
+            }
+            stays
+        });
+    }
+
+    /// Waits for the next changes. Cancel safe.
+    pub(crate) async fn changed(&mut self) -> io::Result<Changes> {
+        loop {
+            if let Some(at) = self.tell_at {
+                sleep_until(at).await;
+                self.read()?;
+                self.tell_at = None;
+                return Ok(std::mem::take(&mut self.pending));
+            }
+            self.inotify.readable().await?.clear_ready();
+            self.read()?;
+            if !self.pending.is_empty() {
+                self.tell_at = Some(Instant::now() + DEBOUNCE);
+            }
+        }
+    }
+
+    fn read(&mut self) -> io::Result<()> {
+        let mut buffer = [MaybeUninit::uninit(); 4096];
+        let mut reader = inotify::Reader::new(self.inotify.get_ref(), &mut buffer);
+        loop {
+            match reader.next() {
+                Ok(event) => {
+                    if event.events().contains(ReadFlags::IGNORED) {
+                        // The directory is gone.
+                        let watch = event.wd();
+                        self.watches.retain(|_, known| *known != watch);
+                    }
+                    let name = event.file_name().and_then(|name| name.to_str().ok());
+                    self.pending.take_in(event.events(), name);
+                }
+                Err(Errno::WOULDBLOCK) => return Ok(()),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+/// Opens a directory of this host as a place.
+pub(crate) fn open_directory(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::openat(CWD, path, flags, Mode::empty())?)
+}
+
+/// What a directory is.
+pub(crate) fn directory_id(directory: &OwnedFd) -> io::Result<DirectoryId> {
+    let stat = rustix::fs::fstat(directory)?;
+    Ok((stat.st_dev, stat.st_ino))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    fn name(pid: u32) -> SocketName {
+        SocketName { pid, key: 9 }
+    }
+
+    /// Scenario: sockets and other files are made and deleted in two watched directories, one of them reached by two paths.
+    /// Guarantee: a burst is one change, with runtimes' sockets alone; a directory is watched once.
+    #[tokio::test]
+    async fn sockets_that_come_and_go_are_told() {
+        let (a, b) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let mut watch = SocketWatch::new().unwrap();
+        assert!(watch.add(&open_directory(a.path()).unwrap()).unwrap());
+        assert!(watch.add(&open_directory(b.path()).unwrap()).unwrap());
+        assert!(!watch.add(&open_directory(&a.path().join(".")).unwrap()).unwrap());
+        let first = a.path().join(name(1).to_string());
+        let _first = UnixListener::bind(&first).unwrap();
+        let _second = UnixListener::bind(b.path().join(name(2).to_string())).unwrap();
+        std::fs::write(a.path().join("other"), b"").unwrap();
+        let told = watch.changed().await.unwrap();
+        assert_eq!(told.made, BTreeSet::from([name(1), name(2)]));
+        assert!(told.deleted.is_empty() && !told.overflow);
+        std::fs::remove_file(first).unwrap();
+        assert_eq!(watch.changed().await.unwrap().deleted, BTreeSet::from([name(1)]));
+    }
+
+    /// Scenario: a directory is no longer wanted; another one is deleted; both are made anew.
+    /// Guarantee: neither is watched any more, and each can be watched again.
+    #[tokio::test]
+    async fn directories_are_let_go() {
+        let kept = tempfile::tempdir().unwrap();
+        let dropped = tempfile::tempdir().unwrap();
+        let gone = tempfile::tempdir().unwrap();
+        let mut watch = SocketWatch::new().unwrap();
+        for directory in [&kept, &dropped, &gone] {
+            watch.add(&open_directory(directory.path()).unwrap()).unwrap();
+        }
+        let id = |directory: &tempfile::TempDir| directory_id(&open_directory(directory.path()).unwrap()).unwrap();
+        watch.keep(&BTreeSet::from([id(&kept), id(&gone)]));
+        drop(gone);
+        std::fs::write(dropped.path().join(name(1).to_string()), b"").unwrap();
+        std::fs::write(kept.path().join(name(2).to_string()), b"").unwrap();
+        let told = watch.changed().await.unwrap();
+        assert_eq!(told.made, BTreeSet::from([name(2)]));
+        assert_eq!(watch.watches.keys().copied().collect::<Vec<_>>(), [id(&kept)]);
+        assert!(watch.add(&open_directory(dropped.path()).unwrap()).unwrap());
+    }
+
+    /// Scenario: the kernel's queue overflows, and more names come than are kept.
+    /// Guarantee: the change says that it is not all.
+    #[test]
+    fn an_overflow_is_told() {
+        let mut changes = Changes::default();
+        changes.take_in(ReadFlags::QUEUE_OVERFLOW, None);
+        assert!(changes.overflow);
+        let mut changes = Changes::default();
+        for pid in 0..=MAX_NAMES {
+            changes.take_in(ReadFlags::CREATE, Some(&name(pid as u32).to_string()));
+        }
+        assert!(changes.overflow && changes.made.len() == MAX_NAMES);
+    }
+}

@@ -1,0 +1,462 @@
+//! The supervisor of the daemon against real processes: found, attached to, read, let go.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use gcwatch::pipeline::State;
+use gcwatch::targets::Unfinished;
+use gcwatch::targets::options::{Filter, Pattern, TargetOptions};
+use rustix::process::Signal;
+
+use crate::gcwatch::{gcwatch, stderr};
+use crate::log::{Run, Supervised};
+use crate::runtimes::{ALL, CORE_3_1, Host, NET_10, Runtime, is_wanted};
+use crate::target::{PATIENCE, Start, Target};
+
+/// The variable by which a supervisor under test knows the processes of its test: others run on the same machine.
+const MARK: &str = "GCWATCH_TEST_MARK";
+
+/// A folder for leases, and a mark: what one test has for itself.
+struct Scene {
+    folder: tempfile::TempDir,
+    mark: String,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let folder = tempfile::Builder::new().prefix("gcwatch-scene").tempdir().unwrap();
+        let mark = folder.path().file_name().unwrap().to_str().unwrap().to_owned();
+        Self { folder, mark }
+    }
+
+    fn filter(&self) -> Filter {
+        Filter {
+            environment: vec![(MARK.to_owned(), Pattern(self.mark.clone()))],
+            ..Filter::default()
+        }
+    }
+
+    /// Its processes have folders of their own: the slow scan finds them, made quick.
+    fn options(&self) -> TargetOptions {
+        TargetOptions {
+            include: vec![self.filter()],
+            scan_interval: Duration::from_millis(300),
+            lease_folder: self.folder.path().join("leases"),
+            ..TargetOptions::default()
+        }
+    }
+
+    fn marked(&self, start: Start) -> Start {
+        start.env(MARK, &self.mark)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+}
+
+/// Collects so often; the numbers that the process counts afterwards, by generation.
+fn collect(target: &mut Target, times: usize) {
+    target.write_line(&format!("collect {times}"));
+    target.await_line("collections", |line| line.starts_with("did "));
+}
+
+/// Event sessions of a process of .NET 10: it has a thread of that name for each, and one that answers commands.
+fn sessions(pid: u32) -> usize {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let names = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
+    names.filter(|name| name.starts_with(".NET EventPipe")).count() - 1
+}
+
+/// Scenario: processes of all runtimes that are there run at once; one is started while the supervisor runs, one is killed, one ends in
+/// order; then the supervisor is told to stop.
+/// Guarantee: all are attached to and read with who they are; the end of one is told once and disturbs none; no session stays behind,
+/// and a later attach works.
+#[tokio::test(flavor = "multi_thread")]
+async fn processes_come_and_go() {
+    if !is_wanted(NET_10) || !is_wanted(CORE_3_1) {
+        return;
+    }
+    let scene = Scene::new();
+    let supervised = Supervised::start(scene.options());
+    let runtimes = ALL.into_iter().filter(|runtime| runtime.is_there());
+    let mut targets: Vec<_> = runtimes
+        .map(|runtime| (runtime, scene.marked(Start::new(runtime, "steady")).start()))
+        .collect();
+    for (runtime, target) in &targets {
+        let run = supervised
+            .log
+            .until(target.pid(), runtime.name, |run| {
+                run.is_attached() && run.collections.len() > 3
+            })
+            .await;
+        assert_eq!(run.opened, 1, "{}", runtime.name);
+        // A self-contained 3.1 has its version nowhere.
+        let version = run.attributes.get("process.runtime.version").map(String::as_str);
+        let expected = runtime.version.or((*runtime == CORE_3_1).then_some("3.1.23"));
+        assert_eq!(version, expected, "{}", runtime.name);
+        assert_eq!(run.attributes["process.pid"], target.pid().to_string());
+        // The entry assembly; of 3.1, which does not tell it, the .dll that it was started with.
+        let expected = match runtime.host {
+            Host::StartupHook => "Dosai",
+            Host::Run if runtime.version.is_some() => "run",
+            Host::Run | Host::Dotnet => "workload",
+            Host::NativeAot => "work",
+        };
+        assert!(
+            run.attributes["service.name"].starts_with(expected),
+            "{:?}",
+            run.attributes
+        );
+        let complete = run.collections.iter().filter(|gc| gc.missing.is_empty()).count();
+        assert!(complete + 1 >= run.collections.len(), "{}", runtime.name);
+        // The time of a collection is now: within a minute, by the host's clock.
+        let gc = run.collections.last().unwrap();
+        let now = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .unwrap();
+        let at = Duration::from_nanos(run.bases[0].unix_ns(gc.start.unwrap()));
+        assert!(at <= now && now - at < PATIENCE, "{at:?} {now:?}");
+    }
+    // Started while it runs.
+    let late = scene.marked(Start::new(NET_10, "steady")).start();
+    supervised
+        .log
+        .until(late.pid(), "late", |run| !run.collections.is_empty())
+        .await;
+    // Killed.
+    let (_, mut killed) = targets.remove(0);
+    let pid = killed.pid();
+    killed.kill();
+    let run = supervised.log.until(pid, "killed", |run| run.ended).await;
+    assert_eq!(run.state(), &State::Ended);
+    // Ends in order.
+    let pid = late.pid();
+    late.stop();
+    supervised.log.until(pid, "stopped", |run| run.ended).await;
+    // The others go on.
+    for (runtime, target) in &targets {
+        let seen = supervised.log.run(target.pid()).unwrap().collections.len();
+        let more = |run: &Run| run.is_attached() && run.collections.len() > seen;
+        supervised.log.until(target.pid(), runtime.name, more).await;
+    }
+    let log = supervised.log.clone();
+    assert_eq!(supervised.stop().await, Unfinished::default());
+    for (runtime, target) in &targets {
+        let run = log.run(target.pid()).unwrap();
+        assert!(
+            matches!(run.state(), State::Detached { .. }),
+            "{}: {:?}",
+            runtime.name,
+            run.states
+        );
+        assert!(!run.ended, "{} lives", runtime.name);
+        if *runtime == NET_10 {
+            assert_eq!(sessions(target.pid()), 0);
+        }
+        let file = scene.path("later.nettrace");
+        let pid = target.pid().to_string();
+        let args = [
+            "record",
+            "--pid",
+            &pid,
+            "--duration",
+            "500ms",
+            "-o",
+            file.to_str().unwrap(),
+        ];
+        let output = gcwatch(&args);
+        assert!(output.status.success(), "{}: {}", runtime.name, stderr(&output));
+    }
+}
+
+/// Scenario: a process that does not collect; it is told to, once, and is silent again.
+/// Guarantee: the collection is told although nothing follows it.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_collection_before_a_silence_is_told() {
+    for runtime in [CORE_3_1, NET_10].into_iter().filter(|runtime| is_wanted(*runtime)) {
+        let scene = Scene::new();
+        let mut target = scene.marked(Start::new(runtime, "idle")).start();
+        let supervised = Supervised::start(scene.options());
+        supervised.log.until(target.pid(), "attached", Run::is_attached).await;
+        for n in 1..=3 {
+            collect(&mut target, 1);
+            let run = supervised
+                .log
+                .until(target.pid(), "told", |run| run.collections.len() >= n)
+                .await;
+            assert_eq!(run.collections.len(), n);
+            let gc = run.collections.last().unwrap();
+            // The first may come while the runtime is still switching its events on, one by one.
+            assert!(n == 1 || (gc.missing.is_empty() && !gc.lossy), "{gc:?}");
+        }
+        supervised.stop().await;
+    }
+}
+
+/// Scenario: one of two processes is stopped while it is read, another before it is attached to; later both go on.
+/// Guarantee: the third is read all the time; the stopped ones are read when they go on, and nothing of them is told twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stopped_process_holds_up_nobody() {
+    if !is_wanted(NET_10) {
+        return;
+    }
+    let scene = Scene::new();
+    let [read, stopped, frozen] = ["steady"; 3].map(|mode| scene.marked(Start::new(NET_10, mode)).start());
+    frozen.freeze();
+    let supervised = Supervised::start(scene.options());
+    for target in [&read, &stopped] {
+        supervised
+            .log
+            .until(target.pid(), "read", |run| run.collections.len() > 2)
+            .await;
+    }
+    stopped.freeze();
+    let silent = |run: &Run| matches!(run.state(), State::Unattachable { reason, .. } if reason == "silent");
+    supervised.log.until(frozen.pid(), "silent", silent).await;
+    let seen = supervised.log.run(read.pid()).unwrap().collections.len();
+    supervised
+        .log
+        .until(read.pid(), "goes on", |run| run.collections.len() > seen + 2)
+        .await;
+    assert!(
+        supervised.log.run(stopped.pid()).unwrap().is_attached(),
+        "it is silent, no more"
+    );
+    for target in [&stopped, &frozen] {
+        target.signal(Signal::CONT);
+        let seen = supervised.log.run(target.pid()).unwrap().collections.len();
+        supervised
+            .log
+            .until(target.pid(), "goes on", |run| run.collections.len() > seen + 2)
+            .await;
+    }
+    for target in [&read, &stopped, &frozen] {
+        let run = supervised.log.run(target.pid()).unwrap();
+        let mut numbers: Vec<_> = run.collections.iter().map(|gc| gc.number).collect();
+        let told = numbers.len();
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert_eq!(numbers.len(), told);
+    }
+    assert_eq!(supervised.stop().await, Unfinished::default());
+}
+
+/// Scenario: a process is left out; the options change so that it is wanted, and back.
+/// Guarantee: it has no session while it is left out, and is never asked; what is wanted all the time keeps its session.
+#[tokio::test(flavor = "multi_thread")]
+async fn options_are_followed() {
+    if !is_wanted(NET_10) {
+        return;
+    }
+    let scene = Scene::new();
+    let kept = scene.marked(Start::new(NET_10, "steady")).start();
+    let chosen = scene.marked(Start::new(NET_10, "steady").env("ROLE", "chosen")).start();
+    let without = TargetOptions {
+        exclude: vec![Filter {
+            environment: vec![("ROLE".to_owned(), Pattern("cho*".to_owned()))],
+            ..Filter::default()
+        }],
+        ..scene.options()
+    };
+    let supervised = Supervised::start(without.clone());
+    supervised.log.until(kept.pid(), "kept", Run::is_attached).await;
+    let run = supervised
+        .log
+        .until(chosen.pid(), "left out", |run| *run.state() == State::Excluded)
+        .await;
+    assert_eq!((run.opened, sessions(chosen.pid())), (0, 0));
+    supervised.options.send_replace(Arc::new(scene.options()));
+    supervised.log.until(chosen.pid(), "wanted", Run::is_attached).await;
+    supervised.options.send_replace(Arc::new(without));
+    supervised
+        .log
+        .until(chosen.pid(), "left out again", |run| *run.state() == State::Excluded)
+        .await;
+    assert_eq!(sessions(chosen.pid()), 0);
+    let run = supervised.log.run(kept.pid()).unwrap();
+    let attached = run.states.iter().filter(|state| **state == State::Attached).count();
+    assert_eq!((attached, run.is_attached()), (1, true), "{:?}", run.states);
+    assert_eq!(supervised.stop().await, Unfinished::default());
+}
+
+/// Scenario: two supervisors with one folder of leases; the first one ends.
+/// Guarantee: a process has one session; the second says who holds it, and takes over when it is free.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_on_one_host_share() {
+    if !is_wanted(NET_10) {
+        return;
+    }
+    let scene = Scene::new();
+    let target = scene.marked(Start::new(NET_10, "steady")).start();
+    let first = Supervised::start(scene.options());
+    first.log.until(target.pid(), "first", Run::is_attached).await;
+    let second = Supervised::start(scene.options());
+    let held = |run: &Run| matches!(run.state(), State::HeldElsewhere { .. });
+    let run = second.log.until(target.pid(), "second", held).await;
+    let State::HeldElsewhere { holder } = run.state() else {
+        panic!("{run:?}")
+    };
+    assert!(holder.contains(&std::process::id().to_string()), "{holder}");
+    assert_eq!(sessions(target.pid()), 1);
+    assert_eq!(first.stop().await, Unfinished::default());
+    second
+        .log
+        .until(target.pid(), "takes over", |run| !run.collections.is_empty())
+        .await;
+    assert_eq!(sessions(target.pid()), 1);
+    assert_eq!(second.stop().await, Unfinished::default());
+    assert_eq!(
+        std::fs::read_dir(scene.path("leases")).unwrap().count(),
+        0,
+        "no lease stays behind"
+    );
+}
+
+/// Scenario: room for one process, and two of them; the one that is read ends.
+/// Guarantee: the other one waits, and comes in.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_rest_waits_for_room() {
+    if !is_wanted(NET_10) {
+        return;
+    }
+    let scene = Scene::new();
+    let first = scene.marked(Start::new(NET_10, "steady")).start();
+    let supervised = Supervised::start(TargetOptions {
+        max_targets: 1,
+        ..scene.options()
+    });
+    supervised.log.until(first.pid(), "first", Run::is_attached).await;
+    let second = scene.marked(Start::new(NET_10, "steady")).start();
+    supervised
+        .log
+        .until(second.pid(), "over", |run| *run.state() == State::OverLimit)
+        .await;
+    first.stop();
+    supervised.log.until(second.pid(), "comes in", Run::is_attached).await;
+    assert_eq!(supervised.stop().await, Unfinished::default());
+}
+
+/// Scenario: a second process makes its socket in a folder where one was found before; `/proc` is read once an hour.
+/// Guarantee: it is found by the event.
+#[tokio::test(flavor = "multi_thread")]
+async fn new_sockets_are_noticed_at_once() {
+    if !is_wanted(NET_10) {
+        return;
+    }
+    let scene = Scene::new();
+    let first = scene.marked(Start::new(NET_10, "steady")).start();
+    let supervised = Supervised::start(TargetOptions {
+        scan_interval: Duration::from_secs(3600),
+        ..scene.options()
+    });
+    supervised.log.until(first.pid(), "first", Run::is_attached).await;
+    let folder = first.tmp().to_str().unwrap().to_owned();
+    let second = scene
+        .marked(Start::new(NET_10, "steady").env("TMPDIR", &folder))
+        .start();
+    supervised
+        .log
+        .until(second.pid(), "second", |run| !run.collections.is_empty())
+        .await;
+    let pid = second.pid();
+    second.stop();
+    supervised.log.until(pid, "ended", |run| run.ended).await;
+    assert_eq!(supervised.stop().await, Unfinished::default());
+}
+
+/// Scenario: processes with knobs of the collector on each runtime that is there.
+/// Guarantee: from 9 on (CoreCLR) the settings are told as they are, by a session that is over; elsewhere none are made up. No
+/// collection is induced.
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_are_read() {
+    if !is_wanted(NET_10) || !is_wanted(CORE_3_1) {
+        return;
+    }
+    let scene = Scene::new();
+    let knobs = [
+        ("gcConcurrent", "0"),
+        ("GCHeapHardLimit", "0xC000000"),
+        ("GCHighMemPercent", "0x50"),
+    ];
+    let runtimes = ALL.into_iter().filter(|runtime| runtime.is_there());
+    let mut targets: Vec<_> = runtimes
+        .map(|runtime| (runtime, scene.marked(Start::new(runtime, "idle").knobs(&knobs)).start()))
+        .collect();
+    let supervised = Supervised::start(scene.options());
+    let tells = |runtime: Runtime| {
+        let version = runtime.version.unwrap_or_default();
+        !runtime.is_native_aot() && (version.starts_with("9.") || version.starts_with("10."))
+    };
+    for (runtime, target) in &mut targets {
+        supervised.log.until(target.pid(), runtime.name, Run::is_attached).await;
+        if !tells(*runtime) {
+            continue;
+        }
+        let told = |run: &Run| run.attributes.contains_key("gcwatch.gc.server");
+        let run = supervised.log.until(target.pid(), runtime.name, told).await;
+        let is = |key: &str, value: &str| assert_eq!(run.attributes[key], value, "{} {key}", runtime.name);
+        is("gcwatch.gc.server", "false");
+        is("gcwatch.gc.concurrent", "false");
+        is("gcwatch.gc.heap.hard_limit", "201326592");
+        is("gcwatch.gc.high_memory_percent", "80");
+        is("gcwatch.gc.loh_threshold", "85000");
+        assert!(
+            !run.attributes.contains_key("gcwatch.gc.physical_memory"),
+            "{:?}",
+            run.attributes
+        );
+        if *runtime == NET_10 {
+            assert_eq!(sessions(target.pid()), 1, "the session for collections");
+        }
+        target.write_line("count");
+        let counts = target.await_line("count", |line| line.starts_with("did "));
+        assert_eq!(run.collections.len(), 0, "{}: {counts}", runtime.name);
+    }
+    for (runtime, target) in &targets {
+        let run = supervised.log.run(target.pid()).unwrap();
+        let any = run.attributes.keys().any(|key| key.starts_with("gcwatch.gc."));
+        assert_eq!(any, tells(*runtime), "{}: {:?}", runtime.name, run.attributes);
+    }
+    assert_eq!(supervised.stop().await, Unfinished::default());
+}
+
+/// Scenario: processes whose port is ours: one that comes suspended, one that is left out, one for which there is no room.
+/// Guarantee: all of them run; the wanted one is read from its first collection on, once, although its own socket is found too.
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_connects_is_resumed() {
+    if !is_wanted(NET_10) {
+        return;
+    }
+    let scene = Scene::new();
+    let port = scene.path("port");
+    let pointed = |start: Start| start.env("DOTNET_DiagnosticPorts", &format!("{},suspend", port.to_str().unwrap()));
+    let supervised = Supervised::start(TargetOptions {
+        listen: Some(port.clone()),
+        max_targets: 1,
+        scan_interval: Duration::from_secs(3600),
+        ..scene.options()
+    });
+    // Started while nothing listens, it would wait all the same.
+    let read = pointed(scene.marked(Start::new(NET_10, "steady"))).start();
+    let run = supervised
+        .log
+        .until(read.pid(), "read", |run| run.collections.len() > 2)
+        .await;
+    assert_eq!((run.opened, run.is_attached()), (1, true));
+    assert_eq!(run.collections[0].number, 1, "read from the first collection on");
+    // `start` waits until the program works: it was resumed.
+    let over = pointed(scene.marked(Start::new(NET_10, "steady"))).start();
+    supervised
+        .log
+        .until(over.pid(), "no room", |run| *run.state() == State::OverLimit)
+        .await;
+    let left_out = pointed(Start::new(NET_10, "steady")).start();
+    supervised
+        .log
+        .until(left_out.pid(), "left out", |run| *run.state() == State::Excluded)
+        .await;
+    assert_eq!(supervised.stop().await, Unfinished::default());
+    assert!(!port.exists());
+}

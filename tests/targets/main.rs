@@ -1,0 +1,114 @@
+//! The supervisor against a simulated runtime, which does what real ones do rarely or never: ends sessions, sends damage, does not stop.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and says what it does"
+)]
+
+mod fake;
+#[path = "../live/log.rs"]
+#[allow(dead_code, reason = "the live tests use all of it")]
+mod log;
+
+use std::time::Duration;
+
+use dotnet_diagnostics::message::Command;
+use gcwatch::pipeline::State;
+use gcwatch::targets::Unfinished;
+use gcwatch::targets::options::{Filter, Pattern, TargetOptions};
+
+use crate::fake::{Fake, Stream, recording};
+use crate::log::{Run, Supervised};
+
+/// A supervisor for the simulated runtime alone. It stands for this very process.
+fn supervise(leases: &tempfile::TempDir) -> Supervised {
+    let program = std::env::current_exe().unwrap();
+    let name = program.file_name().unwrap().to_str().unwrap().to_owned();
+    Supervised::start(TargetOptions {
+        include: vec![Filter {
+            name: Some(Pattern(name)),
+            ..Filter::default()
+        }],
+        scan_interval: Duration::from_millis(200),
+        lease_folder: leases.path().join("leases"),
+        read_settings: false,
+        ..TargetOptions::default()
+    })
+}
+
+fn times(run: &Run, fits: impl Fn(&State) -> bool) -> usize {
+    run.states.iter().filter(|state| fits(state)).count()
+}
+
+/// Scenario: the runtime ends each session by itself, as after another tool's StopTracing, and lives on.
+/// Guarantee: it is attached to again, and what it told before goes on in the same telling.
+#[tokio::test]
+async fn a_session_that_the_runtime_ended_is_begun_again() {
+    let whole = recording("net31-fin");
+    let fake = Fake::start(move |_| Stream::Whole(whole.clone())).await;
+    let leases = tempfile::tempdir().unwrap();
+    let supervised = supervise(&leases);
+    let detached = |state: &State| matches!(state, State::Detached { .. });
+    let again = |run: &Run| times(run, detached) >= 2;
+    let run = supervised.log.until(std::process::id(), "again", again).await;
+    assert_eq!(run.opened, 1, "{:?}", run.states);
+    assert!(times(&run, |state| *state == State::Attached) >= 2, "{:?}", run.states);
+    let told = run.collections.len();
+    assert!(
+        told >= 2 && told.is_multiple_of(2),
+        "{told}: each session told the same"
+    );
+    assert!(run.bases.len() >= 2);
+    assert_eq!(supervised.stop().await, Unfinished::default());
+    drop(fake);
+}
+
+/// Scenario: a stream that is damaged after some collections, and keeps coming; then a good one.
+/// Guarantee: what came before the damage is told; the session is stopped, and the next one is read.
+#[tokio::test]
+async fn a_damaged_stream_ends_its_session_alone() {
+    let whole = recording("net31-fin");
+    let mut damaged = whole.clone();
+    let half = damaged.len() / 2;
+    damaged[half..].fill(0xFF);
+    let fake = Fake::start(move |nth| match nth {
+        0 => Stream::Open(damaged.clone()),
+        _ => Stream::Open(whole.clone()),
+    })
+    .await;
+    let leases = tempfile::tempdir().unwrap();
+    let supervised = supervise(&leases);
+    let damage = |state: &State| matches!(state, State::Detached { detail } if detail.contains("damaged"));
+    let run = supervised
+        .log
+        .until(std::process::id(), "damaged", |run| times(run, damage) == 1)
+        .await;
+    let before = run.collections.len();
+    assert!(fake.stopped() >= 1, "the session is stopped");
+    let more = |run: &Run| run.is_attached() && run.collections.len() > before;
+    let run = supervised.log.until(std::process::id(), "again", more).await;
+    assert_eq!((times(&run, damage), run.opened), (1, 1));
+    assert_eq!(supervised.stop().await, Unfinished::default());
+}
+
+/// Scenario: a runtime that takes StopTracing and goes on.
+/// Guarantee: the end does not wait for it longer than its bound, and says that the session did not end.
+#[tokio::test]
+async fn a_session_that_does_not_stop_is_told() {
+    let whole = recording("net31-fin");
+    let fake = Fake::start(move |_| Stream::Stubborn(whole.clone())).await;
+    let leases = tempfile::tempdir().unwrap();
+    let supervised = supervise(&leases);
+    supervised
+        .log
+        .until(std::process::id(), "attached", Run::is_attached)
+        .await;
+    let unfinished = supervised.stop().await;
+    let [(pid, _, problem)] = &unfinished.sessions[..] else {
+        panic!("{unfinished:?}")
+    };
+    assert_eq!(*pid, std::process::id());
+    assert!(problem.contains(Command::StopTracing.name()), "{problem}");
+    drop(fake);
+}
