@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::config::flags::ConfigFlags;
+
 /// Tells every garbage collection of every .NET process on the host, exactly.
 #[derive(Debug, Parser)]
-#[command(name = "gcwatch", version, max_term_width = 110)]
+#[command(name = "gcwatch", version = env!("GCWATCH_VERSION"), max_term_width = 110)]
 #[command(
     after_help = "FILE may be a .nettrace recording, one that is gzipped or zipped, or - for standard input.\n\
     Exit codes: 0 fine, 1 the work failed, 2 wrong usage."
@@ -21,6 +23,8 @@ pub struct Cli {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// The daemon: attach to every .NET process, export spans and metrics
+    Run(RunArgs),
     /// Every .NET process on the host: attachable, or the reason why not
     Ps(PsArgs),
     /// Record a live process to a nettrace file
@@ -31,6 +35,12 @@ pub enum Command {
     Analyze(AnalyzeArgs),
     /// Two recordings side by side, by generation and type
     Diff(DiffArgs),
+    /// Recordings through the daemon's own pipeline to its exporters
+    Replay(ReplayArgs),
+    /// Recorded processes, played as if they ran here now: something to look at without a .NET process
+    Demo(DemoArgs),
+    /// The script that completes gcwatch's arguments in a shell
+    Completions(CompletionsArgs),
 }
 
 /// How results are written.
@@ -167,6 +177,53 @@ pub struct DiffArgs {
     /// The output format.
     #[command(flatten)]
     pub format: FormatArgs,
+}
+
+/// `gcwatch run`
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// What is configured.
+    #[command(flatten)]
+    pub config: ConfigFlags,
+}
+
+/// `gcwatch replay`
+#[derive(Debug, Args)]
+pub struct ReplayArgs {
+    /// The recordings
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+    /// As if it ended now (with --realtime: as if it began now) [default: with the times when it was recorded]
+    #[arg(long)]
+    pub now: bool,
+    /// As fast as it was recorded [default: as fast as the receivers take it]
+    #[arg(long)]
+    pub realtime: bool,
+    /// service.name of the processes [default: the file's name]
+    #[arg(long, value_name = "NAME")]
+    pub service: Option<String>,
+    /// What is configured.
+    #[command(flatten)]
+    pub config: ConfigFlags,
+}
+
+/// `gcwatch demo`
+#[derive(Debug, Args)]
+pub struct DemoArgs {
+    /// How often each recording is played [default: until Ctrl-C]
+    #[arg(long, value_name = "N")]
+    pub rounds: Option<u32>,
+    /// What is configured.
+    #[command(flatten)]
+    pub config: ConfigFlags,
+}
+
+/// `gcwatch completions`
+#[derive(Debug, Args)]
+pub struct CompletionsArgs {
+    /// The shell
+    #[arg(value_enum)]
+    pub shell: clap_complete::Shell,
 }
 
 /// `1.5s`, `250ms`, `2m`, `1h 30m`; a bare number is seconds.

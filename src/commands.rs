@@ -1,8 +1,12 @@
 //! The commands: each reads what it needs, and writes with [`crate::report`].
 
 pub mod analyze;
+pub mod completions;
+pub mod demo;
 pub mod diff;
 pub mod events;
 pub mod output;
 pub mod ps;
 pub mod record;
+pub mod replay;
+pub mod run;

@@ -23,6 +23,7 @@ pub mod daemon;
 pub mod export;
 pub mod pipeline;
 pub mod recording;
+pub mod replay;
 pub mod report;
 pub mod source;
 pub mod targets;

@@ -5,17 +5,21 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use gcwatch::cli::{Cli, Command};
 use gcwatch::commands::output::say;
-use gcwatch::commands::{analyze, diff, events, ps, record};
+use gcwatch::commands::{analyze, completions, demo, diff, events, ps, record, replay, run};
 
 /// Exit codes: 0 fine, 1 the work failed, 2 wrong usage (clap's own).
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let done = match &cli.command {
+        Command::Run(args) => run::run(args),
         Command::Ps(args) => ps::run(args),
         Command::Record(args) => record::run(args),
         Command::Events(args) => events::run(args),
         Command::Analyze(args) => analyze::run(args),
         Command::Diff(args) => diff::run(args),
+        Command::Replay(args) => replay::run(args),
+        Command::Demo(args) => demo::run(args),
+        Command::Completions(args) => completions::run(args),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,

@@ -2,16 +2,27 @@
 //!
 //! ```text
 //! targets (live) --+
-//!                  +--> Feed, one per run of a process --> telemetry: spans, series --> export::otlp
+//!                  +--> Feed, one per run of a process --> telemetry: spans, series --> Outlet (export::otlp)
 //! replay (files) --+                                  \--> Run: state, last collections --> web
 //! ```
 //!
 //! A [`Feed`] belongs to the one task that reads the process; a [`Run`] is what all others see of it, behind a lock that is
 //! taken per collection, never per event. Nothing here waits: what cannot leave fast enough is dropped from the exporter's
 //! queues and counted there.
+//!
+//! Invariants:
+//! * a run's totals live as long as the run: a session that ends and begins again does not restart them, and their start is the
+//!   first attach;
+//! * a run that ends is told a last time, then its series end;
+//! * the numbers of runs and of remembered collections are bounded; what is over a bound is counted.
 
 mod feed;
+mod registry;
 mod run;
+mod view;
 
-pub use feed::{Feed, Full, Pipeline};
+pub use feed::Feed;
+pub(crate) use registry::now_unix_ns;
+pub use registry::{Clock, Counts, Full, Outlet, Pipeline, Settings};
 pub use run::{Identity, Run, RunKey, State, StreamProgress};
+pub use view::TargetView;

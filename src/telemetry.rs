@@ -10,5 +10,13 @@
 //! that leave over OTLP, so that both tell the same.
 
 pub mod definition;
+pub mod histogram;
 pub mod options;
+pub mod prometheus;
+pub mod series;
+pub mod sheet;
+pub mod spans;
 pub mod time;
+
+mod names;
+mod value;

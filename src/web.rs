@@ -1,1 +1,198 @@
-//! The daemon's own listener: `/metrics`, health and the JSON API.
+//! The daemon's own listener: `/metrics`, health, the JSON API and a page for people.
+//!
+//! | Path | What |
+//! |---|---|
+//! | `/` | the processes with their states, as a page |
+//! | `/metrics` | Prometheus text; OpenMetrics with exemplars when the scraper asks for it |
+//! | `/livez` | 200 while the daemon's tasks run |
+//! | `/readyz` | 200 once the first scan of the host was done and until shutdown begins, else 503; a backend that is down does not matter |
+//! | `/api/v1/targets` | every .NET process and what is done with it |
+//! | `/api/v1/gcs` | the last collections of each process; `?pid=PID`, `?limit=N` |
+//!
+//! It only tells: no request changes anything. Loopback by default, as whoever reaches it sees names of processes.
+
+mod page;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use axum::Router;
+use axum::extract::{Query, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{Html, IntoResponse, Json, Response};
+use axum::routing::get;
+use opentelemetry_proto::tonic::metrics::v1::Metric;
+use opentelemetry_proto::tonic::resource::v1::Resource;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::net::TcpListener;
+
+use crate::pipeline::{Pipeline, now_unix_ns};
+use crate::telemetry::prometheus::{self, Format};
+
+/// Collections of one process that `/api/v1/gcs` gives at most; as many as are remembered.
+const MAX_COLLECTIONS: usize = 1000;
+
+/// The daemon's own metrics, as of now.
+pub trait OwnMetrics: Send + Sync + std::fmt::Debug {
+    /// Its resource and its metrics.
+    fn own_metrics(&self, now_unix_ns: u64) -> (Arc<Resource>, Vec<Metric>);
+}
+
+/// What the pages are made from.
+#[derive(Debug, Clone)]
+pub struct Site {
+    /// The runs.
+    pub pipeline: Pipeline,
+    /// The daemon's own metrics.
+    pub own: Arc<dyn OwnMetrics>,
+    /// The first scan was done, and shutdown has not begun.
+    pub ready: Arc<AtomicBool>,
+}
+
+/// The address could not be listened at.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen at {address}: {source}; another address is set by --listen, and --listen none does without")]
+pub struct ListenError {
+    /// The address.
+    pub address: SocketAddr,
+    /// What the system says.
+    pub source: std::io::Error,
+}
+
+/// A listener at the address.
+///
+/// # Errors
+///
+/// When the port is taken, or the address is not this host's.
+pub async fn listen(address: SocketAddr) -> Result<TcpListener, ListenError> {
+    TcpListener::bind(address)
+        .await
+        .map_err(|source| ListenError { address, source })
+}
+
+/// Answers until `end` completes.
+///
+/// # Errors
+///
+/// When the listener fails.
+pub async fn serve(
+    listener: TcpListener,
+    site: Site,
+    end: impl Future<Output = ()> + Send + 'static,
+) -> std::io::Result<()> {
+    axum::serve(listener, router(site)).with_graceful_shutdown(end).await
+}
+
+fn router(site: Site) -> Router {
+    Router::new()
+        .route("/", get(front))
+        .route("/metrics", get(metrics))
+        .route("/livez", get(async || "ok\n"))
+        .route("/readyz", get(ready))
+        .route("/api/v1/targets", get(targets))
+        .route("/api/v1/gcs", get(collections))
+        .with_state(site)
+}
+
+async fn front(State(site): State<Site>) -> Html<String> {
+    Html(page::render(&site.pipeline.targets()))
+}
+
+async fn ready(State(site): State<Site>) -> Response {
+    if site.ready.load(Ordering::Acquire) {
+        "ready\n".into_response()
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, "not ready\n").into_response()
+    }
+}
+
+async fn targets(State(site): State<Site>) -> Response {
+    Json(json!({ "targets": site.pipeline.targets() })).into_response()
+}
+
+#[derive(Debug, Deserialize)]
+struct Selection {
+    pid: Option<u32>,
+    limit: Option<usize>,
+}
+
+async fn collections(State(site): State<Site>, Query(selection): Query<Selection>) -> Response {
+    let limit = selection.limit.unwrap_or(MAX_COLLECTIONS).min(MAX_COLLECTIONS);
+    Json(json!({ "gcs": site.pipeline.collections(selection.pid, limit) })).into_response()
+}
+
+async fn metrics(State(site): State<Site>, headers: HeaderMap) -> Response {
+    let now = now_unix_ns();
+    let mut all = vec![site.own.own_metrics(now)];
+    all.extend(site.pipeline.collect(now));
+    let format = accepted(&headers);
+    let mut text = String::new();
+    let parts: Vec<(&Resource, &[Metric])> = all
+        .iter()
+        .map(|(resource, metrics)| (&**resource, metrics.as_slice()))
+        .collect();
+    prometheus::exposition(format, &parts, &mut text);
+    ([(header::CONTENT_TYPE, format.content_type())], text).into_response()
+}
+
+/// OpenMetrics where the scraper names it and does not prefer the older text. Prometheus names both with weights, OpenMetrics
+/// first.
+fn accepted(headers: &HeaderMap) -> Format {
+    let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
+    let weight = |media: &str| {
+        accept
+            .unwrap_or_default()
+            .split(',')
+            .map(str::trim)
+            .filter(|range| range.split(';').next().is_some_and(|name| name.trim() == media))
+            .map(|range| {
+                range
+                    .split(';')
+                    .find_map(|parameter| parameter.trim().strip_prefix("q="))
+                    .map_or(1.0, |q| q.trim().parse::<f32>().unwrap_or(0.0))
+            })
+            .fold(0.0_f32, f32::max)
+    };
+    let open = weight("application/openmetrics-text");
+    if open > 0.0 && open >= weight("text/plain") {
+        Format::OpenMetrics
+    } else {
+        Format::Text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::{HeaderMap, HeaderValue, header};
+
+    use super::{Format, accepted};
+
+    /// Scenario: scrapers that ask in different ways.
+    /// Guarantee: OpenMetrics only for those that name it and do not prefer the older text.
+    #[test]
+    fn the_scraper_chooses_the_format() {
+        let format = |accept: Option<&'static str>| {
+            let mut headers = HeaderMap::new();
+            if let Some(accept) = accept {
+                headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
+            }
+            accepted(&headers)
+        };
+        assert_eq!(format(None), Format::Text);
+        assert_eq!(format(Some("*/*")), Format::Text);
+        assert_eq!(
+            format(Some(
+                "application/openmetrics-text;version=1.0.0;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,\
+                 text/plain;version=1.0.0;q=0.3,text/plain;version=0.0.4;q=0.2,/;q=0.1"
+            )),
+            Format::OpenMetrics
+        );
+        assert_eq!(
+            format(Some("text/plain, application/openmetrics-text;q=0.5")),
+            Format::Text
+        );
+        assert_eq!(format(Some("application/openmetrics-text;q=0")), Format::Text);
+    }
+}

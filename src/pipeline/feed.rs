@@ -1,78 +1,120 @@
 //! What the task of a process tells.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use clr_gc::gc::Outcome;
+use clr_gc::gc::{Collection, Outcome};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 
-use crate::pipeline::run::{Identity, Run, RunKey, State, StreamProgress};
+use crate::pipeline::registry::{Clock, Shared, now_unix_ns};
+use crate::pipeline::run::{Run, State, StreamProgress};
+use crate::telemetry::spans::LeftOut;
 use crate::telemetry::time::TimeBase;
-
-/// As many processes as may be are told of already.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{limit} processes are told of already; more are counted only")]
-pub struct Full {
-    /// The limit.
-    pub limit: usize,
-}
-
-/// The pipeline from outcomes to what leaves, shared by all tasks.
-#[derive(Debug, Clone, Default)]
-pub struct Pipeline {
-    // Filled in by the registry of runs and the exporters.
-    _private: (),
-}
-
-impl Pipeline {
-    /// Begins to tell of a run, or goes on with one that was told of before (its totals go on, too).
-    ///
-    /// # Errors
-    ///
-    /// When there are as many as may be.
-    pub fn open(&self, identity: Identity) -> Result<Feed, Full> {
-        let run = Arc::new(Run::new(identity.key));
-        Ok(Feed { run, base: None })
-    }
-
-    /// Says what is done with a process that has no feed (left out, not attachable); the newest word stands.
-    pub fn note(&self, _identity: &Identity, _state: State) {}
-
-    /// Forgets a process that has no feed: it is gone.
-    pub fn forget(&self, _key: RunKey) {}
-}
 
 /// What one task tells of one run. Dropped without [`end`](Self::end), the run stays, detached.
 #[derive(Debug)]
 pub struct Feed {
     run: Arc<Run>,
+    shared: Arc<Shared>,
     base: Option<TimeBase>,
+    ended: bool,
 }
 
 impl Feed {
+    pub(crate) fn new(run: Arc<Run>, shared: Arc<Shared>) -> Self {
+        Self {
+            run,
+            shared,
+            base: None,
+            ended: false,
+        }
+    }
+
     /// The run that it tells of.
     pub fn run(&self) -> &Arc<Run> {
         &self.run
     }
 
-    /// What is done with the process now.
-    pub fn state(&mut self, _state: State) {}
+    /// What is done with the process now. [`State::Attached`] begins a new session: its stream is counted from its beginning.
+    pub fn state(&mut self, state: State) {
+        let now = now_unix_ns();
+        let mut inside = self.run.inside();
+        if state == State::Attached && inside.state != State::Attached {
+            let start = match (self.run.clock(), self.base) {
+                (Clock::Recorded, Some(base)) => base.unix_ns(0),
+                _ => now,
+            };
+            inside.begin_session(&self.shared.settings(), start);
+        }
+        inside.set_state(state, now);
+    }
 
     /// More is known of who it is: the runtime's version, attributes of the resource (a name that is there already gets the new
     /// value). Spans and metrics from now on carry it.
-    pub fn learned(&mut self, _runtime: Option<String>, _attributes: Vec<KeyValue>) {}
+    pub fn learned(&mut self, runtime: Option<String>, attributes: Vec<KeyValue>) {
+        self.run.inside().learned(runtime, attributes);
+    }
 
-    /// A session began; offsets of what follows lie on `base`. Given again while the session goes on, it corrects the drift of
-    /// the two clocks.
+    /// Offsets of what follows lie on `base`. Given again while the session goes on, it corrects the drift of the two clocks.
     pub fn time_base(&mut self, base: TimeBase) {
         self.base = Some(base);
     }
 
-    /// One outcome of the reconstruction.
-    pub fn observe(&mut self, _outcome: Outcome) {}
+    /// One outcome of the reconstruction. Before the first [`time_base`](Self::time_base) it is put at 1970, which a caller
+    /// does not do: a stream's header comes before its events.
+    pub fn observe(&mut self, outcome: Outcome) {
+        let base = self.base.unwrap_or(TimeBase::at(0));
+        match outcome {
+            Outcome::Collection(collection) => self.collection(collection, base),
+            Outcome::Suspension(suspension) => self.run.inside().suspension(&suspension),
+        }
+    }
+
+    fn collection(&mut self, collection: Box<Collection>, base: TimeBase) {
+        let settings = self.shared.settings();
+        let counters = &self.shared.counters;
+        counters.collections.fetch_add(1, Ordering::Relaxed);
+        let mut inside = self.run.inside();
+        if let (Clock::Live, Some(end)) = (self.run.clock(), collection.end) {
+            inside.lag_ns = now_unix_ns().checked_sub(base.unix_ns(end));
+        }
+        let spans = inside.collection(collection, base, &settings);
+        let resource = Arc::clone(&inside.resource);
+        drop(inside);
+        match spans {
+            Ok(spans) => {
+                counters.spans.fetch_add(spans.len() as u64, Ordering::Relaxed);
+                self.shared.outlet().spans(&resource, spans);
+            }
+            Err(LeftOut::NotSelected) => {}
+            Err(LeftOut::OverRate) => {
+                counters.over_rate.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
 
     /// How far the session's stream was read.
-    pub fn progress(&mut self, _progress: StreamProgress) {}
+    pub fn progress(&mut self, progress: StreamProgress) {
+        self.run.inside().set_progress(progress);
+    }
 
     /// The process is gone: its metrics are sent a last time, then its series end.
-    pub fn end(self) {}
+    pub fn end(mut self) {
+        self.ended = true;
+        self.run.set_state(State::Ended, now_unix_ns());
+        self.shared.end(&self.run);
+    }
+}
+
+impl Drop for Feed {
+    fn drop(&mut self) {
+        if self.ended {
+            return;
+        }
+        let mut inside = self.run.inside();
+        if matches!(inside.state, State::Attached | State::Attaching) {
+            let detail = "its reader ended".to_owned();
+            inside.set_state(State::Detached { detail }, now_unix_ns());
+        }
+    }
 }

@@ -29,7 +29,25 @@ const COLUMNS: [Column; 12] = [
 ///
 /// What the writer says.
 pub fn write<'c>(out: &mut dyn Write, collections: impl IntoIterator<Item = &'c Collection>) -> io::Result<()> {
-    head(out, &COLUMNS)?;
+    headings(out)?;
+    rows(out, collections)
+}
+
+/// Writes the headings.
+///
+/// # Errors
+///
+/// What the writer says.
+pub fn headings(out: &mut dyn Write) -> io::Result<()> {
+    head(out, &COLUMNS)
+}
+
+/// Writes a line per collection.
+///
+/// # Errors
+///
+/// What the writer says.
+pub fn rows<'c>(out: &mut dyn Write, collections: impl IntoIterator<Item = &'c Collection>) -> io::Result<()> {
     for collection in collections {
         row(out, &COLUMNS, &line(collection))?;
     }

@@ -17,7 +17,7 @@ pub struct SpanOptions {
     pub max_per_second: u32,
     /// Child spans for pauses and the concurrent part.
     pub children: bool,
-    /// Child spans for the phases of the collection.
+    /// The times of the phases, as attributes: the runtime gives lengths without starts, so they cannot be spans.
     pub phases: bool,
 }
 

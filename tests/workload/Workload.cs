@@ -2,6 +2,7 @@
 //
 //   WMODE   what to do (see Run), default steady; a first argument goes before it
 //   WSECS   seconds until it ends by itself, default 30; a second argument goes before it
+//   WROUNDS how much the mode `fixed` allocates, in rounds of 2 MB, default 1000
 //
 // It prints `ready PID` when it works, then four times a second
 // `tick TIMESTAMP gen0 gen1 gen2 total_pause_us`: GC.CollectionCount(n), which counts a generation 2 collection in all three, and
@@ -13,6 +14,7 @@
 //   stop        end in order
 //   collect N   GC.Collect(N), then answer `did ...` with the numbers of a tick
 //   count       answer `did ...` at once
+//   go          the mode `fixed` begins; it prints `done` when its rounds are over, and then waits to be stopped
 //
 // It ends when its standard input closes, so that it never outlives the test that started it, and after WSECS in any case. Nothing that
 // it keeps grows beyond KeptBytes.
@@ -45,6 +47,7 @@ public static class Workload
     const long KeptBytes = 256000000;
 
     static volatile bool stop;
+    static volatile bool go;
     static readonly Random random = new Random(42);
     static readonly MethodInfo totalPause = typeof(GC).GetMethod("GetTotalPauseDuration");
     static readonly object output = new object();
@@ -95,6 +98,7 @@ public static class Workload
             {
                 string line = input.ReadLine();
                 if (line == null || line == "stop") break;
+                if (line == "go") go = true;
                 if (line.StartsWith("collect ", StringComparison.Ordinal)) GC.Collect(int.Parse(line.Substring(8), CultureInfo.InvariantCulture));
                 Report("did");
             }
@@ -138,6 +142,7 @@ public static class Workload
         {
             case "steady": return Steady;
             case "small": return Small;
+            case "fixed": return Fixed;
             case "idle": return delegate { while (!stop) Thread.Sleep(20); };
             case "loh": return Loh;
             case "lohoos": return delegate { UntilFull(200000, 25); };
@@ -175,6 +180,25 @@ public static class Workload
             Thread.Sleep(5);
         }
         sink = kept;
+    }
+
+    // The same, as fast as one thread can, so many times and no more: its CPU time can be compared.
+    static void Fixed()
+    {
+        int rounds = int.Parse(Environment.GetEnvironmentVariable("WROUNDS") ?? "1000", CultureInfo.InvariantCulture);
+        byte[][] kept = new byte[2000][];
+        while (!go && !stop) Thread.Sleep(10);
+        for (int round = 0; round < rounds && !stop; round++)
+        {
+            for (int i = 0; i < 4000; i++)
+            {
+                byte[] piece = new byte[500];
+                if (i % 20 == 0) kept[random.Next(kept.Length)] = piece;
+            }
+        }
+        sink = kept;
+        Report("done");
+        while (!stop) Thread.Sleep(10);
     }
 
     // Tiny objects that all die young, as fast as one thread makes them: many generation 0 collections.

@@ -1,0 +1,52 @@
+//! A mean and how well it is known.
+
+use std::fmt;
+
+/// A mean with its 95 % interval (Student's t, two-sided).
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Interval {
+    mean: f64,
+    half: f64,
+}
+
+impl Interval {
+    /// Of independent measurements; without two of them nothing is known.
+    pub(crate) fn of(values: &[f64]) -> Self {
+        let count = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / count;
+        let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
+        let half = if values.len() < 2 {
+            f64::INFINITY
+        } else {
+            t_quantile(count - 1.0) * (variance / count).sqrt()
+        };
+        Self { mean, half }
+    }
+
+    pub(crate) fn low(self) -> f64 {
+        self.mean - self.half
+    }
+
+    pub(crate) fn high(self) -> f64 {
+        self.mean + self.half
+    }
+}
+
+impl fmt::Display for Interval {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.3} [{:.3}, {:.3}]", self.mean, self.low(), self.high())
+    }
+}
+
+/// The 97.5 % quantile of Student's t, by the expansion in 1/freedom around the normal one (Abramowitz and Stegun 26.7.5).
+/// Right to 0.001 from 8 degrees on; below it is too small, by 2 % at 4.
+fn t_quantile(freedom: f64) -> f64 {
+    const Z: f64 = 1.959_964;
+    let terms = [
+        (Z.powi(3) + Z) / 4.0,
+        (5.0 * Z.powi(5) + 16.0 * Z.powi(3) + 3.0 * Z) / 96.0,
+        (3.0 * Z.powi(7) + 19.0 * Z.powi(5) + 17.0 * Z.powi(3) - 15.0 * Z) / 384.0,
+    ];
+    let powers = [freedom, freedom.powi(2), freedom.powi(3)];
+    Z + terms.iter().zip(powers).map(|(term, power)| term / power).sum::<f64>()
+}

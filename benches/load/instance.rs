@@ -1,0 +1,380 @@
+//! One fake runtime: a process that serves the diagnostics protocol on the socket that a runtime of its pid would have, and
+//! tells collections at a rate. One thread, no executor.
+//!
+//! What is as in a runtime: the socket's name, one command per connection, several sessions at once with streams of their own,
+//! events written every 100 ms as runs of one capture thread each of which only the first event is marked as sorted, events
+//! dropped (with their numbers) when the reader does not keep up with the session's buffer.
+
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context;
+use dotnet_diagnostics::discovery::{SocketName, parse_stat};
+use dotnet_diagnostics::message::{
+    Answer, Cookie, InfoVersion, ProcessInfo, Progress, RUNTIME_PROVIDER, Request, RuntimeError, SessionConfig,
+    decode_frame, encode_environment,
+};
+use nettrace::encode::Encoder;
+use nettrace::{Format, SystemTime};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::template::{Template, Told};
+
+/// What a fake runtime does.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pace {
+    /// Collections a second.
+    pub(crate) rate: f64,
+    /// Between two writes of a session's events.
+    pub(crate) flush: Duration,
+}
+
+/// An event session, and the connection that carries its stream.
+struct Session {
+    id: u64,
+    stream: UnixStream,
+    encoder: Encoder,
+    /// Whether GC events were asked for.
+    collections: bool,
+    buffer_bytes: usize,
+    /// Encoded and not yet taken by the reader.
+    unsent: Vec<u8>,
+    /// The last number of each capture thread.
+    numbers: HashMap<u64, u32>,
+    ended: bool,
+}
+
+/// What is told when the driver asks.
+#[derive(Debug, Default)]
+struct Counts {
+    /// Collections written into a session.
+    sent: u64,
+    /// Collections that found the session's buffer full.
+    dropped: u64,
+    sessions: u64,
+}
+
+/// Serves until standard input closes.
+pub(crate) fn run(recording: &Path, pace: Pace) -> anyhow::Result<()> {
+    let template = Template::read(recording)?;
+    let stat = std::fs::read("/proc/self/stat").context("cannot read /proc/self/stat")?;
+    let key = parse_stat(&stat).context("/proc/self/stat is malformed")?.start_time;
+    let pid = std::process::id();
+    let path = std::env::temp_dir().join(SocketName { pid, key }.to_string());
+    let listener = UnixListener::bind(&path).with_context(|| format!("cannot listen on {}", path.display()))?;
+    let outcome = Instance {
+        template,
+        pace,
+        pid,
+        number: 0,
+        sessions: Vec::new(),
+        counts: Counts::default(),
+        producing: true,
+    }
+    .serve(&listener);
+    // As a runtime that ends in order does.
+    let _ = std::fs::remove_file(&path);
+    outcome
+}
+
+struct Instance {
+    template: Template,
+    pace: Pace,
+    pid: u32,
+    /// Of the newest collection.
+    number: u32,
+    sessions: Vec<Session>,
+    counts: Counts,
+    producing: bool,
+}
+
+impl Instance {
+    fn serve(mut self, listener: &UnixListener) -> anyhow::Result<()> {
+        let flush = i64::try_from(self.pace.flush.as_nanos()).unwrap_or(i64::MAX).max(1);
+        let period = (1e9 / self.pace.rate.max(1e-9)) as i64;
+        // Processes are not in step with each other.
+        let mut write_at = monotonic() + i64::from(self.pid) * 7_919_003 % flush;
+        let mut next_end = write_at + i64::from(self.pid) * 104_729_000 % period;
+        let mut commands = Vec::new();
+        println_flush("ready")?;
+        loop {
+            let now = monotonic();
+            if now >= write_at {
+                let mut due = Vec::new();
+                while next_end <= now {
+                    if self.producing {
+                        due.push(next_end);
+                    }
+                    next_end += period;
+                }
+                self.tell(&due, period / 2)?;
+                write_at = now + flush;
+            }
+            self.send();
+            let (input, connection, gone) = {
+                let stdin = std::io::stdin();
+                let mut waiting = vec![PollFd::new(&stdin, PollFlags::IN), PollFd::new(listener, PollFlags::IN)];
+                for session in &self.sessions {
+                    let blocked = if session.unsent.is_empty() {
+                        PollFlags::empty()
+                    } else {
+                        PollFlags::OUT
+                    };
+                    waiting.push(PollFd::new(&session.stream, blocked));
+                }
+                let patience = Timespec {
+                    tv_sec: 0,
+                    tv_nsec: (write_at - monotonic()).clamp(0, 999_999_999),
+                };
+                match poll(&mut waiting, Some(&patience)) {
+                    Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                    Err(error) => return Err(error).context("cannot poll"),
+                }
+                let ready = |index: usize| waiting.get(index).is_some_and(|fd| !fd.revents().is_empty());
+                let over = PollFlags::HUP | PollFlags::ERR;
+                let gone = waiting.iter().skip(2).map(|fd| fd.revents().intersects(over));
+                (ready(0), ready(1), gone.collect::<Vec<_>>())
+            };
+            for (session, gone) in self.sessions.iter_mut().zip(gone) {
+                session.ended |= gone;
+            }
+            if connection {
+                let (stream, _) = listener.accept().context("cannot accept")?;
+                // A client that goes away in the middle is no matter.
+                let _ = self.answer(stream);
+            }
+            if input {
+                let mut bytes = [0; 256];
+                let n = std::io::stdin().read(&mut bytes)?;
+                if n == 0 {
+                    return Ok(());
+                }
+                commands.extend_from_slice(bytes.get(..n).unwrap_or_default());
+                if commands.ends_with(b"quiet\n") {
+                    commands.clear();
+                    self.producing = false;
+                    let Counts {
+                        sent,
+                        dropped,
+                        sessions,
+                    } = self.counts;
+                    println_flush(&format!("sent {sent} dropped {dropped} sessions {sessions}"))?;
+                }
+            }
+        }
+    }
+
+    /// One command of one connection.
+    fn answer(&mut self, mut stream: UnixStream) -> anyhow::Result<()> {
+        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+        stream.set_write_timeout(Some(Duration::from_secs(5)))?;
+        let request = read_request(&mut stream)?;
+        match request {
+            Request::ProcessInfo(version) => {
+                let info = self.info(version)?.encode()?;
+                stream.write_all(&Answer::Ok(&info).encode()?)?;
+            }
+            Request::ProcessEnvironment => stream.write_all(&encode_environment(&[])?)?,
+            Request::ResumeRuntime => stream.write_all(&Answer::Ok(&[]).encode()?)?,
+            Request::StopTracing { session_id } => {
+                let Some(at) = self.sessions.iter().position(|session| session.id == session_id) else {
+                    stream.write_all(&Answer::Error(RuntimeError::from_hresult(0x8013_1384)).encode()?)?;
+                    return Ok(());
+                };
+                let session = self.sessions.swap_remove(at);
+                session.finish();
+                stream.write_all(&Answer::Ok(&session_id.to_le_bytes()).encode()?)?;
+            }
+            Request::CollectTracing { config, .. } => self.begin(stream, &config)?,
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, mut stream: UnixStream, config: &SessionConfig) -> anyhow::Result<()> {
+        let (system_time, sync_ticks) = clocks()?;
+        let header = self.template.header(self.pid, sync_ticks, system_time);
+        let mut encoder = Encoder::new(Format::V4, &header)?;
+        for definition in self.template.definitions() {
+            encoder.metadata(definition)?;
+        }
+        self.counts.sessions += 1;
+        let id = u64::from(self.pid) << 16 | self.counts.sessions;
+        stream.write_all(&Answer::Ok(&id.to_le_bytes()).encode()?)?;
+        stream.set_nonblocking(true)?;
+        let collections = config
+            .providers
+            .iter()
+            .any(|provider| provider.name == RUNTIME_PROVIDER && provider.keywords & 1 != 0 && provider.level >= 4);
+        self.sessions.push(Session {
+            id,
+            stream,
+            unsent: encoder.take(),
+            encoder,
+            collections,
+            buffer_bytes: (config.buffer_mb as usize) << 20,
+            numbers: HashMap::new(),
+            ended: false,
+        });
+        if collections {
+            println_flush("attached")?;
+        }
+        Ok(())
+    }
+
+    /// Writes collections that ended at these instants into every session that wants them.
+    fn tell(&mut self, ends: &[i64], longest: i64) -> anyhow::Result<()> {
+        let mut told = Vec::new();
+        for end in ends {
+            self.number += 1;
+            told.extend(self.template.collection(self.number, *end, longest));
+        }
+        if told.is_empty() {
+            return Ok(());
+        }
+        let runs = runs(told);
+        for session in self.sessions.iter_mut().filter(|session| session.collections) {
+            if session.unsent.len() > session.buffer_bytes {
+                for part in runs.iter().flatten() {
+                    *session.numbers.entry(part.capture_thread).or_default() += 1;
+                }
+                self.counts.dropped += ends.len() as u64;
+                continue;
+            }
+            for run in &runs {
+                for (index, part) in run.iter().enumerate() {
+                    let number = session.numbers.entry(part.capture_thread).or_default();
+                    *number += 1;
+                    session.encoder.event(&part.record(*number, index == 0))?;
+                }
+            }
+            session.encoder.flush()?;
+            session.unsent.extend(session.encoder.take());
+            self.counts.sent += ends.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Gives readers what they take now.
+    fn send(&mut self) {
+        for session in &mut self.sessions {
+            session.send();
+        }
+        self.sessions.retain(|session| !session.ended);
+    }
+
+    fn info(&self, version: InfoVersion) -> anyhow::Result<ProcessInfo> {
+        // The type has no constructor: it is what an empty answer says, filled in.
+        let mut info = ProcessInfo::decode(InfoVersion::V1, &[0; 36])?;
+        info.version = version;
+        info.pid = self.pid.into();
+        let mut cookie = [0; 16];
+        cookie[..4].copy_from_slice(&self.pid.to_le_bytes());
+        info.cookie = Cookie(cookie);
+        info.command_line = "load load.dll".to_owned();
+        info.os = "Linux".to_owned();
+        info.arch = "x64".to_owned();
+        info.entry_assembly = Some("load".to_owned());
+        info.runtime_version = Some("10.0.0".to_owned());
+        info.runtime_identifier = Some("linux-x64".to_owned());
+        Ok(info)
+    }
+}
+
+impl Session {
+    fn send(&mut self) {
+        let mut from = 0;
+        while let Some(rest) = self.unsent.get(from..).filter(|rest| !rest.is_empty()) {
+            match self.stream.write(rest) {
+                Ok(n) if n > 0 => from += n,
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
+                // The reader went away: the session ends, as a runtime's does.
+                Ok(_) | Err(_) => {
+                    self.ended = true;
+                    break;
+                }
+            }
+        }
+        self.unsent.drain(..from);
+    }
+
+    /// The rest of the stream with its end tag, then the connection closes.
+    fn finish(mut self) {
+        if let Ok(rest) = self.encoder.finish() {
+            self.unsent.extend(rest);
+        }
+        let _ = self.stream.set_nonblocking(false);
+        let _ = self.stream.set_write_timeout(Some(Duration::from_secs(5)));
+        let _ = self.stream.write_all(&self.unsent);
+    }
+}
+
+/// The order in which a runtime writes what its threads buffered: again and again the thread with the oldest event, with all
+/// that it has.
+fn runs(told: Vec<Told>) -> Vec<Vec<Told>> {
+    let mut threads: Vec<Vec<Told>> = Vec::new();
+    for part in told {
+        let of = |run: &Vec<Told>| {
+            run.first()
+                .is_some_and(|first| first.capture_thread == part.capture_thread)
+        };
+        match threads.iter_mut().find(|run| of(run)) {
+            Some(run) => run.push(part),
+            None => threads.push(vec![part]),
+        }
+    }
+    for run in &mut threads {
+        run.sort_by_key(|part| part.at);
+    }
+    threads.sort_by_key(|run| run.first().map(|first| first.at));
+    threads
+}
+
+fn read_request(stream: &mut UnixStream) -> anyhow::Result<Request> {
+    let mut buffer = Vec::new();
+    loop {
+        let needed = match decode_frame(&buffer)? {
+            Progress::Complete { frame, .. } => return Ok(Request::decode(frame)?),
+            Progress::Incomplete { needed } => needed,
+        };
+        let mut piece = vec![0; needed - buffer.len()];
+        let n = stream.read(&mut piece)?;
+        anyhow::ensure!(n > 0, "the client went away");
+        buffer.extend_from_slice(piece.get(..n).unwrap_or_default());
+    }
+}
+
+/// The wall clock, cut to a millisecond as a runtime cuts it, and the instant of the ticks' clock that it names.
+fn clocks() -> anyhow::Result<(SystemTime, i64)> {
+    let (ticks, wall) = (monotonic(), jiff::Timestamp::now());
+    let time = jiff::tz::Offset::UTC.to_datetime(wall);
+    let part = |number: i16| u16::try_from(number).unwrap_or(0);
+    let small = |number: i8| part(number.into());
+    let system_time = SystemTime {
+        year: part(time.year()),
+        month: small(time.month()),
+        day_of_week: small(time.weekday().to_sunday_zero_offset()),
+        day: small(time.day()),
+        hour: small(time.hour()),
+        minute: small(time.minute()),
+        second: small(time.second()),
+        millisecond: part(time.millisecond()),
+    };
+    Ok((system_time, ticks))
+}
+
+/// CLOCK_MONOTONIC, nanoseconds: the ticks of a runtime on Linux.
+fn monotonic() -> i64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec * 1_000_000_000 + now.tv_nsec
+}
+
+/// The driver reads lines; standard output is a pipe.
+fn println_flush(line: &str) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{line}")?;
+    out.flush()
+}

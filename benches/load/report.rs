@@ -1,0 +1,239 @@
+//! What was measured, for people.
+
+use std::fmt;
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+
+use crate::proc;
+use crate::receiver::{Receiver, Store};
+use crate::targets::{Daemon, Target, Told};
+
+/// Between two looks at the daemon's memory and descriptors.
+const SAMPLE: Duration = Duration::from_secs(1);
+
+/// What the daemon took in the measured time.
+#[derive(Debug)]
+pub(crate) struct Window {
+    length: Duration,
+    cpu: Duration,
+    /// CPU time of the fake runtimes: not the daemon's, but they share the machine.
+    targets_cpu: Duration,
+    rss_first_kib: u64,
+    rss_last_kib: u64,
+    rss_peak_kib: u64,
+    threads: u64,
+    descriptors: usize,
+    sockets: usize,
+}
+
+impl Window {
+    pub(crate) fn measure(daemon: &mut Daemon, targets: &[Target], length: Duration) -> anyhow::Result<Self> {
+        let pid = daemon.pid();
+        let targets_cpu = || {
+            targets
+                .iter()
+                .filter_map(|target| proc::cpu_time(target.pid()))
+                .sum::<Duration>()
+        };
+        let (since, cpu, others) = (Instant::now(), proc::cpu_time(pid), targets_cpu());
+        let rss_first_kib = proc::status(pid, "VmRSS").context("gcwatch has ended")?;
+        let (mut threads, mut descriptors, mut sockets) = (0, 0, 0);
+        while since.elapsed() < length {
+            std::thread::sleep(SAMPLE.min(length.saturating_sub(since.elapsed())));
+            if let Some(status) = daemon.ended()? {
+                bail!("gcwatch ended ({status}). {}", daemon.log_tail());
+            }
+            threads = threads.max(proc::status(pid, "Threads").unwrap_or(0));
+            let (open, connected) = proc::descriptors(pid).unwrap_or_default();
+            (descriptors, sockets) = (descriptors.max(open), sockets.max(connected));
+        }
+        let spent = |before: Option<Duration>| Some(proc::cpu_time(pid)?.saturating_sub(before?));
+        Ok(Self {
+            length: since.elapsed(),
+            cpu: spent(cpu).context("gcwatch has ended")?,
+            targets_cpu: targets_cpu().saturating_sub(others),
+            rss_first_kib,
+            rss_last_kib: proc::status(pid, "VmRSS").unwrap_or(0),
+            rss_peak_kib: proc::status(pid, "VmHWM").unwrap_or(0),
+            threads,
+            descriptors,
+            sockets,
+        })
+    }
+}
+
+/// Waits until every collection that was sent has come as a span, or until nothing new came for a fifth of `patience`: not all of a
+/// storm's do, the daemon bounds the spans of one process.
+pub(crate) fn drain(receiver: &Receiver, told: &[Told], patience: Duration) {
+    let until = Instant::now() + patience;
+    let arrived = || -> Vec<u64> {
+        let store = receiver.store();
+        told.iter().map(|told| spans_of(&store, told)).collect()
+    };
+    let (mut last, mut since) = (arrived(), Instant::now());
+    while Instant::now() < until && since.elapsed() < patience / 5 {
+        if told.iter().zip(&last).all(|(told, spans)| *spans >= told.sent) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+        let now = arrived();
+        if now != last {
+            (last, since) = (now, Instant::now());
+        }
+    }
+}
+
+fn spans_of(store: &Store, told: &Told) -> u64 {
+    let received = store.processes.get(&i64::from(told.pid));
+    received.map_or(0, |received| received.numbers.len() as u64)
+}
+
+/// The whole report.
+#[derive(Debug)]
+pub(crate) struct Report<'a> {
+    pub(crate) window: Window,
+    pub(crate) attached_after: Duration,
+    pub(crate) shutdown: (Duration, ExitStatus),
+    pub(crate) told: Vec<Told>,
+    pub(crate) store: &'a Store,
+}
+
+/// Sums over the processes of one rate.
+#[derive(Debug, Default)]
+struct Sums {
+    processes: u64,
+    sent: u64,
+    dropped: u64,
+    sessions: u64,
+    spans: u64,
+    twice: u64,
+    children: u64,
+    counted: i64,
+    untold: i64,
+    events_lost: i64,
+    /// Processes of which a collection is missing, as a span or in the count.
+    short: u64,
+}
+
+impl fmt::Display for Report<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let window = &self.window;
+        let share = |cpu: Duration| 100.0 * cpu.as_secs_f64() / window.length.as_secs_f64();
+        let mib = |kib: u64| kib as f64 / 1024.0;
+        writeln!(
+            f,
+            "measured           {:.1} s, all attached after {:.2} s",
+            window.length.as_secs_f64(),
+            self.attached_after.as_secs_f64()
+        )?;
+        writeln!(
+            f,
+            "cpu                {:.2} % of one core (the targets: {:.1} %)",
+            share(window.cpu),
+            share(window.targets_cpu)
+        )?;
+        writeln!(
+            f,
+            "rss                {:.1} MiB at first, {:.1} MiB at last, peak {:.1} MiB",
+            mib(window.rss_first_kib),
+            mib(window.rss_last_kib),
+            mib(window.rss_peak_kib)
+        )?;
+        writeln!(f, "threads            {}", window.threads)?;
+        writeln!(
+            f,
+            "descriptors        {}, {} of them sockets",
+            window.descriptors, window.sockets
+        )?;
+        let mut latencies = self.store.latencies.clone();
+        latencies.sort_unstable();
+        let quantile = |share: f64| {
+            let last = latencies.len().saturating_sub(1);
+            let at = (last as f64 * share).round() as usize;
+            latencies.get(at).map_or(f64::NAN, |ns| *ns as f64 / 1e6)
+        };
+        writeln!(
+            f,
+            "end to receipt     p50 {:.0} ms, p99 {:.0} ms, max {:.0} ms over {} spans",
+            quantile(0.5),
+            quantile(0.99),
+            quantile(1.0),
+            latencies.len()
+        )?;
+        writeln!(
+            f,
+            "received           {} requests, {} points of sums",
+            self.store.requests, self.store.metric_points
+        )?;
+        let mut rates: Vec<f64> = self.told.iter().map(|told| told.rate).collect();
+        rates.sort_by(f64::total_cmp);
+        rates.dedup();
+        for rate in rates {
+            let sums = self.sums(rate);
+            writeln!(
+                f,
+                "at {rate} a second, {} processes in {} sessions:",
+                sums.processes, sums.sessions
+            )?;
+            writeln!(
+                f,
+                "  collections sent {}, dropped by the target {}",
+                sums.sent, sums.dropped
+            )?;
+            writeln!(
+                f,
+                "  spans            {}, {} more told of as too many, {} twice, {} below them",
+                sums.spans, sums.untold, sums.twice, sums.children
+            )?;
+            writeln!(
+                f,
+                "  counted          {} collections, {} events lost",
+                sums.counted, sums.events_lost
+            )?;
+            writeln!(
+                f,
+                "  lost             {} spans, {} counts, in {} processes",
+                (sums.sent as i64).saturating_sub(sums.spans as i64 + sums.untold),
+                (sums.sent as i64).saturating_sub(sums.counted),
+                sums.short
+            )?;
+        }
+        let (took, status) = self.shutdown;
+        writeln!(
+            f,
+            "ended              {:.2} s after SIGTERM, {status}",
+            took.as_secs_f64()
+        )
+    }
+}
+
+impl Report<'_> {
+    fn sums(&self, rate: f64) -> Sums {
+        let mut sums = Sums::default();
+        for told in self.told.iter().filter(|told| told.rate == rate) {
+            sums.processes += 1;
+            sums.sent += told.sent;
+            sums.dropped += told.dropped;
+            sums.sessions += told.sessions;
+            let spans = spans_of(self.store, told);
+            sums.spans += spans;
+            let received = self.store.processes.get(&i64::from(told.pid));
+            let counted = received.map_or(0, |received| received.counted());
+            sums.counted += counted;
+            let untold = received.map_or(0, |received| received.untold());
+            sums.untold += untold;
+            let sent = told.sent as i64;
+            if spans as i64 + untold < sent || counted < sent {
+                sums.short += 1;
+            }
+            if let Some(received) = received {
+                sums.twice += received.twice;
+                sums.children += received.children;
+                sums.events_lost += received.events_lost();
+            }
+        }
+        sums
+    }
+}

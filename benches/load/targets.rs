@@ -1,0 +1,222 @@
+//! The processes that the driver starts: fake runtimes and the daemon.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// The variable by which the daemon knows the processes of this run.
+const MARK: &str = "GCWATCH_LOAD";
+
+/// A fake runtime. It ends with its standard input.
+#[derive(Debug)]
+pub(crate) struct Target {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: ChildStdout,
+    read: String,
+    pub(crate) rate: f64,
+}
+
+/// What a target says that it told.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Told {
+    pub(crate) pid: u32,
+    pub(crate) rate: f64,
+    /// Collections written into sessions.
+    pub(crate) sent: u64,
+    /// Collections for which the session's buffer had no room.
+    pub(crate) dropped: u64,
+    /// Sessions that were begun, short ones included.
+    pub(crate) sessions: u64,
+}
+
+impl Target {
+    pub(crate) fn start(folder: &Path, rate: f64, flush: u64, recording: &Path) -> anyhow::Result<Self> {
+        let program = std::env::current_exe().context("cannot find this program")?;
+        let mut child = Command::new(program)
+            .args([
+                "--instance",
+                "--rate",
+                &rate.to_string(),
+                "--flush",
+                &flush.to_string(),
+                "--recording",
+            ])
+            .arg(recording)
+            .env("TMPDIR", folder)
+            .env(MARK, folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("cannot start a process")?;
+        let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+        Ok(Self {
+            child,
+            stdin,
+            stdout: stdout.context("a process has no standard output")?,
+            read: String::new(),
+            rate,
+        })
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Makes it tell nothing more; then [`Target::told`].
+    pub(crate) fn quiet(&mut self) -> anyhow::Result<()> {
+        let stdin = self.stdin.as_mut().context("standard input is closed")?;
+        stdin
+            .write_all(b"quiet\n")
+            .with_context(|| format!("process {} ended", self.child.id()))
+    }
+
+    pub(crate) fn told(&mut self, patience: Duration) -> anyhow::Result<Told> {
+        let line = self.await_line("sent", Instant::now() + patience)?;
+        let mut numbers = line.split_ascii_whitespace().filter_map(|word| word.parse().ok());
+        let (Some(sent), Some(dropped), Some(sessions)) = (numbers.next(), numbers.next(), numbers.next()) else {
+            bail!("process {} says {line:?}", self.pid());
+        };
+        Ok(Told {
+            pid: self.pid(),
+            rate: self.rate,
+            sent,
+            dropped,
+            sessions,
+        })
+    }
+
+    /// The next line that begins so; others are skipped.
+    fn await_line(&mut self, begin: &str, until: Instant) -> anyhow::Result<String> {
+        loop {
+            while let Some((line, rest)) = self.read.split_once('\n') {
+                let (line, rest) = (line.to_owned(), rest.to_owned());
+                self.read = rest;
+                if line.starts_with(begin) {
+                    return Ok(line);
+                }
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            let patience = Timespec {
+                tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+                tv_nsec: left.subsec_nanos().into(),
+            };
+            let mut waiting = [PollFd::new(&self.stdout, PollFlags::IN)];
+            if poll(&mut waiting, Some(&patience)).context("cannot poll")? == 0 {
+                bail!("process {} was not {begin:?} in time", self.pid());
+            }
+            let mut bytes = [0; 1024];
+            let n = self.stdout.read(&mut bytes)?;
+            if n == 0 {
+                bail!("process {} ended: {:?}", self.pid(), self.child.wait());
+            }
+            self.read
+                .push_str(&String::from_utf8_lossy(bytes.get(..n).unwrap_or_default()));
+        }
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        drop(self.stdin.take());
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits until every process has said this.
+pub(crate) fn await_all(targets: &mut [Target], line: &str, patience: Duration) -> anyhow::Result<()> {
+    let until = Instant::now() + patience;
+    for target in targets {
+        target.await_line(line, until)?;
+    }
+    Ok(())
+}
+
+/// `gcwatch run`, set up by its environment alone.
+#[derive(Debug)]
+pub(crate) struct Daemon {
+    child: Child,
+    log: PathBuf,
+    started: Instant,
+}
+
+impl Daemon {
+    pub(crate) fn start(program: &Path, folder: &Path, receiver: SocketAddr) -> anyhow::Result<Self> {
+        let (log, config, leases) = (
+            folder.join("gcwatch.log"),
+            folder.join("gcwatch.yaml"),
+            folder.join("leases"),
+        );
+        // Other .NET processes of the machine are none of its business.
+        let include = format!("{{environment: {{{MARK}: {:?}}}}}", folder.display().to_string());
+        let keys = format!("targets:\n  include: [{include}]\n  lease_folder: {leases:?}\n");
+        fs::write(&config, keys).with_context(|| format!("cannot write {}", config.display()))?;
+        let stderr = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
+        let child = Command::new(program)
+            .arg("run")
+            .env("OTEL_EXPORTER_OTLP_ENDPOINT", format!("http://{receiver}"))
+            .env("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
+            .env("OTEL_METRIC_EXPORT_INTERVAL", "10000")
+            .env("GCWATCH_CONFIG", &config)
+            .env("GCWATCH_LISTEN", "127.0.0.1:0")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(stderr)
+            .spawn()
+            .with_context(|| format!("cannot start {}", program.display()))?;
+        Ok(Self {
+            child,
+            log,
+            started: Instant::now(),
+        })
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn age(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// Its last words.
+    pub(crate) fn log_tail(&self) -> String {
+        let log = fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        let tail = lines.get(lines.len().saturating_sub(10)..).unwrap_or_default();
+        format!("gcwatch said:\n{}\n", tail.join("\n"))
+    }
+
+    pub(crate) fn ended(&mut self) -> anyhow::Result<Option<ExitStatus>> {
+        Ok(self.child.try_wait()?)
+    }
+
+    /// Asks it to end, and tells how long that took and how it ended.
+    pub(crate) fn stop(&mut self, patience: Duration) -> anyhow::Result<(Duration, ExitStatus)> {
+        let since = Instant::now();
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        kill_process(pid.context("a pid")?, Signal::TERM).context("cannot stop gcwatch")?;
+        while since.elapsed() < patience {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok((since.elapsed(), status));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        bail!("gcwatch did not end in {} s after SIGTERM", patience.as_secs())
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

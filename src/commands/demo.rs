@@ -1,0 +1,236 @@
+//! `gcwatch demo`: real recordings as if their processes ran here, now.
+
+use std::io::Cursor;
+use std::time::Duration;
+
+use clr_gc::gc::{Collection, Outcome};
+use clr_gc::stream::ProcessKey;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::cli::{DemoArgs, Format, FormatArgs};
+use crate::commands::output::{Output, say};
+use crate::commands::run::troubles;
+use crate::daemon::{Options, Station};
+use crate::pipeline::{Clock, Pipeline, now_unix_ns};
+use crate::replay::{Cast, Player, Stage, attribute, told_at};
+use crate::report::collections;
+use crate::report::table::HEADING;
+use crate::source::Source;
+use crate::telemetry::time::TimeBase;
+
+/// How often metrics are sent when nothing else was asked for: nobody watches a demonstration for a minute.
+const METRICS_EVERY: Duration = Duration::from_secs(5);
+
+/// Rows of the table in a second; more would run by unread.
+const ROWS_PER_SECOND: u32 = 8;
+
+/// The longest name of a service.
+const SERVICE_WIDTH: usize = 15;
+
+/// One process of the demonstration.
+struct Role {
+    service: &'static str,
+    what: &'static str,
+    recording: &'static [u8],
+}
+
+/// Recordings of real processes (tests/recordings).
+const ROLES: [Role; 4] = [
+    Role {
+        service: "demo-web",
+        what: "ASP.NET service under load, .NET 8, workstation GC with background collections",
+        recording: include_bytes!("../../tests/recordings/svc8-workstation.nettrace.gz"),
+    },
+    Role {
+        service: "demo-near-limit",
+        what: ".NET 10 just below its heap limit: compacting collections all the time",
+        recording: include_bytes!("../../tests/recordings/net10b-nearlimit.nettrace.gz"),
+    },
+    Role {
+        service: "demo-server-gc",
+        what: ".NET 10, server GC with DATAS, many allocating threads",
+        recording: include_bytes!("../../tests/recordings/net10-threads-server-datas.nettrace.gz"),
+    },
+    Role {
+        service: "demo-leak",
+        what: ".NET 8, a leak: every collection promotes more",
+        recording: include_bytes!("../../tests/recordings/net8-leak.nettrace.gz"),
+    },
+];
+
+/// Runs the command until Ctrl-C.
+///
+/// # Errors
+///
+/// When the exporter or the listener cannot begin.
+pub fn run(args: &DemoArgs) -> anyhow::Result<bool> {
+    let Some(loaded) = super::run::load(&args.config)? else {
+        return Ok(true);
+    };
+    let mut options = super::run::options(&loaded.config);
+    super::run::log_lines(&loaded)?;
+    options.pipeline.clock = Clock::Live;
+    options.pipeline.metrics.interval = options.pipeline.metrics.interval.min(METRICS_EVERY);
+    super::run::executor()?.block_on(demo(options, args))
+}
+
+async fn demo(options: Options, args: &DemoArgs) -> anyhow::Result<bool> {
+    let station = Station::open(&options).await?;
+    station.set_ready(true);
+    where_to_look(&options, &station);
+    let (seen, mut rows) = mpsc::channel::<(&'static str, Collection)>(64);
+    let actors: Vec<_> = ROLES
+        .iter()
+        .map(|role| tokio::spawn(act(role, station.pipeline.clone(), seen.clone(), args.rounds)))
+        .collect();
+    drop(seen);
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut metrics = tokio::time::interval_at(
+        Instant::now() + options.pipeline.metrics.interval,
+        options.pipeline.metrics.interval,
+    );
+    let mut table = Table::new();
+    loop {
+        tokio::select! {
+            row = rows.recv() => match row {
+                Some((service, collection)) => table.row(service, &collection)?,
+                None => break,
+            },
+            _ = metrics.tick() => station.export_metrics(now_unix_ns()),
+            _ = interrupt.recv() => break,
+            _ = terminate.recv() => break,
+        }
+    }
+    for actor in actors {
+        actor.abort();
+    }
+    let counts = station.pipeline.counts();
+    let exporter = station.exporter.clone();
+    // Without a receiver everything is lost, and a demonstration is none the worse for it.
+    station.close().await;
+    say(format_args!(
+        "told {} collections as {} spans",
+        counts.collections, counts.spans
+    ));
+    for trouble in troubles(&exporter.stats()) {
+        say(format_args!("OTLP: {trouble}"));
+    }
+    Ok(true)
+}
+
+fn where_to_look(options: &Options, station: &Station) {
+    say("four recorded .NET processes play in a loop, as if they ran now; Ctrl-C ends it");
+    for role in &ROLES {
+        say(format_args!("  {:16} {}", role.service, role.what));
+    }
+    if let Some(address) = station.address() {
+        say(format_args!("  the processes         http://{address}/"));
+        say(format_args!("  Prometheus metrics    http://{address}/metrics"));
+        say(format_args!(
+            "  last collections      http://{address}/api/v1/gcs?limit=3"
+        ));
+    }
+    for (name, receiver) in [("traces", &options.otlp.traces), ("metrics", &options.otlp.metrics)] {
+        if let Some(receiver) = receiver {
+            say(format_args!("  {name:8} by OTLP to   {}", receiver.endpoint));
+        }
+    }
+}
+
+/// Plays one recording again and again; the numbers of its collections go on rising.
+async fn act(
+    role: &'static Role,
+    pipeline: Pipeline,
+    seen: mpsc::Sender<(&'static str, Collection)>,
+    rounds: Option<u32>,
+) {
+    let cast = |base: TimeBase| Cast {
+        service: role.service.to_owned(),
+        attributes: vec![attribute("gcwatch.recorded", Value::BoolValue(true))],
+        base,
+        start_time: 0,
+    };
+    let mut stage = Stage::new(pipeline, cast(TimeBase::at(now_unix_ns().into())));
+    let mut offset: u32 = 0;
+    for _round in 0..rounds.unwrap_or(u32::MAX) {
+        let begun = Instant::now();
+        stage.set_base(TimeBase::at(now_unix_ns().into()));
+        let Ok(source) = Source::from_reader(role.service.to_owned(), Box::new(Cursor::new(role.recording))) else {
+            return;
+        };
+        let mut player = Player::new(source);
+        let mut highest = 0;
+        // The recordings are whole: their tests read them to the end.
+        while let Ok(Some((key, mut outcome))) = player.next_outcome() {
+            if let Some(at) = told_at(&outcome) {
+                let after = Duration::from_nanos(u64::try_from(at).unwrap_or(0));
+                tokio::time::sleep_until(begun + after).await;
+            }
+            if let Outcome::Collection(collection) = &mut outcome {
+                highest = highest.max(collection.number);
+                renumber(collection, offset);
+                // A reader of the table who is slow misses rows, not the pipeline collections.
+                let _table_is_busy = seen.try_send((role.service, (**collection).clone()));
+            }
+            let key = ProcessKey {
+                pid: key.pid,
+                clr_instance: key.clr_instance,
+            };
+            if stage.tell(key, outcome).is_err() {
+                return;
+            }
+        }
+        offset = offset.wrapping_add(highest);
+    }
+    stage.end();
+}
+
+fn renumber(collection: &mut Collection, offset: u32) {
+    collection.number = collection.number.wrapping_add(offset);
+    for number in collection.pauses.iter_mut().flat_map(|pause| &mut pause.shared_with) {
+        *number = number.wrapping_add(offset);
+    }
+}
+
+/// The rows on standard output.
+struct Table {
+    begun: bool,
+    second: Instant,
+    rows: u32,
+}
+
+impl Table {
+    fn new() -> Self {
+        Self {
+            begun: false,
+            second: Instant::now(),
+            rows: 0,
+        }
+    }
+
+    fn row(&mut self, service: &str, collection: &Collection) -> anyhow::Result<()> {
+        if self.second.elapsed() >= Duration::from_secs(1) {
+            self.second = Instant::now();
+            self.rows = 0;
+        }
+        if self.rows == ROWS_PER_SECOND {
+            return Ok(());
+        }
+        self.rows += 1;
+        let mut output = Output::stdout(FormatArgs {
+            format: Some(Format::Table),
+        });
+        if !std::mem::replace(&mut self.begun, true) {
+            write!(output.text(), "{HEADING}{:SERVICE_WIDTH$}{HEADING:#}  ", "service")?;
+            collections::headings(output.text())?;
+        }
+        write!(output.text(), "{service:SERVICE_WIDTH$}  ")?;
+        collections::rows(output.text(), [collection])?;
+        output.finish()?;
+        Ok(())
+    }
+}

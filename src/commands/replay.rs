@@ -1,0 +1,178 @@
+//! `gcwatch replay`: recordings through the daemon's own pipeline to its exporters.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clr_gc::stream::Scope;
+use tokio::time::Instant;
+
+use crate::cli::ReplayArgs;
+use crate::commands::output::say;
+use crate::commands::run::troubles;
+use crate::daemon::{Options, Station};
+use crate::export::otlp::Exporter;
+use crate::export::otlp::signal::Signal;
+use crate::pipeline::{Clock, now_unix_ns};
+use crate::recording::Recording;
+use crate::replay::{Cast, Player, Stage, told_at};
+use crate::report::units::plural;
+use crate::source::Source;
+use crate::telemetry::time::TimeBase;
+
+/// Outcomes between two looks at the queues.
+const LOOK_EVERY: u64 = 64;
+
+/// Bound on waiting for the queues in the middle of a replay: a receiver that is down for longer costs what is queued.
+const WAIT_FOR_QUEUES: Duration = Duration::from_secs(60);
+
+/// Runs the command. `false`: something could not be read or sent, and that was said.
+///
+/// # Errors
+///
+/// When the exporter or the listener cannot begin.
+pub fn run(args: &ReplayArgs) -> anyhow::Result<bool> {
+    let Some(loaded) = super::run::load(&args.config)? else {
+        return Ok(true);
+    };
+    let mut options = super::run::options(&loaded.config);
+    super::run::log_lines(&loaded)?;
+    options.pipeline.clock = Clock::Recorded;
+    options.export_own_metrics = false;
+    // A daemon may run here, with the same address.
+    if args.config.listen.is_none() {
+        options.listen = None;
+    }
+    super::run::executor()?.block_on(replay(options, args))
+}
+
+async fn replay(options: Options, args: &ReplayArgs) -> anyhow::Result<bool> {
+    anyhow::ensure!(
+        options.otlp.traces.is_some() || options.otlp.metrics.is_some() || options.listen.is_some(),
+        "there is nowhere to replay to: no signal is exported, and --listen is not given"
+    );
+    let station = Station::open(&options).await?;
+    station.set_ready(true);
+    let mut fine = true;
+    for file in &args.files {
+        match one(&station, &options, args, file).await {
+            Ok(()) => {}
+            Err(error) => {
+                say(format_args!("{error:#}"));
+                fine = false;
+            }
+        }
+    }
+    let counts = station.pipeline.counts();
+    if counts.over_rate > 0 {
+        say(format_args!(
+            "{} are no spans: more than {} in a second of one process (spans.max_per_second)",
+            plural(counts.over_rate, "collection"),
+            options.pipeline.spans.max_per_second
+        ));
+    }
+    let exporter = station.exporter.clone();
+    // A receiver that is slow or down gets more time than at the end of the daemon: nothing but this is to be done.
+    exporter.flush(WAIT_FOR_QUEUES).await;
+    station.close().await;
+    say(format_args!(
+        "replayed {} as {}",
+        plural(counts.collections, "collection"),
+        plural(counts.spans, "span")
+    ));
+    for trouble in troubles(&exporter.stats()) {
+        say(trouble);
+        fine = false;
+    }
+    Ok(fine)
+}
+
+async fn one(station: &Station, options: &Options, args: &ReplayArgs, file: &Path) -> anyhow::Result<()> {
+    let mut player = Player::open(file)?;
+    let Some(header) = player.begin()? else {
+        anyhow::bail!("{} is cut short before its header: nothing is in it", file.display());
+    };
+    let recorded = header
+        .unix_ns_of_offset(0)
+        .context("the stream does not say when it was recorded")?;
+    let base = TimeBase::at(match (args.now, args.realtime) {
+        (false, _) => recorded,
+        (true, true) => now_unix_ns().into(),
+        // It ends now.
+        (true, false) => i128::from(now_unix_ns()) - i128::from(length_ns(file)?),
+    });
+    let cast = Cast {
+        service: service(file, args),
+        attributes: Vec::new(),
+        base,
+        start_time: base.unix_ns(0),
+    };
+    let mut stage = Stage::new(station.pipeline.clone(), cast);
+    let interval = i64::try_from(options.pipeline.metrics.interval.as_nanos()).unwrap_or(i64::MAX);
+    let mut next_metrics: Option<i64> = None;
+    let begun = Instant::now();
+    let mut told: u64 = 0;
+    let ended = loop {
+        let (key, outcome) = match player.next_outcome() {
+            Ok(Some(next)) => next,
+            Ok(None) => break Ok(()),
+            Err(error) => break Err(error),
+        };
+        if let Some(at) = told_at(&outcome) {
+            if args.realtime {
+                tokio::time::sleep_until(begun + Duration::from_nanos(u64::try_from(at).unwrap_or(0))).await;
+            }
+            if next_metrics.is_some_and(|next| at >= next) {
+                stage.progress(player.progress());
+                station.pipeline.export_metrics(base.unix_ns(at));
+                next_metrics = None;
+            }
+            next_metrics = next_metrics.or(Some(at.saturating_add(interval)));
+        }
+        stage.tell(key, outcome)?;
+        told += 1;
+        if told.is_multiple_of(LOOK_EVERY) {
+            wait_for_queues(&station.exporter, options).await;
+        }
+    };
+    stage.progress(player.progress());
+    stage.end();
+    if let Some(cut) = player.cut() {
+        say(cut);
+    }
+    ended.map_err(Into::into)
+}
+
+/// Nothing is dropped only because a file is read faster than a receiver takes it.
+async fn wait_for_queues(exporter: &Exporter, options: &Options) {
+    let stats = exporter.stats();
+    let limits = options.otlp.limits;
+    let half_full = Signal::ALL.iter().map(|signal| stats.of(*signal)).any(|stats| {
+        stats.queued as usize > limits.queue_items / 2 || stats.queued_bytes as usize > limits.queue_bytes / 2
+    });
+    if half_full {
+        exporter.flush(WAIT_FOR_QUEUES).await;
+    }
+}
+
+/// `service.name`: what was asked for, else the file's name without its endings.
+fn service(file: &Path, args: &ReplayArgs) -> String {
+    if let Some(service) = &args.service {
+        return service.clone();
+    }
+    let name = file.file_name().map(|name| name.to_string_lossy().into_owned());
+    let name = name
+        .filter(|name| name != "-")
+        .unwrap_or_else(|| "recording".to_owned());
+    name.split(".nettrace").next().unwrap_or(&name).to_owned()
+}
+
+/// From the sync point to the last event; a first pass over the file.
+fn length_ns(file: &Path) -> anyhow::Result<i64> {
+    anyhow::ensure!(
+        file != Path::new("-"),
+        "standard input is read once, so that its end is not known before: give a file, or --realtime"
+    );
+    let recording = Recording::read(&mut Source::open(file)?, Scope::Collections, |_| {});
+    Ok(recording.observed_ns)
+}

@@ -1,0 +1,286 @@
+//! `gcwatch run`: the daemon.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use tracing::{error, info, warn};
+
+use crate::cli::RunArgs;
+use crate::config::file::Watch;
+use crate::config::flags::ConfigFlags;
+use crate::config::options::LogOptions;
+use crate::config::{self, Config, Loaded};
+use crate::daemon::logging::{self, Lines};
+use crate::daemon::{self, Options, Refused, Reload, Signals, Station};
+use crate::export::otlp::settings::Receiver;
+use crate::export::otlp::signal::Signal;
+use crate::export::otlp::stats::Stats;
+use crate::pipeline::{Clock, Settings};
+use crate::replay::attribute;
+
+/// Runs the command until it is told to stop.
+///
+/// # Errors
+///
+/// When the configuration is wrong, or the daemon cannot begin.
+pub fn run(args: &RunArgs) -> anyhow::Result<bool> {
+    let Some(loaded) = load(&args.config)? else {
+        return Ok(true);
+    };
+    let executor = executor()?;
+    let done = executor.block_on(serve(&args.config, loaded));
+    // A scan of /proc that hangs in a dead file system must not hold up the end.
+    executor.shutdown_background();
+    done.map(|()| true)
+}
+
+async fn serve(
+    flags: &ConfigFlags,
+    Loaded {
+        config,
+        warnings,
+        files,
+    }: Loaded,
+) -> anyhow::Result<()> {
+    let signals = Signals::new()?;
+    let options = options(&config);
+    let station = Station::open(&options).await?;
+    let exported = (station.exporter.clone(), station.own_resource());
+    let lines = logging::begin(config.log(), config.self_telemetry(), Some(exported)).context("cannot log")?;
+    for warning in &warnings {
+        warn!("{warning}");
+    }
+    greet(&options, &station);
+    let reload = FileReload::new(flags.clone(), config, files, lines);
+    daemon::run(options, station, signals, reload).await;
+    Ok(())
+}
+
+fn greet(options: &Options, station: &Station) {
+    info!("gcwatch {}", env!("GCWATCH_VERSION"));
+    match station.address() {
+        Some(address) => info!("listening at http://{address}/ (metrics at /metrics)"),
+        None => info!("listening nowhere: no /metrics, no API"),
+    }
+    let otlp = &options.otlp;
+    let signals = [
+        ("traces", &otlp.traces),
+        ("metrics", &otlp.metrics),
+        ("logs", &otlp.logs),
+    ];
+    for (signal, receiver) in signals {
+        match receiver {
+            Some(Receiver { endpoint, .. }) => info!("{signal} go to {endpoint}"),
+            None => info!("{signal} are not exported over OTLP"),
+        }
+    }
+}
+
+/// The configuration that the flags ask for. What is wrong with it is said, each thing on its own line. `None`: it was only
+/// to be checked or printed, and that is done.
+///
+/// # Errors
+///
+/// When it is wrong.
+pub(crate) fn load(flags: &ConfigFlags) -> anyhow::Result<Option<Loaded>> {
+    let mut stderr = std::io::stderr();
+    let loaded = match config::load(flags) {
+        Ok(loaded) => loaded,
+        Err(problems) => {
+            for problem in &problems.0 {
+                writeln!(stderr, "{problem}")?;
+            }
+            let count = crate::report::units::plural(problems.0.len() as u64, "mistake");
+            anyhow::bail!("the configuration has {count}");
+        }
+    };
+    if flags.check_config || flags.print_config {
+        for warning in &loaded.warnings {
+            writeln!(stderr, "warning: {warning}")?;
+        }
+        if flags.print_config {
+            std::io::stdout().write_all(loaded.config.print().as_bytes())?;
+        } else {
+            writeln!(stderr, "the configuration is fine")?;
+        }
+        return Ok(None);
+    }
+    Ok(Some(loaded))
+}
+
+/// Logs to standard error only, from warnings on: for commands that say what they do themselves.
+///
+/// # Errors
+///
+/// When something of the process logs already.
+pub(crate) fn log_lines(loaded: &Loaded) -> anyhow::Result<()> {
+    let quiet = LogOptions {
+        filter: "warn".to_owned(),
+        format: loaded.config.log().format,
+    };
+    logging::begin(&quiet, loaded.config.self_telemetry(), None).context("cannot log")?;
+    for warning in &loaded.warnings {
+        warn!("{warning}");
+    }
+    Ok(())
+}
+
+/// What the daemon is told by a configuration.
+pub(crate) fn options(config: &Config) -> Options {
+    let texts = |attributes: &[(String, String)]| -> Vec<KeyValue> {
+        attributes
+            .iter()
+            .map(|(key, value)| attribute(key, Value::StringValue(value.clone())))
+            .collect()
+    };
+    let own = config.self_telemetry();
+    let mut own_resource = vec![
+        attribute("service.name", Value::StringValue(own.service_name.clone())),
+        attribute(
+            "service.version",
+            Value::StringValue(env!("CARGO_PKG_VERSION").to_owned()),
+        ),
+        attribute("process.pid", Value::IntValue(std::process::id().into())),
+    ];
+    if let Some(host) = daemon::host_name() {
+        own_resource.push(attribute("host.name", Value::StringValue(host)));
+    }
+    for given in texts(&own.attributes) {
+        own_resource.retain(|known| known.key != given.key);
+        own_resource.push(given);
+    }
+    Options {
+        targets: config.targets().clone(),
+        pipeline: Settings {
+            spans: config.spans().clone(),
+            metrics: config.metrics().clone(),
+            max_runs: config.targets().max_targets,
+            clock: Clock::Live,
+            resource: texts(config.resource()),
+            ..Settings::default()
+        },
+        otlp: config.otlp().clone(),
+        listen: config.listen(),
+        own_resource,
+        export_own_metrics: own.metrics,
+    }
+}
+
+/// What a receiver did not take, one sentence per signal.
+pub(crate) fn troubles(stats: &Stats) -> Vec<String> {
+    let mut troubles = Vec::new();
+    for signal in Signal::ALL {
+        let stats = stats.of(signal);
+        let (rejected, dropped) = (stats.rejected, stats.dropped.total());
+        if rejected + dropped == 0 {
+            continue;
+        }
+        let items = signal.items();
+        let why = stats
+            .last_error
+            .as_ref()
+            .map_or("nothing was said", |error| error.text.as_str());
+        troubles.push(if stats.unsupported {
+            format!(
+                "{dropped} {items} were not sent: the receiver takes no {}",
+                signal.name()
+            )
+        } else if rejected > 0 {
+            format!("{rejected} {items} were rejected, {dropped} not sent: {why}")
+        } else {
+            format!("{dropped} {items} were not sent: {why}")
+        });
+    }
+    troubles
+}
+
+/// The executor: two threads do the work of hundreds of targets, a third would only cost memory.
+///
+/// # Errors
+///
+/// When the system gives no threads.
+pub(crate) fn executor() -> anyhow::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .context("cannot start")
+}
+
+/// The configuration's file and the files that it names.
+struct FileReload {
+    flags: ConfigFlags,
+    config: Config,
+    files: Vec<PathBuf>,
+    watch: Option<Watch>,
+    lines: Lines,
+}
+
+impl FileReload {
+    fn new(flags: ConfigFlags, config: Config, files: Vec<PathBuf>, lines: Lines) -> Self {
+        let watch = watch(&files);
+        Self {
+            flags,
+            config,
+            files,
+            watch,
+            lines,
+        }
+    }
+}
+
+fn watch(files: &[PathBuf]) -> Option<Watch> {
+    if files.is_empty() {
+        return None;
+    }
+    let watch = Watch::new(files.to_vec());
+    if let Some(error) = watch.degraded() {
+        warn!(
+            "the configuration's files are looked at from time to time, as the system does not tell of changes: {error}"
+        );
+    }
+    Some(watch)
+}
+
+impl Reload for FileReload {
+    async fn changed(&mut self) {
+        match self.watch.as_mut() {
+            Some(watch) => watch.changed().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    fn load(&mut self) -> Result<Options, Refused> {
+        match config::load(&self.flags) {
+            Ok(Loaded {
+                config,
+                warnings,
+                files,
+            }) => {
+                for warning in &warnings {
+                    warn!("{warning}");
+                }
+                for key in self.config.changes(&config).restart {
+                    warn!("{key} changed: that is in force after a restart");
+                }
+                if files != self.files {
+                    self.watch = watch(&files);
+                    self.files = files;
+                }
+                self.lines.set_filter(&config.log().filter);
+                let options = options(&config);
+                self.config = config;
+                Ok(options)
+            }
+            Err(problems) => {
+                for problem in &problems.0 {
+                    error!("{problem}");
+                }
+                Err(Refused)
+            }
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! Every run that is told of, and the way out.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::metrics::v1::Metric;
+use opentelemetry_proto::tonic::resource::v1::Resource;
+use opentelemetry_proto::tonic::trace::v1::Span;
+
+use crate::pipeline::feed::Feed;
+use crate::pipeline::run::{Identity, Run, RunKey, State};
+use crate::telemetry::options::{MetricOptions, SpanOptions, Temporality};
+
+/// Most processes that are remembered although nothing is read from them (left out, not attachable).
+const MAX_NOTED: usize = 4096;
+
+/// Where spans and metrics go. What an implementation cannot take it counts; it never waits.
+pub trait Outlet: Send + Sync + fmt::Debug {
+    /// Spans of one process.
+    fn spans(&self, resource: &Arc<Resource>, spans: Vec<Span>);
+    /// Metrics of one process.
+    fn metrics(&self, resource: &Arc<Resource>, metrics: Vec<Metric>);
+}
+
+/// As many processes as may be are told of already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{limit} processes are told of already; this one waits until one of them ends")]
+pub struct Full {
+    /// The limit.
+    pub limit: usize,
+}
+
+/// What the time of an event is compared with.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Clock {
+    /// Processes that run now: how late a collection is told is measured.
+    #[default]
+    Live,
+    /// Recordings.
+    Recorded,
+}
+
+/// How collections are told.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// What becomes spans.
+    pub spans: SpanOptions,
+    /// What becomes metrics.
+    pub metrics: MetricOptions,
+    /// Most runs that are told of at once.
+    pub max_runs: usize,
+    /// Collections that are remembered of each run, for the API.
+    pub recent: usize,
+    /// Live or recorded.
+    pub clock: Clock,
+    /// Attributes of every process's resource; what a process says of itself wins.
+    pub resource: Vec<KeyValue>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            spans: SpanOptions::default(),
+            metrics: MetricOptions::default(),
+            max_runs: 1000,
+            recent: 10,
+            clock: Clock::Live,
+            resource: Vec::new(),
+        }
+    }
+}
+
+/// What the pipeline counted since it began, over all runs, also those that ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Collections told.
+    pub collections: u64,
+    /// Spans made.
+    pub spans: u64,
+    /// Collections that did not become spans because there were more in a second than may be.
+    pub over_rate: u64,
+    /// Runs that could not be told of because there were as many as may be.
+    pub over_limit: u64,
+    /// Processes that were not remembered because there were as many as may be.
+    pub not_noted: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) collections: AtomicU64,
+    pub(crate) spans: AtomicU64,
+    pub(crate) over_rate: AtomicU64,
+    over_limit: AtomicU64,
+    not_noted: AtomicU64,
+}
+
+/// A process from which nothing is read, and why.
+#[derive(Debug, Clone)]
+pub(crate) struct Noted {
+    pub(crate) identity: Identity,
+    pub(crate) state: State,
+    pub(crate) since_unix_ns: u64,
+}
+
+#[derive(Debug, Default)]
+struct Registry {
+    runs: BTreeMap<RunKey, Arc<Run>>,
+    noted: BTreeMap<RunKey, Noted>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    settings: RwLock<Arc<Settings>>,
+    outlet: Arc<dyn Outlet>,
+    registry: Mutex<Registry>,
+    pub(crate) counters: Counters,
+}
+
+impl Shared {
+    pub(crate) fn settings(&self) -> Arc<Settings> {
+        Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn outlet(&self) -> &dyn Outlet {
+        &*self.outlet
+    }
+
+    fn registry(&self) -> MutexGuard<'_, Registry> {
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells a run's metrics once, as the OTLP side wants them.
+    pub(crate) fn export(&self, run: &Run, now_unix_ns: u64) {
+        let temporality = self.settings().metrics.temporality;
+        if let Some((resource, metrics)) = run.metrics(now_unix_ns, temporality) {
+            self.outlet.metrics(&resource, metrics);
+        }
+    }
+
+    /// The last export of a run, at the end of which its series end. What is recorded ends when its newest event was.
+    pub(crate) fn end(&self, run: &Run) {
+        let at = match run.clock() {
+            Clock::Live => now_unix_ns(),
+            Clock::Recorded => run.inside().newest_unix_ns,
+        };
+        self.export(run, at);
+        self.registry().runs.remove(&run.key());
+    }
+}
+
+/// The pipeline from outcomes to what leaves, shared by all tasks.
+#[derive(Debug, Clone)]
+pub struct Pipeline {
+    shared: Arc<Shared>,
+}
+
+impl Pipeline {
+    /// A pipeline in which nothing is told of yet.
+    pub fn new(settings: Settings, outlet: Arc<dyn Outlet>) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                settings: RwLock::new(Arc::new(settings)),
+                outlet,
+                registry: Mutex::default(),
+                counters: Counters::default(),
+            }),
+        }
+    }
+
+    /// Other settings, from now on. Histograms of runs that are told of already keep their buckets.
+    pub fn reconfigure(&self, settings: Settings) {
+        *self.shared.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
+    }
+
+    /// Begins to tell of a run, or goes on with one that was told of before (its totals go on, too).
+    ///
+    /// # Errors
+    ///
+    /// When there are as many as may be.
+    pub fn open(&self, mut identity: Identity) -> Result<Feed, Full> {
+        let settings = self.shared.settings();
+        for attribute in &settings.resource {
+            if identity.resource.iter().all(|own| own.key != attribute.key) {
+                identity.resource.push(attribute.clone());
+            }
+        }
+        let mut registry = self.shared.registry();
+        registry.noted.remove(&identity.key);
+        let known = registry.runs.get(&identity.key).map(Arc::clone);
+        let run = match known {
+            Some(run) => run,
+            None if registry.runs.len() >= settings.max_runs => {
+                drop(registry);
+                self.shared.counters.over_limit.fetch_add(1, Ordering::Relaxed);
+                return Err(Full {
+                    limit: settings.max_runs,
+                });
+            }
+            None => {
+                let key = identity.key;
+                let run = Arc::new(Run::new(identity, settings.clock, now_unix_ns()));
+                registry.runs.insert(key, Arc::clone(&run));
+                run
+            }
+        };
+        Ok(Feed::new(run, Arc::clone(&self.shared)))
+    }
+
+    /// Says what is done with a process that has no feed (left out, not attachable); the newest word stands.
+    pub fn note(&self, identity: &Identity, state: State) {
+        let mut registry = self.shared.registry();
+        if let Some(run) = registry.runs.get(&identity.key).map(Arc::clone) {
+            drop(registry);
+            run.set_state(state, now_unix_ns());
+            return;
+        }
+        if registry.noted.len() >= MAX_NOTED && !registry.noted.contains_key(&identity.key) {
+            drop(registry);
+            self.shared.counters.not_noted.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        let now = now_unix_ns();
+        let since_unix_ns = registry
+            .noted
+            .get(&identity.key)
+            .filter(|noted| noted.state == state)
+            .map_or(now, |noted| noted.since_unix_ns);
+        let noted = Noted {
+            identity: identity.clone(),
+            state,
+            since_unix_ns,
+        };
+        registry.noted.insert(identity.key, noted);
+    }
+
+    /// Forgets a process that has no feed: it is gone. A run that was told of before gets its last export.
+    pub fn forget(&self, key: RunKey) {
+        let run = {
+            let mut registry = self.shared.registry();
+            registry.noted.remove(&key);
+            registry.runs.get(&key).map(Arc::clone)
+        };
+        if let Some(run) = run {
+            run.set_state(State::Ended, now_unix_ns());
+            self.shared.end(&run);
+        }
+    }
+
+    /// Every run that is told of, by pid.
+    pub fn runs(&self) -> Vec<Arc<Run>> {
+        self.shared.registry().runs.values().map(Arc::clone).collect()
+    }
+
+    pub(crate) fn noted(&self) -> Vec<Noted> {
+        self.shared.registry().noted.values().cloned().collect()
+    }
+
+    /// The metrics of every run, counted from its first attach.
+    pub fn collect(&self, now_unix_ns: u64) -> Vec<(Arc<Resource>, Vec<Metric>)> {
+        self.runs()
+            .iter()
+            .filter_map(|run| run.metrics(now_unix_ns, Temporality::Cumulative))
+            .collect()
+    }
+
+    /// Sends the metrics of every run on their way, as the settings say.
+    pub fn export_metrics(&self, now_unix_ns: u64) {
+        for run in self.runs() {
+            self.shared.export(&run, now_unix_ns);
+        }
+    }
+
+    /// What was counted since the pipeline began.
+    pub fn counts(&self) -> Counts {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let counters = &self.shared.counters;
+        Counts {
+            collections: get(&counters.collections),
+            spans: get(&counters.spans),
+            over_rate: get(&counters.over_rate),
+            over_limit: get(&counters.over_limit),
+            not_noted: get(&counters.not_noted),
+        }
+    }
+}
+
+/// The host's real-time clock, nanoseconds since 1970.
+pub(crate) fn now_unix_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}

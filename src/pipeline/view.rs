@@ -1,0 +1,228 @@
+//! What is shown of the runs: the records of `/api/v1/targets` and `/api/v1/gcs`. Their names are a contract.
+
+use std::sync::Arc;
+
+use clr_gc::gc::Collection;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::pipeline::registry::{Noted, Pipeline};
+use crate::pipeline::run::{Identity, Run, State};
+use crate::report::record::{GcRecord, Subject};
+use crate::telemetry::time::TimeBase;
+
+/// One process and what is done with it.
+#[derive(Debug, Serialize)]
+pub struct TargetView {
+    /// The host's pid.
+    pub pid: u32,
+    /// Its pid in its own pid namespace.
+    pub ns_pid: Option<u32>,
+    /// The name that people know it by.
+    pub name: String,
+    /// `service.name` of its resource.
+    pub service_name: Option<String>,
+    /// The runtime's version.
+    pub runtime: Option<String>,
+    /// `found`, `excluded`, `over_limit`, `held_elsewhere`, `unattachable`, `attaching`, `attached`, `detached`, `ended`.
+    pub state: &'static str,
+    /// For `unattachable`: one word, as `gcwatch ps` says it.
+    pub reason: Option<String>,
+    /// One sentence on the state.
+    pub detail: Option<String>,
+    /// When the state began, RFC 3339.
+    pub since: Option<String>,
+    /// When it was attached to for the first time, RFC 3339: where its totals begin.
+    pub first_attached: Option<String>,
+    /// Sessions begun.
+    pub sessions: u64,
+    /// Bytes read.
+    pub bytes: u64,
+    /// Events read.
+    pub events: u64,
+    /// Events that the runtime dropped; null where it numbers nothing.
+    pub lost_events: Option<u64>,
+    /// Events whose payload could not be decoded.
+    pub undecodable_events: u64,
+    /// Collections told.
+    pub collections: u64,
+    /// Of those, how many lie in a loss.
+    pub lossy: u64,
+    /// Of those, of how many a part was never seen.
+    pub incomplete: u64,
+    /// Number of the newest one.
+    pub last_collection: Option<u32>,
+    /// How late it was told, nanoseconds after its end.
+    pub lag_ns: Option<u64>,
+    /// The attributes of its resource.
+    pub resource: serde_json::Map<String, serde_json::Value>,
+}
+
+impl State {
+    /// One word.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Found => "found",
+            Self::Excluded => "excluded",
+            Self::OverLimit => "over_limit",
+            Self::HeldElsewhere { .. } => "held_elsewhere",
+            Self::Unattachable { .. } => "unattachable",
+            Self::Attaching => "attaching",
+            Self::Attached => "attached",
+            Self::Detached { .. } => "detached",
+            Self::Ended => "ended",
+        }
+    }
+
+    fn reason(&self) -> Option<String> {
+        match self {
+            Self::Unattachable { reason, .. } => Some(reason.clone()),
+            _ => None,
+        }
+    }
+
+    fn detail(&self) -> Option<String> {
+        match self {
+            Self::Unattachable { detail, .. } | Self::Detached { detail } => Some(detail.clone()),
+            Self::HeldElsewhere { holder } => Some(format!("read by {holder}")),
+            _ => None,
+        }
+    }
+}
+
+impl TargetView {
+    fn of(identity: &Identity, state: &State, since_unix_ns: u64) -> Self {
+        Self {
+            pid: identity.key.pid,
+            ns_pid: identity.ns_pid,
+            name: identity.name.clone(),
+            service_name: text(&identity.resource, "service.name"),
+            runtime: identity.runtime.clone(),
+            state: state.word(),
+            reason: state.reason(),
+            detail: state.detail(),
+            since: rfc3339(since_unix_ns),
+            first_attached: None,
+            sessions: 0,
+            bytes: 0,
+            events: 0,
+            lost_events: None,
+            undecodable_events: 0,
+            collections: 0,
+            lossy: 0,
+            incomplete: 0,
+            last_collection: None,
+            lag_ns: None,
+            resource: identity
+                .resource
+                .iter()
+                .map(|attribute| (attribute.key.clone(), json_value(attribute.value.as_ref())))
+                .collect(),
+        }
+    }
+
+    fn of_run(run: &Run) -> Self {
+        let inside = run.inside();
+        let progress = inside.progress();
+        Self {
+            first_attached: inside.first_attach_unix_ns.and_then(rfc3339),
+            sessions: inside.sessions,
+            bytes: progress.bytes,
+            events: progress.events,
+            lost_events: progress.lost_events,
+            undecodable_events: progress.undecodable,
+            collections: inside.collections,
+            lossy: inside.lossy,
+            incomplete: inside.incomplete,
+            last_collection: inside.recent.back().map(|recent| recent.collection.number),
+            lag_ns: inside.lag_ns,
+            ..Self::of(&inside.identity, &inside.state, inside.since_unix_ns)
+        }
+    }
+}
+
+impl Pipeline {
+    /// Every process that is known, by pid.
+    pub fn targets(&self) -> Vec<TargetView> {
+        let mut targets: Vec<TargetView> = self.runs().iter().map(|run| TargetView::of_run(run)).collect();
+        targets.extend(self.noted().iter().map(
+            |Noted {
+                 identity,
+                 state,
+                 since_unix_ns,
+             }| TargetView::of(identity, state, *since_unix_ns),
+        ));
+        targets.sort_by_key(|target| target.pid);
+        targets
+    }
+
+    /// The last collections of each process (or of one), newest first, as records of `kind: "gc"`; at most `limit` of each.
+    pub fn collections(&self, pid: Option<u32>, limit: usize) -> Vec<serde_json::Value> {
+        let mut records = Vec::new();
+        for run in self.runs() {
+            if pid.is_some_and(|pid| pid != run.key().pid) {
+                continue;
+            }
+            let (ns_pid, recent) = {
+                let inside = run.inside();
+                let mut recent: Vec<(Arc<Collection>, TimeBase)> = inside
+                    .recent
+                    .iter()
+                    .map(|recent| (Arc::clone(&recent.collection), recent.base))
+                    .collect();
+                // A foreground collection is told before the background collection in which it ran.
+                recent.sort_by_key(|(collection, base)| {
+                    std::cmp::Reverse((collection.start.map(|start| base.unix_ns(start)), collection.number))
+                });
+                recent.truncate(limit);
+                (inside.identity.ns_pid, recent)
+            };
+            for (collection, base) in recent {
+                let subject = Subject {
+                    pid: Some(run.key().pid.into()),
+                    clr_instance: collection.clr_instance,
+                };
+                let start = collection.start.and_then(|start| rfc3339(base.unix_ns(start)));
+                let Ok(mut record) = serde_json::to_value(GcRecord::new(subject, &collection, start)) else {
+                    continue;
+                };
+                if let Some(fields) = record.as_object_mut() {
+                    fields.insert("ns_pid".to_owned(), json!(ns_pid));
+                }
+                records.push(record);
+            }
+        }
+        records
+    }
+}
+
+fn rfc3339(unix_ns: u64) -> Option<String> {
+    jiff::Timestamp::from_nanosecond(unix_ns.into())
+        .ok()
+        .map(|time| time.to_string())
+}
+
+fn text(attributes: &[KeyValue], key: &str) -> Option<String> {
+    let value = attributes
+        .iter()
+        .find(|attribute| attribute.key == key)?
+        .value
+        .as_ref()?;
+    match value.value.as_ref()? {
+        Value::StringValue(text) => Some(text.clone()),
+        _ => None,
+    }
+}
+
+fn json_value(value: Option<&AnyValue>) -> serde_json::Value {
+    match value.and_then(|value| value.value.as_ref()) {
+        Some(Value::StringValue(text)) => json!(text),
+        Some(Value::BoolValue(truth)) => json!(truth),
+        Some(Value::IntValue(number)) => json!(number),
+        Some(Value::DoubleValue(number)) => json!(number),
+        Some(Value::ArrayValue(array)) => array.values.iter().map(|value| json_value(Some(value))).collect(),
+        _ => serde_json::Value::Null,
+    }
+}

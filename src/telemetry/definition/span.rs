@@ -1,0 +1,183 @@
+//! The attributes of spans and of their links.
+
+use super::{Attribute, Row, Stability, ValueKind, attributes};
+use clr_gc::gc::GenerationSizes;
+
+attributes! {
+    NUMBER "dotnet.gc.number" Int Own
+        "Number of the collection in its process. On a link: that of the other collection."
+        from "GCStart Count (GCEnd Count where only that was seen)"
+    GENERATION "dotnet.gc.heap.generation" Text Stable
+        "Generation that was collected: `gen0`, `gen1`, `gen2`."
+        from "GCStart Depth (GCEnd Depth where only that was seen)"
+    TYPE "dotnet.gc.type" Text Own
+        "`blocking`, `background` or `foreground` (blocking, while a background collection is under way); one that was announced as background and ran blocking is `blocking`."
+        from "GCStart Type; GCEnd before the first restart, or GCGlobalHeapHistory GlobalMechanisms bit 0 clear"
+    BECAME_BLOCKING "dotnet.gc.became_blocking" Bool Own
+        "It was announced as background and ran blocking; only on collections that were announced as background."
+        from "as dotnet.gc.type"
+    REASON "dotnet.gc.reason" Text Own
+        "Why it began: `AllocSmall`, `AllocLarge`, `Induced`, `LowMemory` ..."
+        from "GCStart Reason"
+    TRIGGER "dotnet.gc.trigger" Text Own
+        "What was asked for last before it began; the same names as dotnet.gc.reason."
+        from "GCTriggered Reason, newest since the previous GCStart"
+    DURATION_MS "dotnet.gc.duration_ms" Double Own
+        "From GCStart to GCEnd in ms; for a background collection most of it runs beside the program."
+        from "GCStart, GCEnd"
+    PAUSE_MS "dotnet.gc.pause_ms" Double Own
+        "How long the program stood still for this collection in ms: its parts of all its stops. Absent when an edge of one is missing."
+        from "GCSuspendEEBegin to GCRestartEEEnd, divided where several collections share a stop"
+    SUSPEND_MS "dotnet.gc.suspend_ms" Double Own
+        "How much of that it took to bring the threads to a stand in ms."
+        from "GCSuspendEEBegin to GCSuspendEEEnd"
+    COMPACTING "dotnet.gc.compacting" Bool Own
+        "It moved objects together; false: it swept."
+        from "GCGlobalHeapHistory GlobalMechanisms bit 1"
+    CONDEMNED_REASONS "dotnet.gc.condemned_reasons" Texts Own
+        "Why this generation was chosen; absent when nothing special was."
+        from "GCGlobalHeapHistory CondemnReasons1"
+    PAUSE_MODE "dotnet.gc.pause_mode" Text Own
+        "Latency mode of the process: `Batch`, `Interactive`, `LowLatency`, `SustainedLowLatency`, `NoGC`."
+        from "GCGlobalHeapHistory PauseMode"
+    HEAP_COUNT "dotnet.gc.heap_count" Int Own
+        "How many heaps took part."
+        from "GCGlobalHeapHistory NumHeaps"
+    MEMORY_LOAD_PERCENT "dotnet.gc.memory_load_percent" Int Own
+        "Load of the physical memory or of the container's limit, percent."
+        from "GCGlobalHeapHistory MemoryPressure"
+    PINNED_OBJECTS "dotnet.gc.pinned_objects" Int Own
+        "Pinned objects met."
+        from "GCHeapStats PinnedObjectCount"
+    SYNC_BLOCKS "dotnet.gc.sync_blocks" Int Own
+        "Sync blocks in use."
+        from "GCHeapStats SinkBlockCount"
+    HANDLES "dotnet.gc.handles" Int Own
+        "GC handles in use."
+        from "GCHeapStats GCHandleCount"
+    FINALIZATION_PROMOTED_BYTES "dotnet.gc.finalization.promoted_bytes" Int Own
+        "Bytes kept alive only because their finalizer must run."
+        from "GCHeapStats FinalizationPromotedSize"
+    FINALIZATION_PROMOTED_COUNT "dotnet.gc.finalization.promoted_count" Int Own
+        "Objects kept alive only because their finalizer must run."
+        from "GCHeapStats FinalizationPromotedCount"
+    COMMITTED_BEFORE "dotnet.gc.committed.before" Int Own
+        "Bytes committed right after GCStart (.NET 8 and later)."
+        from "GCDynamicEvent CommittedUsage TotalCommittedInUse, first"
+    COMMITTED_AFTER "dotnet.gc.committed.after" Int Own
+        "Bytes committed right before GCEnd (.NET 8 and later, not in background collections)."
+        from "GCDynamicEvent CommittedUsage TotalCommittedInUse, second"
+    ALLOCATED_SINCE_LAST "dotnet.gc.allocated_since_last" Int Own
+        "Bytes allocated since the previous collection in gen0, loh and poh; absent for the first one, for background ones and after a loss."
+        from "GCPerHeapHistory SizeBefore, minus GCHeapStats of the previous collection"
+    HEAP_SIZE_BEFORE "dotnet.gc.heap.size_before" Int Own
+        "Bytes in all generations before it."
+        from "GCPerHeapHistory SizeBefore"
+    HEAP_SIZE_AFTER "dotnet.gc.heap.size_after" Int Own
+        "Bytes in all generations after it."
+        from "GCHeapStats GenerationSize"
+    HEAP_PROMOTED "dotnet.gc.heap.promoted" Int Own
+        "Bytes promoted in all generations."
+        from "GCHeapStats TotalPromotedSize"
+    COMPLETE "dotnet.gc.complete" Bool Own
+        "Every part of the collection was seen. One that is complete and not lossy is right in every attribute."
+        from "the reconstruction"
+    MISSING "dotnet.gc.missing" Texts Own
+        "Parts that were never seen: `start`, `end`, `heap_stats`, `suspension`, `global_history`, `per_heap_history`. Absent when nothing is missing."
+        from "the reconstruction"
+    LOSSY "dotnet.gc.lossy" Bool Own
+        "Events were lost in its time."
+        from "sequence numbers of the stream"
+    CLR_INSTANCE "dotnet.gc.clr_instance" Int Own
+        "Which runtime of the process; absent when it is 0, as in every process with one runtime."
+        from "ClrInstanceID"
+    PAUSE_KIND "dotnet.gc.pause.kind" Text Own
+        "On a pause: `blocking`, `initial` or `final` (the two of a background collection)."
+        from "the reconstruction"
+    PAUSE_STOP_MS "dotnet.gc.pause.stop_ms" Double Own
+        "On a pause in a stop that several collections share: the whole stop in ms."
+        from "GCSuspendEEBegin to GCRestartEEEnd"
+    LINK "dotnet.gc.link" Text Own
+        "On a link: `background` (the collection ran while that background collection was under way) or `same_stop` (it followed that collection in the same stop)."
+        from "the reconstruction"
+}
+
+/// A phase's time in ms.
+macro_rules! phases {
+    ($($name:literal $description:literal)+) => {
+        /// The times of the phases, in the order of [`clr_gc::gc::Phases::named`]. The runtime gives lengths without starts, so
+        /// they are attributes and no spans.
+        pub static PHASES: [Attribute; 9] = [$(Attribute {
+            name: concat!("dotnet.gc.phase.", $name, "_ms"),
+            kind: ValueKind::Double,
+            description: $description,
+            source: "GCGlobalHeapHistory phase times",
+        },)+];
+    };
+}
+
+phases! {
+    "mark_sized_refs" "Marking from sized references, ms."
+    "mark_roots" "Marking from roots, ms."
+    "short_weak" "Clearing short weak references, ms."
+    "scan_finalization" "Scanning for finalization, ms."
+    "long_weak" "Clearing long weak references, ms."
+    "plan" "Planning, ms (not in background collections)."
+    "relocate" "Relocating references, ms (compacting only)."
+    "compact" "Moving objects, ms (compacting only)."
+    "sweep" "Sweeping, ms (not compacting, not in background collections)."
+}
+
+/// One measure of a generation, as five attributes.
+#[derive(Debug)]
+pub struct PerGeneration {
+    /// The row of the documentation; its name has `GENERATION` for the generation.
+    pub pattern: Attribute,
+    /// The attributes of gen0, gen1, gen2, loh, poh, as [`clr_gc::gc::HeapGeneration::ALL`].
+    pub attributes: [Attribute; 5],
+    /// The measure.
+    pub of: fn(&GenerationSizes) -> Option<u64>,
+}
+
+macro_rules! per_generation {
+    ($($name:literal $of:ident $description:literal from $source:literal)+) => {
+        /// The sizes of each generation around a collection.
+        pub static PER_GENERATION: &[PerGeneration] = &[$(PerGeneration {
+            pattern: per_generation!(@one "GENERATION" $name $description $source),
+            attributes: [
+                per_generation!(@one "gen0" $name $description $source),
+                per_generation!(@one "gen1" $name $description $source),
+                per_generation!(@one "gen2" $name $description $source),
+                per_generation!(@one "loh" $name $description $source),
+                per_generation!(@one "poh" $name $description $source),
+            ],
+            of: |sizes| sizes.$of,
+        },)+];
+    };
+    (@one $generation:literal $name:literal $description:literal $source:literal) => {
+        Attribute {
+            name: concat!("dotnet.gc.heap.", $generation, ".", $name),
+            kind: ValueKind::Int,
+            description: $description,
+            source: $source,
+        }
+    };
+}
+
+per_generation! {
+    "size_before" before "Bytes before the collection." from "GCPerHeapHistory SizeBefore"
+    "size_after" after "Bytes after the collection." from "GCHeapStats GenerationSize"
+    "promoted" promoted "Bytes promoted." from "GCHeapStats TotalPromotedSize"
+    "fragmentation" fragmentation "Free bytes inside the generation after it." from "GCPerHeapHistory FreeListSpaceAfter + FreeObjSpaceAfter"
+    "budget" budget "Bytes that may be allocated in it before the next collection." from "GCPerHeapHistory NewAllocation"
+}
+
+/// Every row of a collection's spans and links, those per generation and phase too.
+pub fn rows() -> impl Iterator<Item = Row> {
+    let own = |attribute| Row {
+        attribute,
+        stability: Stability::Own,
+    };
+    let sizes = PER_GENERATION.iter().flat_map(|measure| &measure.attributes);
+    ALL.iter().copied().chain(PHASES.iter().chain(sizes).map(own))
+}

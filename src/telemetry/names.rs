@@ -1,0 +1,35 @@
+//! The words for what a collection is, the same in spans and metrics.
+
+use std::borrow::Cow;
+
+use clr_gc::event::GcType;
+use clr_gc::gc::{Collection, HeapGeneration};
+
+/// What it was, whatever was announced: a background collection that ran blocking is a blocking one.
+pub(crate) fn effective_type(collection: &Collection) -> Option<GcType> {
+    if collection.became_blocking {
+        Some(GcType::BLOCKING)
+    } else {
+        collection.gc_type
+    }
+}
+
+/// `blocking`, `background`, `foreground`; an unknown number as such.
+pub(crate) fn type_name(gc_type: GcType) -> Cow<'static, str> {
+    match gc_type {
+        GcType::BLOCKING => Cow::Borrowed("blocking"),
+        GcType::BACKGROUND => Cow::Borrowed("background"),
+        GcType::FOREGROUND => Cow::Borrowed("foreground"),
+        other => Cow::Owned(other.to_string()),
+    }
+}
+
+/// The generation that was collected; `None` also for a number that no runtime has.
+pub(crate) fn condemned(collection: &Collection) -> Option<HeapGeneration> {
+    match collection.generation? {
+        0 => Some(HeapGeneration::Gen0),
+        1 => Some(HeapGeneration::Gen1),
+        2 => Some(HeapGeneration::Gen2),
+        _ => None,
+    }
+}

@@ -1,0 +1,146 @@
+//! Names, values and escapes of the text formats.
+
+use std::fmt::Write as _;
+
+use super::Format;
+
+/// A name with the characters that all versions of Prometheus take; runs of others become one underscore.
+pub(super) fn metric_name(name: &str) -> String {
+    sanitised(name, |letter| letter == ':')
+}
+
+/// A label's name. One that begins with two underscores would be Prometheus's own.
+pub(super) fn label_name(name: &str) -> String {
+    let label = sanitised(name, |_| false);
+    match label.strip_prefix("__") {
+        Some(rest) => format!("key_{rest}"),
+        None => label,
+    }
+}
+
+fn sanitised(name: &str, also: fn(char) -> bool) -> String {
+    let mut text = String::with_capacity(name.len() + 1);
+    for letter in name.chars() {
+        if letter.is_ascii_alphanumeric() || letter == '_' || also(letter) {
+            if text.is_empty() && letter.is_ascii_digit() {
+                text.push('_');
+            }
+            text.push(letter);
+        } else if !text.ends_with('_') {
+            text.push('_');
+        }
+    }
+    if text.is_empty() { "_".to_owned() } else { text }
+}
+
+/// The suffix of a unit; `None` for annotations such as `{collection}`.
+pub(super) fn unit_suffix(unit: &str, is_gauge: bool) -> Option<String> {
+    let known = match unit {
+        "" => return None,
+        "s" => "seconds",
+        "ms" => "milliseconds",
+        "By" => "bytes",
+        "%" => "percent",
+        "1" if is_gauge => "ratio",
+        "1" => return None,
+        annotation if annotation.starts_with('{') => return None,
+        other => return Some(metric_name(other)),
+    };
+    Some(known.to_owned())
+}
+
+/// Appends `name="value"`, after a comma where something stands before.
+pub(super) fn push_label(out: &mut String, name: &str, value: &str) {
+    if !out.is_empty() {
+        out.push(',');
+    }
+    out.push_str(name);
+    out.push_str("=\"");
+    escape(out, value, true);
+    out.push('"');
+}
+
+/// The text of a HELP line.
+pub(super) fn push_help(format: Format, out: &mut String, text: &str) {
+    escape(out, text, format == Format::OpenMetrics);
+}
+
+/// Values come from processes and containers: nothing in them may end a line or a value. Control characters are shown as
+/// the replacement character, for a parser may take a zero byte for the end.
+fn escape(out: &mut String, text: &str, quotes: bool) {
+    for letter in text.chars() {
+        match letter {
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '"' if quotes => out.push_str("\\\""),
+            control if control.is_control() && control != '\t' => out.push(char::REPLACEMENT_CHARACTER),
+            other => out.push(other),
+        }
+    }
+}
+
+/// A number; those that are none in the formats' own words.
+pub(super) fn push_number(out: &mut String, number: f64) {
+    if number.is_nan() {
+        out.push_str("NaN");
+    } else if number.is_infinite() {
+        out.push_str(if number > 0.0 { "+Inf" } else { "-Inf" });
+    } else {
+        // Writing to a string does not fail.
+        let _ = write!(out, "{number}");
+    }
+}
+
+/// A bound as both formats write it: always with a point, so that one series has one name in both.
+pub(super) fn bound(bound: f64) -> String {
+    if bound.is_infinite() {
+        "+Inf".to_owned()
+    } else if bound.fract() == 0.0 {
+        format!("{bound:.1}")
+    } else {
+        bound.to_string()
+    }
+}
+
+/// Unix nanoseconds as seconds, exactly.
+pub(super) fn push_time(out: &mut String, unix_ns: u64) {
+    let _ = write!(out, "{}.{:09}", unix_ns / 1_000_000_000, unix_ns % 1_000_000_000);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: names with dots, other signs, digits in front, nothing.
+    /// Guarantee: names that every Prometheus takes.
+    #[test]
+    fn names() {
+        assert_eq!(metric_name("dotnet.gc.pause.time"), "dotnet_gc_pause_time");
+        assert_eq!(metric_name("9 lives - really"), "_9_lives_really");
+        assert_eq!(label_name("k8s.pod.label.app/kind"), "k8s_pod_label_app_kind");
+        assert_eq!(label_name("__name__"), "key_name__");
+        assert_eq!(label_name(""), "_");
+        assert_eq!(label_name("größe"), "gr_e");
+    }
+
+    /// Scenario: a value with everything that could end it.
+    /// Guarantee: one line, one value.
+    #[test]
+    fn hostile_values() {
+        let mut out = String::new();
+        push_label(&mut out, "name", "a\"} 1\n# EOF\\\0\r\u{1b}[31m");
+        assert_eq!(out, "name=\"a\\\"} 1\\n# EOF\\\\\u{fffd}\u{fffd}\u{fffd}[31m\"");
+    }
+
+    /// Scenario: bounds and times.
+    /// Guarantee: written out, exact.
+    #[test]
+    fn numbers() {
+        assert_eq!(bound(0.000_061_035_156_25), "0.00006103515625");
+        assert_eq!(bound(32.0), "32.0");
+        let mut out = String::new();
+        push_time(&mut out, 1_700_000_000_000_000_001);
+        push_number(&mut out, f64::NEG_INFINITY);
+        assert_eq!(out, "1700000000.000000001-Inf");
+    }
+}

@@ -1,0 +1,71 @@
+"""Jaeger: traces as its own API gives them back."""
+
+import datetime
+import json
+import unittest
+import urllib.parse
+
+import agreement
+import gcwatch
+import otlp
+import receivers
+
+
+def moment(ns):
+    return datetime.datetime.fromtimestamp(ns // 10**9, datetime.timezone.utc).isoformat().replace("+00:00", "Z")
+
+
+def asked(query, path, **parameters):
+    """Spans that Jaeger's API 3 gives: OTLP as JSON, nanoseconds kept."""
+    text = urllib.parse.urlencode(parameters)
+    status, body = receivers.get(f"http://127.0.0.1:{query}/api/v3/{path}?{text}", timeout=60)
+    if status != 200:
+        return []
+    return list(otlp.spans(json.loads(body)["result"]["resourceSpans"]))
+
+
+class Jaeger(unittest.TestCase):
+    def check(self, protocol, name, *arguments, codes=(0,)):
+        recording = gcwatch.Recording(name)
+        with receivers.jaeger() as jaeger:
+            grpc, http, query, _ = jaeger.ports
+            port = grpc if protocol == "grpc" else http
+            said = gcwatch.replay(
+                jaeger.folder,
+                recording,
+                *("--endpoint", f"http://127.0.0.1:{port}", "--protocol", protocol, *arguments),
+                codes=codes,
+            )
+            window = {
+                "query.service_name": name,
+                "query.start_time_min": moment(recording.sync - 60 * 10**9),
+                "query.start_time_max": moment(recording.sync + 3600 * 10**9),
+                "query.num_traces": 10_000,
+            }
+            found = jaeger.await_true("all traces were found", lambda: self.all_of(recording, asked(query, "traces", **window)))
+            roots = agreement.check_spans(self, recording, found, moved=0)
+            self.assertEqual({span["resource"]["service.name"] for span in found}, {name})
+            # One by one by their ids, as a person who follows a link does.
+            for root in list(roots.values())[:20]:
+                trace = asked(query, f"traces/{root['trace']}")
+                wanted = {span["id"]: span for span in found if span["trace"] == root["trace"]}
+                self.assertEqual({span["id"]: span for span in trace}, wanted)
+            return said
+
+    def all_of(self, recording, spans):
+        return spans if len({span["trace"] for span in spans}) >= len(recording.gcs) else None
+
+    def test_grpc(self):
+        """Scenario: a recording with foreground collections in background ones goes to Jaeger over gRPC.
+        Guarantee: every trace comes back by its id with the times, names, attributes and links of the recording."""
+        self.check("grpc", "net10-threads-server-datas", "--no-metrics", "--no-logs")
+
+    def test_http(self):
+        """Scenario: another over HTTP, metrics too, which Jaeger does not take.
+        Guarantee: the same for the traces, and what was not taken is said."""
+        said = self.check("http/protobuf", "svc8-workstation", codes=(0, 1))
+        self.assertIn("takes no metrics", said)
+
+
+if __name__ == "__main__":
+    unittest.main()

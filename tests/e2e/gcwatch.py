@@ -1,0 +1,79 @@
+"""gcwatch itself: what it says a recording holds, and its commands with a receiver."""
+
+import datetime
+import json
+import os
+import pathlib
+import re
+import subprocess
+
+PROJECT = pathlib.Path(__file__).resolve().parents[2]
+RECORDINGS = PROJECT / "tests" / "recordings"
+# Bound on one replay.
+PATIENCE = 120
+
+
+def program():
+    """The binary under test."""
+    return os.environ.get("GCWATCH") or str(PROJECT / "target" / "debug" / "gcwatch")
+
+
+def unix_ns(text):
+    """RFC 3339 with up to nine digits of a second, as nanoseconds since 1970."""
+    moment, fraction = re.fullmatch(r"(.*?)(?:\.(\d{1,9}))?Z", text).groups()
+    whole = datetime.datetime.fromisoformat(moment).replace(tzinfo=datetime.timezone.utc)
+    return int(whole.timestamp()) * 10**9 + int((fraction or "0").ljust(9, "0"))
+
+
+class Recording:
+    """The truth about a recording: what `gcwatch analyze` tells, which has checks of its own against other tools."""
+
+    def __init__(self, name):
+        self.name = name
+        self.path = RECORDINGS / f"{name}.nettrace.gz"
+        output = subprocess.run(
+            [program(), "analyze", "--no-rules", "--format", "ndjson", self.path],
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        ).stdout
+        records = [json.loads(line) for line in output.splitlines()]
+        self.gcs = {record["number"]: record for record in records if record["kind"] == "gc"}
+        known = next(gc for gc in self.gcs.values() if gc["start"])
+        self.sync = unix_ns(known["start"]) - known["start_offset_ns"]
+
+    def pauses(self):
+        """The lengths in nanoseconds of this recording's pauses, as far as they are known."""
+        parts = [pause["pause_ns"] for gc in self.gcs.values() for pause in gc["pauses"]]
+        return [part for part in parts if part is not None]
+
+    def by_generation(self):
+        counts = {}
+        for gc in self.gcs.values():
+            if gc["generation"] is not None:
+                name = f"gen{gc['generation']}"
+                counts[name] = counts.get(name, 0) + 1
+        return counts
+
+
+# So that nothing of the caller's environment says where telemetry goes.
+def environment(folder, **more):
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "GCWATCH_CONFIG"))}
+    config = pathlib.Path(folder) / "gcwatch.yaml"
+    # Every collection is to become a span here, however many come in a second.
+    config.write_text("spans: {max_per_second: 100000}\n")
+    return {**kept, "GCWATCH_CONFIG": str(config), **more}
+
+
+def replay(folder, recording, *arguments, codes=(0,), **variables):
+    """Replays a recording; what it said. codes: how it may end."""
+    done = subprocess.run(
+        [program(), "replay", recording.path, *arguments],
+        env=environment(folder, **variables),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert done.returncode in codes, f"gcwatch replay ended with {done.returncode}: {done.stderr}"
+    return done.stderr

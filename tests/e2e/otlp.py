@@ -1,0 +1,62 @@
+"""OTLP as JSON: what receivers give back, in plain values."""
+
+import base64
+
+
+def value(any_value):
+    """An AnyValue as a plain value."""
+    for kind, inner in any_value.items():
+        if kind == "intValue":
+            return int(inner)
+        if kind == "arrayValue":
+            return [value(each) for each in inner.get("values", [])]
+        return inner
+    return None
+
+
+def attributes(pairs):
+    return {pair["key"]: value(pair["value"]) for pair in pairs or []}
+
+
+def identity(text):
+    """A trace or span id in hex: OTLP's own JSON has hex, protobuf's usual one base64."""
+    if not text:
+        return ""
+    if len(text) in (16, 32) and all(digit in "0123456789abcdefABCDEF" for digit in text):
+        return text.lower()
+    return base64.b64decode(text).hex()
+
+
+def spans(resource_spans):
+    """Spans as plain dictionaries, each with its resource and scope."""
+    for group in resource_spans:
+        resource = attributes(group.get("resource", {}).get("attributes"))
+        for scope in group.get("scopeSpans") or group.get("instrumentationLibrarySpans") or []:
+            for span in scope["spans"]:
+                yield {
+                    "trace": identity(span["traceId"]),
+                    "id": identity(span["spanId"]),
+                    "parent": identity(span.get("parentSpanId")),
+                    "name": span["name"],
+                    "kind": span.get("kind"),
+                    "start": int(span["startTimeUnixNano"]),
+                    "end": int(span["endTimeUnixNano"]),
+                    "attributes": attributes(span.get("attributes")),
+                    "links": [
+                        {"trace": identity(link["traceId"]), "id": identity(link["spanId"]), **attributes(link.get("attributes"))}
+                        for link in span.get("links") or []
+                    ],
+                    "resource": resource,
+                    "scope": (scope.get("scope") or scope.get("instrumentationLibrary") or {}).get("name"),
+                }
+
+
+def metrics(resource_metrics):
+    """(resource, name, unit, kind, data) of each metric."""
+    for group in resource_metrics:
+        resource = attributes(group.get("resource", {}).get("attributes"))
+        for scope in group.get("scopeMetrics", []):
+            for metric in scope["metrics"]:
+                for kind in ("sum", "gauge", "histogram", "exponentialHistogram"):
+                    if kind in metric:
+                        yield resource, metric["name"], metric.get("unit"), kind, metric[kind]

@@ -1,0 +1,231 @@
+//! The pipeline from outcomes to what leaves, fed with recordings of real processes.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use clr_gc::gc::Outcome;
+use gcwatch::pipeline::{Clock, Identity, Outlet, Pipeline, RunKey, Settings, State, StreamProgress};
+use gcwatch::recording::Recording;
+use gcwatch::replay::{Cast, Player, Stage};
+use gcwatch::source::Source;
+use gcwatch::telemetry::time::TimeBase;
+use opentelemetry_proto::tonic::metrics::v1::Metric;
+use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value;
+use opentelemetry_proto::tonic::resource::v1::Resource;
+use opentelemetry_proto::tonic::trace::v1::Span;
+
+/// Keeps what leaves.
+#[derive(Debug, Default)]
+struct Kept {
+    spans: Mutex<Vec<Span>>,
+    metrics: Mutex<Vec<Vec<Metric>>>,
+}
+
+impl Outlet for Kept {
+    fn spans(&self, _resource: &Arc<Resource>, spans: Vec<Span>) {
+        self.spans.lock().unwrap().extend(spans);
+    }
+
+    fn metrics(&self, _resource: &Arc<Resource>, metrics: Vec<Metric>) {
+        self.metrics.lock().unwrap().push(metrics);
+    }
+}
+
+fn settings() -> Settings {
+    let mut settings = Settings {
+        clock: Clock::Recorded,
+        ..Settings::default()
+    };
+    settings.spans.max_per_second = u32::MAX;
+    settings
+}
+
+fn pipeline(settings: Settings) -> (Pipeline, Arc<Kept>) {
+    let kept = Arc::new(Kept::default());
+    (Pipeline::new(settings, Arc::clone(&kept) as Arc<dyn Outlet>), kept)
+}
+
+fn recording(name: &str) -> std::path::PathBuf {
+    Path::new("tests/recordings").join(format!("{name}.nettrace.gz"))
+}
+
+fn identity(pid: u32) -> Identity {
+    Identity {
+        key: RunKey { pid, start_time: 7 },
+        ns_pid: None,
+        name: format!("process-{pid}"),
+        runtime: None,
+        resource: Vec::new(),
+    }
+}
+
+fn outcomes(name: &str) -> Vec<Outcome> {
+    let mut player = Player::open(&recording(name)).unwrap();
+    let mut outcomes = Vec::new();
+    while let Some((_, outcome)) = player.next_outcome().unwrap() {
+        outcomes.push(outcome);
+    }
+    outcomes
+}
+
+/// The sum over the points of `dotnet.gc.collections`.
+fn collections(metrics: &[Metric]) -> i64 {
+    let metric = metrics
+        .iter()
+        .find(|metric| metric.name == "dotnet.gc.collections")
+        .unwrap();
+    let Some(Data::Sum(sum)) = &metric.data else {
+        panic!("{metric:?} is no sum");
+    };
+    sum.data_points
+        .iter()
+        .map(|point| match point.value {
+            Some(Value::AsInt(value)) => value,
+            ref other => panic!("{other:?} is no count"),
+        })
+        .sum()
+}
+
+/// Scenario: each recording, told through the pipeline as a live process would be.
+/// Guarantee: as many root spans as `analyze` tells collections, the same numbers, one last export of the metrics, and the run
+/// is gone.
+#[test]
+fn a_recording_leaves_whole() {
+    for name in [
+        "net10-steady",
+        "svc8-workstation",
+        "net10-threads-server-datas",
+        "net31-steady",
+        "aot9-steady",
+    ] {
+        let (pipeline, kept) = pipeline(settings());
+        let mut player = Player::open(&recording(name)).unwrap();
+        let base = player.begin().unwrap().unwrap().unix_ns_of_offset(0).unwrap();
+        let cast = Cast {
+            service: name.to_owned(),
+            attributes: Vec::new(),
+            base: TimeBase::at(base),
+            start_time: 1,
+        };
+        let mut stage = Stage::new(pipeline.clone(), cast);
+        while let Some((key, outcome)) = player.next_outcome().unwrap() {
+            stage.tell(key, outcome).unwrap();
+        }
+        stage.progress(player.progress());
+        let views = pipeline.targets();
+        stage.end();
+
+        let whole = Recording::read(
+            &mut Source::open(&recording(name)).unwrap(),
+            clr_gc::stream::Scope::Collections,
+            |_| {},
+        );
+        let expected: u64 = whole.processes.iter().map(|(_, history)| history.totals.count).sum();
+        let roots = kept
+            .spans
+            .lock()
+            .unwrap()
+            .iter()
+            .filter(|span| span.parent_span_id.is_empty())
+            .count();
+        assert_eq!(roots as u64, expected, "{name}");
+        assert_eq!(
+            views.iter().map(|view| view.collections).sum::<u64>(),
+            expected,
+            "{name}"
+        );
+        assert_eq!(
+            views.iter().map(|view| view.events).sum::<u64>(),
+            whole.stream.events,
+            "{name}"
+        );
+        let exported = kept.metrics.lock().unwrap();
+        assert_eq!(exported.len(), whole.processes.len(), "{name}");
+        let told: i64 = exported.iter().map(|metrics| collections(metrics)).sum();
+        assert_eq!(told.cast_unsigned(), expected, "{name}");
+        assert!(pipeline.runs().is_empty(), "{name}");
+    }
+}
+
+/// Scenario: a session ends and another one begins in the same run of a process.
+/// Guarantee: collections, events and losses go on from where they were, and so does the start of the totals.
+#[test]
+fn totals_go_on_over_a_new_session() {
+    let (pipeline, _kept) = pipeline(settings());
+    let outcomes = outcomes("net10-steady");
+    let half = outcomes.len() / 2;
+    let mut parts = outcomes.into_iter();
+    let mut starts = Vec::new();
+    for (part, lost) in [(half, 3), (usize::MAX, 5)] {
+        let mut feed = pipeline.open(identity(1)).unwrap();
+        feed.time_base(TimeBase::at(1_000_000_000));
+        feed.state(State::Attaching);
+        feed.state(State::Attached);
+        for outcome in parts.by_ref().take(part) {
+            feed.observe(outcome);
+        }
+        feed.progress(StreamProgress {
+            bytes: 10,
+            events: 100,
+            lost_events: Some(lost),
+            undecodable: 0,
+        });
+        let (_, metrics) = pipeline.collect(2_000_000_000).pop().unwrap();
+        let Some(Data::Sum(sum)) = &metrics
+            .iter()
+            .find(|metric| metric.name == "dotnet.gc.collections")
+            .unwrap()
+            .data
+        else {
+            panic!("no sum");
+        };
+        starts.extend(sum.data_points.iter().map(|point| point.start_time_unix_nano));
+    }
+    let view = pipeline.targets().pop().unwrap();
+    assert_eq!((view.sessions, view.events, view.lost_events), (2, 200, Some(8)));
+    assert_eq!(view.state, "detached", "its feed is gone");
+    let (_, metrics) = pipeline.collect(2_000_000_000).pop().unwrap();
+    assert_eq!(collections(&metrics).cast_unsigned(), view.collections);
+    assert!(view.collections > half as u64);
+    starts.dedup();
+    assert_eq!(starts.len(), 1, "one start for all: {starts:?}");
+}
+
+/// Scenario: more processes than may be told of, then one of them ends.
+/// Guarantee: the one too many is refused and counted; afterwards there is room.
+#[test]
+fn runs_are_bounded() {
+    let (pipeline, _kept) = pipeline(Settings {
+        max_runs: 2,
+        ..settings()
+    });
+    let first = pipeline.open(identity(1)).unwrap();
+    let _second = pipeline.open(identity(2)).unwrap();
+    assert!(pipeline.open(identity(3)).is_err());
+    assert_eq!(pipeline.counts().over_limit, 1);
+    first.end();
+    assert!(pipeline.open(identity(3)).is_ok());
+}
+
+/// Scenario: a process that cannot be attached to, then can, then is gone.
+/// Guarantee: it is shown once, with its newest state, and not after it is gone.
+#[test]
+fn a_process_is_shown_with_its_newest_state() {
+    let (pipeline, _kept) = pipeline(settings());
+    let unattachable = State::Unattachable {
+        reason: "silent".to_owned(),
+        detail: "it does not answer".to_owned(),
+    };
+    pipeline.note(&identity(5), unattachable);
+    let view = pipeline.targets().pop().unwrap();
+    assert_eq!((view.state, view.reason.as_deref()), ("unattachable", Some("silent")));
+    let mut feed = pipeline.open(identity(5)).unwrap();
+    feed.state(State::Attached);
+    let states: Vec<&str> = pipeline.targets().iter().map(|view| view.state).collect();
+    assert_eq!(states, ["attached"]);
+    drop(feed);
+    pipeline.forget(identity(5).key);
+    assert!(pipeline.targets().is_empty());
+}

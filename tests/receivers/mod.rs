@@ -1,0 +1,87 @@
+//! Foreign OTLP receivers for tests: other people's decoders.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+
+use serde_json::Value;
+
+/// `@elastic/mockotlpserver`, with all three signals over gRPC and HTTP. It ends with its standard input.
+#[derive(Debug)]
+pub(crate) struct MockReceiver {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    lines: Receiver<Value>,
+    /// Where it takes gRPC.
+    pub(crate) grpc: String,
+    /// Where it takes HTTP.
+    pub(crate) http: String,
+}
+
+impl MockReceiver {
+    /// Starts it on ports of its own choice. `None`, and says so, when it is left out by `GCWATCH_SKIP_LIVE`.
+    pub(crate) fn start() -> Option<Self> {
+        let skip = std::env::var("GCWATCH_SKIP_LIVE").unwrap_or_default();
+        if skip.split(',').any(|name| name == "all" || name == "mockotlpserver") {
+            println!("mockotlpserver is skipped: GCWATCH_SKIP_LIVE");
+            return None;
+        }
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/receivers");
+        let fetched = Command::new(folder.join("fetch")).output().unwrap();
+        assert!(
+            fetched.status.success(),
+            "{}; GCWATCH_SKIP_LIVE=mockotlpserver leaves its tests out",
+            String::from_utf8_lossy(&fetched.stderr).trim()
+        );
+        let modules = String::from_utf8(fetched.stdout).unwrap();
+        let mut child = Command::new("node")
+            .arg(folder.join("mock.js"))
+            .arg(modules.trim())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (stdin, stdout) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
+        // It is read all the time: a full pipe would stop it in the middle of a request.
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            for line in stdout.lines().map_while(Result::ok) {
+                let parsed = serde_json::from_str(&line).unwrap_or(Value::String(line));
+                if sender.send(parsed).is_err() {
+                    break;
+                }
+            }
+        });
+        let urls = lines.recv().expect("mock.js ended before it listened");
+        let url = |form: &str| urls[form].as_str().unwrap().trim_end_matches('/').to_owned();
+        Some(Self {
+            grpc: url("grpc"),
+            http: url("http"),
+            child,
+            stdin,
+            lines,
+        })
+    }
+
+    /// Ends it, and gives every request that it took: its signal (`traces`, `metrics`, `logs`) and its body as OTLP's JSON has it but for
+    /// attributes, which are one object; `failed` with a text where it could not read one.
+    pub(crate) fn into_requests(mut self) -> Vec<(String, Value)> {
+        drop(self.stdin.take());
+        let requests = self.lines.iter().map(|mut line| {
+            let signal = line["signal"].as_str().map(str::to_owned);
+            (
+                signal.unwrap_or_else(|| panic!("mock.js says {line}")),
+                line["body"].take(),
+            )
+        });
+        requests.collect()
+    }
+}
+
+impl Drop for MockReceiver {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

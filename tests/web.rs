@@ -1,0 +1,176 @@
+//! The daemon's own listener, asked over a real socket.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use gcwatch::daemon::{Options, Station};
+use gcwatch::export::otlp::settings;
+use gcwatch::pipeline::{Clock, Identity, RunKey, Settings, State};
+use gcwatch::replay::{Cast, Player, Stage};
+use gcwatch::targets::options::TargetOptions;
+use gcwatch::telemetry::time::TimeBase;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+fn options() -> Options {
+    Options {
+        targets: TargetOptions::default(),
+        pipeline: Settings {
+            clock: Clock::Recorded,
+            ..Settings::default()
+        },
+        otlp: settings::Settings::default(),
+        listen: Some(SocketAddr::from(([127, 0, 0, 1], 0))),
+        own_resource: Vec::new(),
+        export_own_metrics: false,
+    }
+}
+
+/// The status line's code, the head and the body.
+async fn get(address: SocketAddr, path: &str, accept: &str) -> (u16, String, String) {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nAccept: {accept}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, head.to_ascii_lowercase(), body.to_owned())
+}
+
+/// A station that has told a recording, whose process still runs.
+async fn station_with(name: &str) -> (Station, SocketAddr, Stage) {
+    let station = Station::open(&options()).await.unwrap();
+    let mut player = Player::open(&Path::new("tests/recordings").join(format!("{name}.nettrace.gz"))).unwrap();
+    let base = player.begin().unwrap().unwrap().unix_ns_of_offset(0).unwrap();
+    let cast = Cast {
+        service: "checkout".to_owned(),
+        attributes: Vec::new(),
+        base: TimeBase::at(base),
+        start_time: 1,
+    };
+    let mut stage = Stage::new(station.pipeline.clone(), cast);
+    while let Some((key, outcome)) = player.next_outcome().unwrap() {
+        stage.tell(key, outcome).unwrap();
+    }
+    stage.progress(player.progress());
+    let address = station.address().unwrap();
+    (station, address, stage)
+}
+
+/// Scenario: a scraper asks for each format while a process is told of.
+/// Guarantee: the right content type, the process's counter with its real value, and the daemon's own metrics.
+#[tokio::test]
+async fn metrics_are_given_in_both_formats() {
+    let (station, address, stage) = station_with("net10-steady").await;
+    let (status, head, body) = get(address, "/metrics", "*/*").await;
+    assert_eq!(status, 200);
+    assert!(head.contains("content-type: text/plain; version=0.0.4"), "{head}");
+    let total: f64 = body
+        .lines()
+        .filter(|line| line.starts_with("dotnet_gc_collections_total{"))
+        .map(|line| line.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap())
+        .sum();
+    let told = station.pipeline.counts().collections;
+    assert_eq!(total, told as f64, "{body}");
+    assert!(body.contains("service_name=\"checkout\""), "{body}");
+    assert!(body.contains("process_cpu_time_seconds_total"), "{body}");
+
+    let (_, head, open) = get(address, "/metrics", "application/openmetrics-text;version=1.0.0").await;
+    assert!(head.contains("content-type: application/openmetrics-text"), "{head}");
+    assert!(open.ends_with("# EOF\n"), "{open}");
+    assert!(open.contains("# {trace_id="), "no exemplar points at a span");
+    stage.end();
+    let (_, _, after) = get(address, "/metrics", "*/*").await;
+    assert!(!after.contains("checkout"), "its series end with the process");
+    station.close().await;
+}
+
+/// Scenario: the API is asked for the targets and for the last collections of one process.
+/// Guarantee: JSON with the contract's names; newest first, no more than asked for, nothing of another process.
+#[tokio::test]
+async fn the_api_tells_targets_and_collections() {
+    let (station, address, stage) = station_with("svc8-workstation").await;
+    let (status, head, body) = get(address, "/api/v1/targets", "*/*").await;
+    assert_eq!(status, 200);
+    assert!(head.contains("content-type: application/json"), "{head}");
+    let targets: serde_json::Value = serde_json::from_str(&body).unwrap();
+    let target = &targets["targets"][0];
+    assert_eq!(target["state"], "attached");
+    assert_eq!(target["service_name"], "checkout");
+    assert_eq!(target["collections"], 93);
+    assert_eq!(
+        target["runtime"],
+        serde_json::Value::Null,
+        "unknown is null, not left out"
+    );
+
+    let pid = target["pid"].as_u64().unwrap();
+    let (_, _, body) = get(address, &format!("/api/v1/gcs?pid={pid}&limit=3"), "*/*").await;
+    let gcs: serde_json::Value = serde_json::from_str(&body).unwrap();
+    let gcs = gcs["gcs"].as_array().unwrap();
+    assert_eq!(gcs.len(), 3);
+    assert!(gcs[0]["number"].as_u64() > gcs[1]["number"].as_u64());
+    assert!(
+        gcs.iter()
+            .all(|gc| gc["kind"] == "gc" && gc["pid"] == pid && gc["ns_pid"] == pid)
+    );
+    let (_, _, body) = get(address, &format!("/api/v1/gcs?pid={}", pid + 1), "*/*").await;
+    assert_eq!(body, r#"{"gcs":[]}"#);
+    stage.end();
+    station.close().await;
+}
+
+/// Scenario: a process whose name is a piece of a page and of a metric's line.
+/// Guarantee: the page shows the name as text.
+#[tokio::test]
+async fn names_are_shown_as_text() {
+    let station = Station::open(&options()).await.unwrap();
+    let identity = Identity {
+        key: RunKey { pid: 9, start_time: 1 },
+        ns_pid: None,
+        name: "<script>alert(1)</script>\n\"".to_owned(),
+        runtime: None,
+        resource: Vec::new(),
+    };
+    station.pipeline.note(&identity, State::Excluded);
+    let (_, _, page) = get(station.address().unwrap(), "/", "*/*").await;
+    assert!(!page.contains("<script>"), "{page}");
+    assert!(
+        page.contains("&lt;script&gt;alert(1)&lt;/script&gt;\u{fffd}&quot;"),
+        "{page}"
+    );
+    station.close().await;
+}
+
+/// Scenario: health is asked before the daemon is ready, and when it is.
+/// Guarantee: alive in both cases, ready only when it is.
+#[tokio::test]
+async fn health_tells_alive_from_ready() {
+    let station = Station::open(&options()).await.unwrap();
+    let address = station.address().unwrap();
+    assert_eq!(get(address, "/livez", "*/*").await.0, 200);
+    assert_eq!(get(address, "/readyz", "*/*").await.0, 503);
+    station.set_ready(true);
+    assert_eq!(get(address, "/readyz", "*/*").await.0, 200);
+    station.close().await;
+}
+
+/// Scenario: a second daemon is started with the same address.
+/// Guarantee: it does not begin, and the sentence names the address and the way out.
+#[tokio::test]
+async fn a_taken_port_is_said() {
+    let first = Station::open(&options()).await.unwrap();
+    let taken = first.address().unwrap();
+    let second = Options {
+        listen: Some(taken),
+        ..options()
+    };
+    let error = Station::open(&second).await.unwrap_err().to_string();
+    assert!(
+        error.contains(&taken.to_string()) && error.contains("--listen none"),
+        "{error}"
+    );
+    first.close().await;
+}
