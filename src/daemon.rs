@@ -15,6 +15,7 @@ pub mod own;
 mod usage;
 
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -215,8 +216,9 @@ pub async fn run(mut options: Options, mut station: Station, mut signals: Signal
         let _said_or_gone = stopped.await;
     };
     let supervisor = tokio::spawn(targets::supervise(receiver, station.pipeline.clone(), stopped));
-    station.set_ready(true);
-    service_says(&[NotifyState::Ready]);
+    let pipeline = station.pipeline.clone();
+    let mut first_scan = pin!(pipeline.first_scan());
+    let mut ready = false;
 
     let mut metrics = every(options.pipeline.metrics.interval);
     // Half of what the service supervisor allows, as sd_watchdog_enabled(3) recommends.
@@ -233,6 +235,11 @@ pub async fn run(mut options: Options, mut station: Station, mut signals: Signal
         tokio::select! {
             _ = signals.terminate.recv() => break,
             _ = signals.interrupt.recv() => break,
+            () = &mut first_scan, if !ready => {
+                ready = true;
+                station.set_ready(true);
+                service_says(&[NotifyState::Ready]);
+            }
             _ = metrics.tick() => station.export_metrics(now_unix_ns()),
             () = watchdog_is_due => service_says(&[NotifyState::Watchdog]),
             () = reloading(&mut signals.hangup, &mut reload) => {

@@ -186,3 +186,35 @@ fn a_wrong_reload_keeps_the_old_configuration() {
     daemon.signal(Signal::TERM);
     assert!(daemon.end().0.success());
 }
+
+/// Scenario: the demonstration, one round of it, with nobody to send to.
+/// Guarantee: each of its processes is in the table, every collection of the recordings was told, exit code 0.
+#[test]
+fn the_demonstration_plays_its_recordings() {
+    let output = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
+        .args([
+            "demo",
+            "--rounds",
+            "1",
+            "--listen",
+            ANY,
+            "--no-traces",
+            "--no-metrics",
+            "--no-logs",
+        ])
+        .output()
+        .unwrap();
+    let (table, said) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    assert!(output.status.success(), "{said}");
+    for service in ["demo-web", "demo-near-limit", "demo-server-gc", "demo-leak"] {
+        assert!(
+            table.lines().any(|line| line.starts_with(service)),
+            "{service}:\n{table}"
+        );
+    }
+    // 93, 290, 114 and 28, as their tables in tests/recordings say.
+    assert!(said.contains("told 525 collections"), "{said}");
+}

@@ -10,6 +10,7 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::Span;
+use tokio::sync::watch;
 
 use crate::pipeline::feed::Feed;
 use crate::pipeline::run::{Identity, Run, RunKey, State};
@@ -118,6 +119,7 @@ pub(crate) struct Shared {
     outlet: Arc<dyn Outlet>,
     registry: Mutex<Registry>,
     pub(crate) counters: Counters,
+    scanned: watch::Sender<bool>,
 }
 
 impl Shared {
@@ -167,6 +169,7 @@ impl Pipeline {
                 outlet,
                 registry: Mutex::default(),
                 counters: Counters::default(),
+                scanned: watch::Sender::new(false),
             }),
         }
     }
@@ -248,6 +251,18 @@ impl Pipeline {
             run.set_state(State::Ended, now_unix_ns());
             self.shared.end(&run);
         }
+    }
+
+    /// All processes of the host were looked at: those that are there are known.
+    pub fn scanned(&self) {
+        self.shared.scanned.send_replace(true);
+    }
+
+    /// Waits until [`scanned`](Self::scanned) was said.
+    pub async fn first_scan(&self) {
+        let mut scanned = self.shared.scanned.subscribe();
+        // The sender lives as long as the pipeline.
+        let _said = scanned.wait_for(|scanned| *scanned).await;
     }
 
     /// Every run that is told of, by pid.

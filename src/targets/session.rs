@@ -20,6 +20,7 @@ use dotnet_diagnostics::{Client, Deadlines, Endpoint, Error, Session};
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{sleep_until, timeout};
+use tracing::Instrument as _;
 
 use crate::pipeline::{Identity, RunKey, State};
 use crate::targets::facts::Facts;
@@ -173,7 +174,8 @@ impl<S: Sink> Attempt<S> {
         let client = Arc::new(Client::with_deadlines(endpoint, deadlines));
         self.say(State::Attaching);
         let attached = {
-            let mut attaching = pin!(self.attach(&client, &process, &facts));
+            let span = tracing::info_span!(target: "gcwatch::targets", "attach", pid = process.pid, name = %bounded(&process.name));
+            let mut attaching = pin!(self.attach(&client, &process, &facts).instrument(span));
             tokio::select! {
                 attached = &mut attaching => Some(attached),
                 // A command that is under way is not left alone: its session would stay in the process until the next collection.

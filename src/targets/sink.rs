@@ -23,6 +23,9 @@ pub trait Sink: Clone + Send + Sync + 'static {
 
     /// See [`Pipeline::forget`].
     fn forget(&self, key: RunKey);
+
+    /// All of `/proc` was looked through; see [`Pipeline::scanned`].
+    fn scanned(&self) {}
 }
 
 /// Takes what is told of one run.
@@ -59,6 +62,10 @@ impl Sink for Pipeline {
 
     fn forget(&self, key: RunKey) {
         Self::forget(self, key);
+    }
+
+    fn scanned(&self) {
+        Self::scanned(self);
     }
 }
 

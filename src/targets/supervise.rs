@@ -368,6 +368,7 @@ impl<S: Sink> Supervisor<S> {
         self.arrivals.retain(|pid, _| !look.asked.contains(pid));
         if let Some(pids) = look.all_pids {
             self.stuck.retain(|pid| pids.contains(pid));
+            self.shared.sink.scanned();
         }
         if let Some(directories) = look.directories {
             self.watch_directories(&directories);
