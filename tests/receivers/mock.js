@@ -41,7 +41,8 @@ async function main() {
     print(JSON.stringify({grpc: String(server.grpcUrl), http: String(server.httpUrl)}));
 }
 
-process.stdin.on('end', () => process.exit(0));
+// A pipe is written behind our back: what was printed has to be through before the end.
+process.stdin.on('end', () => process.stdout.write('', () => process.exit(0)));
 process.stdin.resume();
 main().catch((error) => {
     console.error(error);
