@@ -167,6 +167,8 @@ impl Daemon {
             .env("OTEL_METRIC_EXPORT_INTERVAL", "10000")
             .env("GCWATCH_CONFIG", &config)
             .env("GCWATCH_LISTEN", "127.0.0.1:0")
+            // It watches this folder all the time; those of processes only as long as there is one.
+            .env("TMPDIR", folder)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(stderr)

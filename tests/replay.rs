@@ -1,0 +1,72 @@
+//! `gcwatch replay` as a program, with receivers that other tests do not have.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
+use std::process::{Command, Stdio};
+
+const RECORDING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recordings/net31-steady.nettrace.gz");
+
+fn replay(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gcwatch"));
+    command
+        .arg("replay")
+        .args(arguments)
+        .arg(RECORDING)
+        .env_remove("GCWATCH_CONFIG")
+        .stderr(Stdio::piped());
+    command
+}
+
+/// Scenario: a proxy is named by the usual variable, and the receiver's host is known to the proxy alone.
+/// Guarantee: OTLP over HTTP goes to the proxy, with the receiver's address in full.
+#[test]
+fn http_goes_through_the_proxy_of_the_environment() {
+    let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", proxy.local_addr().unwrap());
+    let arguments = [
+        "--protocol",
+        "http/protobuf",
+        "--endpoint",
+        "http://collector.invalid:4318",
+        "--no-metrics",
+        "--no-logs",
+    ];
+    let mut child = replay(&arguments)
+        .env("http_proxy", &address)
+        .env_remove("no_proxy")
+        .env_remove("NO_PROXY")
+        .spawn()
+        .unwrap();
+    let (stream, _) = proxy.accept().unwrap();
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).unwrap();
+    // It would try again for a minute.
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(line, "POST http://collector.invalid:4318/v1/traces HTTP/1.1\r\n");
+}
+
+/// Scenario: all signals are switched off, and nothing listens.
+/// Guarantee: it does not pretend to do something: exit code 1 and the reason.
+#[test]
+fn nowhere_to_replay_to_is_said() {
+    let output = replay(&["--no-traces", "--no-metrics", "--no-logs"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("nowhere to replay to"), "{said}");
+}
+
+/// Scenario: a file that is no recording, after one that is.
+/// Guarantee: the good one is replayed, the bad one is said, exit code 1.
+#[test]
+fn a_bad_file_does_not_stop_the_others() {
+    let bad = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+    let output = replay(&["--no-traces", "--no-metrics", "--no-logs", "--listen", "127.0.0.1:0", bad])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("Cargo.toml"), "{said}");
+    assert!(said.contains("replayed 14 collections"), "{said}");
+}
