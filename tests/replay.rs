@@ -62,9 +62,16 @@ fn nowhere_to_replay_to_is_said() {
 #[test]
 fn a_bad_file_does_not_stop_the_others() {
     let bad = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
-    let output = replay(&["--no-traces", "--no-metrics", "--no-logs", "--listen", "127.0.0.1:0", bad])
-        .output()
-        .unwrap();
+    let output = replay(&[
+        "--no-traces",
+        "--no-metrics",
+        "--no-logs",
+        "--listen",
+        "127.0.0.1:0",
+        bad,
+    ])
+    .output()
+    .unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("Cargo.toml"), "{said}");

@@ -36,7 +36,7 @@ use anyhow::{Context, ensure};
 use clap::{Parser, ValueEnum};
 
 use crate::receiver::Receiver;
-use crate::statistics::Interval;
+use crate::statistics::{Interval, median};
 use crate::targets::Daemon;
 use crate::workload::{Recorder, Run, Workload};
 
@@ -170,6 +170,9 @@ fn compare(arguments: &Arguments) -> anyhow::Result<()> {
         "cost               {cost} % (mean of {} pairs with its 95 % interval)",
         arguments.pairs
     );
+    if let Some((middle, low, high)) = median(&ratios) {
+        println!("                   {middle:.3} [{low:.3}, {high:.3}] % (median, by ranks)");
+    }
     let verdict = if cost.high() <= GOAL_PERCENT {
         "met"
     } else if cost.low() > GOAL_PERCENT {

@@ -32,6 +32,20 @@ impl Interval {
     }
 }
 
+/// The middle of the measurements with its 95 % interval (by ranks, the normal approximation of the binomial): what a few wild ones
+/// do not move.
+pub(crate) fn median(values: &[f64]) -> Option<(f64, f64, f64)> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let count = sorted.len();
+    let outside = ((count as f64 - 1.959_964 * (count as f64).sqrt()) / 2.0)
+        .floor()
+        .max(0.0) as usize;
+    let middle = (sorted.get(count.checked_sub(1)? / 2)? + sorted.get(count / 2)?) / 2.0;
+    let low = sorted.get(outside.saturating_sub(1))?;
+    Some((middle, *low, *sorted.get(count.checked_sub(outside.max(1))?)?))
+}
+
 impl fmt::Display for Interval {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.3} [{:.3}, {:.3}]", self.mean, self.low(), self.high())

@@ -116,7 +116,7 @@ async fn demo(options: Options, args: &DemoArgs) -> anyhow::Result<bool> {
         "told {} collections as {} spans",
         counts.collections, counts.spans
     ));
-    for trouble in troubles(&exporter.stats()) {
+    for (_, trouble) in troubles(&exporter.stats()) {
         say(format_args!("OTLP: {trouble}"));
     }
     Ok(true)

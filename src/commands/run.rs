@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
@@ -169,8 +170,8 @@ pub(crate) fn options(config: &Config) -> Options {
     }
 }
 
-/// What a receiver did not take, one sentence per signal.
-pub(crate) fn troubles(stats: &Stats) -> Vec<String> {
+/// What a receiver did not take, one sentence per signal; true: it should have.
+pub(crate) fn troubles(stats: &Stats) -> Vec<(bool, String)> {
     let mut troubles = Vec::new();
     for signal in Signal::ALL {
         let stats = stats.of(signal);
@@ -183,28 +184,31 @@ pub(crate) fn troubles(stats: &Stats) -> Vec<String> {
             .last_error
             .as_ref()
             .map_or("nothing was said", |error| error.text.as_str());
-        troubles.push(if stats.unsupported {
-            format!(
-                "{dropped} {items} were not sent: the receiver takes no {}",
-                signal.name()
-            )
+        let text = if stats.unsupported {
+            let signal = signal.name();
+            format!("{dropped} {items} were not sent: the receiver takes no {signal}")
         } else if rejected > 0 {
             format!("{rejected} {items} were rejected, {dropped} not sent: {why}")
         } else {
             format!("{dropped} {items} were not sent: {why}")
-        });
+        };
+        // Jaeger and Tempo take traces alone, and that is as it should be.
+        troubles.push((!stats.unsupported, text));
     }
     troubles
 }
 
-/// The executor: two threads do the work of hundreds of targets, a third would only cost memory.
+/// The executor. One thread does the work of hundreds of targets: more would wake each other for every write of every runtime. Files
+/// of processes are read on further threads, which may block; few are kept, as each has memory of its own.
 ///
 /// # Errors
 ///
 /// When the system gives no threads.
 pub(crate) fn executor() -> anyhow::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
+        .worker_threads(1)
+        .max_blocking_threads(16)
+        .thread_keep_alive(Duration::from_millis(500))
         .enable_all()
         .build()
         .context("cannot start")

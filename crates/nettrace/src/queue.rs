@@ -60,7 +60,7 @@ const ACTIVITIES_BYTES: usize = 32;
 const ENTRY_BYTES: usize = size_of::<Waiting>() + size_of::<Run>();
 
 /// Below this, memory is not worth moving together.
-const COMPACTION_BYTES: usize = 1 << 20;
+const COMPACTION_BYTES: usize = 16 << 10;
 
 /// A run: its oldest entry that was not delivered, and its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
