@@ -99,8 +99,9 @@ impl Resolver<'_> {
             ),
         ];
         for (keys, wrong, message) in pairs {
-            if wrong {
-                let [batch, queue] = keys.map(KeyPath::of);
+            let [batch, queue] = keys.map(KeyPath::of);
+            // The default of a batch is no mistake of who sets a small queue: a batch is never more than what waits.
+            if wrong && *self.origins.of(&batch) != Origin::Default {
                 // At the one that was set; at the one that was set last, when both were.
                 let later = self.origins.of(&queue) > self.origins.of(&batch);
                 let at = if later { queue.clone() } else { batch.clone() };

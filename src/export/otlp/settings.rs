@@ -89,9 +89,9 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            queue_items: 20_000,
-            queue_bytes: 8 << 20,
-            batch_items: 512,
+            queue_items: 65_536,
+            queue_bytes: 16 << 20,
+            batch_items: 8192,
             batch_bytes: 3 << 20,
             batch_delay: Duration::from_millis(200),
             retry_for: Duration::from_secs(300),
