@@ -308,12 +308,6 @@ fn take(reload: &mut impl Reload, station: &mut Station, old: &Options) -> Optio
     Some(new)
 }
 
-/// The name of this host, as the kernel knows it.
-pub fn host_name() -> Option<String> {
-    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    Some(name).filter(|name| !name.is_empty())
-}
-
 fn say_lost(lost: Lost) {
     if lost.is_nothing() {
         info!("stopped; nothing was lost");

@@ -8,13 +8,15 @@ use std::path::Path;
 use clr_gc::gc::{LIVE_SETTLE_NS, Outcome, Settling};
 use clr_gc::stream::{GcStream, ProcessKey, Scope};
 use nettrace::{Ending, TraceHeader};
+use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
-use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 
 use crate::pipeline::{Feed, Full, Identity, Pipeline, RunKey, State, StreamProgress};
 use crate::recording::RecordingError;
 use crate::source::Source;
+use crate::telemetry::definition::resource as row;
 use crate::telemetry::time::TimeBase;
+use crate::telemetry::value::key_value;
 
 /// The outcomes of a recording, one by one.
 #[derive(Debug)]
@@ -201,13 +203,13 @@ impl Stage {
         // More than 32 bits is no pid of Linux; the low ones tell such processes apart as well as any.
         let pid = key.pid.map_or(0, |pid| pid as u32);
         let mut resource = vec![
-            attribute("service.name", Value::StringValue(self.cast.service.clone())),
-            attribute("process.pid", Value::IntValue(pid.into())),
+            key_value(row::SERVICE_NAME.name, Value::StringValue(self.cast.service.clone())),
+            key_value(row::PROCESS_PID.name, Value::IntValue(pid.into())),
         ];
         resource.extend(self.cast.attributes.iter().cloned());
         let instance = key.clr_instance.filter(|instance| *instance != 0);
         if let Some(instance) = instance {
-            resource.push(attribute("dotnet.clr.instance", Value::IntValue(instance.into())));
+            resource.push(key_value(row::CLR_INSTANCE.name, Value::IntValue(instance.into())));
         }
         Identity {
             key: RunKey {
@@ -219,14 +221,5 @@ impl Stage {
             runtime: None,
             resource,
         }
-    }
-}
-
-/// An attribute.
-pub fn attribute(key: &str, value: Value) -> KeyValue {
-    KeyValue {
-        key: key.to_owned(),
-        value: Some(AnyValue { value: Some(value) }),
-        ..KeyValue::default()
     }
 }

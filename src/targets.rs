@@ -38,6 +38,6 @@ mod supervise;
 mod text;
 mod watch;
 
-pub use identity::ATTRIBUTES as IDENTITY_ATTRIBUTES;
-pub use settings::{ATTRIBUTES as SETTINGS_ATTRIBUTES, GcSettings};
+pub use identity::own_identity;
+pub use settings::GcSettings;
 pub use supervise::{Unfinished, supervise};

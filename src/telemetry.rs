@@ -19,4 +19,4 @@ pub mod spans;
 pub mod time;
 
 mod names;
-mod value;
+pub(crate) mod value;

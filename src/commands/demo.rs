@@ -15,11 +15,13 @@ use crate::commands::output::{Output, say};
 use crate::commands::run::troubles;
 use crate::daemon::{Options, Station};
 use crate::pipeline::{Clock, Pipeline, now_unix_ns};
-use crate::replay::{Cast, Player, Stage, attribute, told_at};
+use crate::replay::{Cast, Player, Stage, told_at};
 use crate::report::collections;
 use crate::report::table::HEADING;
 use crate::source::Source;
+use crate::telemetry::definition::resource::RECORDED;
 use crate::telemetry::time::TimeBase;
+use crate::telemetry::value::key_value;
 
 /// How often metrics are sent when nothing else was asked for: nobody watches a demonstration for a minute.
 const METRICS_EVERY: Duration = Duration::from_secs(5);
@@ -136,7 +138,7 @@ fn where_to_look(options: &Options, station: &Station) {
     }
     for (name, receiver) in [("traces", &options.otlp.traces), ("metrics", &options.otlp.metrics)] {
         if let Some(receiver) = receiver {
-            say(format_args!("  {name:8} by OTLP to   {}", receiver.endpoint));
+            say(format_args!("  {name:8} by OTLP to   {}", receiver.shown()));
         }
     }
 }
@@ -150,7 +152,7 @@ async fn act(
 ) {
     let cast = |base: TimeBase| Cast {
         service: role.service.to_owned(),
-        attributes: vec![attribute("gcwatch.recorded", Value::BoolValue(true))],
+        attributes: vec![key_value(RECORDED.name, Value::BoolValue(true))],
         base,
         start_time: 0,
     };

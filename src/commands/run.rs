@@ -16,11 +16,11 @@ use crate::config::options::LogOptions;
 use crate::config::{self, Config, Loaded};
 use crate::daemon::logging::{self, Lines};
 use crate::daemon::{self, Options, Refused, Reload, Signals, Station};
-use crate::export::otlp::settings::Receiver;
 use crate::export::otlp::signal::Signal;
 use crate::export::otlp::stats::Stats;
-use crate::pipeline::{Clock, Settings};
-use crate::replay::attribute;
+use crate::pipeline::{Clock, RunKey, Settings, now_unix_ns};
+use crate::targets::own_identity;
+use crate::telemetry::value::key_value;
 
 /// Runs the command until it is told to stop.
 ///
@@ -74,7 +74,7 @@ fn greet(options: &Options, station: &Station) {
     ];
     for (signal, receiver) in signals {
         match receiver {
-            Some(Receiver { endpoint, .. }) => info!("{signal} go to {endpoint}"),
+            Some(receiver) => info!("{signal} go to {}", receiver.shown()),
             None => info!("{signal} are not exported over OTLP"),
         }
     }
@@ -134,21 +134,15 @@ pub(crate) fn options(config: &Config) -> Options {
     let texts = |attributes: &[(String, String)]| -> Vec<KeyValue> {
         attributes
             .iter()
-            .map(|(key, value)| attribute(key, Value::StringValue(value.clone())))
+            .map(|(key, value)| key_value(key, Value::StringValue(value.clone())))
             .collect()
     };
     let own = config.self_telemetry();
-    let mut own_resource = vec![
-        attribute("service.name", Value::StringValue(own.service_name.clone())),
-        attribute(
-            "service.version",
-            Value::StringValue(env!("CARGO_PKG_VERSION").to_owned()),
-        ),
-        attribute("process.pid", Value::IntValue(std::process::id().into())),
-    ];
-    if let Some(host) = daemon::host_name() {
-        own_resource.push(attribute("host.name", Value::StringValue(host)));
-    }
+    let run = RunKey {
+        pid: std::process::id(),
+        start_time: now_unix_ns(),
+    };
+    let mut own_resource = own_identity(&own.service_name, run);
     for given in texts(&own.attributes) {
         own_resource.retain(|known| known.key != given.key);
         own_resource.push(given);
@@ -274,7 +268,10 @@ impl Reload for FileReload {
                     self.watch = watch(&files);
                     self.files = files;
                 }
-                self.lines.set_filter(&config.log().filter);
+                if config.log().filter != self.config.log().filter {
+                    self.lines.set_filter(&config.log().filter);
+                    info!("log.level is now {}", config.log().filter);
+                }
                 let options = options(&config);
                 self.config = config;
                 Ok(options)

@@ -34,7 +34,7 @@ fn address(receiver: &Receiver) -> String {
         Protocol::HttpProtobuf => "http/protobuf",
         Protocol::HttpJson => "http/json",
     };
-    format!("{} ({protocol})", receiver.endpoint)
+    format!("{} ({protocol})", receiver.shown())
 }
 
 /// The keys of a mapping. What is not set at all is left out, so that what is there is what counts.

@@ -6,15 +6,16 @@
 
 use dotnet_diagnostics::discovery::Process;
 use dotnet_diagnostics::message::ProcessInfo;
+use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
-use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use uuid::Uuid;
 
 use crate::pipeline::{Identity, RunKey};
 use crate::targets::facts::Facts;
 use crate::targets::host::Host;
 use crate::targets::text::bounded;
-use crate::telemetry::definition::{Attribute, ValueKind};
+use crate::telemetry::definition::{Attribute, resource as row};
+use crate::telemetry::value::key_value;
 
 /// Most attributes that are taken from the target's environment.
 pub(crate) const MAX_OWN_ATTRIBUTES: usize = 64;
@@ -24,94 +25,6 @@ const TICK_NS: i128 = 10_000_000;
 
 /// The namespace for ids of service instances that the semantic conventions give.
 const INSTANCE_NAMESPACE: Uuid = Uuid::from_u128(0x4d63_009a_8d0f_11ee_aad7_4c79_6ed8_e320);
-
-const fn text(name: &'static str, description: &'static str, source: &'static str) -> Attribute {
-    Attribute {
-        name,
-        kind: ValueKind::Text,
-        description,
-        source,
-    }
-}
-
-const fn int(name: &'static str, description: &'static str, source: &'static str) -> Attribute {
-    Attribute {
-        kind: ValueKind::Int,
-        ..text(name, description, source)
-    }
-}
-
-const SERVICE_NAME: Attribute = text(
-    "service.name",
-    "Name of the service that the process is part of.",
-    "The target's OTEL_SERVICE_NAME, else service.name in its OTEL_RESOURCE_ATTRIBUTES, else the entry assembly's name (ProcessInfo2), \
-     else the program's",
-);
-const SERVICE_INSTANCE_ID: Attribute = text(
-    "service.instance.id",
-    "Id of this run of the process: the same from each gcwatch that sees it, another one after a restart.",
-    "The target's OTEL_RESOURCE_ATTRIBUTES, else a UUID (version 5) of machine id, boot id, pid and start time",
-);
-const PROCESS_PID: Attribute = int("process.pid", "Pid in gcwatch's pid namespace (the host's).", "/proc");
-const PROCESS_VPID: Attribute = int(
-    "process.vpid",
-    "Pid in the process's own pid namespace, where that is another.",
-    "NSpid in /proc/PID/status",
-);
-const PROCESS_PARENT_PID: Attribute = int("process.parent_pid", "Pid of the parent.", "Field 4 of /proc/PID/stat");
-const PROCESS_EXECUTABLE_NAME: Attribute = text(
-    "process.executable.name",
-    "File name of the program that runs.",
-    "The link /proc/PID/exe",
-);
-const PROCESS_EXECUTABLE_PATH: Attribute = text(
-    "process.executable.path",
-    "Path of the program that runs, as the process sees it.",
-    "The link /proc/PID/exe",
-);
-const PROCESS_CREATION_TIME: Attribute = text(
-    "process.creation.time",
-    "When the process was started, RFC 3339 in UTC.",
-    "Field 22 of /proc/PID/stat and the time of boot; 10 ms exact",
-);
-const PROCESS_OWNER: Attribute = text(
-    "process.owner",
-    "The user that the process runs as: the name where it has the same files as gcwatch, else the number.",
-    "Uid in /proc/PID/status, /etc/passwd",
-);
-const PROCESS_RUNTIME_NAME: Attribute = text("process.runtime.name", "Always .NET.", "What gcwatch attaches to");
-const PROCESS_RUNTIME_VERSION: Attribute = text(
-    "process.runtime.version",
-    "Version of the runtime.",
-    "ProcessInfo2; .NET Core 3: the path of its library in /proc/PID/maps",
-);
-const HOST_NAME: Attribute = text("host.name", "Name of the host.", "/proc/sys/kernel/hostname");
-const HOST_ID: Attribute = text("host.id", "Id of the machine.", "/etc/machine-id");
-const HOST_ARCH: Attribute = text("host.arch", "Architecture of the host.", "What gcwatch was built for");
-const OS_TYPE: Attribute = text("os.type", "Always linux.", "What gcwatch runs on");
-const DISTRO_NAME: Attribute = text("telemetry.distro.name", "Always gcwatch.", "gcwatch");
-const DISTRO_VERSION: Attribute = text("telemetry.distro.version", "Version of gcwatch.", "gcwatch");
-
-/// The attributes that say who a run is.
-pub const ATTRIBUTES: &[Attribute] = &[
-    SERVICE_NAME,
-    SERVICE_INSTANCE_ID,
-    PROCESS_PID,
-    PROCESS_VPID,
-    PROCESS_PARENT_PID,
-    PROCESS_EXECUTABLE_NAME,
-    PROCESS_EXECUTABLE_PATH,
-    PROCESS_CREATION_TIME,
-    PROCESS_OWNER,
-    PROCESS_RUNTIME_NAME,
-    PROCESS_RUNTIME_VERSION,
-    HOST_NAME,
-    HOST_ID,
-    HOST_ARCH,
-    OS_TYPE,
-    DISTRO_NAME,
-    DISTRO_VERSION,
-];
 
 /// The run of a process that was found.
 pub(crate) fn key_of(process: &Process) -> RunKey {
@@ -147,30 +60,27 @@ pub(crate) fn identity(
     let runtime = said(info.and_then(|info| info.runtime_version.as_ref())).or_else(library);
 
     let mut resource = Resource::default();
-    resource.text(&SERVICE_NAME, Some(name.clone()));
-    resource.text(&SERVICE_INSTANCE_ID, Some(instance_id(process, host)));
-    resource.int(&PROCESS_PID, Some(process.pid.into()));
+    resource.text(&row::SERVICE_NAME, Some(name.clone()));
+    resource.text(&row::SERVICE_INSTANCE_ID, Some(instance_id(key_of(process), host)));
+    resource.int(&row::PROCESS_PID, Some(process.pid.into()));
     let vpid = Some(process.ns_pid).filter(|pid| *pid != process.pid);
-    resource.int(&PROCESS_VPID, vpid.map(i64::from));
-    resource.int(&PROCESS_PARENT_PID, facts.parent.map(i64::from));
+    resource.int(&row::PROCESS_VPID, vpid.map(i64::from));
+    resource.int(&row::PROCESS_PARENT_PID, facts.parent.map(i64::from));
     let path = facts.executable.as_ref();
     let file_name = path
         .and_then(|path| path.file_name())
         .map(|name| bounded(&name.to_string_lossy()));
-    resource.text(&PROCESS_EXECUTABLE_NAME, file_name);
+    resource.text(&row::PROCESS_EXECUTABLE_NAME, file_name);
     resource.text(
-        &PROCESS_EXECUTABLE_PATH,
+        &row::PROCESS_EXECUTABLE_PATH,
         path.map(|path| bounded(&path.to_string_lossy())),
     );
-    resource.text(&PROCESS_CREATION_TIME, creation_time(process.start_time, host));
+    resource.text(&row::PROCESS_CREATION_TIME, creation_time(process.start_time, host));
     let owner = facts.user.clone().or_else(|| facts.uid.map(|uid| uid.to_string()));
-    resource.text(&PROCESS_OWNER, owner.map(|owner| bounded(&owner)));
-    resource.text(&PROCESS_RUNTIME_NAME, Some(".NET".to_owned()));
-    resource.text(&PROCESS_RUNTIME_VERSION, runtime.clone());
-    resource.text(&HOST_NAME, host.name.clone());
-    resource.text(&HOST_ID, host.id.clone());
-    resource.text(&HOST_ARCH, Some(host.arch.to_owned()));
-    resource.text(&OS_TYPE, Some("linux".to_owned()));
+    resource.text(&row::PROCESS_OWNER, owner.map(|owner| bounded(&owner)));
+    resource.text(&row::PROCESS_RUNTIME_NAME, Some(".NET".to_owned()));
+    resource.text(&row::PROCESS_RUNTIME_VERSION, runtime.clone());
+    resource.host(host);
 
     let (own, bad) = match facts.variable("OTEL_RESOURCE_ATTRIBUTES") {
         None => (Vec::new(), None),
@@ -185,9 +95,12 @@ pub(crate) fn identity(
         }
     }
     let service = facts.variable("OTEL_SERVICE_NAME").filter(|name| !name.is_empty());
-    resource.text(&SERVICE_NAME, service.map(|name| bounded(&name)));
-    resource.text(&DISTRO_NAME, Some("gcwatch".to_owned()));
-    resource.text(&DISTRO_VERSION, Some(env!("CARGO_PKG_VERSION").to_owned()));
+    resource.text(&row::SERVICE_NAME, service.map(|name| bounded(&name)));
+    resource.text(&row::TELEMETRY_DISTRO_NAME, Some("gcwatch".to_owned()));
+    resource.text(
+        &row::TELEMETRY_DISTRO_VERSION,
+        Some(env!("CARGO_PKG_VERSION").to_owned()),
+    );
 
     let identity = Identity {
         key: key_of(process),
@@ -199,6 +112,18 @@ pub(crate) fn identity(
     (identity, bad)
 }
 
+/// Who gcwatch itself is: `key` is its own pid, and something that tells this run of it from the one before. Reads a few files of the system.
+pub fn own_identity(service: &str, key: RunKey) -> Vec<KeyValue> {
+    let host = Host::read();
+    let mut resource = Resource::default();
+    resource.text(&row::SERVICE_NAME, Some(service.to_owned()));
+    resource.text(&row::SERVICE_VERSION, Some(env!("CARGO_PKG_VERSION").to_owned()));
+    resource.text(&row::SERVICE_INSTANCE_ID, Some(instance_id(key, &host)));
+    resource.int(&row::PROCESS_PID, Some(key.pid.into()));
+    resource.host(&host);
+    resource.0
+}
+
 /// The name without the `.dll` of what `dotnet` runs: as its entry assembly is called.
 fn short_name(name: &str) -> &str {
     name.strip_suffix(".dll")
@@ -206,10 +131,10 @@ fn short_name(name: &str) -> &str {
         .unwrap_or(name)
 }
 
-fn instance_id(process: &Process, host: &Host) -> String {
+fn instance_id(key: RunKey, host: &Host) -> String {
     let machine = host.id.as_deref().unwrap_or_default();
     let boot = host.boot_id.as_deref().unwrap_or_default();
-    let run = format!("{machine}/{boot}/{}/{}", process.pid, process.start_time);
+    let run = format!("{machine}/{boot}/{}/{}", key.pid, key.start_time);
     Uuid::new_v5(&INSTANCE_NAMESPACE, run.as_bytes()).to_string()
 }
 
@@ -228,15 +153,18 @@ struct Resource(Vec<KeyValue>);
 
 impl Resource {
     fn set(&mut self, key: &str, value: Value) {
-        let value = Some(AnyValue { value: Some(value) });
+        let new = key_value(key, value);
         match self.0.iter_mut().find(|attribute| attribute.key == key) {
-            Some(attribute) => attribute.value = value,
-            None => self.0.push(KeyValue {
-                key: key.to_owned(),
-                value,
-                ..KeyValue::default()
-            }),
+            Some(attribute) => *attribute = new,
+            None => self.0.push(new),
         }
+    }
+
+    fn host(&mut self, host: &Host) {
+        self.text(&row::HOST_NAME, host.name.clone());
+        self.text(&row::HOST_ID, host.id.clone());
+        self.text(&row::HOST_ARCH, Some(host.arch.to_owned()));
+        self.text(&row::OS_TYPE, Some("linux".to_owned()));
     }
 
     fn text(&mut self, attribute: &Attribute, value: Option<String>) {
@@ -369,7 +297,7 @@ mod tests {
         assert_eq!(shown(&identity, "process.runtime.version"), None);
         for attribute in &identity.resource {
             assert!(
-                ATTRIBUTES.iter().any(|known| known.name == attribute.key),
+                row::ALL.iter().any(|known| known.attribute.name == attribute.key),
                 "{}",
                 attribute.key
             );
@@ -380,16 +308,16 @@ mod tests {
     /// Guarantee: the instance's id is the same for the same run only.
     #[test]
     fn instance_ids_are_those_of_runs() {
-        let id = instance_id(&process("a"), &host());
-        assert_eq!(id, instance_id(&process("b"), &host()));
+        let id = instance_id(key_of(&process("a")), &host());
+        assert_eq!(id, instance_id(key_of(&process("b")), &host()));
         let mut other = process("a");
         other.start_time += 1;
-        assert_ne!(id, instance_id(&other, &host()));
+        assert_ne!(id, instance_id(key_of(&other), &host()));
         let rebooted = Host {
             boot_id: None,
             ..host()
         };
-        assert_ne!(id, instance_id(&process("a"), &rebooted));
+        assert_ne!(id, instance_id(key_of(&process("a")), &rebooted));
         assert_eq!(Uuid::parse_str(&id).unwrap().get_version_num(), 5);
     }
 

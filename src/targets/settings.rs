@@ -15,11 +15,12 @@ use clr_gc::gc::Settling;
 use clr_gc::stream::{GcStream, Observed, Scope, StreamLimits};
 use dotnet_diagnostics::message::{CollectVersion, Provider, Rundown, SessionConfig};
 use dotnet_diagnostics::{Client, Error};
+use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
-use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use tokio::time::timeout;
 
-use crate::telemetry::definition::{Attribute, ValueKind};
+use crate::telemetry::definition::settings as row;
+use crate::telemetry::value::key_value;
 
 /// How long the session may last once it has begun.
 const READ_WITHIN: Duration = Duration::from_secs(2);
@@ -35,97 +36,6 @@ const STARTUP_SERVER: u32 = 0x1000;
 const BIT_CONCURRENT: u32 = 0x1;
 const BIT_LARGE_PAGES: u32 = 0x2;
 const BIT_NOT_AFFINITIZED: u32 = 0x10;
-
-const fn row(name: &'static str, kind: ValueKind, description: &'static str, source: &'static str) -> Attribute {
-    Attribute {
-        name,
-        kind,
-        description,
-        source,
-    }
-}
-
-const SERVER: Attribute = row(
-    "gcwatch.gc.server",
-    ValueKind::Bool,
-    "Whether the process has server GC: several heaps that are collected in parallel.",
-    "RuntimeDCStart, bit 0x1000 of StartupFlags",
-);
-const CONCURRENT: Attribute = row(
-    "gcwatch.gc.concurrent",
-    ValueKind::Bool,
-    "Whether generation 2 may be collected in the background.",
-    "GCSettingsRundown, bit 1 of BitSettings; RuntimeDCStart, bit 1 of StartupFlags",
-);
-const HARD_LIMIT: Attribute = row(
-    "gcwatch.gc.heap.hard_limit",
-    ValueKind::Int,
-    "Limit of the heap in bytes, configured or derived from the container's.",
-    "GCSettingsRundown, HardLimit",
-);
-const HIGH_MEMORY_PERCENT: Attribute = row(
-    "gcwatch.gc.high_memory_percent",
-    ValueKind::Int,
-    "Memory load in percent from which memory counts as scarce, where that is configured.",
-    "GCSettingsRundown, HighMemPercentConfig",
-);
-const LOH_THRESHOLD: Attribute = row(
-    "gcwatch.gc.loh_threshold",
-    ValueKind::Int,
-    "Size in bytes from which an object is large.",
-    "GCSettingsRundown, LOHThreshold",
-);
-const PHYSICAL_MEMORY: Attribute = row(
-    "gcwatch.gc.physical_memory",
-    ValueKind::Int,
-    "Memory in bytes that the collector was told there is, where that is configured.",
-    "GCSettingsRundown, PhysicalMemoryConfig",
-);
-const GEN0_MIN_BUDGET: Attribute = row(
-    "gcwatch.gc.gen0.min_budget",
-    ValueKind::Int,
-    "Least budget of generation 0 in bytes, where that is configured.",
-    "GCSettingsRundown, Gen0MinBudgetConfig",
-);
-const GEN0_MAX_BUDGET: Attribute = row(
-    "gcwatch.gc.gen0.max_budget",
-    ValueKind::Int,
-    "Largest budget of generation 0 in bytes, where that is configured.",
-    "GCSettingsRundown, Gen0MaxBudgetConfig",
-);
-const LARGE_PAGES: Attribute = row(
-    "gcwatch.gc.large_pages",
-    ValueKind::Bool,
-    "Whether the heap is in large pages.",
-    "GCSettingsRundown, bit 2 of BitSettings",
-);
-const AFFINITIZED: Attribute = row(
-    "gcwatch.gc.affinitized",
-    ValueKind::Bool,
-    "Whether heaps are bound to processors.",
-    "GCSettingsRundown, bit 0x10 of BitSettings is clear",
-);
-const DATAS: Attribute = row(
-    "gcwatch.gc.datas",
-    ValueKind::Bool,
-    "True once the collector was seen to adapt the number of heaps to the work (DATAS).",
-    "GCDynamicEvent, SizeAdaptationSample or HeapCountSample",
-);
-
-/// The attributes that say how the collector is set up.
-pub const ATTRIBUTES: &[Attribute] = &[
-    SERVER,
-    CONCURRENT,
-    HARD_LIMIT,
-    HIGH_MEMORY_PERCENT,
-    LOH_THRESHOLD,
-    PHYSICAL_MEMORY,
-    GEN0_MIN_BUDGET,
-    GEN0_MAX_BUDGET,
-    LARGE_PAGES,
-    AFFINITIZED,
-    DATAS,
-];
 
 /// How a process's collector is set up. `None`: the runtime does not say it, or it is not configured.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -182,29 +92,24 @@ impl GcSettings {
         let bytes = |value: Option<u64>| value.and_then(|value| i64::try_from(value).ok()).map(Value::IntValue);
         let flag = |value: Option<bool>| value.map(Value::BoolValue);
         let values = [
-            (&SERVER, flag(self.server)),
-            (&CONCURRENT, flag(self.concurrent)),
-            (&HARD_LIMIT, bytes(self.hard_limit)),
-            (&HIGH_MEMORY_PERCENT, bytes(self.high_memory_percent.map(u64::from))),
-            (&LOH_THRESHOLD, bytes(self.loh_threshold)),
-            (&PHYSICAL_MEMORY, bytes(self.physical_memory)),
-            (&GEN0_MIN_BUDGET, bytes(self.gen0_min_budget)),
-            (&GEN0_MAX_BUDGET, bytes(self.gen0_max_budget)),
-            (&LARGE_PAGES, flag(self.large_pages)),
-            (&AFFINITIZED, flag(self.affinitized)),
+            (&row::SERVER, flag(self.server)),
+            (&row::CONCURRENT, flag(self.concurrent)),
+            (&row::HARD_LIMIT, bytes(self.hard_limit)),
+            (
+                &row::HIGH_MEMORY_PERCENT,
+                bytes(self.high_memory_percent.map(u64::from)),
+            ),
+            (&row::LOH_THRESHOLD, bytes(self.loh_threshold)),
+            (&row::PHYSICAL_MEMORY, bytes(self.physical_memory)),
+            (&row::GEN0_MIN_BUDGET, bytes(self.gen0_min_budget)),
+            (&row::GEN0_MAX_BUDGET, bytes(self.gen0_max_budget)),
+            (&row::LARGE_PAGES, flag(self.large_pages)),
+            (&row::AFFINITIZED, flag(self.affinitized)),
         ];
         let known = values
             .into_iter()
-            .filter_map(|(row, value)| Some(attribute(row, value?)));
+            .filter_map(|(row, value)| Some(key_value(row.name, value?)));
         known.collect()
-    }
-}
-
-fn attribute(row: &Attribute, value: Value) -> KeyValue {
-    KeyValue {
-        key: row.name.to_owned(),
-        value: Some(AnyValue { value: Some(value) }),
-        ..KeyValue::default()
     }
 }
 
@@ -218,7 +123,7 @@ pub(crate) fn adapts(observed: &Observed<'_>) -> bool {
 
 /// The attribute that says so.
 pub(crate) fn adaptive() -> KeyValue {
-    attribute(&DATAS, Value::BoolValue(true))
+    key_value(row::DYNAMIC_ADAPTATION.name, Value::BoolValue(true))
 }
 
 /// Reads the settings. `None`: the runtime does not tell them. The session is ended in any case, also one that takes too long.
@@ -315,7 +220,7 @@ mod tests {
         assert_eq!((settings.server, settings.concurrent), (Some(true), Some(false)));
         for attribute in settings.attributes() {
             assert!(
-                ATTRIBUTES.iter().any(|row| row.name == attribute.key),
+                row::ALL.iter().any(|row| row.attribute.name == attribute.key),
                 "{}",
                 attribute.key
             );

@@ -1,13 +1,14 @@
 //! The values of one moment as metrics: what is counted elsewhere and only told here.
 
+use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
-use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::{AggregationTemporality, Gauge, Metric, NumberDataPoint, Sum};
 
 pub use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value as Number;
 
 use crate::telemetry::definition::{Attribute, Instrument, MetricDefinition};
+use crate::telemetry::value::key_value;
 
 /// The metrics of one moment.
 #[derive(Debug)]
@@ -90,11 +91,5 @@ pub fn seconds(ns: u64) -> Number {
 
 /// An attribute with a text.
 pub fn text(attribute: &'static Attribute, value: &str) -> KeyValue {
-    KeyValue {
-        key: attribute.name.to_owned(),
-        value: Some(AnyValue {
-            value: Some(Value::StringValue(value.to_owned())),
-        }),
-        ..KeyValue::default()
-    }
+    key_value(attribute.name, Value::StringValue(value.to_owned()))
 }

@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::export::otlp::words;
+
 /// The three forms that OTLP has on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
@@ -49,7 +51,7 @@ impl fmt::Debug for Secret {
 }
 
 /// One signal's receiver.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Receiver {
     /// The URL: for gRPC scheme, host and port; for HTTP the whole address with its path (`…/v1/traces`).
     pub endpoint: String,
@@ -67,6 +69,24 @@ pub struct Receiver {
     pub client_certificate: Option<PathBuf>,
     /// PEM file of its private key.
     pub client_key: Option<PathBuf>,
+}
+
+impl Receiver {
+    /// Its address as it may be shown: without user, password and query.
+    pub fn shown(&self) -> String {
+        words::endpoint(&self.endpoint)
+    }
+}
+
+impl fmt::Debug for Receiver {
+    /// Only the address as it may be shown: a URL can hold a password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receiver")
+            .field("endpoint", &self.shown())
+            .field("protocol", &self.protocol)
+            .field("headers", &self.headers)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Bounds on what waits and on what is sent at once.

@@ -2,27 +2,21 @@
 //! resource.
 //!
 //! The rundown provider's GCSettingsRundown (10, keyword 0x1) carries eight fields: HardLimit, LOHThreshold,
-//! PhysicalMemoryConfig, Gen0MinBudgetConfig, Gen0MaxBudgetConfig, HighMemPercentConfig, BitSettings, ClrInstanceID. Sizes of
-//! segments are in the private provider's GCSettings (2). A process whose runtime sends neither has none of these.
+//! PhysicalMemoryConfig, Gen0MinBudgetConfig, Gen0MaxBudgetConfig, HighMemPercentConfig, BitSettings, ClrInstanceID; RuntimeDCStart
+//! beside it the flags of the start. Runtimes before 9 and NativeAOT send neither: their processes have none of these.
 
 use super::attributes;
 
 attributes! {
     SERVER "dotnet.gc.settings.server" Bool Own
         "Server GC: one heap per core."
-        from "private GCSettings ServerGC; RuntimeStart StartupFlags bit 0x1000"
+        from "RuntimeDCStart StartupFlags bit 0x1000"
     CONCURRENT "dotnet.gc.settings.concurrent" Bool Own
         "Background collections are allowed."
-        from "GCSettingsRundown BitSettings bit 0; RuntimeStart StartupFlags bit 0x1"
+        from "GCSettingsRundown BitSettings bit 0; RuntimeDCStart StartupFlags bit 0x1"
     LARGE_PAGES "dotnet.gc.settings.large_pages" Bool Own
         "The heap uses large pages."
         from "GCSettingsRundown BitSettings bit 1"
-    FROZEN_SEGMENTS "dotnet.gc.settings.frozen_segments" Bool Own
-        "Frozen segments are in use."
-        from "GCSettingsRundown BitSettings bit 2"
-    HARD_LIMIT_CONFIGURED "dotnet.gc.settings.hard_limit_configured" Bool Own
-        "The hard limit was configured (GCHeapHardLimit), not derived from the container's limit."
-        from "GCSettingsRundown BitSettings bit 3"
     AFFINITIZED "dotnet.gc.settings.affinitized" Bool Own
         "Server heaps are bound to cores (false: GCNoAffinitize)."
         from "GCSettingsRundown BitSettings bit 4, inverted"
@@ -44,13 +38,7 @@ attributes! {
     HIGH_MEMORY_PERCENT "dotnet.gc.settings.high_memory_percent" Int Own
         "Memory load in percent from which on the collector works harder (GCHighMemPercent); absent when it was not configured."
         from "GCSettingsRundown HighMemPercentConfig"
-    SEGMENT_SIZE "dotnet.gc.settings.segment_size" Int Own
-        "Bytes of a segment of the small object heap; of the reserved range where the heap is made of regions."
-        from "private GCSettings SegmentSize"
-    LARGE_SEGMENT_SIZE "dotnet.gc.settings.large_segment_size" Int Own
-        "Bytes of a segment of the large object heap."
-        from "private GCSettings LargeObjectSegmentSize"
     DYNAMIC_ADAPTATION "dotnet.gc.settings.dynamic_adaptation" Bool Own
-        "The number of server heaps follows the application's size (DATAS)."
-        from "GCDynamicEvent SizeAdaptationSample, SizeAdaptationTuning; the process's environment and runtimeconfig.json"
+        "True once the number of heaps was seen to follow the application's size (DATAS)."
+        from "GCDynamicEvent SizeAdaptationSample, HeapCountSample"
 }
