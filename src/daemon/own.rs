@@ -1,6 +1,5 @@
 //! The daemon's own health as metrics: the same numbers over OTLP and at `/metrics`.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -55,10 +54,7 @@ impl Own {
     }
 
     fn targets(&self, sheet: &mut Sheet) {
-        let mut by_state = BTreeMap::<&'static str, u64>::new();
-        for target in self.pipeline.targets() {
-            *by_state.entry(target.state).or_default() += 1;
-        }
+        let by_state = self.pipeline.states();
         let points = by_state
             .into_iter()
             .map(|(state, count)| (vec![text(&row::STATE, state)], whole(count)));

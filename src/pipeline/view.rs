@@ -1,5 +1,6 @@
 //! What is shown of the runs: the records of `/api/v1/targets` and `/api/v1/gcs`. Their names are a contract.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use clr_gc::gc::Collection;
@@ -144,6 +145,16 @@ impl TargetView {
 }
 
 impl Pipeline {
+    /// How many processes are in each state, by its word.
+    pub fn states(&self) -> BTreeMap<&'static str, u64> {
+        let mut states = BTreeMap::new();
+        let words = self.runs().into_iter().map(|run| run.inside().state.word());
+        for word in words.chain(self.noted().iter().map(|noted| noted.state.word())) {
+            *states.entry(word).or_default() += 1;
+        }
+        states
+    }
+
     /// Every process that is known, by pid.
     pub fn targets(&self) -> Vec<TargetView> {
         let mut targets: Vec<TargetView> = self.runs().iter().map(|run| TargetView::of_run(run)).collect();
