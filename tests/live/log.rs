@@ -75,16 +75,21 @@ impl Log {
             .map(|(_, run)| run.clone())
     }
 
-    /// Waits until what was told of a pid fits.
-    pub(crate) async fn until(&self, pid: u32, what: &str, fits: impl Fn(&Run) -> bool) -> Run {
+    /// Whether what is told of a pid fits before the time is over.
+    pub(crate) async fn within(&self, time: Duration, pid: u32, fits: impl Fn(&Run) -> bool) -> bool {
         let mut runs = self.runs.subscribe();
         let of_pid = |runs: &BTreeMap<RunKey, Run>| {
             let run = runs.iter().rev().find(|(key, _)| key.pid == pid).map(|(_, run)| run);
             run.is_some_and(&fits)
         };
-        let waited = tokio::time::timeout(PATIENCE, runs.wait_for(of_pid)).await.map(|_| ());
+        tokio::time::timeout(time, runs.wait_for(of_pid)).await.is_ok()
+    }
+
+    /// Waits until what was told of a pid fits.
+    pub(crate) async fn until(&self, pid: u32, what: &str, fits: impl Fn(&Run) -> bool) -> Run {
+        let waited = self.within(PATIENCE, pid, fits).await;
         let run = self.run(pid);
-        assert!(waited.is_ok(), "process {pid}, {what}: {run:#?}");
+        assert!(waited, "process {pid}, {what}: {run:#?}");
         run.unwrap()
     }
 }
