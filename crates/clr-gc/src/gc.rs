@@ -48,8 +48,8 @@ pub use forming::MAX_HEAPS;
 pub(crate) use loss::LossIntervals;
 pub use loss::MAX_LOSS_INTERVALS;
 pub use machine::{
-    LIVE_SETTLE_NS, MAX_FORMING, MAX_OFFSET_NS, MAX_OPEN_STOPS, MAX_RUNS, MAX_STOPS, Machine, OtherStops, Outcome,
-    PATIENCE_NS, Settling,
+    LIVE_SETTLE_NS, MAX_FORMING, MAX_OFFSET_NS, MAX_OPEN_STOPS, MAX_RUNS, MAX_STOPS, Machine, Open, OtherStops,
+    Outcome, PATIENCE_NS, Settling,
 };
 pub use totals::{Group, PauseQuantiles, Totals};
 pub use trail::MAX_THREADS;

@@ -12,7 +12,7 @@ use nettrace::limits::DEFAULT_MAX_PENDING_BYTES;
 use nettrace::{Decoder, Event, Gap, Item, Options, TraceHeader};
 
 use crate::event::{ClrEvent, Kind, Layout, PayloadError, decode};
-use crate::gc::{LossIntervals, Machine, Outcome, Settling};
+use crate::gc::{LossIntervals, Machine, Open, Outcome, Settling};
 
 /// Processes of one stream that are told apart (V6 records whole machines). Events of more are counted, not told.
 pub const MAX_PROCESSES: usize = 4096;
@@ -166,6 +166,17 @@ impl GcStream {
         self.decoder.filled(n);
     }
 
+    /// The next bytes of the stream, copied.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.decoder.push(bytes);
+    }
+
+    /// Gives back memory in which nothing is: for one of many streams that say little most of the time. To be called when
+    /// [`GcStream::advance`] is through.
+    pub fn shrink(&mut self) {
+        self.decoder.shrink();
+    }
+
     /// A live stream is idle: what is queued may be told.
     pub fn flush(&mut self) {
         self.decoder.flush();
@@ -182,6 +193,12 @@ impl GcStream {
     /// Whether something is left that more silence would bring.
     pub fn is_waiting(&self) -> bool {
         self.processes.iter().any(|process| process.machine.is_waiting())
+    }
+
+    /// What has begun and not ended in any of the processes.
+    pub fn open(&self) -> Open {
+        let each = self.processes.iter().map(|process| process.machine.open());
+        each.fold(Open::default(), Open::or)
     }
 
     /// No more bytes will come. Call [`GcStream::advance`] once more, then [`GcStream::end`].
@@ -347,6 +364,8 @@ fn process_of<'p>(
         Some(place) => place,
         None if rebuilds(event.kind()) && processes.len() < max_processes => {
             let machine = Machine::after(key.clr_instance, settling, losses.clone());
+            // Mostly it is the only one.
+            processes.reserve_exact(1);
             processes.push(Process { key, machine });
             processes.len() - 1
         }

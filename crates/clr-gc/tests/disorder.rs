@@ -50,7 +50,7 @@ fn collections<'e>(events: impl IntoIterator<Item = &'e Told>) -> Vec<Collection
 }
 
 /// Of the two that claim to be whole and right, everything that the promise covers is equal. Facts that come in events
-/// of their own that no other event proves (the trigger, committed memory) may be absent, and so may what is a fact of another
+/// of their own that no other event proves (the trigger, committed memory, what DATAS measured) may be absent, and so may what is a fact of another
 /// collection (that it was under way).
 fn assert_right(claimed: &Collection, truth: &Collection, context: &str) {
     let mut claimed = claimed.clone();
@@ -60,6 +60,8 @@ fn assert_right(claimed: &Collection, truth: &Collection, context: &str) {
     claimed.background = claimed.background.or(truth.background);
     claimed.committed.before = claimed.committed.before.or(truth.committed.before);
     claimed.committed.after = claimed.committed.after.or(truth.committed.after);
+    claimed.committed.bookkeeping = claimed.committed.bookkeeping.or(truth.committed.bookkeeping);
+    claimed.throughput_cost_percent = claimed.throughput_cost_percent.or(truth.throughput_cost_percent);
     if claimed.allocated_since_last.is_none() {
         claimed.allocated_since_last = truth.allocated_since_last;
     }

@@ -1,8 +1,13 @@
 //! A running event session: its stream, and how to end it.
 
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncRead as _, ReadBuf};
 use tokio::net::UnixStream;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
@@ -132,7 +137,39 @@ impl Session {
     /// [`Error::Silent`] after the idle deadline, or when the stream has not ended within [`Deadlines::stop`] of
     /// [`request_stop`](Self::request_stop); then what StopTracing met, if it met something.
     pub async fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Error> {
-        if self.ended || buffer.is_empty() {
+        if buffer.is_empty() {
+            return Ok(0);
+        }
+        self.read_by(|stream, cx| poll_read(stream, cx, buffer)).await
+    }
+
+    /// As [`read`](Self::read), with a buffer that many sessions share: it is locked only while bytes are put into it and given to
+    /// `take`, never while waiting for them.
+    ///
+    /// Cancel safe: what was read was given to `take`.
+    ///
+    /// # Errors
+    /// Those of [`read`](Self::read).
+    pub async fn read_through(
+        &mut self,
+        buffer: &Mutex<Box<[u8]>>,
+        mut take: impl FnMut(&[u8]),
+    ) -> Result<usize, Error> {
+        self.read_by(|stream, cx| {
+            let mut buffer = buffer.lock().unwrap_or_else(PoisonError::into_inner);
+            let count = ready!(poll_read(stream, cx, &mut buffer))?;
+            take(buffer.get(..count).unwrap_or_default());
+            Poll::Ready(Ok(count))
+        })
+        .await
+    }
+
+    /// Reads by `poll` within the deadlines.
+    async fn read_by(
+        &mut self,
+        mut poll: impl FnMut(&mut UnixStream, &mut Context<'_>) -> Poll<io::Result<usize>>,
+    ) -> Result<usize, Error> {
+        if self.ended {
             return Ok(0);
         }
         let stop_at = self.stop.as_ref().map(|stop| stop.deadline);
@@ -142,9 +179,11 @@ impl Session {
         }
         let idle_at = self.idle.map(|idle| self.last_byte + idle);
         let deadline = [stop_at, idle_at].into_iter().flatten().min();
+        let stream = &mut self.stream;
+        let read = poll_fn(|cx| poll(stream, cx));
         let read = match deadline {
-            None => self.stream.read(buffer).await,
-            Some(deadline) => match timeout_at(deadline, self.stream.read(buffer)).await {
+            None => read.await,
+            Some(deadline) => match timeout_at(deadline, read).await {
                 Ok(read) => read,
                 Err(_) if Some(deadline) == stop_at => return Err(self.not_stopped().await),
                 Err(_) => {
@@ -162,7 +201,7 @@ impl Session {
                 Ok(count)
             }
             // The process ended with something of ours unread: the end of a stream like any other.
-            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => {
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
                 self.ended = true;
                 Ok(0)
             }
@@ -236,6 +275,12 @@ impl Session {
             .silent(Command::StopTracing, Stage::Stream, self.deadlines.stop);
         self.stopped().await.err().unwrap_or(silent)
     }
+}
+
+fn poll_read(stream: &mut UnixStream, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+    let mut buffer = ReadBuf::new(buffer);
+    ready!(Pin::new(stream).poll_read(cx, &mut buffer))?;
+    Poll::Ready(Ok(buffer.filled().len()))
 }
 
 impl Drop for Session {

@@ -169,6 +169,13 @@ impl Decoder {
         self.intake.queue.flush();
     }
 
+    /// Gives back memory in which nothing is. For one of many streams that say little most of the time; a stream that is read as fast
+    /// as possible is better left its buffers. Ask for items until there is none before.
+    pub fn shrink(&mut self) {
+        self.input.shrink();
+        self.intake.queue.shrink();
+    }
+
     /// No more bytes will come: ask for items until there is none, then [`Decoder::ending`] is known.
     pub fn finish(&mut self) {
         self.finished = true;

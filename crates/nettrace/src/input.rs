@@ -40,6 +40,16 @@ impl Input {
         self.end += bytes.len();
     }
 
+    /// Gives back memory beyond twice what is there: so what is there is moved only when as much was consumed or added, in however small
+    /// pieces it comes.
+    pub(crate) fn shrink(&mut self) {
+        if self.bytes.len() / 2 > self.end - self.start {
+            self.bytes = self.bytes().to_vec();
+            self.end = self.bytes.len();
+            self.start = 0;
+        }
+    }
+
     /// What is there.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
@@ -68,7 +78,8 @@ mod tests {
     use super::*;
 
     /// Scenario: bytes come in pieces and are consumed in others.
-    /// Guarantee: they come out in order, the offset counts them, and memory does not grow with the stream.
+    /// Guarantee: they come out in order, the offset counts them, and memory does not grow with the stream; what is kept is
+    /// at most twice what is there.
     #[test]
     fn bytes_come_out_in_order() {
         let mut input = Input::default();
@@ -96,6 +107,10 @@ mod tests {
             }
             input.consume(take);
             assert_eq!(input.offset(), offset + take as u64);
+            if round % 3 == 0 {
+                input.shrink();
+                assert!(input.bytes.len() / 2 <= input.bytes().len());
+            }
         }
         assert!(input.bytes.len() < 200, "{}", input.bytes.len());
     }

@@ -62,6 +62,12 @@ const ENTRY_BYTES: usize = size_of::<Waiting>() + size_of::<Run>();
 /// Below this, memory is not worth moving together.
 const COMPACTION_BYTES: usize = 16 << 10;
 
+/// So much is kept by who gives memory back, so that a stream that says little need not ask for it each time.
+const KEPT_BYTES: usize = 4 << 10;
+
+/// So much is moved in less time than it takes to receive anything.
+const CHEAP_TO_MOVE: usize = 32 << 10;
+
 /// A run: its oldest entry that was not delivered, and its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Run {
@@ -228,6 +234,26 @@ impl Queue {
         if self.waiting == 0 || held < COMPACTION_BYTES || held / 2 < self.waiting_bytes {
             return;
         }
+        self.move_together();
+    }
+
+    /// Gives back memory beyond what waits and a little. When much waits it is moved only where half of the memory is unused, so that a
+    /// stream that comes in small pieces does not cost a move each. Not while a taken entry is used.
+    pub(crate) fn shrink(&mut self) {
+        let held = self.arena.capacity() + self.entries.capacity() * size_of::<Waiting>();
+        let enough = if held <= CHEAP_TO_MOVE { 1 } else { 2 } * self.waiting_bytes;
+        if held > KEPT_BYTES.max(enough) {
+            let payloads = self.waiting_bytes.saturating_sub(self.waiting * ENTRY_BYTES);
+            self.spare_entries = Vec::with_capacity(self.waiting);
+            self.spare_arena = Vec::with_capacity(payloads);
+            self.move_together();
+            self.heap.shrink_to(1);
+        }
+        self.spare_entries = Vec::new();
+        self.spare_arena = Vec::new();
+    }
+
+    fn move_together(&mut self) {
         self.close_run();
         self.spare_entries.clear();
         self.spare_arena.clear();
@@ -304,14 +330,14 @@ mod tests {
     proptest! {
         /// Scenario: events in any order, released up to any instants in between.
         /// Guarantee: what is released is what a stable sort gives, each with its own payload and activities; moving
-        /// memory together changes nothing.
+        /// memory together and giving it back change nothing.
         #[test]
-        fn releases_are_stable_sorts(batches in prop::collection::vec((prop::collection::vec(0_i64..50, 0..40), 0_i64..60, any::<bool>()), 1..10)) {
+        fn releases_are_stable_sorts(batches in prop::collection::vec((prop::collection::vec(0_i64..50, 0..80), 0_i64..60, 0..3), 1..10)) {
             let mut queue = Queue::default();
             let mut model: Vec<(i64, u32)> = Vec::new();
             let mut sequence = 0;
             let mut released = i64::MIN;
-            for (timestamps, release, compact) in batches {
+            for (timestamps, release, then) in batches {
                 for timestamp in timestamps {
                     sequence += 1;
                     model.push((timestamp, sequence));
@@ -320,7 +346,12 @@ mod tests {
                 }
                 queue.release(release);
                 released = released.max(release);
-                if compact && queue.waiting > 0 {
+                if then == 2 {
+                    queue.shrink();
+                    let held = queue.arena.capacity() + queue.entries.capacity() * size_of::<Waiting>();
+                    prop_assert!(held <= KEPT_BYTES.max(2 * queue.waiting_bytes()));
+                }
+                if then == 1 && queue.waiting > 0 {
                     // As `compact` does when it is worth it.
                     queue.spare_arena.clear();
                     queue.arena.resize(queue.arena.len() + 8 * COMPACTION_BYTES, 0);

@@ -231,6 +231,11 @@ impl Missing {
         Self::PerHeapHistory,
     ];
 
+    /// The part of that name.
+    pub fn of(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|part| part.name() == name)
+    }
+
     /// The name in records.
     pub fn name(self) -> &'static str {
         match self {
@@ -269,19 +274,29 @@ impl MissingParts {
     }
 }
 
+impl FromIterator<Missing> for MissingParts {
+    fn from_iter<I: IntoIterator<Item = Missing>>(parts: I) -> Self {
+        let mut missing = Self::default();
+        parts.into_iter().for_each(|part| missing.add(part, true));
+        missing
+    }
+}
+
 impl fmt::Debug for MissingParts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.iter().map(Missing::name)).finish()
     }
 }
 
-/// TotalCommittedInUse around a collection, bytes (.NET 8 and later, regions).
+/// CommittedUsage around a collection: TotalCommittedInUse, and TotalBookkeepingCommitted; bytes (.NET 8 and later, regions).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Committed {
     /// Right after GCStart.
     pub before: Option<u64>,
     /// Right before GCEnd; a background collection has none.
     pub after: Option<u64>,
+    /// The collector's own tables, told with [`after`](Self::after).
+    pub bookkeeping: Option<u64>,
 }
 
 /// One garbage collection. Times are nanoseconds since the stream's sync point. What was never seen is `None`.
@@ -327,6 +342,11 @@ pub struct Collection {
     pub phases: Phases,
     /// Committed memory.
     pub committed: Committed,
+    /// Bytes that survived in the heap in which the most did; `None` as long as a heap's history is missing.
+    pub largest_heap_survived: Option<u64>,
+    /// DATAS: what collecting costs, percent of the throughput (MedianThroughputCostPercent); only where it was told in this
+    /// collection.
+    pub throughput_cost_percent: Option<f32>,
     /// Bytes allocated since the previous collection (generation 0, LOH, POH).
     pub allocated_since_last: Option<u64>,
     /// Number of the background collection that was under way at its GCStart, where that one's GCStart was seen.

@@ -37,9 +37,12 @@ pub(crate) struct Forming {
     pub(crate) stop_unseen: bool,
     pub(crate) previous: Option<SizesAfter>,
     pub(crate) committed: Committed,
+    pub(crate) throughput_cost_percent: Option<f32>,
     pub(crate) last_event: i64,
     heaps: Vec<u64>,
     sums: [Option<PerHeapSums>; 5],
+    /// What survived in the heap in which the most did.
+    largest: u64,
     histories: u32,
 }
 
@@ -86,6 +89,8 @@ impl Forming {
             *seen |= bit;
             self.histories += 1;
             PerHeapSums::add(&mut self.sums, event);
+            let survived = event.values.iter().map(|generation| generation.survived());
+            self.largest = self.largest.max(survived.fold(0, u64::saturating_add));
         }
     }
 
@@ -96,6 +101,7 @@ impl Forming {
             self.global = unnumbered.global;
             self.heaps = unnumbered.heaps;
             self.sums = unnumbered.sums;
+            self.largest = unnumbered.largest;
             self.histories = unnumbered.histories;
         }
     }
@@ -195,6 +201,8 @@ impl Forming {
                 })
                 .flatten(),
             pauses,
+            largest_heap_survived: self.has_all_histories().then_some(self.largest),
+            throughput_cost_percent: self.throughput_cost_percent,
             allocated_since_last: self.allocated(&heap, concurrent_start, losses),
             heap_stats: self.heap_stats,
             heap,

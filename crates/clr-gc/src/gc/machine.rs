@@ -1,6 +1,7 @@
 //! The state machine: events of one runtime in, collections and suspensions out.
 
 mod facts;
+mod open;
 mod settling;
 mod stops;
 
@@ -12,6 +13,8 @@ use crate::gc::forming::Forming;
 use crate::gc::loss::LossIntervals;
 use crate::gc::stop::{Stop, StopId};
 use crate::gc::trail::Trails;
+
+pub use open::Open;
 
 /// How long facts that belong to a collection may come after its last one, in stream time: a server background
 /// collection's histories follow its GCEnd. Afterwards it is told with what is missing.
@@ -231,8 +234,12 @@ impl Machine {
             ClrEvent::RestartEeEnd(_) => return self.in_order(at).restart_end(at, thread),
             ClrEvent::DynamicEvent(event) => {
                 let number = self.running()?;
-                if let DynamicData::CommittedUsage(usage) = event.dynamic() {
-                    self.in_order(at).committed(number, at, usage.total_committed_in_use);
+                let told = event.dynamic();
+                if matches!(
+                    told,
+                    DynamicData::CommittedUsage(_) | DynamicData::SizeAdaptationTuning(_)
+                ) {
+                    self.in_order(at).dynamic(number, at, &told);
                 }
                 return Some(number);
             }

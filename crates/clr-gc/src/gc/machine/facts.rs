@@ -1,6 +1,6 @@
 //! The facts of collections: each finds the collection that it belongs to.
 
-use crate::event::{GcReason, GcStart, GcType, GlobalHeapHistory, HeapStats, PerHeapHistory};
+use crate::event::{DynamicData, GcReason, GcStart, GcType, GlobalHeapHistory, HeapStats, PerHeapHistory};
 use crate::gc::collection::GlobalHistory;
 use crate::gc::forming::{Forming, SizesAfter};
 use crate::gc::machine::{MAX_FORMING, MAX_RUNS, Machine, Settled};
@@ -72,6 +72,10 @@ impl Machine {
         }
         self.count_may_skip = false;
         self.last_number = Some(number);
+        if self.forming.is_empty() {
+            // Hardly ever is there a second one, and they are large.
+            self.forming.reserve_exact(1);
+        }
         self.forming.push(forming);
         if self.forming.len() > MAX_FORMING {
             let oldest = self.forming.remove(0);
@@ -328,16 +332,27 @@ impl Machine {
     }
 
     /// Only a blocking collection sends a second one, after its history.
-    pub(super) fn committed(&mut self, number: u32, at: i64, bytes: u64) {
-        if let Some(forming) = self.forming_mut(number) {
-            let committed = &mut forming.committed;
-            let place = if forming.global.is_some() {
-                &mut committed.after
-            } else {
-                &mut committed.before
-            };
-            place.get_or_insert(bytes);
-            forming.touch(at);
+    /// What the collector says of itself while a collection runs.
+    pub(super) fn dynamic(&mut self, number: u32, at: i64, told: &DynamicData<'_>) {
+        let Some(forming) = self.forming_mut(number) else {
+            return;
+        };
+        match told {
+            DynamicData::CommittedUsage(usage) => {
+                let committed = &mut forming.committed;
+                if forming.global.is_some() {
+                    committed.after.get_or_insert(usage.total_committed_in_use);
+                    committed.bookkeeping.get_or_insert(usage.total_bookkeeping_committed);
+                } else {
+                    committed.before.get_or_insert(usage.total_committed_in_use);
+                }
+            }
+            DynamicData::SizeAdaptationTuning(tuning) => {
+                // A float of the runtime's own making: what is no number is not known.
+                forming.throughput_cost_percent = Some(tuning.median_tcp).filter(|cost| cost.is_finite());
+            }
+            _ => return,
         }
+        forming.touch(at);
     }
 }
