@@ -1,8 +1,9 @@
 // The workload of the live tests: one small program that makes the collector do what its mode says.
 //
-//   WMODE   what to do (see Run), default steady; a first argument goes before it
+//   WMODE   what to do (see Find, and Cases.cs for the anomalies), default steady; a first argument goes before it
 //   WSECS   seconds until it ends by itself, default 30; a second argument goes before it
 //   WROUNDS how much the mode `fixed` allocates, in rounds of 2 MB, default 1000
+//   WWAIT   any value: the work begins with `go`, so that a session can be there before it
 //
 // It prints `ready PID` when it works, then four times a second
 // `tick TIMESTAMP gen0 gen1 gen2 total_pause_us`: GC.CollectionCount(n), which counts a generation 2 collection in all three, and
@@ -14,7 +15,7 @@
 //   stop        end in order
 //   collect N   GC.Collect(N), then answer `did ...` with the numbers of a tick
 //   count       answer `did ...` at once
-//   go          the mode `fixed` begins; it prints `done` when its rounds are over, and then waits to be stopped
+//   go          the work begins (WWAIT); the mode `fixed` begins: it prints `done` when its rounds are over, and then waits to be stopped
 //
 // It ends when its standard input closes, so that it never outlives the test that started it, and after WSECS in any case. Nothing that
 // it keeps grows beyond KeptBytes.
@@ -41,7 +42,7 @@ public static class StartupHook
     }
 }
 
-public static class Workload
+public static partial class Workload
 {
     // More than any hard limit of the tests, less than what troubles a small machine.
     const long KeptBytes = 256000000;
@@ -82,6 +83,7 @@ public static class Workload
         Print("ready " + Process.GetCurrentProcess().Id);
         Report("tick");
         Thread ticker = Start(delegate { while (!stop) { Thread.Sleep(250); if (!stop) Report("tick"); } });
+        if (Environment.GetEnvironmentVariable("WWAIT") != null) while (!go && !stop) Thread.Sleep(10);
         work();
         stop = true;
         ticker.Join();
@@ -162,7 +164,7 @@ public static class Workload
             case "bgc": return Background;
             case "lowlatency": return LowLatency;
             case "bursts": return Bursts;
-            default: return null;
+            default: return FindCase(mode);
         }
     }
 
@@ -226,7 +228,7 @@ public static class Workload
     static void UntilFull(int size, int dropped)
     {
         // A runtime that is out of memory can die of the first session that is begun in it (seen on 10.0.0): time to begin one before.
-        for (int i = 0; i < 100 && !stop; i++) Thread.Sleep(20);
+        for (int i = 0; i < 100 && !stop && !go; i++) Thread.Sleep(20);
         List<object> kept = new List<object>();
         while (!stop)
         {

@@ -1,0 +1,497 @@
+// The modes that provoke one anomaly each, and the healthy ones that look like one: what tests/labelled/runs.yaml names.
+//
+// Most need a few seconds. WKEEP is how much the modes of a nearly full heap keep, in MB. WPACE makes the slow growth of some slower by
+// this factor: a trend is one only over many minutes.
+
+using System;
+using System.Collections.Generic;
+using System.Diagnostics;
+using System.Globalization;
+using System.IO;
+using System.Reflection;
+using System.Runtime.CompilerServices;
+using System.Runtime.InteropServices;
+using System.Threading;
+
+namespace System.Runtime.InteropServices
+{
+    // The runtime looks for the attribute by its name; 3.1 has none and ignores it.
+    [AttributeUsage(AttributeTargets.Method)]
+    internal sealed class SuppressGCTransitionAttribute : Attribute { }
+}
+
+public static partial class Workload
+{
+    static Action FindCase(string mode)
+    {
+        switch (mode)
+        {
+            case "collect": return Collect;
+            case "aggressive": return Aggressive;
+            case "lowmemory": return LowMemory;
+            case "nearlimit": return NearLimit;
+            case "pinlimit": return PinnedNearLimit;
+            case "longpause": return LongPause;
+            case "sort": return Sort;
+            case "native": return delegate { NativeCalls(150); };
+            case "wedged": return delegate { NativeCalls(12000); };
+            case "frozen": return Frozen;
+            case "storm": return Storm;
+            case "lohtemp": return TemporaryLarge;
+            case "spike": return Spike;
+            case "midlife": return MidLife;
+            case "weakmany": return ManyWeak;
+            case "bgcstorm": return ManyInBackground;
+            case "slowleak": return SlowLeak;
+            case "quiet": return delegate { Every(5, delegate { }); };
+            case "handleleak": return HandleLeak;
+            case "syncblocks": return SyncBlocks;
+            case "finslow": return SlowFinalizer;
+            case "finstuck": return StuckFinalizer;
+            case "pinned": return Pinned;
+            case "lohholes": return LargeHoles;
+            case "gen2holes": return OldHoles;
+            case "oscillate": return Oscillate;
+            case "nogcover": return PastNoGc;
+            case "startup": return StartUp;
+            case "batch": return Batch;
+            default: return null;
+        }
+    }
+
+    // Work like that of `steady` beside what a mode does.
+    static void Serve(int pieces)
+    {
+        for (int i = 0; i < pieces; i++) sink = new byte[500];
+    }
+
+    static void Every(int ms, Action act)
+    {
+        int pace = int.Parse(Environment.GetEnvironmentVariable("WPACE") ?? "1", CultureInfo.InvariantCulture);
+        while (!stop)
+        {
+            Serve(1000);
+            act();
+            Thread.Sleep(ms * pace);
+        }
+    }
+
+    static long KeptOf(long unless)
+    {
+        string text = Environment.GetEnvironmentVariable("WKEEP");
+        return text == null ? unless : long.Parse(text, CultureInfo.InvariantCulture) * 1000000;
+    }
+
+    // GC.Collect() twice a second: what a library that "frees memory" does.
+    static void Collect()
+    {
+        Node tree = Tree(16);
+        Every(500, delegate { GC.Collect(); });
+        GC.KeepAlive(tree);
+    }
+
+    static void Aggressive()
+    {
+        object mode = Enum.IsDefined(typeof(GCCollectionMode), "Aggressive") ? Enum.Parse(typeof(GCCollectionMode), "Aggressive") : GCCollectionMode.Forced;
+        Every(1000, delegate { GC.Collect(2, (GCCollectionMode)mode, true, true); });
+    }
+
+    // What a host does on the system's low memory signal. .NET 10 has the entry; Linux has no such signal of its own.
+    static void LowMemory()
+    {
+        Type[] types = { typeof(int), typeof(GCCollectionMode), typeof(bool), typeof(bool), typeof(bool) };
+        MethodInfo collect = typeof(GC).GetMethod("Collect", BindingFlags.Static | BindingFlags.NonPublic | BindingFlags.Public, null, types, null);
+        int i = 0;
+        Every(700, delegate
+        {
+            if (collect != null) collect.Invoke(null, new object[] { 2, GCCollectionMode.Forced, i % 2 == 0, false, true });
+            i++;
+        });
+    }
+
+    // Fills the heap up to WKEEP and goes on with small work: meant for a hard limit a little above.
+    static void NearLimit()
+    {
+        List<byte[]> kept = new List<byte[]>();
+        long size = 0, goal = KeptOf(70000000);
+        while (!stop)
+        {
+            try
+            {
+                for (int i = 0; i < 200 && size < goal; i++, size += 4000) kept.Add(new byte[4000]);
+                Serve(300);
+            }
+            catch (OutOfMemoryException) { kept.RemoveRange(0, kept.Count / 10); size -= size / 10; }
+            Thread.Sleep(2);
+        }
+        GC.KeepAlive(kept);
+    }
+
+    // The same with islands of pinned arrays between dropped ones: free memory that cannot be used.
+    static void PinnedNearLimit()
+    {
+        List<byte[]> kept = new List<byte[]>();
+        Queue<GCHandle> pinned = new Queue<GCHandle>();
+        long goal = KeptOf(60000000);
+        while (!stop)
+        {
+            try
+            {
+                for (int i = 0; i < 500; i++)
+                {
+                    byte[] piece = new byte[1000];
+                    if (i % 10 == 0) pinned.Enqueue(GCHandle.Alloc(piece, GCHandleType.Pinned));
+                    kept.Add(piece);
+                }
+                if (kept.Count * 1000L > goal) kept.RemoveRange(0, kept.Count / 2);
+            }
+            catch (OutOfMemoryException) { kept.RemoveRange(0, kept.Count / 2); }
+            while (pinned.Count > 5000) pinned.Dequeue().Free();
+            Thread.Sleep(1);
+        }
+        while (pinned.Count > 0) pinned.Dequeue().Free();
+    }
+
+    // A large live graph of small linked objects: new trees all the time, each kept for three rounds.
+    static void LongPause()
+    {
+        Node[] trees = new Node[3];
+        for (int i = 0; !stop; i++)
+        {
+            trees[i % trees.Length] = Tree(18);
+            Thread.Sleep(1);
+        }
+        GC.KeepAlive(trees);
+    }
+
+    // .NET Core 3.1 sorts integers in native code that does not answer a suspension; later ones in managed code that does.
+    static void Sort()
+    {
+        Start(delegate
+        {
+            int[] numbers = new int[6000000];
+            while (!stop)
+            {
+                for (int i = 0; i < numbers.Length; i++) numbers[i] = i * 1566083941;
+                Array.Sort(numbers);
+            }
+        });
+        while (!stop)
+        {
+            Serve(4000);
+            Thread.Sleep(2);
+        }
+    }
+
+    // Times out at `until`, and not when a signal comes, by which the runtime interrupts threads. Zeros are valid for both objects.
+    [DllImport("libc", EntryPoint = "pthread_cond_timedwait")]
+    [SuppressGCTransition]
+    static extern int WaitInPlace(IntPtr condition, IntPtr mutex, long[] until);
+
+    [DllImport("libc", EntryPoint = "pthread_mutex_lock")]
+    static extern int Lock(IntPtr mutex);
+
+    // A native call declared as too short for a transition, that is not: every collection waits for it. 3.1 is not impressed.
+    static void NativeCalls(long ms)
+    {
+        IntPtr zeros = Marshal.AllocHGlobal(256);
+        for (int i = 0; i < 256; i++) Marshal.WriteByte(zeros, i, 0);
+        Lock(zeros + 128);
+        Start(delegate
+        {
+            while (!stop)
+            {
+                Thread.Sleep(100);
+                long until = DateTimeOffset.UtcNow.ToUnixTimeMilliseconds() + ms;
+                WaitInPlace(zeros, zeros + 128, new long[] { until / 1000, until % 1000 * 1000000 });
+            }
+        });
+        while (!stop)
+        {
+            Serve(4000);
+            Thread.Sleep(2);
+        }
+    }
+
+    // The whole process is stopped for 200 ms again and again, as in a throttled container. A child does it: who is stopped cannot wake itself.
+    static void Frozen()
+    {
+        string pid = Process.GetCurrentProcess().Id.ToString(CultureInfo.InvariantCulture);
+        string loop = "exec >/dev/null 2>&1 </dev/null; while kill -STOP " + pid + "; do sleep 0.2; kill -CONT " + pid + "; sleep 0.3; done";
+        ProcessStartInfo start = new ProcessStartInfo("/bin/sh", "-c \"" + loop + "\"");
+        start.UseShellExecute = false;
+        Process child = Process.Start(start);
+        Storm();
+        child.Kill();
+    }
+
+    // Each collection marks the same young tree again: back to back where the budget of generation 0 is small.
+    static void Storm()
+    {
+        object[] slots = new object[20000];
+        while (!stop)
+        {
+            for (int i = 0; i < 20000; i++) slots[random.Next(slots.Length)] = new byte[random.Next(200)];
+        }
+        GC.KeepAlive(slots);
+    }
+
+    // Large arrays that nobody keeps.
+    static void TemporaryLarge()
+    {
+        while (!stop)
+        {
+            for (int i = 0; i < 4; i++) sink = new byte[1000000];
+            Thread.Sleep(1);
+        }
+    }
+
+    // Quiet work, then a second of as much as a thread can allocate, again and again.
+    static void Spike()
+    {
+        Stopwatch clock = Stopwatch.StartNew();
+        while (!stop)
+        {
+            Serve(1000);
+            if (clock.ElapsedMilliseconds % 3000 < 2000) Thread.Sleep(10);
+            else for (int i = 0; i < 500; i++) sink = new byte[8000];
+        }
+    }
+
+    // A queue through which everything passes: each object lives just long enough to be old, and dies.
+    static void MidLife()
+    {
+        Queue<Node> queue = new Queue<Node>();
+        while (!stop)
+        {
+            for (int i = 0; i < 4000; i++) queue.Enqueue(Tree(3));
+            while (queue.Count > 60000) queue.Dequeue();
+            Thread.Sleep(1);
+        }
+        GC.KeepAlive(queue);
+    }
+
+    // Weak handles and dependent ones by the hundred thousand: the last pause of a background collection looks at every one.
+    static void ManyWeak()
+    {
+        ConditionalWeakTable<object, object> table = new ConditionalWeakTable<object, object>();
+        object[] keys = new object[400000];
+        GCHandle[] weak = new GCHandle[800000];
+        for (int i = 0; i < keys.Length && !stop; i++)
+        {
+            keys[i] = new object();
+            table.Add(keys[i], new object());
+        }
+        for (int i = 0; i < weak.Length && !stop; i++) weak[i] = GCHandle.Alloc(keys[i % keys.Length], GCHandleType.Weak);
+        Start(delegate { while (!stop) { GC.Collect(2, GCCollectionMode.Forced, false); Thread.Sleep(100); } });
+        while (!stop)
+        {
+            Serve(2000);
+            // What changed while it marked is marked again in the last pause.
+            for (int i = 0; i < 2000; i++) sink = keys[random.Next(keys.Length)] = keys[random.Next(keys.Length)];
+            Thread.Sleep(1);
+        }
+        GC.KeepAlive(keys);
+        GC.KeepAlive(weak);
+        GC.KeepAlive(table);
+    }
+
+    // A background collection that has two million objects to mark, and many ephemeral ones in it.
+    static void ManyInBackground()
+    {
+        Node tree = Tree(19);
+        GC.Collect();
+        GC.Collect();
+        Start(delegate { while (!stop) { GC.Collect(2, GCCollectionMode.Forced, false); Thread.Sleep(300); } });
+        while (!stop)
+        {
+            Serve(6000);
+            Thread.Sleep(1);
+        }
+        GC.KeepAlive(tree);
+    }
+
+    // A cache without a bound: 20 KB are kept for good at each turn.
+    static void SlowLeak()
+    {
+        List<byte[]> kept = new List<byte[]>();
+        Every(5, delegate { for (int i = 0; i < 20 && kept.Count < KeptBytes / 1000; i++) kept.Add(new byte[1000]); });
+        GC.KeepAlive(kept);
+    }
+
+    // Handles that nobody frees.
+    static void HandleLeak()
+    {
+        object target = new object();
+        Every(5, delegate { for (int i = 0; i < 300; i++) GCHandle.Alloc(target, GCHandleType.Weak); });
+    }
+
+    // Objects whose hash code was taken and which are then locked: each needs a sync block.
+    static void SyncBlocks()
+    {
+        List<object> kept = new List<object>();
+        Every(5, delegate
+        {
+            for (int i = 0; i < 400 && kept.Count < 1000000; i++)
+            {
+                object one = new object();
+                RuntimeHelpers.GetHashCode(one);
+                lock (one) kept.Add(one);
+            }
+        });
+        GC.KeepAlive(kept);
+    }
+
+    sealed class Slower
+    {
+        readonly byte[] bytes = new byte[100];
+        ~Slower() { if (bytes.Length > 0) Thread.Sleep(1); }
+    }
+
+    // More is finalized than the one finalizer thread can do.
+    static void SlowFinalizer()
+    {
+        Every(5, delegate { for (int i = 0; i < 500; i++) sink = new Slower(); });
+    }
+
+    sealed class Stuck
+    {
+        static int count;
+        readonly byte[] bytes = new byte[100];
+        ~Stuck() { if (bytes.Length > 0 && Interlocked.Increment(ref count) == 5000) while (!stop) Thread.Sleep(20); }
+    }
+
+    // One finalizer that never returns.
+    static void StuckFinalizer()
+    {
+        Every(5, delegate { for (int i = 0; i < 500; i++) sink = new Stuck(); });
+    }
+
+    // Thousands of young pinned arrays, as by sockets without pooled buffers.
+    static void Pinned()
+    {
+        Queue<GCHandle> pinned = new Queue<GCHandle>();
+        while (!stop)
+        {
+            for (int i = 0; i < 3000; i++)
+            {
+                byte[] piece = new byte[1000];
+                if (i % 10 == 0) pinned.Enqueue(GCHandle.Alloc(piece, GCHandleType.Pinned));
+            }
+            while (pinned.Count > 6000) pinned.Dequeue().Free();
+            Thread.Sleep(3);
+        }
+        while (pinned.Count > 0) pinned.Dequeue().Free();
+    }
+
+    // Large arrays of which three in four go at once; what comes then is larger than the holes.
+    static void LargeHoles()
+    {
+        byte[][] kept = new byte[1200][];
+        for (int i = 0; i < kept.Length && !stop; i++) kept[i] = new byte[200000];
+        for (int i = 0; i < kept.Length; i++) if (i % 4 != 0) kept[i] = null;
+        while (!stop)
+        {
+            try { sink = new byte[700000]; }
+            catch (OutOfMemoryException) { }
+            Serve(200);
+            Thread.Sleep(5);
+        }
+        GC.KeepAlive(kept);
+    }
+
+    // Old small arrays of which most go at random; background collections do not move the rest.
+    static void OldHoles()
+    {
+        byte[][] kept = new byte[120000][];
+        for (int i = 0; i < kept.Length && !stop; i++) kept[i] = new byte[1000];
+        GC.Collect();
+        GC.Collect();
+        for (int i = 0; i < kept.Length; i++) if (i % 8 != 0) kept[i] = null;
+        Every(50, delegate { GC.Collect(2, GCCollectionMode.Forced, false); });
+        GC.KeepAlive(kept);
+    }
+
+    // All threads at work, then one at its ease, in turns of two seconds.
+    static void Oscillate()
+    {
+        Stopwatch clock = Stopwatch.StartNew();
+        Thread[] threads = new Thread[8];
+        for (int t = 0; t < threads.Length; t++)
+        {
+            bool always = t == 0;
+            threads[t] = Start(delegate
+            {
+                byte[][] kept = new byte[3000][];
+                for (int i = 0; !stop; i++)
+                {
+                    kept[i % kept.Length] = new byte[600];
+                    if (clock.ElapsedMilliseconds / 2000 % 2 == 1 && i % 3000 == 0) Thread.Sleep(always ? 3 : 50);
+                }
+                GC.KeepAlive(kept);
+            });
+        }
+        foreach (Thread thread in threads) thread.Join();
+    }
+
+    // Regions without collections that allocate more than was asked for: each ends in one.
+    static void PastNoGc()
+    {
+        while (!stop)
+        {
+            try
+            {
+                GC.TryStartNoGCRegion(1000000);
+                for (int i = 0; i < 60000; i++) sink = new byte[1000];
+                GC.EndNoGCRegion();
+            }
+            catch (InvalidOperationException) { }
+            Thread.Sleep(200);
+        }
+    }
+
+    // Two seconds of filling caches, then quiet service: healthy.
+    static void StartUp()
+    {
+        Dictionary<int, string> cache = new Dictionary<int, string>();
+        Stopwatch clock = Stopwatch.StartNew();
+        for (int i = 0; clock.ElapsedMilliseconds < 2000 && !stop; i++)
+        {
+            if (cache.Count < 80000) cache[i] = i.ToString(CultureInfo.InvariantCulture) + " of the cache";
+            else Thread.Sleep(1);
+            if (i % 10 == 0) Serve(20);
+        }
+        while (!stop)
+        {
+            Serve(2000);
+            Thread.Sleep(5);
+        }
+        GC.KeepAlive(cache);
+    }
+
+    // Reads records, works on each, keeps one in ten for the totals, writes them, and starts over: a batch as it should be.
+    static void Batch()
+    {
+        while (!stop)
+        {
+            Dictionary<int, List<string>> groups = new Dictionary<int, List<string>>();
+            for (int i = 0; i < 400000 && !stop; i++)
+            {
+                string line = "record " + i.ToString(CultureInfo.InvariantCulture) + " of the night, with its address and remarks";
+                string[] words = line.Split(' ');
+                int key = i % 2000;
+                for (int turn = 0; turn < 40; turn++) foreach (char letter in line) key = key * 31 + letter;
+                if (i % 10 != 0) continue;
+                List<string> group;
+                key = Math.Abs(key % 1000);
+                if (!groups.TryGetValue(key, out group)) groups[key] = group = new List<string>();
+                group.Add(words[1]);
+            }
+            using (StringWriter writer = new StringWriter())
+            {
+                foreach (KeyValuePair<int, List<string>> group in groups) writer.WriteLine(group.Key + " " + string.Join(",", group.Value));
+                sink = writer;
+            }
+        }
+    }
+}
