@@ -31,7 +31,7 @@ pub enum Command {
     Record(RecordArgs),
     /// Every decoded event of a recording with its fields
     Events(EventsArgs),
-    /// The collections in recordings
+    /// The collections and anomalies in recordings
     Analyze(AnalyzeArgs),
     /// Two recordings side by side, by generation and type
     Diff(DiffArgs),
@@ -39,6 +39,8 @@ pub enum Command {
     Replay(ReplayArgs),
     /// Recorded processes, played as if they ran here now: something to look at without a .NET process
     Demo(DemoArgs),
+    /// Rules: check files of them, test them, list them, the JSON schema of their files
+    Rules(RulesArgs),
     /// The script that completes gcwatch's arguments in a shell
     Completions(CompletionsArgs),
 }
@@ -136,6 +138,19 @@ pub enum Sort {
     Promoted,
 }
 
+/// Severity of an anomaly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FailOn {
+    /// Worth knowing
+    Info,
+    /// Somebody should look at it
+    Warning,
+    /// Something does not work as it should
+    Error,
+    /// Somebody has to act now
+    Critical,
+}
+
 /// `gcwatch analyze`
 #[derive(Debug, Args)]
 pub struct AnalyzeArgs {
@@ -157,9 +172,15 @@ pub struct AnalyzeArgs {
     /// Only the first N of each process
     #[arg(long, value_name = "N")]
     pub top: Option<usize>,
-    /// Collections only, no anomalies; what happens anyway as long as there are no rules.
-    #[arg(long, hide = true)]
+    /// Collections only, no anomalies
+    #[arg(long)]
     pub no_rules: bool,
+    /// Rule files or folders, read after the rules that ship (may be given several times)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["no_rules", "gc"])]
+    pub rules: Vec<PathBuf>,
+    /// Exit with 1 when there is an anomaly of this severity or a worse one
+    #[arg(long, value_enum, value_name = "SEVERITY", conflicts_with_all = ["no_rules", "gc"])]
+    pub fail_on: Option<FailOn>,
     /// The output format.
     #[command(flatten)]
     pub format: FormatArgs,
@@ -216,6 +237,82 @@ pub struct DemoArgs {
     /// What is configured.
     #[command(flatten)]
     pub config: ConfigFlags,
+}
+
+/// `gcwatch rules`
+#[derive(Debug, Args)]
+pub struct RulesArgs {
+    /// What to do with rules.
+    #[command(subcommand)]
+    pub command: RulesCommand,
+}
+
+/// What to do with rules.
+#[derive(Debug, Subcommand)]
+pub enum RulesCommand {
+    /// Everything that is wrong with rule files, each with file, line and column
+    Check(RulesCheckArgs),
+    /// The rules in files
+    List(RulesListArgs),
+    /// Tests of rules: written events or recordings, a virtual clock, exact expectations
+    Test(RulesTestArgs),
+    /// The JSON schema of rule files, for editors
+    Schema(RulesSchemaArgs),
+}
+
+/// `gcwatch rules test`
+#[derive(Debug, Args)]
+#[command(after_help = "Exit codes: 0 all passed, 1 one failed or could not be run, 2 wrong usage.")]
+pub struct RulesTestArgs {
+    /// Test files, or folders with *.test.yaml in them
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+    /// The output format.
+    #[command(flatten)]
+    pub format: FormatArgs,
+}
+
+/// `gcwatch rules schema`
+#[derive(Debug, Args)]
+pub struct RulesSchemaArgs {
+    /// That of test files
+    #[arg(long)]
+    pub tests: bool,
+}
+
+/// `gcwatch rules check`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Files are read in the order in which they are given: a later one may change rules of those before it.\n\
+    Exit codes: 0 fine, 1 mistakes, 2 wrong usage."
+)]
+pub struct RulesCheckArgs {
+    /// Files, folders (their *.yaml and *.yml; not *.test.yaml), or - for standard input [default: the rules that ship]
+    #[arg(value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Read the rules that ship before the files, as the daemon does
+    #[arg(long)]
+    pub with_shipped: bool,
+    /// Warnings are mistakes, too
+    #[arg(long)]
+    pub lint_fatal: bool,
+    /// The output format.
+    #[command(flatten)]
+    pub format: FormatArgs,
+}
+
+/// `gcwatch rules list`
+#[derive(Debug, Args)]
+pub struct RulesListArgs {
+    /// Files, folders, or - for standard input [default: the rules that ship]
+    #[arg(value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Read the rules that ship before the files, as the daemon does
+    #[arg(long)]
+    pub with_shipped: bool,
+    /// The output format.
+    #[command(flatten)]
+    pub format: FormatArgs,
 }
 
 /// `gcwatch completions`

@@ -9,4 +9,5 @@ pub mod output;
 pub mod ps;
 pub mod record;
 pub mod replay;
+pub mod rules;
 pub mod run;

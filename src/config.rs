@@ -15,6 +15,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use crate::export::alerts;
 use crate::export::otlp::settings::Settings;
 use crate::targets::options::TargetOptions;
 use crate::telemetry::options::{MetricOptions, SpanOptions};
@@ -31,11 +32,11 @@ pub mod page;
 pub mod path;
 mod print;
 pub mod problem;
-mod quote;
+pub(crate) mod quote;
 mod resolve;
 pub mod schema;
 pub mod units;
-mod values;
+pub(crate) mod values;
 pub mod yaml;
 
 use change::{Change, Section};
@@ -44,7 +45,7 @@ use environment::Environment;
 pub use file::load;
 use flags::ConfigFlags;
 use layers::{Layers, Origins};
-use options::{LogOptions, SelfTelemetryOptions};
+use options::{LogOptions, RuleSources, SelfTelemetryOptions};
 use problem::{Origin, Problem, Problems};
 pub use resolve::ReadFile;
 use resolve::Resolver;
@@ -92,6 +93,8 @@ pub struct Config {
     otlp: Settings,
     spans: SpanOptions,
     metrics: MetricOptions,
+    rules: RuleSources,
+    alerts: alerts::settings::Settings,
     resource: Vec<(String, String)>,
     log: LogOptions,
     self_telemetry: SelfTelemetryOptions,
@@ -131,6 +134,7 @@ impl Config {
                 oddities: Vec::new(),
             };
             let otlp = resolver.otlp(&document);
+            let alerts = resolver.alerts(&document);
             let resource = resolver.resource(&document);
             resolver.sections(&document);
             let oddities = resolver.oddities;
@@ -173,6 +177,8 @@ impl Config {
                 otlp,
                 spans: (&document.spans).into(),
                 metrics: (&document.metrics).into(),
+                rules: (&document.rules).into(),
+                alerts,
                 resource,
                 log: resolve::log(&document),
                 self_telemetry: resolve::self_telemetry(&document, &origins),
@@ -208,6 +214,16 @@ impl Config {
         &self.metrics
     }
 
+    /// Which rules judge collections.
+    pub fn rules(&self) -> &RuleSources {
+        &self.rules
+    }
+
+    /// Who is told of alerts.
+    pub fn alerts(&self) -> &alerts::settings::Settings {
+        &self.alerts
+    }
+
     /// Attributes of every target's resource, below what the target says of itself: names and texts, sorted by name.
     pub fn resource(&self) -> &[(String, String)] {
         &self.resource
@@ -237,6 +253,13 @@ impl Config {
             &otlp.logs.headers_from,
         ];
         let sources = sections.into_iter().flat_map(|section| section.values());
+        let alerts = &self.document.alerts;
+        let alertmanagers = alerts.alertmanagers.iter().flat_map(|keys| keys.headers_from.values());
+        let webhooks = alerts.webhooks.iter().flat_map(|keys| {
+            let own = [&keys.url_from, &keys.secret_from];
+            keys.headers_from.values().chain(own.into_iter().flatten())
+        });
+        let sources = sources.chain(alertmanagers).chain(webhooks);
         sources.filter_map(|source| source.file.clone()).collect()
     }
 
@@ -252,6 +275,8 @@ impl Config {
             (Section::Otlp, self.otlp != new.otlp),
             (Section::Spans, self.spans != new.spans),
             (Section::Metrics, self.metrics != new.metrics),
+            (Section::Rules, self.rules != new.rules),
+            (Section::Alerts, self.alerts != new.alerts),
             (Section::Resource, self.resource != new.resource),
             (Section::Listen, self.listen() != new.listen()),
             (Section::Log, self.log != new.log),

@@ -3,7 +3,7 @@
 //! ```text
 //! config ----> Options --+--> targets::supervise  one task per process --> pipeline --> export::otlp
 //!                        +--> web                                             ^
-//!  SIGHUP, file change --+    every interval: the metrics of every run -------+
+//!  SIGHUP, file change --+    once in an interval: the metrics of each run ---+
 //! ```
 //!
 //! Shutdown, within ten seconds in all: the sessions are stopped and drained, the metrics are sent a last time, the queues are
@@ -12,6 +12,7 @@
 pub mod logging;
 mod outlet;
 pub mod own;
+pub mod rules;
 mod usage;
 
 use std::net::SocketAddr;
@@ -20,23 +21,32 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crate::telemetry::origin::Origin;
 use anyhow::Context as _;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
-use opentelemetry_proto::tonic::resource::v1::Resource;
 use sd_notify::NotifyState;
+use tokio::runtime::Handle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 use tracing::{error, info, warn};
 
-use crate::daemon::own::Own;
+use crate::config::options::RuleSources;
+use crate::daemon::outlet::Ways;
+use crate::daemon::own::{Own, Watched};
+use crate::daemon::rules::{RuleFiles, RuleWatch};
+use crate::export::alerts::{self, Notifier};
 use crate::export::otlp::stats::Lost;
 use crate::export::otlp::{Exporter, Running, settings};
 use crate::pipeline::{Pipeline, Settings, now_unix_ns};
 use crate::targets;
 use crate::targets::options::TargetOptions;
 use crate::web::{self, OwnMetrics as _, Site};
+
+/// In how many parts the metrics of one interval are sent. Those of hundreds of processes at once are megabytes, twice while they are sent,
+/// and memory that was taken once stays taken.
+const SHARES: u32 = 8;
 
 /// Bound on stopping and draining the sessions at shutdown.
 const STOP_TARGETS: Duration = Duration::from_secs(4);
@@ -47,6 +57,9 @@ const FLUSH: Duration = Duration::from_secs(4);
 /// Bound on open requests to the listener after that.
 const CLOSE_WEB: Duration = Duration::from_secs(1);
 
+/// How often rules are told what time it is.
+pub(crate) const TICK: Duration = Duration::from_secs(1);
+
 /// Everything that the daemon is told.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
@@ -56,6 +69,10 @@ pub struct Options {
     pub pipeline: Settings,
     /// Where they go.
     pub otlp: settings::Settings,
+    /// Which rules judge them.
+    pub rules: RuleSources,
+    /// Who is told of alerts.
+    pub alerts: alerts::settings::Settings,
     /// Where `/metrics` and the API are; `None`: nowhere.
     pub listen: Option<SocketAddr>,
     /// Attributes of the daemon's own resource.
@@ -84,6 +101,9 @@ pub struct Station {
     pub pipeline: Pipeline,
     /// The OTLP client.
     pub exporter: Exporter,
+    /// Who is told of alerts.
+    pub notifier: Notifier,
+    rules: Arc<RuleFiles>,
     running: Running,
     own: Arc<Own>,
     export_own_metrics: bool,
@@ -106,17 +126,31 @@ impl Station {
         };
         let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
         let (exporter, running) = Exporter::start(&options.otlp).context("cannot export over OTLP")?;
-        let pipeline = Pipeline::new(options.pipeline.clone(), Arc::new(exporter.clone()));
-        let resource = Arc::new(Resource {
-            attributes: options.own_resource.clone(),
-            ..Resource::default()
-        });
-        let own = Arc::new(Own::new(resource, now_unix_ns(), pipeline.clone(), exporter.clone()));
+        let notifier = Notifier::start(&options.alerts)?;
+        let ways = Ways {
+            exporter: exporter.clone(),
+            notifier: notifier.clone(),
+        };
+        let pipeline = Pipeline::new(options.pipeline.clone(), Arc::new(ways));
+        let resource = Arc::new(Origin::new(options.own_resource.clone()));
+        let rules = Arc::new(RuleFiles::default());
+        rules.begin(&options.rules, &pipeline).await?;
+        let own = Arc::new(Own::new(
+            resource,
+            now_unix_ns(),
+            Watched {
+                pipeline: pipeline.clone(),
+                exporter: exporter.clone(),
+                notifier: notifier.clone(),
+                rules: Arc::clone(&rules),
+            },
+        ));
         let ready = Arc::new(AtomicBool::new(false));
         let web = listener.map(|listener| {
             let site = Site {
                 pipeline: pipeline.clone(),
                 own: Arc::clone(&own) as Arc<dyn web::OwnMetrics>,
+                rules: Arc::clone(&rules) as Arc<dyn web::RuleInfo>,
                 ready: Arc::clone(&ready),
             };
             let (close, mut closed) = watch::channel(false);
@@ -128,6 +162,8 @@ impl Station {
         Ok(Self {
             pipeline,
             exporter,
+            notifier,
+            rules,
             running,
             own,
             export_own_metrics: options.export_own_metrics,
@@ -143,7 +179,7 @@ impl Station {
     }
 
     /// The daemon's own resource.
-    pub fn own_resource(&self) -> Arc<Resource> {
+    pub fn own_resource(&self) -> Arc<Origin> {
         self.own.resource()
     }
 
@@ -155,6 +191,18 @@ impl Station {
     /// Sends the metrics of all runs and the daemon's own.
     pub fn export_metrics(&self, now_unix_ns: u64) {
         self.pipeline.export_metrics(now_unix_ns);
+        self.export_own(now_unix_ns);
+    }
+
+    /// Sends those of one share of the runs of [`SHARES`], with the first one the daemon's own.
+    fn export_share(&self, share: u32, now_unix_ns: u64) {
+        self.pipeline.export_share(share, SHARES, now_unix_ns);
+        if share == 0 {
+            self.export_own(now_unix_ns);
+        }
+    }
+
+    fn export_own(&self, now_unix_ns: u64) {
         if self.export_own_metrics {
             let (resource, metrics) = self.own.own_metrics(now_unix_ns);
             self.exporter.metrics(&resource, metrics);
@@ -162,9 +210,15 @@ impl Station {
     }
 
     fn reconfigure(&mut self, options: &Options) -> anyhow::Result<()> {
-        self.exporter
-            .reconfigure(&options.otlp)
+        let alerts = self.notifier.settings();
+        self.notifier
+            .reconfigure(&options.alerts)
             .context("the receivers stay as they were")?;
+        if let Err(error) = self.exporter.reconfigure(&options.otlp) {
+            // They were usable a moment ago.
+            let _as_before = self.notifier.reconfigure(&alerts);
+            return Err(error).context("the receivers stay as they were");
+        }
         self.pipeline.reconfigure(options.pipeline.clone());
         self.export_own_metrics = options.export_own_metrics;
         Ok(())
@@ -174,7 +228,10 @@ impl Station {
     pub async fn close(self) -> Lost {
         self.set_ready(false);
         self.export_metrics(now_unix_ns());
-        let lost = self.running.shutdown(FLUSH).await;
+        let (lost, untold) = tokio::join!(self.running.shutdown(FLUSH), self.notifier.shutdown(FLUSH));
+        if untold > 0 {
+            warn!("{untold} changes of alerts were not told");
+        }
         if let Some((close, served)) = self.web {
             close.send_replace(true);
             // Whoever still holds a connection open is cut off.
@@ -207,20 +264,33 @@ impl Signals {
     }
 }
 
-/// Runs until SIGTERM or SIGINT, then shuts down. What could not be sent was said.
-pub async fn run(mut options: Options, mut station: Station, mut signals: Signals, mut reload: impl Reload) {
+/// Runs until SIGTERM or SIGINT, then shuts down. What could not be sent was said. The targets are read on `readers`, everything else
+/// is done where this is.
+pub async fn run(
+    mut options: Options,
+    mut station: Station,
+    mut signals: Signals,
+    mut reload: impl Reload,
+    readers: &Handle,
+) {
     let (target_options, receiver) = watch::channel(Arc::new(options.targets.clone()));
     let (stop, stopped) = oneshot::channel::<()>();
     let stopped = async {
         // A sender that is gone means the same.
         let _said_or_gone = stopped.await;
     };
-    let supervisor = tokio::spawn(targets::supervise(receiver, station.pipeline.clone(), stopped));
+    let supervisor = readers.spawn(targets::supervise(receiver, station.pipeline.clone(), stopped));
     let pipeline = station.pipeline.clone();
     let mut first_scan = pin!(pipeline.first_scan());
     let mut ready = false;
 
-    let mut metrics = every(options.pipeline.metrics.interval);
+    let mut metrics = every(options.pipeline.metrics.interval / SHARES);
+    let mut shares = (0..SHARES).cycle();
+    let mut ticks = every(TICK);
+    let mut rule_watch = RuleWatch::default();
+    rule_watch.set(&options.rules);
+    // What changed before the watching began.
+    station.rules.reload(&options.rules, &station.pipeline).await;
     // Half of what the service supervisor allows, as sd_watchdog_enabled(3) recommends.
     let mut watchdog = sd_notify::watchdog_enabled().map(|limit| every(limit / 2));
     loop {
@@ -240,16 +310,22 @@ pub async fn run(mut options: Options, mut station: Station, mut signals: Signal
                 station.set_ready(true);
                 service_says(&[NotifyState::Ready]);
             }
-            _ = metrics.tick() => station.export_metrics(now_unix_ns()),
+            _ = metrics.tick() => if let Some(share) = shares.next() {
+                station.export_share(share, now_unix_ns());
+            },
+            _ = ticks.tick() => station.pipeline.tick(now_unix_ns()),
             () = watchdog_is_due => service_says(&[NotifyState::Watchdog]),
+            () = rule_watch.changed() => station.rules.reload(&options.rules, &station.pipeline).await,
             () = reloading(&mut signals.hangup, &mut reload) => {
                 if let Some(new) = take(&mut reload, &mut station, &options) {
                     if new.pipeline.metrics.interval != options.pipeline.metrics.interval {
-                        metrics = every(new.pipeline.metrics.interval);
+                        metrics = every(new.pipeline.metrics.interval / SHARES);
                     }
                     target_options.send_replace(Arc::new(new.targets.clone()));
                     options = new;
+                    rule_watch.set(&options.rules);
                 }
+                station.rules.reload(&options.rules, &station.pipeline).await;
             }
         }
     }

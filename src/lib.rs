@@ -25,6 +25,7 @@ pub mod pipeline;
 pub mod recording;
 pub mod replay;
 pub mod report;
+pub mod rules;
 pub mod source;
 pub mod targets;
 pub mod telemetry;

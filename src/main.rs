@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use gcwatch::cli::{Cli, Command};
 use gcwatch::commands::output::say;
-use gcwatch::commands::{analyze, completions, demo, diff, events, ps, record, replay, run};
+use gcwatch::commands::{analyze, completions, demo, diff, events, ps, record, replay, rules, run};
 
 /// Exit codes: 0 fine, 1 the work failed, 2 wrong usage (clap's own).
 fn main() -> ExitCode {
@@ -19,6 +19,7 @@ fn main() -> ExitCode {
         Command::Diff(args) => diff::run(args),
         Command::Replay(args) => replay::run(args),
         Command::Demo(args) => demo::run(args),
+        Command::Rules(args) => rules::run(args),
         Command::Completions(args) => completions::run(args),
     };
     match done {

@@ -1,9 +1,9 @@
 //! From what a stream tells of a process to what leaves: the same for a live process and for a recording.
 //!
 //! ```text
-//! targets (live) --+
-//!                  +--> Feed, one per run of a process --> telemetry: spans, series --> Outlet (export::otlp)
-//! replay (files) --+                                  \--> Run: state, last collections --> web
+//! targets (live) --+                                 +--> rules: what is an anomaly --+
+//!                  +--> Feed, one per run of a process +--> telemetry: spans, series <--+--> Outlet (export)
+//! replay (files) --+                                 +--> Run: state, last collections, alerts --> web
 //! ```
 //!
 //! A [`Feed`] belongs to the one task that reads the process; a [`Run`] is what all others see of it, behind a lock that is
@@ -14,15 +14,22 @@
 //! * a run's totals live as long as the run: a session that ends and begins again does not restart them, and their start is the
 //!   first attach;
 //! * a run that ends is told a last time, then its series end;
+//! * rules judge a collection before it becomes a span, so that one with an anomaly is told whatever the selection says;
+//! * the rules of a live run are told the time once a second ([`Pipeline::tick`]), also when no event comes; those of a recording by its
+//!   events;
 //! * the numbers of runs and of remembered collections are bounded; what is over a bound is counted.
 
+mod alert_view;
 mod feed;
 mod registry;
+mod ruled;
 mod run;
 mod view;
 
+pub use alert_view::{AlertView, FiringView, RuleView};
 pub use feed::Feed;
 pub(crate) use registry::now_unix_ns;
 pub use registry::{Clock, Counts, Full, Outlet, Pipeline, Settings};
+pub use ruled::{Notice, RuleCounts};
 pub use run::{Identity, Run, RunKey, State, StreamProgress};
 pub use view::TargetView;

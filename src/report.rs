@@ -1,14 +1,17 @@
 //! What people look at in a terminal, and what programs read.
 //!
-//! Tables ([`collections`], [`summary`], [`detail`], [`difference`]) are for people and may change; records ([`record`],
+//! Tables ([`collections`], [`anomalies`], [`summary`], [`detail`], [`difference`]) are for people and may change; records ([`record`],
 //! [`event`]) are a contract.
 
+pub mod anomalies;
+pub mod anomaly;
 pub mod collections;
 pub mod detail;
 pub mod difference;
 pub mod event;
 pub mod processes;
 pub mod record;
+pub mod rules;
 pub mod summary;
 pub mod table;
 pub mod timeline;

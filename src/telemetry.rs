@@ -9,9 +9,11 @@
 //! The messages of `opentelemetry-proto` are the model: what is shown at `/metrics` is a translation of the very metrics
 //! that leave over OTLP, so that both tell the same.
 
+pub mod anomaly;
 pub mod definition;
 pub mod histogram;
 pub mod options;
+pub mod origin;
 pub mod prometheus;
 pub mod series;
 pub mod sheet;
@@ -20,3 +22,4 @@ pub mod time;
 
 mod names;
 pub(crate) mod value;
+mod wire;

@@ -7,6 +7,8 @@
 //! | `/livez` | 200 while the daemon's tasks run |
 //! | `/readyz` | 200 once the first scan of the host was done and until shutdown begins, else 503; a backend that is down does not matter |
 //! | `/api/v1/targets` | every .NET process and what is done with it |
+//! | `/api/v1/alerts` | every alert that fires |
+//! | `/api/v1/rules` | the rules in force, with what each does and came to; the rule files, and what is wrong with them |
 //! | `/api/v1/gcs` | the last collections of each process; `?pid=PID`, `?limit=N` |
 //!
 //! It only tells: no request changes anything. Loopback by default, as whoever reaches it sees names of processes.
@@ -17,6 +19,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::telemetry::origin::Origin;
 use axum::Router;
 use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
@@ -37,7 +40,13 @@ const MAX_COLLECTIONS: usize = 1000;
 /// The daemon's own metrics, as of now.
 pub trait OwnMetrics: Send + Sync + std::fmt::Debug {
     /// Its resource and its metrics.
-    fn own_metrics(&self, now_unix_ns: u64) -> (Arc<Resource>, Vec<Metric>);
+    fn own_metrics(&self, now_unix_ns: u64) -> (Arc<Origin>, Vec<Metric>);
+}
+
+/// How the rule files are.
+pub trait RuleInfo: Send + Sync + std::fmt::Debug {
+    /// Files, health, errors, warnings, and when the rules in force were read.
+    fn rule_files(&self) -> serde_json::Value;
 }
 
 /// What the pages are made from.
@@ -47,6 +56,8 @@ pub struct Site {
     pub pipeline: Pipeline,
     /// The daemon's own metrics.
     pub own: Arc<dyn OwnMetrics>,
+    /// The rule files.
+    pub rules: Arc<dyn RuleInfo>,
     /// The first scan was done, and shutdown has not begun.
     pub ready: Arc<AtomicBool>,
 }
@@ -93,11 +104,13 @@ fn router(site: Site) -> Router {
         .route("/readyz", get(ready))
         .route("/api/v1/targets", get(targets))
         .route("/api/v1/gcs", get(collections))
+        .route("/api/v1/rules", get(rules))
+        .route("/api/v1/alerts", get(alerts))
         .with_state(site)
 }
 
 async fn front(State(site): State<Site>) -> Html<String> {
-    Html(page::render(&site.pipeline.targets()))
+    Html(page::render(&site.pipeline.targets(), &site.pipeline.alerts()))
 }
 
 async fn ready(State(site): State<Site>) -> Response {
@@ -110,6 +123,18 @@ async fn ready(State(site): State<Site>) -> Response {
 
 async fn targets(State(site): State<Site>) -> Response {
     Json(json!({ "targets": site.pipeline.targets() })).into_response()
+}
+
+async fn rules(State(site): State<Site>) -> Response {
+    let mut answer = site.rules.rule_files();
+    if let Some(fields) = answer.as_object_mut() {
+        fields.insert("rules".to_owned(), json!(site.pipeline.rule_views()));
+    }
+    Json(answer).into_response()
+}
+
+async fn alerts(State(site): State<Site>) -> Response {
+    Json(json!({ "alerts": site.pipeline.alerts() })).into_response()
 }
 
 #[derive(Debug, Deserialize)]
@@ -131,7 +156,7 @@ async fn metrics(State(site): State<Site>, headers: HeaderMap) -> Response {
     let mut text = String::new();
     let parts: Vec<(&Resource, &[Metric])> = all
         .iter()
-        .map(|(resource, metrics)| (&**resource, metrics.as_slice()))
+        .map(|(resource, metrics)| (&***resource, metrics.as_slice()))
         .collect();
     prometheus::exposition(format, &parts, &mut text);
     ([(header::CONTENT_TYPE, format.content_type())], text).into_response()

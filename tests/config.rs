@@ -42,6 +42,7 @@ fn read(file: &str, variables: &[(&str, &str)], args: &[&str]) -> Result<Loaded,
         flags: &flags(args),
         read_file: &|path| match path.to_str() {
             Some("/run/secrets/token") => Ok("Bearer from-file\n".to_owned()),
+            Some("/run/secrets/token-url") => Ok("https://hooks.example/from-file\n".to_owned()),
             Some("/run/secrets/lines") => Ok("one\ntwo".to_owned()),
             _ => Err(io::ErrorKind::NotFound.into()),
         },
@@ -510,6 +511,37 @@ fn secrets_are_sent_and_never_shown() {
     );
 }
 
+/// Scenario: a webhook whose URL and key are secrets, an Alertmanager with a header from a file.
+/// Guarantee: they are used, nothing that is printed or debugged has them, their files are watched, and a change of them is a change of
+/// `alerts`.
+#[test]
+fn receivers_of_alerts_keep_their_secrets() {
+    let file = "alerts:\n  alertmanagers:\n    - url: http://am:9093/prefix/\n      headers_from: {authorization: {file: /run/secrets/token}}\n  \
+                webhooks:\n    - {url: 'https://hooks.example/hunter2', secret_from: {env: KEY}}\n    - {url_from: {file: /run/secrets/token-url}}\n";
+    let loaded = read(file, &[("KEY", "hunter2-key")], &[]).unwrap();
+    let paths = ["/run/secrets/token", "/run/secrets/token-url"].map(PathBuf::from);
+    assert_eq!(loaded.files, paths);
+    let alerts = loaded.config.alerts();
+    let first = &alerts.alertmanagers[0];
+    assert_eq!(first.endpoint, "http://am:9093/prefix/api/v2/alerts");
+    assert_eq!(first.headers[0].1.reveal(), "Bearer from-file");
+    let [one, two] = alerts.webhooks.as_slice() else {
+        panic!("{alerts:?}")
+    };
+    assert_eq!(one.receiver.endpoint, "https://hooks.example/hunter2");
+    assert_eq!(one.secret.as_ref().map(|secret| secret.reveal()), Some("hunter2-key"));
+    assert_eq!(
+        (two.receiver.endpoint.as_str(), &two.secret),
+        ("https://hooks.example/from-file", &None)
+    );
+    let shown = format!("{}\n{:?}", loaded.config.print(), loaded.config);
+    for secret in ["hunter2", "from-file"] {
+        assert!(!shown.contains(secret), "{shown}");
+    }
+    let changed = read(file, &[("KEY", "another")], &[]).unwrap().config;
+    assert!(loaded.config.changes(&changed).has(Section::Alerts));
+}
+
 /// Scenario: files with a secret in every place where it can be a mistake.
 /// Guarantee: no message has it.
 #[test]
@@ -534,6 +566,13 @@ fn mistakes_with_secrets_do_not_quote_them() {
         "otlp: {headers_from: {a: {file: /run/secrets/lines}}}",
         "otlp: {headers_from: {a: hunter2}}",
         "otlp: {headers: {a: !hunter2}}",
+        "alerts: {webhooks: [{url: 'hunter2'}]}",
+        "alerts: {webhooks: [{url: 'ftp://hunter2'}]}",
+        "alerts: {webhooks: [{url: [hunter2]}]}",
+        "alerts: {webhooks: [{url: 'https://a/${hunter2}'}]}",
+        "alerts: {webhooks: [{url: 'https://a/hunter2', url_from: {env: A}}]}",
+        "alerts: {alertmanagers: [{url: 'http://me:hunter2@host:9093'}]}",
+        "alerts: {alertmanagers: [{url: 'me:hunter2@host:9093'}]}",
     ] {
         let problems = read(text, &[], &[]).unwrap_err().to_string();
         assert!(

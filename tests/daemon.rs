@@ -3,7 +3,7 @@
 //! These daemons attach to nothing: their configuration leaves every process out. Real targets are in tests/live.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
@@ -185,6 +185,120 @@ fn a_wrong_reload_keeps_the_old_configuration() {
     daemon.await_line("new configuration is in force");
     daemon.signal(Signal::TERM);
     assert!(daemon.end().0.success());
+}
+
+/// A rule file with one rule, or with a mistake in its fifth line.
+fn rule(id: &str, condition: &str) -> String {
+    format!(
+        "apiVersion: gcwatch/v1\nrules:\n  - id: {id}\n    title: A rule\n    on: gc\n    when: {condition}\n    severity: info\n    summary: It is\n    \
+         description: It is so.\n    remedy: None.\n    source: a test\n"
+    )
+}
+
+/// The answer to a request of the daemon's API, as JSON.
+fn api(address: &str, path: &str) -> serde_json::Value {
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
+}
+
+/// Scenario: a folder of rule files as Kubernetes mounts a ConfigMap: links into `..data`, which is a link that is swapped; first to a wrong
+/// file, then to a right one with another file beside it. Then SIGHUP without a change.
+/// Guarantee: without any signal the swap is noticed. The wrong file is said with line and column, the old rule stays in force, and the API says
+/// both; the right ones come into force, the new file too. What is the same is no reload.
+#[test]
+fn rules_are_reloaded_by_swaps_and_wrong_ones_change_nothing() {
+    use std::os::unix::fs::symlink;
+    let folder = TempDir::new().unwrap();
+    let rules = folder.path().join("rules");
+    let version = |name: &str, files: &[(&str, String)]| {
+        let data = rules.join(name);
+        std::fs::create_dir_all(&data).unwrap();
+        for (file, text) in files {
+            std::fs::write(data.join(file), text).unwrap();
+        }
+        // The new link is made beside the old one and renamed over it, as the kubelet does.
+        symlink(name, rules.join("..data_tmp")).unwrap();
+        std::fs::rename(rules.join("..data_tmp"), rules.join("..data")).unwrap();
+    };
+    version("..1", &[("a.yaml", rule("test.a", "gc.generation == 2"))]);
+    symlink("..data/a.yaml", rules.join("a.yaml")).unwrap();
+    let config = format!("{NOTHING}rules:\n  shipped: false\n  files: [{}]\n", rules.display());
+    let command = command(folder.path(), &config, ANY);
+    let mut daemon = Daemon::start(folder, command);
+    let listening = daemon.said.lines().find(|line| line.contains("listening at")).unwrap();
+    let address = listening
+        .split("http://")
+        .nth(1)
+        .unwrap()
+        .split('/')
+        .next()
+        .unwrap()
+        .to_owned();
+    let ids = || -> Vec<String> {
+        let answer = api(&address, "/api/v1/rules");
+        let rules = answer["rules"].as_array().unwrap().iter();
+        rules.map(|rule| rule["id"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(ids(), ["test.a"]);
+
+    version("..2", &[("a.yaml", rule("test.b", "gc.generatoin == 2"))]);
+    let said = daemon.await_line("a.yaml:6:");
+    assert!(said.contains("gc.generation"), "the nearest known name: {said}");
+    daemon.await_line("old ones stay in force");
+    let answer = api(&address, "/api/v1/rules");
+    assert_eq!(
+        (&answer["health"], answer["errors"].as_array().unwrap().len()),
+        (&"err".into(), 1)
+    );
+    assert_eq!(ids(), ["test.a"]);
+
+    version(
+        "..3",
+        &[
+            ("a.yaml", rule("test.b", "gc.generation == 1")),
+            ("b.yml", rule("test.c", "gc.generation == 0")),
+        ],
+    );
+    symlink("..data/b.yml", rules.join("b.yml")).unwrap();
+    daemon.await_line("2 rules are in force");
+    assert_eq!(ids(), ["test.b", "test.c"]);
+    let answer = api(&address, "/api/v1/rules");
+    assert_eq!(
+        (&answer["health"], &answer["errors"]),
+        (&"ok".into(), &serde_json::json!([]))
+    );
+
+    daemon.signal(Signal::HUP);
+    daemon.signal(Signal::TERM);
+    let (status, said) = daemon.end();
+    assert!(
+        status.success() && said.matches("rules are in force").count() <= 3,
+        "{said}"
+    );
+}
+
+/// Scenario: the rule file is wrong at the start.
+/// Guarantee: the daemon does not begin, exit code 1, and the mistake is said with its place.
+#[test]
+fn wrong_rules_at_the_start_are_said() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("rules.yaml");
+    std::fs::write(&file, rule("test.a", "gc.pause_ms > 'long'")).unwrap();
+    let config = format!("{NOTHING}rules: {{files: [{}, /nowhere.yaml]}}\n", file.display());
+    let output = command(folder.path(), &config, ANY).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("rules.yaml:6:") && said.contains("/nowhere.yaml"),
+        "{said}"
+    );
 }
 
 /// Scenario: the demonstration, one round of it, with nobody to send to.

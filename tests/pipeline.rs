@@ -5,15 +5,16 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use clr_gc::gc::Outcome;
-use gcwatch::pipeline::{Clock, Identity, Outlet, Pipeline, RunKey, Settings, State, StreamProgress};
+use gcwatch::pipeline::{Clock, Identity, Notice, Outlet, Pipeline, RunKey, Settings, State, StreamProgress};
 use gcwatch::recording::Recording;
 use gcwatch::replay::{Cast, Player, Stage};
 use gcwatch::source::Source;
+use gcwatch::telemetry::origin::Origin;
+use gcwatch::telemetry::spans::Encoded;
 use gcwatch::telemetry::time::TimeBase;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value;
-use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::Span;
 
 /// Keeps what leaves.
@@ -21,15 +22,21 @@ use opentelemetry_proto::tonic::trace::v1::Span;
 struct Kept {
     spans: Mutex<Vec<Span>>,
     metrics: Mutex<Vec<Vec<Metric>>>,
+    notices: Mutex<Vec<(Arc<Origin>, Notice)>>,
 }
 
 impl Outlet for Kept {
-    fn spans(&self, _resource: &Arc<Resource>, spans: Vec<Span>) {
-        self.spans.lock().unwrap().extend(spans);
+    fn spans(&self, _resource: &Arc<Origin>, spans: Encoded) {
+        self.spans.lock().unwrap().extend(spans.decode().unwrap());
     }
 
-    fn metrics(&self, _resource: &Arc<Resource>, metrics: Vec<Metric>) {
+    fn metrics(&self, _resource: &Arc<Origin>, metrics: Vec<Metric>) {
         self.metrics.lock().unwrap().push(metrics);
+    }
+
+    fn alerts(&self, resource: &Arc<Origin>, notices: Vec<Notice>) {
+        let notices = notices.into_iter().map(|notice| (Arc::clone(resource), notice));
+        self.notices.lock().unwrap().extend(notices);
     }
 }
 

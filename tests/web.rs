@@ -4,7 +4,9 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
+use gcwatch::config::options::RuleSources;
 use gcwatch::daemon::{Options, Station};
+use gcwatch::export::alerts;
 use gcwatch::export::otlp::settings;
 use gcwatch::pipeline::{Clock, Identity, RunKey, Settings, State};
 use gcwatch::replay::{Cast, Player, Stage};
@@ -21,6 +23,11 @@ fn options() -> Options {
             ..Settings::default()
         },
         otlp: settings::Settings::default(),
+        rules: RuleSources {
+            shipped: false,
+            paths: Vec::new(),
+        },
+        alerts: alerts::settings::Settings::default(),
         listen: Some(SocketAddr::from(([127, 0, 0, 1], 0))),
         own_resource: Vec::new(),
         export_own_metrics: false,
@@ -41,7 +48,11 @@ async fn get(address: SocketAddr, path: &str, accept: &str) -> (u16, String, Str
 
 /// A station that has told a recording, whose process still runs.
 async fn station_with(name: &str) -> (Station, SocketAddr, Stage) {
-    let station = Station::open(&options()).await.unwrap();
+    station_of(&options(), name).await
+}
+
+async fn station_of(options: &Options, name: &str) -> (Station, SocketAddr, Stage) {
+    let station = Station::open(options).await.unwrap();
     let mut player = Player::open(&Path::new("tests/recordings").join(format!("{name}.nettrace.gz"))).unwrap();
     let base = player.begin().unwrap().unwrap().unix_ns_of_offset(0).unwrap();
     let cast = Cast {
@@ -84,6 +95,72 @@ async fn metrics_are_given_in_both_formats() {
     stage.end();
     let (_, _, after) = get(address, "/metrics", "*/*").await;
     assert!(!after.contains("checkout"), "its series end with the process");
+    station.close().await;
+}
+
+const RULES: &str = "\
+apiVersion: gcwatch/v1
+rules:
+  - id: test.full
+    title: A full <collection>
+    on: gc
+    when: gc.generation == 2
+    severity: critical
+    keep_firing_for: 1h
+    summary: Full <collection> {{ gc.number }}
+    description: All generations.
+    remedy: None is needed.
+    source: a test
+";
+
+/// Scenario: a rule of a file fires on a process; then the process ends.
+/// Guarantee: the alert is in the API, on the page (as text), and in /metrics, and the rule says on which process it fires; with the process
+/// it goes.
+#[tokio::test]
+async fn alerts_and_rules_are_shown() {
+    let folder = tempfile::TempDir::new().unwrap();
+    std::fs::write(folder.path().join("a.yaml"), RULES).unwrap();
+    std::fs::write(folder.path().join("a.test.yaml"), "is not read").unwrap();
+    let mut options = options();
+    options.rules.paths = vec![folder.path().to_owned()];
+    let (station, address, stage) = station_of(&options, "svc8-workstation").await;
+    let alerts: serde_json::Value = serde_json::from_str(&get(address, "/api/v1/alerts", "*/*").await.2).unwrap();
+    let alert = &alerts["alerts"][0];
+    assert_eq!(
+        (&alert["rule"], &alert["severity"]),
+        (&"test.full".into(), &"critical".into())
+    );
+    assert_eq!(alert["service_name"], "checkout");
+    assert_eq!(alert["group"], serde_json::Value::Null, "unknown is null, not left out");
+    let rules: serde_json::Value = serde_json::from_str(&get(address, "/api/v1/rules", "*/*").await.2).unwrap();
+    assert_eq!(
+        (&rules["health"], &rules["errors"]),
+        (&"ok".into(), &serde_json::json!([]))
+    );
+    assert_eq!(rules["files"].as_array().unwrap().len(), 1);
+    let rule = &rules["rules"][0];
+    assert_eq!(
+        (&rule["id"], &rule["states"]["firing"]),
+        (&"test.full".into(), &1.into())
+    );
+    assert_eq!(rule["firing"][0]["pid"], alert["pid"]);
+    assert!(rule["evaluations"].as_u64() > Some(90), "{rule}");
+    let (_, _, page) = get(address, "/", "*/*").await;
+    assert!(
+        page.contains("Full &lt;collection&gt;") && !page.contains("<collection>"),
+        "{page}"
+    );
+    let (_, _, metrics) = get(address, "/metrics", "*/*").await;
+    let has = |start: &str, end: &str| {
+        metrics
+            .lines()
+            .any(|line| line.starts_with(start) && line.ends_with(end))
+    };
+    assert!(has("gcwatch_alerts_active{", " 1"), "{metrics}");
+    assert!(has("gcwatch_anomalies_total{", " 1"), "{metrics}");
+    assert!(has("gcwatch_rules{", " 1") || has("gcwatch_rules ", " 1"), "{metrics}");
+    stage.end();
+    assert_eq!(get(address, "/api/v1/alerts", "*/*").await.2, r#"{"alerts":[]}"#);
     station.close().await;
 }
 

@@ -1,4 +1,4 @@
-//! `gcwatch analyze`: the collections in recordings.
+//! `gcwatch analyze`: the collections and anomalies in recordings.
 
 use std::cmp::Reverse;
 use std::io::{self, Cursor, Read as _};
@@ -11,14 +11,21 @@ use clr_gc::gc::Collection;
 use clr_gc::stream::Scope;
 use nettrace::TraceHeader;
 
-use crate::cli::{AnalyzeArgs, Format, Sort};
+use crate::cli::{AnalyzeArgs, FailOn, Format, Sort};
 use crate::commands::output::{Output, say};
 use crate::recording::{ProcessHistory, Recording};
+use crate::report::anomaly::AnomalyRecord;
 use crate::report::detail::{Detail, DetailRecord};
 use crate::report::record::{GcRecord, Subject, SummaryRecord, SuspensionRecord};
 use crate::report::units::plural;
-use crate::report::{collections, detail, summary};
+use crate::report::{anomalies, collections, detail, summary};
+use crate::rules::field::ProcessFacts;
+use crate::rules::file;
+use crate::rules::load::{load, shipped};
+use crate::rules::review::Review;
+use crate::rules::rule::{RuleSet, Severity};
 use crate::source::{Source, SourceError};
+use crate::telemetry::time::TimeBase;
 
 /// Most bytes of standard input that are kept to be read twice.
 const MAX_KEPT_BYTES: u64 = 1 << 30;
@@ -30,6 +37,9 @@ const MAX_KEPT_BYTES: u64 = 1 << 30;
 /// When standard output cannot be written.
 pub fn run(args: &AnalyzeArgs) -> anyhow::Result<bool> {
     let mut output = Output::stdout(args.format);
+    let Some(rules) = rules(args) else {
+        return Ok(false);
+    };
     let mut fine = true;
     for (index, file) in args.files.iter().enumerate() {
         if index > 0 && output.format() == Format::Table {
@@ -37,11 +47,54 @@ pub fn run(args: &AnalyzeArgs) -> anyhow::Result<bool> {
         }
         fine &= match args.gc {
             Some(number) => one(file, number, &mut output)?,
-            None => all(file, args, &mut output)?,
+            None => all(file, args, rules.as_ref(), &mut output)?,
         };
     }
     output.finish()?;
     Ok(fine)
+}
+
+/// The rules that ship and those of the arguments; none where none are wanted. `None`: something is wrong with them, and that was said.
+fn rules(args: &AnalyzeArgs) -> Option<Option<Arc<RuleSet>>> {
+    if args.no_rules || args.gc.is_some() {
+        return Some(None);
+    }
+    let mut files = shipped();
+    let read = file::read(&args.rules).map(|more| files.extend(more));
+    match read.and_then(|()| load(&files)) {
+        Ok(loaded) => Some(Some(Arc::new(loaded.rules))),
+        Err(problems) => {
+            problems.iter().for_each(say);
+            None
+        }
+    }
+}
+
+/// The rules over one process of a recording.
+fn review(rules: &Arc<RuleSet>, recording: &Recording, subject: Subject, history: &ProcessHistory) -> Review {
+    let pid = subject.pid.and_then(|pid| u32::try_from(pid).ok());
+    let facts = ProcessFacts::new(pid, None, recording.stream.runtime.as_deref(), &[]);
+    let base = time_base(recording);
+    // What a stream of several processes lost is not known of one of them.
+    let lost = recording.stream.lost_events.filter(|_| recording.processes.len() == 1);
+    Review::of(Arc::clone(rules), facts, base, history, recording.observed_ns, lost)
+}
+
+fn time_base(recording: &Recording) -> TimeBase {
+    let header = recording.header.as_ref();
+    TimeBase::at(header.and_then(|header| header.unix_ns_of_offset(0)).unwrap_or(0))
+}
+
+/// No alert is as bad as the arguments ask to fail on.
+fn passes(args: &AnalyzeArgs, review: &Review) -> bool {
+    let least = match args.fail_on {
+        None => return true,
+        Some(FailOn::Info) => Severity::Info,
+        Some(FailOn::Warning) => Severity::Warning,
+        Some(FailOn::Error) => Severity::Error,
+        Some(FailOn::Critical) => Severity::Critical,
+    };
+    review.alerts().all(|reviewed| reviewed.alert.severity() < least)
 }
 
 /// Opens and reads a recording; says what is wrong with it.
@@ -75,17 +128,24 @@ pub(crate) fn complain(recording: &Recording) -> bool {
     false
 }
 
-fn all(file: &Path, args: &AnalyzeArgs, output: &mut Output) -> anyhow::Result<bool> {
+fn all(file: &Path, args: &AnalyzeArgs, rules: Option<&Arc<RuleSet>>, output: &mut Output) -> anyhow::Result<bool> {
     let Some(recording) = read(file, Scope::Collections) else {
         return Ok(false);
     };
     // Without a header there was no stream; a recording that was cut before it is told as what it is.
     let told = recording.header.is_some() || recording.error.is_none();
+    let reviews: Option<Vec<Review>> = rules.map(|rules| {
+        let processes = recording.processes.iter();
+        processes
+            .map(|(subject, history)| review(rules, &recording, *subject, history))
+            .collect()
+    });
+    let passes = reviews.iter().flatten().all(|review| passes(args, review));
     match output.format() {
-        Format::Table if told => table(&recording, args, output)?,
+        Format::Table if told => table(&recording, reviews.as_deref(), args, output)?,
         Format::Table => {}
         Format::Ndjson => {
-            for (subject, history) in &recording.processes {
+            for (place, (subject, history)) in recording.processes.iter().enumerate() {
                 for collection in chosen(history, args) {
                     output.record(&GcRecord::new(*subject, collection, start_time(&recording, collection)))?;
                 }
@@ -93,6 +153,15 @@ fn all(file: &Path, args: &AnalyzeArgs, output: &mut Output) -> anyhow::Result<b
                     if within(suspension.edges.suspend_begin, args) {
                         output.record(&SuspensionRecord::new(*subject, suspension))?;
                     }
+                }
+                for reviewed in reviews
+                    .iter()
+                    .filter_map(|reviews| reviews.get(place))
+                    .flat_map(Review::alerts)
+                {
+                    let pid = subject.pid.and_then(|pid| u32::try_from(pid).ok());
+                    let group = rules.and_then(|rules| reviewed.group(rules));
+                    output.record(&AnomalyRecord::new(pid, None, group, &reviewed.transition()))?;
                 }
                 let observed = recording.observed_ns;
                 output.record(&SummaryRecord::new(
@@ -107,13 +176,18 @@ fn all(file: &Path, args: &AnalyzeArgs, output: &mut Output) -> anyhow::Result<b
             }
         }
     }
-    Ok(complain(&recording))
+    Ok(complain(&recording) && passes)
 }
 
-fn table(recording: &Recording, args: &AnalyzeArgs, output: &mut Output) -> anyhow::Result<()> {
+fn table(
+    recording: &Recording,
+    reviews: Option<&[Review]>,
+    args: &AnalyzeArgs,
+    output: &mut Output,
+) -> anyhow::Result<()> {
     let out = output.text();
     writeln!(out, "{}", summary::title(&recording.stream))?;
-    for (subject, history) in &recording.processes {
+    for (place, (subject, history)) in recording.processes.iter().enumerate() {
         writeln!(out, "\n{}", process_title(*subject, recording.processes.len() > 1))?;
         if history.collections.is_empty() {
             writeln!(out, "no collection was seen")?;
@@ -121,6 +195,9 @@ fn table(recording: &Recording, args: &AnalyzeArgs, output: &mut Output) -> anyh
             collections::write(out, chosen(history, args))?;
         }
         summary::write(out, &history.totals, &history.other_stops, recording.observed_ns)?;
+        if let Some(review) = reviews.and_then(|reviews| reviews.get(place)) {
+            anomalies::write(out, review, time_base(recording))?;
+        }
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::cli::{DemoArgs, Format, FormatArgs};
 use crate::commands::output::{Output, say};
 use crate::commands::run::troubles;
-use crate::daemon::{Options, Station};
+use crate::daemon::{Options, Station, TICK};
 use crate::pipeline::{Clock, Pipeline, now_unix_ns};
 use crate::replay::{Cast, Player, Stage, told_at};
 use crate::report::collections;
@@ -74,6 +74,7 @@ pub fn run(args: &DemoArgs) -> anyhow::Result<bool> {
     };
     let mut options = super::run::options(&loaded.config);
     super::run::log_lines(&loaded)?;
+    super::replay::nobody_is_woken(&mut options);
     options.pipeline.clock = Clock::Live;
     options.pipeline.metrics.interval = options.pipeline.metrics.interval.min(METRICS_EVERY);
     super::run::executor()?.block_on(demo(options, args))
@@ -95,6 +96,7 @@ async fn demo(options: Options, args: &DemoArgs) -> anyhow::Result<bool> {
         Instant::now() + options.pipeline.metrics.interval,
         options.pipeline.metrics.interval,
     );
+    let mut ticks = tokio::time::interval(TICK);
     let mut table = Table::new();
     loop {
         tokio::select! {
@@ -103,6 +105,7 @@ async fn demo(options: Options, args: &DemoArgs) -> anyhow::Result<bool> {
                 None => break,
             },
             _ = metrics.tick() => station.export_metrics(now_unix_ns()),
+            _ = ticks.tick() => station.pipeline.tick(now_unix_ns()),
             _ = interrupt.recv() => break,
             _ = terminate.recv() => break,
         }

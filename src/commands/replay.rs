@@ -39,11 +39,18 @@ pub fn run(args: &ReplayArgs) -> anyhow::Result<bool> {
     super::run::log_lines(&loaded)?;
     options.pipeline.clock = Clock::Recorded;
     options.export_own_metrics = false;
+    nobody_is_woken(&mut options);
     // A daemon may run here, with the same address.
     if args.config.listen.is_none() {
         options.listen = None;
     }
     super::run::executor()?.block_on(replay(options, args))
+}
+
+/// What was is no reason to call anybody: alerts of recordings go where their spans go, and to standard output.
+pub(crate) fn nobody_is_woken(options: &mut Options) {
+    options.alerts.alertmanagers.clear();
+    options.alerts.webhooks.clear();
 }
 
 async fn replay(options: Options, args: &ReplayArgs) -> anyhow::Result<bool> {

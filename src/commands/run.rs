@@ -2,11 +2,13 @@
 
 use std::io::Write as _;
 use std::path::PathBuf;
+use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use tokio::runtime::{Builder, Handle, Runtime};
 use tracing::{error, info, warn};
 
 use crate::cli::RunArgs;
@@ -22,6 +24,13 @@ use crate::pipeline::{Clock, RunKey, Settings, now_unix_ns};
 use crate::targets::own_identity;
 use crate::telemetry::value::key_value;
 
+/// How long the thread that reads the targets rests when it has read all that there was.
+///
+/// Hundreds of runtimes write ten times a second each, every one at its own time. To wake up for each of them costs more than to read
+/// what it wrote; so what comes meanwhile is read in one round, by one thread, whose code and memory are in the cache from the second
+/// stream on. Nothing comes: it sleeps on.
+const REST: Duration = Duration::from_millis(10);
+
 /// Runs the command until it is told to stop.
 ///
 /// # Errors
@@ -31,9 +40,15 @@ pub fn run(args: &RunArgs) -> anyhow::Result<bool> {
     let Some(loaded) = load(&args.config)? else {
         return Ok(true);
     };
-    let executor = executor()?;
-    let done = executor.block_on(serve(&args.config, loaded));
+    let executor = start(&mut Builder::new_current_thread())?;
+    let readers = start(
+        Builder::new_multi_thread()
+            .worker_threads(1)
+            .on_thread_park(|| sleep(REST)),
+    )?;
+    let done = executor.block_on(serve(&args.config, loaded, readers.handle()));
     // A scan of /proc that hangs in a dead file system must not hold up the end.
+    readers.shutdown_background();
     executor.shutdown_background();
     done.map(|()| true)
 }
@@ -45,6 +60,7 @@ async fn serve(
         warnings,
         files,
     }: Loaded,
+    readers: &Handle,
 ) -> anyhow::Result<()> {
     let signals = Signals::new()?;
     let options = options(&config);
@@ -56,7 +72,7 @@ async fn serve(
     }
     greet(&options, &station);
     let reload = FileReload::new(flags.clone(), config, files, lines);
-    daemon::run(options, station, signals, reload).await;
+    daemon::run(options, station, signals, reload, readers).await;
     Ok(())
 }
 
@@ -77,6 +93,9 @@ fn greet(options: &Options, station: &Station) {
             Some(receiver) => info!("{signal} go to {}", receiver.shown()),
             None => info!("{signal} are not exported over OTLP"),
         }
+    }
+    for (receiver, _) in station.notifier.stats() {
+        info!("{receiver} is told of alerts");
     }
 }
 
@@ -158,6 +177,8 @@ pub(crate) fn options(config: &Config) -> Options {
             ..Settings::default()
         },
         otlp: config.otlp().clone(),
+        rules: config.rules().clone(),
+        alerts: config.alerts().clone(),
         listen: config.listen(),
         own_resource,
         export_own_metrics: own.metrics,
@@ -192,15 +213,18 @@ pub(crate) fn troubles(stats: &Stats) -> Vec<(bool, String)> {
     troubles
 }
 
-/// The executor. One thread does the work of hundreds of targets: more would wake each other for every write of every runtime. Files
-/// of processes are read on further threads, which may block; few are kept, as each has memory of its own.
+/// The executor of commands that tell recordings.
 ///
 /// # Errors
 ///
 /// When the system gives no threads.
-pub(crate) fn executor() -> anyhow::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
+pub(crate) fn executor() -> anyhow::Result<Runtime> {
+    start(Builder::new_multi_thread().worker_threads(1))
+}
+
+/// Files of processes are read on further threads, which may block; few are kept, as each has memory of its own.
+fn start(builder: &mut Builder) -> anyhow::Result<Runtime> {
+    builder
         .max_blocking_threads(16)
         .thread_keep_alive(Duration::from_millis(500))
         .enable_all()

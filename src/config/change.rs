@@ -19,6 +19,10 @@ pub enum Section {
     Spans,
     /// `metrics`
     Metrics,
+    /// `rules`
+    Rules,
+    /// `alerts`
+    Alerts,
     /// `resource`
     Resource,
     /// `listen`

@@ -209,8 +209,12 @@ impl<'a> Walk<'a> {
         }
         let required = rule.get("required").and_then(Value::as_array).into_iter().flatten();
         for key in required.filter_map(Value::as_str) {
-            if !entries.iter().any(|entry| entry.key == key && !entry.value.is_null()) {
-                self.finding(at, path, format!("the key `{key}` is missing"));
+            match entries.iter().find(|entry| entry.key == key) {
+                None => self.finding(at, path, format!("the key `{key}` is missing")),
+                Some(entry) if entry.value.is_null() => {
+                    self.finding(entry.at, &path.key(key), "a value is missing here".to_owned());
+                }
+                Some(_) => {}
             }
         }
         let bound = |keyword: &str| rule.get(keyword).and_then(Value::as_u64);
@@ -223,8 +227,12 @@ impl<'a> Walk<'a> {
         if bound("minProperties").is_some_and(|least| count < least) && self.findings.len() == before {
             self.finding(at, path, format!("a key is missing here: {}", known()));
         }
-        if bound("maxProperties").is_some_and(|most| count > most) {
-            self.finding(at, path, format!("only one key may be set here: {}", known()));
+        if let Some(most) = bound("maxProperties").filter(|most| count > *most) {
+            let message = match most {
+                1 => format!("only one key may be set here: {}", known()),
+                most => format!("{count} keys are set here; at most {most}"),
+            };
+            self.finding(at, path, message);
         }
         Some(Value::Object(values))
     }

@@ -11,10 +11,12 @@ use serde::{Deserialize, Serialize};
 
 use super::values::{Hidden, ListenAddress, LogLevel};
 
+mod alerts;
 mod otlp;
 mod targets;
 mod telemetry;
 
+pub(crate) use alerts::{Alertmanager, Alerts, Rules, Webhook};
 pub(crate) use otlp::{Limits, Otlp, ProtocolWord, SecretSource, Signal};
 pub(crate) use targets::Targets;
 pub(crate) use telemetry::{HistogramWord, Metrics, Spans};
@@ -33,6 +35,10 @@ pub(crate) struct Document {
     pub(crate) spans: Spans,
     /// How the collections of a process become metrics.
     pub(crate) metrics: Metrics,
+    /// Which rules say what an anomaly is.
+    pub(crate) rules: Rules,
+    /// Who is told when an alert begins and ends.
+    pub(crate) alerts: Alerts,
     /// Attributes that every target's telemetry carries. The identity of a process (`service.name` and so on) comes from
     /// the process itself: its `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` win over these.
     pub(crate) resource: Resource,

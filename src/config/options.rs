@@ -1,5 +1,7 @@
 //! What of the configuration concerns the daemon as a whole.
 
+use std::path::PathBuf;
+
 /// How log lines are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
@@ -31,4 +33,22 @@ pub struct SelfTelemetryOptions {
     pub service_name: String,
     /// Further attributes of its resource: names and texts.
     pub attributes: Vec<(String, String)>,
+}
+
+/// Where rules come from. Later files may change what earlier ones say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuleSources {
+    /// The rules that ship come first.
+    pub shipped: bool,
+    /// Files, and folders whose `*.yaml` and `*.yml` are read in the order of their names, `*.test.yaml` aside.
+    pub paths: Vec<PathBuf>,
+}
+
+impl Default for RuleSources {
+    fn default() -> Self {
+        Self {
+            shipped: true,
+            paths: Vec::new(),
+        }
+    }
 }

@@ -31,8 +31,8 @@ for each key by itself. `--endpoint` and `--protocol` speak of all signals: they
 is in effect and where each value comes from, without secrets. A wrong file or flag ends gcwatch at its start. A variable that
 is no good is said and not used, as the specification asks.
 
-The file is read again when it changes and on SIGHUP. A file that is wrong changes nothing: the old values stay. Keys marked
-with **restart** count from the next start only.
+The file is read again when it changes and on SIGHUP, and so are the rule files. A file that is wrong changes nothing: the old values, the
+old rules stay. Keys marked with **restart** count from the next start only.
 
 ";
 
@@ -55,6 +55,11 @@ spans:
   min_pause: 5ms
 resource:
   environment: production
+rules:
+  files: [/etc/gcwatch/rules]
+alerts:
+  alertmanagers:
+    - url: http://alertmanager:9093
 ";
 
 /// What stands between the example and the tables.
@@ -234,7 +239,7 @@ impl Section {
 }
 
 /// What belongs in a value, with its bounds.
-fn values(property: &Value, rule: &Value) -> String {
+pub(crate) fn values(property: &Value, rule: &Value) -> String {
     let words = check::words(rule);
     if !words.is_empty() {
         let words = words.iter().map(|(word, told)| {
@@ -249,13 +254,19 @@ fn values(property: &Value, rule: &Value) -> String {
         (_, Some("size-with-unit")) => "size",
         (_, Some("otlp-endpoint")) => "URL",
         (_, Some("listen-address")) => "address:port or `none`",
+        (_, Some("http-url")) => "URL",
         (_, Some("log-level")) => "level",
+        (_, Some("rule-id")) => "id",
+        (_, Some("rule-name")) => "name",
+        (_, Some("rules-version")) => "`gcwatch/v1`",
+        (_, Some("date-or-time")) => "day or time",
         (Some("boolean"), _) => "`true`, `false`",
         (Some("integer"), _) => "whole number",
         (Some("number"), _) => "number",
         (Some("array"), _) if rule.get("items").is_some_and(|items| items.get("format").is_some()) => {
             "list of durations"
         }
+        (Some("array"), _) if rule.get("items").and_then(check::type_of) == Some("string") => "list of texts",
         (Some("array"), _) => "list, see below",
         (Some("object"), _) if inner_is_text(rule) => "names and texts",
         (Some("object"), _) => "names, see below",
@@ -279,7 +290,7 @@ fn inner_is_text(rule: &Value) -> bool {
         .is_some_and(|rule| check::type_of(rule) == Some("string"))
 }
 
-fn uncapitalized(text: &str) -> String {
+pub(crate) fn uncapitalized(text: &str) -> String {
     // Names (`gRPC`, `JSON`) stay as they are.
     let name = text.chars().nth(1).is_some_and(char::is_uppercase);
     let mut letters = text.chars();
@@ -289,7 +300,7 @@ fn uncapitalized(text: &str) -> String {
     }
 }
 
-fn default(property: &Value) -> String {
+pub(crate) fn default(property: &Value) -> String {
     if let Some(told) = property.get("x-default").and_then(Value::as_str) {
         return told.to_owned();
     }

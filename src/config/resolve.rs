@@ -10,6 +10,7 @@ use super::options::{LogFormat, LogOptions, SelfTelemetryOptions};
 use super::path::KeyPath;
 use super::problem::Origin;
 
+mod alerts;
 mod headers;
 mod receivers;
 

@@ -23,7 +23,7 @@ pub fn text() -> String {
 
 /// Takes away defaults that say nothing: of sections, whose keys have their own, of empty maps, and `null`; and the line breaks of
 /// doc comments.
-fn tidy(schema: &mut Value) {
+pub(crate) fn tidy(schema: &mut Value) {
     match schema {
         Value::Object(map) => {
             if matches!(map.get("default"), Some(Value::Object(_) | Value::Null)) {

@@ -13,16 +13,19 @@ use super::quote::quoted;
 use super::units::{ByteSize, HumanDuration};
 use crate::export::otlp::settings::Secret;
 
-/// The checks of texts that the schema of the configuration names.
-pub(crate) const FORMATS: [Format; 5] = [
-    Format {
-        name: "duration-with-unit",
-        what: "a duration such as 500ms, 30s, 5m or 1h",
-        check: |text| {
-            let duration: HumanDuration = text.parse().map_err(|error| format!("{error}"))?;
-            Ok(Some(duration.0.as_nanos()))
-        },
+/// The check of durations.
+pub(crate) const DURATION: Format = Format {
+    name: "duration-with-unit",
+    what: "a duration such as 500ms, 30s, 5m or 1h",
+    check: |text| {
+        let duration: HumanDuration = text.parse().map_err(|error| format!("{error}"))?;
+        Ok(Some(duration.0.as_nanos()))
     },
+};
+
+/// The checks of texts that the schema of the configuration names.
+pub(crate) const FORMATS: [Format; 6] = [
+    DURATION,
     Format {
         name: "size-with-unit",
         what: "a size such as 512KiB, 8MiB or 1GiB",
@@ -35,6 +38,11 @@ pub(crate) const FORMATS: [Format; 5] = [
         name: "otlp-endpoint",
         what: "a URL such as http://collector:4317",
         check: |text| Endpoint::from_str(text).map(|_| None),
+    },
+    Format {
+        name: "http-url",
+        what: "a URL such as http://alertmanager:9093",
+        check: |text| WebUrl::from_str(text).map(|_| None),
     },
     Format {
         name: "listen-address",
@@ -130,6 +138,52 @@ impl FromStr for Endpoint {
             return Err("a `?` or `#` does not belong into a receiver's URL".to_owned());
         }
         Ok(Self(text.to_owned()))
+    }
+}
+
+/// The URL of something that speaks HTTP.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct WebUrl(String);
+
+impl WebUrl {
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// What is wrong with a text as a URL; nothing of it is quoted.
+    pub(crate) fn check(text: &str) -> Result<(), &'static str> {
+        if text.contains("${") {
+            return Err("`${…}` is not replaced in a URL");
+        }
+        let url = reqwest::Url::parse(text.trim()).map_err(|_| "this is not a URL; write it as http://host:port")?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err("the scheme of the URL is neither http nor https");
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for WebUrl {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::check(text)?;
+        let text = text.trim();
+        let url = reqwest::Url::parse(text).map_err(|error| error.to_string())?;
+        // Before anything that would show it.
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err("a name or password in the URL would be shown; use `headers_from`".to_owned());
+        }
+        if url.query().is_some() || url.fragment().is_some() {
+            return Err("a `?` or `#` does not belong into this URL".to_owned());
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl fmt::Display for WebUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
     }
 }
 
@@ -272,6 +326,11 @@ written_as_text!(
     Endpoint,
     "otlp-endpoint",
     ["http://localhost:4317", "https://collector.example:4318"]
+);
+written_as_text!(
+    WebUrl,
+    "http-url",
+    ["http://alertmanager:9093", "https://gcwatch.example"]
 );
 written_as_text!(
     ListenAddress,

@@ -8,10 +8,10 @@ use std::future::{Ready, ready};
 use std::io::IsTerminal as _;
 use std::sync::Arc;
 
+use crate::telemetry::origin::Origin;
 use opentelemetry::trace::TracerProvider as _;
 use opentelemetry_appender_tracing::layer::OpenTelemetryTracingBridge;
 use opentelemetry_proto::tonic::logs::v1::LogRecord;
-use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::logs::{LogBatch, LogExporter, SdkLoggerProvider};
@@ -51,7 +51,7 @@ impl Lines {
 pub fn begin(
     options: &LogOptions,
     own: &SelfTelemetryOptions,
-    exporter: Option<(Exporter, Arc<Resource>)>,
+    exporter: Option<(Exporter, Arc<Origin>)>,
 ) -> Result<Lines, TryInitError> {
     let lines = fmt::layer().with_writer(std::io::stderr).with_target(false);
     let lines = match options.format {
@@ -90,7 +90,7 @@ pub fn begin(
 #[derive(Debug, Clone)]
 struct ToExporter {
     exporter: Exporter,
-    resource: Arc<Resource>,
+    resource: Arc<Origin>,
 }
 
 impl LogExporter for ToExporter {

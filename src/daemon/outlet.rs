@@ -1,20 +1,40 @@
-//! The pipeline's way to the OTLP client.
+//! The pipeline's ways out: the OTLP client, and who is told of alerts.
 
 use std::sync::Arc;
 
+use crate::telemetry::origin::Origin;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
-use opentelemetry_proto::tonic::resource::v1::Resource;
-use opentelemetry_proto::tonic::trace::v1::Span;
 
+use crate::export::alerts::Notifier;
 use crate::export::otlp::Exporter;
-use crate::pipeline::Outlet;
+use crate::pipeline::{Notice, Outlet, now_unix_ns};
+use crate::telemetry::anomaly::log_record;
+use crate::telemetry::spans::Encoded;
 
-impl Outlet for Exporter {
-    fn spans(&self, resource: &Arc<Resource>, spans: Vec<Span>) {
-        Self::spans(self, resource, spans);
+/// Both ways.
+#[derive(Debug)]
+pub(crate) struct Ways {
+    pub(crate) exporter: Exporter,
+    pub(crate) notifier: Notifier,
+}
+
+impl Outlet for Ways {
+    fn spans(&self, resource: &Arc<Origin>, spans: Encoded) {
+        let count = spans.count();
+        self.exporter.encoded_spans(resource, spans.into_fields(), count);
     }
 
-    fn metrics(&self, resource: &Arc<Resource>, metrics: Vec<Metric>) {
-        Self::metrics(self, resource, metrics);
+    fn metrics(&self, resource: &Arc<Origin>, metrics: Vec<Metric>) {
+        self.exporter.metrics(resource, metrics);
+    }
+
+    fn alerts(&self, resource: &Arc<Origin>, notices: Vec<Notice>) {
+        if self.notifier.logs() {
+            let now = now_unix_ns();
+            let told = notices.iter().filter(|notice| notice.transition.alert().rule.emit.log);
+            let records = told.map(|notice| log_record(&notice.transition, notice.group.as_deref(), notice.span, now));
+            self.exporter.logs(resource, records.collect());
+        }
+        self.notifier.notify(resource, &notices);
     }
 }

@@ -3,17 +3,21 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::telemetry::origin::Origin;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
-use opentelemetry_proto::tonic::resource::v1::Resource;
 
+use crate::daemon::rules::RuleFiles;
 use crate::daemon::usage;
+use crate::export::alerts::Notifier;
+use crate::export::alerts::stats::ReceiverStats;
 use crate::export::otlp::Exporter;
 use crate::export::otlp::signal::Signal;
 use crate::export::otlp::stats::{SignalStats, Stats};
-use crate::pipeline::Pipeline;
+use crate::pipeline::{Pipeline, RuleCounts};
+use crate::telemetry::definition::anomaly::RULE_ID;
 use crate::telemetry::definition::own as row;
-use crate::telemetry::sheet::{Number, Sheet, text, whole};
+use crate::telemetry::sheet::{Number, Sheet, seconds, text, whole};
 use crate::web::OwnMetrics;
 
 /// What reload counts.
@@ -25,50 +29,81 @@ pub struct Reloads {
     pub refused: AtomicU64,
 }
 
+/// Whose numbers are told.
+#[derive(Debug, Clone)]
+pub struct Watched {
+    /// What is told of processes.
+    pub pipeline: Pipeline,
+    /// What is sent.
+    pub exporter: Exporter,
+    /// Who is told of alerts.
+    pub notifier: Notifier,
+    /// The rule files.
+    pub rules: Arc<RuleFiles>,
+}
+
 /// The daemon's own metrics.
 #[derive(Debug)]
 pub struct Own {
-    resource: Arc<Resource>,
+    resource: Arc<Origin>,
     start_unix_ns: u64,
-    pipeline: Pipeline,
-    exporter: Exporter,
+    watched: Watched,
     /// Counted by the daemon.
     pub reloads: Reloads,
 }
 
 impl Own {
     /// Metrics of a daemon that began at `start_unix_ns`.
-    pub fn new(resource: Arc<Resource>, start_unix_ns: u64, pipeline: Pipeline, exporter: Exporter) -> Self {
+    pub fn new(resource: Arc<Origin>, start_unix_ns: u64, watched: Watched) -> Self {
         Self {
             resource,
             start_unix_ns,
-            pipeline,
-            exporter,
+            watched,
             reloads: Reloads::default(),
         }
     }
 
     /// Its resource.
-    pub fn resource(&self) -> Arc<Resource> {
+    pub fn resource(&self) -> Arc<Origin> {
         Arc::clone(&self.resource)
     }
 
     fn targets(&self, sheet: &mut Sheet) {
-        let by_state = self.pipeline.states();
+        let by_state = self.watched.pipeline.states();
         let points = by_state
             .into_iter()
             .map(|(state, count)| (vec![text(&row::STATE, state)], whole(count)));
         sheet.put(&row::TARGETS, points);
-        let counts = self.pipeline.counts();
+        let counts = self.watched.pipeline.counts();
         let refused = counts.over_limit.saturating_add(counts.not_noted);
         sheet.put_one(&row::TARGETS_REFUSED, Some(whole(refused)));
         sheet.put_one(&row::COLLECTIONS, Some(whole(counts.collections)));
         sheet.put_one(&row::SPANS, Some(whole(counts.spans)));
     }
+
+    fn rules(&self, sheet: &mut Sheet) {
+        let (status, set) = (self.watched.rules.status(), self.watched.pipeline.rules());
+        let enabled = set.rules.iter().filter(|rule| rule.enabled).count();
+        sheet.put_one(&row::RULES, Some(whole(enabled as u64)));
+        let counts = self.watched.pipeline.rule_counts();
+        let of = |value: fn(&RuleCounts) -> u64| -> Points {
+            let points = counts.iter();
+            points
+                .map(|(rule, counts)| (vec![text(&RULE_ID, rule)], whole(value(counts))))
+                .collect()
+        };
+        sheet.put(&row::RULE_EVALUATIONS, of(|counts| counts.evaluations));
+        sheet.put(&row::RULE_FAILURES, of(|counts| counts.failures));
+        let reloads = [("accepted", status.accepted), ("refused", status.refused)];
+        let points = reloads.map(|(outcome, count)| (vec![text(&row::OUTCOME, outcome)], whole(count)));
+        sheet.put(&row::RULE_RELOADS, points);
+        sheet.put_one(&row::RULES_CURRENT, Some(whole(u64::from(status.errors.is_empty()))));
+        sheet.put_one(&row::RULES_LOADED, status.loaded_unix_ns.map(seconds));
+    }
 }
 
 impl OwnMetrics for Own {
-    fn own_metrics(&self, now_unix_ns: u64) -> (Arc<Resource>, Vec<Metric>) {
+    fn own_metrics(&self, now_unix_ns: u64) -> (Arc<Origin>, Vec<Metric>) {
         let mut sheet = Sheet::new(self.start_unix_ns, now_unix_ns);
         usage::tell(&mut sheet);
         self.targets(&mut sheet);
@@ -78,9 +113,36 @@ impl OwnMetrics for Own {
             (vec![text(&row::OUTCOME, outcome)], whole(count))
         });
         sheet.put(&row::RELOADS, points);
-        exports(&self.exporter.stats(), &mut sheet);
+        exports(&self.watched.exporter.stats(), &mut sheet);
+        self.rules(&mut sheet);
+        notifications(&self.watched.notifier.stats(), &mut sheet);
         (Arc::clone(&self.resource), sheet.into_metrics())
     }
+}
+
+/// What became of notifications.
+fn notifications(stats: &[(String, ReceiverStats)], sheet: &mut Sheet) {
+    let receivers: Vec<(KeyValue, &ReceiverStats)> = stats
+        .iter()
+        .map(|(name, stats)| (text(&row::RECEIVER, name), stats))
+        .collect();
+    let each = |value: fn(&ReceiverStats) -> u64| -> Points {
+        let points = receivers.iter();
+        points
+            .map(|(receiver, stats)| (vec![receiver.clone()], whole(value(stats))))
+            .collect()
+    };
+    let by_type = |values: fn(&ReceiverStats) -> Vec<(&'static str, u64)>| -> Points {
+        let points = receivers.iter().flat_map(|(receiver, stats)| {
+            let point = |(why, count)| (vec![receiver.clone(), text(&row::ERROR_TYPE, why)], whole(count));
+            values(stats).into_iter().map(point)
+        });
+        points.collect()
+    };
+    sheet.put(&row::NOTIFICATIONS, each(|stats| stats.sent));
+    sheet.put(&row::NOTIFICATION_QUEUE, each(|stats| stats.queued));
+    sheet.put(&row::NOTIFICATION_FAILURES, by_type(|stats| stats.failures().to_vec()));
+    sheet.put(&row::NOTIFICATIONS_DROPPED, by_type(|stats| stats.dropped().to_vec()));
 }
 
 type Points = Vec<(Vec<KeyValue>, Number)>;

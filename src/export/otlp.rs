@@ -17,21 +17,21 @@ pub mod stats;
 
 mod answer;
 mod batch;
-mod connection;
+pub(crate) mod connection;
 mod queue;
-mod retry;
+pub(crate) mod retry;
 mod sender;
 mod target;
-mod words;
+pub(crate) mod words;
 
 use std::fmt;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::telemetry::origin::Origin;
 use opentelemetry_proto::tonic::logs::v1::LogRecord;
 use opentelemetry_proto::tonic::metrics::v1::{Metric, metric};
-use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
 use tokio::runtime::Handle;
@@ -170,17 +170,26 @@ impl Exporter {
     }
 
     /// Gives spans of one process.
-    pub fn spans(&self, resource: &Arc<Resource>, spans: Vec<Span>) {
+    pub fn spans(&self, resource: &Arc<Origin>, spans: Vec<Span>) {
         give(&self.lines.traces, resource, &spans, |_| 1, Joined::Never);
     }
 
+    /// Gives spans of one process that are encoded already: `fields` are fields `spans` of a `ScopeSpans` message, each with its tag
+    /// and its length, one behind the other, and `spans` is how many. They wait, are sent and are dropped together.
+    pub fn encoded_spans(&self, resource: &Arc<Origin>, fields: Box<[u8]>, spans: u64) {
+        if spans > 0 {
+            let entry = Entry::encoded(resource, fields, spans);
+            self.lines.traces.push(Instant::now(), vec![entry]);
+        }
+    }
+
     /// Gives log records of one process.
-    pub fn logs(&self, resource: &Arc<Resource>, records: Vec<LogRecord>) {
+    pub fn logs(&self, resource: &Arc<Origin>, records: Vec<LogRecord>) {
         give(&self.lines.logs, resource, &records, |_| 1, Joined::Never);
     }
 
     /// Gives metrics of one process at one time. They wait and are dropped together where they are not unusually large.
-    pub fn metrics(&self, resource: &Arc<Resource>, metrics: Vec<Metric>) {
+    pub fn metrics(&self, resource: &Arc<Origin>, metrics: Vec<Metric>) {
         give(&self.lines.metrics, resource, &metrics, points, Joined::ToSize);
     }
 
@@ -266,7 +275,7 @@ enum Joined {
     ToSize,
 }
 
-fn give<M: Message>(line: &Line, resource: &Arc<Resource>, messages: &[M], items: fn(&M) -> u64, joined: Joined) {
+fn give<M: Message>(line: &Line, resource: &Arc<Origin>, messages: &[M], items: fn(&M) -> u64, joined: Joined) {
     if messages.is_empty() {
         return;
     }
@@ -282,7 +291,6 @@ fn give<M: Message>(line: &Line, resource: &Arc<Resource>, messages: &[M], items
             0
         }
     };
-    let resource_len = resource.encoded_len();
     let mut entries = Vec::with_capacity(if joined == Joined::Never { messages.len() } else { 1 });
     let mut rest = messages;
     while !rest.is_empty() {
@@ -293,14 +301,10 @@ fn give<M: Message>(line: &Line, resource: &Arc<Resource>, messages: &[M], items
         };
         let count = rest.iter().take_while(fits).count().clamp(1, rest.len());
         let (entry, others) = rest.split_at(count);
-        entries.push(Entry::new(resource, resource_len, entry, entry.iter().map(items).sum()));
+        entries.push(Entry::new(resource, entry, entry.iter().map(items).sum()));
         rest = others;
     }
-    let pushed = line.queue().push(now, entries);
-    if pushed.wake {
-        line.wake.notify_one();
-    }
-    drop(pushed.gone);
+    line.push(now, entries);
 }
 
 /// A metric's data points.

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use clr_gc::gc::{Collection, Outcome};
+use clr_gc::gc::{Collection, Open, Outcome, Suspension};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 
 use crate::pipeline::registry::{Clock, Shared, now_unix_ns};
 use crate::pipeline::run::{Run, State, StreamProgress};
+use crate::rules::field;
 use crate::telemetry::spans::LeftOut;
 use crate::telemetry::time::TimeBase;
 
@@ -44,7 +45,7 @@ impl Feed {
                 (Clock::Recorded, Some(base)) => base.unix_ns(0),
                 _ => now,
             };
-            inside.begin_session(&self.shared.settings(), start);
+            inside.begin_session(&self.shared.settings(), self.shared.rules(), start);
         }
         inside.set_state(state, now);
     }
@@ -52,7 +53,15 @@ impl Feed {
     /// More is known of who it is: the runtime's version, attributes of the resource (a name that is there already gets the new
     /// value). Spans and metrics from now on carry it.
     pub fn learned(&mut self, runtime: Option<String>, attributes: Vec<KeyValue>) {
-        self.run.inside().learned(runtime, attributes);
+        let told = {
+            let mut inside = self.run.inside();
+            let now = match (self.run.clock(), inside.newest_unix_ns) {
+                (Clock::Recorded, newest) if newest > 0 => newest,
+                _ => now_unix_ns(),
+            };
+            inside.learned(runtime, attributes, now)
+        };
+        self.shared.tell(told);
     }
 
     /// Offsets of what follows lie on `base`. Given again while the session goes on, it corrects the drift of the two clocks.
@@ -66,8 +75,21 @@ impl Feed {
         let base = self.base.unwrap_or(TimeBase::at(0));
         match outcome {
             Outcome::Collection(collection) => self.collection(collection, base),
-            Outcome::Suspension(suspension) => self.run.inside().suspension(&suspension),
+            Outcome::Suspension(suspension) => self.suspension(&suspension, base),
         }
+    }
+
+    fn suspension(&mut self, suspension: &Suspension, base: TimeBase) {
+        let mut inside = self.run.inside();
+        let edges = suspension.edges;
+        let passed = match (self.run.clock(), edges.restart_end.or(edges.suspend_begin)) {
+            (Clock::Recorded, Some(at)) => inside.advance(base.unix_ns(at)),
+            _ => Vec::new(),
+        };
+        inside.suspension(suspension, base);
+        let resource = Arc::clone(&inside.resource);
+        drop(inside);
+        self.shared.tell((resource, passed));
     }
 
     fn collection(&mut self, collection: Box<Collection>, base: TimeBase) {
@@ -78,12 +100,18 @@ impl Feed {
         if let (Clock::Live, Some(end)) = (self.run.clock(), collection.end) {
             inside.lag_ns = now_unix_ns().checked_sub(base.unix_ns(end));
         }
-        let spans = inside.collection(collection, base, &settings);
+        let at = base.unix_ns(collection.last_event);
+        let passed = match self.run.clock() {
+            Clock::Live => Vec::new(),
+            Clock::Recorded => inside.advance(at),
+        };
+        let observed = inside.collection(collection, base, &settings);
         let resource = Arc::clone(&inside.resource);
         drop(inside);
-        match spans {
+        self.shared.tell((Arc::clone(&resource), passed));
+        match observed.spans {
             Ok(spans) => {
-                counters.spans.fetch_add(spans.len() as u64, Ordering::Relaxed);
+                counters.spans.fetch_add(spans.count(), Ordering::Relaxed);
                 self.shared.outlet().spans(&resource, spans);
             }
             Err(LeftOut::NotSelected) => {}
@@ -91,6 +119,18 @@ impl Feed {
                 counters.over_rate.fetch_add(1, Ordering::Relaxed);
             }
         }
+        self.shared.tell((resource, observed.notices));
+    }
+
+    /// What has begun and not ended, by the events that came so far.
+    pub fn open(&mut self, open: Open) {
+        let base = self.base.unwrap_or(TimeBase::at(0));
+        let unix_ns = |offset: Option<i64>| offset.map(|offset| base.unix_ns(offset));
+        self.run.inside().open = field::Open {
+            stop: unix_ns(open.stop),
+            collection: unix_ns(open.collection),
+            background: unix_ns(open.background),
+        };
     }
 
     /// How far the session's stream was read.

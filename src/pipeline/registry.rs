@@ -6,25 +6,29 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::telemetry::origin::Origin;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
-use opentelemetry_proto::tonic::resource::v1::Resource;
-use opentelemetry_proto::tonic::trace::v1::Span;
 use tokio::sync::watch;
 
 use crate::pipeline::feed::Feed;
+use crate::pipeline::ruled::{Notice, RuleCounts};
 use crate::pipeline::run::{Identity, Run, RunKey, State};
+use crate::rules::rule::RuleSet;
 use crate::telemetry::options::{MetricOptions, SpanOptions, Temporality};
+use crate::telemetry::spans::Encoded;
 
 /// Most processes that are remembered although nothing is read from them (left out, not attachable).
 const MAX_NOTED: usize = 4096;
 
-/// Where spans and metrics go. What an implementation cannot take it counts; it never waits.
+/// Where spans, metrics and alerts go. What an implementation cannot take it counts; it never waits.
 pub trait Outlet: Send + Sync + fmt::Debug {
     /// Spans of one process.
-    fn spans(&self, resource: &Arc<Resource>, spans: Vec<Span>);
+    fn spans(&self, resource: &Arc<Origin>, spans: Encoded);
     /// Metrics of one process.
-    fn metrics(&self, resource: &Arc<Resource>, metrics: Vec<Metric>);
+    fn metrics(&self, resource: &Arc<Origin>, metrics: Vec<Metric>);
+    /// Changes of alerts of one process, in order.
+    fn alerts(&self, resource: &Arc<Origin>, notices: Vec<Notice>);
 }
 
 /// As many processes as may be are told of already.
@@ -116,6 +120,9 @@ struct Registry {
 #[derive(Debug)]
 pub(crate) struct Shared {
     settings: RwLock<Arc<Settings>>,
+    rules: RwLock<Arc<RuleSet>>,
+    /// What rules came to, over all runs.
+    rule_counts: Mutex<BTreeMap<Arc<str>, RuleCounts>>,
     outlet: Arc<dyn Outlet>,
     registry: Mutex<Registry>,
     pub(crate) counters: Counters,
@@ -125,6 +132,23 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn settings(&self) -> Arc<Settings> {
         Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn rules(&self) -> Arc<RuleSet> {
+        Arc::clone(&self.rules.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Adds what a run's rules counted since the last call.
+    fn count_rules(&self, run: &Run) {
+        let mut counts = self.rule_counts.lock().unwrap_or_else(PoisonError::into_inner);
+        run.count_rules(&mut counts);
+    }
+
+    /// Tells changes of alerts.
+    pub(crate) fn tell(&self, (resource, notices): (Arc<Origin>, Vec<Notice>)) {
+        if !notices.is_empty() {
+            self.outlet.alerts(&resource, notices);
+        }
     }
 
     pub(crate) fn outlet(&self) -> &dyn Outlet {
@@ -149,6 +173,8 @@ impl Shared {
             Clock::Live => now_unix_ns(),
             Clock::Recorded => run.inside().newest_unix_ns,
         };
+        self.tell(run.end_rules(at));
+        self.count_rules(run);
         self.export(run, at);
         self.registry().runs.remove(&run.key());
     }
@@ -166,6 +192,8 @@ impl Pipeline {
         Self {
             shared: Arc::new(Shared {
                 settings: RwLock::new(Arc::new(settings)),
+                rules: RwLock::default(),
+                rule_counts: Mutex::default(),
                 outlet,
                 registry: Mutex::default(),
                 counters: Counters::default(),
@@ -177,6 +205,42 @@ impl Pipeline {
     /// Other settings, from now on. Histograms of runs that are told of already keep their buckets.
     pub fn reconfigure(&self, settings: Settings) {
         *self.shared.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
+    }
+
+    /// Other rules, from now on and for all runs. What a rule knows of a process stays where its id and its meaning do.
+    pub fn set_rules(&self, rules: Arc<RuleSet>, now_unix_ns: u64) {
+        *self.shared.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&rules);
+        for run in self.runs() {
+            self.shared.count_rules(&run);
+            self.shared.tell(run.adopt(&rules, now_unix_ns));
+        }
+        // What is no rule any more is told no more.
+        let mut counts = self.shared.rule_counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = rules.by_id();
+        counts.retain(|id, _| known.contains_key(&**id));
+    }
+
+    /// The rules in force.
+    pub fn rules(&self) -> Arc<RuleSet> {
+        self.shared.rules()
+    }
+
+    /// What each rule's evaluations came to, over all runs since the pipeline began; rules that were never evaluated aside.
+    pub fn rule_counts(&self) -> BTreeMap<Arc<str>, RuleCounts> {
+        for run in self.runs() {
+            self.shared.count_rules(&run);
+        }
+        let counts = self.shared.rule_counts.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.clone()
+    }
+
+    /// Tells the rules of live runs what time it is, so that silence counts: to be called once a second.
+    pub fn tick(&self, now_unix_ns: u64) {
+        for run in self.runs() {
+            if run.clock() == Clock::Live {
+                self.shared.tell(run.tick(now_unix_ns));
+            }
+        }
     }
 
     /// Begins to tell of a run, or goes on with one that was told of before (its totals go on, too).
@@ -275,7 +339,7 @@ impl Pipeline {
     }
 
     /// The metrics of every run, counted from its first attach.
-    pub fn collect(&self, now_unix_ns: u64) -> Vec<(Arc<Resource>, Vec<Metric>)> {
+    pub fn collect(&self, now_unix_ns: u64) -> Vec<(Arc<Origin>, Vec<Metric>)> {
         self.runs()
             .iter()
             .filter_map(|run| run.metrics(now_unix_ns, Temporality::Cumulative))
@@ -284,8 +348,15 @@ impl Pipeline {
 
     /// Sends the metrics of every run on their way, as the settings say.
     pub fn export_metrics(&self, now_unix_ns: u64) {
+        self.export_share(0, 1, now_unix_ns);
+    }
+
+    /// Sends those of one share of the runs of `shares`; a run is always in the same.
+    pub fn export_share(&self, share: u32, shares: u32, now_unix_ns: u64) {
         for run in self.runs() {
-            self.shared.export(&run, now_unix_ns);
+            if run.key().pid % shares.max(1) == share {
+                self.shared.export(&run, now_unix_ns);
+            }
         }
     }
 

@@ -1,20 +1,25 @@
 //! One run of a process, as everybody but its own task sees it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::telemetry::origin::Origin;
 use clr_gc::gc::{Collection, Suspension};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
-use opentelemetry_proto::tonic::resource::v1::Resource;
-use opentelemetry_proto::tonic::trace::v1::Span;
 
 use crate::pipeline::registry::{Clock, Settings};
+use crate::pipeline::ruled::{Notice, RuleCounts, Ruled};
+use crate::rules::alert::{Transition, Verdict};
+use crate::rules::field::{Open, ProcessFacts, StreamFacts};
+use crate::rules::rule::{RuleSet, Severity};
+use crate::telemetry::anomaly::Anomaly;
+use crate::telemetry::definition::anomaly;
 use crate::telemetry::definition::own::target as row;
 use crate::telemetry::options::Temporality;
 use crate::telemetry::series::Series;
-use crate::telemetry::sheet::{Sheet, seconds, whole};
-use crate::telemetry::spans::{LeftOut, Traced, Tracer};
+use crate::telemetry::sheet::{Number, Sheet, seconds, text, whole};
+use crate::telemetry::spans::{Encoded, LeftOut, Traced, Tracer};
 use crate::telemetry::time::TimeBase;
 
 /// Which run of a process: a pid is used again, a pid with its start time is not.
@@ -91,15 +96,16 @@ pub struct StreamProgress {
 /// A collection that is remembered.
 #[derive(Debug, Clone)]
 pub(crate) struct Recent {
-    pub(crate) collection: Arc<Collection>,
+    pub(crate) collection: Box<Collection>,
     pub(crate) base: TimeBase,
 }
 
 /// Everything of a run that changes.
 #[derive(Debug)]
 pub(crate) struct Inside {
+    /// Who it is; the attributes are in `resource` alone.
     pub(crate) identity: Identity,
-    pub(crate) resource: Arc<Resource>,
+    pub(crate) resource: Arc<Origin>,
     pub(crate) state: State,
     pub(crate) since_unix_ns: u64,
     pub(crate) first_attach_unix_ns: Option<u64>,
@@ -114,11 +120,28 @@ pub(crate) struct Inside {
     pub(crate) incomplete: u64,
     /// When the newest event of a collection was, Unix time.
     pub(crate) newest_unix_ns: u64,
+    /// The same of the present session; `None` before its first collection.
+    session_newest_unix_ns: Option<u64>,
     /// How late the newest collection was told, nanoseconds after its end.
     pub(crate) lag_ns: Option<u64>,
+    /// What has begun and not ended, Unix time.
+    pub(crate) open: Open,
+    /// From the first attach on.
+    pub(crate) ruled: Option<Ruled>,
+    /// The name of the process, as notices have it.
+    process: Arc<str>,
     series: Option<Series>,
     tracer: Option<(Arc<Settings>, Tracer)>,
     seed: [u8; 16],
+}
+
+/// What came of a collection.
+#[derive(Debug)]
+pub(crate) struct Observed {
+    /// Its spans, when it is among those that are told.
+    pub(crate) spans: Result<Encoded, LeftOut>,
+    /// The changes of alerts that it made.
+    pub(crate) notices: Vec<Notice>,
 }
 
 /// One run of a process.
@@ -130,11 +153,12 @@ pub struct Run {
 }
 
 impl Run {
-    pub(crate) fn new(identity: Identity, clock: Clock, now_unix_ns: u64) -> Self {
+    pub(crate) fn new(mut identity: Identity, clock: Clock, now_unix_ns: u64) -> Self {
         let mut seed = [0; 16];
         fastrand::fill(&mut seed);
         let key = identity.key;
-        let resource = Arc::new(resource(&identity));
+        let resource = Arc::new(Origin::new(std::mem::take(&mut identity.resource)));
+        let process = Arc::from(identity.name.as_str());
         let inside = Inside {
             identity,
             resource,
@@ -150,7 +174,11 @@ impl Run {
             lossy: 0,
             incomplete: 0,
             newest_unix_ns: 0,
+            session_newest_unix_ns: None,
             lag_ns: None,
+            open: Open::default(),
+            ruled: None,
+            process,
             series: None,
             tracer: None,
             seed,
@@ -179,8 +207,47 @@ impl Run {
         self.inside().set_state(state, now_unix_ns);
     }
 
+    /// The rules are told what time it is, also while it is not attached to: what they know of it grows old, and what it does is unknown.
+    /// What another gcwatch tells, or nobody is to tell, ends here.
+    pub(crate) fn tick(&self, now_unix_ns: u64) -> (Arc<Origin>, Vec<Notice>) {
+        let mut inside = self.inside();
+        let notices = match inside.state {
+            State::Excluded | State::OverLimit | State::HeldElsewhere { .. } => inside.change(|ruled| {
+                let fires = !ruled.alerts().is_empty();
+                if fires { ruled.end(now_unix_ns) } else { Vec::new() }
+            }),
+            _ => inside.advance(now_unix_ns),
+        };
+        (Arc::clone(&inside.resource), notices)
+    }
+
+    /// Other rules from now on.
+    pub(crate) fn adopt(&self, rules: &Arc<RuleSet>, now_unix_ns: u64) -> (Arc<Origin>, Vec<Notice>) {
+        let mut inside = self.inside();
+        let now = match self.clock {
+            Clock::Live => now_unix_ns,
+            Clock::Recorded => inside.newest_unix_ns,
+        };
+        let notices = inside.change(|ruled| ruled.adopt(rules, now));
+        (Arc::clone(&inside.resource), notices)
+    }
+
+    /// The process ended: so do its alerts.
+    pub(crate) fn end_rules(&self, at_unix_ns: u64) -> (Arc<Origin>, Vec<Notice>) {
+        let mut inside = self.inside();
+        let notices = inside.change(|ruled| ruled.end(at_unix_ns));
+        (Arc::clone(&inside.resource), notices)
+    }
+
+    /// Adds what its rules counted since the last call.
+    pub(crate) fn count_rules(&self, totals: &mut BTreeMap<Arc<str>, RuleCounts>) {
+        if let Some(ruled) = self.inside().ruled.as_mut() {
+            ruled.count(totals);
+        }
+    }
+
     /// Its metrics; `None` before the first attach.
-    pub(crate) fn metrics(&self, now_unix_ns: u64, temporality: Temporality) -> Option<(Arc<Resource>, Vec<Metric>)> {
+    pub(crate) fn metrics(&self, now_unix_ns: u64, temporality: Temporality) -> Option<(Arc<Origin>, Vec<Metric>)> {
         let mut inside = self.inside();
         let resource = Arc::clone(&inside.resource);
         let reading = inside.reading(now_unix_ns);
@@ -194,11 +261,23 @@ impl Run {
     }
 }
 
-fn resource(identity: &Identity) -> Resource {
-    Resource {
-        attributes: identity.resource.clone(),
-        ..Resource::default()
-    }
+/// The rules that a collection matched, each with what happened where an alert began on it.
+fn anomalies<'a>(verdict: &'a Verdict, collection: &Collection, base: TimeBase) -> Vec<Anomaly<'a>> {
+    let at_unix_ns = base.unix_ns(collection.end.unwrap_or(collection.last_event));
+    let summary = |id: &str| {
+        verdict.transitions.iter().find_map(|transition| match transition {
+            Transition::Fired(alert) if *alert.rule.id == *id => Some(&*alert.summary),
+            _ => None,
+        })
+    };
+    let matched = verdict.matched.iter();
+    matched
+        .map(|rule| Anomaly {
+            rule,
+            summary: summary(&rule.id),
+            at_unix_ns,
+        })
+        .collect()
 }
 
 impl Inside {
@@ -210,11 +289,16 @@ impl Inside {
     }
 
     /// A session begins: what it counts is added to what the earlier ones counted.
-    pub(crate) fn begin_session(&mut self, settings: &Settings, start_unix_ns: u64) {
+    pub(crate) fn begin_session(&mut self, settings: &Settings, rules: Arc<RuleSet>, start_unix_ns: u64) {
         self.sessions += 1;
         self.ended_sessions = self.progress();
         self.session = StreamProgress::default();
         self.first_attach_unix_ns.get_or_insert(start_unix_ns);
+        self.open = Open::default();
+        self.session_newest_unix_ns = None;
+        if self.ruled.is_none() {
+            self.ruled = Some(Ruled::new(rules, self.facts(), start_unix_ns));
+        }
         if self.series.is_none() {
             self.series = Some(Series::new(settings.metrics.clone(), start_unix_ns));
         }
@@ -229,7 +313,70 @@ impl Inside {
         sheet.put_one(&row::SIZE, Some(whole(progress.bytes)));
         sheet.put_one(&row::SESSIONS, Some(whole(self.sessions)));
         sheet.put_one(&row::LAG, self.lag_ns.map(seconds));
+        self.alerts(&mut sheet);
         sheet.into_metrics()
+    }
+
+    fn alerts(&self, sheet: &mut Sheet) {
+        let Some(ruled) = &self.ruled else { return };
+        let mut points: BTreeMap<_, (u64, u64)> = BTreeMap::new();
+        for ((rule, severity), fired) in ruled.fired() {
+            points.insert((Arc::clone(rule), *severity), (*fired, 0));
+        }
+        for alert in ruled.alerts().into_iter().filter(|alert| alert.rule.emit.metric) {
+            points
+                .entry((Arc::clone(&alert.rule.id), alert.severity()))
+                .or_default()
+                .1 += 1;
+        }
+        let point = |value: fn(&(u64, u64)) -> u64| -> Vec<(Vec<KeyValue>, Number)> {
+            let attributes = |rule: &str, severity: Severity| {
+                vec![text(&anomaly::RULE_ID, rule), text(&anomaly::SEVERITY, severity.name())]
+            };
+            let told = points.iter();
+            told.map(|((rule, severity), values)| (attributes(rule, *severity), whole(value(values))))
+                .collect()
+        };
+        sheet.put(&row::ALERTS_ACTIVE, point(|(_, active)| *active));
+        sheet.put(&row::ANOMALIES, point(|(fired, _)| *fired));
+    }
+
+    /// What rules know of how it is read.
+    fn stream_facts(&self) -> StreamFacts {
+        let progress = self.progress();
+        // Of a process that is not read nobody knows whether it is silent.
+        let attached = self.state == State::Attached;
+        StreamFacts {
+            since_unix_ns: self.first_attach_unix_ns,
+            events: Some(progress.events),
+            lost_events: progress.lost_events,
+            undecodable: Some(progress.undecodable),
+            sessions: Some(self.sessions),
+            lag_ns: self.lag_ns,
+            newest_unix_ns: self.session_newest_unix_ns.filter(|_| attached),
+            open: if attached { self.open } else { Open::default() },
+        }
+    }
+
+    /// What rules know of who it is.
+    fn facts(&self) -> ProcessFacts {
+        let Identity { key, name, runtime, .. } = &self.identity;
+        ProcessFacts::new(Some(key.pid), Some(name), runtime.as_deref(), &self.resource.attributes)
+    }
+
+    /// Changes the rules' state, and tells what came of it.
+    fn change(&mut self, change: impl FnOnce(&mut Ruled) -> Vec<Transition>) -> Vec<Notice> {
+        let Some(ruled) = self.ruled.as_mut() else {
+            return Vec::new();
+        };
+        let transitions = change(ruled);
+        ruled.notices(self.identity.key, &self.process, transitions, None)
+    }
+
+    /// Time passes.
+    pub(crate) fn advance(&mut self, now_unix_ns: u64) -> Vec<Notice> {
+        let stream = self.stream_facts();
+        self.change(|ruled| ruled.advance(stream, now_unix_ns))
     }
 
     /// Over all sessions.
@@ -259,18 +406,28 @@ impl Inside {
     }
 
     /// A name that is there gets the new value, others are added.
-    pub(crate) fn learned(&mut self, runtime: Option<String>, attributes: Vec<KeyValue>) {
+    pub(crate) fn learned(
+        &mut self,
+        runtime: Option<String>,
+        attributes: Vec<KeyValue>,
+        now_unix_ns: u64,
+    ) -> (Arc<Origin>, Vec<Notice>) {
         if runtime.is_some() {
             self.identity.runtime = runtime;
         }
-        for attribute in attributes {
-            let known = &mut self.identity.resource;
-            match known.iter_mut().find(|known| known.key == attribute.key) {
-                Some(known) => *known = attribute,
-                None => known.push(attribute),
+        if !attributes.is_empty() {
+            let mut known = self.resource.attributes.clone();
+            for attribute in attributes {
+                match known.iter_mut().find(|known| known.key == attribute.key) {
+                    Some(known) => *known = attribute,
+                    None => known.push(attribute),
+                }
             }
+            self.resource = Arc::new(Origin::new(known));
         }
-        self.resource = Arc::new(resource(&self.identity));
+        let facts = self.facts();
+        let notices = self.change(|ruled| ruled.learned(facts, now_unix_ns));
+        (Arc::clone(&self.resource), notices)
     }
 
     /// One collection: counted, measured, remembered, and told as spans when it is among those that are.
@@ -279,11 +436,13 @@ impl Inside {
         collection: Box<Collection>,
         base: TimeBase,
         settings: &Arc<Settings>,
-    ) -> Result<Vec<Span>, LeftOut> {
+    ) -> Observed {
         self.collections += 1;
         self.lossy += u64::from(collection.lossy);
         self.incomplete += u64::from(!collection.is_complete());
-        self.newest_unix_ns = self.newest_unix_ns.max(base.unix_ns(collection.last_event));
+        let newest = base.unix_ns(collection.last_event);
+        self.newest_unix_ns = self.newest_unix_ns.max(newest);
+        self.session_newest_unix_ns = self.session_newest_unix_ns.max(Some(newest));
         let (of, tracer) = self.tracer.get_or_insert_with(|| {
             let tracer = Tracer::new(settings.spans.clone(), self.seed);
             (Arc::clone(settings), tracer)
@@ -292,7 +451,11 @@ impl Inside {
             tracer.set_options(settings.spans.clone());
             *of = Arc::clone(settings);
         }
-        let (ids, spans) = match tracer.trace(&collection, base, false) {
+        let verdict = match self.ruled.as_mut() {
+            Some(ruled) => ruled.collection(&collection, base),
+            None => Verdict::default(),
+        };
+        let (ids, spans) = match tracer.trace_anomalies(&collection, base, &anomalies(&verdict, &collection, base)) {
             Traced::Spans { ids, spans } => (Some(ids), Ok(spans)),
             Traced::NotSelected => (None, Err(LeftOut::NotSelected)),
             Traced::OverRate => (None, Err(LeftOut::OverRate)),
@@ -307,15 +470,21 @@ impl Inside {
             while self.recent.len() >= settings.recent {
                 self.recent.pop_front();
             }
-            let collection = Arc::from(collection);
             self.recent.push_back(Recent { collection, base });
         }
-        spans
+        let notices = match self.ruled.as_mut() {
+            Some(ruled) => ruled.notices(self.identity.key, &self.process, verdict.transitions, ids),
+            None => Vec::new(),
+        };
+        Observed { spans, notices }
     }
 
     /// A stop in which no collection ran.
-    pub(crate) fn suspension(&mut self, suspension: &Suspension) {
+    pub(crate) fn suspension(&mut self, suspension: &Suspension, base: TimeBase) {
         self.suspensions += 1;
+        if let Some(ruled) = self.ruled.as_mut() {
+            ruled.suspension(suspension, base);
+        }
         if let Some(series) = self.series.as_mut() {
             series.observe_suspension(suspension);
         }

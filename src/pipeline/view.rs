@@ -1,18 +1,16 @@
 //! What is shown of the runs: the records of `/api/v1/targets` and `/api/v1/gcs`. Their names are a contract.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use clr_gc::gc::Collection;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use serde::Serialize;
 use serde_json::json;
 
 use crate::pipeline::registry::{Noted, Pipeline};
-use crate::pipeline::run::{Identity, Run, State};
+use crate::pipeline::run::{Identity, Recent, Run, State};
 use crate::report::record::{GcRecord, Subject};
-use crate::telemetry::time::TimeBase;
+use crate::telemetry::time::rfc3339;
 
 /// One process and what is done with it.
 #[derive(Debug, Serialize)]
@@ -94,12 +92,12 @@ impl State {
 }
 
 impl TargetView {
-    fn of(identity: &Identity, state: &State, since_unix_ns: u64) -> Self {
+    fn of(identity: &Identity, resource: &[KeyValue], state: &State, since_unix_ns: u64) -> Self {
         Self {
             pid: identity.key.pid,
             ns_pid: identity.ns_pid,
             name: identity.name.clone(),
-            service_name: text(&identity.resource, "service.name"),
+            service_name: text(resource, "service.name"),
             runtime: identity.runtime.clone(),
             state: state.word(),
             reason: state.reason(),
@@ -116,8 +114,7 @@ impl TargetView {
             incomplete: 0,
             last_collection: None,
             lag_ns: None,
-            resource: identity
-                .resource
+            resource: resource
                 .iter()
                 .map(|attribute| (attribute.key.clone(), json_value(attribute.value.as_ref())))
                 .collect(),
@@ -139,7 +136,12 @@ impl TargetView {
             incomplete: inside.incomplete,
             last_collection: inside.recent.back().map(|recent| recent.collection.number),
             lag_ns: inside.lag_ns,
-            ..Self::of(&inside.identity, &inside.state, inside.since_unix_ns)
+            ..Self::of(
+                &inside.identity,
+                &inside.resource.attributes,
+                &inside.state,
+                inside.since_unix_ns,
+            )
         }
     }
 }
@@ -163,7 +165,7 @@ impl Pipeline {
                  identity,
                  state,
                  since_unix_ns,
-             }| TargetView::of(identity, state, *since_unix_ns),
+             }| TargetView::of(identity, &identity.resource, state, *since_unix_ns),
         ));
         targets.sort_by_key(|target| target.pid);
         targets
@@ -178,19 +180,16 @@ impl Pipeline {
             }
             let (ns_pid, recent) = {
                 let inside = run.inside();
-                let mut recent: Vec<(Arc<Collection>, TimeBase)> = inside
-                    .recent
-                    .iter()
-                    .map(|recent| (Arc::clone(&recent.collection), recent.base))
-                    .collect();
+                let mut recent: Vec<&Recent> = inside.recent.iter().collect();
                 // A foreground collection is told before the background collection in which it ran.
-                recent.sort_by_key(|(collection, base)| {
+                recent.sort_by_key(|Recent { collection, base }| {
                     std::cmp::Reverse((collection.start.map(|start| base.unix_ns(start)), collection.number))
                 });
                 recent.truncate(limit);
+                let recent: Vec<Recent> = recent.into_iter().cloned().collect();
                 (inside.identity.ns_pid, recent)
             };
-            for (collection, base) in recent {
+            for Recent { collection, base } in recent {
                 let subject = Subject {
                     pid: Some(run.key().pid.into()),
                     clr_instance: collection.clr_instance,
@@ -209,13 +208,7 @@ impl Pipeline {
     }
 }
 
-fn rfc3339(unix_ns: u64) -> Option<String> {
-    jiff::Timestamp::from_nanosecond(unix_ns.into())
-        .ok()
-        .map(|time| time.to_string())
-}
-
-fn text(attributes: &[KeyValue], key: &str) -> Option<String> {
+pub(crate) fn text(attributes: &[KeyValue], key: &str) -> Option<String> {
     let value = attributes
         .iter()
         .find(|attribute| attribute.key == key)?

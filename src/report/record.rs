@@ -56,6 +56,8 @@ pub struct GcRecord<'a> {
     phases: Phases,
     #[serde(serialize_with = "committed")]
     committed: Committed,
+    largest_heap_survived: Option<u64>,
+    throughput_cost_percent: Option<f32>,
     allocated_since_last: Option<u64>,
     missing: Vec<&'static str>,
     complete: bool,
@@ -129,7 +131,11 @@ fn phases<S: Serializer>(phases: &Phases, serializer: S) -> Result<S::Ok, S::Err
 }
 
 fn committed<S: Serializer>(committed: &Committed, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_map([("before", committed.before), ("after", committed.after)])
+    serializer.collect_map([
+        ("before", committed.before),
+        ("after", committed.after),
+        ("bookkeeping", committed.bookkeeping),
+    ])
 }
 
 /// `blocking`, `background`, `foreground`; an unknown number as such.
@@ -181,6 +187,8 @@ impl<'a> GcRecord<'a> {
                 .map(|reasons| reasons.names().collect()),
             phases: collection.phases,
             committed: collection.committed,
+            largest_heap_survived: collection.largest_heap_survived,
+            throughput_cost_percent: collection.throughput_cost_percent,
             allocated_since_last: collection.allocated_since_last,
             missing: collection.missing.iter().map(Missing::name).collect(),
             complete: collection.is_complete(),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clr_gc::event::GcReason;
-use clr_gc::gc::{LIVE_SETTLE_NS, Outcome, Settling};
+use clr_gc::gc::{LIVE_SETTLE_NS, Open, Outcome, Settling};
 use clr_gc::stream::{GcStream, Scope, StreamLimits};
 use tokio::time::Instant;
 
@@ -42,6 +42,8 @@ pub(crate) struct Reading<T> {
     based_at: Instant,
     told_bytes: u64,
     progress_at: Instant,
+    /// What was told last to have begun and not ended.
+    told_open: Open,
     /// When the settings are to be read; `None`: not.
     pub(crate) settings_at: Option<Instant>,
     /// The newest collection for want of memory.
@@ -66,19 +68,19 @@ impl<T: Told> Reading<T> {
             based_at: now,
             told_bytes: 0,
             progress_at: now,
+            told_open: Open::default(),
             settings_at: None,
             scarce_at: None,
             adapts: false,
         }
     }
 
-    /// `n` bytes were read into the stream's space.
+    /// `n` bytes were put into the stream.
     pub(crate) fn take(&mut self, n: usize) -> Result<(), StreamError> {
         let now = Instant::now();
         self.bytes += n as u64;
         self.last_bytes = now;
         self.quiet_steps = Some(0);
-        self.stream.filled(n);
         let mut adapts = self.adapts;
         let advanced = self
             .stream
@@ -88,8 +90,13 @@ impl<T: Told> Reading<T> {
         }
         self.set_base(now);
         self.tell_outcomes();
+        // There are hundreds of streams, and each has something to say for a moment in every 100 ms.
+        self.stream.shrink();
         if now >= self.progress_at {
             self.tell_progress(now);
+        } else if !self.told_open.is_nothing() {
+            // What ended is told at once.
+            self.tell_open();
         }
         advanced.map_err(StreamError::Damaged)
     }
@@ -111,10 +118,16 @@ impl<T: Told> Reading<T> {
             let more = step + 1 < QUIET_STEPS.len() && self.stream.is_waiting();
             self.quiet_steps = more.then_some(step + 1);
         }
-        if self.bytes != self.told_bytes && now >= self.progress_at {
+        if self.is_news() && now >= self.progress_at {
             self.tell_progress(now);
         }
         Ok(())
+    }
+
+    /// Something is to be told with the progress: bytes came, or something began or ended without them, as the decoder keeps events back for
+    /// their order.
+    fn is_news(&self) -> bool {
+        self.bytes != self.told_bytes || self.stream.open() != self.told_open
     }
 
     /// When [`Self::tick`] has something to do next: never, for a process that does not collect.
@@ -124,7 +137,7 @@ impl<T: Told> Reading<T> {
             .quiet_steps
             .and_then(|step| QUIET_STEPS.get(step))
             .map(|after| self.last_bytes + *after);
-        let progress = (self.bytes != self.told_bytes).then_some(self.progress_at);
+        let progress = self.is_news().then_some(self.progress_at);
         [header, quiet, progress, self.settings_at].into_iter().flatten().min()
     }
 
@@ -189,6 +202,15 @@ impl<T: Told> Reading<T> {
             lost_events: stats.lost,
             undecodable: self.stream.undecodable(),
         });
+        self.tell_open();
+    }
+
+    fn tell_open(&mut self) {
+        let open = self.stream.open();
+        if open != self.told_open {
+            self.told_open = open;
+            self.told.open(open);
+        }
     }
 }
 

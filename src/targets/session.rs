@@ -10,8 +10,8 @@
 //! settings' own session has no part in it, comes second, and is not begun while memory is scarce.
 
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use dotnet_diagnostics::discovery::{Obstacle, Process, Reason, Scan};
@@ -33,8 +33,8 @@ use crate::targets::settings::{self, GcSettings};
 use crate::targets::sink::{Sink, Told};
 use crate::targets::text::bounded;
 
-/// How much is read at once. It is each task's memory; a runtime writes a few kilobytes per collection.
-const READ_BYTES: usize = 16 << 10;
+/// How much is read at once; a runtime writes a few kilobytes per collection.
+pub(crate) const READ_BYTES: usize = 64 << 10;
 /// How long a session may take to end once it is told to.
 pub(crate) const STOP_WITHIN: Duration = Duration::from_secs(3);
 /// How long after its beginning a session is followed by the one that reads the settings.
@@ -104,6 +104,8 @@ pub(crate) struct Shared<S> {
     pub(crate) looks: Semaphore,
     /// That leases cannot be taken was said.
     pub(crate) lease_said: AtomicBool,
+    /// What all sessions are read through, [`READ_BYTES`] long.
+    pub(crate) buffer: Mutex<Box<[u8]>>,
 }
 
 /// One attempt.
@@ -129,6 +131,15 @@ struct Found {
     lease: Result<Lease, NoLease>,
 }
 
+/// A session that has begun.
+#[derive(Debug)]
+struct Begun {
+    session: Session,
+    client: Arc<Client>,
+    /// What the process's monotonic clock is ahead of ours by.
+    ahead_ns: Option<i64>,
+}
+
 impl<S: Sink> Attempt<S> {
     /// Makes the attempt. Everything that it met is told to the sink and logged; what is kept comes back.
     pub(crate) async fn run(mut self) -> (Kept<S::Told>, End) {
@@ -141,21 +152,30 @@ impl<S: Sink> Attempt<S> {
     }
 
     async fn attach_and_read(&mut self) -> End {
+        // What it takes to begin, in this future and with it, is not to be kept for as long as the session lasts.
+        match Box::pin(self.begin()).await {
+            Ok(Begun {
+                session,
+                client,
+                ahead_ns,
+            }) => self.read(session, &client, ahead_ns).await,
+            Err(end) => end,
+        }
+    }
+
+    /// Looks at the process, and begins the session.
+    async fn begin(&mut self) -> Result<Begun, End> {
         let mut orders = self.orders.clone();
         let found = tokio::select! {
-            found = self.look() => found,
-            () = told_to_stop(&mut orders) => return End::Stopped(None),
-        };
-        let found = match found {
-            Ok(found) => found,
-            Err(end) => return end,
+            found = self.look() => found?,
+            () = told_to_stop(&mut orders) => return Err(End::Stopped(None)),
         };
         let Found { process, facts, lease } = found;
         match lease {
             Ok(lease) => self.kept.lease = Some(lease),
             Err(NoLease::Held { holder }) => {
                 self.say(State::HeldElsewhere { holder });
-                return End::Again { lived: Duration::ZERO };
+                return Err(End::Again { lived: Duration::ZERO });
             }
             Err(problem @ NoLease::NoFolder { .. }) => {
                 if !self.shared.lease_said.swap(true, Ordering::Relaxed) {
@@ -165,7 +185,7 @@ impl<S: Sink> Attempt<S> {
         }
         let endpoint = match (Endpoint::of(&process), self.reverse.clone()) {
             (Ok(endpoint), _) | (Err(_), Some(endpoint)) => endpoint,
-            (Err(error), None) => return self.unattachable(error.obstacle()),
+            (Err(error), None) => return Err(self.unattachable(error.obstacle())),
         };
         let deadlines = Deadlines {
             stop: STOP_WITHIN,
@@ -183,19 +203,22 @@ impl<S: Sink> Attempt<S> {
             }
         };
         let session = match attached {
-            Some(Ok(session)) => session,
-            Some(Err(end)) => return end,
+            Some(attached) => attached?,
             None => {
-                return End::Stopped(Some(
+                return Err(End::Stopped(Some(
                     "a session was being started; whether it was is not known".to_owned(),
-                ));
+                )));
             }
         };
         if let Some(begun) = self.begun.take() {
             // Whoever waits for it may have given up.
             let _waiting = begun.send(());
         }
-        self.read(session, &client, facts.monotonic_ahead_ns).await
+        Ok(Begun {
+            session,
+            client,
+            ahead_ns: facts.monotonic_ahead_ns,
+        })
     }
 
     /// Looks at the process as it is now, and takes the lease.
@@ -265,7 +288,9 @@ impl<S: Sink> Attempt<S> {
                 }
             }
         }
-        self.sketch = identity;
+        // Its attributes are of no use here any more.
+        let resource = Vec::new();
+        self.sketch = Identity { resource, ..identity };
         Ok(())
     }
 
@@ -301,7 +326,7 @@ impl<S: Sink> Attempt<S> {
                 }
             };
             tokio::select! {
-                read = session.read(reading.stream.space(READ_BYTES)) => match read {
+                read = session.read_through(&self.shared.buffer, |bytes| reading.stream.push(bytes)) => match read {
                     Ok(0) => break Ok(()),
                     Ok(n) => if let Err(error) = reading.take(n) {
                         broken = Some(error.to_string());

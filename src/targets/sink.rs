@@ -1,6 +1,6 @@
 //! Where the tasks of the targets tell: the pipeline, or a test.
 
-use clr_gc::gc::Outcome;
+use clr_gc::gc::{Open, Outcome};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 
 use crate::pipeline::{Feed, Full, Identity, Pipeline, RunKey, State, StreamProgress};
@@ -45,6 +45,9 @@ pub trait Told: Send + 'static {
     /// See [`Feed::progress`].
     fn progress(&mut self, progress: StreamProgress);
 
+    /// See [`Feed::open`]; told when it changed, at most a second after the events that say so.
+    fn open(&mut self, open: Open);
+
     /// See [`Feed::end`].
     fn end(self);
 }
@@ -88,6 +91,10 @@ impl Told for Feed {
 
     fn progress(&mut self, progress: StreamProgress) {
         Self::progress(self, progress);
+    }
+
+    fn open(&mut self, open: Open) {
+        Self::open(self, open);
     }
 
     fn end(self) {

@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::future::Future;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use dotnet_diagnostics::Endpoint;
@@ -23,7 +23,7 @@ use crate::targets::look::{Asked, Directories, LOOK_WITHIN, Look, Seen, look};
 use crate::targets::options::TargetOptions;
 use crate::targets::registry::{Phase, Registry};
 use crate::targets::reverse::{Arrival, Listening};
-use crate::targets::session::{Attempt, End, Kept, Order, STOP_WITHIN, Shared, say};
+use crate::targets::session::{Attempt, End, Kept, Order, READ_BYTES, STOP_WITHIN, Shared, say};
 use crate::targets::sink::{Sink, Told};
 use crate::targets::text::bounded;
 use crate::targets::watch::{Changes, NotWatched, SocketWatch};
@@ -149,6 +149,7 @@ impl<S: Sink> Supervisor<S> {
             host,
             looks: Semaphore::new(LOOKS),
             lease_said: AtomicBool::new(false),
+            buffer: Mutex::new(vec![0; READ_BYTES].into_boxed_slice()),
         };
         let mut supervisor = Self {
             options,

@@ -3,6 +3,7 @@
 //! Spans and series name nothing by themselves: they refer to the entries here. The tables of `docs/telemetry.md` are made
 //! from them, and a test compares what every recording yields with them.
 
+pub mod anomaly;
 pub mod metric;
 pub mod own;
 pub mod resource;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use clr_gc::event::GcType;
+use clr_gc::event::{GcReason, GcType, PauseMode};
 use clr_gc::gc::{Collection, HeapGeneration};
 
 /// What it was, whatever was announced: a background collection that ran blocking is a blocking one.
@@ -22,6 +22,18 @@ pub(crate) fn type_name(gc_type: GcType) -> Cow<'static, str> {
         GcType::FOREGROUND => Cow::Borrowed("foreground"),
         other => Cow::Owned(other.to_string()),
     }
+}
+
+/// `AllocSmall`, `Induced` ...; an unknown number as such.
+pub(crate) fn reason_name(reason: GcReason) -> Cow<'static, str> {
+    reason
+        .name()
+        .map_or_else(|| Cow::Owned(reason.to_string()), Cow::Borrowed)
+}
+
+/// `Batch`, `Interactive` ...; an unknown number as such.
+pub(crate) fn pause_mode_name(mode: PauseMode) -> Cow<'static, str> {
+    mode.name().map_or_else(|| Cow::Owned(mode.to_string()), Cow::Borrowed)
 }
 
 /// The generation that was collected; `None` also for a number that no runtime has.

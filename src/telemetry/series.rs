@@ -10,6 +10,8 @@ mod exemplars;
 mod labels;
 mod point;
 
+use std::ops::Range;
+
 use clr_gc::gc::{Collection, HeapGeneration, Pause, Suspension};
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 
@@ -29,42 +31,25 @@ pub struct Series {
     start_unix_ns: u64,
     /// When the last export in differences was.
     exported_unix_ns: u64,
-    families: Vec<Family>,
-    /// How many points there are, those for what is over the limit aside.
-    points: usize,
-}
-
-/// One metric with its points.
-#[derive(Debug)]
-struct Family {
-    definition: &'static MetricDefinition,
-    /// By their labels. Most metrics have one point, and there are many processes: a list is small.
+    /// The points of all metrics by metric and labels. A collection touches nearly all of them, and those of hundreds of processes are in
+    /// no cache: they lie one behind the other.
     points: Vec<(Labels, Point)>,
-}
-
-impl Family {
-    fn place(&self, labels: Labels) -> Result<usize, usize> {
-        self.points.binary_search_by_key(&labels, |(labels, _)| *labels)
-    }
+    /// Where the points of each of [`row::METRICS`] begin, and where the last one's end.
+    begins: Vec<usize>,
+    /// How many points there are, those for what is over the limit aside.
+    within_limit: usize,
 }
 
 impl Series {
     /// The metrics of a run that is told from `start_unix_ns` on, its first attach.
     pub fn new(options: MetricOptions, start_unix_ns: u64) -> Self {
-        let families = row::METRICS
-            .iter()
-            .filter(|definition| options.runtime_metrics || !definition.is_of_the_runtime())
-            .map(|&definition| Family {
-                definition,
-                points: Vec::new(),
-            })
-            .collect();
         let mut series = Self {
             options,
             start_unix_ns,
             exported_unix_ns: start_unix_ns,
-            families,
-            points: 0,
+            points: Vec::new(),
+            begins: vec![0; row::METRICS.len() + 1],
+            within_limit: 0,
         };
         // What is counted from the attach on is known to be 0 at first.
         for generation in [HeapGeneration::Gen0, HeapGeneration::Gen1, HeapGeneration::Gen2] {
@@ -183,10 +168,15 @@ impl Series {
             start: self.start_unix_ns,
             now: now_unix_ns.max(self.start_unix_ns),
         };
-        self.metrics(|family| {
-            family.metric(&self.options, Temporality::Cumulative, times, |point| {
-                point.total(family.definition)
-            })
+        self.metrics(|definition, points| {
+            point::metric(
+                definition,
+                points,
+                &self.options,
+                Temporality::Cumulative,
+                times,
+                |point| point.total(definition),
+            )
         })
     }
 
@@ -201,27 +191,36 @@ impl Series {
             start: self.start_unix_ns,
             ..times
         };
-        let metrics = self.metrics(|family| match family.definition.instrument {
+        let options = &self.options;
+        let metrics = self.metrics(|definition, points| match definition.instrument {
             Instrument::Counter | Instrument::Histogram => {
-                family.metric(&self.options, Temporality::Delta, times, |point| {
-                    point.news(family.definition)
+                point::metric(definition, points, options, Temporality::Delta, times, |point| {
+                    point.news(definition)
                 })
             }
-            Instrument::UpDownCounter | Instrument::Gauge => {
-                family.metric(&self.options, Temporality::Cumulative, since_attach, |point| {
-                    point.total(family.definition)
-                })
-            }
+            Instrument::UpDownCounter | Instrument::Gauge => point::metric(
+                definition,
+                points,
+                options,
+                Temporality::Cumulative,
+                since_attach,
+                |point| point.total(definition),
+            ),
         });
         self.exported_unix_ns = times.now;
-        for (_, point) in self.families.iter_mut().flat_map(|family| &mut family.points) {
+        for (_, point) in &mut self.points {
             point.exported();
         }
         metrics
     }
 
-    fn metrics(&self, metric: impl Fn(&Family) -> Option<Metric>) -> Vec<Metric> {
-        self.families.iter().filter_map(metric).collect()
+    fn metrics(&self, metric: impl Fn(&'static MetricDefinition, &[(Labels, Point)]) -> Option<Metric>) -> Vec<Metric> {
+        let points = |place| self.points.get(self.range(place)).unwrap_or_default();
+        row::METRICS
+            .iter()
+            .enumerate()
+            .filter_map(|(place, definition)| metric(definition, points(place)))
+            .collect()
     }
 
     fn add(&mut self, definition: &'static MetricDefinition, labels: Labels, amount: u64) {
@@ -253,36 +252,47 @@ impl Series {
 
     /// The point with these labels, or the one for what is over the limit; `None` for a metric that is switched off.
     fn point(&mut self, definition: &'static MetricDefinition, labels: Labels) -> Option<&mut Point> {
-        let place = self
-            .families
-            .iter()
-            .position(|family| std::ptr::eq(family.definition, definition))?;
-        let is_new = self.families.get(place)?.place(labels).is_err();
-        let overflows = is_new && self.points >= self.options.max_series;
-        let labels = if overflows && labels != Labels::NONE {
-            self.overflowed();
-            Labels::OVERFLOW
-        } else {
-            self.points += usize::from(is_new);
-            labels
+        if !self.options.runtime_metrics && definition.is_of_the_runtime() {
+            return None;
+        }
+        let metric = row::METRICS.iter().position(|row| std::ptr::eq(*row, definition))?;
+        let (place, labels) = match self.place(metric, labels) {
+            Ok(place) => return self.points.get_mut(place).map(|(_, point)| point),
+            Err(place) if self.within_limit < self.options.max_series || labels == Labels::NONE => {
+                self.within_limit += 1;
+                (place, labels)
+            }
+            Err(_) => {
+                self.add(&row::SERIES_OVERFLOW, Labels::NONE, 1);
+                match self.place(metric, Labels::OVERFLOW) {
+                    Ok(place) => return self.points.get_mut(place).map(|(_, point)| point),
+                    Err(place) => (place, Labels::OVERFLOW),
+                }
+            }
         };
-        let family = self.families.get_mut(place)?;
-        let place = family.place(labels).unwrap_or_else(|place| {
-            family
-                .points
-                .insert(place, (labels, Point::new(definition, &self.options)));
-            place
-        });
-        family.points.get_mut(place).map(|(_, point)| point)
+        let point = Point::new(definition, &self.options);
+        self.points.insert(place, (labels, point));
+        for begin in self.begins.iter_mut().skip(metric + 1) {
+            *begin += 1;
+        }
+        self.points.get_mut(place).map(|(_, point)| point)
     }
 
-    fn overflowed(&mut self) {
-        let counter = |family: &&mut Family| std::ptr::eq(family.definition, &row::SERIES_OVERFLOW);
-        if let Some(family) = self.families.iter_mut().find(counter)
-            && let Some((_, point)) = family.points.first_mut()
-        {
-            point.add(1);
-        }
+    /// Where the point is, or where it would be. A metric has few.
+    fn place(&self, metric: usize, labels: Labels) -> Result<usize, usize> {
+        let range = self.range(metric);
+        let points = self.points.get(range.clone()).unwrap_or_default();
+        let known = points.iter().position(|(known, _)| *known == labels);
+        known.map(|place| range.start + place).ok_or_else(|| {
+            let before = points.iter().take_while(|(known, _)| *known < labels).count();
+            range.start + before
+        })
+    }
+
+    /// Where the points of a metric are.
+    fn range(&self, metric: usize) -> Range<usize> {
+        let begin = |metric: usize| self.begins.get(metric).copied().unwrap_or_default();
+        begin(metric)..begin(metric + 1)
     }
 }
 

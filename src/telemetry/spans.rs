@@ -23,11 +23,13 @@
 //! time that is known, and `dotnet.gc.missing` names the rest. The phases' times are lengths without a beginning; they are
 //! attributes.
 
+mod attributes;
 mod ids;
 mod selection;
 mod tree;
 
-use opentelemetry_proto::tonic::trace::v1::Span;
+use opentelemetry_proto::tonic::trace::v1::{ScopeSpans, Span};
+use prost::{DecodeError, Message as _};
 
 use clr_gc::gc::Collection;
 
@@ -36,6 +38,7 @@ pub use selection::LeftOut;
 
 use self::ids::Ids;
 use self::selection::Selection;
+use super::anomaly::Anomaly;
 use super::options::SpanOptions;
 use super::time::TimeBase;
 
@@ -55,12 +58,41 @@ pub enum Traced {
         /// The root's ids, for exemplars and log records.
         ids: SpanIds,
         /// The root and its children, parents before children.
-        spans: Vec<Span>,
+        spans: Encoded,
     },
     /// The options leave it out.
     NotSelected,
     /// There were as many in this second as may be.
     OverRate,
+}
+
+/// Spans as OTLP sends them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Encoded {
+    /// Fields `spans` of `ScopeSpans`, one behind the other.
+    fields: Box<[u8]>,
+    count: u64,
+}
+
+impl Encoded {
+    /// How many spans.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The bytes: fields `spans` (number 2) of a `ScopeSpans` message, each with its tag and its length, one behind the other.
+    pub fn into_fields(self) -> Box<[u8]> {
+        self.fields
+    }
+
+    /// The spans as messages, for who is to look at them.
+    ///
+    /// # Errors
+    ///
+    /// Never for what a [`Tracer`] made.
+    pub fn decode(&self) -> Result<Vec<Span>, DecodeError> {
+        ScopeSpans::decode(&*self.fields).map(|scope| scope.spans)
+    }
 }
 
 impl Tracer {
@@ -83,6 +115,21 @@ impl Tracer {
     /// The spans of a collection. An `anomalous` one is told whatever the options say of generation, pause, share and
     /// rate.
     pub fn trace(&mut self, collection: &Collection, base: TimeBase, anomalous: bool) -> Traced {
+        self.traced(collection, base, anomalous, &[])
+    }
+
+    /// The spans of a collection on which the conditions of rules hold: told as an anomalous one when there are any, and the root says which.
+    pub fn trace_anomalies(&mut self, collection: &Collection, base: TimeBase, anomalies: &[Anomaly<'_>]) -> Traced {
+        self.traced(collection, base, !anomalies.is_empty(), anomalies)
+    }
+
+    fn traced(
+        &mut self,
+        collection: &Collection,
+        base: TimeBase,
+        anomalous: bool,
+        anomalies: &[Anomaly<'_>],
+    ) -> Traced {
         if !self.options.enabled {
             return Traced::NotSelected;
         }
@@ -102,7 +149,7 @@ impl Tracer {
                 };
                 Traced::Spans {
                     ids: ids.root(),
-                    spans: tree::spans(collection, base, &ids, &self.ids, &self.options, state),
+                    spans: tree::spans(collection, base, &ids, &self.ids, &self.options, state, anomalies),
                 }
             }
         }

@@ -1,5 +1,11 @@
 //! The time of a stream as the time of the world.
 
+/// RFC 3339; `None` where it is beyond the years that has.
+pub(crate) fn rfc3339(unix_ns: u64) -> Option<String> {
+    let time = jiff::Timestamp::from_nanosecond(unix_ns.into()).ok()?;
+    Some(time.to_string())
+}
+
 /// Where a stream's offsets lie in Unix time: nanoseconds since the epoch at the stream's sync point.
 ///
 /// A stream's own sync time is cut to a millisecond. On the host where the process runs, the offsets are ticks of the

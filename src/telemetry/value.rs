@@ -1,7 +1,7 @@
-//! Attributes as OTLP carries them.
+//! Attributes as the messages of `opentelemetry-proto` have them.
 
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
-use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValue};
+use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 
 use super::definition::Attribute;
 
@@ -22,26 +22,6 @@ impl Attributes {
     pub(crate) fn int(&mut self, attribute: &Attribute, value: Option<impl Into<u64>>) -> &mut Self {
         let int = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         self.add(attribute, value.map(|number| Value::IntValue(int(number.into()))))
-    }
-
-    pub(crate) fn bool(&mut self, attribute: &Attribute, value: Option<bool>) -> &mut Self {
-        self.add(attribute, value.map(Value::BoolValue))
-    }
-
-    /// Nanoseconds as milliseconds.
-    pub(crate) fn ms(&mut self, attribute: &Attribute, ns: Option<i64>) -> &mut Self {
-        self.add(attribute, ns.map(|ns| Value::DoubleValue(ns as f64 / 1e6)))
-    }
-
-    /// An empty list is left out.
-    pub(crate) fn texts(&mut self, attribute: &Attribute, values: impl Iterator<Item = &'static str>) -> &mut Self {
-        let values: Vec<AnyValue> = values
-            .map(|text| AnyValue {
-                value: Some(Value::StringValue(text.to_owned())),
-            })
-            .collect();
-        let array = (!values.is_empty()).then_some(Value::ArrayValue(ArrayValue { values }));
-        self.add(attribute, array)
     }
 
     pub(crate) fn into_list(self) -> Vec<KeyValue> {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::pipeline::TargetView;
+use crate::pipeline::{AlertView, TargetView};
 use crate::report::units::Span;
 
 const HEAD: &str = "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>gcwatch</title>\n\
@@ -10,20 +10,21 @@ const HEAD: &str = "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf
 :root{color-scheme:light dark}body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:75rem;padding:0 1rem}\n\
 table{border-collapse:collapse;width:100%}th,td{text-align:left;padding:.35rem .7rem;border-bottom:1px solid #8884}\n\
 th{font-weight:600}.n{text-align:right;font-variant-numeric:tabular-nums}.attached{color:#2a7}.unattachable{color:#c52}\n\
-.warn{color:#c52}small{opacity:.7}\n</style></head><body>\n";
+.warn,.error,.critical{color:#c52}.warning{color:#b80}.critical{font-weight:600}small{opacity:.7}\n</style></head><body>\n";
 
 /// The page.
-pub(crate) fn render(targets: &[TargetView]) -> String {
+pub(crate) fn render(targets: &[TargetView], alerts: &[AlertView]) -> String {
     let mut page = String::from(HEAD);
     let attached = targets.iter().filter(|target| target.state == "attached").count();
     // Writing to a String cannot fail.
     let _ = write!(
         page,
         "<h1>gcwatch</h1>\n<p>{} .NET process{}, {attached} attached. <a href=\"/metrics\">metrics</a> \
-         <a href=\"/api/v1/targets\">targets</a> <a href=\"/api/v1/gcs\">last collections</a></p>\n",
+         <a href=\"/api/v1/targets\">targets</a> <a href=\"/api/v1/gcs\">last collections</a> <a href=\"/api/v1/rules\">rules</a> <a href=\"/api/v1/alerts\">alerts</a></p>\n",
         targets.len(),
         if targets.len() == 1 { "" } else { "es" },
     );
+    firing(&mut page, alerts);
     if targets.is_empty() {
         page.push_str("<p>No .NET process was found yet. <code>gcwatch ps</code> tells what is looked at.</p>\n");
     } else {
@@ -38,6 +39,40 @@ pub(crate) fn render(targets: &[TargetView]) -> String {
     }
     page.push_str("</body></html>\n");
     page
+}
+
+/// Alerts on the page; the API has all.
+const MOST_ALERTS: usize = 100;
+
+fn firing(page: &mut String, alerts: &[AlertView]) {
+    if alerts.is_empty() {
+        return;
+    }
+    page.push_str(
+        "<table><thead><tr><th>severity</th><th>alert</th><th>process</th><th>since</th></tr></thead><tbody>\n",
+    );
+    for alert in alerts.iter().take(MOST_ALERTS) {
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            page,
+            "<tr><td><span class=\"{severity}\">{severity}</span></td><td>{} <small>{}</small></td><td>{} <small>{}</small></td><td>{}</td></tr>",
+            escape(&alert.summary),
+            escape(&alert.rule),
+            escape(&alert.process),
+            alert.pid,
+            alert.since.as_deref().unwrap_or_default(),
+            severity = alert.severity,
+        );
+    }
+    page.push_str("</tbody></table>\n");
+    if alerts.len() > MOST_ALERTS {
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            page,
+            "<p>and {} more: <a href=\"/api/v1/alerts\">all of them</a></p>",
+            alerts.len() - MOST_ALERTS
+        );
+    }
 }
 
 fn row(page: &mut String, target: &TargetView) {

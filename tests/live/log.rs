@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clr_gc::gc::{Collection, Outcome};
+use clr_gc::gc::{Collection, Open, Outcome};
 use gcwatch::pipeline::{Full, Identity, RunKey, State, StreamProgress};
 use gcwatch::targets::options::TargetOptions;
 use gcwatch::targets::sink::{Sink, Told};
@@ -29,6 +29,8 @@ pub(crate) struct Run {
     pub(crate) bases: Vec<TimeBase>,
     pub(crate) collections: Vec<Collection>,
     pub(crate) progress: StreamProgress,
+    /// What had begun and not ended, when it was told last.
+    pub(crate) open: Open,
     /// Its end was told.
     pub(crate) ended: bool,
 }
@@ -144,6 +146,10 @@ impl Told for LogOfRun {
 
     fn progress(&mut self, progress: StreamProgress) {
         self.log.of(self.key, |run| run.progress = progress);
+    }
+
+    fn open(&mut self, open: Open) {
+        self.log.of(self.key, |run| run.open = open);
     }
 
     fn end(self) {

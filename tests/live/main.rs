@@ -10,6 +10,7 @@
 
 mod daemon_targets;
 mod gcwatch;
+mod labelled;
 mod log;
 mod matrix;
 mod processes;

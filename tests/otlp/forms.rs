@@ -66,7 +66,7 @@ async fn every_form_and_packing_arrives() {
                 );
             }
             let traces = traces.traces().resource_spans;
-            assert_eq!(traces[0].resource.as_ref(), Some(&*resource));
+            assert_eq!(traces[0].resource.as_ref(), Some(&**resource));
             assert_eq!(traces[0].schema_url, "https://opentelemetry.io/schemas/1.44.0");
             let scope = traces[0].scope_spans[0].scope.clone().unwrap();
             assert_eq!(
@@ -76,10 +76,10 @@ async fn every_form_and_packing_arrives() {
             assert_eq!(traces[0].scope_spans[0].schema_url, traces[0].schema_url);
             assert_eq!(traces[0].scope_spans[0].spans, [span("gc")]);
             let metrics = metrics.metrics().resource_metrics;
-            assert_eq!(metrics[0].resource.as_ref(), Some(&*resource));
+            assert_eq!(metrics[0].resource.as_ref(), Some(&**resource));
             assert_eq!(metrics[0].scope_metrics[0].metrics, [gauge("heap", 3)]);
             let logs = logs.logs().resource_logs;
-            assert_eq!(logs[0].resource.as_ref(), Some(&*resource));
+            assert_eq!(logs[0].resource.as_ref(), Some(&**resource));
             assert_eq!(logs[0].scope_logs[0].log_records, [record("anomaly")]);
 
             let stats = exporter.stats();
@@ -113,7 +113,7 @@ async fn one_request_is_grouped_by_process() {
             .iter()
             .map(|part| part.resource.clone().unwrap())
             .collect::<Vec<_>>(),
-        [(*a).clone(), (*b).clone()]
+        [(**a).clone(), (**b).clone()]
     );
     assert!(receiver.try_next().is_none());
 }

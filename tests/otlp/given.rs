@@ -7,10 +7,10 @@ use gcwatch::export::otlp::settings::{Compression, Limits, Protocol, Receiver as
 use gcwatch::export::otlp::signal::Signal;
 use gcwatch::export::otlp::stats::SignalStats;
 use gcwatch::export::otlp::{Exporter, Running};
+use gcwatch::telemetry::origin::Origin;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue, any_value};
 use opentelemetry_proto::tonic::logs::v1::LogRecord;
 use opentelemetry_proto::tonic::metrics::v1::{Gauge, Metric, NumberDataPoint, metric};
-use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::Span;
 
 use crate::receiver::{LONG, Receiver};
@@ -68,11 +68,8 @@ pub(crate) fn attribute(key: &str, value: &str) -> KeyValue {
     }
 }
 
-pub(crate) fn resource(service: &str) -> Arc<Resource> {
-    Arc::new(Resource {
-        attributes: vec![attribute("service.name", service)],
-        ..Resource::default()
-    })
+pub(crate) fn resource(service: &str) -> Arc<Origin> {
+    Arc::new(Origin::new(vec![attribute("service.name", service)]))
 }
 
 pub(crate) fn span(name: &str) -> Span {

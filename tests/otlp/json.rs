@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use gcwatch::export::otlp::settings::Protocol;
+use gcwatch::telemetry::origin::Origin;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValue, KeyValueList, any_value::Value};
 use opentelemetry_proto::tonic::logs::v1::LogRecord;
 use opentelemetry_proto::tonic::metrics::v1::exponential_histogram_data_point::Buckets;
@@ -11,7 +12,6 @@ use opentelemetry_proto::tonic::metrics::v1::{
     Exemplar, ExponentialHistogram, ExponentialHistogramDataPoint, Gauge, Histogram, HistogramDataPoint, Metric,
     NumberDataPoint, Sum, exemplar, metric, number_data_point,
 };
-use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::{Span, Status, span};
 
 use crate::given::{all_to, attribute, settle, start};
@@ -63,10 +63,7 @@ fn exemplar() -> Exemplar {
 async fn sent(signal: &str) -> String {
     let mut receiver = Receiver::start().await;
     let (exporter, _running) = start(&all_to(&receiver, Protocol::HttpJson));
-    let resource = Arc::new(Resource {
-        attributes: vec![attribute("service.name", "shop")],
-        ..Resource::default()
-    });
+    let resource = Arc::new(Origin::new(vec![attribute("service.name", "shop")]));
     match signal {
         "traces" => exporter.spans(&resource, vec![a_span()]),
         "metrics" => exporter.metrics(&resource, metrics()),

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::{env, fs};
 
 use gcwatch::telemetry::definition::{
-    Attribute, MetricDefinition, Row, ValueKind, metric, own, resource, settings, span,
+    Attribute, MetricDefinition, Row, ValueKind, anomaly, metric, own, resource, settings, span,
 };
 use gcwatch::telemetry::options::{GenerationKey, MetricOptions};
 use gcwatch::telemetry::series::Series;
@@ -60,7 +60,7 @@ fn spans_have_the_attributes_of_the_table() {
                 let mut second = collection;
                 second.clr_instance = Some(1);
                 let second = Tracer::new(all_spans(), SEED).trace(&second, base(), false);
-                for span in spans_of(&traced).iter().chain(spans_of(&second)) {
+                for span in spans_of(&traced).iter().chain(&spans_of(&second)) {
                     seen.take(&span.attributes);
                     span.links.iter().for_each(|link| seen.take(&link.attributes));
                 }
@@ -162,7 +162,12 @@ fn metrics_are_those_of_the_table() {
 /// Guarantee: no name stands in it twice, names are lower case with dots, descriptions and sources are sentences.
 #[test]
 fn names_are_unique_and_well_formed() {
-    let others = resource::ALL.iter().chain(settings::ALL).chain(metric::ALL).copied();
+    let others = resource::ALL
+        .iter()
+        .chain(settings::ALL)
+        .chain(metric::ALL)
+        .chain(anomaly::ALL)
+        .copied();
     let rows: Vec<Row> = span::rows().chain(others).collect();
     let mut names: Vec<&str> = rows.iter().map(|row| row.attribute.name).collect();
     names.extend(metric::METRICS.iter().map(|metric| metric.name));
@@ -262,6 +267,7 @@ fn the_documentation_is_current() {
             attribute_table(span::PER_GENERATION.iter().map(|measure| own(&measure.pattern))),
         ),
         ("phases", attribute_table(span::PHASES.iter().map(own))),
+        ("anomalies", rows(anomaly::ALL)),
         ("metrics", metric_table(metric::METRICS)),
         ("points", rows(metric::ALL)),
         ("target", metric_table(own::target::METRICS)),

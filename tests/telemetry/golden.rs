@@ -51,7 +51,7 @@ fn trees(process: &Process, most: usize) -> String {
             seen.push(names);
         }
         out.push_str(&format!("#{}\n", collection.number));
-        out.push_str(&render::tree(spans, is_new));
+        out.push_str(&render::tree(&spans, is_new));
     }
     out
 }

@@ -82,10 +82,10 @@ pub(crate) fn all_spans() -> SpanOptions {
 }
 
 /// The spans of a collection; none when it was left out.
-pub(crate) fn spans_of(traced: &Traced) -> &[Span] {
+pub(crate) fn spans_of(traced: &Traced) -> Vec<Span> {
     match traced {
-        Traced::Spans { spans, .. } => spans,
-        Traced::NotSelected | Traced::OverRate => &[],
+        Traced::Spans { spans, .. } => spans.decode().unwrap(),
+        Traced::NotSelected | Traced::OverRate => Vec::new(),
     }
 }
 

@@ -6,8 +6,9 @@ use std::time::Duration;
 use clr_gc::gc::{Collection, PauseKind};
 use gcwatch::telemetry::options::SpanOptions;
 use gcwatch::telemetry::spans::{Traced, Tracer};
-use opentelemetry_proto::tonic::trace::v1::Span;
+use opentelemetry_proto::tonic::trace::v1::{ScopeSpans, Span};
 use proptest::prelude::*;
+use prost::Message as _;
 
 use crate::recordings::{SEED, all_spans, base, names, read, spans_of, trace};
 use crate::render::value;
@@ -90,8 +91,8 @@ fn trees_are_well_formed() {
         for process in read(&name) {
             for (collection, traced) in trace(&process, all_spans()) {
                 let spans = spans_of(&traced);
-                well_formed(spans);
-                pauses_add_up(&collection, spans);
+                well_formed(&spans);
+                pauses_add_up(&collection, &spans);
                 trees += 1;
                 let kinds = collection.pauses.iter().map(|pause| pause.kind);
                 if collection.is_complete() && kinds.eq([PauseKind::Initial, PauseKind::Final]) {
@@ -113,6 +114,26 @@ fn trees_are_well_formed() {
     assert!(trees > 1000 && backgrounds > 20, "{trees} {backgrounds}");
 }
 
+/// Scenario: all recordings.
+/// Guarantee: a collection's spans are byte for byte what the generated types write, and as many as is said.
+#[test]
+fn they_are_encoded_as_the_generated_types_encode_them() {
+    for process in names().iter().flat_map(|name| read(name)) {
+        for (collection, traced) in trace(&process, all_spans()) {
+            let Traced::Spans { spans: encoded, .. } = traced else {
+                panic!("#{} was left out", collection.number)
+            };
+            let spans = encoded.decode().unwrap();
+            assert_eq!(spans.len() as u64, encoded.count());
+            let scope = ScopeSpans {
+                spans,
+                ..ScopeSpans::default()
+            };
+            assert_eq!(scope.encode_to_vec(), &*encoded.into_fields(), "#{}", collection.number);
+        }
+    }
+}
+
 /// Scenario: all recordings, as one process each.
 /// Guarantee: no id comes twice, and each link points at a collection of that number that was told, older than the one it
 /// stands on, while which this one ran or in whose stop.
@@ -121,10 +142,10 @@ fn ids_are_unique_and_links_lead_somewhere() {
     let mut links = 0;
     for name in names() {
         for process in read(&name) {
-            let traced = trace(&process, all_spans());
+            let decoded = |(collection, traced)| (collection, spans_of(&traced));
+            let traced: Vec<_> = trace(&process, all_spans()).into_iter().map(decoded).collect();
             let mut ids = HashSet::new();
-            for (_, traced) in &traced {
-                let spans = spans_of(traced);
+            for (_, spans) in &traced {
                 assert!(
                     spans.iter().all(|span| ids.insert(span.span_id.clone())),
                     "{}",
@@ -132,9 +153,9 @@ fn ids_are_unique_and_links_lead_somewhere() {
                 );
             }
             for (collection, told) in &traced {
-                for link in &spans_of(told).first().unwrap().links {
+                for link in &told.first().unwrap().links {
                     let root = |span: &&Span| span.span_id == link.span_id && span.trace_id == link.trace_id;
-                    let found = traced.iter().find(|(_, told)| spans_of(told).first().iter().any(root));
+                    let found = traced.iter().find(|(_, told)| told.first().iter().any(root));
                     let (other, _) = found.unwrap_or_else(|| panic!("a link of #{} leads nowhere", collection.number));
                     assert_eq!(value(link.attributes[1].value.as_ref()), other.number.to_string());
                     assert!(other.start < collection.start);
@@ -267,9 +288,9 @@ proptest! {
         let traced = Tracer::new(all_spans(), SEED).trace(&damaged, base(), false);
         let spans = spans_of(&traced);
         prop_assert!(!spans.is_empty());
-        contained(spans);
+        contained(&spans);
         if !wild {
-            in_order(spans);
+            in_order(&spans);
         }
         let keys: Vec<&str> = spans[0].attributes.iter().map(|pair| pair.key.as_str()).collect();
         let has = |key: &str| keys.contains(&key);

@@ -100,7 +100,7 @@ pub fn unknown_keywords(schema: &Value, formats: &[Format]) -> Vec<String> {
                 // For editors: the format says the same, with better words.
                 "pattern" if checked => {}
                 known if LOOKED_AT.contains(&known) || SAYS_ONLY.contains(&known) => {}
-                "x-restart" => {}
+                "x-restart" | "x-expression" | "x-template" => {}
                 other => unknown.push(format!("{other}: {value}")),
             }
         }
@@ -152,7 +152,7 @@ mod tests {
             [
                 "severity 1:11: `eror` is not one of info, error; did you mean `error`?",
                 "limit 2:8: `256` is too much; at most 255",
-                "rules[0] 4:5: the key `id` is missing",
+                "rules[0].id 4:6: a value is missing here",
                 "rules[1] 5:6: unknown key `idd`; did you mean `id`?",
                 "rules[1] 5:5: the key `id` is missing",
                 " 1:1: the key `id` is missing",

@@ -191,7 +191,7 @@ pub(crate) struct Limits {
     /// Encoded bytes of one request, before it is packed. Most receivers refuse more than 4MiB.
     #[schemars(extend("x-minimum" = "16KiB", "x-maximum" = "64MiB"))]
     pub(crate) batch_bytes: ByteSize,
-    /// How long an item waits for company.
+    /// How long an item waits for company, as long as less than 256 KiB wait.
     #[schemars(extend("x-maximum" = "1m"))]
     pub(crate) batch_delay: HumanDuration,
     /// How long a request that fails is tried again before it is dropped, and counted.

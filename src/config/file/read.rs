@@ -53,7 +53,7 @@ pub fn load(flags: &ConfigFlags) -> Result<Loaded, Problems> {
         environment: &environment,
         flags,
         read_file: &|path| {
-            let bytes = bounded(path, LARGEST_SECRET)?;
+            let bytes = read_bounded(path, LARGEST_SECRET)?;
             String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8"))
         },
     })?;
@@ -65,11 +65,27 @@ pub fn load(flags: &ConfigFlags) -> Result<Loaded, Problems> {
 fn text(path: &Path, name: &str, origin: Origin) -> Result<String, Problem> {
     let key = KeyPath::default();
     let limit = u64::try_from(Bounds::default().bytes).unwrap_or(u64::MAX);
-    let bytes = bounded(path, limit).map_err(|error| Problem {
+    let bytes = read_bounded(path, limit).map_err(|error| Problem {
         origin,
         path: key.clone(),
         message: format!("{name} cannot be read: {error}"),
     })?;
+    decoded(bytes).map_err(|(at, message)| Problem {
+        origin: Origin::File {
+            name: Arc::from(name),
+            at: Some(at),
+        },
+        path: key,
+        message,
+    })
+}
+
+/// The bytes as text.
+///
+/// # Errors
+///
+/// Where they are not UTF-8: the place of the first character that is none, and a sentence.
+pub(crate) fn decoded(bytes: Vec<u8>) -> Result<String, (Position, String)> {
     String::from_utf8(bytes).map_err(|error| {
         let valid = error
             .as_bytes()
@@ -78,19 +94,15 @@ fn text(path: &Path, name: &str, origin: Origin) -> Result<String, Problem> {
         let valid = String::from_utf8_lossy(valid);
         let line = valid.matches('\n').count() + 1;
         let column = valid.rsplit('\n').next().map_or(0, |line| line.chars().count()) + 1;
-        Problem {
-            origin: Origin::File {
-                name: Arc::from(name),
-                at: Some(Position { line, column }),
-            },
-            path: key,
-            message: "the file is not UTF-8 from here on".to_owned(),
-        }
+        (
+            Position { line, column },
+            "the file is not UTF-8 from here on".to_owned(),
+        )
     })
 }
 
 /// The bytes of a regular file of at most `limit`; a pipe or a device is not read, for it might never end.
-fn bounded(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+pub(crate) fn read_bounded(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     // Asked before it is opened: the opening of a pipe waits for a writer.
     if !std::fs::metadata(path)?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));

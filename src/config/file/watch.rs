@@ -23,7 +23,10 @@ const FAST_LOOK: Duration = Duration::from_secs(5);
 /// Files larger than this are told apart by their size and time only.
 const LARGEST: u64 = 4 << 20;
 
-/// Awaits that the contents of one of several files change, by whatever way: written in place, replaced by a rename, or
+/// Most files of one folder.
+const MOST_FILES: usize = 1000;
+
+/// Awaits that the contents of one of several files change, or those of a folder's YAML files, or which there are, by whatever way: written in place, replaced by a rename, or
 /// through a symbolic link that is pointed elsewhere, as Kubernetes does with a ConfigMap (`..data`).
 #[derive(Debug)]
 pub struct Watch {
@@ -162,10 +165,39 @@ impl Announcements {
     }
 }
 
+/// The YAML files of a folder, by name, hidden ones aside. A mounted ConfigMap is a folder of links.
+///
+/// # Errors
+///
+/// When it is none, cannot be read, or has too many.
+pub(crate) fn yaml_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let name = entry?.file_name();
+        let text = name.to_string_lossy();
+        if text.starts_with('.') || !(text.ends_with(".yaml") || text.ends_with(".yml")) {
+            continue;
+        }
+        if files.len() >= MOST_FILES {
+            let message = format!("it has more than {MOST_FILES} YAML files");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
+        files.push(folder.join(name));
+    }
+    files.sort();
+    Ok(files)
+}
+
 /// Every folder that decides what `paths` are: their own, and those of the links on the way.
 fn folders(paths: &[PathBuf]) -> BTreeSet<PathBuf> {
     let mut folders = BTreeSet::new();
-    for path in paths {
+    let inside = paths.iter().filter_map(|path| {
+        let files = yaml_files(path).ok()?;
+        folders.insert(path.clone());
+        Some(files)
+    });
+    let inside: Vec<PathBuf> = inside.flatten().collect();
+    for path in paths.iter().chain(&inside) {
         let mut link = path.clone();
         // As many links as the kernel follows; a circle ends here.
         for _ in 0..40 {
@@ -195,8 +227,18 @@ fn fingerprints(paths: &[PathBuf]) -> Vec<Option<u64>> {
 
 /// What tells two contents apart; `None`: there is no such file. Never shown: the file may hold a secret.
 fn fingerprint(path: &Path) -> Option<u64> {
-    let metadata = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
+    let metadata = std::fs::metadata(path).ok()?;
     let mut hasher = DefaultHasher::new();
+    if metadata.is_dir() {
+        for file in yaml_files(path).ok()? {
+            let is_file = std::fs::metadata(&file).is_ok_and(|metadata| metadata.is_file());
+            (&file, is_file.then(|| fingerprint(&file))).hash(&mut hasher);
+        }
+        return Some(hasher.finish());
+    }
+    if !metadata.is_file() {
+        return None;
+    }
     if metadata.len() > LARGEST {
         metadata.len().hash(&mut hasher);
         metadata.modified().ok().hash(&mut hasher);

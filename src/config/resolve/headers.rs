@@ -28,19 +28,19 @@ impl Resolver<'_> {
     /// The headers of a section, sorted by name. Of one name given twice the higher origin counts.
     pub(super) fn headers(
         &mut self,
-        section: &str,
+        section: &KeyPath,
         given: &BTreeMap<String, Hidden>,
         elsewhere: &BTreeMap<String, SecretSource>,
     ) -> Vec<(String, Secret)> {
         let mut headers: BTreeMap<String, (KeyPath, Secret)> = BTreeMap::new();
         let direct = given.iter().map(|(name, value)| {
-            let path = KeyPath::of(section).key("headers").key(name);
+            let path = section.key("headers").key(name);
             (name, path, Ok(value.0.clone()))
         });
         let read: Vec<_> = elsewhere
             .iter()
             .map(|(name, source)| {
-                let path = KeyPath::of(section).key("headers_from").key(name);
+                let path = section.key("headers_from").key(name);
                 (name, path, self.secret(source))
             })
             .collect();
@@ -76,7 +76,7 @@ impl Resolver<'_> {
         headers.into_iter().map(|(name, (_, value))| (name, value)).collect()
     }
 
-    fn secret(&self, source: &SecretSource) -> Result<Secret, String> {
+    pub(super) fn secret(&self, source: &SecretSource) -> Result<Secret, String> {
         let text = match (&source.file, &source.env) {
             (Some(file), None) => {
                 (self.read_file)(file).map_err(|error| format!("{} cannot be read: {error}", file.display()))?

@@ -44,8 +44,12 @@ impl Resolver<'_> {
         }
         self.limits(&otlp.limits);
         let common = Common {
-            headers: self.headers("otlp", &otlp.headers, &otlp.headers_from),
-            client: self.client("otlp", otlp.client_certificate.is_some(), otlp.client_key.is_some()),
+            headers: self.headers(&KeyPath::of("otlp"), &otlp.headers, &otlp.headers_from),
+            client: self.client(
+                &KeyPath::of("otlp"),
+                otlp.client_certificate.is_some(),
+                otlp.client_key.is_some(),
+            ),
         };
         let mut receivers = [&otlp.traces, &otlp.metrics, &otlp.logs]
             .into_iter()
@@ -122,13 +126,13 @@ impl Resolver<'_> {
         let own_client = signal.client_certificate.is_some() || signal.client_key.is_some();
         // Looked at although the signal may be off: what is wrong is said before it is switched on.
         let headers = if own_headers {
-            self.headers(&section, &signal.headers, &signal.headers_from)
+            self.headers(&KeyPath::of(&section), &signal.headers, &signal.headers_from)
         } else {
             common.headers.clone()
         };
         let client = if own_client {
             self.client(
-                &section,
+                &KeyPath::of(&section),
                 signal.client_certificate.is_some(),
                 signal.client_key.is_some(),
             )
@@ -177,8 +181,8 @@ impl Resolver<'_> {
     }
 
     /// Whether there is a client certificate with its key; one without the other is wrong.
-    fn client(&mut self, section: &str, certificate: bool, key: bool) -> bool {
-        let path = |key: &str| KeyPath::of(&format!("{section}.{key}"));
+    pub(super) fn client(&mut self, section: &KeyPath, certificate: bool, key: bool) -> bool {
+        let path = |key: &str| section.key(key);
         let (first, second) = (path("client_certificate"), path("client_key"));
         match (certificate, key) {
             (true, false) => self.wrong_with(first, vec![second], "needs `client_key` beside it"),

@@ -115,6 +115,10 @@ fn syntax(info: &str) -> String {
             "a `:` does not belong here; a bracket, a brace or a quote before it may not be closed",
         ),
         (
+            "trailing content after",
+            "the quotes end here and more follows; put all of the text into quotes of the other kind, or below `|`",
+        ),
+        (
             "unexpected end of stream",
             "the file ends in the middle of a value; a quote or a bracket is not closed",
         ),
@@ -278,7 +282,7 @@ impl Reader {
 /// The key that `node` is, when it may be one here.
 fn new_key(node: Node, seen: &mut HashMap<String, Position>) -> Result<(String, Position), String> {
     let Kind::Scalar(scalar) = node.kind else {
-        return Err("a key has to be a text".to_owned());
+        return Err("a key has to be a text; put a text that begins with `{` in quotes".to_owned());
     };
     if scalar.plain && scalar.text == "<<" {
         return Err("merge keys (`<<`) are not allowed; write the keys out".to_owned());

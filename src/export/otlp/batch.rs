@@ -12,9 +12,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 use opentelemetry_proto::tonic::common::v1::InstrumentationScope;
-use opentelemetry_proto::tonic::resource::v1::Resource;
 use prost::Message;
 use prost::bytes::BufMut;
+
+use crate::telemetry::origin::Origin;
 
 /// The version of the semantic conventions that names and units follow.
 pub(crate) const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.44.0";
@@ -34,21 +35,21 @@ static SCOPE: LazyLock<Vec<u8>> = LazyLock::new(|| {
     .encode_to_vec()
 });
 
-/// What waits: one span, one log record, or the metrics of one process at one time.
+/// What waits: one log record, one span or those of one collection, or the metrics of one process at one time.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
-    resource: Arc<Resource>,
-    /// The resource's encoded length.
-    resource_len: usize,
+    resource: Arc<Origin>,
     /// Spans, log records or data points in it.
     items: u64,
+    /// How many it counts as where the number of what waits is bounded.
+    weight: usize,
     /// The encoded items, each with tag and length as a `Scope*` message has them.
     fields: Box<[u8]>,
 }
 
 impl Entry {
-    /// `messages` in one entry; `items` is how many items they are.
-    pub(crate) fn new<M: Message>(resource: &Arc<Resource>, resource_len: usize, messages: &[M], items: u64) -> Self {
+    /// `messages` in one entry that counts as one; `items` is how many items they are.
+    pub(crate) fn new<M: Message>(resource: &Arc<Origin>, messages: &[M], items: u64) -> Self {
         let size = messages.iter().map(|message| field_len(message.encoded_len())).sum();
         let mut fields = Vec::with_capacity(size);
         for message in messages {
@@ -58,10 +59,25 @@ impl Entry {
         }
         Self {
             resource: Arc::clone(resource),
-            resource_len,
             items,
+            weight: 1,
             fields: fields.into_boxed_slice(),
         }
+    }
+
+    /// Items that were encoded before, as [`Entry`] has them.
+    pub(crate) fn encoded(resource: &Arc<Origin>, fields: Box<[u8]>, items: u64) -> Self {
+        Self {
+            resource: Arc::clone(resource),
+            items,
+            weight: usize::try_from(items).unwrap_or(usize::MAX),
+            fields,
+        }
+    }
+
+    /// How many it counts as where the number of what waits is bounded.
+    pub(crate) fn weight(&self) -> usize {
+        self.weight
     }
 
     /// Spans, log records or data points in it.
@@ -77,7 +93,7 @@ impl Entry {
     /// An upper bound of what a request grows by when this entry's resource is not in it yet.
     pub(crate) fn resource_bytes(&self) -> usize {
         // Four headers of one byte of tag and at most five of length: Resource*, resource, Scope*, and what rounding adds.
-        4 * 6 + self.resource_len + field_len(SCOPE.len()) + 2 * field_len(SCHEMA_URL.len())
+        4 * 6 + self.resource.encoded().len() + field_len(SCOPE.len()) + 2 * field_len(SCHEMA_URL.len())
     }
 
     /// Which resource it is, by address: equal keys are equal resources while both entries live.
@@ -89,8 +105,7 @@ impl Entry {
 /// The entries of one resource.
 #[derive(Debug)]
 struct Group {
-    /// The encoded resource.
-    resource: Vec<u8>,
+    resource: Arc<Origin>,
     /// Where its entries end in the batch.
     end: usize,
     /// Encoded bytes of its entries.
@@ -105,7 +120,7 @@ impl Group {
 
     /// Length of the `Resource*` message.
     fn len(&self) -> usize {
-        field_len(self.resource.len()) + field_len(self.scope_len()) + field_len(SCHEMA_URL.len())
+        field_len(self.resource.encoded().len()) + field_len(self.scope_len()) + field_len(SCHEMA_URL.len())
     }
 }
 
@@ -124,14 +139,14 @@ impl Batch {
     pub(crate) fn new(entries: Vec<Entry>) -> Self {
         let mut groups: Vec<Group> = Vec::new();
         let mut by_address: HashMap<usize, usize> = HashMap::new();
-        let mut by_value: HashMap<Vec<u8>, usize> = HashMap::new();
+        let mut by_value: HashMap<Arc<Origin>, usize> = HashMap::new();
         let mut placed: Vec<(usize, Entry)> = Vec::with_capacity(entries.len());
         for entry in entries {
             let place = *by_address.entry(entry.resource_key()).or_insert_with(|| {
-                let resource = entry.resource.encode_to_vec();
+                let resource = Arc::clone(&entry.resource);
                 *by_value.entry(resource).or_insert_with_key(|resource| {
                     groups.push(Group {
-                        resource: resource.clone(),
+                        resource: Arc::clone(resource),
                         end: 0,
                         fields_len: 0,
                     });
@@ -177,7 +192,7 @@ impl Batch {
         let mut begin = 0;
         for group in &self.groups {
             put_header(out, FIELD_1, group.len());
-            put_field(out, FIELD_1, &group.resource);
+            put_field(out, FIELD_1, group.resource.encoded());
             put_header(out, FIELD_2, group.scope_len());
             put_field(out, FIELD_1, &SCOPE);
             for entry in entries.by_ref().take(group.end - begin) {
@@ -224,10 +239,11 @@ mod tests {
     use super::*;
     use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
     use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue, any_value};
+    use opentelemetry_proto::tonic::resource::v1::Resource;
     use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
     use proptest::prelude::*;
 
-    fn resource(size: usize) -> Resource {
+    fn resource(size: usize) -> Origin {
         let value = Some(AnyValue {
             value: Some(any_value::Value::StringValue("r".repeat(size))),
         });
@@ -236,10 +252,7 @@ mod tests {
             value,
             ..KeyValue::default()
         };
-        Resource {
-            attributes: vec![attribute],
-            ..Resource::default()
-        }
+        Origin::new(vec![attribute])
     }
 
     fn span(number: usize, size: usize) -> Span {
@@ -260,7 +273,7 @@ mod tests {
             }
         }
         let part = |(size, spans)| ResourceSpans {
-            resource: Some(resource(size)),
+            resource: Some(Resource::clone(&resource(size))),
             scope_spans: vec![ScopeSpans {
                 scope: Some(InstrumentationScope {
                     name: "gcwatch".to_owned(),
@@ -285,13 +298,13 @@ mod tests {
         fn a_batch_is_the_request_of_the_generated_types(
             sizes in proptest::collection::vec((0..6_usize, any::<bool>(), prop_oneof![0..200_usize, 16_000..17_000_usize]), 1..40),
         ) {
-            let shared: Vec<Arc<Resource>> = (0..6).map(|which| Arc::new(resource(which * 50))).collect();
+            let shared: Vec<Arc<Origin>> = (0..6).map(|which| Arc::new(resource(which * 50))).collect();
             let mut given = Vec::new();
             let mut entries = Vec::new();
             for (number, (which, own, size)) in sizes.into_iter().enumerate() {
                 let one = if own { Arc::new(resource(which * 50)) } else { Arc::clone(&shared[which]) };
                 let span = span(number, size);
-                entries.push(Entry::new(&one, one.encoded_len(), std::slice::from_ref(&span), 1));
+                entries.push(Entry::new(&one, std::slice::from_ref(&span), 1));
                 given.push((which * 50, span));
             }
             let mut seen = std::collections::HashSet::new();
@@ -331,7 +344,7 @@ mod tests {
     fn an_entry_is_exactly_its_bytes() {
         let one = Arc::new(resource(3));
         let spans = [span(1, 5), span(2, 300)];
-        let entry = Entry::new(&one, one.encoded_len(), &spans, 2);
+        let entry = Entry::new(&one, &spans, 2);
         assert_eq!(
             entry.bytes(),
             spans.iter().map(|span| field_len(span.encoded_len())).sum::<usize>()

@@ -15,6 +15,9 @@ pub(crate) const UNSUPPORTED_FOR: Duration = Duration::from_secs(600);
 /// A receiver's limit on a request, as far as learned from its refusals, is never believed to be less.
 const SMALLEST_LEARNED: usize = 64 << 10;
 
+/// So much is not kept waiting for company: requests become no cheaper by being larger, and what waits is memory.
+const WORTH_SENDING: usize = 256 << 10;
+
 /// See [`Queue::entry_bytes`].
 const LARGEST_JOINED: usize = 64 << 10;
 
@@ -48,6 +51,8 @@ pub(crate) struct Queue {
     bytes: usize,
     /// Items in `entries`.
     items: u64,
+    /// What `entries` count as where their number is bounded.
+    weight: usize,
     /// Since when the oldest entry waits, or earlier than that.
     waiting_since: Option<Instant>,
     /// Entries that were ever put in; `entries` are the newest of them.
@@ -70,6 +75,7 @@ impl Queue {
             entries: VecDeque::new(),
             bytes: 0,
             items: 0,
+            weight: 0,
             waiting_since: None,
             entered: 0,
             hurry_to: 0,
@@ -137,6 +143,7 @@ impl Queue {
             }
             self.bytes += entry.bytes();
             self.items += entry.items();
+            self.weight += entry.weight();
             self.entered += 1;
             self.entries.push_back(entry);
         }
@@ -157,7 +164,7 @@ impl Queue {
             return if self.closing { Due::Done } else { Due::Never };
         };
         let at = since + self.limits.batch_delay;
-        let full = self.entries.len() >= self.limits.batch_items || self.bytes >= self.batch_bytes();
+        let full = self.weight >= self.limits.batch_items || self.bytes >= self.batch_bytes().min(WORTH_SENDING);
         if full || self.closing || self.oldest() < self.hurry_to || at <= now {
             Due::Now
         } else {
@@ -169,13 +176,14 @@ impl Queue {
     pub(crate) fn take(&mut self) -> Vec<Entry> {
         let mut resources = HashSet::new();
         let mut bytes = 0;
-        let mut count = 0;
-        for entry in self.entries.iter().take(self.limits.batch_items.max(1)) {
+        let (mut weight, mut count) = (0, 0);
+        for entry in &self.entries {
             bytes += entry.bytes();
+            weight += entry.weight();
             if resources.insert(entry.resource_key()) {
                 bytes += entry.resource_bytes();
             }
-            if bytes > self.batch_bytes() && count > 0 {
+            if (bytes > self.batch_bytes() || weight > self.limits.batch_items) && count > 0 {
                 break;
             }
             count += 1;
@@ -185,6 +193,7 @@ impl Queue {
         let items = taken.iter().map(Entry::items).sum::<u64>();
         self.bytes -= taken.iter().map(Entry::bytes).sum::<usize>();
         self.items -= items;
+        self.weight -= taken.iter().map(Entry::weight).sum::<usize>();
         self.stats.in_flight += items;
         if self.entries.is_empty() {
             self.waiting_since = None;
@@ -290,10 +299,11 @@ impl Queue {
 
     fn make_room(&mut self) -> Vec<Entry> {
         let mut gone = Vec::new();
-        while self.entries.len() > self.limits.queue_items || self.bytes > self.limits.queue_bytes {
+        while self.weight > self.limits.queue_items || self.bytes > self.limits.queue_bytes {
             let Some(entry) = self.entries.pop_front() else { break };
             self.bytes -= entry.bytes();
             self.items -= entry.items();
+            self.weight -= entry.weight();
             self.stats.dropped.add(Reason::QueueFull, entry.items());
             gone.push(entry);
         }
@@ -303,6 +313,7 @@ impl Queue {
     fn drop_all(&mut self, reason: Reason) -> Vec<Entry> {
         self.stats.dropped.add(reason, self.items);
         self.items = 0;
+        self.weight = 0;
         self.bytes = 0;
         self.waiting_since = None;
         std::mem::take(&mut self.entries).into()
@@ -313,11 +324,11 @@ impl Queue {
 mod tests {
     use std::sync::Arc;
 
-    use opentelemetry_proto::tonic::resource::v1::Resource;
     use opentelemetry_proto::tonic::trace::v1::Span;
     use proptest::prelude::*;
 
     use super::*;
+    use crate::telemetry::origin::Origin;
 
     const LIMITS: Limits = Limits {
         queue_items: 8,
@@ -339,7 +350,7 @@ mod tests {
             name: "n".repeat(size),
             ..Span::default()
         };
-        Entry::new(&Arc::new(Resource::default()), 0, &[span], 1)
+        Entry::new(&Arc::new(Origin::new(Vec::new())), &[span], 1)
     }
 
     /// Scenario: an entry alone, more until a batch is full, a flush, the end.
@@ -374,6 +385,22 @@ mod tests {
         assert_eq!(queue.due(start), Due::Now);
         queue.take();
         assert_eq!(queue.due(start), Due::Done);
+    }
+
+    /// Scenario: collections of five spans each, with room for eight spans and requests of three.
+    /// Guarantee: spans are what is counted; those of one collection stay together, in a request that is too small for them, too.
+    #[test]
+    fn spans_that_stay_together_count_each() {
+        let mut queue = queue();
+        let collection = || Entry::encoded(&Arc::new(Origin::new(Vec::new())), vec![0; 10].into(), 5);
+        let gone = queue.push(Instant::now(), vec![collection(), collection()]).gone;
+        assert_eq!(
+            (gone.len(), queue.stats().queued, queue.stats().dropped.queue_full),
+            (1, 5, 5)
+        );
+        assert_eq!(queue.due(Instant::now()), Due::Now);
+        assert_eq!(queue.take().len(), 1);
+        assert_eq!((queue.stats().queued, queue.stats().in_flight), (0, 5));
     }
 
     /// Scenario: the receiver does not take the signal; ten minutes pass; it still does not; ten more, then it does.

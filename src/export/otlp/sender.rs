@@ -7,7 +7,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until};
 
 use crate::export::otlp::answer::{Answer, Trouble};
-use crate::export::otlp::batch::Batch;
+use crate::export::otlp::batch::{Batch, Entry};
 use crate::export::otlp::queue::{Due, Queue, UNSUPPORTED_FOR};
 use crate::export::otlp::retry;
 use crate::export::otlp::signal::Signal;
@@ -59,6 +59,15 @@ impl Line {
     /// The queue; held for moves of memory only.
     pub(crate) fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts `entries` into the queue and wakes the task when that changes what it waits for.
+    pub(crate) fn push(&self, now: Instant, entries: Vec<Entry>) {
+        let pushed = self.queue().push(now, entries);
+        if pushed.wake {
+            self.wake.notify_one();
+        }
+        drop(pushed.gone);
     }
 }
 

@@ -100,7 +100,7 @@ pub struct Limits {
     pub batch_items: usize,
     /// Encoded bytes of one request before compression (receivers refuse more than 4 MiB by default).
     pub batch_bytes: usize,
-    /// How long an item waits for company.
+    /// How long an item waits for company, as long as less than 256 KiB wait.
     pub batch_delay: Duration,
     /// How long one batch is tried again before it is dropped.
     pub retry_for: Duration,

@@ -1,5 +1,6 @@
 //! What gcwatch tells of its own work: with the resource of the process that it reads, and with its own.
 
+use super::anomaly::{RULE_ID, SEVERITY};
 use super::{attributes, metrics};
 
 attributes! {
@@ -13,8 +14,11 @@ attributes! {
         "What came of it: of a request `accepted`, `partial`, `unavailable`, `timed_out`, `unreachable`, `refused`, `too_large`, `unsupported`; of a reload `accepted`, `refused`."
         from "gcwatch"
     ERROR_TYPE "error.type" Text Stable
-        "Why an item was dropped: `queue_full`, `expired`, `refused`, `too_large`, `unsupported`, `disabled`, `shutdown`."
+        "Why an item was dropped: `queue_full`, `expired`, `refused`, `too_large`, `unsupported`, `disabled`, `shutdown`. Why a request failed: `unreachable`, `timed_out`, `unavailable`, `refused`."
         from "gcwatch"
+    RECEIVER "gcwatch.receiver" Text Own
+        "Where notifications of alerts go: `alertmanager HOST:PORT`, `webhook HOST:PORT`, `stdout`; of several that read alike the place in the configuration is added."
+        from "configuration"
     CPU_MODE "cpu.mode" Text Development
         "`user` or `system`."
         from "/proc/self/stat"
@@ -22,7 +26,7 @@ attributes! {
 
 /// With the resource of the process that is read.
 pub mod target {
-    use super::metrics;
+    use super::{RULE_ID, SEVERITY, metrics};
 
     metrics! { METRICS
         EVENTS "gcwatch.events" "{event}" Counter [] Own
@@ -40,6 +44,12 @@ pub mod target {
         LAG "gcwatch.lag" "s" Gauge [] Own
             "How long after its end the newest collection was told. Up to 0.2 s are waited for events that come late."
             from "GCEnd, the host's clock"
+        ALERTS_ACTIVE "gcwatch.alerts.active" "{alert}" UpDownCounter [RULE_ID, SEVERITY] Own
+            "Alerts that fire now: 1 or 0 for each rule that has fired on the process."
+            from "rules"
+        ANOMALIES "gcwatch.anomalies" "{alert}" Counter [RULE_ID, SEVERITY] Own
+            "Alerts that began to fire."
+            from "rules"
     }
 }
 
@@ -97,5 +107,35 @@ metrics! { METRICS
         from "gcwatch"
     UNSUPPORTED "gcwatch.export.unsupported" "1" Gauge [SIGNAL] Own
         "1 while the receiver does not take the signal."
+        from "gcwatch"
+    RULES "gcwatch.rules" "{rule}" Gauge [] Own
+        "Rules in force, those aside that are switched off."
+        from "rule files"
+    RULE_EVALUATIONS "gcwatch.rules.evaluations" "{evaluation}" Counter [RULE_ID] Own
+        "Evaluations of a rule, over all processes."
+        from "rules"
+    RULE_FAILURES "gcwatch.rules.failures" "{evaluation}" Counter [RULE_ID] Own
+        "Evaluations that failed, though all values were known: a division by zero, a number too large. The API tells the newest failure."
+        from "rules"
+    RULE_RELOADS "gcwatch.rules.reloads" "{reload}" Counter [OUTCOME] Own
+        "Reloads of the rule files."
+        from "gcwatch"
+    RULES_CURRENT "gcwatch.rules.current" "1" Gauge [] Own
+        "1 while the rules in force are those of the files; 0 when the files are wrong and the rules before them run on."
+        from "gcwatch"
+    RULES_LOADED "gcwatch.rules.loaded" "s" Gauge [] Own
+        "When the rules in force were read, seconds since 1970."
+        from "gcwatch"
+    NOTIFICATIONS "gcwatch.notifications.sent" "{alert}" Counter [RECEIVER] Own
+        "Alerts that a receiver took, each time that it was told of one."
+        from "gcwatch"
+    NOTIFICATION_FAILURES "gcwatch.notifications.failed" "{request}" Counter [RECEIVER, ERROR_TYPE] Own
+        "Requests to a receiver of alerts that failed: `unreachable`, `timed_out`, `unavailable` are tried again, `refused` is not."
+        from "gcwatch"
+    NOTIFICATIONS_DROPPED "gcwatch.notifications.dropped" "{alert}" Counter [RECEIVER, ERROR_TYPE] Own
+        "Changes of alerts that a receiver was not told of: `queue_full`, `expired`, `refused`, `disabled`, `shutdown`."
+        from "gcwatch"
+    NOTIFICATION_QUEUE "gcwatch.notifications.queue" "{alert}" Gauge [RECEIVER] Own
+        "Alerts of which a receiver has to be told now and was not yet."
         from "gcwatch"
 }

@@ -9,8 +9,8 @@ use opentelemetry_proto::tonic::metrics::v1::{
     Histogram as ExplicitData, HistogramDataPoint, Metric, NumberDataPoint, Sum,
 };
 
-use super::Family;
 use super::exemplars::Exemplars;
+use super::labels::Labels;
 use crate::telemetry::definition::{Instrument, MetricDefinition};
 use crate::telemetry::histogram::{ExplicitHistogram, ExponentialHistogram, Summary};
 use crate::telemetry::options::{HistogramBuckets, MetricOptions, Temporality};
@@ -176,68 +176,67 @@ impl Distribution {
     }
 }
 
-impl Family {
-    /// The metric with the points that `told` yields; `None` without any.
-    pub(super) fn metric(
-        &self,
-        options: &MetricOptions,
-        temporality: Temporality,
-        times: Times,
-        told: impl Fn(&Point) -> Option<Told>,
-    ) -> Option<Metric> {
-        let aggregation_temporality = match temporality {
-            Temporality::Cumulative => AggregationTemporality::Cumulative,
-            Temporality::Delta => AggregationTemporality::Delta,
-        }
-        .into();
-        let (mut numbers, mut exponential, mut explicit) = (Vec::new(), Vec::new(), Vec::new());
-        for (labels, point) in &self.points {
-            let Some(told) = told(point) else { continue };
-            let attributes = labels.attributes(options.generation_key);
-            match told {
-                Told::Number(value) => numbers.push(number_point(value, attributes, times)),
-                Told::Distribution(Distribution::Exponential(histogram), exemplars) => {
-                    exponential.push(exponential_point(&histogram, attributes, exemplars, times));
-                }
-                Told::Distribution(Distribution::Explicit(histogram), exemplars) => {
-                    explicit.push(explicit_point(&histogram, attributes, exemplars, times));
-                }
-            }
-        }
-        let instrument = self.definition.instrument;
-        let data = if !exponential.is_empty() {
-            Data::ExponentialHistogram(ExponentialData {
-                data_points: exponential,
-                aggregation_temporality,
-            })
-        } else if !explicit.is_empty() {
-            Data::Histogram(ExplicitData {
-                data_points: explicit,
-                aggregation_temporality,
-            })
-        } else if numbers.is_empty() {
-            return None;
-        } else if instrument == Instrument::Gauge {
-            for point in &mut numbers {
-                // A newest value counts from nowhere.
-                point.start_time_unix_nano = 0;
-            }
-            Data::Gauge(Gauge { data_points: numbers })
-        } else {
-            Data::Sum(Sum {
-                data_points: numbers,
-                aggregation_temporality,
-                is_monotonic: instrument == Instrument::Counter,
-            })
-        };
-        Some(Metric {
-            name: self.definition.name.to_owned(),
-            description: self.definition.description.to_owned(),
-            unit: self.definition.unit.to_owned(),
-            metadata: Vec::new(),
-            data: Some(data),
-        })
+/// The metric with the points that `told` yields; `None` without any.
+pub(super) fn metric(
+    definition: &MetricDefinition,
+    points: &[(Labels, Point)],
+    options: &MetricOptions,
+    temporality: Temporality,
+    times: Times,
+    told: impl Fn(&Point) -> Option<Told>,
+) -> Option<Metric> {
+    let aggregation_temporality = match temporality {
+        Temporality::Cumulative => AggregationTemporality::Cumulative,
+        Temporality::Delta => AggregationTemporality::Delta,
     }
+    .into();
+    let (mut numbers, mut exponential, mut explicit) = (Vec::new(), Vec::new(), Vec::new());
+    for (labels, point) in points {
+        let Some(told) = told(point) else { continue };
+        let attributes = labels.attributes(options.generation_key);
+        match told {
+            Told::Number(value) => numbers.push(number_point(value, attributes, times)),
+            Told::Distribution(Distribution::Exponential(histogram), exemplars) => {
+                exponential.push(exponential_point(&histogram, attributes, exemplars, times));
+            }
+            Told::Distribution(Distribution::Explicit(histogram), exemplars) => {
+                explicit.push(explicit_point(&histogram, attributes, exemplars, times));
+            }
+        }
+    }
+    let instrument = definition.instrument;
+    let data = if !exponential.is_empty() {
+        Data::ExponentialHistogram(ExponentialData {
+            data_points: exponential,
+            aggregation_temporality,
+        })
+    } else if !explicit.is_empty() {
+        Data::Histogram(ExplicitData {
+            data_points: explicit,
+            aggregation_temporality,
+        })
+    } else if numbers.is_empty() {
+        return None;
+    } else if instrument == Instrument::Gauge {
+        for point in &mut numbers {
+            // A newest value counts from nowhere.
+            point.start_time_unix_nano = 0;
+        }
+        Data::Gauge(Gauge { data_points: numbers })
+    } else {
+        Data::Sum(Sum {
+            data_points: numbers,
+            aggregation_temporality,
+            is_monotonic: instrument == Instrument::Counter,
+        })
+    };
+    Some(Metric {
+        name: definition.name.to_owned(),
+        description: definition.description.to_owned(),
+        unit: definition.unit.to_owned(),
+        metadata: Vec::new(),
+        data: Some(data),
+    })
 }
 
 fn number_point(value: Value, attributes: Vec<KeyValue>, times: Times) -> NumberDataPoint {

@@ -1,19 +1,50 @@
 //! The spans of one collection.
 
-use clr_gc::gc::{Collection, HeapGeneration, Missing, Pause, PauseKind};
-use opentelemetry_proto::tonic::common::v1::KeyValue;
-use opentelemetry_proto::tonic::trace::v1::Span;
-use opentelemetry_proto::tonic::trace::v1::span::{Link, SpanKind};
+use std::borrow::Cow;
 
+use clr_gc::gc::{Collection, HeapGeneration, Missing, Pause, PauseKind};
+use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
+use prost::Message as _;
+
+use super::Encoded;
+use super::attributes::Attributes;
 use super::ids::{Ids, SpanIds, TraceIds};
+use crate::telemetry::anomaly::{Anomaly, Marks};
 use crate::telemetry::definition::span as row;
-use crate::telemetry::names::{condemned, effective_type, type_name};
+use crate::telemetry::names::{condemned, effective_type, pause_mode_name, reason_name, type_name};
 use crate::telemetry::options::SpanOptions;
 use crate::telemetry::time::TimeBase;
-use crate::telemetry::value::Attributes;
+use crate::telemetry::wire::Wire;
 
 /// Sampled, and the trace id is random (W3C trace context); the parent, where there is one, is not remote (OTLP).
 const FLAGS: u32 = 0x1 | 0x2 | 0x100;
+
+/// More than the spans of a collection take; one that takes more is no less right.
+const USUAL_BYTES: usize = 4 << 10;
+
+/// Numbers of the fields of `ScopeSpans`, `Span` and `Link` in `opentelemetry/proto/trace/v1/trace.proto`.
+mod field {
+    pub(super) const SPANS: u32 = 2;
+
+    pub(super) const TRACE_ID: u32 = 1;
+    pub(super) const SPAN_ID: u32 = 2;
+    pub(super) const TRACE_STATE: u32 = 3;
+    pub(super) const PARENT_SPAN_ID: u32 = 4;
+    pub(super) const NAME: u32 = 5;
+    pub(super) const KIND: u32 = 6;
+    pub(super) const START_TIME: u32 = 7;
+    pub(super) const END_TIME: u32 = 8;
+    pub(super) const ATTRIBUTES: u32 = 9;
+    pub(super) const EVENTS: u32 = 11;
+    pub(super) const LINKS: u32 = 13;
+    pub(super) const STATUS: u32 = 15;
+    pub(super) const FLAGS: u32 = 16;
+
+    pub(super) const LINK_TRACE_ID: u32 = 1;
+    pub(super) const LINK_SPAN_ID: u32 = 2;
+    pub(super) const LINK_ATTRIBUTES: u32 = 4;
+    pub(super) const LINK_FLAGS: u32 = 6;
+}
 
 /// From when to when, ns since the sync point.
 type Times = (i64, i64);
@@ -26,60 +57,88 @@ pub(super) fn spans(
     others: &Ids,
     options: &SpanOptions,
     trace_state: &str,
-) -> Vec<Span> {
+    anomalies: &[Anomaly<'_>],
+) -> Encoded {
     let mut tree = Tree {
         base,
         ids,
         trace_state,
-        spans: Vec::with_capacity(8),
+        wire: Wire::with_capacity(USUAL_BYTES),
+        count: 0,
     };
-    let root = Span {
-        attributes: attributes(collection, options.phases),
-        links: links(collection, others),
-        ..tree.span(ids.root(), None, root_name(collection), extent(collection))
-    };
-    tree.spans.push(root);
+    let name = root_name(collection);
+    let marks = Marks::of(anomalies);
+    tree.span(ids.root(), None, &name, extent(collection), |wire| {
+        attributes(wire, collection, options.phases);
+        // Rare: these are made as messages first.
+        if let Some(attribute) = &marks.attribute {
+            wire.bytes(field::ATTRIBUTES, attribute.encode_to_vec());
+        }
+        for event in &marks.events {
+            wire.bytes(field::EVENTS, event.encode_to_vec());
+        }
+        links(wire, collection, others);
+        if let Some(status) = &marks.status {
+            wire.bytes(field::STATUS, status.encode_to_vec());
+        }
+    });
     if options.children {
         for (place, pause) in collection.pauses.iter().enumerate() {
             tree.pause(collection, pause);
             if let Some((name, times)) = concurrent_after(collection, place) {
-                tree.child(ids.root(), name, times, Vec::new());
+                tree.child(ids.root(), name, times);
             }
         }
     }
-    tree.spans
+    Encoded {
+        fields: tree.wire.into_bytes(),
+        count: tree.count,
+    }
 }
 
 struct Tree<'a> {
     base: TimeBase,
     ids: &'a TraceIds,
     trace_state: &'a str,
-    spans: Vec<Span>,
+    wire: Wire,
+    /// Spans written.
+    count: u64,
 }
 
 impl Tree<'_> {
-    fn span(&self, ids: SpanIds, parent: Option<SpanIds>, name: String, (from, to): Times) -> Span {
-        Span {
-            trace_id: ids.trace_id.to_vec(),
-            span_id: ids.span_id.to_vec(),
-            parent_span_id: parent.map_or_else(Vec::new, |parent| parent.span_id.to_vec()),
-            trace_state: self.trace_state.to_owned(),
-            flags: FLAGS,
-            name,
-            kind: SpanKind::Internal.into(),
-            start_time_unix_nano: self.base.unix_ns(from),
-            end_time_unix_nano: self.base.unix_ns(to),
-            ..Span::default()
-        }
+    /// Writes a span; `content` the fields between its times and its flags.
+    fn span(
+        &mut self,
+        ids: SpanIds,
+        parent: Option<SpanIds>,
+        name: &str,
+        (from, to): Times,
+        content: impl FnOnce(&mut Wire),
+    ) {
+        self.count += 1;
+        self.wire.message(field::SPANS, |wire| {
+            wire.bytes(field::TRACE_ID, ids.trace_id);
+            wire.bytes(field::SPAN_ID, ids.span_id);
+            wire.bytes_unless_empty(field::TRACE_STATE, self.trace_state);
+            if let Some(parent) = parent {
+                wire.bytes(field::PARENT_SPAN_ID, parent.span_id);
+            }
+            wire.bytes(field::NAME, name);
+            wire.number(field::KIND, SpanKind::Internal as u64);
+            wire.fixed64_unless_zero(field::START_TIME, self.base.unix_ns(from));
+            wire.fixed64_unless_zero(field::END_TIME, self.base.unix_ns(to));
+            content(wire);
+            wire.fixed32(field::FLAGS, FLAGS);
+        });
     }
 
-    fn child(&mut self, parent: SpanIds, name: &str, times: Times, attributes: Vec<KeyValue>) -> SpanIds {
-        let ids = self.ids.part(self.spans.len() as u64);
-        let span = Span {
-            attributes,
-            ..self.span(ids, Some(parent), name.to_owned(), times)
-        };
-        self.spans.push(span);
+    fn child(&mut self, parent: SpanIds, name: &str, times: Times) -> SpanIds {
+        self.child_with(parent, name, times, |_| {})
+    }
+
+    fn child_with(&mut self, parent: SpanIds, name: &str, times: Times, content: impl FnOnce(&mut Wire)) -> SpanIds {
+        let ids = self.ids.part(self.count);
+        self.span(ids, Some(parent), name, times, content);
         ids
     }
 
@@ -90,7 +149,7 @@ impl Tree<'_> {
         if pause.spans.is_empty() {
             // Where it ended is not known; how long it took to stop the threads may be.
             if let Some(times) = suspend {
-                self.child(root, "GC suspend", times, Vec::new());
+                self.child(root, "GC suspend", times);
             }
             return;
         }
@@ -107,21 +166,22 @@ impl Tree<'_> {
         };
         let restart = edges.restart_begin.zip(edges.restart_end);
         for &part in pause.spans.iter().filter(|(from, to)| to > from) {
-            let mut attributes = Attributes::default();
-            attributes.text(&row::PAUSE_KIND, Some(pause.kind.name()));
-            if !pause.shared_with.is_empty() {
-                attributes.ms(&row::PAUSE_STOP_MS, pause.stopped_ns);
-            }
-            let parent = self.child(root, name, part, attributes.into_list());
+            let parent = self.child_with(root, name, part, |wire| {
+                let mut attributes = Attributes::of(wire, field::ATTRIBUTES);
+                attributes.text(&row::PAUSE_KIND, Some(pause.kind.name()));
+                if !pause.shared_with.is_empty() {
+                    attributes.ms(&row::PAUSE_STOP_MS, pause.stopped_ns);
+                }
+            });
             let inside = |times: &Times| part.0 <= times.0 && times.1 <= part.1;
             if let Some(times) = suspend.filter(inside) {
-                self.child(parent, "GC suspend", times, Vec::new());
+                self.child(parent, "GC suspend", times);
             }
             if let Some(times) = work.and_then(|times| common(times, part)) {
-                self.child(parent, "GC collect", times, Vec::new());
+                self.child(parent, "GC collect", times);
             }
             if let Some(times) = restart.filter(|(from, to)| from <= to).filter(inside) {
-                self.child(parent, "GC restart", times, Vec::new());
+                self.child(parent, "GC restart", times);
             }
         }
     }
@@ -163,15 +223,16 @@ fn concurrent_after(collection: &Collection, place: usize) -> Option<(&'static s
 
 /// `GC gen2 background`, as far as it is known.
 fn root_name(collection: &Collection) -> String {
-    let mut name = String::from("GC");
+    let mut name = String::with_capacity(24);
+    name.push_str("GC");
     if let Some(generation) = condemned(collection) {
         name.push(' ');
         name.push_str(generation.name());
     }
     // A number that has no name here is in the attributes: the names of spans are few.
-    if let Some(gc_type) = effective_type(collection).filter(|gc_type| gc_type.name().is_some()) {
+    if let Some(Cow::Borrowed(gc_type)) = effective_type(collection).map(type_name) {
         name.push(' ');
-        name.push_str(&type_name(gc_type));
+        name.push_str(gc_type);
     }
     name
 }
@@ -191,38 +252,31 @@ fn extent(collection: &Collection) -> Times {
 }
 
 /// To the background collection that it ran in, and to those before it in the same stop.
-fn links(collection: &Collection, others: &Ids) -> Vec<Link> {
+fn links(wire: &mut Wire, collection: &Collection, others: &Ids) {
     if collection.is_concurrent() {
-        return Vec::new();
+        return;
     }
     let background = collection.background.map(|number| (number, "background"));
     let shared = collection.pauses.iter().flat_map(|pause| &pause.shared_with);
     let before = shared
         .filter(|&&number| number < collection.number && Some(number) != collection.background)
         .map(|&number| (number, "same_stop"));
-    background
-        .into_iter()
-        .chain(before)
-        .map(|(number, relation)| {
-            let ids = others.linked(collection.clr_instance, number);
-            let mut attributes = Attributes::default();
-            attributes
+    for (number, relation) in background.into_iter().chain(before) {
+        let ids = others.linked(collection.clr_instance, number);
+        wire.message(field::LINKS, |wire| {
+            wire.bytes(field::LINK_TRACE_ID, ids.trace_id);
+            wire.bytes(field::LINK_SPAN_ID, ids.span_id);
+            Attributes::of(wire, field::LINK_ATTRIBUTES)
                 .text(&row::LINK, Some(relation))
                 .int(&row::NUMBER, Some(number));
-            Link {
-                trace_id: ids.trace_id.to_vec(),
-                span_id: ids.span_id.to_vec(),
-                attributes: attributes.into_list(),
-                flags: FLAGS,
-                ..Link::default()
-            }
-        })
-        .collect()
+            wire.fixed32(field::LINK_FLAGS, FLAGS);
+        });
+    }
 }
 
 /// What is known of the collection.
-fn attributes(collection: &Collection, phases: bool) -> Vec<KeyValue> {
-    let mut list = Attributes::with_capacity(64);
+fn attributes(wire: &mut Wire, collection: &Collection, phases: bool) {
+    let mut list = Attributes::of(wire, field::ATTRIBUTES);
     let global = collection.global.as_ref();
     let stats = collection.heap_stats.as_ref();
     let announced_background = collection.became_blocking || collection.is_concurrent();
@@ -233,8 +287,8 @@ fn attributes(collection: &Collection, phases: bool) -> Vec<KeyValue> {
             &row::BECAME_BLOCKING,
             announced_background.then_some(collection.became_blocking),
         )
-        .text(&row::REASON, collection.reason.map(|reason| reason.to_string()))
-        .text(&row::TRIGGER, collection.trigger.map(|reason| reason.to_string()))
+        .text(&row::REASON, collection.reason.map(reason_name))
+        .text(&row::TRIGGER, collection.trigger.map(reason_name))
         .ms(&row::DURATION_MS, collection.duration_ns())
         .ms(&row::PAUSE_MS, collection.pause_ns)
         .ms(&row::SUSPEND_MS, collection.suspend_ns)
@@ -246,7 +300,10 @@ fn attributes(collection: &Collection, phases: bool) -> Vec<KeyValue> {
                 .into_iter()
                 .flat_map(|reasons| reasons.names()),
         )
-        .text(&row::PAUSE_MODE, global.map(|global| global.pause_mode.to_string()))
+        .text(
+            &row::PAUSE_MODE,
+            global.map(|global| pause_mode_name(global.pause_mode)),
+        )
         .int(&row::HEAP_COUNT, global.map(|global| global.heap_count))
         .int(
             &row::MEMORY_LOAD_PERCENT,
@@ -288,5 +345,4 @@ fn attributes(collection: &Collection, phases: bool) -> Vec<KeyValue> {
             &row::CLR_INSTANCE,
             collection.clr_instance.filter(|&instance| instance != 0),
         );
-    list.into_list()
 }

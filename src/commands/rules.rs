@@ -1,0 +1,161 @@
+//! `gcwatch rules`: check, list, test, schema.
+
+mod test;
+
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use crate::cli::{Format, RulesArgs, RulesCheckArgs, RulesCommand, RulesListArgs};
+use crate::commands::output::{Output, say};
+use crate::report::rules::{self, CheckRecord, ProblemRecord, RuleRecord};
+use crate::rules::document::schema;
+use crate::rules::file;
+use crate::rules::load::{Level, Loaded, Problem, SourceFile, load, shipped};
+use crate::rules::test_file;
+
+/// The name of standard input, as it is given and told.
+const STANDARD_INPUT: &str = "-";
+
+/// Runs the command.
+///
+/// # Errors
+///
+/// When standard output cannot be written.
+pub fn run(args: &RulesArgs) -> anyhow::Result<bool> {
+    match &args.command {
+        RulesCommand::Check(args) => check(args),
+        RulesCommand::List(args) => list(args),
+        RulesCommand::Test(args) => test::test(args),
+        RulesCommand::Schema(args) => {
+            let text = if args.tests {
+                test_file::schema_text()
+            } else {
+                schema::text()
+            };
+            io::stdout().write_all(text.as_bytes())?;
+            Ok(true)
+        }
+    }
+}
+
+/// What a run is about: the files, loaded.
+struct Run {
+    files: usize,
+    loaded: Result<Loaded, Vec<Problem>>,
+}
+
+fn read(paths: &[PathBuf], with_shipped: bool) -> Run {
+    let mut files = if paths.is_empty() || with_shipped {
+        shipped()
+    } else {
+        Vec::new()
+    };
+    let mut problems = Vec::new();
+    for path in paths {
+        let read = if path == Path::new(STANDARD_INPUT) {
+            standard_input().map(|file| vec![file]).map_err(|problem| vec![problem])
+        } else {
+            file::read(std::slice::from_ref(path))
+        };
+        match read {
+            Ok(read) => files.extend(read),
+            Err(told) => problems.extend(told),
+        }
+    }
+    let loaded = match (load(&files), problems.is_empty()) {
+        (loaded, true) => loaded,
+        // What is wrong with the files that can be read is told as well.
+        (Ok(loaded), false) => {
+            problems.extend(loaded.warnings);
+            Err(problems)
+        }
+        (Err(told), false) => {
+            problems.extend(told);
+            Err(problems)
+        }
+    };
+    Run {
+        files: files.len(),
+        loaded,
+    }
+}
+
+fn standard_input() -> Result<SourceFile, Problem> {
+    let wrong = |message: String| Problem {
+        file: STANDARD_INPUT.into(),
+        line: 1,
+        column: 1,
+        message,
+        severity: Level::Error,
+    };
+    let mut bytes = Vec::new();
+    let limit = file::MOST_BYTES.saturating_add(1);
+    io::stdin()
+        .lock()
+        .take(limit)
+        .read_to_end(&mut bytes)
+        .map_err(|error| wrong(format!("standard input cannot be read: {error}")))?;
+    // A text that is too long is refused when it is loaded.
+    file::decode(STANDARD_INPUT.to_owned(), bytes)
+}
+
+fn check(args: &RulesCheckArgs) -> anyhow::Result<bool> {
+    let run = read(&args.files, args.with_shipped);
+    let (problems, rules) = match &run.loaded {
+        Ok(loaded) => (loaded.warnings.as_slice(), loaded.rules.rules.len()),
+        Err(problems) => (problems.as_slice(), 0),
+    };
+    let count = |level| problems.iter().filter(|problem| problem.severity == level).count();
+    let (errors, warnings) = (count(Level::Error), count(Level::Warning));
+    let ok = errors == 0 && run.loaded.is_ok() && (warnings == 0 || !args.lint_fatal);
+    let record = CheckRecord {
+        kind: "rules_check",
+        files: run.files,
+        rules,
+        errors,
+        warnings,
+        ok,
+    };
+    let mut output = Output::stdout(args.format);
+    match output.format() {
+        Format::Table => rules::write_check(output.text(), problems, &record)?,
+        Format::Ndjson => {
+            for problem in problems {
+                output.record(&ProblemRecord::from(problem))?;
+            }
+            output.record(&record)?;
+        }
+    }
+    output.finish()?;
+    Ok(ok)
+}
+
+fn list(args: &RulesListArgs) -> anyhow::Result<bool> {
+    let loaded = match read(&args.files, args.with_shipped).loaded {
+        Ok(loaded) => loaded,
+        Err(problems) => {
+            for problem in &problems {
+                say(problem);
+            }
+            return Ok(false);
+        }
+    };
+    let groups = &loaded.rules.groups;
+    let records: Vec<RuleRecord<'_>> = loaded
+        .rules
+        .rules
+        .iter()
+        .map(|rule| RuleRecord::new(rule, groups))
+        .collect();
+    let mut output = Output::stdout(args.format);
+    match output.format() {
+        Format::Table => rules::write_list(output.text(), &records)?,
+        Format::Ndjson => {
+            for record in &records {
+                output.record(record)?;
+            }
+        }
+    }
+    output.finish()?;
+    Ok(true)
+}

@@ -1,0 +1,220 @@
+//! `gcwatch rules test`.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clr_gc::stream::Scope;
+use serde::Serialize;
+
+use crate::cli::{Format, RulesTestArgs};
+use crate::commands::output::{Output, say};
+use crate::recording::{ProcessHistory, Recording};
+use crate::report::units::plural;
+use crate::rules::file;
+use crate::rules::load::{Level, Problem, SourceFile, load};
+use crate::rules::rule::RuleSet;
+use crate::rules::test_file::document::Test;
+use crate::rules::test_file::{TestFile, run as run_test};
+use crate::source::Source;
+
+/// What the name of a test file ends with.
+const ENDING: &str = ".test.yaml";
+
+/// `kind: "rules_test"`: one test.
+#[derive(Debug, Serialize)]
+struct TestRecord<'a> {
+    kind: &'static str,
+    file: &'a str,
+    line: usize,
+    name: &'a str,
+    ok: bool,
+    differences: Vec<&'a str>,
+}
+
+/// Counts over all files.
+#[derive(Debug, Default)]
+struct Tally {
+    files: u64,
+    tests: u64,
+    failed: u64,
+    problems: u64,
+}
+
+/// Runs the tests of rule files. `false`: one failed, or could not be run, or there was none.
+///
+/// # Errors
+///
+/// When standard output cannot be written.
+pub(super) fn test(args: &RulesTestArgs) -> anyhow::Result<bool> {
+    let mut output = Output::stdout(args.format);
+    let mut tally = Tally::default();
+    for path in test_files(&args.files, &mut tally) {
+        tally.files += 1;
+        one_file(&path, &mut output, &mut tally)?;
+    }
+    if tally.tests == 0 && tally.problems == 0 {
+        say(format_args!(
+            "there is no test in what was given; test files end with {ENDING}"
+        ));
+        tally.problems += 1;
+    }
+    if output.format() == Format::Table && tally.tests > 0 {
+        let passed = tally.tests - tally.failed;
+        let (tests, files) = (plural(tally.tests, "test"), plural(tally.files, "file"));
+        writeln!(
+            output.text(),
+            "{tests} in {files}: {passed} passed, {} failed",
+            tally.failed
+        )?;
+    }
+    output.finish()?;
+    Ok(tally.failed == 0 && tally.problems == 0)
+}
+
+/// The files that are named, and the tests in the folders that are.
+fn test_files(paths: &[PathBuf], tally: &mut Tally) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for path in paths {
+        if !path.is_dir() {
+            files.push(path.clone());
+            continue;
+        }
+        let listed = std::fs::read_dir(path).and_then(|entries| {
+            let mut found = Vec::new();
+            for entry in entries {
+                let file = entry?.path();
+                if file.to_string_lossy().ends_with(ENDING) {
+                    found.push(file);
+                }
+            }
+            found.sort();
+            Ok(found)
+        });
+        match listed {
+            Ok(found) => files.extend(found),
+            Err(error) => {
+                tally.problems += 1;
+                say(format_args!(
+                    "{}:1:1: the folder cannot be read: {error}",
+                    path.display()
+                ));
+            }
+        }
+    }
+    files
+}
+
+fn one_file(path: &Path, output: &mut Output, tally: &mut Tally) -> anyhow::Result<()> {
+    let name = path.display().to_string();
+    let text = match std::fs::read(path)
+        .map_err(|error| error.to_string())
+        .and_then(|bytes| String::from_utf8(bytes).map_err(|_| "it is not a text in UTF-8".to_owned()))
+    {
+        Ok(text) => text,
+        Err(error) => {
+            tally.problems += 1;
+            say(format_args!("{name}:1:1: the file cannot be read: {error}"));
+            return Ok(());
+        }
+    };
+    let file = match TestFile::read(&name, &text) {
+        Ok(file) => file,
+        Err(problems) => return complain(&problems, tally, output),
+    };
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let rules = match rules_of(&file, folder) {
+        Ok(rules) => rules,
+        Err(problems) => return complain(&problems, tally, output),
+    };
+    for (place, test) in file.document.tests.iter().enumerate() {
+        tally.tests += 1;
+        let at = file.place_of_test(place);
+        let outcome = match played(test, folder) {
+            Ok(Some(recording)) => {
+                let (history, start, observed) = (&recording.0, recording.1, recording.2);
+                run_test(test, &rules, Some((history, start, observed)))
+            }
+            Ok(None) => run_test(test, &rules, None),
+            Err(message) => {
+                tally.failed += 1;
+                complain(&[file.problem(at, format!("{}: {message}", test.name))], tally, output)?;
+                continue;
+            }
+        };
+        let ok = outcome.differences.is_empty();
+        tally.failed += u64::from(!ok);
+        match output.format() {
+            Format::Ndjson => output.record(&TestRecord {
+                kind: "rules_test",
+                file: &file.name,
+                line: at.line,
+                name: &test.name,
+                ok,
+                differences: outcome
+                    .differences
+                    .iter()
+                    .map(|difference| difference.message.as_str())
+                    .collect(),
+            })?,
+            Format::Table => {
+                for difference in &outcome.differences {
+                    let at = difference
+                        .expectation
+                        .map_or(at, |expectation| file.place_of_expectation(place, expectation));
+                    let problem = file.problem(at, format!("{}: {}", test.name, difference.message));
+                    writeln!(output.text(), "{problem}")?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Mistakes go where the results go: they are what was asked for.
+fn complain(problems: &[Problem], tally: &mut Tally, output: &mut Output) -> anyhow::Result<()> {
+    for problem in problems {
+        if problem.severity == Level::Error {
+            tally.problems += 1;
+        }
+        match output.format() {
+            Format::Table => writeln!(output.text(), "{problem}")?,
+            Format::Ndjson => say(problem),
+        }
+    }
+    Ok(())
+}
+
+/// The rule files of a test file, as one set.
+fn rules_of(file: &TestFile, folder: &Path) -> Result<Arc<RuleSet>, Vec<Problem>> {
+    let paths: Vec<PathBuf> = file.document.rule_files.iter().map(|name| folder.join(name)).collect();
+    let sources: Vec<SourceFile> = file::read(&paths)?;
+    let loaded = load(&sources)?;
+    Ok(Arc::new(loaded.rules))
+}
+
+/// The process of a test's recording, its sync time and how long it was observed.
+fn played(test: &Test, folder: &Path) -> Result<Option<(ProcessHistory, i128, i64)>, String> {
+    let Some(name) = &test.recording else {
+        return Ok(None);
+    };
+    let mut source = Source::open(&folder.join(name)).map_err(|error| error.to_string())?;
+    let recording = Recording::read(&mut source, Scope::Collections, |_| ());
+    if let Some(error) = recording.error {
+        return Err(error.to_string());
+    }
+    let start = recording
+        .header
+        .as_ref()
+        .and_then(|header| header.unix_ns_of_offset(0))
+        .unwrap_or(0);
+    let wanted = |pid: Option<u64>| test.pid.is_none_or(|wanted| pid == Some(u64::from(wanted)));
+    let mut found = recording
+        .processes
+        .into_iter()
+        .filter(|(subject, _)| wanted(subject.pid));
+    match (found.next(), found.next()) {
+        (Some((_, history)), None) => Ok(Some((history, start, recording.observed_ns))),
+        (None, _) => Err(format!("{name} holds no such process")),
+        (Some(_), Some(_)) => Err(format!("{name} holds several processes; say which one with `pid`")),
+    }
+}

@@ -1,0 +1,121 @@
+//! Who is told of alerts.
+
+use std::path::PathBuf;
+
+use super::Resolver;
+use crate::config::document::{Alertmanager, Alerts, Document, SecretSource, Webhook};
+use crate::config::path::KeyPath;
+use crate::config::values::WebUrl;
+use crate::export::alerts::settings::{self, Settings};
+use crate::export::otlp::settings::{Compression, Protocol, Receiver, Secret};
+
+/// Where an Alertmanager takes alerts.
+const API: &str = "/api/v2/alerts";
+
+impl Resolver<'_> {
+    /// Who is told of alerts.
+    pub(crate) fn alerts(&mut self, document: &Document) -> Settings {
+        let alerts: &Alerts = &document.alerts;
+        let place = |list: &str, index: usize| KeyPath::of("alerts").key(list).index(index);
+        let alertmanagers = alerts.alertmanagers.iter().enumerate();
+        let alertmanagers = alertmanagers
+            .filter_map(|(index, keys)| self.alertmanager(keys, &place("alertmanagers", index)))
+            .collect();
+        let webhooks = alerts.webhooks.iter().enumerate();
+        let webhooks = webhooks
+            .filter_map(|(index, keys)| self.webhook(keys, &place("webhooks", index)))
+            .collect();
+        Settings {
+            alertmanagers,
+            webhooks,
+            stdout: alerts.stdout,
+            log: alerts.log,
+            resend_interval: alerts.resend_interval.0,
+            external_url: alerts.external_url.as_ref().map(|url| url.as_str().to_owned()),
+        }
+    }
+
+    fn alertmanager(&mut self, keys: &Alertmanager, path: &KeyPath) -> Option<Receiver> {
+        let headers = self.headers(path, &keys.headers, &keys.headers_from);
+        let client = self.client(path, keys.client_certificate.is_some(), keys.client_key.is_some());
+        let Some(url) = &keys.url else {
+            // One that is no URL is told already.
+            self.wrong_with(path.clone(), vec![path.key("url")], "needs `url`");
+            return None;
+        };
+        let base = url.as_str().trim_end_matches('/');
+        if base.ends_with(API) {
+            self.wrong(path.key("url"), format!("gets `{API}` appended; leave that out"));
+            return None;
+        }
+        let pem = [&keys.certificate, &keys.client_certificate, &keys.client_key];
+        Some(receiver(format!("{base}{API}"), headers, keys.timeout.0, pem, client))
+    }
+
+    fn webhook(&mut self, keys: &Webhook, path: &KeyPath) -> Option<settings::Webhook> {
+        let headers = self.headers(path, &keys.headers, &keys.headers_from);
+        let client = self.client(path, keys.client_certificate.is_some(), keys.client_key.is_some());
+        let secret = match &keys.secret_from {
+            Some(source) => Some(self.secret_at(source, path.key("secret_from"))?),
+            None => None,
+        };
+        let (url, at) = match (&keys.url, &keys.url_from) {
+            (Some(url), None) => (url.0.clone(), path.key("url")),
+            (None, Some(source)) => {
+                let at = path.key("url_from");
+                (self.secret_at(source, at.clone())?, at)
+            }
+            (None, None) => {
+                self.wrong(path.clone(), "needs `url` or `url_from`");
+                return None;
+            }
+            (Some(_), Some(_)) => {
+                self.wrong(path.clone(), "has both `url` and `url_from`; one of them is enough");
+                return None;
+            }
+        };
+        if let Err(message) = WebUrl::check(url.reveal()) {
+            self.wrong(at, message);
+            return None;
+        }
+        let pem = [&keys.certificate, &keys.client_certificate, &keys.client_key];
+        Some(settings::Webhook {
+            receiver: receiver(url.reveal().to_owned(), headers, keys.timeout.0, pem, client),
+            secret,
+        })
+    }
+
+    fn secret_at(&mut self, source: &SecretSource, path: KeyPath) -> Option<Secret> {
+        match self.secret(source) {
+            Ok(secret) if secret.reveal().is_empty() => {
+                self.wrong(path, "the value is empty");
+                None
+            }
+            Ok(secret) => Some(secret),
+            // Where neither or both of its keys are set, that is told already.
+            Err(message) => {
+                self.wrong_with(path.clone(), vec![path], message);
+                None
+            }
+        }
+    }
+}
+
+fn receiver(
+    endpoint: String,
+    headers: Vec<(String, Secret)>,
+    timeout: std::time::Duration,
+    [certificate, client_certificate, client_key]: [&Option<PathBuf>; 3],
+    client: bool,
+) -> Receiver {
+    Receiver {
+        endpoint,
+        protocol: Protocol::HttpJson,
+        headers,
+        timeout,
+        compression: Compression::None,
+        certificate: certificate.clone(),
+        client_certificate: client_certificate.clone().filter(|_| client),
+        client_key: client_key.clone().filter(|_| client),
+    }
+}

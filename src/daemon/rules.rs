@@ -1,0 +1,248 @@
+//! Rule files: read when the daemon begins and whenever they change. What is wrong never replaces what is in force.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::Serialize;
+use tracing::{error, info, warn};
+
+use crate::config::file::Watch;
+use crate::config::options::RuleSources;
+use crate::pipeline::{Pipeline, now_unix_ns};
+use crate::rules::load::{self, Loaded, SourceFile};
+use crate::telemetry::time::rfc3339;
+use crate::web::RuleInfo;
+
+/// Largest rule file.
+const LARGEST: u64 = 1 << 20;
+
+/// The rule files are wrong.
+#[derive(Debug, thiserror::Error)]
+#[error("the rules are wrong:\n{}", .0.join("\n"))]
+pub struct WrongRules(
+    /// Every mistake: `FILE:LINE:COLUMN: message`; of a file that cannot be read, `FILE: message`.
+    pub Vec<String>,
+);
+
+/// How the rule files are.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct RuleStatus {
+    /// The files that were read last, as they were named.
+    pub files: Vec<String>,
+    /// `ok`; `err`: the files are wrong, and the rules before them are in force.
+    pub health: &'static str,
+    /// What is wrong with them.
+    pub errors: Vec<String>,
+    /// What is odd about those in force.
+    pub warnings: Vec<String>,
+    /// When the rules in force were read, RFC 3339.
+    pub loaded: Option<String>,
+    /// The same in Unix nanoseconds.
+    #[serde(skip)]
+    pub loaded_unix_ns: Option<u64>,
+    /// Reloads that were taken into force.
+    #[serde(skip)]
+    pub accepted: u64,
+    /// Reloads that were not.
+    #[serde(skip)]
+    pub refused: u64,
+}
+
+/// What was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Texts {
+    files: Vec<SourceFile>,
+    /// Of files that cannot be read, why.
+    unreadable: Vec<String>,
+}
+
+/// The rule files and what became of them.
+#[derive(Debug, Default)]
+pub struct RuleFiles {
+    status: Mutex<RuleStatus>,
+    /// What was read last, so that what is the same is not read as a change.
+    last: Mutex<Option<Texts>>,
+}
+
+impl RuleFiles {
+    /// How they are.
+    pub fn status(&self) -> RuleStatus {
+        self.lock().clone()
+    }
+
+    fn last(&self) -> MutexGuard<'_, Option<Texts>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, RuleStatus> {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads the files for the first time.
+    ///
+    /// # Errors
+    ///
+    /// When one of them is wrong: then there are no rules that could stay.
+    pub async fn begin(&self, sources: &RuleSources, pipeline: &Pipeline) -> Result<(), WrongRules> {
+        self.read(sources, pipeline, true).await.map_err(WrongRules)
+    }
+
+    /// Reads the files again. What is wrong is said, counted and shown, and the rules before stay in force.
+    pub async fn reload(&self, sources: &RuleSources, pipeline: &Pipeline) {
+        if let Err(errors) = self.read(sources, pipeline, false).await {
+            for message in &errors {
+                error!("{message}");
+            }
+            warn!("the new rules are wrong: the old ones stay in force");
+        }
+    }
+
+    async fn read(&self, sources: &RuleSources, pipeline: &Pipeline, first: bool) -> Result<(), Vec<String>> {
+        let (of, known) = (sources.clone(), self.last().clone());
+        let read = tokio::task::spawn_blocking(move || {
+            let texts = texts(&of);
+            if known.is_some_and(|known| known == texts) {
+                return None;
+            }
+            let loaded = match load::load(&texts.files) {
+                Ok(loaded) if texts.unreadable.is_empty() => Ok(loaded),
+                Ok(_) => Err(texts.unreadable.clone()),
+                Err(problems) => {
+                    let problems = problems.iter().map(ToString::to_string);
+                    Err(texts.unreadable.iter().cloned().chain(problems).collect())
+                }
+            };
+            Some((texts, loaded))
+        });
+        let (texts, loaded) = match read.await {
+            Ok(Some(read)) => read,
+            Ok(None) => {
+                let mut status = self.lock();
+                if status.errors.is_empty() {
+                    return Ok(());
+                }
+                status.refused += 1;
+                return Err(status.errors.clone());
+            }
+            Err(failed) => return Err(vec![format!("reading the rules failed: {failed}")]),
+        };
+        let files = texts.files.iter().map(|file| file.name.clone()).collect();
+        *self.last() = Some(texts);
+        let mut status = self.lock();
+        status.files = files;
+        match loaded {
+            Ok(Loaded { rules, warnings }) => {
+                let now = now_unix_ns();
+                status.health = "ok";
+                status.errors.clear();
+                status.warnings = warnings.iter().map(ToString::to_string).collect();
+                status.loaded = rfc3339(now);
+                status.loaded_unix_ns = Some(now);
+                status.accepted += u64::from(!first);
+                let said = status.warnings.clone();
+                drop(status);
+                said.iter().for_each(|warning| warn!("{warning}"));
+                let count = rules.rules.iter().filter(|rule| rule.enabled).count();
+                pipeline.set_rules(Arc::new(rules), now);
+                info!("{count} rules are in force");
+                Ok(())
+            }
+            Err(errors) => {
+                status.health = "err";
+                status.errors.clone_from(&errors);
+                status.refused += u64::from(!first);
+                Err(errors)
+            }
+        }
+    }
+}
+
+impl RuleInfo for RuleFiles {
+    fn rule_files(&self) -> serde_json::Value {
+        // Texts and lists of texts always have a form in JSON.
+        serde_json::to_value(self.status()).unwrap_or_default()
+    }
+}
+
+/// Awaits that rule files change, and files of folders come and go.
+#[derive(Debug, Default)]
+pub(crate) struct RuleWatch {
+    paths: Vec<PathBuf>,
+    watch: Option<Watch>,
+}
+
+impl RuleWatch {
+    /// From now on these; nothing changes where they are the same.
+    pub(crate) fn set(&mut self, sources: &RuleSources) {
+        if self.paths == sources.paths {
+            return;
+        }
+        self.paths.clone_from(&sources.paths);
+        self.watch = (!self.paths.is_empty()).then(|| Watch::new(self.paths.clone()));
+        if let Some(error) = self.watch.as_ref().and_then(Watch::degraded) {
+            warn!("the rule files are looked at from time to time, as the system does not tell of changes: {error}");
+        }
+    }
+
+    pub(crate) async fn changed(&mut self) {
+        match self.watch.as_mut() {
+            Some(watch) => watch.changed().await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// The files and their texts, in order.
+fn texts(sources: &RuleSources) -> Texts {
+    let mut files = if sources.shipped { load::shipped() } else { Vec::new() };
+    let mut errors = Vec::new();
+    for path in &sources.paths {
+        let members = match members(path) {
+            Ok(members) => members,
+            Err(error) => {
+                errors.push(format!("{}: cannot be read: {error}", path.display()));
+                continue;
+            }
+        };
+        for path in members {
+            let name = path.display().to_string();
+            match text(&path) {
+                Ok(text) => files.push(SourceFile { name, text }),
+                Err(error) => errors.push(format!("{name}: cannot be read: {error}")),
+            }
+        }
+    }
+    Texts {
+        files,
+        unreadable: errors,
+    }
+}
+
+/// The rule files that a path means.
+fn members(path: &Path) -> io::Result<Vec<PathBuf>> {
+    if !std::fs::metadata(path)?.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut members = crate::config::file::yaml_files(path)?;
+    members.retain(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        !name.ends_with(".test.yaml") && !name.ends_with(".test.yml")
+    });
+    Ok(members)
+}
+
+fn text(path: &Path) -> io::Result<String> {
+    // Asked before it is opened: the opening of a pipe waits for a writer.
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
+    }
+    let mut bytes = Vec::new();
+    let read = File::open(path)?.take(LARGEST + 1).read_to_end(&mut bytes)?;
+    if read as u64 > LARGEST {
+        let message = format!("it has more than {LARGEST} bytes");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
+    }
+    String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8"))
+}

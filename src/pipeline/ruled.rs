@@ -1,0 +1,193 @@
+//! The rules of one run: the engine, and what is told of its alerts.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use clr_gc::gc::{Collection, Suspension};
+
+use crate::pipeline::run::RunKey;
+use crate::rules::alert::{Alert, Transition, Verdict};
+use crate::rules::engine::{Engine, RuleState};
+use crate::rules::field::{ProcessFacts, StreamFacts};
+use crate::rules::rule::{Rule, RuleSet, Severity};
+use crate::telemetry::spans::SpanIds;
+use crate::telemetry::time::TimeBase;
+
+/// A change of an alert, with what is known of it beside the rule: what leaves.
+#[derive(Debug, Clone)]
+pub struct Notice {
+    /// The run that it is about. With the rule and the alert's number it is one alert.
+    pub run: RunKey,
+    /// The name of the process.
+    pub process: Arc<str>,
+    /// The rule's group.
+    pub group: Option<Arc<str>>,
+    /// What changed.
+    pub transition: Transition,
+    /// The root span of the collection on which the alert began, where it has one.
+    pub span: Option<SpanIds>,
+}
+
+/// What a rule's evaluations came to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RuleCounts {
+    /// How often it was evaluated.
+    pub evaluations: u64,
+    /// How often that failed.
+    pub failures: u64,
+    /// Why the newest one failed.
+    pub last_failure: Option<String>,
+}
+
+/// The rules of one run.
+#[derive(Debug)]
+pub(crate) struct Ruled {
+    engine: Engine,
+    rules: Arc<RuleSet>,
+    /// Root spans of the collections on which alerts began that still fire, by the alert's number.
+    spans: Vec<(u64, SpanIds)>,
+    /// Alerts that began, by rule and severity.
+    fired: BTreeMap<(Arc<str>, Severity), u64>,
+    /// What was counted already of each rule, by place: evaluations, failures.
+    counted: Vec<(u64, u64)>,
+}
+
+impl Ruled {
+    pub(crate) fn new(rules: Arc<RuleSet>, facts: ProcessFacts, now_unix_ns: u64) -> Self {
+        Self {
+            engine: Engine::new(Arc::clone(&rules), facts, now_unix_ns),
+            rules,
+            spans: Vec::new(),
+            fired: BTreeMap::new(),
+            counted: Vec::new(),
+        }
+    }
+
+    pub(crate) fn collection(&mut self, collection: &Collection, base: TimeBase) -> Verdict {
+        self.engine.collection(collection, base)
+    }
+
+    pub(crate) fn suspension(&mut self, suspension: &Suspension, base: TimeBase) {
+        self.engine.suspension(suspension, base);
+    }
+
+    pub(crate) fn learned(&mut self, facts: ProcessFacts, now_unix_ns: u64) -> Vec<Transition> {
+        self.engine.learned(facts, now_unix_ns)
+    }
+
+    /// Time passes.
+    pub(crate) fn advance(&mut self, stream: StreamFacts, now_unix_ns: u64) -> Vec<Transition> {
+        self.engine.stream(stream);
+        self.engine.advance(now_unix_ns)
+    }
+
+    /// Other rules from now on. What the old ones counted has to be taken before, see [`Self::count`].
+    pub(crate) fn adopt(&mut self, rules: &Arc<RuleSet>, now_unix_ns: u64) -> Vec<Transition> {
+        if Arc::ptr_eq(rules, &self.rules) {
+            return Vec::new();
+        }
+        let transitions = self.engine.adopt(Arc::clone(rules), now_unix_ns);
+        self.rules = Arc::clone(rules);
+        self.counted = self.engine.states().iter().map(counts).collect();
+        transitions
+    }
+
+    pub(crate) fn end(&mut self, now_unix_ns: u64) -> Vec<Transition> {
+        self.engine.end(now_unix_ns)
+    }
+
+    /// What is told of transitions. `span`: the root span of the collection that made them.
+    pub(crate) fn notices(
+        &mut self,
+        run: RunKey,
+        process: &Arc<str>,
+        transitions: Vec<Transition>,
+        span: Option<SpanIds>,
+    ) -> Vec<Notice> {
+        let notice = |transition: Transition| {
+            let alert = transition.alert();
+            let number = alert.number;
+            let span = match &transition {
+                Transition::Fired(alert) => {
+                    let key = (Arc::clone(&alert.rule.id), alert.severity());
+                    if alert.rule.emit.metric {
+                        *self.fired.entry(key).or_default() += 1;
+                    }
+                    self.spans.extend(span.map(|span| (number, span)));
+                    span
+                }
+                Transition::Ended(..) => {
+                    let place = self.spans.iter().position(|(known, _)| *known == number);
+                    place.map(|place| self.spans.swap_remove(place).1)
+                }
+            };
+            // The place is that of the set that the rule is of: an alert that ends for want of its rule has no group any more.
+            let of_this_set = self
+                .rules
+                .rule(&alert.rule.id)
+                .is_some_and(|known| Arc::ptr_eq(known, &alert.rule));
+            let group = alert.rule.group.filter(|_| of_this_set);
+            Notice {
+                run,
+                process: Arc::clone(process),
+                group: group
+                    .and_then(|place| self.rules.groups.get(place))
+                    .map(|group| Arc::clone(&group.name)),
+                transition,
+                span,
+            }
+        };
+        transitions.into_iter().map(notice).collect()
+    }
+
+    /// What fires.
+    pub(crate) fn alerts(&self) -> Vec<Arc<Alert>> {
+        self.engine.alerts()
+    }
+
+    /// The name of a rule's group.
+    pub(crate) fn group(&self, alert: &Alert) -> Option<Arc<str>> {
+        let group = self.rules.groups.get(alert.rule.group?)?;
+        Some(Arc::clone(&group.name))
+    }
+
+    /// The root span of the collection on which an alert began.
+    pub(crate) fn span(&self, alert: &Alert) -> Option<SpanIds> {
+        let mut spans = self.spans.iter();
+        spans.find(|(number, _)| *number == alert.number).map(|(_, ids)| *ids)
+    }
+
+    /// Each enabled rule with its state.
+    pub(crate) fn states(&self) -> impl Iterator<Item = (&Arc<Rule>, RuleState)> {
+        let each = self.rules.rules.iter().zip(self.engine.states());
+        each.filter(|(rule, _)| rule.enabled)
+    }
+
+    /// How many alerts began, by rule and severity.
+    pub(crate) fn fired(&self) -> &BTreeMap<(Arc<str>, Severity), u64> {
+        &self.fired
+    }
+
+    /// Adds what was counted since the last call.
+    pub(crate) fn count(&mut self, totals: &mut BTreeMap<Arc<str>, RuleCounts>) {
+        let states = self.engine.states();
+        self.counted.resize(states.len(), (0, 0));
+        for ((rule, state), before) in self.rules.rules.iter().zip(states).zip(&mut self.counted) {
+            if !rule.enabled {
+                continue;
+            }
+            let now = counts(&state);
+            let total = totals.entry(Arc::clone(&rule.id)).or_default();
+            total.evaluations += now.0.saturating_sub(before.0);
+            total.failures += now.1.saturating_sub(before.1);
+            if now.1 > before.1 {
+                total.last_failure = state.last_failure;
+            }
+            *before = now;
+        }
+    }
+}
+
+fn counts(state: &RuleState) -> (u64, u64) {
+    (state.evaluations, state.failures)
+}

@@ -1,0 +1,73 @@
+//! The anomalies of a recording, for people: what, when, how often, what it means and what to do.
+
+use std::collections::HashSet;
+use std::io::{self, Write};
+
+use crate::report::table::{FAINT, HEADING, MARK};
+use crate::report::units::{Seconds, Span, plural};
+use crate::rules::alert::Ending;
+use crate::rules::review::{Review, Reviewed};
+use crate::rules::rule::{On, Severity};
+use crate::telemetry::time::TimeBase;
+
+/// Alerts that are listed; more are counted.
+const MOST_LISTED: usize = 50;
+
+/// Writes the anomalies of one process, the worst first; `base` is the time of its stream.
+///
+/// # Errors
+///
+/// What the writer says.
+pub fn write(out: &mut dyn Write, review: &Review, base: TimeBase) -> io::Result<()> {
+    let mut alerts: Vec<&Reviewed> = review.alerts().collect();
+    if alerts.is_empty() {
+        return writeln!(out, "\nanomalies: none");
+    }
+    writeln!(out, "\n{HEADING}anomalies{HEADING:#}")?;
+    alerts.sort_by_key(|reviewed| (std::cmp::Reverse(reviewed.alert.severity()), reviewed.alert.number));
+    let mut explained = HashSet::new();
+    for reviewed in alerts.iter().take(MOST_LISTED) {
+        let alert = &reviewed.alert;
+        let severity = alert.severity();
+        let name = severity.name();
+        if severity >= Severity::Warning {
+            write!(out, "{MARK}{name:<8}{MARK:#}")?;
+        } else {
+            write!(out, "{name:<8}")?;
+        }
+        writeln!(out, "  {}  {FAINT}{}{FAINT:#}", alert.rule.id, when(reviewed, base))?;
+        writeln!(out, "          {}", alert.summary)?;
+        // What it means is said once.
+        if explained.insert(alert.rule.id.clone()) && !alert.rule.remedy.is_empty() {
+            writeln!(out, "          {FAINT}-> {}{FAINT:#}", alert.rule.remedy)?;
+        }
+    }
+    let more = alerts.len().saturating_sub(MOST_LISTED);
+    if more > 0 {
+        writeln!(out, "and {}", plural(more as u64, "more alert"))?;
+    }
+    Ok(())
+}
+
+/// From when, on which collection, how often or how long.
+fn when(reviewed: &Reviewed, base: TimeBase) -> String {
+    let alert = &reviewed.alert;
+    let offset = |unix_ns: u64| i64::try_from(unix_ns.saturating_sub(base.unix_ns(0))).unwrap_or(i64::MAX);
+    let mut text = format!("at {} s", Seconds(Some(offset(alert.started_unix_ns))));
+    if let Some(number) = alert.collection {
+        text.push_str(&format!(", #{number}"));
+    }
+    let lasted = alert.last_unix_ns.saturating_sub(alert.started_unix_ns);
+    let lasted = Span(i64::try_from(lasted).unwrap_or(i64::MAX));
+    if alert.rule.on == On::Gc {
+        if alert.count > 1 {
+            text.push_str(&format!(", {} in {lasted}", plural(alert.count, "time")));
+        }
+    } else if lasted.0 > 0 {
+        text.push_str(&format!(", for {lasted}"));
+    }
+    if reviewed.ending == Some(Ending::Superseded) {
+        text.push_str(", then a worse one of its group");
+    }
+    text
+}

@@ -1,0 +1,199 @@
+//! Rules and what is wrong with them: a record and a line each.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use crate::report::table::{FAINT, MARK, head, left, row};
+use crate::rules::load::{Level, Problem};
+use crate::rules::rule::{Group, Rule, Severity};
+
+/// `kind: "problem"`: one thing that is wrong or odd in a rule file.
+#[derive(Debug, Clone, Serialize)]
+pub struct ProblemRecord<'a> {
+    /// Always `problem`.
+    pub kind: &'static str,
+    /// The file.
+    pub file: &'a str,
+    /// The line, from 1.
+    pub line: usize,
+    /// The column, from 1, in characters.
+    pub column: usize,
+    /// `error` or `warning`.
+    pub severity: &'static str,
+    /// What is wrong, and what to do.
+    pub message: &'a str,
+}
+
+impl<'a> From<&'a Problem> for ProblemRecord<'a> {
+    fn from(problem: &'a Problem) -> Self {
+        Self {
+            kind: "problem",
+            file: &problem.file,
+            line: problem.line,
+            column: problem.column,
+            severity: problem.severity.name(),
+            message: &problem.message,
+        }
+    }
+}
+
+/// `kind: "rules_check"`: the result, last.
+#[derive(Debug, Clone, Serialize)]
+pub struct CheckRecord {
+    /// Always `rules_check`.
+    pub kind: &'static str,
+    /// Files that were read.
+    pub files: usize,
+    /// Rules in them; 0 where there are errors.
+    pub rules: usize,
+    /// How many errors there are.
+    pub errors: usize,
+    /// How many warnings there are.
+    pub warnings: usize,
+    /// The exit code is 0.
+    pub ok: bool,
+}
+
+/// `kind: "rule"`: one rule.
+#[derive(Debug, Clone, Serialize)]
+pub struct RuleRecord<'a> {
+    /// Always `rule`.
+    pub kind: &'static str,
+    /// Its id.
+    pub id: &'a str,
+    /// What it finds.
+    pub title: &'a str,
+    /// `info`, `warning`, `error`, `critical`.
+    pub severity: &'static str,
+    /// `stable`, `test`, `experimental`, `deprecated`.
+    pub status: &'static str,
+    /// `gc`, `process`.
+    pub on: &'static str,
+    /// The group that it belongs to.
+    pub group: Option<&'a str>,
+    /// Whether it is evaluated.
+    pub enabled: bool,
+    /// How long the condition must hold.
+    pub for_ns: u64,
+    /// How long the alert stays.
+    pub keep_firing_for_ns: u64,
+    /// How long it does not fire again.
+    pub cooldown_ns: u64,
+    /// What it means.
+    pub description: &'a str,
+    /// What to do.
+    pub remedy: &'a str,
+    /// Where its threshold comes from.
+    pub source: &'a str,
+    /// File, line and column.
+    pub location: &'a str,
+}
+
+impl<'a> RuleRecord<'a> {
+    /// The record of a rule; `groups` are those of its set.
+    pub fn new(rule: &'a Rule, groups: &'a [Group]) -> Self {
+        Self {
+            kind: "rule",
+            id: &rule.id,
+            title: &rule.title,
+            severity: rule.severity.name(),
+            status: rule.status.name(),
+            on: rule.on.name(),
+            group: rule.group.and_then(|place| groups.get(place)).map(|group| &*group.name),
+            enabled: rule.enabled,
+            for_ns: rule.hold_ns,
+            keep_firing_for_ns: rule.keep_firing_ns,
+            cooldown_ns: rule.cooldown_ns,
+            description: &rule.description,
+            remedy: &rule.remedy,
+            source: &rule.source,
+            location: &rule.location,
+        }
+    }
+
+    /// The file of its location.
+    fn file(&self) -> &'a str {
+        let mut parts = self.location.rsplitn(3, ':');
+        parts.nth(2).unwrap_or(self.location)
+    }
+}
+
+/// Writes what is wrong, a line each, and how many rules there are.
+///
+/// # Errors
+///
+/// What the writer says.
+pub fn write_check(out: &mut dyn Write, problems: &[Problem], check: &CheckRecord) -> io::Result<()> {
+    for problem in problems {
+        match problem.severity {
+            Level::Error => writeln!(out, "{problem}")?,
+            Level::Warning => writeln!(out, "{FAINT}{problem}{FAINT:#}")?,
+        }
+    }
+    let files = plural(check.files, "file");
+    let rules = plural(check.rules, "rule");
+    match (check.errors, check.warnings) {
+        (0, 0) => writeln!(out, "{rules} in {files}: fine"),
+        (0, warnings) => writeln!(out, "{rules} in {files}, {}", plural(warnings, "warning")),
+        (errors, 0) => writeln!(out, "{files}: {MARK}{}{MARK:#}", plural(errors, "error")),
+        (errors, warnings) => writeln!(
+            out,
+            "{files}: {MARK}{}{MARK:#}, {}",
+            plural(errors, "error"),
+            plural(warnings, "warning")
+        ),
+    }
+}
+
+fn plural(count: usize, what: &str) -> String {
+    match count {
+        1 => format!("1 {what}"),
+        count => format!("{count} {what}s"),
+    }
+}
+
+/// Writes the headings and a line per rule.
+///
+/// # Errors
+///
+/// What the writer says.
+pub fn write_list(out: &mut dyn Write, rules: &[RuleRecord<'_>]) -> io::Result<()> {
+    if rules.is_empty() {
+        return writeln!(out, "no rules");
+    }
+    let widest = |text: fn(&RuleRecord<'_>) -> usize| rules.iter().map(text).max().unwrap_or_default();
+    let columns = [
+        left("id", widest(|rule| rule.id.chars().count())),
+        left("severity", 8),
+        left("on", 7),
+        left("title", widest(|rule| title(rule).chars().count())),
+        left("file", 0),
+    ];
+    head(out, &columns)?;
+    for rule in rules {
+        let bad = rule.severity == Severity::Error.name() || rule.severity == Severity::Critical.name();
+        let severity = match (bad, rule.enabled) {
+            // Padded here: the column counts the style's characters too.
+            (true, true) => format!("{MARK}{:<8}{MARK:#}", rule.severity),
+            _ => rule.severity.to_owned(),
+        };
+        let texts = [
+            rule.id.to_owned(),
+            severity,
+            rule.on.to_owned(),
+            title(rule),
+            rule.file().to_owned(),
+        ];
+        row(out, &columns, &texts)?;
+    }
+    Ok(())
+}
+
+fn title(rule: &RuleRecord<'_>) -> String {
+    if rule.enabled {
+        rule.title.to_owned()
+    } else {
+        format!("{} (not enabled)", rule.title)
+    }
+}

@@ -1,0 +1,185 @@
+//! Evaluation of the rules, and what is told of it.
+
+use std::sync::Arc;
+
+use clr_gc::gc::Suspension;
+
+use super::Engine;
+use super::groups::winner;
+use super::run::Change;
+use crate::rules::alert::{Alert, Ending, Transition, Verdict};
+use crate::rules::field::{GcFacts, ProcessFacts, Scope, StreamFacts};
+use crate::rules::rule::{On, Rule};
+use crate::rules::window::Key;
+
+/// What is at hand when conditions are evaluated.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Hand<'a> {
+    pub(super) gc: Option<GcFacts<'a>>,
+    pub(super) key: Option<Key>,
+}
+
+impl Engine {
+    /// Ends alerts of rules `on: gc` whose last occurrence is too long ago.
+    pub(super) fn expire(&mut self, now: u64, transitions: &mut Vec<Transition>) {
+        for index in 0..self.on_gc.len() {
+            let Some(&place) = self.on_gc.get(index) else { return };
+            if let Some(at) = self.runs.get(place).and_then(|run| run.expired(now)) {
+                self.end_run(place, Ending::Cleared, at, transitions);
+            }
+        }
+    }
+
+    pub(super) fn judge_gc(&mut self, hand: Hand<'_>, time: u64, verdict: &mut Verdict) {
+        let watched = self.watched();
+        for index in 0..self.on_gc.len() {
+            let Some(&place) = self.on_gc.get(index) else { return };
+            let Some(run) = self.runs.get_mut(place).filter(|run| run.status.is_selected()) else {
+                continue;
+            };
+            let scope = scope(&self.facts, &self.stream, self.now, hand.gc, None);
+            let mut ask = self
+                .windows
+                .ask((&run.rule, run.windows_may_wait), &scope, hand.key, watched);
+            let change = run.status.occurrence(&mut ask, time);
+            if change.matched {
+                verdict.matched.push(Arc::clone(&run.rule));
+            }
+            self.apply(place, change.change, hand, &mut verdict.transitions);
+        }
+    }
+
+    pub(super) fn judge_process(&mut self, hand: Hand<'_>, transitions: &mut Vec<Transition>) {
+        let watched = self.watched();
+        for index in 0..self.on_process.len() {
+            let Some(&place) = self.on_process.get(index) else {
+                return;
+            };
+            let Some(run) = self.runs.get_mut(place).filter(|run| run.status.is_selected()) else {
+                continue;
+            };
+            // Its own conditions know no collection: at a tick there is none.
+            let scope = scope(&self.facts, &self.stream, self.now, None, None);
+            let mut ask = self
+                .windows
+                .ask((&run.rule, run.windows_may_wait), &scope, hand.key, watched);
+            let change = run.status.condition(&mut ask, self.now);
+            self.apply(place, change, hand, transitions);
+        }
+    }
+
+    pub(super) fn apply(&mut self, place: usize, change: Change, hand: Hand<'_>, transitions: &mut Vec<Transition>) {
+        match change {
+            Change::None => {}
+            Change::End(ending, at) => self.end_run(place, ending, at, transitions),
+            Change::Begin { active } => {
+                let watched = self.watched();
+                let Some(run) = self.runs.get_mut(place) else { return };
+                let gc = hand.gc.filter(|_| run.rule.on == On::Gc);
+                let scope = scope(&self.facts, &self.stream, self.now, gc, None);
+                let mut ask = self
+                    .windows
+                    .ask((&run.rule, run.windows_may_wait), &scope, hand.key, watched);
+                let alert = alert(&run.rule, &ask.whole(), active, hand.gc.map(|gc| gc.collection.number));
+                run.status
+                    .begin(alert, if run.rule.on == On::Gc { active } else { self.now });
+                match run.rule.group {
+                    Some(group) => self.groups.touch(group),
+                    None => self.tell(place, transitions),
+                }
+            }
+        }
+    }
+
+    /// Tells the alert of a rule that holds.
+    pub(super) fn tell(&mut self, place: usize, transitions: &mut Vec<Transition>) {
+        let now = self.now;
+        if let Some(alert) = self
+            .runs
+            .get_mut(place)
+            .and_then(|run| run.status.tell(self.next_number, now))
+        {
+            self.next_number += 1;
+            transitions.push(Transition::Fired(alert));
+        }
+    }
+
+    pub(super) fn end_run(&mut self, place: usize, ending: Ending, at: u64, transitions: &mut Vec<Transition>) {
+        let Some(run) = self.runs.get_mut(place).filter(|run| run.status.is_active()) else {
+            return;
+        };
+        if let Some(alert) = run.end(ending, at) {
+            transitions.push(Transition::Ended(ended(alert, at), ending));
+        }
+        if let Some(group) = run.rule.group {
+            self.groups.touch(group);
+        }
+    }
+
+    pub(super) fn settle_groups(&mut self, transitions: &mut Vec<Transition>) {
+        while let Some(group) = self.groups.next_touched() {
+            let members = self.groups.members(group);
+            let Some(winner) = winner(members, &self.runs) else {
+                continue;
+            };
+            let others = members.iter().filter(|place| **place != winner);
+            for &place in others {
+                let Some(run) = self.runs.get_mut(place) else { continue };
+                if let Some(alert) = run.status.inhibit(self.now) {
+                    transitions.push(Transition::Ended(ended(alert, self.now), Ending::Superseded));
+                }
+            }
+            self.tell(winner, transitions);
+        }
+    }
+}
+
+pub(super) fn scope<'a>(
+    process: &'a ProcessFacts,
+    stream: &'a StreamFacts,
+    now_unix_ns: u64,
+    gc: Option<GcFacts<'a>>,
+    suspension: Option<&'a Suspension>,
+) -> Scope<'a> {
+    Scope {
+        gc,
+        suspension,
+        process,
+        stream,
+        windows: &[],
+        now_unix_ns,
+    }
+}
+
+pub(super) fn ended(mut alert: Arc<Alert>, at: u64) -> Arc<Alert> {
+    let ended = Arc::make_mut(&mut alert);
+    ended.ended_unix_ns = Some(at.max(ended.started_unix_ns));
+    alert
+}
+
+/// The alert as it is when the rule begins to hold; its texts stay.
+pub(super) fn alert(rule: &Arc<Rule>, scope: &Scope<'_>, active: u64, collection: Option<u32>) -> Alert {
+    let labels = rule.labels.iter();
+    let labels = labels.map(|(name, text)| (Arc::clone(name), text.render_label(scope).into()));
+    let annotations = rule.annotations.iter();
+    let annotations = annotations.map(|(name, text)| (Arc::clone(name), text.render(scope).into()));
+    let values = rule
+        .windows
+        .iter()
+        .map(|(name, place)| (Arc::clone(name), scope.window(*place)));
+    Alert {
+        rule: Arc::clone(rule),
+        number: 0,
+        active_unix_ns: active,
+        started_unix_ns: active,
+        last_unix_ns: active,
+        ended_unix_ns: None,
+        labels: labels.collect(),
+        summary: rule.summary.render(scope).into(),
+        annotations: annotations.collect(),
+        values: values.collect(),
+        collection,
+        count: 1,
+        suppressed: 0,
+    }
+}

@@ -1,0 +1,428 @@
+//! One rule: from evaluations and the time to when its alert begins and ends.
+
+use std::sync::Arc;
+
+use super::state::{RuleState, State};
+use super::windows::{Ask, windows_may_wait};
+use crate::rules::alert::{Alert, Ending};
+use crate::rules::expression::{EvaluationError, Expression};
+use crate::rules::field::Scope;
+use crate::rules::rule::Rule;
+
+/// How long an alert stays while it is not known whether its condition holds: 15 minutes.
+pub const HELD_UNKNOWN_NS: u64 = 15 * 60 * 1_000_000_000;
+
+/// Bytes of what a rule that holds has besides its texts.
+pub(super) const MOST_ACTIVE: usize = size_of::<Active>() + size_of::<Alert>();
+
+/// An evaluation that failed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Failure {
+    pub(super) error: EvaluationError,
+    pub(super) at_unix_ns: u64,
+}
+
+/// What is to be done after an evaluation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Change {
+    None,
+    /// It fires, or would but for its group; the condition has held since `active`.
+    Begin {
+        active: u64,
+    },
+    /// It ended at that time.
+    End(Ending, u64),
+}
+
+/// What a collection is to a rule `on: gc`.
+#[derive(Debug)]
+pub(super) struct Occurrence {
+    /// The condition holds on it, and no exception applies.
+    pub(super) matched: bool,
+    pub(super) change: Change,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Inactive,
+    Unknown,
+    Excepted,
+    /// Since then the condition holds.
+    Pending(u64),
+    /// As pending, long enough; the cooldown is not over.
+    Cooling(u64),
+    Active(Box<Active>),
+}
+
+/// A rule that fires, or would but for its group.
+#[derive(Debug)]
+struct Active {
+    /// As it was told, or will be.
+    alert: Arc<Alert>,
+    told: bool,
+    /// When it began to be so; taken when it is told, or is not because of its group.
+    begun: Option<u64>,
+    /// When the newest occurrence was, or when the condition held last.
+    last: u64,
+    count: u64,
+    /// Since when the condition does not hold.
+    cleared: Option<u64>,
+    /// Since when that is not known.
+    unknown: Option<u64>,
+}
+
+/// A rule and its state.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) rule: Arc<Rule>,
+    /// See [`windows_may_wait`].
+    pub(super) windows_may_wait: bool,
+    pub(super) status: Status,
+}
+
+/// The state of one rule.
+#[derive(Debug)]
+pub(super) struct Status {
+    selected: bool,
+    phase: Phase,
+    since: u64,
+    /// The end of the cooldown.
+    cooling: u64,
+    suppressed: u64,
+    evaluations: u64,
+    failures: u64,
+    last_failure: Option<Failure>,
+}
+
+impl Run {
+    pub(super) fn new(rule: Arc<Rule>, now: u64) -> Self {
+        Self {
+            windows_may_wait: windows_may_wait(&rule),
+            rule,
+            status: Status {
+                selected: false,
+                phase: Phase::Inactive,
+                since: now,
+                cooling: 0,
+                suppressed: 0,
+                evaluations: 0,
+                failures: 0,
+                last_failure: None,
+            },
+        }
+    }
+
+    /// The same state under a rule of the same meaning. An alert that is told keeps the texts that it was told with.
+    pub(super) fn with(self, rule: Arc<Rule>) -> Self {
+        Self {
+            windows_may_wait: windows_may_wait(&rule),
+            rule,
+            ..self
+        }
+    }
+
+    /// Asks whether the rule is for this process.
+    pub(super) fn select(&mut self, scope: &Scope<'_>) {
+        let status = &mut self.status;
+        let selected = match &self.rule.select {
+            None => true,
+            Some(select) => {
+                select.holds(scope).unwrap_or_else(|error| {
+                    status.failed(error, scope.now_unix_ns);
+                    None
+                }) == Some(true)
+            }
+        };
+        if selected != status.selected {
+            status.selected = selected;
+            status.since = scope.now_unix_ns;
+            if !selected && !status.is_active() {
+                status.phase = Phase::Inactive;
+            }
+        }
+    }
+
+    /// When the alert of a rule `on: gc` ended because nothing came for as long as it is kept.
+    pub(super) fn expired(&self, now: u64) -> Option<u64> {
+        let end = self.status.active()?.last.saturating_add(self.rule.keep_firing_ns);
+        (end <= now).then_some(end)
+    }
+
+    /// It ended. The alert comes back where it was told.
+    pub(super) fn end(&mut self, ending: Ending, at: u64) -> Option<Arc<Alert>> {
+        let alert = self.status.told();
+        self.status.enter(Phase::Inactive, at);
+        if alert.is_some() && matches!(ending, Ending::Cleared | Ending::Unknown) {
+            self.status.cooling = at.saturating_add(self.rule.cooldown_ns);
+        }
+        alert
+    }
+
+    /// As it is shown; what the windows say of failed samples is added.
+    pub(super) fn state(&self, now: u64, window_failures: u64, window_failure: Option<Failure>) -> RuleState {
+        let status = &self.status;
+        let state = match &status.phase {
+            _ if !status.selected => State::NotSelected,
+            Phase::Inactive => State::Inactive,
+            Phase::Unknown => State::Unknown,
+            Phase::Excepted => State::Excepted,
+            Phase::Pending(_) | Phase::Cooling(_) => State::Pending,
+            Phase::Active(active) if active.told => State::Firing,
+            Phase::Active(_) => State::Inhibited,
+        };
+        let failures = status.last_failure.into_iter().chain(window_failure);
+        RuleState {
+            state,
+            since: status.since,
+            cooling_until: Some(status.cooling).filter(|until| *until > now),
+            suppressed: status.suppressed,
+            evaluations: status.evaluations,
+            failures: status.failures.saturating_add(window_failures),
+            last_failure: failures
+                .max_by_key(|failure| failure.at_unix_ns)
+                .map(|failure| failure.error.to_string()),
+        }
+    }
+}
+
+impl Active {
+    fn now(&self) -> Arc<Alert> {
+        let mut alert = Arc::clone(&self.alert);
+        if alert.last_unix_ns != self.last || alert.count != self.count {
+            let alert = Arc::make_mut(&mut alert);
+            alert.last_unix_ns = self.last;
+            alert.count = self.count;
+        }
+        alert
+    }
+}
+
+impl Status {
+    pub(super) fn is_selected(&self) -> bool {
+        self.selected
+    }
+
+    pub(super) fn is_active(&self) -> bool {
+        matches!(self.phase, Phase::Active(_))
+    }
+
+    pub(super) fn is_told(&self) -> bool {
+        self.active().is_some_and(|active| active.told)
+    }
+
+    /// The alert that is told, as it is now.
+    pub(super) fn told(&self) -> Option<Arc<Alert>> {
+        self.active().filter(|active| active.told).map(Active::now)
+    }
+
+    fn active(&self) -> Option<&Active> {
+        match &self.phase {
+            Phase::Active(active) => Some(active),
+            _ => None,
+        }
+    }
+
+    fn enter(&mut self, phase: Phase, now: u64) {
+        let same = matches!(
+            (&self.phase, &phase),
+            (Phase::Inactive, Phase::Inactive)
+                | (Phase::Unknown, Phase::Unknown)
+                | (Phase::Excepted, Phase::Excepted)
+                | (
+                    Phase::Pending(_) | Phase::Cooling(_),
+                    Phase::Pending(_) | Phase::Cooling(_)
+                )
+        );
+        if !same {
+            self.since = now;
+        }
+        self.phase = phase;
+    }
+
+    fn failed(&mut self, error: EvaluationError, at_unix_ns: u64) {
+        self.failures = self.failures.saturating_add(1);
+        self.last_failure = Some(Failure { error, at_unix_ns });
+    }
+
+    /// What cannot be evaluated is not known.
+    fn holds(&mut self, ask: &mut Ask<'_>, condition: &Expression) -> Option<bool> {
+        ask.holds(condition).unwrap_or_else(|error| {
+            self.failed(error, ask.now());
+            None
+        })
+    }
+
+    fn is_excepted(&mut self, ask: &mut Ask<'_>) -> bool {
+        let now = ask.now();
+        let mut exceptions = ask.rule.exceptions.iter();
+        exceptions.any(|exception| {
+            exception.until_unix_ns.is_none_or(|until| now < until) && self.holds(ask, &exception.when) == Some(true)
+        })
+    }
+
+    /// A collection was told, at `time`, to a rule `on: gc`.
+    pub(super) fn occurrence(&mut self, ask: &mut Ask<'_>, time: u64) -> Occurrence {
+        let rule = ask.rule;
+        let nothing = |change| Occurrence { matched: false, change };
+        self.evaluations = self.evaluations.saturating_add(1);
+        let holds = self.holds(ask, &rule.when);
+        if holds != Some(true) {
+            if self.is_active() {
+                let clear = rule.clear.as_ref();
+                let cleared = clear.is_some_and(|clear| self.holds(ask, clear) == Some(true));
+                return nothing(if cleared {
+                    Change::End(Ending::Cleared, time)
+                } else {
+                    Change::None
+                });
+            }
+            let phase = if holds.is_none() {
+                Phase::Unknown
+            } else {
+                Phase::Inactive
+            };
+            self.enter(phase, time);
+            return nothing(Change::None);
+        }
+        let excepted = self.is_excepted(ask);
+        if let Phase::Active(active) = &mut self.phase {
+            if excepted {
+                return nothing(Change::End(Ending::RuleChanged, time));
+            }
+            active.last = active.last.max(time);
+            active.count = active.count.saturating_add(1);
+            return Occurrence {
+                matched: true,
+                change: Change::None,
+            };
+        }
+        if excepted {
+            self.enter(Phase::Excepted, time);
+            return nothing(Change::None);
+        }
+        self.enter(Phase::Inactive, time);
+        let change = if time < self.cooling {
+            self.suppressed = self.suppressed.saturating_add(1);
+            Change::None
+        } else {
+            Change::Begin { active: time }
+        };
+        Occurrence { matched: true, change }
+    }
+
+    /// Evaluates a rule `on: process`.
+    pub(super) fn condition(&mut self, ask: &mut Ask<'_>, now: u64) -> Change {
+        let rule = ask.rule;
+        self.evaluations = self.evaluations.saturating_add(1);
+        if self.is_active() {
+            let holds = match &rule.clear {
+                None => self.holds(ask, &rule.when),
+                Some(clear) => self.holds(ask, clear).map(|cleared| !cleared),
+            };
+            let excepted = self.is_excepted(ask);
+            return match &mut self.phase {
+                Phase::Active(_) if excepted => Change::End(Ending::RuleChanged, now),
+                Phase::Active(active) => active.condition(holds, rule.keep_firing_ns, now),
+                _ => Change::None,
+            };
+        }
+        let holds = self.holds(ask, &rule.when);
+        let excepted = holds == Some(true) && self.is_excepted(ask);
+        let active = match self.phase {
+            Phase::Pending(active) | Phase::Cooling(active) => active,
+            _ => now,
+        };
+        let phase = match holds {
+            None => Phase::Unknown,
+            Some(false) => Phase::Inactive,
+            Some(true) if excepted => Phase::Excepted,
+            Some(true) if now.saturating_sub(active) < rule.hold_ns => Phase::Pending(active),
+            Some(true) if now < self.cooling => Phase::Cooling(active),
+            Some(true) => return Change::Begin { active },
+        };
+        if matches!(self.phase, Phase::Cooling(_)) && !matches!(phase, Phase::Cooling(_)) {
+            self.suppressed = self.suppressed.saturating_add(1);
+        }
+        self.enter(phase, now);
+        Change::None
+    }
+
+    /// From that time on it fires, or would but for its group.
+    pub(super) fn begin(&mut self, alert: Alert, at: u64) {
+        let active = Active {
+            last: at.max(alert.active_unix_ns),
+            alert: Arc::new(alert),
+            told: false,
+            begun: Some(at),
+            count: 1,
+            cleared: None,
+            unknown: None,
+        };
+        self.enter(Phase::Active(Box::new(active)), at);
+    }
+
+    /// Tells it, if that was not done: the alert.
+    pub(super) fn tell(&mut self, number: u64, now: u64) -> Option<Arc<Alert>> {
+        let Phase::Active(active) = &mut self.phase else {
+            return None;
+        };
+        if active.told {
+            return None;
+        }
+        active.told = true;
+        let now = active.begun.take().unwrap_or(now);
+        let alert = Arc::make_mut(&mut active.alert);
+        alert.number = number;
+        alert.started_unix_ns = now.max(alert.active_unix_ns);
+        alert.suppressed = std::mem::take(&mut self.suppressed);
+        self.since = now;
+        Some(active.now())
+    }
+
+    /// Another one of its group is told: the alert, where it was told.
+    pub(super) fn inhibit(&mut self, now: u64) -> Option<Arc<Alert>> {
+        let told = self.told();
+        if let Phase::Active(active) = &mut self.phase {
+            active.begun = None;
+            if std::mem::take(&mut active.told) {
+                self.since = now;
+            }
+        }
+        told
+    }
+
+    /// There is nothing to evaluate any more.
+    pub(super) fn forget(&mut self, now: u64) {
+        self.enter(Phase::Inactive, now);
+    }
+}
+
+impl Active {
+    fn condition(&mut self, holds: Option<bool>, keep: u64, now: u64) -> Change {
+        match holds {
+            Some(true) => {
+                (self.cleared, self.unknown) = (None, None);
+                self.last = now;
+            }
+            Some(false) => {
+                self.unknown = None;
+                self.cleared.get_or_insert(now);
+            }
+            None => {
+                self.unknown.get_or_insert(now);
+            }
+        }
+        if let Some(end) = self
+            .cleared
+            .map(|since| since.saturating_add(keep))
+            .filter(|end| *end <= now)
+        {
+            return Change::End(Ending::Cleared, end);
+        }
+        let held = self.unknown.map(|since| since.saturating_add(HELD_UNKNOWN_NS));
+        match held.filter(|end| *end <= now) {
+            Some(end) => Change::End(Ending::Unknown, end),
+            None => Change::None,
+        }
+    }
+}

@@ -1,0 +1,364 @@
+//! Expressions after the check: trees whose types fit, evaluated without allocation.
+//!
+//! The language is CEL, a part of it (see the reference page). What is written is parsed by the crate `cel` and lowered to these trees: so
+//! types are checked before anything runs, an unknown value is a third value and no error, and a rule costs nanoseconds. For known
+//! values the result is that of CEL; a property test holds the two against each other.
+
+use std::cmp::Ordering;
+
+use regex::Regex;
+
+use super::field::{Field, Scope};
+use super::value::{Texts, Type, Value};
+
+/// A checked expression.
+#[derive(Debug, Clone)]
+pub struct Expression {
+    /// Its type.
+    pub kind: Type,
+    /// The tree.
+    pub node: Node,
+}
+
+/// Why an expression could not be evaluated although all of its values are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum EvaluationError {
+    /// `/` or `%` by zero, whole numbers.
+    #[error("division by zero")]
+    DivisionByZero,
+    /// A whole number beyond 64 bits.
+    #[error("a number is too large for 64 bits")]
+    Overflow,
+    /// The tree is not what the check lets through: a defect of gcwatch.
+    #[error("types do not fit")]
+    Type,
+}
+
+/// How two values are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Comparison {
+    /// `==`
+    Equal,
+    /// `!=`
+    NotEqual,
+    /// `<`
+    Less,
+    /// `<=`
+    LessOrEqual,
+    /// `>`
+    Greater,
+    /// `>=`
+    GreaterOrEqual,
+}
+
+/// How two numbers are combined. Both have one type; texts know `+` not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arithmetic {
+    /// `+`
+    Add,
+    /// `-`
+    Subtract,
+    /// `*`
+    Multiply,
+    /// `/`
+    Divide,
+    /// `%`, whole numbers only.
+    Remainder,
+}
+
+/// What is asked of a text.
+#[derive(Debug, Clone)]
+pub enum TextTest {
+    /// `a.contains(b)`
+    Contains(Box<Node>),
+    /// `a.startsWith(b)`
+    StartsWith(Box<Node>),
+    /// `a.endsWith(b)`
+    EndsWith(Box<Node>),
+    /// `a.matches('...')`, compiled when the file was read.
+    Matches(Box<Regex>),
+}
+
+/// A node of an expression.
+#[derive(Debug, Clone)]
+pub enum Node {
+    /// `true`
+    Bool(bool),
+    /// `5`
+    Int(i64),
+    /// `0.5`
+    Double(f64),
+    /// `'Induced'`
+    Text(Box<str>),
+    /// `['a', 'b']`
+    Texts(Box<[Box<str>]>),
+    /// `gc.pause_ms`
+    Field(&'static Field),
+    /// `process.attributes['k8s.namespace.name']`: an attribute of the resource, as text.
+    Attribute(Box<str>),
+    /// A window of the rule: its place in the rule set. A double.
+    Window(usize),
+    /// `has(gc.trigger)`: the value is known. Never unknown.
+    Has(Box<Node>),
+    /// `!a`
+    Not(Box<Node>),
+    /// `-a`
+    Negate(Box<Node>),
+    /// `a && b && ...`
+    And(Box<[Node]>),
+    /// `a || b || ...`
+    Or(Box<[Node]>),
+    /// `a < b`
+    Compare(Comparison, Box<(Node, Node)>),
+    /// `a + b`
+    Compute(Arithmetic, Box<(Node, Node)>),
+    /// `a ? b : c`
+    If(Box<(Node, Node, Node)>),
+    /// `a in b`: a text in texts.
+    In(Box<(Node, Node)>),
+    /// `a.contains(b)` and its like.
+    Test(Box<Node>, TextTest),
+    /// `size(a)`: characters of a text, how many texts.
+    Size(Box<Node>),
+    /// `double(a)`
+    ToDouble(Box<Node>),
+    /// `int(a)`: towards zero.
+    ToInt(Box<Node>),
+}
+
+/// Known, unknown, or failed.
+pub type Outcome<'a> = Result<Option<Value<'a>>, EvaluationError>;
+
+impl Expression {
+    /// Evaluates it.
+    ///
+    /// # Errors
+    ///
+    /// Where arithmetic fails.
+    pub fn evaluate<'a>(&'a self, scope: &Scope<'a>) -> Outcome<'a> {
+        self.node.evaluate(scope)
+    }
+
+    /// Evaluates a condition: `None` is unknown.
+    ///
+    /// # Errors
+    ///
+    /// Where arithmetic fails.
+    pub fn holds(&self, scope: &Scope<'_>) -> Result<Option<bool>, EvaluationError> {
+        truth(self.node.evaluate(scope)?)
+    }
+}
+
+fn truth(value: Option<Value<'_>>) -> Result<Option<bool>, EvaluationError> {
+    match value {
+        None => Ok(None),
+        Some(Value::Bool(truth)) => Ok(Some(truth)),
+        Some(_) => Err(EvaluationError::Type),
+    }
+}
+
+impl Node {
+    /// Whether it, or a node below it, is as asked.
+    pub fn any(&self, is: &dyn Fn(&Self) -> bool) -> bool {
+        let any = |node: &Self| node.any(is);
+        is(self)
+            || match self {
+                Self::Bool(_) | Self::Int(_) | Self::Double(_) | Self::Text(_) | Self::Texts(_) => false,
+                Self::Field(_) | Self::Attribute(_) | Self::Window(_) => false,
+                Self::Has(node)
+                | Self::Not(node)
+                | Self::Negate(node)
+                | Self::Size(node)
+                | Self::ToDouble(node)
+                | Self::ToInt(node) => any(node),
+                Self::And(nodes) | Self::Or(nodes) => nodes.iter().any(any),
+                Self::Compare(_, sides) => any(&sides.0) || any(&sides.1),
+                Self::Compute(_, sides) => any(&sides.0) || any(&sides.1),
+                Self::In(sides) => any(&sides.0) || any(&sides.1),
+                Self::If(parts) => any(&parts.0) || any(&parts.1) || any(&parts.2),
+                Self::Test(node, test) => {
+                    any(node)
+                        || match test {
+                            TextTest::Contains(part) | TextTest::StartsWith(part) | TextTest::EndsWith(part) => {
+                                any(part)
+                            }
+                            TextTest::Matches(_) => false,
+                        }
+                }
+            }
+    }
+
+    /// Evaluates the tree below it.
+    ///
+    /// # Errors
+    ///
+    /// Where arithmetic fails. As in CEL, `&&` and `||` pass over an error that does not decide.
+    pub fn evaluate<'a>(&'a self, scope: &Scope<'a>) -> Outcome<'a> {
+        let known = |value| Ok(Some(value));
+        match self {
+            Self::Bool(truth) => known(Value::Bool(*truth)),
+            Self::Int(number) => known(Value::Int(*number)),
+            Self::Double(number) => known(Value::Double(*number)),
+            Self::Text(text) => known(Value::Text(text)),
+            Self::Texts(list) => known(Value::Texts(Texts::List(list))),
+            Self::Field(field) => Ok(field.read(scope)),
+            Self::Attribute(name) => Ok(scope
+                .process
+                .attribute(name)
+                .and_then(|value| value.as_text())
+                .map(Value::Text)),
+            Self::Window(place) => Ok(scope.window(*place).map(Value::Double)),
+            Self::Has(node) => known(Value::Bool(node.evaluate(scope)?.is_some())),
+            Self::Not(node) => Ok(truth(node.evaluate(scope)?)?.map(|truth| Value::Bool(!truth))),
+            Self::Negate(node) => match node.evaluate(scope)? {
+                None => Ok(None),
+                Some(Value::Int(number)) => known(Value::Int(number.checked_neg().ok_or(EvaluationError::Overflow)?)),
+                Some(Value::Double(number)) => known(Value::Double(-number)),
+                Some(_) => Err(EvaluationError::Type),
+            },
+            Self::And(nodes) => decide(nodes, scope, false),
+            Self::Or(nodes) => decide(nodes, scope, true),
+            Self::Compare(comparison, sides) => {
+                let (Some(a), Some(b)) = (sides.0.evaluate(scope)?, sides.1.evaluate(scope)?) else {
+                    return Ok(None);
+                };
+                known(Value::Bool(
+                    comparison.holds(a.compare(b).ok_or(EvaluationError::Type)?),
+                ))
+            }
+            Self::Compute(arithmetic, sides) => {
+                let (Some(a), Some(b)) = (sides.0.evaluate(scope)?, sides.1.evaluate(scope)?) else {
+                    return Ok(None);
+                };
+                arithmetic.compute(a, b)
+            }
+            Self::If(parts) => match truth(parts.0.evaluate(scope)?)? {
+                Some(true) => parts.1.evaluate(scope),
+                Some(false) => parts.2.evaluate(scope),
+                None => Ok(None),
+            },
+            Self::In(sides) => match (sides.0.evaluate(scope)?, sides.1.evaluate(scope)?) {
+                (Some(Value::Text(text)), Some(Value::Texts(texts))) => known(Value::Bool(texts.contains(text))),
+                (None, _) | (_, None) => Ok(None),
+                _ => Err(EvaluationError::Type),
+            },
+            Self::Test(node, test) => test.evaluate(node, scope),
+            Self::Size(node) => match node.evaluate(scope)? {
+                None => Ok(None),
+                Some(Value::Text(text)) => known(whole(text.chars().count())),
+                Some(Value::Texts(texts)) => known(whole(texts.len())),
+                Some(_) => Err(EvaluationError::Type),
+            },
+            Self::ToDouble(node) => match node.evaluate(scope)? {
+                None => Ok(None),
+                Some(value) => value
+                    .as_number()
+                    .map_or(Err(EvaluationError::Type), |number| known(Value::Double(number))),
+            },
+            Self::ToInt(node) => match node.evaluate(scope)? {
+                None => Ok(None),
+                Some(Value::Int(number)) => known(Value::Int(number)),
+                Some(Value::Double(number)) => to_int(number).map(|number| Some(Value::Int(number))),
+                Some(_) => Err(EvaluationError::Type),
+            },
+        }
+    }
+}
+
+/// CEL refuses what lies on or beyond the ends of 64 bits.
+fn to_int(number: f64) -> Result<i64, EvaluationError> {
+    const BEYOND: f64 = 9_223_372_036_854_775_808.0;
+    if number > -BEYOND && number < BEYOND {
+        #[expect(clippy::cast_possible_truncation, reason = "within i64")]
+        return Ok(number as i64);
+    }
+    Err(EvaluationError::Overflow)
+}
+
+fn whole(count: usize) -> Value<'static> {
+    Value::Int(i64::try_from(count).unwrap_or(i64::MAX))
+}
+
+/// `&&` (decided by a false one) and `||` (decided by a true one): what decides goes before failure, failure before unknown.
+fn decide<'a>(nodes: &'a [Node], scope: &Scope<'a>, decisive: bool) -> Outcome<'a> {
+    let mut unknown = false;
+    let mut failed = None;
+    for node in nodes {
+        match node.evaluate(scope).and_then(truth) {
+            Ok(Some(truth)) if truth == decisive => return Ok(Some(Value::Bool(decisive))),
+            Ok(Some(_)) => {}
+            Ok(None) => unknown = true,
+            Err(error) => failed = Some(error),
+        }
+    }
+    match failed {
+        Some(error) => Err(error),
+        None if unknown => Ok(None),
+        None => Ok(Some(Value::Bool(!decisive))),
+    }
+}
+
+impl Comparison {
+    pub(super) fn holds(self, order: Ordering) -> bool {
+        match self {
+            Self::Equal => order.is_eq(),
+            Self::NotEqual => order.is_ne(),
+            Self::Less => order.is_lt(),
+            Self::LessOrEqual => order.is_le(),
+            Self::Greater => order.is_gt(),
+            Self::GreaterOrEqual => order.is_ge(),
+        }
+    }
+}
+
+impl Arithmetic {
+    fn compute<'a>(self, a: Value<'a>, b: Value<'a>) -> Outcome<'a> {
+        match (a, b) {
+            (Value::Int(a), Value::Int(b)) => {
+                let by_zero = b == 0 && matches!(self, Self::Divide | Self::Remainder);
+                let number = match self {
+                    Self::Add => a.checked_add(b),
+                    Self::Subtract => a.checked_sub(b),
+                    Self::Multiply => a.checked_mul(b),
+                    Self::Divide => a.checked_div(b),
+                    Self::Remainder => a.checked_rem(b),
+                };
+                match number {
+                    Some(number) => Ok(Some(Value::Int(number))),
+                    None if by_zero => Err(EvaluationError::DivisionByZero),
+                    None => Err(EvaluationError::Overflow),
+                }
+            }
+            (Value::Double(a), Value::Double(b)) => {
+                let number = match self {
+                    Self::Add => a + b,
+                    Self::Subtract => a - b,
+                    Self::Multiply => a * b,
+                    Self::Divide => a / b,
+                    Self::Remainder => return Err(EvaluationError::Type),
+                };
+                // 0.0 / 0.0 says nothing: it is not known.
+                Ok((!number.is_nan()).then_some(Value::Double(number)))
+            }
+            _ => Err(EvaluationError::Type),
+        }
+    }
+}
+
+impl TextTest {
+    fn evaluate<'a>(&'a self, node: &'a Node, scope: &Scope<'a>) -> Outcome<'a> {
+        let text = |node: &'a Node| match node.evaluate(scope)? {
+            None => Ok(None),
+            Some(Value::Text(text)) => Ok(Some(text)),
+            Some(_) => Err(EvaluationError::Type),
+        };
+        let Some(whole) = text(node)? else { return Ok(None) };
+        let truth = match self {
+            Self::Contains(part) => text(part)?.map(|part| whole.contains(part)),
+            Self::StartsWith(part) => text(part)?.map(|part| whole.starts_with(part)),
+            Self::EndsWith(part) => text(part)?.map(|part| whole.ends_with(part)),
+            Self::Matches(pattern) => Some(pattern.is_match(whole)),
+        };
+        Ok(truth.map(Value::Bool))
+    }
+}

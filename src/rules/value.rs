@@ -1,0 +1,184 @@
+//! What an expression yields.
+
+use std::cmp::Ordering;
+
+use clr_gc::event::CondemnReasons1;
+use clr_gc::gc::MissingParts;
+
+/// The type of a field or an expression.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Type {
+    /// True or false.
+    Bool,
+    /// A signed 64-bit number.
+    Int,
+    /// A floating-point number.
+    Double,
+    /// A text.
+    Text,
+    /// Several texts.
+    Texts,
+}
+
+impl Type {
+    /// As CEL calls it: `bool`, `int`, `double`, `string`, `list(string)`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bool => "bool",
+            Self::Int => "int",
+            Self::Double => "double",
+            Self::Text => "string",
+            Self::Texts => "list(string)",
+        }
+    }
+
+    /// Whether it can be counted with.
+    pub fn is_number(self) -> bool {
+        matches!(self, Self::Int | Self::Double)
+    }
+}
+
+/// A value that is known. One that is not is `None` wherever values are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Value<'a> {
+    /// True or false.
+    Bool(bool),
+    /// A whole number.
+    Int(i64),
+    /// A number; never NaN.
+    Double(f64),
+    /// A text.
+    Text(&'a str),
+    /// Several texts.
+    Texts(Texts<'a>),
+}
+
+/// Several texts, each from a fixed set or of the rule itself.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Texts<'a> {
+    /// Why a generation was condemned.
+    Condemned(CondemnReasons1),
+    /// What was never seen of a collection.
+    Missing(MissingParts),
+    /// Those of a list in a rule.
+    List(&'a [Box<str>]),
+}
+
+impl<'a> Texts<'a> {
+    /// Each of them.
+    pub fn for_each(self, mut each: impl FnMut(&'a str)) {
+        match self {
+            Self::Condemned(reasons) => {
+                for name in reasons.names() {
+                    each(name);
+                }
+            }
+            Self::Missing(missing) => {
+                for part in missing.iter() {
+                    each(part.name());
+                }
+            }
+            Self::List(list) => list.iter().for_each(|text| each(text)),
+        }
+    }
+
+    /// Whether `text` is one of them.
+    pub fn contains(self, text: &str) -> bool {
+        match self {
+            Self::Condemned(reasons) => reasons.names().any(|name| name == text),
+            Self::Missing(missing) => missing.iter().any(|part| part.name() == text),
+            Self::List(list) => list.iter().any(|one| **one == *text),
+        }
+    }
+
+    /// How many.
+    pub fn len(self) -> usize {
+        match self {
+            Self::Condemned(reasons) => reasons.names().count(),
+            Self::Missing(missing) => missing.iter().count(),
+            Self::List(list) => list.len(),
+        }
+    }
+
+    /// There is none.
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl<'a> Value<'a> {
+    /// Its type.
+    pub fn kind(self) -> Type {
+        match self {
+            Self::Bool(_) => Type::Bool,
+            Self::Int(_) => Type::Int,
+            Self::Double(_) => Type::Double,
+            Self::Text(_) => Type::Text,
+            Self::Texts(_) => Type::Texts,
+        }
+    }
+
+    /// As a number; `None` for what is none.
+    pub fn as_number(self) -> Option<f64> {
+        match self {
+            Self::Int(number) => Some(number as f64),
+            Self::Double(number) => Some(number),
+            _ => None,
+        }
+    }
+
+    /// How two values compare, as CEL does: numbers across their types by value, texts by code points. `None`: they do not.
+    pub fn compare(self, other: Value<'_>) -> Option<Ordering> {
+        match (self, other) {
+            (Self::Bool(a), Value::Bool(b)) => Some(a.cmp(&b)),
+            (Self::Int(a), Value::Int(b)) => Some(a.cmp(&b)),
+            (Self::Text(a), Value::Text(b)) => Some(a.cmp(b)),
+            (Self::Double(a), Value::Double(b)) => a.partial_cmp(&b),
+            (Self::Int(a), Value::Double(b)) => compare_mixed(a, b),
+            (Self::Double(a), Value::Int(b)) => compare_mixed(b, a).map(Ordering::reverse),
+            _ => None,
+        }
+    }
+}
+
+/// A whole number against another: as a double it might be rounded.
+fn compare_mixed(int: i64, double: f64) -> Option<Ordering> {
+    // 2^63: the first double beyond every i64.
+    const BEYOND: f64 = 9_223_372_036_854_775_808.0;
+    if double.is_nan() {
+        return None;
+    }
+    if double >= BEYOND {
+        return Some(Ordering::Less);
+    }
+    if double < -BEYOND {
+        return Some(Ordering::Greater);
+    }
+    let whole = double.trunc();
+    #[expect(clippy::cast_possible_truncation, reason = "within i64, and whole")]
+    let order = int.cmp(&(whole as i64));
+    Some(order.then_with(|| 0.0_f64.partial_cmp(&(double - whole)).unwrap_or(Ordering::Equal)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: whole numbers beside doubles, also where the one cannot be written as the other.
+    /// Guarantee: they compare by value, without rounding.
+    #[test]
+    fn numbers_compare_by_value() {
+        let compare = |a, b| Value::Int(a).compare(Value::Double(b));
+        assert_eq!(compare(2, 2.0), Some(Ordering::Equal));
+        assert_eq!(compare(2, 2.5), Some(Ordering::Less));
+        assert_eq!(compare(-2, -2.5), Some(Ordering::Greater));
+        assert_eq!(compare(i64::MAX, 9_223_372_036_854_775_808.0), Some(Ordering::Less));
+        assert_eq!(
+            compare(9_007_199_254_740_993, 9_007_199_254_740_992.0),
+            Some(Ordering::Greater)
+        );
+        assert_eq!(compare(0, f64::NAN), None);
+        assert_eq!(Value::Double(2.5).compare(Value::Int(2)), Some(Ordering::Greater));
+        assert_eq!(Value::Text("a").compare(Value::Int(1)), None);
+    }
+}

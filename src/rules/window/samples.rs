@@ -1,0 +1,231 @@
+//! Windows that keep their samples one by one.
+
+use std::collections::VecDeque;
+
+use super::buckets::{Trend, change, share};
+use super::{Measure, Moment, Worth};
+use crate::rules::rule::Function;
+
+const NS_PER_HOUR: f64 = 3.6e12;
+
+/// The newest samples, the oldest first. Unknown worth is NaN, which no value is; for functions that count, 1 fulfils and 0 does not.
+#[derive(Debug)]
+pub(super) struct Samples {
+    kept: VecDeque<(u64, f64)>,
+    most: usize,
+    /// Older ones are forgotten.
+    over: Option<u64>,
+    unknown: usize,
+    /// Those of known worth, the smallest first, for functions of their order: a sample more costs a search and a move, not a sort.
+    sorted: Option<Vec<f64>>,
+    /// What was made of these very samples, until one comes or goes.
+    made: Option<(Function, Option<f64>)>,
+}
+
+impl Samples {
+    /// The newest `most`, of that many nanoseconds if a time is given.
+    pub(super) fn new(function: Function, most: usize, over: Option<u64>) -> Self {
+        let sorted = matches!(function, Function::Quantile(_) | Function::Median | Function::Mad);
+        Self {
+            kept: VecDeque::new(),
+            most: most.max(1),
+            over,
+            unknown: 0,
+            sorted: sorted.then(Vec::new),
+            made: None,
+        }
+    }
+
+    fn is_old(&self, time: u64, now: u64) -> bool {
+        self.over.is_some_and(|over| time.saturating_add(over) <= now)
+    }
+
+    fn forget_oldest(&mut self) {
+        let Some((_, value)) = self.kept.pop_front() else {
+            return;
+        };
+        self.made = None;
+        if value.is_nan() {
+            self.unknown -= 1;
+        } else if let Some(sorted) = &mut self.sorted {
+            let place = sorted.partition_point(|other| other.total_cmp(&value).is_lt());
+            if place < sorted.len() {
+                sorted.remove(place);
+            }
+        }
+    }
+
+    fn expire(&mut self, now: u64) {
+        while self.kept.front().is_some_and(|(time, _)| self.is_old(*time, now)) {
+            self.forget_oldest();
+        }
+    }
+
+    pub(super) fn add(&mut self, worth: Worth, time: u64, now: u64) {
+        self.expire(now);
+        if self.is_old(time, now) {
+            return;
+        }
+        if self.kept.len() >= self.most {
+            if self.kept.front().is_some_and(|(oldest, _)| time < *oldest) {
+                return;
+            }
+            self.forget_oldest();
+        }
+        let value = match worth {
+            Worth::Counts(value) => value,
+            Worth::Not => 0.0,
+            Worth::Unknown => f64::NAN,
+        };
+        self.made = None;
+        if value.is_nan() {
+            self.unknown += 1;
+        } else if let Some(sorted) = &mut self.sorted {
+            let place = sorted.partition_point(|other| other.total_cmp(&value).is_lt());
+            sorted.insert(place, value);
+        }
+        if self.kept.back().is_none_or(|(newest, _)| *newest <= time) {
+            self.kept.push_back((time, value));
+        } else {
+            let place = self.kept.partition_point(|(other, _)| *other <= time);
+            self.kept.insert(place, (time, value));
+        }
+    }
+
+    fn known(&self) -> impl DoubleEndedIterator<Item = (u64, f64)> + '_ {
+        self.kept.iter().copied().filter(|(_, value)| !value.is_nan())
+    }
+
+    pub(super) fn measure(&mut self, function: Function, at: Moment) -> Measure {
+        self.expire(at.now);
+        let value = match (function, self.made) {
+            // These change with the time alone.
+            (Function::Rate, _) => self.length(at).map(|ns| self.sum() / (ns as f64 / 1e9)),
+            (Function::Share, _) => self.length(at).and_then(|ns| share(self.sum(), ns)),
+            (_, Some((made, value))) if made == function => value,
+            _ => {
+                let value = self.make(function);
+                self.made = Some((function, value));
+                value
+            }
+        };
+        Measure {
+            known: (self.kept.len() - self.unknown) as u64,
+            unknown: self.unknown as u64,
+            value,
+        }
+    }
+
+    /// From the oldest sample, or the time before that was not watched, to now.
+    fn length(&self, at: Moment) -> Option<u64> {
+        let (oldest, _) = self.kept.front()?;
+        Some(at.now.saturating_sub(*oldest).min(at.watched)).filter(|ns| *ns > 0)
+    }
+
+    fn sum(&self) -> f64 {
+        self.known().map(|(_, value)| value).sum()
+    }
+
+    fn make(&self, function: Function) -> Option<f64> {
+        let count = self.kept.len() - self.unknown;
+        let mut values = self.known().map(|(_, value)| value);
+        match function {
+            Function::Count | Function::Sum => Some(self.sum()),
+            Function::Ratio | Function::Mean => (count > 0).then(|| self.sum() / count as f64),
+            Function::Rate | Function::Share => None,
+            Function::Min => values.reduce(f64::min),
+            Function::Max => values.reduce(f64::max),
+            Function::Quantile(q) => quantile(self.sorted.as_ref()?, q),
+            Function::Median => quantile(self.sorted.as_ref()?, 0.5),
+            Function::Mad => deviation(self.sorted.as_ref()?),
+            Function::Slope | Function::RelativeSlope | Function::R2 => {
+                let mut trend = Trend::default();
+                let (origin, _) = self.known().next()?;
+                for (time, value) in self.known() {
+                    trend.point(time.saturating_sub(origin) as f64 / NS_PER_HOUR, value);
+                }
+                trend.line(function)
+            }
+            Function::Change | Function::RelativeChange | Function::Newest => {
+                let newest = values.next_back()?;
+                change(function, values.next().unwrap_or(newest), newest)
+            }
+            Function::Streak => Some(values.rev().take_while(|value| *value > 0.0).count() as f64),
+            Function::Rises => {
+                let mut newer = values.next_back().unwrap_or_default();
+                let rises = values.rev().take_while(|older| {
+                    let rises = newer > *older;
+                    newer = *older;
+                    rises
+                });
+                Some(rises.count() as f64)
+            }
+            Function::Turns => Some(turns(values)),
+        }
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        let sorted = self.sorted.as_ref().map_or(0, Vec::capacity);
+        self.kept.capacity() * size_of::<(u64, f64)>() + sorted * size_of::<f64>()
+    }
+
+    pub(super) fn most_memory(&self) -> usize {
+        let sorted = self.sorted.as_ref().map_or(0, |_| size_of::<f64>());
+        self.most.next_power_of_two().max(4) * (size_of::<(u64, f64)>() + sorted)
+    }
+}
+
+/// Where a quantile lies among so many: the last place that is not above it, and how far it is to the next.
+fn place(count: usize, q: f64) -> Option<(usize, f64)> {
+    let last = count.checked_sub(1)?;
+    let place = q.clamp(0.0, 1.0) * last as f64;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "between 0 and last"
+    )]
+    let below = (place as usize).min(last);
+    Some((below, place - below as f64))
+}
+
+/// By linear interpolation between the two that are nearest.
+fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
+    let (below, part) = place(sorted.len(), q)?;
+    let lower = *sorted.get(below)?;
+    let upper = sorted.get(below + 1).copied().unwrap_or(lower);
+    Some(lower + (upper - lower) * part)
+}
+
+/// The median of the distances from the median: those nearest to it lie around it, and are taken outwards from there.
+fn deviation(sorted: &[f64]) -> Option<f64> {
+    let median = quantile(sorted, 0.5)?;
+    let (below, part) = place(sorted.len(), 0.5)?;
+    let (left, right) = sorted.split_at_checked(sorted.partition_point(|value| *value < median))?;
+    let mut left = left.iter().rev().map(|value| median - value).peekable();
+    let mut right = right.iter().map(|value| value - median).peekable();
+    let distances = std::iter::from_fn(|| match (left.peek(), right.peek()) {
+        (Some(a), Some(b)) if a < b => left.next(),
+        (Some(_), None) => left.next(),
+        _ => right.next(),
+    });
+    let mut distances = distances.skip(below);
+    let lower = distances.next()?;
+    let upper = distances.next().unwrap_or(lower);
+    Some(lower + (upper - lower) * part)
+}
+
+/// How often rising became falling or back; what stays equal does neither.
+fn turns(values: impl Iterator<Item = f64>) -> f64 {
+    let (mut before, mut rising, mut turns) = (None, None, 0u32);
+    for value in values {
+        if let Some(before) = before
+            && value != before
+        {
+            let now = value > before;
+            turns += u32::from(rising.is_some_and(|rising: bool| rising != now));
+            rising = Some(now);
+        }
+        before = Some(value);
+    }
+    f64::from(turns)
+}

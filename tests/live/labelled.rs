@@ -1,0 +1,247 @@
+//! Labelled runs: real processes, and which of the rules that ship fire on each, from a warning on.
+//!
+//! What each run is a case of, with its figures, is in tests/labelled/runs.yaml; recordings of them are judged in tests/rules. Here the processes
+//! are live. Rules that look at minutes are not in this table: a run takes seconds.
+
+use std::collections::BTreeSet;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use crate::gcwatch::records;
+use crate::runtimes::{ALL, CORE_3_1, NET_10, Runtime, is_wanted};
+use crate::target::{PATIENCE, Start};
+
+/// One row.
+struct Run {
+    mode: &'static str,
+    knobs: &'static [(&'static str, &'static str)],
+    env: &'static [(&'static str, &'static str)],
+    seconds: u32,
+    /// The session is there before the work begins.
+    from_start: bool,
+    fits: fn(Runtime) -> bool,
+    /// One of these fires; which one of a group depends on what the runtime tells. None: nothing fires.
+    fires: &'static [&'static str],
+    /// May fire, by the speed of the host; everything else must not.
+    may: &'static [&'static str],
+    /// Also without `GCWATCH_MATRIX=full`.
+    always: bool,
+}
+
+fn any(_: Runtime) -> bool {
+    true
+}
+
+fn only_10(runtime: Runtime) -> bool {
+    runtime.name.starts_with("net10")
+}
+
+fn after_3(runtime: Runtime) -> bool {
+    !runtime.is_core_3()
+}
+
+const LIMIT: &[(&str, &str)] = &[("GCHeapHardLimit", "0x6000000")];
+const LONG: &[&str] = &[
+    "pauses.long-repeated",
+    "pauses.very-long",
+    "pauses.slow-suspension-repeated",
+];
+
+const NORMAL: Run = Run {
+    mode: "steady",
+    knobs: &[],
+    env: &[],
+    seconds: 4,
+    from_start: false,
+    fits: any,
+    fires: &[],
+    may: &[],
+    always: true,
+};
+
+const RUNS: &[Run] = &[
+    NORMAL,
+    Run {
+        mode: "idle",
+        seconds: 2,
+        always: false,
+        ..NORMAL
+    },
+    Run {
+        mode: "startup",
+        seconds: 6,
+        from_start: true,
+        always: false,
+        ..NORMAL
+    },
+    Run {
+        mode: "batch",
+        seconds: 10,
+        from_start: true,
+        always: false,
+        ..NORMAL
+    },
+    Run {
+        knobs: &[("gcServer", "1")],
+        always: false,
+        ..NORMAL
+    },
+    Run {
+        mode: "lohoos",
+        knobs: LIMIT,
+        from_start: true,
+        fires: &["memory.out-of-space-loh"],
+        may: LONG,
+        ..NORMAL
+    },
+    Run {
+        mode: "sohoos",
+        knobs: LIMIT,
+        from_start: true,
+        fits: after_3,
+        fires: &["memory.before-out-of-memory", "memory.avoid-unproductive"],
+        may: &["memory.out-of-space-soh", "background.provisional"],
+        always: false,
+        ..NORMAL
+    },
+    Run {
+        mode: "lowmemory",
+        from_start: true,
+        fits: only_10,
+        fires: &[
+            "memory.low-memory",
+            "memory.low-memory-repeated",
+            "memory.avoid-unproductive",
+        ],
+        may: &["memory.low-memory", "memory.low-memory-repeated"],
+        ..NORMAL
+    },
+    Run {
+        mode: "collect",
+        seconds: 3,
+        from_start: true,
+        fires: &["induced.storm"],
+        may: &["induced.blocking"],
+        ..NORMAL
+    },
+    Run {
+        mode: "aggressive",
+        from_start: true,
+        fits: after_3,
+        fires: &["induced.aggressive", "induced.storm"],
+        may: &["induced.aggressive", "induced.blocking", "induced.storm"],
+        always: false,
+        ..NORMAL
+    },
+    Run {
+        mode: "longpause",
+        knobs: &[("GCgen0size", "0x8000000")],
+        seconds: 8,
+        from_start: true,
+        fires: &["pauses.long-repeated", "pauses.very-long"],
+        may: &[
+            "pauses.long-repeated",
+            "pauses.very-long",
+            "background.final-pause-long",
+        ],
+        always: false,
+        ..NORMAL
+    },
+    Run {
+        mode: "native",
+        from_start: true,
+        seconds: 5,
+        fits: only_10,
+        fires: &["pauses.slow-suspension-repeated"],
+        may: &["pauses.long-repeated"],
+        always: false,
+        ..NORMAL
+    },
+    Run {
+        mode: "finslow",
+        seconds: 6,
+        from_start: true,
+        fits: only_10,
+        fires: &["leaks.finalizers-behind"],
+        may: LONG,
+        always: false,
+        ..NORMAL
+    },
+];
+
+/// The rules that fire on a live process from a warning on.
+fn judged(runtime: Runtime, run: &Run) -> BTreeSet<String> {
+    let mut start = Start::new(runtime, run.mode).knobs(run.knobs);
+    if run.from_start {
+        start = start.env("WWAIT", "1");
+    }
+    for (name, value) in run.env {
+        start = start.env(name, value);
+    }
+    let mut target = start.start();
+    let file = target.tmp().join("r.nettrace");
+    let mut recorder = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
+        .args([
+            "record",
+            "--pid",
+            &target.pid().to_string(),
+            "--duration",
+            &format!("{}s", run.seconds),
+            "-o",
+        ])
+        .arg(&file)
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    if run.from_start {
+        // The session is open when the file has its header.
+        let since = Instant::now();
+        while file.metadata().map_or(0, |file| file.len()) == 0 {
+            assert!(since.elapsed() < PATIENCE, "{} {}: no session", runtime.name, run.mode);
+            assert!(
+                recorder.try_wait().unwrap().is_none(),
+                "{} {}: no session",
+                runtime.name,
+                run.mode
+            );
+            std::thread::yield_now();
+        }
+        target.write_line("go");
+    }
+    assert!(recorder.wait().unwrap().success(), "{} {}", runtime.name, run.mode);
+    let fired = records(&["analyze", "--format", "ndjson", file.to_str().unwrap()])
+        .into_iter()
+        .filter(|record| record["kind"] == "anomaly" && record["severity"] != "info")
+        .map(|record| record["rule"].as_str().unwrap().to_owned())
+        .collect();
+    target.stop();
+    fired
+}
+
+/// Scenario: sick and healthy processes on each runtime, recorded live; without GCWATCH_MATRIX=full a selection.
+/// Guarantee: the rules of the row fire, no other one from a warning on does, and on healthy ones none.
+#[test]
+fn rules_fire_on_what_they_should_and_on_nothing_else() {
+    let full = std::env::var("GCWATCH_MATRIX").is_ok_and(|value| value == "full");
+    let mut wrong = Vec::new();
+    for runtime in ALL.into_iter().filter(|runtime| !runtime.is_native_aot()) {
+        let always = [CORE_3_1, NET_10].contains(&runtime);
+        if (always && !is_wanted(runtime)) || !runtime.is_there() || !(full || always) {
+            continue;
+        }
+        for run in RUNS.iter().filter(|run| (full || run.always) && (run.fits)(runtime)) {
+            let fired = judged(runtime, run);
+            let has = |rules: &[&str]| rules.iter().any(|rule| fired.contains(*rule));
+            let beyond = fired
+                .iter()
+                .any(|rule| !run.fires.contains(&rule.as_str()) && !run.may.contains(&rule.as_str()));
+            let context = format!("{} {} {:?}: {fired:?}", runtime.name, run.mode, run.knobs);
+            println!("{context}");
+            if beyond || (!run.fires.is_empty() && !has(run.fires)) {
+                wrong.push(context);
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

@@ -1,0 +1,287 @@
+//! What becomes of files that are right.
+
+use gcwatch::rules::expression::Node;
+use gcwatch::rules::field::Root;
+use gcwatch::rules::load::load;
+use gcwatch::rules::rule::{By, Extent, Function, On, Rule, Severity, Status};
+use proptest::prelude::*;
+
+use super::{example, file, fine, lines};
+
+const MINUTE: u64 = 60_000_000_000;
+
+/// Scenario: a file that uses every key.
+/// Guarantee: each is where it belongs in the rule, defaults where the rule has none.
+#[test]
+fn keys_become_rules() {
+    let loaded = fine(&[file("example.yaml", example())]);
+    let rules = &loaded.rules;
+    let rule = rules.rule("gc.pause.long").unwrap();
+    assert_eq!(
+        (rule.on, rule.severity, rule.status),
+        (On::Gc, Severity::Warning, Status::Stable)
+    );
+    assert_eq!(
+        (rule.hold_ns, rule.keep_firing_ns, rule.cooldown_ns),
+        (0, MINUTE, 5 * MINUTE)
+    );
+    assert_eq!(&*rule.location, "example.yaml:21:5");
+    assert_eq!(&*rules.groups[rule.group.unwrap()].name, "pause");
+    assert_eq!(rule.exceptions[0].until_unix_ns, Some(1_803_945_600_000_000_000));
+    assert!(rule.enabled && rule.emit.log && rule.emit.notify);
+    let windows: Vec<_> = rule
+        .windows
+        .iter()
+        .map(|(name, place)| (&**name, &rules.windows[*place]))
+        .collect();
+    let [("share", share), ("usual", usual)] = windows.as_slice() else {
+        panic!("{windows:?}");
+    };
+    assert_eq!((share.function, share.extent), (Function::Share, Extent::Over(MINUTE)));
+    assert_eq!((share.sampled, share.min_samples, share.by), (Root::Gc, 0, By::Nothing));
+    assert_eq!((usual.function, usual.extent), (Function::Median, Extent::Last(20)));
+    assert_eq!((usual.min_samples, usual.by), (5, By::GenerationAndType));
+
+    let rule = rules.rule("process.pause.share").unwrap();
+    assert_eq!(
+        (rule.on, rule.severity, rule.status),
+        (On::Process, Severity::Error, Status::Experimental)
+    );
+    assert_eq!((rule.hold_ns, rule.keep_firing_ns), (30_000_000_000, 0));
+    let labels: Vec<&str> = rule.labels.iter().map(|(name, _)| &**name).collect();
+    assert_eq!(labels, ["area", "runtime"]);
+    assert!(!rule.emit.span && rule.emit.metric);
+}
+
+/// The rules of files, the last of which changes those before it.
+fn changed(change: &str) -> gcwatch::rules::load::Loaded {
+    let change = format!("apiVersion: gcwatch/v1\noverrides:\n{change}");
+    fine(&[file("example.yaml", example()), file("change.yaml", change)])
+}
+
+/// Scenario: a later file that replaces keys, adds labels and exceptions, and turns rules off, by id and by pattern.
+/// Guarantee: exactly that is changed, labels of the rule and of the defaults stay unless they are replaced.
+#[test]
+fn later_files_change_rules() {
+    let loaded = changed(
+        "  - id: '*.pause.*'\n    replace: {severity: critical, cooldown: 1s}\n    add: {labels: {team: runtime}}\n\
+         \x20 - id: gc.pause.long\n    add:\n      exceptions: [{name: second, when: gc.lossy}]\n\
+         \x20 - id: process.pause.share\n    replace: {enabled: false, labels: {only: this}, when: 'share > 0.5'}\n",
+    );
+    let rule = loaded.rules.rule("gc.pause.long").unwrap();
+    assert_eq!((rule.severity, rule.cooldown_ns), (Severity::Critical, 1_000_000_000));
+    let names = |rule: &Rule| -> Vec<String> { rule.labels.iter().map(|(name, _)| name.to_string()).collect() };
+    assert_eq!(names(rule), ["area", "team"]);
+    let exceptions: Vec<&str> = rule.exceptions.iter().map(|exception| &*exception.name).collect();
+    assert_eq!(exceptions, ["nightly report", "second"]);
+    let rule = loaded.rules.rule("process.pause.share").unwrap();
+    assert_eq!(names(rule), ["only"]);
+    assert!(!rule.enabled && rule.windows.is_empty());
+    assert_eq!(loaded.rules.windows.len(), 2, "a rule that is off needs no windows");
+}
+
+/// Scenario: an override that names a macro of the other file, one with a wrong value that fits several rules, and one that takes a rule's
+/// needed key away.
+/// Guarantee: mistakes are told once, where they are: in the file of the override.
+#[test]
+fn mistakes_of_overrides_are_told_in_their_file() {
+    let change = "apiVersion: gcwatch/v1\noverrides:\n  - id: gc.*\n    replace: {when: full_blocking}\n  - id: '*'\n    replace:\n      \
+                  summary: \"{{ process.nam }}\"\n      severity: bad\n";
+    let problems = load(&[file("example.yaml", example()), file("change.yaml", change)]).unwrap_err();
+    let errors: Vec<_> = problems
+        .iter()
+        .filter(|problem| &*problem.file == "change.yaml")
+        .cloned()
+        .collect();
+    assert_eq!(
+        lines(&errors),
+        "change.yaml:4:21: gc.pause.long: when: unknown name `full_blocking`: no window, macro or list is called so, and fields have a dot \
+         (`gc.pause_ms`)\n\
+         change.yaml:7:20: gc.pause.long: summary: unknown name `process.nam`; did you mean `process.name`?\n\
+         change.yaml:7:20: process.pause.share: summary: unknown name `process.nam`; did you mean `process.name`?\n\
+         change.yaml:8:17: overrides[1].replace.severity: `bad` is not one of info, warning, error, critical\n"
+    );
+}
+
+/// Scenario: the same id in two files, and two titles of one group.
+/// Guarantee: the second is refused, and told where the first is.
+#[test]
+fn what_is_there_twice_names_the_first() {
+    let one = example();
+    let two = example().replace("Pauses of one process", "Other pauses");
+    let problems = load(&[file("one.yaml", one), file("two.yaml", two)]).unwrap_err();
+    let errors = lines(&problems);
+    assert!(
+        errors.contains("two.yaml:21:9: gc.pause.long: there is a rule of that id in one.yaml:21:9; to change that one, use `overrides`\n"),
+        "{errors}"
+    );
+    assert!(
+        errors.contains("two.yaml:19:3: groups.pause: the group has another title in one.yaml:19:3\n"),
+        "{errors}"
+    );
+}
+
+/// Scenario: rules changed in words, in what they mean, and in the rules around them.
+/// Guarantee: the digest, by which state is kept over a reload, changes with the meaning and with nothing else; windows of one meaning are
+/// one.
+#[test]
+fn digests_are_of_the_meaning() {
+    let meaning = |text: String| {
+        fine(&[file("a.yaml", text)])
+            .rules
+            .rule("process.pause.share")
+            .unwrap()
+            .meaning
+    };
+    let before = meaning(example());
+    for (from, to) in [
+        ("severity: error", "severity: info"),
+        ("Much of the time is spent in pauses", "Other title"),
+        ("of the last minute", "of a minute"),
+        ("when: share > 0.15", "when: |\n      share\n        > 0.15"),
+        (
+            "share: {fn: share, of: gc.pause_ns, over: 1m}\n",
+            "share: {fn: share, of: gc.pause_ns, over: 2m}\n",
+        ),
+        ("over: 1m, min_watched: 1m", "over: 60s, min_watched: 60s"),
+    ] {
+        assert!(example().contains(from), "{from}");
+        assert_eq!(meaning(example().replace(from, to)), before, "{from}");
+    }
+    for (from, to) in [
+        ("when: share > 0.15", "when: share > 0.16"),
+        ("clear: share < 0.1", "clear: share < 0.09"),
+        ("over: 1m, min_watched: 1m", "over: 2m, min_watched: 1m"),
+        ("for: 30s", "for: 31s"),
+    ] {
+        assert!(example().contains(from), "{from}");
+        assert_ne!(meaning(example().replace(from, to)), before, "{from}");
+    }
+    let rules = fine(&[file("a.yaml", example())]).rules;
+    assert_eq!(rules.windows.len(), 3);
+    assert_eq!(rules.window_meanings.len(), 3);
+    let same = example().replace(", min_watched: 1m", "");
+    let rules = fine(&[file("a.yaml", same)]).rules;
+    assert_eq!(rules.windows.len(), 2, "both rules have the window `share`");
+    let place = |id: &str| rules.rule(id).unwrap().windows[0].1;
+    assert_eq!(place("gc.pause.long"), place("process.pause.share"));
+    let Node::Compare(_, sides) = &rules.rule("process.pause.share").unwrap().when.node else {
+        panic!("a comparison");
+    };
+    assert!(matches!(sides.0, Node::Window(at) if at == place("gc.pause.long")));
+}
+
+/// Scenario: a file with as many rules as one may have, each with windows of its own, and one with a rule more.
+/// Guarantee: all of them are there, each with its own thresholds; the other is refused in one sentence.
+#[test]
+fn a_thousand_rules_load() {
+    let text = |count: u32| {
+        let rule = |n: u32| {
+            format!(
+                "  - id: rule.n{n}\n    title: Rule {n}\n    on: gc\n    severity: info\n    description: d\n    remedy: r\n    let:\n      \
+                 usual: {{fn: median, of: gc.pause_ms, last: {last}, by: generation_and_type}}\n      share: {{fn: share, of: gc.pause_ns, over: \
+                 1m}}\n    when: |\n      gc.pause_ms > {n}.5 * usual\n      && share > 0.05\n    summary: \"{{{{ gc.number }}}} paused \
+                 {{{{ gc.pause_ms | ms }}}}\"\n",
+                last = 5 + n
+            )
+        };
+        format!(
+            "apiVersion: gcwatch/v1\nrules:\n{}",
+            (0..count).map(rule).collect::<String>()
+        )
+    };
+    let loaded = fine(&[file("a.yaml", text(1000))]);
+    assert_eq!(loaded.rules.rules.len(), 1000);
+    assert_eq!(loaded.rules.windows.len(), 1001);
+    let rule = loaded.rules.rule("rule.n999").unwrap();
+    assert_eq!(loaded.rules.windows[rule.windows[0].1].extent, Extent::Last(1004));
+    let problems = load(&[file("a.yaml", text(1001))]).unwrap_err();
+    assert_eq!(
+        lines(&problems),
+        "a.yaml:3:3: rules: the list has 1001 elements; at most 1000\n"
+    );
+}
+
+/// Scenario: no files, and files in another form: Windows line ends, a byte order mark.
+/// Guarantee: no files are no rules; the others are the same rules.
+#[test]
+fn the_form_of_a_file_does_not_matter() {
+    assert!(load(&[]).unwrap().rules.rules.is_empty());
+    let plain = fine(&[file("a.yaml", example())]).rules;
+    for text in [example().replace('\n', "\r\n"), format!("\u{feff}{}", example())] {
+        let other = fine(&[file("a.yaml", text)]).rules;
+        let meanings = |rules: &gcwatch::rules::rule::RuleSet| -> Vec<u64> {
+            rules.rules.iter().map(|rule| rule.meaning).collect()
+        };
+        assert_eq!(meanings(&other), meanings(&plain));
+    }
+}
+
+/// One change to a text.
+#[derive(Debug, Clone)]
+enum Change {
+    Insert(prop::sample::Index, String),
+    Remove(prop::sample::Index, usize),
+    Swap(prop::sample::Index, prop::sample::Index),
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    let at = any::<prop::sample::Index>;
+    prop_oneof![
+        (
+            at(),
+            "[ -~\n\u{e4}]{1,4}|: |\n  |\\{\\{|\\}\\}|!|&a|\\*a|'|\"|\\||>|<<: |gc\\.|#"
+        )
+            .prop_map(|(at, text)| Change::Insert(at, text)),
+        (at(), 1..20_usize).prop_map(|(at, length)| Change::Remove(at, length)),
+        (at(), at()).prop_map(|(one, other)| Change::Swap(one, other)),
+    ]
+}
+
+fn apply(text: &str, change: &Change) -> String {
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    let mut letters: Vec<char> = text.chars().collect();
+    if letters.is_empty() {
+        return String::new();
+    }
+    match change {
+        Change::Insert(at, text) => {
+            let at = at.index(letters.len());
+            letters.splice(at..at, text.chars());
+            letters.into_iter().collect()
+        }
+        Change::Remove(at, length) => {
+            let at = at.index(letters.len());
+            letters.drain(at..(at + length).min(letters.len()));
+            letters.into_iter().collect()
+        }
+        Change::Swap(one, other) => {
+            let (one, other) = (one.index(lines.len()), other.index(lines.len()));
+            lines.swap(one, other);
+            lines.join("\n")
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Scenario: a right file with some characters put in, taken out, and lines exchanged.
+    /// Guarantee: it is loaded or refused, never a panic; every problem is in the file, at a line that it has.
+    #[test]
+    fn damaged_files_are_loaded_or_refused(changes in prop::collection::vec(change(), 1..6)) {
+        let text = changes.iter().fold(example(), |text, change| apply(&text, change));
+        let count = text.lines().count().max(1);
+        let problems = match load(&[file("a.yaml", text.clone())]) {
+            Ok(loaded) => loaded.warnings,
+            Err(problems) => {
+                prop_assert!(!problems.is_empty());
+                problems
+            }
+        };
+        for problem in problems {
+            prop_assert!(problem.line >= 1 && problem.line <= count + 1, "{problem}\n{text}");
+            prop_assert!(problem.column >= 1 && !problem.message.is_empty(), "{problem}\n{text}");
+        }
+    }
+}

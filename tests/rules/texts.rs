@@ -1,0 +1,80 @@
+//! Texts with values in them.
+
+use gcwatch::rules::field::{ProcessFacts, Scope, StreamFacts};
+use gcwatch::rules::rule::Template;
+use proptest::prelude::*;
+
+use super::{file, fine};
+
+/// The summary of a rule on a process, with a window `share`.
+fn template(summary: &str) -> Template {
+    let summary = summary.replace('\'', "''");
+    let text = format!(
+        "apiVersion: gcwatch/v1\nrules:\n  - id: a\n    title: t\n    on: process\n    severity: info\n    description: d\n    remedy: r\n    \
+         let:\n      share: {{fn: share, of: gc.pause_ns, over: 1m}}\n    when: share > 0.1\n    summary: '{summary}'\n"
+    );
+    fine(&[file("a.yaml", text)]).rules.rule("a").unwrap().summary.clone()
+}
+
+fn with<R>(name: Option<&str>, share: Option<f64>, read: impl FnOnce(&Scope<'_>) -> R) -> R {
+    let mut process = ProcessFacts::default();
+    process.name = name.map(Into::into);
+    process.pid = Some(7);
+    read(&Scope {
+        gc: None,
+        suspension: None,
+        process: &process,
+        stream: &StreamFacts::default(),
+        windows: &[share],
+        now_unix_ns: 0,
+    })
+}
+
+/// Scenario: a text with a name, a number, a share and literals in it, the values known and unknown.
+/// Guarantee: what is known is written in its form, what is unknown as `<na>`.
+#[test]
+fn values_are_written_in_their_form() {
+    let text = template(
+        "{{process.name}} ({{ process.pid }}): {{ share | percent }}, {{ share | round(3) }} {{ '{{' }} }} {{ 1 / (process.pid - 7) }}",
+    );
+    with(Some("web"), Some(0.1234), |scope| {
+        assert_eq!(text.render(scope), "web (7): 12.3 %, 0.123 {{ }} <error>");
+    });
+    with(None, None, |scope| {
+        assert_eq!(text.render(scope), "<na> (7): <na>, <na> {{ }} <error>");
+    });
+}
+
+/// Scenario: a process whose name has line breaks, escapes for a terminal and marks that turn the direction of text, and a long one.
+/// Guarantee: nothing of it has an effect outside, and a text is as long as it may be at most.
+#[test]
+fn foreign_values_have_no_effect() {
+    let text = template("{{ process.name }} x");
+    with(Some("a\n\u{1b}[31m\u{202e}ä"), None, |scope| {
+        assert_eq!(text.render(scope), "a\\u{a}\\u{1b}[31m\\u{202e}ä x");
+    });
+    let long = "ä".repeat(10_000);
+    with(Some(&long), None, |scope| {
+        let (text, label) = (text.render(scope), text.render_label(scope));
+        assert!(
+            text.len() <= 1024 && text.len() > 1000 && text.ends_with('…'),
+            "{}",
+            text.len()
+        );
+        assert!(label.len() <= 256 && label.len() > 240, "{}", label.len());
+    });
+}
+
+proptest! {
+    /// Scenario: any name of a process, any bound.
+    /// Guarantee: the text keeps to the bound, and has no control character.
+    #[test]
+    fn texts_keep_to_their_bounds(name: String, most in 3..2000_usize) {
+        thread_local! {
+            static TEXT: Template = template("a {{ process.name }}, {{ process.name }}.");
+        }
+        let text = TEXT.with(|text| with(Some(&name), None, |scope| text.render_within(scope, most)));
+        prop_assert!(text.len() <= most, "{}", text.len());
+        prop_assert!(!text.chars().any(char::is_control), "{text:?}");
+    }
+}
