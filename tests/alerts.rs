@@ -7,12 +7,19 @@ mod receiver;
 mod told;
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::Duration;
 
+use gcwatch::config::options::RuleSources;
+use gcwatch::daemon::{Options, Station};
 use gcwatch::export::alerts::Notifier;
 use gcwatch::export::alerts::settings::{Settings, Webhook};
 use gcwatch::export::alerts::stats::ReceiverStats;
 use gcwatch::export::otlp::settings::{self, Compression, Protocol, Secret};
+use gcwatch::pipeline::{self, Clock};
+use gcwatch::replay::{Cast, Player, Stage};
+use gcwatch::targets::options::TargetOptions;
+use gcwatch::telemetry::time::TimeBase;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::Value;
 use sha2::Sha256;
@@ -338,6 +345,86 @@ async fn a_webhook_is_told_each_change_in_order() {
         name.starts_with("webhook 127.0.0.1:") && !name.contains("secret"),
         "{name}"
     );
+}
+
+/// Scenario: a daemon's station with a receiver of logs, and a rule that fires on a process and ends with it; then the same with
+/// `alerts.log` switched off.
+/// Guarantee: two log records with the process's resource, the event's name and the ids of a span that was sent; none when it is off.
+#[tokio::test]
+async fn log_records_go_over_otlp() {
+    for log in [true, false] {
+        let mut receiver = Receiver::start().await;
+        let folder = tempfile::TempDir::new().unwrap();
+        let rules = told::RULES.replace(
+            "    severity: error\n",
+            "    severity: error\n    keep_firing_for: 1h\n",
+        );
+        std::fs::write(folder.path().join("rules.yaml"), rules).unwrap();
+        let signal = |path: &str| Some(to(&receiver, path));
+        let options = Options {
+            targets: TargetOptions::default(),
+            pipeline: pipeline::Settings {
+                clock: Clock::Recorded,
+                ..pipeline::Settings::default()
+            },
+            otlp: settings::Settings {
+                traces: signal("/v1/traces"),
+                logs: signal("/v1/logs"),
+                ..settings::Settings::default()
+            },
+            rules: RuleSources {
+                shipped: false,
+                paths: vec![folder.path().to_owned()],
+            },
+            alerts: Settings {
+                log,
+                ..Settings::default()
+            },
+            listen: None,
+            own_resource: Vec::new(),
+            export_own_metrics: false,
+        };
+        let station = Station::open(&options).await.unwrap();
+        let mut player = Player::open(Path::new("tests/recordings/svc8-workstation.nettrace.gz")).unwrap();
+        let base = player.begin().unwrap().unwrap().unix_ns_of_offset(0).unwrap();
+        let cast = Cast {
+            service: "checkout".to_owned(),
+            attributes: Vec::new(),
+            base: TimeBase::at(base),
+            start_time: 1,
+        };
+        let mut stage = Stage::new(station.pipeline.clone(), cast);
+        while let Some((key, outcome)) = player.next_outcome().unwrap() {
+            stage.tell(key, outcome).unwrap();
+        }
+        stage.end();
+        assert!(station.exporter.flush(LONG).await);
+        station.close().await;
+        let (mut spans, mut records) = (BTreeSet::new(), Vec::new());
+        while let Some(request) = receiver.try_next() {
+            if request.path == "/v1/traces" {
+                let resources = request.traces().resource_spans.into_iter();
+                let all = resources
+                    .flat_map(|resource| resource.scope_spans)
+                    .flat_map(|scope| scope.spans);
+                spans.extend(all.map(|span| (span.trace_id, span.span_id)));
+                continue;
+            }
+            for resource in request.logs().resource_logs {
+                let attributes = &resource.resource.as_ref().unwrap().attributes;
+                assert!(attributes.iter().any(|one| one.key == "service.name"));
+                records.extend(resource.scope_logs.into_iter().flat_map(|scope| scope.log_records));
+            }
+        }
+        assert_eq!(records.len(), if log { 2 } else { 0 });
+        for record in &records {
+            assert_eq!(
+                (record.event_name.as_str(), record.severity_number),
+                ("gcwatch.anomaly", 17)
+            );
+            assert!(spans.contains(&(record.trace_id.clone(), record.span_id.clone())));
+        }
+    }
 }
 
 /// Scenario: a webhook that cannot be reached, and more changes than may wait.

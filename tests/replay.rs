@@ -57,6 +57,70 @@ fn nowhere_to_replay_to_is_said() {
     assert!(said.contains("nowhere to replay to"), "{said}");
 }
 
+/// Scenario: a rule fires on a recording; the configuration names an Alertmanager, a webhook and standard output.
+/// Guarantee: each change is one line of JSON with the contract's names and the recording's own times, the alert ends with the process, and
+/// nobody is called.
+#[test]
+fn alerts_of_a_recording_are_lines_and_call_nobody() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let rules = folder.path().join("rules.yaml");
+    let text = "apiVersion: gcwatch/v1\nrules:\n  - id: test.induced\n    title: A collection was asked for\n    on: gc\n    \
+                when: gc.generation == 2\n    severity: warning\n    keep_firing_for: 1h\n    labels: { area: test }\n    \
+                summary: Collection {{ gc.number }}\n    description: It is so.\n    remedy: None.\n    source: a test\n";
+    std::fs::write(&rules, text).unwrap();
+    let pager = TcpListener::bind("127.0.0.1:0").unwrap();
+    pager.set_nonblocking(true).unwrap();
+    let url = format!("http://{}", pager.local_addr().unwrap());
+    let config = folder.path().join("gcwatch.yaml");
+    let text = format!(
+        "rules: {{shipped: false, files: [{}]}}\nalerts:\n  stdout: true\n  alertmanagers: [{{url: '{url}'}}]\n  webhooks: [{{url: '{url}'}}]\n",
+        rules.display()
+    );
+    std::fs::write(&config, text).unwrap();
+    let arguments = [
+        "--no-traces",
+        "--no-metrics",
+        "--no-logs",
+        "--config",
+        config.to_str().unwrap(),
+    ];
+    let output = replay(&arguments).stdout(Stdio::piped()).output().unwrap();
+    let (told, said) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    assert!(output.status.success(), "{said}");
+    let records: Vec<serde_json::Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let [fired, ended] = records.as_slice() else {
+        panic!("{told}\n{said}")
+    };
+    for record in &records {
+        assert_eq!(
+            (&record["kind"], &record["rule"]),
+            (&"anomaly".into(), &"test.induced".into())
+        );
+        assert_eq!(
+            (&record["severity"], &record["labels"]["area"]),
+            (&"warning".into(), &"test".into())
+        );
+        assert_eq!(record["started"], fired["at"]);
+    }
+    assert_eq!(
+        (&fired["state"], &fired["ending"]),
+        (&"firing".into(), &serde_json::Value::Null)
+    );
+    assert_eq!(
+        (&ended["state"], &ended["ending"]),
+        (&"ended".into(), &"process-ended".into())
+    );
+    assert_eq!(fired["summary"], format!("Collection {}", fired["gc_number"]));
+    assert!(
+        fired["at"].as_str().unwrap() < ended["at"].as_str().unwrap()
+            && fired["at"].as_str().unwrap().starts_with("202")
+    );
+    assert!(pager.accept().is_err(), "somebody was called");
+}
+
 /// Scenario: a file that is no recording, after one that is.
 /// Guarantee: the good one is replayed, the bad one is said, exit code 1.
 #[test]

@@ -54,8 +54,10 @@ pub(crate) fn nobody_is_woken(options: &mut Options) {
 }
 
 async fn replay(options: Options, args: &ReplayArgs) -> anyhow::Result<bool> {
+    let otlp = &options.otlp;
+    let exported = otlp.traces.is_some() || otlp.metrics.is_some() || (otlp.logs.is_some() && options.alerts.log);
     anyhow::ensure!(
-        options.otlp.traces.is_some() || options.otlp.metrics.is_some() || options.listen.is_some(),
+        exported || options.listen.is_some() || options.alerts.stdout,
         "there is nowhere to replay to: no signal is exported, and --listen is not given"
     );
     let station = Station::open(&options).await?;

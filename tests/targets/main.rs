@@ -13,6 +13,8 @@ mod log;
 
 use std::time::Duration;
 
+use clr_gc::gc::{LIVE_SETTLE_NS, Open, Settling};
+use clr_gc::stream::{GcStream, Scope};
 use dotnet_diagnostics::message::Command;
 use gcwatch::pipeline::State;
 use gcwatch::targets::Unfinished;
@@ -110,5 +112,49 @@ async fn a_session_that_does_not_stop_is_told() {
     };
     assert_eq!(*pid, std::process::id());
     assert!(problem.contains(Command::StopTracing.name()), "{problem}");
+    drop(fake);
+}
+
+/// The beginning of a recording, cut where a blocking collection is under way, and what is open there.
+fn cut_in_a_collection(whole: &[u8]) -> (Vec<u8>, Open) {
+    let mut stream = GcStream::new(Scope::Collections, Settling::After(LIVE_SETTLE_NS));
+    let mut read = 0;
+    for piece in whole.chunks(100) {
+        stream.space(piece.len())[..piece.len()].copy_from_slice(piece);
+        stream.filled(piece.len());
+        stream.flush();
+        stream.advance(|_| {}).unwrap();
+        read += piece.len();
+        let open = stream.open();
+        if open.collection.is_some() && open.stop.is_some() {
+            return (whole[..read].to_vec(), open);
+        }
+    }
+    panic!("no block of the recording ends in a collection");
+}
+
+/// Scenario: the runtime's stream stops in the middle of a blocking collection; the process lives, and not one byte comes any more.
+/// Guarantee: that the threads stand still and the collection is under way is told, with the times of their beginning, by timers alone;
+/// once the session is over nothing is open.
+#[tokio::test]
+async fn a_collection_that_does_not_end_is_told_though_no_byte_comes() {
+    let (cut, open) = cut_in_a_collection(&recording("net10-steady"));
+    let fake = Fake::start(move |_| Stream::Open(cut.clone())).await;
+    let leases = tempfile::tempdir().unwrap();
+    let supervised = supervise(&leases);
+    let told = |run: &Run| run.open == open;
+    supervised
+        .log
+        .until(std::process::id(), "an open collection", told)
+        .await;
+    let log = supervised.log.clone();
+    assert_eq!(supervised.stop().await, Unfinished::default());
+    let run = log
+        .until(std::process::id(), "the end", |run| run.open.is_nothing())
+        .await;
+    assert!(
+        run.collections.iter().any(|gc| !gc.is_complete()),
+        "what was half seen is told as that"
+    );
     drop(fake);
 }
