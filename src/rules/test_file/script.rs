@@ -448,7 +448,7 @@ mod tests {
         let error = |given: &[(&str, &str)]| collection(0, 1, &fields(given)).unwrap_err().to_string();
         assert_eq!(
             error(&[("pause_s", "3")]),
-            "pause_s: there is no such field to set; did you mean `pause_ms`?"
+            "pause_s: there is no such field to set; did you mean `pause_ns`?"
         );
         assert_eq!(
             error(&[("generation", "two")]),
