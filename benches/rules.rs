@@ -24,7 +24,7 @@ use divan::Bencher;
 use divan::counter::ItemsCount;
 use gcwatch::rules::engine::Engine;
 use gcwatch::rules::field::ProcessFacts;
-use gcwatch::rules::load::{SourceFile, load};
+use gcwatch::rules::load::{SourceFile, load, shipped};
 use gcwatch::rules::rule::RuleSet;
 use gcwatch::telemetry::time::TimeBase;
 
@@ -194,14 +194,16 @@ struct Watched {
 }
 
 impl Watched {
-    fn new(count: usize) -> Self {
+    fn new(rules: Arc<RuleSet>) -> Self {
         let began = u64::try_from(BEGIN).unwrap_or_default();
         let mut watched = Self {
-            engine: Engine::new(rules(count), ProcessFacts::default(), began),
+            engine: Engine::new(rules, ProcessFacts::default(), began),
             collections: (0..CYCLE).map(collection).collect(),
             told: 0,
         };
-        (0..20 * CYCLE).for_each(|_| assert_eq!(watched.next(), 0));
+        (0..20 * CYCLE).for_each(|_| {
+            watched.next();
+        });
         watched
     }
 
@@ -219,16 +221,44 @@ impl Watched {
 /// A thousand collections of one process, ten a second, and the hundred ticks between them.
 #[divan::bench(args = RULES)]
 fn collections(bencher: Bencher<'_, '_>, count: usize) {
-    let mut watched = Watched::new(count);
+    let mut watched = Watched::new(rules(count));
     bencher
         .counter(ItemsCount::new(1000_usize))
         .bench_local(|| (0..1000).map(|_| watched.next()).sum::<usize>());
 }
 
+/// The same with the rules that ship.
+#[divan::bench]
+fn collections_shipped(bencher: Bencher<'_, '_>) {
+    let mut watched = Watched::new(shipped_rules());
+    bencher
+        .counter(ItemsCount::new(1000_usize))
+        .bench_local(|| (0..1000).map(|_| watched.next()).sum::<usize>());
+}
+
+/// A thousand rules are read and checked.
+#[divan::bench(sample_count = 5, sample_size = 1)]
+fn load_1000(bencher: Bencher<'_, '_>) {
+    bencher.bench_local(|| rules(1000).rules.len());
+}
+
+/// The rules that ship are read and checked, as at each start.
+#[divan::bench(sample_count = 20, sample_size = 1)]
+fn load_shipped(bencher: Bencher<'_, '_>) {
+    bencher.bench_local(|| shipped_rules().rules.len());
+}
+
+fn shipped_rules() -> Arc<RuleSet> {
+    match load(&shipped()) {
+        Ok(loaded) => Arc::new(loaded.rules),
+        Err(problems) => panic!("{} mistakes in the rules that ship", problems.len()),
+    }
+}
+
 /// A thousand ticks of a process that does nothing.
 #[divan::bench(args = RULES)]
 fn ticks(bencher: Bencher<'_, '_>, count: usize) {
-    let mut watched = Watched::new(count);
+    let mut watched = Watched::new(rules(count));
     let mut now = u64::try_from(BEGIN).unwrap_or_default() + 10_000_000_000_000;
     watched.engine.advance(now);
     bencher.counter(ItemsCount::new(1000_usize)).bench_local(|| {
