@@ -1,8 +1,6 @@
 //! Rule files: read when the daemon begins and whenever they change. What is wrong never replaces what is in force.
 
-use std::fs::File;
-use std::io::{self, Read as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
@@ -11,18 +9,16 @@ use tracing::{error, info, warn};
 use crate::config::file::Watch;
 use crate::config::options::RuleSources;
 use crate::pipeline::{Pipeline, now_unix_ns};
+use crate::rules::file;
 use crate::rules::load::{self, Loaded, SourceFile};
 use crate::telemetry::time::rfc3339;
 use crate::web::RuleInfo;
-
-/// Largest rule file.
-const LARGEST: u64 = 1 << 20;
 
 /// The rule files are wrong.
 #[derive(Debug, thiserror::Error)]
 #[error("the rules are wrong:\n{}", .0.join("\n"))]
 pub struct WrongRules(
-    /// Every mistake: `FILE:LINE:COLUMN: message`; of a file that cannot be read, `FILE: message`.
+    /// Every mistake: `FILE:LINE:COLUMN: message`.
     pub Vec<String>,
 );
 
@@ -197,52 +193,12 @@ impl RuleWatch {
 /// The files and their texts, in order.
 fn texts(sources: &RuleSources) -> Texts {
     let mut files = if sources.shipped { load::shipped() } else { Vec::new() };
-    let mut errors = Vec::new();
+    let mut unreadable = Vec::new();
     for path in &sources.paths {
-        let members = match members(path) {
-            Ok(members) => members,
-            Err(error) => {
-                errors.push(format!("{}: cannot be read: {error}", path.display()));
-                continue;
-            }
-        };
-        for path in members {
-            let name = path.display().to_string();
-            match text(&path) {
-                Ok(text) => files.push(SourceFile { name, text }),
-                Err(error) => errors.push(format!("{name}: cannot be read: {error}")),
-            }
+        match file::read(std::slice::from_ref(path)) {
+            Ok(read) => files.extend(read),
+            Err(problems) => unreadable.extend(problems.iter().map(ToString::to_string)),
         }
     }
-    Texts {
-        files,
-        unreadable: errors,
-    }
-}
-
-/// The rule files that a path means.
-fn members(path: &Path) -> io::Result<Vec<PathBuf>> {
-    if !std::fs::metadata(path)?.is_dir() {
-        return Ok(vec![path.to_owned()]);
-    }
-    let mut members = crate::config::file::yaml_files(path)?;
-    members.retain(|path| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        !name.ends_with(".test.yaml") && !name.ends_with(".test.yml")
-    });
-    Ok(members)
-}
-
-fn text(path: &Path) -> io::Result<String> {
-    // Asked before it is opened: the opening of a pipe waits for a writer.
-    if !std::fs::metadata(path)?.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
-    }
-    let mut bytes = Vec::new();
-    let read = File::open(path)?.take(LARGEST + 1).read_to_end(&mut bytes)?;
-    if read as u64 > LARGEST {
-        let message = format!("it has more than {LARGEST} bytes");
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
-    }
-    String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8"))
+    Texts { files, unreadable }
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::load::{Level, MOST_FILES, Problem, SourceFile};
-use crate::config::file::{decoded, read_bounded};
+use crate::config::file::{decoded, read_bounded, yaml_files};
 
 /// Most bytes of one file.
 pub const MOST_BYTES: u64 = 1 << 20;
@@ -71,21 +71,9 @@ fn named(path: &Path) -> Result<Vec<PathBuf>, Problem> {
     if !std::fs::metadata(path).map_err(cannot)?.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(path).map_err(cannot)? {
-        let file = entry.map_err(cannot)?.path();
-        let hidden = file
-            .file_name()
-            .is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
-        let yaml = file
-            .extension()
-            .is_some_and(|extension| extension == "yaml" || extension == "yml");
-        // A mounted ConfigMap has links to files; what is no file is no rule file.
-        if yaml && !hidden && !is_test(&file) && std::fs::metadata(&file).is_ok_and(|facts| facts.is_file()) {
-            files.push(file);
-        }
-    }
-    files.sort();
+    let mut files = yaml_files(path).map_err(cannot)?;
+    // A mounted ConfigMap has links to files; what is no file is no rule file.
+    files.retain(|file| !is_test(file) && std::fs::metadata(file).is_ok_and(|facts| facts.is_file()));
     if files.is_empty() {
         return Err(problem(
             &name,
@@ -102,6 +90,16 @@ fn source(path: &Path) -> Result<SourceFile, Problem> {
         let message = "this is a file of tests, not of rules; `gcwatch rules test` runs it";
         return Err(problem(&name, (1, 1), message));
     }
+    text(path)
+}
+
+/// Reads one file, of rules or of tests.
+///
+/// # Errors
+///
+/// Where it cannot be read, has more than [`MOST_BYTES`] or is not UTF-8.
+pub fn text(path: &Path) -> Result<SourceFile, Problem> {
+    let name = path.display().to_string();
     let bytes = read_bounded(path, MOST_BYTES)
         .map_err(|error| problem(&name, (1, 1), format!("it cannot be read: {error}")))?;
     decode(name, bytes)

@@ -83,7 +83,7 @@ fn test_files(paths: &[PathBuf], tally: &mut Tally) -> Vec<PathBuf> {
             let mut found = Vec::new();
             for entry in entries {
                 let file = entry?.path();
-                if file.to_string_lossy().ends_with(ENDING) {
+                if file::is_test(&file) {
                     found.push(file);
                 }
             }
@@ -105,19 +105,11 @@ fn test_files(paths: &[PathBuf], tally: &mut Tally) -> Vec<PathBuf> {
 }
 
 fn one_file(path: &Path, output: &mut Output, tally: &mut Tally) -> anyhow::Result<()> {
-    let name = path.display().to_string();
-    let text = match std::fs::read(path)
-        .map_err(|error| error.to_string())
-        .and_then(|bytes| String::from_utf8(bytes).map_err(|_| "it is not a text in UTF-8".to_owned()))
-    {
+    let text = match file::text(path) {
         Ok(text) => text,
-        Err(error) => {
-            tally.problems += 1;
-            say(format_args!("{name}:1:1: the file cannot be read: {error}"));
-            return Ok(());
-        }
+        Err(problem) => return complain(&[problem], tally, output),
     };
-    let file = match TestFile::read(&name, &text) {
+    let file = match TestFile::read(&text.name, &text.text) {
         Ok(file) => file,
         Err(problems) => return complain(&problems, tally, output),
     };
