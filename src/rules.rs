@@ -19,6 +19,7 @@
 //! | [`template`] | texts with values in them: read, and written |
 //! | [`page`] | the reference page, made from the tables and the types |
 //! | [`file`](mod@file) | the edge: rule files from the disk |
+//! | `plan` | which samples feed which windows, worked out once for all processes |
 //! | [`engine`], [`window`] | the state of every rule for one process |
 //! | [`review`] | an engine over what is already there: a recording, or written events |
 //! | [`test_file`] | tests of rules |
@@ -41,6 +42,7 @@ pub mod field;
 pub mod file;
 pub mod load;
 pub mod page;
+mod plan;
 pub mod review;
 pub mod rule;
 pub mod template;

@@ -56,7 +56,8 @@ use std::sync::Arc;
 use clr_gc::gc::{Collection, Suspension};
 
 use super::alert::{Alert, Ending, Transition, Verdict};
-use super::field::{ProcessFacts, StreamFacts};
+use super::field::{ProcessFacts, Scope, StreamFacts};
+use super::plan::When;
 use super::rule::{On, Rule, RuleSet};
 use super::window::Key;
 use crate::telemetry::time::TimeBase;
@@ -127,7 +128,7 @@ impl Engine {
             next_number: 1,
         };
         engine.place_rules(Vec::new());
-        engine.select();
+        engine.select(0);
         engine
     }
 
@@ -140,8 +141,8 @@ impl Engine {
     pub fn learned(&mut self, facts: ProcessFacts, now_unix_ns: u64) -> Vec<Transition> {
         let mut transitions = self.advance(now_unix_ns);
         self.facts = facts;
-        self.select();
-        self.windows.step();
+        self.windows.expire(self.now);
+        self.select(self.now);
         self.end_unselected(&mut transitions);
         self.judge_process(Hand::default(), &mut transitions);
         self.settle_groups(&mut transitions);
@@ -164,13 +165,13 @@ impl Engine {
             gc: Some(facts),
             key: Key::of(collection),
         };
-        self.windows.step();
-        let scope = scope(&self.facts, &self.stream, self.now, hand.gc, None);
-        self.windows.sample_gc(&scope, time);
+        self.windows.expire(self.now);
+        let scope = scope(&self.facts, &self.stream, self.now, hand.gc);
+        self.windows.sample(When::Gc, None, &scope, time);
         self.judge_gc(hand, time, &mut verdict);
         self.judge_process(hand, &mut verdict.transitions);
-        let scope = self::scope(&self.facts, &self.stream, self.now, hand.gc, None);
-        self.windows.sample_keyed(hand.key, &scope, time);
+        let scope = self::scope(&self.facts, &self.stream, self.now, hand.gc);
+        self.windows.sample(When::Keyed, hand.key, &scope, time);
         self.settle_groups(&mut verdict.transitions);
         verdict
     }
@@ -184,9 +185,12 @@ impl Engine {
             return;
         };
         let time = self.observed(base.unix_ns(edge));
-        self.windows.step();
-        let scope = scope(&self.facts, &self.stream, self.now, None, Some(suspension));
-        self.windows.sample_suspension(&scope, time);
+        self.windows.expire(self.now);
+        let scope = Scope {
+            suspension: Some(suspension),
+            ..scope(&self.facts, &self.stream, self.now, None)
+        };
+        self.windows.sample(When::Suspension, None, &scope, time);
     }
 
     /// Time passes. To be called about once a second, and before each collection and each stop of a recording with its time.
@@ -215,7 +219,7 @@ impl Engine {
         let mut transitions = self.advance(now_unix_ns);
         self.rules = rules;
         let windows = std::mem::replace(&mut self.windows, Windows::new(&self.rules));
-        self.windows = windows.adopt(&self.rules, self.now);
+        self.windows = windows.adopt(&self.rules);
         self.groups = Groups::new(self.rules.groups.len());
         let runs = std::mem::take(&mut self.runs);
         for gone in self.place_rules(runs) {
@@ -223,7 +227,7 @@ impl Engine {
                 transitions.push(Transition::Ended(ended(alert, self.now), Ending::RuleChanged));
             }
         }
-        self.select();
+        self.select(self.now);
         self.end_unselected(&mut transitions);
         self.settle_groups(&mut transitions);
         transitions
@@ -297,11 +301,14 @@ impl Engine {
         before
     }
 
-    fn select(&mut self) {
-        let scope = scope(&self.facts, &self.stream, self.now, None, None);
+    /// Asks which rules are for this process. What only others look at is not sampled; what is sampled from now on began at `began`.
+    fn select(&mut self, began: u64) {
+        let scope = scope(&self.facts, &self.stream, self.now, None);
         for run in &mut self.runs {
             run.select(&scope);
         }
+        let selected = self.runs.iter().filter(|run| run.status.is_selected());
+        self.windows.select(selected.map(|run| &*run.rule), began);
     }
 
     fn end_unselected(&mut self, transitions: &mut Vec<Transition>) {
@@ -329,10 +336,10 @@ impl Engine {
     }
 
     fn tick(&mut self, transitions: &mut Vec<Transition>) {
-        self.windows.step();
         self.expire(self.now, transitions);
-        let scope = scope(&self.facts, &self.stream, self.now, None, None);
-        self.windows.sample_tick(&scope);
+        self.windows.expire(self.now);
+        let scope = scope(&self.facts, &self.stream, self.now, None);
+        self.windows.sample(When::Tick, None, &scope, self.now);
         self.judge_process(Hand::default(), transitions);
         self.settle_groups(transitions);
     }

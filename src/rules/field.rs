@@ -100,16 +100,39 @@ pub struct Scope<'a> {
     pub process: &'a ProcessFacts,
     /// How well it is read.
     pub stream: &'a StreamFacts,
-    /// The windows of the rule set, by place; shorter where none is there.
-    pub windows: &'a [Option<f64>],
+    /// The windows of the rule set.
+    pub windows: &'a dyn WindowValues,
     /// The time of what is observed, Unix nanoseconds.
     pub now_unix_ns: u64,
 }
 
+/// Where the values of windows come from.
+pub trait WindowValues: fmt::Debug {
+    /// The value of the window at that place in the rule set; `None`: it is unknown, most often for want of samples.
+    fn value(&self, place: usize) -> Option<f64>;
+}
+
+/// There is no window.
+#[derive(Debug, Clone, Copy)]
+pub struct NoWindows;
+
+impl WindowValues for NoWindows {
+    fn value(&self, _place: usize) -> Option<f64> {
+        None
+    }
+}
+
+/// By place; those behind the last are unknown.
+impl<const N: usize> WindowValues for [Option<f64>; N] {
+    fn value(&self, place: usize) -> Option<f64> {
+        self.get(place).copied().flatten()
+    }
+}
+
 impl Scope<'_> {
-    /// The value of a window; `None`: it has too few samples.
+    /// The value of a window; `None`: it is unknown.
     pub fn window(&self, place: usize) -> Option<f64> {
-        self.windows.get(place).copied().flatten()
+        self.windows.value(place)
     }
 }
 

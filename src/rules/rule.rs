@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::expression::Expression;
 use super::field::{Field, Root};
+use super::plan::Plan;
 
 /// How bad it is. The order is that of badness.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -308,8 +309,8 @@ pub struct RuleSet {
     pub rules: Vec<Arc<Rule>>,
     /// The windows that they use.
     pub windows: Vec<Window>,
-    /// The digest of each window, by which its samples are kept over a reload; as long as `windows`.
-    pub window_meanings: Vec<u64>,
+    /// How the windows are fed.
+    pub(crate) plan: Plan,
     /// Groups.
     pub groups: Vec<Group>,
 }

@@ -24,19 +24,21 @@
 //!
 //! # Memory
 //!
-//! Nothing is taken before the first sample. At most, for each key: `BUCKETS` x (16 to 72) bytes = 1.0 to 4.5 KiB for sub-intervals, 16 KiB for
+//! Nothing is taken before the first sample. At most, for each key: `BUCKETS` x (24 to 56) bytes = 1.5 to 3.5 KiB for sub-intervals, 16 KiB for
 //! `MAX_SAMPLES`, 16 n bytes (n rounded up to a power of two) for `Last(n)`, and half as much again for quantile, median and mad. [`most_memory`] says it for a window.
 
 mod buckets;
+mod latest;
 mod samples;
 
 use clr_gc::event::GcType;
 use clr_gc::gc::Collection;
 
-use super::expression::EvaluationError;
+use super::expression::{EvaluationError, Expression};
 use super::field::Scope;
 use super::rule::{By, Extent, Function, Window};
 use buckets::{Buckets, Counts, Ends, Extremes, Sums, Trend};
+use latest::Latest;
 use samples::Samples;
 
 /// Sub-intervals of a window over time.
@@ -84,27 +86,68 @@ pub(crate) struct Moment {
     pub(crate) watched: u64,
 }
 
-/// How many samples there are, and what the function makes of them.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Measure {
-    /// Samples of known worth.
-    known: u64,
-    /// Samples of unknown worth.
-    unknown: u64,
-    value: Option<f64>,
+/// What is kept of samples. Functions of one class can be told from the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// How many, and for how many the filter holds, by sub-interval.
+    Counts,
+    /// Sums by sub-interval.
+    Sums,
+    /// The smallest and the largest by sub-interval.
+    Extremes,
+    /// The oldest and the newest by sub-interval.
+    Ends,
+    /// The line that fits best, by sub-interval.
+    Trend,
+    /// The newest sample.
+    Latest,
+    /// Samples: whether the filter holds for them.
+    Marks,
+    /// Samples in the order of their times.
+    Samples,
+    /// The same, and in the order of their size.
+    Sorted,
 }
 
-/// The samples of one window of one process.
-#[derive(Debug)]
+impl Class {
+    /// What the function of a window is told from.
+    pub(crate) fn of(window: &Window) -> Self {
+        let over = matches!(window.extent, Extent::Over(_));
+        match window.function {
+            Function::Count | Function::Ratio | Function::Rate if over => Self::Counts,
+            Function::Count | Function::Ratio | Function::Rate | Function::Streak => Self::Marks,
+            Function::Quantile(_) | Function::Median | Function::Mad => Self::Sorted,
+            Function::Sum | Function::Share | Function::Mean if over => Self::Sums,
+            Function::Min | Function::Max if over => Self::Extremes,
+            Function::Change | Function::RelativeChange | Function::Newest if over => Self::Ends,
+            Function::Slope | Function::RelativeSlope | Function::R2 if over => Self::Trend,
+            Function::Newest if window.extent == Extent::Last(1) => Self::Latest,
+            _ => Self::Samples,
+        }
+    }
+
+    /// Whether it knows samples that do not fulfil the filter.
+    pub(crate) fn counts(self) -> bool {
+        matches!(self, Self::Counts | Self::Marks)
+    }
+}
+
+/// The samples of one process that one or more windows of one [`Class`], extent, filter and value look at.
+#[derive(Debug, Default)]
 pub(crate) struct Live {
-    one: Option<Series>,
-    keyed: [Option<Box<Series>>; Key::COUNT],
+    kept: Kept,
     /// When sampling began, Unix nanoseconds; 0: with the process.
-    began: u64,
-    /// Samples that could not be evaluated.
-    pub(crate) failures: u64,
-    /// Why, the newest time, and when.
-    pub(crate) last_failure: Option<(EvaluationError, u64)>,
+    pub(crate) began: u64,
+}
+
+#[derive(Debug, Default)]
+enum Kept {
+    /// No sample yet.
+    #[default]
+    Nothing,
+    One(Series),
+    /// By [`Key`].
+    Keyed(Box<[Option<Series>; Key::COUNT]>),
 }
 
 #[derive(Debug)]
@@ -114,6 +157,7 @@ enum Series {
     Extremes(Buckets<Extremes>),
     Ends(Buckets<Ends>),
     Trend(Buckets<Trend>),
+    Latest(Latest),
     Samples(Samples),
 }
 
@@ -126,84 +170,85 @@ macro_rules! each {
             Series::Extremes($one) => $run,
             Series::Ends($one) => $run,
             Series::Trend($one) => $run,
+            Series::Latest($one) => $run,
             Series::Samples($one) => $run,
         }
     };
 }
 
-/// Functions that know samples that do not fulfil the filter.
-fn counts(function: Function) -> bool {
-    matches!(
-        function,
-        Function::Count | Function::Ratio | Function::Rate | Function::Streak
-    )
-}
-
 impl Series {
     fn new(window: &Window) -> Self {
-        let over = match window.extent {
-            Extent::Last(n) => {
-                let most = usize::try_from(n).unwrap_or(MAX_LAST).min(MAX_LAST);
-                return Self::Samples(Samples::new(window.function, most, None));
-            }
-            Extent::Over(ns) => ns,
+        let class = Class::of(window);
+        let (over, most) = match window.extent {
+            Extent::Last(n) => (None, usize::try_from(n).unwrap_or(MAX_LAST).min(MAX_LAST)),
+            Extent::Over(ns) => (Some(ns), MAX_SAMPLES),
         };
-        match window.function {
-            Function::Count | Function::Ratio | Function::Rate => Self::Counts(Buckets::over(over)),
-            Function::Sum | Function::Share | Function::Mean => Self::Sums(Buckets::over(over)),
-            Function::Min | Function::Max => Self::Extremes(Buckets::over(over)),
-            Function::Change | Function::RelativeChange | Function::Newest => Self::Ends(Buckets::over(over)),
-            Function::Slope | Function::RelativeSlope | Function::R2 => Self::Trend(Buckets::over(over)),
-            Function::Quantile(_)
-            | Function::Median
-            | Function::Mad
-            | Function::Streak
-            | Function::Rises
-            | Function::Turns => Self::Samples(Samples::new(window.function, MAX_SAMPLES, Some(over))),
+        let length = over.unwrap_or(u64::MAX);
+        match class {
+            Class::Counts => Self::Counts(Buckets::over(length)),
+            Class::Sums => Self::Sums(Buckets::over(length)),
+            Class::Extremes => Self::Extremes(Buckets::over(length)),
+            Class::Ends => Self::Ends(Buckets::over(length)),
+            Class::Trend => Self::Trend(Buckets::over(length)),
+            Class::Latest => Self::Latest(Latest::default()),
+            Class::Marks | Class::Samples | Class::Sorted => {
+                Self::Samples(Samples::new(class == Class::Sorted, most, over))
+            }
         }
     }
 }
 
 impl Live {
-    /// Nothing was sampled yet. A window that was added while the process is watched knows nothing of the time before.
+    /// Nothing was sampled yet. What is looked at only since the process is watched knows nothing of the time before.
     pub(crate) fn new(began: u64) -> Self {
         Self {
-            one: None,
-            keyed: Default::default(),
+            kept: Kept::Nothing,
             began,
-            failures: 0,
-            last_failure: None,
         }
     }
 
-    /// Evaluates the sample of `window` on `scope` and adds it.
-    pub(crate) fn sample(&mut self, window: &Window, key: Option<Key>, scope: &Scope<'_>, time: u64) {
-        let worth = worth(window, scope).unwrap_or_else(|error| {
-            self.failures = self.failures.saturating_add(1);
-            self.last_failure = Some((error, time));
-            Worth::Unknown
-        });
-        self.add(window, key, worth, time, scope.now_unix_ns);
-    }
-
-    /// Adds a sample; of a window by key, one without a key belongs nowhere.
+    /// Adds a sample; where there is a key, one without belongs nowhere. `window` is one of those that look at it. What expired until `now` is
+    /// forgotten already.
     pub(crate) fn add(&mut self, window: &Window, key: Option<Key>, worth: Worth, time: u64, now: u64) {
-        if worth == Worth::Not && !counts(window.function) {
+        if worth == Worth::Not && !Class::of(window).counts() {
             return;
         }
-        let series = match (window.by, key) {
-            (By::Nothing, _) => self.one.get_or_insert_with(|| Series::new(window)),
-            (By::GenerationAndType, Some(key)) => match self.keyed.get_mut(key.0) {
-                Some(series) => series.get_or_insert_with(|| Box::new(Series::new(window))),
-                None => return,
-            },
-            (By::GenerationAndType, None) => return,
+        let series = match window.by {
+            By::Nothing => {
+                if matches!(self.kept, Kept::Nothing) {
+                    self.kept = Kept::One(Series::new(window));
+                }
+                let Kept::One(series) = &mut self.kept else { return };
+                series
+            }
+            By::GenerationAndType => {
+                let Some(key) = key else { return };
+                if matches!(self.kept, Kept::Nothing) {
+                    self.kept = Kept::Keyed(Box::default());
+                }
+                let Kept::Keyed(keyed) = &mut self.kept else { return };
+                let Some(series) = keyed.get_mut(key.0) else { return };
+                series.get_or_insert_with(|| Series::new(window))
+            }
         };
         each!(series, series => series.add(worth, time.min(now), now));
     }
 
-    /// The value of the window; `None`: unknown.
-    pub(crate) fn value(&mut self, window: &Window, key: Option<Key>, at: Moment) -> Option<f64> {
+    /// Time passes: samples that are too old now are forgotten.
+    pub(crate) fn expire(&mut self, now: u64) {
+        match &mut self.kept {
+            Kept::Nothing => {}
+            Kept::One(series) => each!(series, series => series.expire(now)),
+            Kept::Keyed(keyed) => {
+                for series in keyed.iter_mut().flatten() {
+                    each!(series, series => series.expire(now));
+                }
+            }
+        }
+    }
+
+    /// The value of a window that looks at it; `None`: unknown. What expired until then is forgotten already.
+    pub(crate) fn value(&self, window: &Window, key: Option<Key>, at: Moment) -> Option<f64> {
         let at = Moment {
             watched: at.watched.min(at.now.saturating_sub(self.began)),
             ..at
@@ -211,36 +256,34 @@ impl Live {
         if at.watched < window.min_watched_ns {
             return None;
         }
-        let series = match window.by {
-            By::Nothing => self.one.as_mut(),
-            By::GenerationAndType => self.keyed.get_mut(key?.0)?.as_deref_mut(),
+        let series = match (window.by, &self.kept) {
+            (By::Nothing, Kept::One(series)) => Some(series),
+            (By::GenerationAndType, Kept::Keyed(keyed)) => keyed.get(key?.0)?.as_ref(),
+            (By::GenerationAndType, _) if key.is_none() => return None,
+            _ => None,
         };
-        let measure = match series {
-            Some(series) => each!(series, series => series.measure(window.function, at)),
-            None => Measure {
-                known: 0,
-                unknown: 0,
-                value: nothing(window.function, at),
-            },
+        let Some(series) = series else {
+            return nothing(window.function, at).filter(|_| window.min_samples == 0);
         };
-        let samples = measure.known + measure.unknown;
-        if measure.known < u64::from(window.min_samples)
-            || (measure.unknown > 0 && measure.unknown as f64 > window.unknown_share * samples as f64)
+        let (known, unknown) = each!(series, series => series.samples());
+        if known < u64::from(window.min_samples)
+            || (unknown > 0 && unknown as f64 > window.unknown_share * (known + unknown) as f64)
         {
             return None;
         }
-        measure.value.filter(|value| value.is_finite())
+        each!(series, series => series.answer(window.function, at)).filter(|value| value.is_finite())
     }
 
     /// Bytes on the heap.
     pub(crate) fn memory(&self) -> usize {
-        let keyed = self.keyed.iter().flatten().map(|series| &**series);
-        let boxes = self.keyed.iter().flatten().count() * size_of::<Series>();
-        let series = self.one.iter().chain(keyed);
-        boxes
-            + series
-                .map(|series| each!(series, series => series.memory()))
-                .sum::<usize>()
+        let memory = |series: &Series| each!(series, series => series.memory());
+        match &self.kept {
+            Kept::Nothing => 0,
+            Kept::One(series) => memory(series),
+            Kept::Keyed(keyed) => {
+                Key::COUNT * size_of::<Option<Series>>() + keyed.iter().flatten().map(memory).sum::<usize>()
+            }
+        }
     }
 }
 
@@ -253,36 +296,28 @@ fn nothing(function: Function, at: Moment) -> Option<f64> {
     }
 }
 
-fn worth(window: &Window, scope: &Scope<'_>) -> Result<Worth, EvaluationError> {
-    if let Some(filter) = &window.filter {
-        match filter.holds(scope)? {
-            Some(true) => {}
-            Some(false) => return Ok(Worth::Not),
-            None => return Ok(Worth::Unknown),
-        }
-    }
-    let Some(of) = &window.of else {
+/// What a sample for which the filter holds is worth, by what is measured of it.
+pub(crate) fn worth(of: Option<&Expression>, scope: &Scope<'_>) -> Result<Worth, EvaluationError> {
+    let Some(of) = of else {
         return Ok(Worth::Counts(1.0));
     };
     let Some(value) = of.evaluate(scope)? else {
         return Ok(Worth::Unknown);
     };
     let number = value.as_number().ok_or(EvaluationError::Type)?;
-    Ok(if !number.is_finite() {
-        Worth::Unknown
-    } else if counts(window.function) {
-        Worth::Counts(1.0)
-    } else {
+    Ok(if number.is_finite() {
         Worth::Counts(number)
+    } else {
+        Worth::Unknown
     })
 }
 
 /// The most bytes that the samples of `window` take for one process.
-pub fn most_memory(window: &Window) -> usize {
+pub(crate) fn most_memory(window: &Window) -> usize {
     let one = each!(&Series::new(window), series => series.most_memory());
     match window.by {
         By::Nothing => one,
-        By::GenerationAndType => Key::COUNT * (size_of::<Series>() + one),
+        By::GenerationAndType => Key::COUNT * (size_of::<Option<Series>>() + one),
     }
 }
 

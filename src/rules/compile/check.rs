@@ -3,7 +3,7 @@
 use super::syntax::{Shape, Tree};
 use super::{Compiled, MAX_DEPTH, MAX_NODES, Macro, Mistake, Names, Wanted, lint, place};
 use crate::rules::expression::{Expression, Node};
-use crate::rules::field::{Field, ProcessFacts, Scope, StreamFacts};
+use crate::rules::field::{Field, NoWindows, ProcessFacts, Scope, StreamFacts};
 use crate::rules::value::{Type, Value};
 
 /// Checks a tree; `certain`: also whether it, or a part of it, is always or never true.
@@ -252,7 +252,7 @@ impl<'a> Checker<'a> {
             suspension: None,
             process: &process,
             stream: &stream,
-            windows: &[],
+            windows: &NoWindows,
             now_unix_ns: 0,
         };
         let constant = match node.evaluate(&scope) {

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::{env, fs};
 
 use super::*;
-use crate::rules::field::{ProcessFacts, Scope, StreamFacts};
+use crate::rules::field::{NoWindows, ProcessFacts, Scope, StreamFacts};
 
 const GC: [Root; 3] = [Root::Gc, Root::Process, Root::Stream];
 const PROCESS: [Root; 2] = [Root::Process, Root::Stream];
@@ -216,7 +216,7 @@ fn the_deepest_tree_is_evaluated_on_a_small_stack() {
             suspension: None,
             process: &process,
             stream: &stream,
-            windows: &[],
+            windows: &NoWindows,
             now_unix_ns: 0,
         };
         expression.holds(&scope)

@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
-use clr_gc::gc::Suspension;
-
 use super::Engine;
 use super::groups::winner;
 use super::run::Change;
 use crate::rules::alert::{Alert, Ending, Transition, Verdict};
-use crate::rules::field::{GcFacts, ProcessFacts, Scope, StreamFacts};
+use crate::rules::field::{GcFacts, NoWindows, ProcessFacts, Scope, StreamFacts};
 use crate::rules::rule::{On, Rule};
-use crate::rules::window::Key;
+use crate::rules::window::{Key, Moment};
 
 /// What is at hand when conditions are evaluated.
 #[derive(Debug, Clone, Copy, Default)]
@@ -31,63 +29,77 @@ impl Engine {
     }
 
     pub(super) fn judge_gc(&mut self, hand: Hand<'_>, time: u64, verdict: &mut Verdict) {
-        let watched = self.watched();
-        for index in 0..self.on_gc.len() {
-            let Some(&place) = self.on_gc.get(index) else { return };
+        let values = self.windows.values(hand.key, self.moment());
+        let scope = Scope {
+            windows: &values,
+            ..scope(&self.facts, &self.stream, self.now, hand.gc)
+        };
+        let mut changes = Vec::new();
+        for &place in &self.on_gc {
             let Some(run) = self.runs.get_mut(place).filter(|run| run.status.is_selected()) else {
                 continue;
             };
-            let scope = scope(&self.facts, &self.stream, self.now, hand.gc, None);
-            let mut ask = self
-                .windows
-                .ask((&run.rule, run.windows_may_wait), &scope, hand.key, watched);
-            let change = run.status.occurrence(&mut ask, time);
-            if change.matched {
+            let occurrence = run.status.occurrence(&run.rule, &scope, time);
+            if occurrence.matched {
                 verdict.matched.push(Arc::clone(&run.rule));
             }
-            self.apply(place, change.change, hand, &mut verdict.transitions);
+            if occurrence.change != Change::None {
+                changes.push((place, occurrence.change));
+            }
         }
+        self.apply(changes, hand, &mut verdict.transitions);
     }
 
     pub(super) fn judge_process(&mut self, hand: Hand<'_>, transitions: &mut Vec<Transition>) {
-        let watched = self.watched();
-        for index in 0..self.on_process.len() {
-            let Some(&place) = self.on_process.get(index) else {
-                return;
-            };
+        let values = self.windows.values(hand.key, self.moment());
+        // Their own conditions know no collection: at a tick there is none.
+        let scope = Scope {
+            windows: &values,
+            ..scope(&self.facts, &self.stream, self.now, None)
+        };
+        let mut changes = Vec::new();
+        for &place in &self.on_process {
             let Some(run) = self.runs.get_mut(place).filter(|run| run.status.is_selected()) else {
                 continue;
             };
-            // Its own conditions know no collection: at a tick there is none.
-            let scope = scope(&self.facts, &self.stream, self.now, None, None);
-            let mut ask = self
-                .windows
-                .ask((&run.rule, run.windows_may_wait), &scope, hand.key, watched);
-            let change = run.status.condition(&mut ask, self.now);
-            self.apply(place, change, hand, transitions);
+            let change = run.status.condition(&run.rule, &scope);
+            if change != Change::None {
+                changes.push((place, change));
+            }
+        }
+        self.apply(changes, hand, transitions);
+    }
+
+    fn apply(&mut self, changes: Vec<(usize, Change)>, hand: Hand<'_>, transitions: &mut Vec<Transition>) {
+        for (place, change) in changes {
+            match change {
+                Change::None => {}
+                Change::End(ending, at) => self.end_run(place, ending, at, transitions),
+                Change::Begin { active } => self.begin(place, active, hand, transitions),
+            }
         }
     }
 
-    pub(super) fn apply(&mut self, place: usize, change: Change, hand: Hand<'_>, transitions: &mut Vec<Transition>) {
-        match change {
-            Change::None => {}
-            Change::End(ending, at) => self.end_run(place, ending, at, transitions),
-            Change::Begin { active } => {
-                let watched = self.watched();
-                let Some(run) = self.runs.get_mut(place) else { return };
-                let gc = hand.gc.filter(|_| run.rule.on == On::Gc);
-                let scope = scope(&self.facts, &self.stream, self.now, gc, None);
-                let mut ask = self
-                    .windows
-                    .ask((&run.rule, run.windows_may_wait), &scope, hand.key, watched);
-                let alert = alert(&run.rule, &ask.whole(), active, hand.gc.map(|gc| gc.collection.number));
-                run.status
-                    .begin(alert, if run.rule.on == On::Gc { active } else { self.now });
-                match run.rule.group {
-                    Some(group) => self.groups.touch(group),
-                    None => self.tell(place, transitions),
-                }
-            }
+    fn begin(&mut self, place: usize, active: u64, hand: Hand<'_>, transitions: &mut Vec<Transition>) {
+        let values = self.windows.values(hand.key, self.moment());
+        let Some(run) = self.runs.get_mut(place) else { return };
+        let on_gc = run.rule.on == On::Gc;
+        let scope = Scope {
+            windows: &values,
+            ..scope(&self.facts, &self.stream, self.now, hand.gc.filter(|_| on_gc))
+        };
+        let alert = alert(&run.rule, &scope, active, hand.gc.map(|gc| gc.collection.number));
+        run.status.begin(alert, if on_gc { active } else { self.now });
+        match run.rule.group {
+            Some(group) => self.groups.touch(group),
+            None => self.tell(place, transitions),
+        }
+    }
+
+    fn moment(&self) -> Moment {
+        Moment {
+            now: self.now,
+            watched: self.watched(),
         }
     }
 
@@ -139,14 +151,13 @@ pub(super) fn scope<'a>(
     stream: &'a StreamFacts,
     now_unix_ns: u64,
     gc: Option<GcFacts<'a>>,
-    suspension: Option<&'a Suspension>,
 ) -> Scope<'a> {
     Scope {
         gc,
-        suspension,
+        suspension: None,
         process,
         stream,
-        windows: &[],
+        windows: &NoWindows,
         now_unix_ns,
     }
 }

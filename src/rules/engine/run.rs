@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::state::{RuleState, State};
-use super::windows::{Ask, windows_may_wait};
 use crate::rules::alert::{Alert, Ending};
 use crate::rules::expression::{EvaluationError, Expression};
 use crate::rules::field::Scope;
@@ -75,8 +74,6 @@ struct Active {
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) rule: Arc<Rule>,
-    /// See [`windows_may_wait`].
-    pub(super) windows_may_wait: bool,
     pub(super) status: Status,
 }
 
@@ -97,7 +94,6 @@ pub(super) struct Status {
 impl Run {
     pub(super) fn new(rule: Arc<Rule>, now: u64) -> Self {
         Self {
-            windows_may_wait: windows_may_wait(&rule),
             rule,
             status: Status {
                 selected: false,
@@ -114,11 +110,7 @@ impl Run {
 
     /// The same state under a rule of the same meaning. An alert that is told keeps the texts that it was told with.
     pub(super) fn with(self, rule: Arc<Rule>) -> Self {
-        Self {
-            windows_may_wait: windows_may_wait(&rule),
-            rule,
-            ..self
-        }
+        Self { rule, ..self }
     }
 
     /// Asks whether the rule is for this process.
@@ -245,31 +237,30 @@ impl Status {
     }
 
     /// What cannot be evaluated is not known.
-    fn holds(&mut self, ask: &mut Ask<'_>, condition: &Expression) -> Option<bool> {
-        ask.holds(condition).unwrap_or_else(|error| {
-            self.failed(error, ask.now());
+    fn holds(&mut self, condition: &Expression, scope: &Scope<'_>) -> Option<bool> {
+        condition.holds(scope).unwrap_or_else(|error| {
+            self.failed(error, scope.now_unix_ns);
             None
         })
     }
 
-    fn is_excepted(&mut self, ask: &mut Ask<'_>) -> bool {
-        let now = ask.now();
-        let mut exceptions = ask.rule.exceptions.iter();
+    fn is_excepted(&mut self, rule: &Rule, scope: &Scope<'_>) -> bool {
+        let now = scope.now_unix_ns;
+        let mut exceptions = rule.exceptions.iter();
         exceptions.any(|exception| {
-            exception.until_unix_ns.is_none_or(|until| now < until) && self.holds(ask, &exception.when) == Some(true)
+            exception.until_unix_ns.is_none_or(|until| now < until) && self.holds(&exception.when, scope) == Some(true)
         })
     }
 
     /// A collection was told, at `time`, to a rule `on: gc`.
-    pub(super) fn occurrence(&mut self, ask: &mut Ask<'_>, time: u64) -> Occurrence {
-        let rule = ask.rule;
+    pub(super) fn occurrence(&mut self, rule: &Rule, scope: &Scope<'_>, time: u64) -> Occurrence {
         let nothing = |change| Occurrence { matched: false, change };
         self.evaluations = self.evaluations.saturating_add(1);
-        let holds = self.holds(ask, &rule.when);
+        let holds = self.holds(&rule.when, scope);
         if holds != Some(true) {
             if self.is_active() {
                 let clear = rule.clear.as_ref();
-                let cleared = clear.is_some_and(|clear| self.holds(ask, clear) == Some(true));
+                let cleared = clear.is_some_and(|clear| self.holds(clear, scope) == Some(true));
                 return nothing(if cleared {
                     Change::End(Ending::Cleared, time)
                 } else {
@@ -284,7 +275,7 @@ impl Status {
             self.enter(phase, time);
             return nothing(Change::None);
         }
-        let excepted = self.is_excepted(ask);
+        let excepted = self.is_excepted(rule, scope);
         if let Phase::Active(active) = &mut self.phase {
             if excepted {
                 return nothing(Change::End(Ending::RuleChanged, time));
@@ -311,23 +302,23 @@ impl Status {
     }
 
     /// Evaluates a rule `on: process`.
-    pub(super) fn condition(&mut self, ask: &mut Ask<'_>, now: u64) -> Change {
-        let rule = ask.rule;
+    pub(super) fn condition(&mut self, rule: &Rule, scope: &Scope<'_>) -> Change {
+        let now = scope.now_unix_ns;
         self.evaluations = self.evaluations.saturating_add(1);
         if self.is_active() {
             let holds = match &rule.clear {
-                None => self.holds(ask, &rule.when),
-                Some(clear) => self.holds(ask, clear).map(|cleared| !cleared),
+                None => self.holds(&rule.when, scope),
+                Some(clear) => self.holds(clear, scope).map(|cleared| !cleared),
             };
-            let excepted = self.is_excepted(ask);
+            let excepted = self.is_excepted(rule, scope);
             return match &mut self.phase {
                 Phase::Active(_) if excepted => Change::End(Ending::RuleChanged, now),
                 Phase::Active(active) => active.condition(holds, rule.keep_firing_ns, now),
                 _ => Change::None,
             };
         }
-        let holds = self.holds(ask, &rule.when);
-        let excepted = holds == Some(true) && self.is_excepted(ask);
+        let holds = self.holds(&rule.when, scope);
+        let excepted = holds == Some(true) && self.is_excepted(rule, scope);
         let active = match self.phase {
             Phase::Pending(active) | Phase::Cooling(active) => active,
             _ => now,

@@ -1,160 +1,185 @@
-//! The windows of one process: sampled at once, evaluated when a condition asks.
+//! The series of one process: fed with each sample, read when a condition asks.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::rules::expression::{EvaluationError, Expression, Node};
-use crate::rules::field::{Root, Scope};
-use crate::rules::rule::{By, On, Rule, RuleSet, Window};
-use crate::rules::window::{Key, Live, Moment, most_memory};
-
 use super::run::Failure;
+use crate::rules::field::{Scope, WindowValues};
+use crate::rules::plan::{Feed, Measured, When};
+use crate::rules::rule::{Rule, RuleSet, Window};
+use crate::rules::window::{Key, Live, Moment, Worth, most_memory, worth};
 
-/// The samples of every window that an enabled rule uses, and the values that were asked for in this step.
+/// The samples that the windows of selected rules look at. See [`plan`](crate::rules::plan).
 #[derive(Debug)]
 pub(super) struct Windows {
     rules: Arc<RuleSet>,
     live: Vec<Live>,
-    values: Vec<Option<f64>>,
-    /// The step in which each value was made.
-    made: Vec<u64>,
-    step: u64,
-    gc: Box<[usize]>,
-    keyed: Box<[usize]>,
-    suspension: Box<[usize]>,
-    tick: Box<[usize]>,
+    /// Whether a selected rule looks at it; as long as `live`.
+    used: Vec<bool>,
+    /// Series whose samples could not be evaluated, which are few: how many samples, and the newest failure.
+    failed: Vec<(usize, u64, Failure)>,
 }
 
 impl Windows {
     /// Those of a rule set, without samples.
     pub(super) fn new(rules: &Arc<RuleSet>) -> Self {
-        Self::with(rules, HashMap::new(), 0)
-    }
-
-    /// Those of another rule set, with the samples of windows that both have and use.
-    pub(super) fn adopt(self, rules: &Arc<RuleSet>, now: u64) -> Self {
-        let used = self
-            .gc
-            .iter()
-            .chain(&self.keyed)
-            .chain(&self.suspension)
-            .chain(&self.tick);
-        let used: HashSet<usize> = used.copied().collect();
-        let samples = self.rules.window_meanings.iter().copied().zip(self.live);
-        let kept = samples.enumerate().filter(|(place, _)| used.contains(place));
-        Self::with(rules, kept.map(|(_, samples)| samples).collect(), now)
-    }
-
-    fn with(rules: &Arc<RuleSet>, mut kept: HashMap<u64, Live>, began: u64) -> Self {
-        let count = rules.windows.len();
-        let mut live: Vec<Live> = std::iter::repeat_with(|| Live::new(began)).take(count).collect();
-        for (live, meaning) in live.iter_mut().zip(&rules.window_meanings) {
-            if let Some(kept) = kept.remove(meaning) {
-                *live = kept;
-            }
-        }
-        let mut used = vec![false; count];
-        for (_, place) in rules
-            .rules
-            .iter()
-            .filter(|rule| rule.enabled)
-            .flat_map(|rule| &rule.windows)
-        {
-            if let Some(used) = used.get_mut(*place) {
-                *used = true;
-            }
-        }
-        let places = |fits: fn(&Window) -> bool| {
-            let windows = rules.windows.iter().zip(&used).enumerate();
-            windows
-                .filter(|(_, (window, used))| **used && fits(window))
-                .map(|(place, _)| place)
-                .collect()
-        };
+        let count = rules.plan.series.len();
         Self {
-            live,
-            values: vec![None; count],
-            made: vec![0; count],
-            step: 1,
-            gc: places(|window| window.sampled == Root::Gc && window.by == By::Nothing),
-            keyed: places(|window| window.sampled == Root::Gc && window.by == By::GenerationAndType),
-            suspension: places(|window| window.sampled == Root::Suspension),
-            tick: places(|window| matches!(window.sampled, Root::Process | Root::Stream)),
+            live: std::iter::repeat_with(Live::default).take(count).collect(),
+            used: vec![false; count],
+            failed: Vec::new(),
             rules: Arc::clone(rules),
         }
     }
 
-    /// Something was observed or time passed: values are made anew.
-    pub(super) fn step(&mut self) {
-        self.step += 1;
+    /// Those of another rule set, with the samples of series that both have and use. Which are used is to be said by [`Self::select`].
+    pub(super) fn adopt(self, rules: &Arc<RuleSet>) -> Self {
+        let series = self.rules.plan.meanings.iter().zip(self.live).zip(self.used);
+        let mut kept: HashMap<&str, Live> = series
+            .filter(|(_, used)| *used)
+            .map(|((meaning, live), _)| (meaning.as_str(), live))
+            .collect();
+        let mut adopted = Self::new(rules);
+        let places = adopted.live.iter_mut().zip(&mut adopted.used);
+        for ((live, used), meaning) in places.zip(&rules.plan.meanings) {
+            if let Some(kept) = kept.remove(meaning.as_str()) {
+                *live = kept;
+                *used = true;
+            }
+        }
+        adopted
     }
 
-    pub(super) fn has_ticks(&self) -> bool {
-        !self.tick.is_empty()
+    /// Only series that these rules look at are fed from now on. One that was not before knows nothing of the time before `now`.
+    pub(super) fn select<'r>(&mut self, rules: impl Iterator<Item = &'r Rule>, now: u64) {
+        let mut used = vec![false; self.live.len()];
+        let plan = &self.rules.plan;
+        for (_, window) in rules.flat_map(|rule| &rule.windows) {
+            if let Some(used) = plan.of_window.get(*window).and_then(|series| used.get_mut(*series)) {
+                *used = true;
+            }
+        }
+        for ((live, was), is) in self.live.iter_mut().zip(&self.used).zip(&used) {
+            if was != is {
+                *live = Live::new(now);
+            }
+        }
+        self.used = used;
     }
 
-    pub(super) fn sample_gc(&mut self, scope: &Scope<'_>, time: u64) {
-        sample(&self.rules.windows, &mut self.live, &self.gc, None, scope, time);
-    }
-
-    /// After the conditions: a collection is compared with those before it.
-    pub(super) fn sample_keyed(&mut self, key: Option<Key>, scope: &Scope<'_>, time: u64) {
-        sample(&self.rules.windows, &mut self.live, &self.keyed, key, scope, time);
-    }
-
-    pub(super) fn sample_suspension(&mut self, scope: &Scope<'_>, time: u64) {
-        sample(&self.rules.windows, &mut self.live, &self.suspension, None, scope, time);
-    }
-
-    pub(super) fn sample_tick(&mut self, scope: &Scope<'_>) {
-        let time = scope.now_unix_ns;
-        sample(&self.rules.windows, &mut self.live, &self.tick, None, scope, time);
-    }
-
-    /// To evaluate expressions of a rule. Beside it: [`windows_may_wait`].
-    pub(super) fn ask<'a>(
-        &'a mut self,
-        run: (&'a Rule, bool),
-        scope: &'a Scope<'a>,
-        key: Option<Key>,
-        watched: u64,
-    ) -> Ask<'a> {
-        let at = Moment {
-            now: scope.now_unix_ns,
-            watched,
-        };
-        Ask {
-            windows: self,
-            rule: run.0,
-            windows_may_wait: run.1,
-            scope,
-            key,
-            at,
+    /// What is too old now is forgotten: before anything is sampled or read at that time.
+    pub(super) fn expire(&mut self, now: u64) {
+        for live in &mut self.live {
+            live.expire(now);
         }
     }
 
-    fn make(&mut self, place: usize, key: Option<Key>, at: Moment) {
-        let (Some(window), Some(live)) = (self.rules.windows.get(place), self.live.get_mut(place)) else {
-            return;
-        };
-        let (Some(value), Some(made)) = (self.values.get_mut(place), self.made.get_mut(place)) else {
-            return;
-        };
-        if *made != self.step {
-            *made = self.step;
-            *value = live.value(window, key, at);
+    pub(super) fn has_ticks(&self) -> bool {
+        let mut feeds = self.rules.plan.feeds.iter();
+        feeds.any(|feed| feed.when == When::Tick && feed.measured.iter().any(|measured| uses(&self.used, measured)))
+    }
+
+    /// Adds a sample to each series that is sampled then. Of those by key, one without a key belongs nowhere.
+    pub(super) fn sample(&mut self, when: When, key: Option<Key>, scope: &Scope<'_>, time: u64) {
+        let rules = Arc::clone(&self.rules);
+        for feed in rules.plan.feeds.iter().filter(|feed| feed.when == when) {
+            self.feed(feed, key, scope, time);
+        }
+    }
+
+    fn feed(&mut self, feed: &Feed, key: Option<Key>, scope: &Scope<'_>, time: u64) {
+        // Not before one of them is used.
+        let mut fulfilled = None;
+        for measured in &feed.measured {
+            if !uses(&self.used, measured) {
+                continue;
+            }
+            let filter = || match self
+                .rules
+                .windows
+                .get(feed.filtered)
+                .and_then(|window| window.filter.as_ref())
+            {
+                Some(filter) => filter.holds(scope),
+                None => Ok(Some(true)),
+            };
+            let worth = match *fulfilled.get_or_insert_with(filter) {
+                Ok(Some(true)) => {
+                    let window = self.rules.windows.get(measured.by);
+                    worth(window.and_then(|window| window.of.as_ref()), scope)
+                }
+                Ok(Some(false)) => Ok(Worth::Not),
+                Ok(None) => Ok(Worth::Unknown),
+                Err(error) => Err(error),
+            };
+            let worth = worth.unwrap_or_else(|error| {
+                self.failed(
+                    measured,
+                    Failure {
+                        error,
+                        at_unix_ns: time,
+                    },
+                );
+                Worth::Unknown
+            });
+            let counted = match worth {
+                Worth::Counts(_) => Worth::Counts(1.0),
+                other => other,
+            };
+            for &series in &measured.counting {
+                self.add(series, key, counted, time, scope.now_unix_ns);
+            }
+            if worth != Worth::Not {
+                for &series in &measured.measuring {
+                    self.add(series, key, worth, time, scope.now_unix_ns);
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, series: usize, key: Option<Key>, worth: Worth, time: u64, now: u64) {
+        let window = self
+            .rules
+            .plan
+            .series
+            .get(series)
+            .and_then(|window| self.rules.windows.get(*window));
+        let used = self.used.get(series).copied().unwrap_or_default();
+        if let (Some(window), Some(live), true) = (window, self.live.get_mut(series), used) {
+            live.add(window, key, worth, time, now);
+        }
+    }
+
+    fn failed(&mut self, measured: &Measured, failure: Failure) {
+        for &series in measured.counting.iter().chain(&measured.measuring) {
+            match self.failed.iter_mut().find(|(known, ..)| *known == series) {
+                Some((_, count, newest)) => {
+                    *count = count.saturating_add(1);
+                    *newest = failure;
+                }
+                None => self.failed.push((series, 1, failure)),
+            }
         }
     }
 
     /// Samples of the windows of `rule` that could not be evaluated.
     pub(super) fn failures(&self, rule: &Rule) -> (u64, Option<Failure>) {
-        let live = rule.windows.iter().filter_map(|(_, place)| self.live.get(*place));
-        let newest = live
-            .clone()
-            .filter_map(|live| live.last_failure)
-            .max_by_key(|(_, at)| *at);
-        let failure = newest.map(|(error, at_unix_ns)| Failure { error, at_unix_ns });
-        (live.map(|live| live.failures).sum(), failure)
+        let plan = &self.rules.plan;
+        let looks_at = |series: usize| {
+            let mut windows = rule.windows.iter();
+            windows.any(|(_, window)| plan.of_window.get(*window) == Some(&series))
+        };
+        let failed = self.failed.iter().filter(|(series, ..)| looks_at(*series));
+        let newest = failed.clone().map(|(.., failure)| *failure);
+        (
+            failed.map(|(_, count, _)| count).sum(),
+            newest.max_by_key(|failure| failure.at_unix_ns),
+        )
+    }
+
+    /// What conditions read at that time; for windows by key, those of `key`.
+    pub(super) fn values(&self, key: Option<Key>, at: Moment) -> Values<'_> {
+        Values { windows: self, key, at }
     }
 
     pub(super) fn memory(&self) -> usize {
@@ -162,71 +187,29 @@ impl Windows {
     }
 
     pub(super) fn most_memory(rules: &RuleSet) -> usize {
-        let one = |window: &Window| {
-            size_of::<Window>() + size_of::<Live>() + size_of::<(Option<f64>, u64, usize)>() + most_memory(window)
-        };
-        rules.windows.iter().map(one).sum()
+        let one = |window: &Window| size_of::<Live>() + size_of::<bool>() + most_memory(window);
+        let series = rules.plan.series.iter().filter_map(|window| rules.windows.get(*window));
+        series.map(one).sum()
     }
 }
 
-fn sample(windows: &[Window], live: &mut [Live], places: &[usize], key: Option<Key>, scope: &Scope<'_>, time: u64) {
-    for &place in places {
-        if let (Some(window), Some(live)) = (windows.get(place), live.get_mut(place)) {
-            live.sample(window, key, scope, time);
-        }
-    }
+fn uses(used: &[bool], measured: &Measured) -> bool {
+    let mut series = measured.counting.iter().chain(&measured.measuring);
+    series.any(|series| used.get(*series).copied().unwrap_or_default())
 }
 
-/// Evaluates expressions of one rule at one moment.
+/// The windows of one process at one moment. A value is made when it is asked for: most conditions are decided without most of theirs.
 #[derive(Debug)]
-pub(super) struct Ask<'a> {
-    windows: &'a mut Windows,
-    pub(super) rule: &'a Rule,
-    windows_may_wait: bool,
-    scope: &'a Scope<'a>,
+pub(super) struct Values<'a> {
+    windows: &'a Windows,
     key: Option<Key>,
     at: Moment,
 }
 
-impl<'r> Ask<'r> {
-    /// The time of the evaluation.
-    pub(super) fn now(&self) -> u64 {
-        self.at.now
+impl WindowValues for Values<'_> {
+    fn value(&self, place: usize) -> Option<f64> {
+        let rules = &self.windows.rules;
+        let live = self.windows.live.get(*rules.plan.of_window.get(place)?)?;
+        live.value(rules.windows.get(place)?, self.key, self.at)
     }
-
-    /// Whether a condition holds. Where [`windows_may_wait`], they are left out at first: what is decided without them, most often that a
-    /// collection is nothing special, needs no median.
-    pub(super) fn holds(&mut self, expression: &Expression) -> Result<Option<bool>, EvaluationError> {
-        if self.windows_may_wait {
-            let decided = expression.holds(self.scope);
-            if let Ok(Some(truth)) = decided {
-                return Ok(Some(truth));
-            }
-        }
-        expression.holds(&self.whole())
-    }
-
-    /// The scope with all windows of the rule.
-    pub(super) fn whole(&mut self) -> Scope<'_> {
-        for (_, place) in &self.rule.windows {
-            self.windows.make(*place, self.key, self.at);
-        }
-        Scope {
-            windows: &self.windows.values,
-            ..*self.scope
-        }
-    }
-}
-
-/// Whether conditions of the rule may be asked without its windows first. What is decided without them stays so when more is known, unless
-/// something asks whether a window is known: leaving it out would answer. Conditions on the process seldom say anything without them.
-pub(super) fn windows_may_wait(rule: &Rule) -> bool {
-    let conditions = [Some(&rule.when), rule.clear.as_ref()];
-    let exceptions = rule.exceptions.iter().map(|exception| &exception.when);
-    let asks = |node: &Node| match node {
-        Node::Has(what) => what.any(&|node| matches!(node, Node::Window(_))),
-        _ => false,
-    };
-    let mut all = conditions.into_iter().flatten().chain(exceptions);
-    rule.on == On::Gc && !rule.windows.is_empty() && !all.any(|condition| condition.node.any(&asks))
 }

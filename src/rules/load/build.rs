@@ -12,6 +12,7 @@ use super::window::Windows;
 use super::{Loaded, MOST_FILES, Problem, SourceFile, lint};
 use crate::config::yaml::Position;
 use crate::rules::document::Name;
+use crate::rules::plan::Plan;
 use crate::rules::rule::{Group, RuleSet};
 
 /// See [`super::load`].
@@ -67,8 +68,8 @@ pub(super) fn load(files: &[SourceFile]) -> Result<Loaded, Vec<Problem>> {
     }
     let rules = RuleSet {
         rules,
+        plan: Plan::new(&windows.windows),
         windows: windows.windows,
-        window_meanings: windows.meanings,
         groups: groups.all.into_iter().map(|(group, ..)| group).collect(),
     };
     Ok(Loaded {

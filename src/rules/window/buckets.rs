@@ -1,8 +1,9 @@
 //! Windows over time: sub-intervals with aggregates, so that memory does not grow with the rate.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
-use super::{BUCKETS, Measure, Moment, Worth};
+use super::{BUCKETS, Moment, Worth};
 use crate::rules::rule::Function;
 
 const NS_PER_S: f64 = 1e9;
@@ -13,30 +14,70 @@ const NS_PER_HOUR: f64 = 3.6e12;
 pub(super) struct Sample {
     /// Unix nanoseconds.
     pub(super) time: u64,
-    /// Hours since the first sample of the window; a small number, so that sums of squares keep their digits.
-    pub(super) hours: f64,
+    /// The time of the first sample of the window.
+    pub(super) origin: u64,
     /// `None`: it does not fulfil the filter.
     pub(super) value: Option<f64>,
 }
 
-/// What is kept of the samples of a sub-interval.
-pub(super) trait Aggregate: Default {
-    /// One more sample.
-    fn add(&mut self, sample: Sample);
-    /// The samples of another sub-interval too.
-    fn merge(&mut self, other: &Self);
-    /// Samples of known worth.
-    fn known(&self) -> u64;
-    /// What `function` makes of them; `length` is that of the window, nanoseconds.
-    fn answer(&self, function: Function, length: u64) -> Option<f64>;
+impl Sample {
+    /// Hours since the first sample of the window.
+    fn hours(self) -> f64 {
+        if self.time >= self.origin {
+            (self.time - self.origin) as f64 / NS_PER_HOUR
+        } else {
+            -((self.origin - self.time) as f64 / NS_PER_HOUR)
+        }
+    }
 }
 
-#[derive(Debug)]
+/// What is kept of the samples of a sub-interval, besides how many they are.
+pub(super) trait Aggregate: Copy + Default {
+    /// One more sample, after `known` others.
+    fn add(&mut self, known: u32, sample: Sample);
+    /// The samples of another sub-interval too; there are some.
+    fn merge(&mut self, known: u32, other: &Self, others: u32);
+    /// What `function` makes of them; `length` is the time that the window covers, nanoseconds.
+    fn answer(&self, known: u32, function: Function, length: &dyn Fn() -> u64) -> Option<f64>;
+}
+
+#[derive(Debug, Clone, Copy)]
 struct Bucket<A> {
     /// Its number, counted from the epoch.
     index: u64,
+    /// Samples of known and of unknown worth.
+    known: u32,
     unknown: u32,
     aggregate: A,
+}
+
+impl<A: Aggregate> Bucket<A> {
+    fn new(index: u64) -> Self {
+        Self {
+            index,
+            known: 0,
+            unknown: 0,
+            aggregate: A::default(),
+        }
+    }
+
+    fn add(&mut self, sample: Option<Sample>) {
+        match sample {
+            None => self.unknown = self.unknown.saturating_add(1),
+            Some(sample) => {
+                self.aggregate.add(self.known, sample);
+                self.known = self.known.saturating_add(1);
+            }
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.unknown = self.unknown.saturating_add(other.unknown);
+        if other.known > 0 {
+            self.aggregate.merge(self.known, &other.aggregate, other.known);
+            self.known = self.known.saturating_add(other.known);
+        }
+    }
 }
 
 /// The sub-intervals in which there are samples, the oldest first, and their total.
@@ -44,10 +85,13 @@ struct Bucket<A> {
 pub(super) struct Buckets<A> {
     width: u64,
     kept: VecDeque<Bucket<A>>,
-    total: A,
-    unknown: u64,
+    total: Bucket<A>,
     /// The time of the first sample ever.
     origin: Option<u64>,
+    /// The newest sub-interval, nanoseconds: most samples fall into it. Empty where there is none.
+    newest: Range<u64>,
+    /// When the oldest sub-interval leaves the window.
+    expires: u64,
 }
 
 impl<A: Aggregate> Buckets<A> {
@@ -56,9 +100,10 @@ impl<A: Aggregate> Buckets<A> {
         Self {
             width: ns.div_ceil(BUCKETS).max(1),
             kept: VecDeque::new(),
-            total: A::default(),
-            unknown: 0,
+            total: Bucket::new(0),
             origin: None,
+            newest: 0..0,
+            expires: u64::MAX,
         }
     }
 
@@ -67,70 +112,81 @@ impl<A: Aggregate> Buckets<A> {
         (now / self.width).saturating_sub(BUCKETS - 1)
     }
 
-    fn expire(&mut self, now: u64) {
-        let oldest = self.oldest(now);
-        let expired = self.kept.iter().take_while(|bucket| bucket.index < oldest).count();
-        if expired == 0 {
+    pub(super) fn expire(&mut self, now: u64) {
+        if now < self.expires {
             return;
         }
+        let oldest = self.oldest(now);
+        let expired = self.kept.iter().take_while(|bucket| bucket.index < oldest).count();
         self.kept.drain(..expired);
         // From the start again, not by subtraction: that has neither a smallest nor all digits.
-        self.total = A::default();
-        self.unknown = 0;
+        self.total = Bucket::new(0);
         for bucket in &self.kept {
-            self.total.merge(&bucket.aggregate);
-            self.unknown += u64::from(bucket.unknown);
+            self.total.merge(bucket);
         }
+        self.bounds();
+    }
+
+    fn bounds(&mut self) {
+        let begin = |index: u64| index.saturating_mul(self.width);
+        self.newest = self
+            .kept
+            .back()
+            .map_or(0..0, |bucket| begin(bucket.index)..begin(bucket.index + 1));
+        self.expires = self
+            .kept
+            .front()
+            .map_or(u64::MAX, |bucket| begin(bucket.index + BUCKETS));
     }
 
     pub(super) fn add(&mut self, worth: Worth, time: u64, now: u64) {
-        self.expire(now);
-        let index = time / self.width;
-        if index < self.oldest(now) {
+        if !self.newest.contains(&time) && !self.open(time, now) {
             return;
         }
         let origin = *self.origin.get_or_insert(time);
-        let place = self.kept.partition_point(|bucket| bucket.index < index);
-        if self.kept.get(place).is_none_or(|bucket| bucket.index != index) {
-            self.kept.insert(
-                place,
-                Bucket {
-                    index,
-                    unknown: 0,
-                    aggregate: A::default(),
-                },
-            );
-        }
-        let Some(bucket) = self.kept.get_mut(place) else {
-            return;
-        };
         let value = match worth {
-            Worth::Unknown => {
-                bucket.unknown = bucket.unknown.saturating_add(1);
-                self.unknown += 1;
-                return;
-            }
-            Worth::Counts(value) => Some(value),
-            Worth::Not => None,
+            Worth::Unknown => None,
+            Worth::Counts(value) => Some(Some(value)),
+            Worth::Not => Some(None),
         };
-        let hours = if time >= origin {
-            (time - origin) as f64 / NS_PER_HOUR
+        let sample = value.map(|value| Sample { time, origin, value });
+        let place = if self.newest.contains(&time) {
+            self.kept.len().saturating_sub(1)
         } else {
-            -((origin - time) as f64 / NS_PER_HOUR)
+            let index = time / self.width;
+            self.kept.partition_point(|bucket| bucket.index < index)
         };
-        let sample = Sample { time, hours, value };
-        bucket.aggregate.add(sample);
-        self.total.add(sample);
+        if let Some(bucket) = self.kept.get_mut(place) {
+            bucket.add(sample);
+            self.total.add(sample);
+        }
     }
 
-    pub(super) fn measure(&mut self, function: Function, at: Moment) -> Measure {
-        self.expire(at.now);
-        let covered = at.now - self.oldest(at.now).saturating_mul(self.width).min(at.now);
-        Measure {
-            known: self.total.known(),
-            unknown: self.unknown,
-            value: self.total.answer(function, covered.min(at.watched)),
+    /// Makes sure that there is a sub-interval for that time; `false`: the window does not cover it.
+    fn open(&mut self, time: u64, now: u64) -> bool {
+        let index = time / self.width;
+        if index < self.oldest(now) {
+            return false;
         }
+        let place = self.kept.partition_point(|bucket| bucket.index < index);
+        if self.kept.get(place).is_none_or(|bucket| bucket.index != index) {
+            self.kept.insert(place, Bucket::new(index));
+            self.bounds();
+        }
+        true
+    }
+
+    /// How many samples of known and of unknown worth there are.
+    pub(super) fn samples(&self) -> (u64, u64) {
+        (self.total.known.into(), self.total.unknown.into())
+    }
+
+    pub(super) fn answer(&self, function: Function, at: Moment) -> Option<f64> {
+        let length = || {
+            let covered = at.now - self.oldest(at.now).saturating_mul(self.width).min(at.now);
+            covered.min(at.watched)
+        };
+        self.total.aggregate.answer(self.total.known, function, &length)
     }
 
     pub(super) fn memory(&self) -> usize {
@@ -142,34 +198,27 @@ impl<A: Aggregate> Buckets<A> {
     }
 }
 
-/// For functions that only count.
+/// How many fulfil the filter.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Counts {
-    all: u32,
-    fulfilled: u32,
-}
+pub(super) struct Counts(u32);
 
 impl Aggregate for Counts {
-    fn add(&mut self, sample: Sample) {
-        self.all = self.all.saturating_add(1);
-        self.fulfilled = self.fulfilled.saturating_add(u32::from(sample.value.is_some()));
+    fn add(&mut self, _known: u32, sample: Sample) {
+        self.0 = self.0.saturating_add(u32::from(sample.value.is_some()));
     }
 
-    fn merge(&mut self, other: &Self) {
-        self.all = self.all.saturating_add(other.all);
-        self.fulfilled = self.fulfilled.saturating_add(other.fulfilled);
+    fn merge(&mut self, _known: u32, other: &Self, _others: u32) {
+        self.0 = self.0.saturating_add(other.0);
     }
 
-    fn known(&self) -> u64 {
-        self.all.into()
-    }
-
-    fn answer(&self, function: Function, length: u64) -> Option<f64> {
-        let fulfilled = f64::from(self.fulfilled);
+    fn answer(&self, known: u32, function: Function, length: &dyn Fn() -> u64) -> Option<f64> {
+        let fulfilled = f64::from(self.0);
         match function {
             Function::Count => Some(fulfilled),
-            Function::Ratio => (self.all > 0).then(|| fulfilled / f64::from(self.all)),
-            Function::Rate => (length > 0).then(|| fulfilled / (length as f64 / NS_PER_S)),
+            Function::Ratio => (known > 0).then(|| fulfilled / f64::from(known)),
+            Function::Rate => Some(length())
+                .filter(|ns| *ns > 0)
+                .map(|ns| fulfilled / (ns as f64 / NS_PER_S)),
             _ => None,
         }
     }
@@ -177,32 +226,22 @@ impl Aggregate for Counts {
 
 /// For sums and means.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Sums {
-    count: u32,
-    sum: f64,
-}
+pub(super) struct Sums(f64);
 
 impl Aggregate for Sums {
-    fn add(&mut self, sample: Sample) {
-        let Some(value) = sample.value else { return };
-        self.count = self.count.saturating_add(1);
-        self.sum += value;
+    fn add(&mut self, _known: u32, sample: Sample) {
+        self.0 += sample.value.unwrap_or_default();
     }
 
-    fn merge(&mut self, other: &Self) {
-        self.count = self.count.saturating_add(other.count);
-        self.sum += other.sum;
+    fn merge(&mut self, _known: u32, other: &Self, _others: u32) {
+        self.0 += other.0;
     }
 
-    fn known(&self) -> u64 {
-        self.count.into()
-    }
-
-    fn answer(&self, function: Function, length: u64) -> Option<f64> {
+    fn answer(&self, known: u32, function: Function, length: &dyn Fn() -> u64) -> Option<f64> {
         match function {
-            Function::Sum => Some(self.sum),
-            Function::Mean => (self.count > 0).then(|| self.sum / f64::from(self.count)),
-            Function::Share => share(self.sum, length),
+            Function::Sum => Some(self.0),
+            Function::Mean => (known > 0).then(|| self.0 / f64::from(known)),
+            Function::Share => share(self.0, length()),
             _ => None,
         }
     }
@@ -216,41 +255,33 @@ pub(super) fn share(sum: f64, length: u64) -> Option<f64> {
 /// For the smallest and the largest.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Extremes {
-    count: u32,
-    ends: Option<(f64, f64)>,
-}
-
-impl Extremes {
-    fn widen(&mut self, least: f64, most: f64) {
-        self.ends = Some(match self.ends {
-            None => (least, most),
-            Some((from, to)) => (from.min(least), to.max(most)),
-        });
-    }
+    least: f64,
+    most: f64,
 }
 
 impl Aggregate for Extremes {
-    fn add(&mut self, sample: Sample) {
-        let Some(value) = sample.value else { return };
-        self.count = self.count.saturating_add(1);
-        self.widen(value, value);
+    fn add(&mut self, known: u32, sample: Sample) {
+        let value = sample.value.unwrap_or_default();
+        let only = Self {
+            least: value,
+            most: value,
+        };
+        self.merge(known, &only, 1);
     }
 
-    fn merge(&mut self, other: &Self) {
-        self.count = self.count.saturating_add(other.count);
-        if let Some((least, most)) = other.ends {
-            self.widen(least, most);
+    fn merge(&mut self, known: u32, other: &Self, _others: u32) {
+        if known == 0 {
+            *self = *other;
+            return;
         }
+        self.least = self.least.min(other.least);
+        self.most = self.most.max(other.most);
     }
 
-    fn known(&self) -> u64 {
-        self.count.into()
-    }
-
-    fn answer(&self, function: Function, _length: u64) -> Option<f64> {
+    fn answer(&self, known: u32, function: Function, _length: &dyn Fn() -> u64) -> Option<f64> {
         match function {
-            Function::Min => self.ends.map(|(least, _)| least),
-            Function::Max => self.ends.map(|(_, most)| most),
+            Function::Min => (known > 0).then_some(self.least),
+            Function::Max => (known > 0).then_some(self.most),
             _ => None,
         }
     }
@@ -259,44 +290,39 @@ impl Aggregate for Extremes {
 /// For the oldest and the newest.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Ends {
-    count: u32,
-    ends: Option<((u64, f64), (u64, f64))>,
-}
-
-impl Ends {
-    /// Of samples of one time the first that came is the oldest, the last the newest.
-    fn widen(&mut self, oldest: (u64, f64), newest: (u64, f64)) {
-        self.ends = Some(match self.ends {
-            None => (oldest, newest),
-            Some((old, new)) => (
-                if oldest.0 < old.0 { oldest } else { old },
-                if newest.0 >= new.0 { newest } else { new },
-            ),
-        });
-    }
+    oldest: (u64, f64),
+    newest: (u64, f64),
 }
 
 impl Aggregate for Ends {
-    fn add(&mut self, sample: Sample) {
-        let Some(value) = sample.value else { return };
-        self.count = self.count.saturating_add(1);
-        self.widen((sample.time, value), (sample.time, value));
+    fn add(&mut self, known: u32, sample: Sample) {
+        let one = (sample.time, sample.value.unwrap_or_default());
+        self.merge(
+            known,
+            &Self {
+                oldest: one,
+                newest: one,
+            },
+            1,
+        );
     }
 
-    fn merge(&mut self, other: &Self) {
-        self.count = self.count.saturating_add(other.count);
-        if let Some((oldest, newest)) = other.ends {
-            self.widen(oldest, newest);
+    /// Of samples of one time the first that came is the oldest, the last the newest.
+    fn merge(&mut self, known: u32, other: &Self, _others: u32) {
+        if known == 0 {
+            *self = *other;
+            return;
+        }
+        if other.oldest.0 < self.oldest.0 {
+            self.oldest = other.oldest;
+        }
+        if other.newest.0 >= self.newest.0 {
+            self.newest = other.newest;
         }
     }
 
-    fn known(&self) -> u64 {
-        self.count.into()
-    }
-
-    fn answer(&self, function: Function, _length: u64) -> Option<f64> {
-        let ((_, oldest), (_, newest)) = self.ends?;
-        change(function, oldest, newest)
+    fn answer(&self, known: u32, function: Function, _length: &dyn Fn() -> u64) -> Option<f64> {
+        (known > 0).then(|| change(function, self.oldest.1, self.newest.1))?
     }
 }
 
@@ -314,7 +340,6 @@ pub(super) fn change(function: Function, oldest: f64, newest: f64) -> Option<f64
 /// digits (Welford, Chan).
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Trend {
-    count: u32,
     mean_hours: f64,
     mean_value: f64,
     hours_hours: f64,
@@ -323,19 +348,19 @@ pub(super) struct Trend {
 }
 
 impl Trend {
-    /// One more point.
-    pub(super) fn point(&mut self, hours: f64, value: f64) {
-        self.merge(&Self {
-            count: 1,
+    /// One more point, after `known` others. Hours count from any moment near them: small numbers keep their digits when squared.
+    pub(super) fn point(&mut self, known: u32, hours: f64, value: f64) {
+        let point = Self {
             mean_hours: hours,
             mean_value: value,
             ..Self::default()
-        });
+        };
+        self.merge(known, &point, 1);
     }
 
-    pub(super) fn line(&self, function: Function) -> Option<f64> {
+    pub(super) fn line(&self, known: u32, function: Function) -> Option<f64> {
         // One moment has no slope.
-        if self.count < 2 || self.hours_hours <= 0.0 {
+        if known < 2 || self.hours_hours <= 0.0 {
             return None;
         }
         let slope = self.hours_value / self.hours_hours;
@@ -351,37 +376,27 @@ impl Trend {
 }
 
 impl Aggregate for Trend {
-    fn add(&mut self, sample: Sample) {
-        if let Some(value) = sample.value {
-            self.point(sample.hours, value);
-        }
+    fn add(&mut self, known: u32, sample: Sample) {
+        self.point(known, sample.hours(), sample.value.unwrap_or_default());
     }
 
-    fn merge(&mut self, other: &Self) {
-        if other.count == 0 {
-            return;
-        }
-        if self.count == 0 {
+    fn merge(&mut self, known: u32, other: &Self, others: u32) {
+        if known == 0 {
             *self = *other;
             return;
         }
-        let count = self.count.saturating_add(other.count);
-        let weight = f64::from(other.count) / f64::from(count);
+        let count = known.saturating_add(others);
+        let weight = f64::from(others) / f64::from(count);
         let (hours, value) = (other.mean_hours - self.mean_hours, other.mean_value - self.mean_value);
-        let between = f64::from(self.count) * weight;
+        let between = f64::from(known) * weight;
         self.hours_hours += other.hours_hours + hours * hours * between;
         self.hours_value += other.hours_value + hours * value * between;
         self.value_value += other.value_value + value * value * between;
         self.mean_hours += hours * weight;
         self.mean_value += value * weight;
-        self.count = count;
     }
 
-    fn known(&self) -> u64 {
-        self.count.into()
-    }
-
-    fn answer(&self, function: Function, _length: u64) -> Option<f64> {
-        self.line(function)
+    fn answer(&self, known: u32, function: Function, _length: &dyn Fn() -> u64) -> Option<f64> {
+        self.line(known, function)
     }
 }

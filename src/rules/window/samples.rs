@@ -1,9 +1,10 @@
 //! Windows that keep their samples one by one.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 
 use super::buckets::{Trend, change, share};
-use super::{Measure, Moment, Worth};
+use super::{Moment, Worth};
 use crate::rules::rule::Function;
 
 const NS_PER_HOUR: f64 = 3.6e12;
@@ -19,20 +20,19 @@ pub(super) struct Samples {
     /// Those of known worth, the smallest first, for functions of their order: a sample more costs a search and a move, not a sort.
     sorted: Option<Vec<f64>>,
     /// What was made of these very samples, until one comes or goes.
-    made: Option<(Function, Option<f64>)>,
+    made: Cell<Option<(Function, Option<f64>)>>,
 }
 
 impl Samples {
     /// The newest `most`, of that many nanoseconds if a time is given.
-    pub(super) fn new(function: Function, most: usize, over: Option<u64>) -> Self {
-        let sorted = matches!(function, Function::Quantile(_) | Function::Median | Function::Mad);
+    pub(super) fn new(sorted: bool, most: usize, over: Option<u64>) -> Self {
         Self {
             kept: VecDeque::new(),
             most: most.max(1),
             over,
             unknown: 0,
             sorted: sorted.then(Vec::new),
-            made: None,
+            made: Cell::new(None),
         }
     }
 
@@ -44,7 +44,7 @@ impl Samples {
         let Some((_, value)) = self.kept.pop_front() else {
             return;
         };
-        self.made = None;
+        self.made.set(None);
         if value.is_nan() {
             self.unknown -= 1;
         } else if let Some(sorted) = &mut self.sorted {
@@ -55,14 +55,13 @@ impl Samples {
         }
     }
 
-    fn expire(&mut self, now: u64) {
+    pub(super) fn expire(&mut self, now: u64) {
         while self.kept.front().is_some_and(|(time, _)| self.is_old(*time, now)) {
             self.forget_oldest();
         }
     }
 
     pub(super) fn add(&mut self, worth: Worth, time: u64, now: u64) {
-        self.expire(now);
         if self.is_old(time, now) {
             return;
         }
@@ -77,7 +76,7 @@ impl Samples {
             Worth::Not => 0.0,
             Worth::Unknown => f64::NAN,
         };
-        self.made = None;
+        self.made.set(None);
         if value.is_nan() {
             self.unknown += 1;
         } else if let Some(sorted) = &mut self.sorted {
@@ -96,23 +95,25 @@ impl Samples {
         self.kept.iter().copied().filter(|(_, value)| !value.is_nan())
     }
 
-    pub(super) fn measure(&mut self, function: Function, at: Moment) -> Measure {
-        self.expire(at.now);
-        let value = match (function, self.made) {
+    /// How many of known and of unknown worth there are.
+    pub(super) fn samples(&self) -> (u64, u64) {
+        ((self.kept.len() - self.unknown) as u64, self.unknown as u64)
+    }
+
+    pub(super) fn answer(&self, function: Function, at: Moment) -> Option<f64> {
+        match (function, self.made.get()) {
             // These change with the time alone.
             (Function::Rate, _) => self.length(at).map(|ns| self.sum() / (ns as f64 / 1e9)),
             (Function::Share, _) => self.length(at).and_then(|ns| share(self.sum(), ns)),
+            // These cost nothing.
+            (Function::Quantile(q), _) => quantile(self.sorted.as_ref()?, q),
+            (Function::Median, _) => quantile(self.sorted.as_ref()?, 0.5),
             (_, Some((made, value))) if made == function => value,
             _ => {
                 let value = self.make(function);
-                self.made = Some((function, value));
+                self.made.set(Some((function, value)));
                 value
             }
-        };
-        Measure {
-            known: (self.kept.len() - self.unknown) as u64,
-            unknown: self.unknown as u64,
-            value,
         }
     }
 
@@ -132,19 +133,19 @@ impl Samples {
         match function {
             Function::Count | Function::Sum => Some(self.sum()),
             Function::Ratio | Function::Mean => (count > 0).then(|| self.sum() / count as f64),
-            Function::Rate | Function::Share => None,
+            Function::Rate | Function::Share | Function::Quantile(_) | Function::Median => None,
             Function::Min => values.reduce(f64::min),
             Function::Max => values.reduce(f64::max),
-            Function::Quantile(q) => quantile(self.sorted.as_ref()?, q),
-            Function::Median => quantile(self.sorted.as_ref()?, 0.5),
             Function::Mad => deviation(self.sorted.as_ref()?),
             Function::Slope | Function::RelativeSlope | Function::R2 => {
                 let mut trend = Trend::default();
                 let (origin, _) = self.known().next()?;
+                let mut known = 0;
                 for (time, value) in self.known() {
-                    trend.point(time.saturating_sub(origin) as f64 / NS_PER_HOUR, value);
+                    trend.point(known, time.saturating_sub(origin) as f64 / NS_PER_HOUR, value);
+                    known += 1;
                 }
-                trend.line(function)
+                trend.line(known, function)
             }
             Function::Change | Function::RelativeChange | Function::Newest => {
                 let newest = values.next_back()?;

@@ -21,6 +21,21 @@ fn window(function: Function, extent: Extent) -> Window {
     }
 }
 
+/// As an engine does: what is too old is forgotten first.
+fn add(live: &mut Live, window: &Window, key: Option<Key>, worth: Worth, time: u64, now: u64) {
+    live.expire(now);
+    live.add(window, key, worth, time, now);
+}
+
+fn value(live: &mut Live, window: &Window, key: Option<Key>, at: Moment) -> Option<f64> {
+    live.expire(at.now);
+    live.value(window, key, at)
+}
+
+fn counts(function: Function) -> bool {
+    Class::of(&window(function, Extent::Over(S))).counts()
+}
+
 const FUNCTIONS: [Function; 21] = [
     Function::Count,
     Function::Ratio,
@@ -222,12 +237,12 @@ proptest! {
                 Worth::Counts(value) if function == Function::RelativeSlope => Worth::Counts(value.abs() + 1.0),
                 worth => worth,
             };
-            live.add(&window, None, worth, time, now);
+            add(&mut live, &window, None, worth, time, now);
             so_far.push(Came { time, worth });
             let last = index + 1 == came.len();
             let asked = if last { now + quiet * S } else { now };
             let at = Moment { now: asked, watched: asked - began };
-            let (ours, naive) = (live.value(&window, None, at), naive(&window, &so_far, at));
+            let (ours, naive) = (value(&mut live, &window, None, at), naive(&window, &so_far, at));
             prop_assert!(agree(function, ours, naive), "{:?} != {:?} after {} samples", ours, naive, index + 1);
         }
     }
@@ -239,16 +254,16 @@ proptest! {
         let window = window(Function::Slope, Extent::Over(3600 * S));
         let mut live = Live::new(0);
         let began = (1 + years * 365 * 86_400) * S;
-        let mut value = None;
+        let mut slope = None;
         // One at the beginning of all makes the offset of what follows as long as the process is watched.
-        live.add(&window, None, Worth::Counts(1.0), S, S);
+        add(&mut live, &window, None, Worth::Counts(1.0), S, S);
         for minute in 0..120u64 {
             let now = began + minute * 60 * S;
             let sample = level as f64 + f64::from(per_hour) * minute as f64 / 60.0;
-            live.add(&window, None, Worth::Counts(sample), now, now);
-            value = live.value(&window, None, Moment { now, watched: now });
+            add(&mut live, &window, None, Worth::Counts(sample), now, now);
+            slope = value(&mut live, &window, None, Moment { now, watched: now });
         }
-        let value = value.unwrap_or_default();
+        let value = slope.unwrap_or_default();
         let resolution = level as f64 * f64::EPSILON * 240.0 + f64::from(per_hour) * 1e-6;
         prop_assert!((value - f64::from(per_hour)).abs() < resolution, "{} != {}", value, per_hour);
     }
@@ -274,7 +289,7 @@ fn memory_is_bounded() {
                 for sample in 0..100_000u64 {
                     let time = 1_700_000_000 * S + sample * 1_000_000;
                     let key = Key(sample as usize % Key::COUNT);
-                    live.add(&window, Some(key), Worth::Counts(sample as f64), time, time);
+                    add(&mut live, &window, Some(key), Worth::Counts(sample as f64), time, time);
                 }
                 let (taken, most) = (live.memory(), most_memory(&window));
                 assert!(taken <= most, "{function:?} {extent:?} {by:?}: {taken} > {most}");
@@ -293,7 +308,7 @@ fn nothing_is_zero_where_it_is_counted() {
         watched: 60 * S,
     };
     for function in FUNCTIONS {
-        let value = Live::new(0).value(&window(function, Extent::Over(60 * S)), None, at);
+        let value = value(&mut Live::new(0), &window(function, Extent::Over(60 * S)), None, at);
         let counted = matches!(
             function,
             Function::Count
@@ -318,13 +333,20 @@ fn a_share_is_of_the_time_that_was_watched() {
     };
     let mut live = Live::new(0);
     let began = 1_700_000_000 * S;
-    live.add(&window, None, Worth::Counts(S as f64), began + 2 * S, began + 2 * S);
+    add(
+        &mut live,
+        &window,
+        None,
+        Worth::Counts(S as f64),
+        began + 2 * S,
+        began + 2 * S,
+    );
     let mut share = |seconds: u64| {
         let at = Moment {
             now: began + seconds * S,
             watched: seconds * S,
         };
-        live.value(&window, None, at)
+        value(&mut live, &window, None, at)
     };
     assert_eq!(share(5), None);
     assert_eq!(share(10), Some(0.1));
@@ -333,8 +355,15 @@ fn a_share_is_of_the_time_that_was_watched() {
         now: began + 20 * S,
         watched: 20 * S,
     };
-    live.add(&window, None, Worth::Counts(200.0 * S as f64), at.now, at.now);
-    assert_eq!(live.value(&window, None, at), Some(1.0));
+    add(
+        &mut live,
+        &window,
+        None,
+        Worth::Counts(200.0 * S as f64),
+        at.now,
+        at.now,
+    );
+    assert_eq!(value(&mut live, &window, None, at), Some(1.0));
 }
 
 /// Scenario: a window that a new rule brought while the process had been watched for an hour.
@@ -351,7 +380,7 @@ fn a_new_window_knows_nothing_of_the_time_before() {
             now: seconds * S,
             watched: seconds * S,
         };
-        live.value(&window, None, at)
+        value(&mut live, &window, None, at)
     };
     assert_eq!(count(3630), None);
     assert_eq!(count(3660), Some(0.0));
@@ -368,10 +397,10 @@ fn kinds_are_apart() {
     let mut live = Live::new(0);
     let (small, full) = (Some(Key(1)), Some(Key(5)));
     for (key, value) in [(small, 1.0), (full, 100.0), (small, 3.0), (full, 300.0), (None, 7.0)] {
-        live.add(&window, key, Worth::Counts(value), S, S);
+        add(&mut live, &window, key, Worth::Counts(value), S, S);
     }
     let at = Moment { now: S, watched: S };
-    let mut median = |key| live.value(&window, key, at);
+    let mut median = |key| value(&mut live, &window, key, at);
     assert_eq!(
         [median(small), median(full), median(None), median(Some(Key(0)))],
         [Some(2.0), Some(200.0), None, None]
