@@ -189,19 +189,24 @@ fn collection(number: i64) -> Collection {
 /// A process that has been watched for as long as its windows reach.
 struct Watched {
     engine: Engine,
-    collections: Vec<Collection>,
+    collections: Arc<[Collection]>,
     told: i64,
 }
 
 impl Watched {
     fn new(rules: Arc<RuleSet>) -> Self {
+        Self::of((0..CYCLE).map(collection).collect(), rules, 20 * CYCLE)
+    }
+
+    /// After so many of these collections.
+    fn of(collections: Arc<[Collection]>, rules: Arc<RuleSet>, before: i64) -> Self {
         let began = u64::try_from(BEGIN).unwrap_or_default();
         let mut watched = Self {
             engine: Engine::new(rules, ProcessFacts::default(), began),
-            collections: (0..CYCLE).map(collection).collect(),
+            collections,
             told: 0,
         };
-        (0..20 * CYCLE).for_each(|_| {
+        (0..before).for_each(|_| {
             watched.next();
         });
         watched
@@ -234,6 +239,24 @@ fn collections_shipped(bencher: Bencher<'_, '_>) {
     bencher
         .counter(ItemsCount::new(1000_usize))
         .bench_local(|| (0..1000).map(|_| watched.next()).sum::<usize>());
+}
+
+/// One second of a full host: ten collections of each of 200 processes, in turn, with the rules that ship. What they keep does not fit
+/// into the caches of a core.
+#[divan::bench]
+fn a_second_of_200_processes(bencher: Bencher<'_, '_>) {
+    let (rules, collections) = (
+        shipped_rules(),
+        (0..CYCLE).map(collection).collect::<Arc<[Collection]>>(),
+    );
+    let process = |_| Watched::of(Arc::clone(&collections), Arc::clone(&rules), 6 * CYCLE);
+    let mut processes: Vec<Watched> = (0..200).map(process).collect();
+    let bytes: usize = processes.iter().map(|process| process.engine.memory()).sum();
+    eprintln!("samples of 200 processes: {} KiB", bytes >> 10);
+    bencher.counter(ItemsCount::new(2000_usize)).bench_local(|| {
+        let round = |_| processes.iter_mut().map(Watched::next).sum::<usize>();
+        (0..10).map(round).sum::<usize>()
+    });
 }
 
 /// A thousand rules are read and checked.

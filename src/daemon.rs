@@ -134,7 +134,7 @@ impl Station {
         let pipeline = Pipeline::new(options.pipeline.clone(), Arc::new(ways));
         let resource = Arc::new(Origin::new(options.own_resource.clone()));
         let rules = Arc::new(RuleFiles::default());
-        rules.begin(&options.rules, &pipeline).await?;
+        rules.begin(&options.rules, &pipeline).await;
         let own = Arc::new(Own::new(
             resource,
             now_unix_ns(),

@@ -801,6 +801,35 @@ async fn swaps_of_a_config_map_are_awaited() {
     }
 }
 
+/// Scenario: somebody writes to another file beside it without end; the runtime has one thread.
+/// Guarantee: the thread goes on with other work, and the change is told all the same.
+#[tokio::test]
+async fn a_writer_beside_it_holds_nothing_up() {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("gcwatch.yaml");
+    fs::write(&path, "listen: none\n").unwrap();
+    let mut watch = file::Watch::new(vec![path.clone()]);
+    let end = Arc::new(AtomicBool::new(false));
+    let (ended, beside) = (Arc::clone(&end), folder.path().join("log"));
+    let writer = std::thread::spawn(move || {
+        let mut log = fs::File::create(beside).unwrap();
+        while !ended.load(Ordering::Relaxed) {
+            std::io::Write::write_all(&mut log, b"x").unwrap();
+            log.set_len(0).unwrap();
+        }
+    });
+    let work = async {
+        tokio::task::yield_now().await;
+        fs::write(&path, "listen: 127.0.0.1:1\n").unwrap();
+    };
+    let (told, ()) = tokio::join!(tokio::time::timeout(LONG, watch.changed()), work);
+    end.store(true, Ordering::Relaxed);
+    writer.join().unwrap();
+    told.expect("told beside a writer");
+}
+
 /// Scenario: the file that a flag names, read from a real folder: there, not there, a folder, not UTF-8.
 /// Guarantee: it is read, or the reason is told with the name of the file.
 #[test]

@@ -14,14 +14,6 @@ use crate::rules::load::{self, Loaded, SourceFile};
 use crate::telemetry::time::rfc3339;
 use crate::web::RuleInfo;
 
-/// The rule files are wrong.
-#[derive(Debug, thiserror::Error)]
-#[error("the rules are wrong:\n{}", .0.join("\n"))]
-pub struct WrongRules(
-    /// Every mistake: `FILE:LINE:COLUMN: message`.
-    pub Vec<String>,
-);
-
 /// How the rule files are.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct RuleStatus {
@@ -76,13 +68,24 @@ impl RuleFiles {
         self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads the files for the first time.
-    ///
-    /// # Errors
-    ///
-    /// When one of them is wrong: then there are no rules that could stay.
-    pub async fn begin(&self, sources: &RuleSources, pipeline: &Pipeline) -> Result<(), WrongRules> {
-        self.read(sources, pipeline, true).await.map_err(WrongRules)
+    /// Reads the files for the first time. Where they are wrong there are no rules that could stay: those that ship are in force, if they were
+    /// asked for, until the files are right. A daemon that did not begin would tell nothing at all.
+    pub async fn begin(&self, sources: &RuleSources, pipeline: &Pipeline) {
+        let Err(errors) = self.read(sources, pipeline, true).await else {
+            return;
+        };
+        for message in &errors {
+            error!("{message}");
+        }
+        let shipped = tokio::task::spawn_blocking(|| load::load(&load::shipped()));
+        match shipped.await {
+            Ok(Ok(loaded)) if sources.shipped => {
+                let count = loaded.rules.rules.len();
+                pipeline.set_rules(Arc::new(loaded.rules), now_unix_ns());
+                warn!("the rules are wrong: the {count} that ship are in force until the files are right");
+            }
+            _ => warn!("the rules are wrong: none is in force until the files are right"),
+        }
     }
 
     /// Reads the files again. What is wrong is said, counted and shown, and the rules before stay in force.

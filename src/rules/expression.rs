@@ -145,7 +145,7 @@ impl Expression {
     ///
     /// Where arithmetic fails.
     pub fn holds(&self, scope: &Scope<'_>) -> Result<Option<bool>, EvaluationError> {
-        truth(self.node.evaluate(scope)?)
+        self.node.holds(scope)
     }
 }
 
@@ -196,7 +196,6 @@ impl Node {
     pub fn evaluate<'a>(&'a self, scope: &Scope<'a>) -> Outcome<'a> {
         let known = |value| Ok(Some(value));
         match self {
-            Self::Bool(truth) => known(Value::Bool(*truth)),
             Self::Int(number) => known(Value::Int(*number)),
             Self::Double(number) => known(Value::Double(*number)),
             Self::Text(text) => known(Value::Text(text)),
@@ -208,41 +207,31 @@ impl Node {
                 .and_then(|value| value.as_text())
                 .map(Value::Text)),
             Self::Window(place) => Ok(scope.window(*place).map(Value::Double)),
-            Self::Has(node) => known(Value::Bool(node.evaluate(scope)?.is_some())),
-            Self::Not(node) => Ok(truth(node.evaluate(scope)?)?.map(|truth| Value::Bool(!truth))),
+            Self::Bool(_)
+            | Self::Has(_)
+            | Self::Not(_)
+            | Self::And(_)
+            | Self::Or(_)
+            | Self::Compare(..)
+            | Self::In(_)
+            | Self::Test(..) => Ok(self.holds(scope)?.map(Value::Bool)),
             Self::Negate(node) => match node.evaluate(scope)? {
                 None => Ok(None),
                 Some(Value::Int(number)) => known(Value::Int(number.checked_neg().ok_or(EvaluationError::Overflow)?)),
                 Some(Value::Double(number)) => known(Value::Double(-number)),
                 Some(_) => Err(EvaluationError::Type),
             },
-            Self::And(nodes) => decide(nodes, scope, false),
-            Self::Or(nodes) => decide(nodes, scope, true),
-            Self::Compare(comparison, sides) => {
-                let (Some(a), Some(b)) = (sides.0.evaluate(scope)?, sides.1.evaluate(scope)?) else {
-                    return Ok(None);
-                };
-                known(Value::Bool(
-                    comparison.holds(a.compare(b).ok_or(EvaluationError::Type)?),
-                ))
-            }
             Self::Compute(arithmetic, sides) => {
-                let (Some(a), Some(b)) = (sides.0.evaluate(scope)?, sides.1.evaluate(scope)?) else {
+                let (Some(a), Some(b)) = (sides.0.operand(scope)?, sides.1.operand(scope)?) else {
                     return Ok(None);
                 };
                 arithmetic.compute(a, b)
             }
-            Self::If(parts) => match truth(parts.0.evaluate(scope)?)? {
+            Self::If(parts) => match parts.0.holds(scope)? {
                 Some(true) => parts.1.evaluate(scope),
                 Some(false) => parts.2.evaluate(scope),
                 None => Ok(None),
             },
-            Self::In(sides) => match (sides.0.evaluate(scope)?, sides.1.evaluate(scope)?) {
-                (Some(Value::Text(text)), Some(Value::Texts(texts))) => known(Value::Bool(texts.contains(text))),
-                (None, _) | (_, None) => Ok(None),
-                _ => Err(EvaluationError::Type),
-            },
-            Self::Test(node, test) => test.evaluate(node, scope),
             Self::Size(node) => match node.evaluate(scope)? {
                 None => Ok(None),
                 Some(Value::Text(text)) => known(whole(text.chars().count())),
@@ -263,6 +252,48 @@ impl Node {
             },
         }
     }
+
+    /// The same for a condition, apart from values: most of what is evaluated is conditions, and most of those are decided by their first
+    /// comparison.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::evaluate`].
+    fn holds(&self, scope: &Scope<'_>) -> Result<Option<bool>, EvaluationError> {
+        match self {
+            Self::Bool(truth) => Ok(Some(*truth)),
+            Self::And(nodes) => decide(nodes, scope, false),
+            Self::Or(nodes) => decide(nodes, scope, true),
+            Self::Not(node) => Ok(node.holds(scope)?.map(|truth| !truth)),
+            Self::Has(node) => Ok(Some(node.operand(scope)?.is_some())),
+            Self::Compare(comparison, sides) => {
+                let (Some(a), Some(b)) = (sides.0.operand(scope)?, sides.1.operand(scope)?) else {
+                    return Ok(None);
+                };
+                Ok(Some(comparison.holds(a.compare(b).ok_or(EvaluationError::Type)?)))
+            }
+            Self::In(sides) => match (sides.0.operand(scope)?, sides.1.operand(scope)?) {
+                (Some(Value::Text(text)), Some(Value::Texts(texts))) => Ok(Some(texts.contains(text))),
+                (None, _) | (_, None) => Ok(None),
+                _ => Err(EvaluationError::Type),
+            },
+            Self::Test(node, test) => test.evaluate(node, scope),
+            other => truth(other.evaluate(scope)?),
+        }
+    }
+
+    /// The same; what is no tree without a call.
+    #[inline]
+    fn operand<'a>(&'a self, scope: &Scope<'a>) -> Outcome<'a> {
+        match self {
+            Self::Int(number) => Ok(Some(Value::Int(*number))),
+            Self::Double(number) => Ok(Some(Value::Double(*number))),
+            Self::Text(text) => Ok(Some(Value::Text(text))),
+            Self::Field(field) => Ok(field.read(scope)),
+            Self::Window(place) => Ok(scope.window(*place).map(Value::Double)),
+            tree => tree.evaluate(scope),
+        }
+    }
 }
 
 /// CEL refuses what lies on or beyond the ends of 64 bits.
@@ -280,12 +311,12 @@ fn whole(count: usize) -> Value<'static> {
 }
 
 /// `&&` (decided by a false one) and `||` (decided by a true one): what decides goes before failure, failure before unknown.
-fn decide<'a>(nodes: &'a [Node], scope: &Scope<'a>, decisive: bool) -> Outcome<'a> {
+fn decide(nodes: &[Node], scope: &Scope<'_>, decisive: bool) -> Result<Option<bool>, EvaluationError> {
     let mut unknown = false;
     let mut failed = None;
     for node in nodes {
-        match node.evaluate(scope).and_then(truth) {
-            Ok(Some(truth)) if truth == decisive => return Ok(Some(Value::Bool(decisive))),
+        match node.holds(scope) {
+            Ok(Some(truth)) if truth == decisive => return Ok(Some(decisive)),
             Ok(Some(_)) => {}
             Ok(None) => unknown = true,
             Err(error) => failed = Some(error),
@@ -294,7 +325,7 @@ fn decide<'a>(nodes: &'a [Node], scope: &Scope<'a>, decisive: bool) -> Outcome<'
     match failed {
         Some(error) => Err(error),
         None if unknown => Ok(None),
-        None => Ok(Some(Value::Bool(!decisive))),
+        None => Ok(Some(!decisive)),
     }
 }
 
@@ -346,7 +377,7 @@ impl Arithmetic {
 }
 
 impl TextTest {
-    fn evaluate<'a>(&'a self, node: &'a Node, scope: &Scope<'a>) -> Outcome<'a> {
+    fn evaluate<'a>(&'a self, node: &'a Node, scope: &Scope<'a>) -> Result<Option<bool>, EvaluationError> {
         let text = |node: &'a Node| match node.evaluate(scope)? {
             None => Ok(None),
             Some(Value::Text(text)) => Ok(Some(text)),
@@ -359,6 +390,6 @@ impl TextTest {
             Self::EndsWith(part) => text(part)?.map(|part| whole.ends_with(part)),
             Self::Matches(pattern) => Some(pattern.is_match(whole)),
         };
-        Ok(truth.map(Value::Bool))
+        Ok(truth)
     }
 }

@@ -10,8 +10,10 @@
 
 pub mod document;
 mod file;
+mod given;
 mod run;
 mod script;
+mod times;
 
 pub use file::{TestFile, schema_text};
 pub use run::{Difference, TestOutcome, run};

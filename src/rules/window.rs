@@ -19,6 +19,7 @@
 //!   filter says what is in the window at all; `Last(n)` are the newest n of those.
 //! * A sample whose filter or value is unknown is of unknown worth. It is counted; where more than `unknown_share` of the samples are, the value
 //!   is unknown. Below that a streak, a rise and a turn pass over it.
+//! * For turns, samples that come in a row and are equal are one, of the newest one's time.
 //! * With [`By::GenerationAndType`] there are six windows in one, and the value is that of the key of the collection at hand. At a tick there is
 //!   none, and the value is unknown.
 //!
@@ -27,6 +28,7 @@
 //! Nothing is taken before the first sample. At most, for each key: `BUCKETS` x (24 to 56) bytes = 1.5 to 3.5 KiB for sub-intervals, 16 KiB for
 //! `MAX_SAMPLES`, 16 n bytes (n rounded up to a power of two) for `Last(n)`, and half as much again for quantile, median and mad. [`most_memory`] says it for a window.
 
+mod aggregate;
 mod buckets;
 mod latest;
 mod samples;
@@ -37,7 +39,8 @@ use clr_gc::gc::Collection;
 use super::expression::{EvaluationError, Expression};
 use super::field::Scope;
 use super::rule::{By, Extent, Function, Window};
-use buckets::{Buckets, Counts, Ends, Extremes, Sums, Trend};
+use aggregate::{Counts, Ends, Extremes, Sums, Trend};
+use buckets::Buckets;
 use latest::Latest;
 use samples::Samples;
 
@@ -105,7 +108,9 @@ pub(crate) enum Class {
     Marks,
     /// Samples in the order of their times.
     Samples,
-    /// The same, and in the order of their size.
+    /// The same; equal ones in a row are one.
+    Runs,
+    /// Samples in the order of their times, and in that of their size.
     Sorted,
 }
 
@@ -122,6 +127,7 @@ impl Class {
             Function::Change | Function::RelativeChange | Function::Newest if over => Self::Ends,
             Function::Slope | Function::RelativeSlope | Function::R2 if over => Self::Trend,
             Function::Newest if window.extent == Extent::Last(1) => Self::Latest,
+            Function::Turns => Self::Runs,
             _ => Self::Samples,
         }
     }
@@ -191,8 +197,8 @@ impl Series {
             Class::Ends => Self::Ends(Buckets::over(length)),
             Class::Trend => Self::Trend(Buckets::over(length)),
             Class::Latest => Self::Latest(Latest::default()),
-            Class::Marks | Class::Samples | Class::Sorted => {
-                Self::Samples(Samples::new(class == Class::Sorted, most, over))
+            Class::Marks | Class::Samples | Class::Runs | Class::Sorted => {
+                Self::Samples(Samples::new(class, most, over))
             }
         }
     }

@@ -15,10 +15,17 @@ use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 use tokio::io::unix::AsyncFd;
-use tokio::time::{Duration, Instant, sleep_until};
+use tokio::time::{Duration, Instant, sleep, sleep_until};
 
 /// How long events of a burst are gathered.
 pub(crate) const DEBOUNCE: Duration = Duration::from_millis(100);
+
+/// Between two readings that told nothing of sockets: a directory in which others make files without end costs little.
+const REST: Duration = Duration::from_millis(10);
+
+/// Events that are read at once: the kernel keeps 16384, and somebody may make new ones while they are read.
+const MOST_EVENTS: usize = 4096;
+
 /// Most directories that are watched; the slow scan does for the others.
 pub(crate) const MAX_DIRECTORIES: usize = 1024;
 /// Most names that one change holds; more of them is an overflow.
@@ -133,38 +140,45 @@ impl SocketWatch {
         loop {
             if let Some(at) = self.tell_at {
                 sleep_until(at).await;
-                self.read()?;
+                // What is not read yet is told as the next change.
+                read(self.inotify.get_ref(), &mut self.watches, &mut self.pending)?;
                 self.tell_at = None;
                 return Ok(std::mem::take(&mut self.pending));
             }
-            self.inotify.readable().await?.clear_ready();
-            self.read()?;
-            if !self.pending.is_empty() {
+            let mut ready = self.inotify.readable().await?;
+            if read(ready.get_inner(), &mut self.watches, &mut self.pending)? {
+                ready.clear_ready();
+            }
+            if self.pending.is_empty() {
+                sleep(REST).await;
+            } else {
                 self.tell_at = Some(Instant::now() + DEBOUNCE);
             }
         }
     }
+}
 
-    fn read(&mut self) -> io::Result<()> {
-        let mut buffer = [MaybeUninit::uninit(); 4096];
-        let mut reader = inotify::Reader::new(self.inotify.get_ref(), &mut buffer);
-        loop {
-            match reader.next() {
-                Ok(event) => {
-                    if event.events().contains(ReadFlags::IGNORED) {
-                        // The directory is gone.
-                        let watch = event.wd();
-                        self.watches.retain(|_, known| *known != watch);
-                    }
-                    let name = event.file_name().and_then(|name| name.to_str().ok());
-                    self.pending.take_in(event.events(), name);
+/// Takes in what is announced, up to [`MOST_EVENTS`]. Whether that is all.
+fn read(inotify: &OwnedFd, watches: &mut BTreeMap<DirectoryId, i32>, changes: &mut Changes) -> io::Result<bool> {
+    let mut buffer = [MaybeUninit::uninit(); 4096];
+    let mut reader = inotify::Reader::new(inotify, &mut buffer);
+    for _ in 0..MOST_EVENTS {
+        match reader.next() {
+            Ok(event) => {
+                if event.events().contains(ReadFlags::IGNORED) {
+                    // The directory is gone.
+                    let watch = event.wd();
+                    watches.retain(|_, known| *known != watch);
                 }
-                Err(Errno::WOULDBLOCK) => return Ok(()),
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
+                let name = event.file_name().and_then(|name| name.to_str().ok());
+                changes.take_in(event.events(), name);
             }
+            Err(Errno::WOULDBLOCK) => return Ok(true),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
         }
     }
+    Ok(false)
 }
 
 /// Opens a directory of this host as a place.

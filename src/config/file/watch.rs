@@ -20,6 +20,10 @@ const LONGEST_WAIT: Duration = Duration::from_secs(2);
 const SLOW_LOOK: Duration = Duration::from_secs(60);
 /// The same where the kernel announces nothing at all.
 const FAST_LOOK: Duration = Duration::from_secs(5);
+/// Between two readings of what is announced: somebody who writes without end costs a look now and then, and no more.
+const REST: Duration = Duration::from_millis(20);
+/// Announcements that are read at once. Where reading is itself announced (a trace of us is written beside the file) there is no last one.
+const MOST_EVENTS: usize = 1024;
 /// Files larger than this are told apart by their size and time only.
 const LARGEST: u64 = 4 << 20;
 
@@ -107,7 +111,7 @@ impl Watch {
         let end = Instant::now() + LONGEST_WAIT;
         while Instant::now() < end {
             match tokio::time::timeout(QUIET, announcements.next()).await {
-                Ok(Ok(())) => {}
+                Ok(Ok(())) => tokio::time::sleep(REST).await,
                 Ok(Err(_)) | Err(_) => return,
             }
         }
@@ -140,25 +144,28 @@ impl Announcements {
         }
     }
 
-    /// Waits until something happens in one of the folders, and takes all that has happened.
+    /// Waits until something happens in one of the folders, and takes what has happened, up to [`MOST_EVENTS`].
     async fn next(&mut self) -> io::Result<()> {
         loop {
             let mut ready = self.0.readable().await?;
             let mut space = [MaybeUninit::uninit(); 4096];
             let mut reader = inotify::Reader::new(ready.get_inner(), &mut space);
-            let mut any = false;
+            let mut taken = 0;
             let end = loop {
                 match reader.next() {
-                    Ok(_) => any = true,
-                    Err(error) => break error,
+                    Ok(_) => taken += 1,
+                    Err(error) => break Some(error),
+                }
+                if taken >= MOST_EVENTS {
+                    break None;
                 }
             };
             match end {
-                rustix::io::Errno::AGAIN => ready.clear_ready(),
-                rustix::io::Errno::INTR => {}
-                error => return Err(error.into()),
+                Some(rustix::io::Errno::AGAIN) => ready.clear_ready(),
+                Some(rustix::io::Errno::INTR) | None => {}
+                Some(error) => return Err(error.into()),
             }
-            if any {
+            if taken > 0 {
                 return Ok(());
             }
         }

@@ -4,98 +4,13 @@ use std::collections::BTreeMap;
 
 use clr_gc::event::{CondemnReasons1, GcReason, GcType, GlobalMechanisms, HeapStats, PauseMode, SuspendReason};
 use clr_gc::gc::{
-    Collection, Committed, GenerationSizes, GlobalHistory, HeapGeneration, Missing, MissingParts, Pause, PauseKind,
-    Phases, StopEdges, Suspension,
+    Collection, Committed, GenerationSizes, GlobalHistory, HeapGeneration, Missing, MissingParts, Phases, StopEdges,
+    Suspension,
 };
 
+use super::given::{FieldError, Given, wrong};
+use super::times::Times;
 use crate::config::check::nearest;
-
-/// A field that is given and cannot be used.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{field}: {message}")]
-pub(super) struct FieldError {
-    pub(super) field: String,
-    message: String,
-}
-
-fn wrong(field: &str, message: impl Into<String>) -> FieldError {
-    FieldError {
-        field: field.to_owned(),
-        message: message.into(),
-    }
-}
-
-/// The fields of one event. Each is taken once; what is left over is not known.
-struct Given<'a> {
-    fields: BTreeMap<&'a str, &'a str>,
-    known: Vec<&'static str>,
-}
-
-impl<'a> Given<'a> {
-    fn of(fields: &'a BTreeMap<String, String>) -> Self {
-        let fields = fields
-            .iter()
-            .map(|(name, value)| (name.as_str(), value.as_str()))
-            .collect();
-        Self {
-            fields,
-            known: Vec::new(),
-        }
-    }
-
-    fn text(&mut self, name: &'static str) -> Option<&'a str> {
-        self.known.push(name);
-        self.fields.remove(name)
-    }
-
-    fn parsed<T: std::str::FromStr>(&mut self, name: &'static str, what: &str) -> Result<Option<T>, FieldError> {
-        self.text(name)
-            .map(|text| {
-                text.trim()
-                    .parse()
-                    .map_err(|_| wrong(name, format!("`{text}` is not {what}")))
-            })
-            .transpose()
-    }
-
-    fn number(&mut self, name: &'static str) -> Result<Option<u32>, FieldError> {
-        self.parsed(name, "a whole number of 32 bits")
-    }
-
-    fn bytes(&mut self, name: &'static str) -> Result<Option<u64>, FieldError> {
-        self.parsed(name, "a whole number of bytes")
-    }
-
-    fn truth(&mut self, name: &'static str) -> Result<Option<bool>, FieldError> {
-        self.parsed(name, "true or false")
-    }
-
-    /// A duration by its field in ms or ns.
-    fn ns(&mut self, ms: &'static str, ns: &'static str) -> Result<Option<i64>, FieldError> {
-        if let Some(whole) = self.parsed::<i64>(ns, "a whole number of nanoseconds")? {
-            return Ok(Some(whole));
-        }
-        let number: Option<f64> = self.parsed(ms, "a number of milliseconds")?;
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "it saturates, and a test's durations are short"
-        )]
-        Ok(number.map(|ms| (ms * 1e6).round() as i64))
-    }
-
-    fn rest(self) -> Result<(), FieldError> {
-        let Some(field) = self.fields.keys().next() else {
-            return Ok(());
-        };
-        Err(match nearest(field, self.known.iter().copied()) {
-            Some(near) => wrong(field, format!("there is no such field to set; did you mean `{near}`?")),
-            None => wrong(
-                field,
-                format!("there is no such field to set; there are {}", self.known.join(", ")),
-            ),
-        })
-    }
-}
 
 const WORDS: &str = "a word of the reference page";
 
@@ -292,80 +207,6 @@ fn missing(text: &str) -> Result<MissingParts, FieldError> {
         .collect()
 }
 
-/// The times of a collection that is told at its end.
-struct Times {
-    at: i64,
-    duration: Option<i64>,
-    pause: Option<i64>,
-    suspend: Option<i64>,
-    restart: Option<i64>,
-    initial: Option<i64>,
-    last: Option<i64>,
-}
-
-impl Times {
-    /// Of a background collection: its last pause lies in it, the first one begins before it.
-    fn start(&self, concurrent: bool) -> i64 {
-        let of_pause = || {
-            self.pause
-                .map(|pause| pause - self.suspend.unwrap_or(0) - self.restart.unwrap_or(0))
-        };
-        let duration = if concurrent {
-            self.duration
-        } else {
-            self.duration.or_else(of_pause)
-        };
-        self.end(concurrent) - duration.unwrap_or(0).max(0)
-    }
-
-    fn end(&self, concurrent: bool) -> i64 {
-        if concurrent {
-            self.at
-        } else {
-            self.at - self.restart.unwrap_or(0)
-        }
-    }
-
-    fn pause_sum(&self, concurrent: bool) -> Option<i64> {
-        match (self.pause, self.initial, self.last) {
-            (None, Some(initial), Some(last)) if concurrent => Some(initial + last),
-            (pause, _, _) => pause,
-        }
-    }
-
-    fn blocking(&self) -> Vec<Pause> {
-        let Some(pause) = self.pause else { return Vec::new() };
-        vec![stop(self.at - pause, pause, self.suspend, PauseKind::Blocking)]
-    }
-
-    fn background(&self) -> Vec<Pause> {
-        let start = self.start(true);
-        let initial = self.initial.or(self.pause.map(|pause| pause - self.last.unwrap_or(0)));
-        let first = initial.map(|ns| stop(start - self.suspend.unwrap_or(0), ns, self.suspend, PauseKind::Initial));
-        let last = self.last.map(|ns| stop(self.at - ns, ns, Some(0), PauseKind::Final));
-        first.into_iter().chain(last).collect()
-    }
-}
-
-fn stop(begin: i64, ns: i64, suspend: Option<i64>, kind: PauseKind) -> Pause {
-    Pause {
-        start: Some(begin),
-        suspend_ns: suspend,
-        pause_ns: Some(ns),
-        spans: vec![(begin, begin + ns)],
-        stopped_ns: Some(ns),
-        shared_with: Vec::new(),
-        kind,
-        edges: StopEdges {
-            suspend_begin: Some(begin),
-            suspend_end: suspend.map(|suspend| begin + suspend),
-            restart_begin: Some(begin + ns),
-            restart_end: Some(begin + ns),
-            thread: 1,
-        },
-    }
-}
-
 /// A stop without a collection that ends `at` nanoseconds after the beginning.
 pub(super) fn suspension(at: i64, fields: &BTreeMap<String, String>) -> Result<Suspension, FieldError> {
     let mut given = Given::of(fields);
@@ -392,6 +233,8 @@ pub(super) fn suspension(at: i64, fields: &BTreeMap<String, String>) -> Result<S
 
 #[cfg(test)]
 mod tests {
+    use clr_gc::gc::PauseKind;
+
     use super::*;
 
     fn fields(given: &[(&str, &str)]) -> BTreeMap<String, String> {

@@ -3,8 +3,8 @@
 use std::cell::Cell;
 use std::collections::VecDeque;
 
-use super::buckets::{Trend, change, share};
-use super::{Moment, Worth};
+use super::aggregate::{Trend, change, share};
+use super::{Class, Moment, Worth};
 use crate::rules::rule::Function;
 
 const NS_PER_HOUR: f64 = 3.6e12;
@@ -17,6 +17,8 @@ pub(super) struct Samples {
     /// Older ones are forgotten.
     over: Option<u64>,
     unknown: usize,
+    /// One that equals the newest is one with it: only what changes is looked at.
+    runs: bool,
     /// Those of known worth, the smallest first, for functions of their order: a sample more costs a search and a move, not a sort.
     sorted: Option<Vec<f64>>,
     /// What was made of these very samples, until one comes or goes.
@@ -25,13 +27,14 @@ pub(super) struct Samples {
 
 impl Samples {
     /// The newest `most`, of that many nanoseconds if a time is given.
-    pub(super) fn new(sorted: bool, most: usize, over: Option<u64>) -> Self {
+    pub(super) fn new(class: Class, most: usize, over: Option<u64>) -> Self {
         Self {
             kept: VecDeque::new(),
             most: most.max(1),
             over,
             unknown: 0,
-            sorted: sorted.then(Vec::new),
+            runs: class == Class::Runs,
+            sorted: (class == Class::Sorted).then(Vec::new),
             made: Cell::new(None),
         }
     }
@@ -65,17 +68,25 @@ impl Samples {
         if self.is_old(time, now) {
             return;
         }
+        let value = match worth {
+            Worth::Counts(value) => value,
+            Worth::Not => 0.0,
+            Worth::Unknown => f64::NAN,
+        };
+        if self.runs
+            && let Some((newest, last)) = self.kept.back_mut()
+            && *newest <= time
+            && last.total_cmp(&value).is_eq()
+        {
+            *newest = time;
+            return;
+        }
         if self.kept.len() >= self.most {
             if self.kept.front().is_some_and(|(oldest, _)| time < *oldest) {
                 return;
             }
             self.forget_oldest();
         }
-        let value = match worth {
-            Worth::Counts(value) => value,
-            Worth::Not => 0.0,
-            Worth::Unknown => f64::NAN,
-        };
         self.made.set(None);
         if value.is_nan() {
             self.unknown += 1;

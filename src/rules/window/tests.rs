@@ -75,6 +75,11 @@ fn within(window: &Window, came: &[Came], now: u64) -> Vec<Came> {
         .filter(|one| counts(window.function) || one.worth != Worth::Not)
         .collect();
     all.sort_by_key(|one| one.time);
+    if window.function == Function::Turns {
+        all.reverse();
+        all.dedup_by_key(|one| one.worth);
+        all.reverse();
+    }
     let newest = |all: Vec<Came>, most: usize| all[all.len().saturating_sub(most)..].to_vec();
     match window.extent {
         Extent::Last(n) => newest(all, n as usize),
@@ -229,6 +234,8 @@ proptest! {
         let mut so_far = Vec::new();
         for (index, (gap, late, worth)) in came.iter().enumerate() {
             let newest = now + gap * 1_000_000;
+            // Of samples that are one nothing is kept that a late one could lie between.
+            let late = if function == Function::Turns { 0 } else { *late };
             let time = newest.saturating_sub(late * 1_000_000).max(began);
             now = now.max(time);
             let worth = match *worth {
