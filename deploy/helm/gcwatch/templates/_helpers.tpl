@@ -1,0 +1,70 @@
+{{- define "gcwatch.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "gcwatch.fullname" -}}
+{{- if .Values.fullnameOverride }}
+{{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" }}
+{{- else }}
+{{- $name := default .Chart.Name .Values.nameOverride }}
+{{- if contains $name .Release.Name }}
+{{- .Release.Name | trunc 63 | trimSuffix "-" }}
+{{- else }}
+{{- printf "%s-%s" .Release.Name $name | trunc 63 | trimSuffix "-" }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "gcwatch.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "gcwatch.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: daemon
+{{- end }}
+
+{{- define "gcwatch.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{ include "gcwatch.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- define "gcwatch.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create }}
+{{- default (include "gcwatch.fullname" .) .Values.serviceAccount.name }}
+{{- else }}
+{{- default "default" .Values.serviceAccount.name }}
+{{- end }}
+{{- end }}
+
+{{- define "gcwatch.image" -}}
+{{- with .Values.image -}}
+{{- if .registry }}{{ .registry }}/{{ end }}{{ .repository }}
+{{- if .digest }}@{{ .digest }}{{ else }}:{{ default $.Chart.AppVersion .tag }}{{ end }}
+{{- end }}
+{{- end }}
+
+{{- define "gcwatch.configMapName" -}}
+{{- default (printf "%s-config" (include "gcwatch.fullname" .)) .Values.config.existingConfigMap }}
+{{- end }}
+
+{{/* gcwatch.yaml: what the values say, with the folder of the rules when there are any. */}}
+{{- define "gcwatch.config" -}}
+{{- $data := deepCopy .Values.config.data }}
+{{- if .Values.rules.files }}
+{{- $rules := default dict (get $data "rules") }}
+{{- $_ := set $rules "files" (append (default list (get $rules "files")) "/etc/gcwatch/rules") }}
+{{- $_ := set $data "rules" $rules }}
+{{- end }}
+{{- tpl (toYaml $data) . }}
+{{- end }}
+
+{{- define "gcwatch.securityContext" -}}
+{{- $context := deepCopy .Values.securityContext }}
+{{- if .Values.appArmorProfile }}
+{{- $_ := set $context "appArmorProfile" (dict "type" .Values.appArmorProfile) }}
+{{- end }}
+{{- toYaml $context }}
+{{- end }}

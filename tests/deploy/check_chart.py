@@ -1,0 +1,139 @@
+"""The Helm chart: lints, renders what is committed, refuses what is wrong."""
+
+import json
+import pathlib
+import sys
+import unittest
+
+import tools
+
+
+def example(case):
+    return tools.CHART / "examples" / f"{case}.yaml"
+
+
+def sections():
+    """The keys of gcwatch.yaml, from its own schema; `listen` is said by web.host and web.port."""
+    schema = json.loads((tools.PROJECT / "docs" / "gcwatch.schema.json").read_text())
+    return [key for key in schema["properties"] if key != "listen"]
+
+
+def schema():
+    """values.schema.json with the keys that gcwatch.yaml has now."""
+    values = json.loads((tools.CHART / "values.schema.json").read_text())
+    data = values["properties"]["config"]["properties"]["data"]
+    data["properties"] = {key: {"type": ["object", "null"]} for key in sections()}
+    return json.dumps(values, indent=2) + "\n"
+
+
+def without_bodies(text):
+    """Rendered manifests without the dashboards' and rules' own text, which is committed elsewhere: one line says which file it is."""
+    lines, skipped = [], None
+    for line in text.splitlines():
+        indent = len(line) - len(line.lstrip())
+        if skipped is not None and (not line.strip() or indent > skipped):
+            continue
+        skipped = None
+        lines.append(line)
+        if line.strip().endswith(".json: |"):
+            lines.append(" " * (indent + 2) + f"(deploy/grafana/dashboards/{line.strip().removesuffix(': |')})")
+            skipped = indent
+        if line == "  groups:":
+            lines.append("    # (deploy/prometheus/gcwatch.rules.yaml)")
+            skipped = 2
+    return "\n".join(lines) + "\n"
+
+
+class Chart(unittest.TestCase):
+    def helm(self, *words, **more):
+        return tools.run(tools.folder("helm", "helm") / "helm", *words, **more)
+
+    def test_lint(self):
+        """Scenario: helm lint, strict, with each case. Guarantee: no complaint."""
+        for case in tools.cases():
+            with self.subTest(case=case):
+                self.helm("lint", "--strict", tools.CHART, "--kube-version", "1.34.0", "--values", tools.CHART / "ci" / f"{case}-values.yaml")
+
+    def test_examples(self):
+        """Scenario: each case is rendered. Guarantee: it is what examples/ shows (tests/deploy/run --update writes it)."""
+        for case in tools.cases():
+            with self.subTest(case=case):
+                self.assertEqual(without_bodies(tools.rendered(case)), example(case).read_text(), "tests/deploy/run --update")
+        self.assertEqual({path.stem for path in (tools.CHART / "examples").glob("*.yaml")}, set(tools.cases()))
+
+    def test_packaged(self):
+        """Scenario: the chart is packed, and the pack is rendered. Guarantee: it is whole: the same comes out."""
+        import os
+        import tempfile
+
+        with tempfile.TemporaryDirectory(prefix="gcw-chart.") as folder:
+            self.helm("package", tools.CHART, "--destination", folder)
+            (pack,) = pathlib.Path(folder).iterdir()
+            case = "collector"
+            values = tools.CHART / "ci" / f"{case}-values.yaml"
+            made = self.helm("template", "gcwatch", pack, "--namespace", "gcwatch", "--kube-version", "1.34.0", "--values", values)
+            self.assertEqual(made, tools.rendered(case))
+
+    def test_schema_knows_the_configuration(self):
+        """Scenario: values.schema.json beside gcwatch's own schema. Guarantee: it has the same keys (tests/deploy/run --update)."""
+        self.assertEqual(schema(), (tools.CHART / "values.schema.json").read_text(), "tests/deploy/run --update")
+
+    def test_values_are_in_the_schema(self):
+        """Scenario: the keys of values.yaml and of its schema. Guarantee: they are the same, so that no value is unchecked."""
+        (values,) = tools.documents((tools.CHART / "values.yaml").read_text())
+        known = json.loads((tools.CHART / "values.schema.json").read_text())["properties"]
+        self.assertEqual(set(values), set(known) - {"global"})
+        for key, part in known.items():
+            if part.get("additionalProperties") is False:
+                self.assertEqual(set(values[key]), set(part["properties"]), key)
+
+    def test_wrong_values(self):
+        """Scenario: a misspelt value, a wrong type, `listen` in the configuration, a misspelt section.
+        Guarantee: helm refuses each and names it."""
+        for wrong, named in (
+            ("hostPid=true", "hostPid"),
+            ("web.port=99999", "port"),
+            ("image.tagg=1", "tagg"),
+            ("config.data.listen=none", "listen"),
+            ("config.data.oltp.endpoint=x", "oltp"),
+            ("image.digest=abc", "digest"),
+            ("serviceMonitor.enabled=1", "enabled"),
+        ):
+            with self.subTest(wrong=wrong):
+                said = self.helm("template", "gcwatch", tools.CHART, "--kube-version", "1.34.0", "--set", wrong, status=1)
+                self.assertIn(named, said)
+
+    def test_old_cluster(self):
+        """Scenario: a cluster older than what is tested. Guarantee: helm refuses it."""
+        said = self.helm("template", "gcwatch", tools.CHART, "--kube-version", "1.28.0", status=1)
+        self.assertIn("kubeVersion", said)
+
+    def test_same_as_kustomize(self):
+        """Scenario: the chart's default beside kustomize's base. Guarantee: one pod: what differs is named here."""
+        by_helm, by_kustomize = (
+            next(each for each in tools.documents(text) if each["kind"] == "DaemonSet")["spec"]
+            for text in (tools.rendered("default"), tools.kustomized("base"))
+        )
+        helm, kustomize = by_helm["template"]["spec"], by_kustomize["template"]["spec"]
+        # The chart has this volume when there are rules.
+        kustomize["volumes"] = [each for each in kustomize["volumes"] if each["name"] != "rules"]
+        mounts = kustomize["containers"][0]["volumeMounts"]
+        mounts[:] = [each for each in mounts if each["name"] != "rules"]
+        self.assertEqual(helm["containers"][0].pop("imagePullPolicy"), "IfNotPresent")
+        self.assertEqual(helm, kustomize)
+        self.assertEqual(by_helm["updateStrategy"], by_kustomize["updateStrategy"])
+
+
+def update():
+    (tools.CHART / "values.schema.json").write_text(schema())
+    for path in (tools.CHART / "examples").glob("*.yaml"):
+        path.unlink()
+    for case in tools.cases():
+        example(case).write_text(without_bodies(tools.rendered(case)))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--update"]:
+        update()
+    else:
+        unittest.main()

@@ -1,0 +1,102 @@
+"""Each gcwatch.yaml and each Collector configuration that is in deploy/, by the program that reads it."""
+
+import os
+import pathlib
+import re
+import tempfile
+import unittest
+
+import tools
+
+
+def setUpModule():
+    global _folder
+    _folder = tempfile.TemporaryDirectory(prefix="gcw-deploy.")
+    os.environ["GCWATCH_DEPLOY_FOLDER"] = _folder.name
+
+
+def tearDownModule():
+    _folder.cleanup()
+
+
+def checked(text):
+    """What `gcwatch run --check-config` says of a configuration."""
+    path = pathlib.Path(_folder.name) / "gcwatch.yaml"
+    path.write_text(text)
+    # Nothing of the caller's environment.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "GCWATCH_"))}
+    environment["COLLECTOR_AUTHORIZATION"] = "Bearer x"
+    done = tools.subprocess.run(
+        [tools.gcwatch(), "run", "--check-config", "--config", path], capture_output=True, text=True, timeout=tools.PATIENCE, env=environment
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+class Configuration(unittest.TestCase):
+    def test_of_gcwatch(self):
+        """Scenario: the ConfigMaps that kustomize and helm make, the host's file. Guarantee: gcwatch takes each."""
+        found = {"systemd": (tools.DEPLOY / "systemd" / "gcwatch.yaml").read_text()}
+        for name in tools.KUSTOMIZED + tools.cases():
+            text = tools.rendered(name) if name in tools.cases() else tools.kustomized(name)
+            for each in tools.documents(text):
+                if each["kind"] == "ConfigMap" and "gcwatch.yaml" in each.get("data", {}):
+                    found[name] = each["data"]["gcwatch.yaml"]
+        self.assertEqual(len(found), 1 + len(tools.KUSTOMIZED) + len(tools.cases()) - 1)
+        for name, text in found.items():
+            # A file that is mounted there, and not here.
+            text = re.sub(" *certificate: /etc/collector-ca/ca.crt\n", "", text)
+            with self.subTest(name=name):
+                status, said = checked(text)
+                self.assertEqual(status, 0, said)
+                self.assertIn("the configuration is fine", said)
+        self.assertNotEqual(checked("oltp: {}\n")[0], 0)
+
+    def test_rules(self):
+        """Scenario: the rule file of the chart's case. Guarantee: it goes through the chart unharmed, and gcwatch takes it."""
+        for each in tools.documents(tools.rendered("collector")):
+            if each["kind"] == "ConfigMap" and each["metadata"]["name"].endswith("-rules"):
+                (text,) = each["data"].values()
+        path = pathlib.Path(_folder.name) / "shop.yaml"
+        path.write_text(text)
+        tools.run(tools.gcwatch(), "rules", "check", path)
+
+    def test_of_collectors(self):
+        """Scenario: each configuration of the Collector. Guarantee: a real one takes it, as far as the one of tests/e2e has its components."""
+        import receivers
+
+        collector = receivers.binary("collector", "otelcol")
+        if collector is None:
+            tools.left_out("the Collector is not built: tests/e2e/build collector")
+        texts = [tools.DEPLOY / "kustomize" / "overlays" / "with-collector" / "collector.yaml", *(tools.DEPLOY / "collector").glob("*.yaml")]
+        for path in texts:
+            with self.subTest(path=path.name):
+                (text,) = tools.documents(path.read_text())
+                # The one here has no otlp_grpc exporter: `debug` stands for it. What is said of it is not checked.
+                for old in [name for name in text["exporters"] if name != "debug"]:
+                    text["exporters"].pop(old)
+                    text["exporters"]["debug"] = {}
+                    for pipeline in text["service"]["pipelines"].values():
+                        pipeline["exporters"] = ["debug"]
+                copy = pathlib.Path(_folder.name) / "collector.yaml"
+                copy.write_text(tools.yaml.safe_dump(text))
+                tools.run(collector, "validate", "--config", copy)
+
+    def test_of_jaeger(self):
+        """Scenario: the configuration of Jaeger. Guarantee: a real one takes it."""
+        import receivers
+
+        jaeger = receivers.binary("jaeger", "jaeger")
+        if jaeger is None:
+            tools.left_out("Jaeger is not built: tests/e2e/build jaeger")
+        tools.run(jaeger, "validate", "--config", tools.DEPLOY / "jaeger" / "jaeger.yaml")
+
+    def test_of_others(self):
+        """Scenario: every other YAML file of deploy/ that is no template. Guarantee: it is YAML, without a key twice."""
+        for path in tools.DEPLOY.rglob("*.yaml"):
+            if "templates" not in path.parts and "examples" not in path.parts:
+                with self.subTest(path=path):
+                    self.assertTrue(tools.documents(path.read_text()) or path.name == "default-values.yaml")
+
+
+if __name__ == "__main__":
+    unittest.main()
