@@ -27,6 +27,8 @@ pub enum Command {
     Run(RunArgs),
     /// Every .NET process on the host: attachable, or the reason why not
     Ps(PsArgs),
+    /// A verdict on every .NET process, or on one: what stands against attaching, and what to do
+    Doctor(DoctorArgs),
     /// Record a live process to a nettrace file
     Record(RecordArgs),
     /// Every decoded event of a recording with its fields
@@ -51,6 +53,7 @@ pub enum Format {
     /// For people
     Table,
     /// One JSON object per line; a contract
+    #[value(alias = "json")]
     Ndjson,
 }
 
@@ -65,9 +68,29 @@ pub struct FormatArgs {
 /// `gcwatch ps`
 #[derive(Debug, Args)]
 pub struct PsArgs {
+    /// A directory of runtimes' sockets, or one socket, looked at beside what /proc shows (may be given several times)
+    #[arg(long, value_name = "PATH")]
+    pub sockets: Vec<PathBuf>,
     /// The output format.
     #[command(flatten)]
     pub format: FormatArgs,
+}
+
+/// `gcwatch doctor`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit codes: 0 nothing is to be done, 1 a process cannot be attached to or is not there, 2 wrong usage."
+)]
+pub struct DoctorArgs {
+    /// Only this process (may be given several times) [default: all that look like .NET, and what the configuration names]
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
+    pub pid: Vec<u32>,
+    /// The output format.
+    #[command(flatten)]
+    pub format: FormatArgs,
+    /// What is configured.
+    #[command(flatten)]
+    pub config: ConfigFlags,
 }
 
 /// Which events a recording holds.

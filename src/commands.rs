@@ -4,6 +4,7 @@ pub mod analyze;
 pub mod completions;
 pub mod demo;
 pub mod diff;
+pub mod doctor;
 pub mod events;
 pub mod output;
 pub mod ps;

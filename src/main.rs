@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use gcwatch::cli::{Cli, Command};
 use gcwatch::commands::output::say;
-use gcwatch::commands::{analyze, completions, demo, diff, events, ps, record, replay, rules, run};
+use gcwatch::commands::{analyze, completions, demo, diff, doctor, events, ps, record, replay, rules, run};
 
 /// Exit codes: 0 fine, 1 the work failed, 2 wrong usage (clap's own).
 fn main() -> ExitCode {
@@ -13,6 +13,7 @@ fn main() -> ExitCode {
     let done = match &cli.command {
         Command::Run(args) => run::run(args),
         Command::Ps(args) => ps::run(args),
+        Command::Doctor(args) => doctor::run(args),
         Command::Record(args) => record::run(args),
         Command::Events(args) => events::run(args),
         Command::Analyze(args) => analyze::run(args),

@@ -8,6 +8,7 @@ pub mod anomaly;
 pub mod collections;
 pub mod detail;
 pub mod difference;
+pub mod doctor;
 pub mod event;
 pub mod processes;
 pub mod record;

@@ -34,6 +34,7 @@ mod reverse;
 mod session;
 mod settings;
 pub mod sink;
+pub mod standing;
 mod supervise;
 mod text;
 mod watch;

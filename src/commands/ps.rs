@@ -1,10 +1,12 @@
 //! `gcwatch ps`: every .NET process on the host, attachable, or the reason why not.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use dotnet_diagnostics::discovery::{Obstacle, Process, Reason, Scan, StaleSocket};
 use dotnet_diagnostics::message::ProcessInfo;
+use dotnet_diagnostics::text::shown;
 use dotnet_diagnostics::{Client, Deadlines, Endpoint};
 use tokio::task::JoinSet;
 
@@ -21,7 +23,9 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 ///
 /// When `/proc` cannot be read or standard output cannot be written.
 pub fn run(args: &PsArgs) -> anyhow::Result<bool> {
-    let listing = Scan::host().list()?;
+    let listing = Scan::host()
+        .with_sockets(args.sockets.iter().map(PathBuf::as_path))
+        .list()?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -69,22 +73,30 @@ fn record(process: &Process, outcome: Result<Option<ProcessInfo>, Obstacle>) -> 
         Ok(info) => (info, None),
         Err(obstacle) => (None, Some(obstacle)),
     };
-    let said = info.and_then(|info| info.runtime_version);
+    // What a process says of itself may be anything.
+    let said = info
+        .and_then(|info| info.runtime_version)
+        .map(|version| shown(&version));
     // .NET Core 3.x cannot say; the folder of its library does.
-    let runtime = said.or_else(|| Scan::host().runtime_library(process.pid)?.version().map(str::to_owned));
+    let library = || {
+        process
+            .visible
+            .then(Scan::host)?
+            .runtime_library(process.pid)?
+            .version()
+            .map(str::to_owned)
+    };
+    let runtime = said.or_else(library);
     ProcessRecord {
         kind: "process",
         pid: process.pid,
         ns_pid: process.ns_pid,
         name: Some(process.name.clone()),
         runtime,
-        socket: process
-            .socket
-            .as_ref()
-            .map(|socket| socket.host_path().display().to_string()),
+        socket: process.socket.as_ref().map(ToString::to_string),
         attachable: obstacle.is_none(),
         reason: obstacle.as_ref().map(|obstacle| obstacle.reason.as_str()),
-        detail: obstacle.map(|obstacle| obstacle.detail),
+        detail: obstacle.map(|obstacle| obstacle.sentence()),
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::path::KeyPath;
-use super::yaml::{Node, Position};
+use super::yaml::{Kind, Node, Position};
 
 /// Flags for the configuration: over the environment, over the file.
 #[derive(Debug, Clone, Default, Args)]
@@ -47,6 +47,9 @@ pub struct ConfigFlags {
     /// The folder of the leases by which several gcwatches share the processes [default: /run/gcwatch]
     #[arg(long, value_name = "FOLDER")]
     pub lease_folder: Option<String>,
+    /// A directory of runtimes' sockets, or one socket, read beside what /proc shows (may be given several times)
+    #[arg(long, value_name = "PATH")]
+    pub sockets: Vec<String>,
 }
 
 /// The three forms that OTLP has on the wire.
@@ -72,7 +75,7 @@ pub enum LogFormatFlag {
 }
 
 /// The flags and the keys that they set; the page and the test of the flags go by it.
-pub(crate) const FLAGS: [(&str, &str); 9] = [
+pub(crate) const FLAGS: [(&str, &str); 10] = [
     ("--endpoint", "otlp.endpoint"),
     ("--protocol", "otlp.protocol"),
     ("--no-traces", "otlp.traces.enabled"),
@@ -82,6 +85,7 @@ pub(crate) const FLAGS: [(&str, &str); 9] = [
     ("--log-level", "log.level"),
     ("--log-format", "log.format"),
     ("--lease-folder", "targets.lease_folder"),
+    ("--sockets", "targets.sockets"),
 ];
 
 /// What one flag sets.
@@ -106,6 +110,8 @@ pub(crate) fn settings(flags: &ConfigFlags) -> Vec<FlagSetting> {
         flags.log_format.as_ref().and_then(word),
         flags.lease_folder.clone(),
     ];
+    let given = given.map(|text| text.map(|text| Node::plain(Position::START, text)));
+    let given = given.into_iter().chain([list(&flags.sockets)]);
     for ((flag, path), value) in FLAGS.into_iter().zip(given) {
         let Some(value) = value else { continue };
         // A flag that speaks of all signals does: what a file or the environment says of one of them yields to it.
@@ -119,10 +125,20 @@ pub(crate) fn settings(flags: &ConfigFlags) -> Vec<FlagSetting> {
         settings.push(FlagSetting {
             flag,
             path: KeyPath::of(path),
-            value: Some(Node::plain(Position::START, value)),
+            value: Some(value),
         });
     }
     settings
+}
+
+/// The values of a flag that may be given several times.
+fn list(texts: &[String]) -> Option<Node> {
+    let items = texts.iter().map(|text| Node::text(Position::START, text));
+    let items: Vec<Node> = items.collect();
+    (!items.is_empty()).then_some(Node {
+        at: Position::START,
+        kind: Kind::Sequence(items),
+    })
 }
 
 /// The word of a flag's value, as clap shows it; the document has the same.

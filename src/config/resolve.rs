@@ -65,6 +65,14 @@ impl Resolver<'_> {
     /// What only whole sections are wrong in, besides `otlp`.
     pub(crate) fn sections(&mut self, document: &Document) {
         let targets = &document.targets;
+        for (index, path) in targets.sockets.iter().enumerate() {
+            if !path.is_absolute() {
+                self.wrong(
+                    KeyPath::of("targets.sockets").index(index),
+                    "the path has to be absolute",
+                );
+            }
+        }
         if !targets.lease_folder.is_absolute() {
             let path = KeyPath::of("targets.lease_folder");
             self.wrong(

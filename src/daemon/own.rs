@@ -74,6 +74,11 @@ impl Own {
             .into_iter()
             .map(|(state, count)| (vec![text(&row::STATE, state)], whole(count)));
         sheet.put(&row::TARGETS, points);
+        let by_reason = self.watched.pipeline.reasons();
+        let points = by_reason
+            .iter()
+            .map(|(reason, count)| (vec![text(&row::REASON, reason)], whole(*count)));
+        sheet.put(&row::NOT_ATTACHED, points);
         let counts = self.watched.pipeline.counts();
         let refused = counts.over_limit.saturating_add(counts.not_noted);
         sheet.put_one(&row::TARGETS_REFUSED, Some(whole(refused)));

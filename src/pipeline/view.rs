@@ -15,7 +15,7 @@ use crate::telemetry::time::rfc3339;
 /// One process and what is done with it.
 #[derive(Debug, Serialize)]
 pub struct TargetView {
-    /// The host's pid.
+    /// The host's pid; of a process that is not visible to gcwatch (see `targets.sockets`), the one in its socket's name.
     pub pid: u32,
     /// Its pid in its own pid namespace.
     pub ns_pid: Option<u32>,
@@ -72,6 +72,17 @@ impl State {
             Self::Attached => "attached",
             Self::Detached { .. } => "detached",
             Self::Ended => "ended",
+        }
+    }
+
+    /// Why nothing is read, where that lasts: one word of a small set.
+    fn not_attached(&self) -> Option<String> {
+        match self {
+            Self::Unattachable { reason, .. } => Some(reason.clone()),
+            Self::Excluded => Some("excluded".to_owned()),
+            Self::OverLimit => Some("over-limit".to_owned()),
+            Self::HeldElsewhere { .. } => Some("held-elsewhere".to_owned()),
+            Self::Found | Self::Attaching | Self::Attached | Self::Detached { .. } | Self::Ended => None,
         }
     }
 
@@ -155,6 +166,19 @@ impl Pipeline {
             *states.entry(word).or_default() += 1;
         }
         states
+    }
+
+    /// How many processes there are from which nothing is read, by the reason.
+    pub fn reasons(&self) -> BTreeMap<String, u64> {
+        let mut reasons = BTreeMap::new();
+        let runs = self
+            .runs()
+            .into_iter()
+            .filter_map(|run| run.inside().state.not_attached());
+        for reason in runs.chain(self.noted().iter().filter_map(|noted| noted.state.not_attached())) {
+            *reasons.entry(reason).or_default() += 1;
+        }
+        reasons
     }
 
     /// Every process that is known, by pid.

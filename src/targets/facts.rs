@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use dotnet_diagnostics::discovery::Process;
+
 const MAX_ENVIRON_BYTES: u64 = 1 << 20;
 const MAX_CMDLINE_BYTES: u64 = 16 << 10;
 const MAX_SMALL_BYTES: u64 = 4 << 10;
@@ -29,6 +31,17 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
+    /// What can be known of a process: nothing but its user when it is not in our `/proc`, where its pid is somebody else's; blocking.
+    pub(crate) fn of(process: &Process) -> Self {
+        if process.visible {
+            return Self::read(process.pid, process.uid);
+        }
+        Self {
+            uid: process.uid,
+            ..Self::default()
+        }
+    }
+
     /// Reads them; blocking.
     pub(crate) fn read(pid: u32, uid: Option<u32>) -> Self {
         let directory = PathBuf::from(format!("/proc/{pid}"));

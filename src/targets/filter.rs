@@ -42,7 +42,7 @@ pub(crate) struct Subject<'a> {
 
 impl Subject<'_> {
     /// Whether all conditions hold. One on what cannot be read does not.
-    fn is_meant_by(&self, filter: &Filter) -> bool {
+    pub(crate) fn is_meant_by(&self, filter: &Filter) -> bool {
         let holds = |pattern: &Option<Pattern>, fits: &dyn Fn(&Pattern) -> bool| pattern.as_ref().is_none_or(fits);
         let name = |pattern: &Pattern| {
             let short = self.name.strip_suffix(".dll").unwrap_or(self.name);

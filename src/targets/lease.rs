@@ -85,7 +85,7 @@ impl Leases {
     pub(crate) fn take(&self, key: RunKey, uid: Option<u32>) -> Result<Lease, NoLease> {
         let uid = uid.unwrap_or(self.own_uid);
         let folders = self.folders(uid);
-        let name = format!("{}-{}.lease", key.pid, key.start_time);
+        let name = file_name(key);
         let trusted = |folder: &Path| is_trusted(folder, &[0, self.own_uid, uid]);
         let holder = |folder: &PathBuf| holder(&folder.join(&name)).filter(|_| trusted(folder).is_ok());
         if let Some(holder) = folders.iter().find_map(holder) {
@@ -119,6 +119,17 @@ impl Leases {
         Err(NoLease::NoFolder {
             folders: folders.join(", "),
             problem,
+        })
+    }
+
+    /// Who holds the lease of a run; blocking. `uid` is the process's user.
+    pub(crate) fn holder(&self, key: RunKey, uid: Option<u32>) -> Option<String> {
+        let uid = uid.unwrap_or(self.own_uid);
+        let name = file_name(key);
+        let mut folders = self.folders(uid).into_iter();
+        folders.find_map(|folder| {
+            is_trusted(&folder, &[0, self.own_uid, uid]).ok()?;
+            holder(&folder.join(&name))
         })
     }
 
@@ -164,6 +175,10 @@ impl Drop for Lease {
             let _nobody_to_tell = std::fs::remove_file(&self.path);
         }
     }
+}
+
+fn file_name(key: RunKey) -> String {
+    format!("{}-{}.lease", key.pid, key.start_time)
 }
 
 /// Whether others than these users cannot put files there.

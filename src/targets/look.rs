@@ -6,13 +6,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use dotnet_diagnostics::Error;
-use dotnet_diagnostics::discovery::{Process, Scan};
+use dotnet_diagnostics::discovery::{Process, Scan, SocketName};
 
 use crate::pipeline::RunKey;
 use crate::targets::facts::Facts;
@@ -62,6 +62,12 @@ pub(crate) struct Asked {
     pub(crate) at: Arc<AtomicU32>,
 }
 
+/// The scan that these options ask for.
+pub(crate) fn scan(options: &TargetOptions) -> Scan {
+    let named = options.sockets.iter().map(PathBuf::as_path);
+    Scan::host().with_socket_directories([]).with_sockets(named)
+}
+
 /// Looks through `/proc`, or at some processes; blocking.
 pub(crate) fn look(asked: Asked, options: &TargetOptions) -> Look {
     let Asked {
@@ -73,7 +79,7 @@ pub(crate) fn look(asked: Asked, options: &TargetOptions) -> Look {
         stuck,
         at,
     } = asked;
-    let scan = Scan::host().with_socket_directories([]);
+    let scan = scan(options);
     let mut look = Look::default();
     let mut processes = Vec::new();
     let listed = if all { all_pids() } else { BTreeSet::new() };
@@ -91,6 +97,8 @@ pub(crate) fn look(asked: Asked, options: &TargetOptions) -> Look {
         let inspected = scan.inspect(pid).ok();
         processes.extend(inspected.filter(|process| process.evidence.is_some() || connected.contains(&pid)));
     }
+    at.store(0, Ordering::Relaxed);
+    processes.extend(scan.list_named());
     let seen: BTreeSet<RunKey> = processes.iter().map(key_of).collect();
     // What a look does not show may be there nevertheless: a process without socket and library is one that nothing marks.
     let unseen = known
@@ -102,12 +110,12 @@ pub(crate) fn look(asked: Asked, options: &TargetOptions) -> Look {
     };
     look.gone = unseen.filter(is_gone).copied().collect();
     if all {
-        look.directories = Some(directories(&processes, &at));
+        look.directories = Some(directories(&processes, &options.sockets, &at));
         look.all_pids = Some(listed);
     }
     let judged = |process: Process| {
         let wanted = (judge_all || !known.contains(&key_of(&process))).then(|| {
-            let facts = Facts::read(process.pid, process.uid);
+            let facts = Facts::of(&process);
             let subject = Subject {
                 name: &process.name,
                 facts: &facts,
@@ -137,11 +145,16 @@ fn all_pids() -> BTreeSet<u32> {
 }
 
 /// The directories of the processes' sockets, and those that are always watched.
-fn directories(processes: &[Process], at: &AtomicU32) -> Directories {
+fn directories(processes: &[Process], named: &[PathBuf], at: &AtomicU32) -> Directories {
     let own = std::env::var_os("TMPDIR").unwrap_or_default();
     let always = [Path::new("/tmp"), Path::new(&own)];
+    // A socket that is named, not a directory of them: its directory.
+    let named = named.iter().filter_map(|path| {
+        let is_socket = SocketName::parse(path.file_name()?.to_str()?).is_some();
+        if is_socket { path.parent() } else { Some(path) }
+    });
     let always = always.into_iter().filter(|path| path.is_absolute());
-    let opened = always.filter_map(|path| open_directory(path).ok());
+    let opened = always.chain(named).filter_map(|path| open_directory(path).ok());
     let theirs = processes.iter().filter_map(|process| {
         at.store(process.pid, Ordering::Relaxed);
         process.socket.as_ref()?.open_parent().ok()

@@ -37,6 +37,8 @@ pub struct TargetOptions {
     pub read_settings: bool,
     /// A socket that processes may be pointed at by `DOTNET_DiagnosticPorts`; none: no such socket.
     pub listen: Option<PathBuf>,
+    /// Sockets of runtimes, or directories of such, beside those that processes of `/proc` are found to have.
+    pub sockets: Vec<PathBuf>,
     /// The folder of the leases by which several gcwatches on one host share the processes.
     pub lease_folder: PathBuf,
 }
@@ -51,6 +53,7 @@ impl Default for TargetOptions {
             scan_interval: Duration::from_secs(30),
             read_settings: true,
             listen: None,
+            sockets: Vec::new(),
             lease_folder: PathBuf::from("/run/gcwatch"),
         }
     }

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use dotnet_diagnostics::discovery::{Obstacle, Process, Reason, Scan};
+use dotnet_diagnostics::discovery::{Obstacle, Process, Reason, Scan, SocketName};
 use dotnet_diagnostics::message::SessionConfig;
 use dotnet_diagnostics::{Client, Deadlines, Endpoint, Error, Session};
 use tokio::sync::{Semaphore, oneshot, watch};
@@ -27,6 +27,7 @@ use crate::targets::facts::Facts;
 use crate::targets::host::Host;
 use crate::targets::identity::identity;
 use crate::targets::lease::{Lease, Leases, NoLease};
+use crate::targets::look::scan;
 use crate::targets::options::TargetOptions;
 use crate::targets::reading::Reading;
 use crate::targets::settings::{self, GcSettings};
@@ -117,6 +118,8 @@ pub(crate) struct Attempt<S: Sink> {
     pub(crate) sketch: Identity,
     pub(crate) kept: Kept<S::Told>,
     pub(crate) orders: watch::Receiver<Order>,
+    /// It is in our `/proc`; else its socket is all that is known of it.
+    pub(crate) visible: bool,
     /// Where it connects to us, if it does.
     pub(crate) reverse: Option<Endpoint>,
     /// Told when the session has begun or will not: a suspended runtime goes on then.
@@ -227,7 +230,9 @@ impl<S: Sink> Attempt<S> {
         let _permit = shared.looks.acquire().await;
         let (key, leases) = (self.key(), self.leases.clone());
         let (held, looking) = (self.kept.lease.take(), self.kept.looking.take());
-        let mut looking = looking.unwrap_or_else(|| spawn_blocking(move || look(key, held, &leases)));
+        let (options, visible) = (Arc::clone(&self.options), self.visible);
+        let mut looking =
+            looking.unwrap_or_else(|| spawn_blocking(move || look(key, visible, held, &leases, &options)));
         let Ok(looked) = timeout(LOOK_WITHIN, &mut looking).await else {
             self.kept.looking = Some(looking);
             let detail = format!("looking at its files took more than {LOOK_WITHIN:?}");
@@ -251,7 +256,7 @@ impl<S: Sink> Attempt<S> {
             Err(error) => return Err(self.unattachable(error.obstacle())),
         };
         let mut process = process.clone();
-        if info.is_none() {
+        if info.is_none() && process.visible {
             // .NET Core 3: the version is in the path of its library.
             let pid = process.pid;
             if let Ok(Some(evidence)) = spawn_blocking(move || Scan::host().runtime_library(pid)).await {
@@ -416,7 +421,7 @@ impl<S: Sink> Attempt<S> {
             // Tried again shortly; then it is gone, or answers.
             return End::Again { lived: Duration::ZERO };
         }
-        self.unattachable_because(obstacle.reason.as_str(), obstacle.detail)
+        self.unattachable_because(obstacle.reason.as_str(), obstacle.sentence())
     }
 
     fn unattachable_because(&mut self, reason: &str, detail: String) -> End {
@@ -485,9 +490,24 @@ pub(crate) fn say<S: Sink>(sink: &S, identity: &Identity, kept: &mut Kept<S::Tol
 }
 
 /// Looks at a process as it is now, and takes the lease unless it is held; blocking.
-fn look(key: RunKey, held: Option<Lease>, leases: &Leases) -> Result<Found, Error> {
-    let process = Scan::host().inspect(key.pid)?;
-    let facts = Facts::read(key.pid, process.uid);
+fn look(
+    key: RunKey,
+    visible: bool,
+    held: Option<Lease>,
+    leases: &Leases,
+    options: &TargetOptions,
+) -> Result<Found, Error> {
+    let scan = scan(options);
+    let process = if visible {
+        scan.inspect(key.pid)?
+    } else {
+        let name = SocketName {
+            pid: key.pid,
+            key: key.start_time,
+        };
+        scan.inspect_named(name).ok_or(Error::NoProcess { pid: key.pid })?
+    };
+    let facts = Facts::of(&process);
     let lease = if process.start_time == key.start_time {
         held.map_or_else(|| leases.take(key, process.uid), Ok)
     } else {

@@ -79,6 +79,8 @@ struct Known<T> {
     orders: Option<watch::Sender<Order>>,
     /// Something was seen that said it had ended; asked again when its task is over.
     looked_gone: bool,
+    /// It is in our `/proc`.
+    visible: bool,
     /// Where it connects to us, if it does.
     reverse: Option<Endpoint>,
     /// It waits to be resumed: sent when its session has begun, dropped when it is to have none.
@@ -414,6 +416,7 @@ impl<S: Sink> Supervisor<S> {
                 kept: Some(kept),
                 orders: None,
                 looked_gone: false,
+                visible: process.visible,
                 reverse: None,
                 begun: None,
             };
@@ -533,6 +536,7 @@ impl<S: Sink> Supervisor<S> {
                 sketch: entry.kept.identity.clone(),
                 kept: entry.kept.kept.take().unwrap_or_default(),
                 orders,
+                visible: entry.kept.visible,
                 reverse: entry.kept.reverse.clone(),
                 begun: entry.kept.begun.take(),
             };
@@ -631,4 +635,12 @@ impl<S: Sink> Supervisor<S> {
 }
 
 /// Reasons that a socket's coming takes away.
-const WANT_OF_SOCKET: [&str; 5] = ["starting", "no-socket", "stale-socket", "socket-removed", "refused"];
+const WANT_OF_SOCKET: [&str; 7] = [
+    "starting",
+    "no-socket",
+    "unwritable-directory",
+    "other-architecture",
+    "stale-socket",
+    "socket-removed",
+    "refused",
+];

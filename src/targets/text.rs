@@ -1,18 +1,18 @@
 //! Text of others: bounded, and safe to show.
 
+use dotnet_diagnostics::text::shown;
+
 /// Longest value that is taken from a target, in bytes.
 pub(crate) const MAX_VALUE_BYTES: usize = 1 << 10;
 
-/// The text with control characters replaced and cut at [`MAX_VALUE_BYTES`], at a character's end.
+/// The text with control characters and those that deceive replaced ([`shown`]), cut at [`MAX_VALUE_BYTES`], at a character's end.
 pub(crate) fn bounded(text: &str) -> String {
     let mut end = text.len().min(MAX_VALUE_BYTES);
     while !text.is_char_boundary(end) {
         end -= 1;
     }
     let text = text.get(..end).unwrap_or_default();
-    text.chars()
-        .map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c })
-        .collect()
+    shown(text)
 }
 
 #[cfg(test)]

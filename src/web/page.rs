@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use dotnet_diagnostics::text::is_plain;
+
 use crate::pipeline::{AlertView, TargetView};
 use crate::report::units::Span;
 
@@ -122,7 +124,7 @@ fn escape(text: &str) -> String {
             '&' => escaped.push_str("&amp;"),
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&#39;"),
-            control if control.is_control() => escaped.push('\u{fffd}'),
+            deceiving if !is_plain(deceiving) => escaped.push('\u{fffd}'),
             other => escaped.push(other),
         }
     }

@@ -2,7 +2,9 @@
 //!
 //! A runtime listens on `{TMPDIR or /tmp}/dotnet-diagnostic-{pid}-{key}-socket`, where the directory and the pid are those of its
 //! own mount and pid namespace and the key is its start time. All four are found in `/proc`, so that the exact name is known
-//! before any directory is read: an old socket of another process with the same pid is never mistaken for it.
+//! before any directory is read: an old socket of another process with the same pid is never mistaken for it. Where the environment
+//! cannot be read, the kernel's table of listening sockets tells the directory. Directories that the operator names
+//! ([`Scan::with_sockets`]) may also hold sockets of processes that are not in `/proc`.
 //!
 //! Invariants:
 //! * nothing is connected to, with one exception: a socket file in the host's own directory that belongs to no visible
@@ -15,18 +17,23 @@
 //! (`tokio::task::spawn_blocking`).
 
 mod address;
+mod credentials;
+mod missing;
 mod obstacle;
 mod proc_files;
+mod program;
 mod scan;
 mod socket_name;
 mod target;
 
 pub use address::SocketAddress;
 pub(crate) use address::descriptor_path;
+pub use credentials::{Capabilities, Capability, Credentials};
 pub use obstacle::{Obstacle, Reason};
 pub use proc_files::{
     Environ, ListeningSockets, Stat, Status, display_name, parse_environ, parse_stat, parse_status, parse_uptime,
 };
+pub use program::{Machine, Program};
 pub use scan::{Listing, Scan, StaleSocket};
 pub use socket_name::{MAX_SOCKET_PATH_BYTES, SocketName};
 pub use target::{Evidence, Process};

@@ -45,14 +45,15 @@ impl Endpoint {
     /// [`Error::NotAttachable`] when something stands against attaching.
     pub fn of(process: &Process) -> Result<Self, Error> {
         let pid = process.pid;
+        let listener = process.visible.then_some(pid);
         match (&process.socket, &process.obstacle) {
             (_, Some(obstacle)) => Err(Error::NotAttachable {
                 pid,
                 obstacle: obstacle.clone(),
             }),
-            (Some(address), None) => Ok(Self::socket(address.clone(), Some(pid))),
+            (Some(address), None) => Ok(Self::socket(address.clone(), listener)),
             (None, None) => {
-                let obstacle = Obstacle::new(Reason::NoSocket, "it has no diagnostics socket");
+                let obstacle = Obstacle::new(Reason::NoSocket, "it has no diagnostics socket", "");
                 Err(Error::NotAttachable { pid, obstacle })
             }
         }
@@ -138,8 +139,9 @@ impl Endpoint {
         let Some(expected) = self.pid else { return Ok(()) };
         let credentials = stream.peer_cred().map_err(|error| self.io(Stage::Connect, error))?;
         match credentials.pid().and_then(|pid| u32::try_from(pid).ok()) {
-            // 0: the listener is not visible in our pid namespace, which says nothing.
-            None | Some(0) => Ok(()),
+            // The process is visible to us, and whoever listens is not: it is somebody else. (The kernel says 0 for it. A
+            // `/proc` of another pid namespace than ours looks the same, and is no reason to trust anybody.)
+            None | Some(0) => Err(Error::InvisiblePeer { peer: self.peer() }),
             Some(found) if found == expected => Ok(()),
             Some(found) => Err(Error::WrongPeer {
                 peer: self.peer(),
@@ -159,6 +161,10 @@ impl Endpoint {
             Errno::LOOP => Error::NotASocket {
                 peer,
                 found: "a symbolic link",
+            },
+            Errno::XDEV => Error::NotASocket {
+                peer,
+                found: "its path leads out of the process's root",
             },
             Errno::ACCESS | Errno::PERM => Error::Permission {
                 peer,

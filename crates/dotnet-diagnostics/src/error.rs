@@ -7,6 +7,15 @@ use std::time::Duration;
 
 use crate::discovery::{Obstacle, Reason};
 use crate::message::{Command, MessageError, RuntimeError};
+use crate::text::shown;
+
+// What to do, for the errors that end in it.
+const PERMISSION: &str = "run as the same user and group, or as root with CAP_SYS_PTRACE and CAP_DAC_OVERRIDE";
+const SILENT: &str = "the process is stopped, in a debugger or overloaded: it is tried again later; see what it does";
+const NOT_A_SOCKET: &str = "give the path of a dotnet-diagnostic-*-socket; if a process put it there, ask why";
+const WRONG_PEER: &str = "nothing was sent to it; find out who made the socket";
+const OUTSIDE: &str = "nothing was sent to it; gcwatch must be in the host's pid namespace (hostPID on Kubernetes)";
+const TOO_OLD: &str = "update it to .NET Core 3.1 or later";
 
 /// Whom something was tried on: a process, a socket, or both.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,12 +35,7 @@ impl fmt::Display for Peer {
         }
         let kind = if self.reverse { "reverse port" } else { "socket" };
         let (open, close) = if self.pid.is_some() { ("(", ")") } else { ("", "") };
-        let path: String = self
-            .socket
-            .to_string_lossy()
-            .chars()
-            .map(|c| if c.is_control() { '\u{fffd}' } else { c })
-            .collect();
+        let path = shown(&self.socket.to_string_lossy());
         write!(f, "{open}{kind} {path}{close}")
     }
 }
@@ -83,7 +87,7 @@ pub enum Error {
         pid: u32,
     },
     /// The process cannot be attached to, as its entry in `/proc` already shows.
-    #[error("cannot attach to process {pid}: {}", obstacle.detail)]
+    #[error("cannot attach to process {pid}: {}", obstacle.sentence())]
     NotAttachable {
         /// Process id as we see it.
         pid: u32,
@@ -97,7 +101,7 @@ pub enum Error {
         peer: Peer,
     },
     /// The path is no socket.
-    #[error("{peer} is no socket ({found}); give the path of a dotnet-diagnostic-*-socket")]
+    #[error("{peer} is no socket ({found}); {}", NOT_A_SOCKET)]
     NotASocket {
         /// Whom it was tried on.
         peer: Peer,
@@ -105,9 +109,7 @@ pub enum Error {
         found: &'static str,
     },
     /// The socket belongs to somebody else.
-    #[error(
-        "{peer} is not ours to connect to ({source}); run as the same user and group, or as root with CAP_SYS_PTRACE and CAP_DAC_OVERRIDE"
-    )]
+    #[error("{peer} is not ours to connect to ({source}); {}", PERMISSION)]
     Permission {
         /// Whom it was tried on.
         peer: Peer,
@@ -121,17 +123,24 @@ pub enum Error {
         peer: Peer,
     },
     /// Another process listens on the socket than the one it is named after.
-    #[error("process {found} listens on the socket of {peer}; nothing was sent to it")]
+    #[error("process {found} listens on the socket of {peer}; {}", WRONG_PEER)]
     WrongPeer {
         /// Whom it was tried on.
         peer: Peer,
         /// The process that listens.
         found: u32,
     },
-    /// A deadline passed.
+    /// A process that is not in our pid namespace, nor in one below it, listens on the socket of one that is: it cannot be that one.
     #[error(
-        "{peer} is silent: {stage} ({command}) took longer than {after:?}; the process is stopped, in a debugger or overloaded: try again later"
+        "a process outside of our pid namespace listens on the socket of {peer}; {}",
+        OUTSIDE
     )]
+    InvisiblePeer {
+        /// Whom it was tried on.
+        peer: Peer,
+    },
+    /// A deadline passed.
+    #[error("{peer} is silent: {stage} ({command}) took longer than {after:?}; {}", SILENT)]
     Silent {
         /// Whom it was tried on.
         peer: Peer,
@@ -209,9 +218,15 @@ impl Error {
             Self::NoSocket { .. } => Reason::NoSocket,
             Self::Permission { .. } => Reason::Permission,
             Self::Refused { .. } => Reason::Refused,
-            Self::WrongPeer { .. } => Reason::WrongPeer,
+            Self::WrongPeer { .. } | Self::InvisiblePeer { .. } => Reason::WrongPeer,
             Self::Silent { .. } => Reason::Silent,
-            Self::Message { .. } | Self::NotASocket { .. } => Reason::Protocol,
+            Self::NotASocket { .. } => Reason::NotASocket,
+            Self::Message { .. } => Reason::Protocol,
+            Self::Runtime {
+                command: Command::CollectTracing(_),
+                error: RuntimeError::UnknownCommand,
+                ..
+            } => Reason::TooOld,
             Self::Runtime { .. } => Reason::Rejected,
             Self::Proc { .. } | Self::Request { .. } | Self::Io { .. } | Self::Port { .. } => Reason::Failed,
         }
@@ -221,7 +236,27 @@ impl Error {
     pub fn obstacle(&self) -> Obstacle {
         match self {
             Self::NotAttachable { obstacle, .. } => obstacle.clone(),
-            other => Obstacle::new(other.reason(), other.to_string()),
+            other => {
+                let sentence = other.to_string();
+                let remedy = other.remedy();
+                let detail = sentence
+                    .strip_suffix(remedy)
+                    .and_then(|detail| detail.strip_suffix("; "));
+                Obstacle::new(other.reason(), detail.unwrap_or(&sentence), remedy)
+            }
+        }
+    }
+
+    /// What to do: the end of the sentence, where that says it.
+    fn remedy(&self) -> &'static str {
+        match self {
+            Self::NotASocket { .. } => NOT_A_SOCKET,
+            Self::Permission { .. } => PERMISSION,
+            Self::WrongPeer { .. } => WRONG_PEER,
+            Self::InvisiblePeer { .. } => OUTSIDE,
+            Self::Silent { .. } => SILENT,
+            Self::Runtime { .. } if self.reason() == Reason::TooOld => TOO_OLD,
+            _ => "",
         }
     }
 

@@ -59,6 +59,7 @@ mod error;
 pub mod message;
 pub mod reverse;
 mod session;
+pub mod text;
 
 pub use client::Client;
 pub use deadlines::Deadlines;

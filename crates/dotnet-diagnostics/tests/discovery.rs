@@ -7,7 +7,8 @@
     reason = "a failed step is a failed test"
 )]
 
-use std::os::unix::fs::symlink;
+use std::fs::Permissions;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
@@ -48,6 +49,8 @@ impl Host {
         for part in ["proc/self/ns", "tmp"] {
             std::fs::create_dir_all(host.path(part)).unwrap();
         }
+        // The made-up processes run as a user of their own.
+        std::fs::set_permissions(host.path("tmp"), Permissions::from_mode(0o777)).unwrap();
         std::fs::write(host.path("proc/uptime"), "3600.00 1.00\n").unwrap();
         symlink("mnt:[1]", host.path("proc/self/ns/mnt")).unwrap();
         symlink("time:[1]", host.path("proc/self/ns/time")).unwrap();
@@ -295,4 +298,181 @@ fn sockets_that_are_listened_on_are_not_stale() {
     assert_eq!(host.scan().list().unwrap().stale, []);
     let nowhere = Scan::host().with_proc_root(host.path("nowhere"));
     assert!(matches!(nowhere.list(), Err(Error::Proc { .. })));
+}
+
+/// Scenario: .NET processes without a socket for causes that can be seen: a runtime before 3.0, a directory that is not there, is a
+/// file, or is another user's; and in the socket's place a link, a file, a FIFO, a directory.
+/// Guarantee: each has its own reason; nothing in the socket's place is followed or opened; every one says what to do.
+#[test]
+fn causes_that_can_be_seen_are_told() {
+    let host = Host::new();
+    let tmp = host.path("tmp");
+    let dotnet = |pid| Entry {
+        maps: CORECLR,
+        ..host.entry(pid)
+    };
+    let old = "7f00-7f01 r-xp 00000000 08:01 9  /usr/share/dotnet/shared/Microsoft.NETCore.App/2.1.30/libcoreclr.so\n";
+    assert_eq!(
+        host.reason(&Entry {
+            maps: old,
+            ..dotnet(60)
+        }),
+        Reason::TooOld
+    );
+    let in_directory = |pid, directory: &Path| Entry {
+        environ: format!("TMPDIR={}\0", directory.display()),
+        ..dotnet(pid)
+    };
+    let gone = host.path("gone");
+    assert_eq!(host.reason(&in_directory(61, &gone)), Reason::UnwritableDirectory);
+    std::fs::write(host.path("file"), b"").unwrap();
+    assert_eq!(
+        host.reason(&in_directory(62, &host.path("file"))),
+        Reason::UnwritableDirectory
+    );
+    let others = host.path("others");
+    std::fs::create_dir(&others).unwrap();
+    std::fs::set_permissions(&others, Permissions::from_mode(0o755)).unwrap();
+    // The made-up process has uid 5; the directory is ours.
+    assert_eq!(host.reason(&in_directory(63, &others)), Reason::UnwritableDirectory);
+
+    let place = |pid| tmp.join(SocketName { pid, key: STARTED }.to_string());
+    let elsewhere = host.path("elsewhere");
+    let _listener = UnixListener::bind(&elsewhere).unwrap();
+    symlink(&elsewhere, place(64)).unwrap();
+    std::fs::write(place(65), b"").unwrap();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        place(66),
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::from_raw_mode(0o666),
+        0,
+    )
+    .unwrap();
+    std::fs::create_dir(place(67)).unwrap();
+    for pid in 64..=67 {
+        assert_eq!(host.reason(&dotnet(pid)), Reason::NotASocket, "{pid}");
+    }
+    for pid in 60..=67 {
+        let obstacle = host.scan().inspect(pid).unwrap().obstacle.unwrap();
+        assert!(
+            !obstacle.remedy.is_empty() && obstacle.sentence().contains(&obstacle.remedy),
+            "{obstacle}"
+        );
+    }
+}
+
+/// Scenario: processes whose environment cannot be read and whose TMPDIR is elsewhere; the kernel's table has where the first one
+/// listens, and a name with a newline in a path; the second one listens nowhere.
+/// Guarantee: the first one's socket is found all the same; the second one is told with what was tried and what is missing.
+#[test]
+fn an_unreadable_environment_is_made_up_for() {
+    let host = Host::new();
+    let elsewhere = host.path("else where");
+    std::fs::create_dir(&elsewhere).unwrap();
+    let _live = host.socket(&elsewhere, 70, STARTED);
+    let path = elsewhere.join("dotnet-diagnostic-70-6000-socket");
+    let line = format!("0: 00000002 00000000 00010000 0001 01    30 {}\n", path.display());
+    let told = Entry {
+        maps: CORECLR,
+        net_unix: line.clone(),
+        ..host.entry(70)
+    };
+    host.add(&told);
+    let blind = |pid: u32| std::fs::remove_file(host.path("proc").join(pid.to_string()).join("environ")).unwrap();
+    blind(70);
+    let process = host.scan().inspect(70).unwrap();
+    assert_eq!(
+        (process.socket.unwrap().host_path(), process.obstacle),
+        (path.clone(), None)
+    );
+
+    // Without any other sign of .NET the table is one.
+    std::fs::write(host.path("proc/70/net/unix"), "").unwrap();
+    std::fs::write(host.path("proc/70/maps"), "").unwrap();
+    assert_eq!(host.scan().inspect(70).unwrap().evidence, None);
+    std::fs::write(host.path("proc/70/net/unix"), line).unwrap();
+    assert_eq!(host.scan().inspect(70).unwrap().socket.unwrap().host_path(), path);
+    // Nothing may be read at all: nobody can say that it is not .NET.
+    std::fs::write(host.path("proc/70/net/unix"), "").unwrap();
+    std::fs::remove_file(host.path("proc/70/maps")).unwrap();
+    let unseen = host.scan().inspect(70).unwrap();
+    assert_eq!(
+        (unseen.evidence, unseen.obstacle.unwrap().reason),
+        (None, Reason::Permission)
+    );
+
+    std::fs::write(
+        host.path("proc/self/status"),
+        "Uid:\t0\t0\t0\t0\nCapEff:\t0000000000080000\nCapBnd:\t0000000000080002\n",
+    )
+    .unwrap();
+    host.add(&Entry {
+        maps: CORECLR,
+        ..host.entry(71)
+    });
+    blind(71);
+    let obstacle = host.scan().inspect(71).unwrap().obstacle.unwrap();
+    assert_eq!(obstacle.reason, Reason::Permission);
+    assert!(
+        obstacle.detail.contains("listening sockets") && obstacle.detail.contains("/tmp/"),
+        "{obstacle}"
+    );
+    assert!(
+        obstacle.remedy.contains("CAP_DAC_OVERRIDE") && !obstacle.remedy.contains("PTRACE"),
+        "{obstacle}"
+    );
+}
+
+/// Scenario: a directory that the operator names holds sockets: of a visible process whose own directory has none, of one that is not
+/// visible, and of a visible process that has its own; and a runtime that could not read its start time.
+/// Guarantee: the first is that process's and is checked to be; the second is a process of its own, known by the name alone; the third
+/// is not used; the last one is found by its 0.
+#[test]
+fn named_sockets_are_used() {
+    let host = Host::new();
+    let shared = host.path("shared");
+    std::fs::create_dir(&shared).unwrap();
+    let _first = host.socket(&shared, 80, STARTED);
+    host.add(&host.entry(80));
+    let _second = host.socket(&shared, 1, 777);
+    let _third = (
+        host.socket(&shared, 82, STARTED),
+        host.socket(&host.path("tmp"), 82, STARTED),
+    );
+    host.add(&host.entry(82));
+    let listing = host.scan().with_sockets([shared.as_path()]).list().unwrap();
+    let told: Vec<_> = listing
+        .processes
+        .iter()
+        .map(|process| {
+            (
+                process.pid,
+                process.start_time,
+                process.visible,
+                process.socket.as_ref().unwrap().host_path(),
+            )
+        })
+        .collect();
+    let at = |directory: &Path, pid, key| directory.join(SocketName { pid, key }.to_string());
+    assert_eq!(
+        told,
+        [
+            (80, STARTED, true, at(&shared, 80, STARTED)),
+            (82, STARTED, true, at(&host.path("tmp"), 82, STARTED)),
+            (1, 777, false, at(&shared, 1, 777)),
+        ]
+    );
+    let one = at(&shared, 1, 777);
+    let scan = host.scan().with_sockets([one.as_path()]);
+    assert!(scan.inspect_named(SocketName { pid: 1, key: 777 }).is_some());
+    assert_eq!(scan.inspect_named(SocketName { pid: 80, key: STARTED }), None);
+
+    host.add(&Entry {
+        maps: CORECLR,
+        ..host.entry(83)
+    });
+    let _without = host.socket(&host.path("tmp"), 83, 0);
+    let process = host.scan().inspect(83).unwrap();
+    assert_eq!(process.socket.unwrap().host_path(), at(&host.path("tmp"), 83, 0));
 }

@@ -26,6 +26,11 @@ pub(crate) struct Targets {
     /// A socket of gcwatch's own, to which processes are pointed by `DOTNET_DiagnosticPorts`; not set: there is none.
     #[schemars(extend("x-restart" = true))]
     pub(crate) listen: Option<PathBuf>,
+    /// Directories of sockets that are read beside those of the processes in `/proc`, or single sockets: for a sidecar that shares a
+    /// directory with its application and may see nothing else of it. A socket has the name that its runtime gave it,
+    /// `dotnet-diagnostic-PID-KEY-socket`.
+    #[schemars(inner(length(min = 1)))]
+    pub(crate) sockets: Vec<PathBuf>,
     /// The folder of the leases by which several gcwatches on one host share the processes.
     #[schemars(extend("x-restart" = true))]
     pub(crate) lease_folder: PathBuf,
@@ -42,6 +47,7 @@ impl Default for Targets {
             scan_interval: HumanDuration(options.scan_interval),
             read_settings: options.read_settings,
             listen: options.listen,
+            sockets: options.sockets,
             lease_folder: options.lease_folder,
         }
     }
@@ -57,6 +63,7 @@ impl From<&Targets> for TargetOptions {
             scan_interval: keys.scan_interval.0,
             read_settings: keys.read_settings,
             listen: keys.listen.clone(),
+            sockets: keys.sockets.clone(),
             lease_folder: keys.lease_folder.clone(),
         }
     }

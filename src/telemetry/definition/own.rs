@@ -7,6 +7,9 @@ attributes! {
     STATE "gcwatch.target.state" Text Own
         "What is done with a process: `attached`, `unattachable`, `excluded`, `held_elsewhere`, `over_limit` ..."
         from "gcwatch"
+    REASON "gcwatch.target.reason" Text Own
+        "Why nothing is read from a process, as `gcwatch doctor` and `gcwatch ps` say it: `permission`, `no-socket`, `silent` ..., or `excluded`, `held-elsewhere`, `over-limit`."
+        from "gcwatch"
     SIGNAL "gcwatch.signal" Text Own
         "`traces`, `metrics` or `logs`."
         from "gcwatch"
@@ -68,6 +71,9 @@ metrics! { METRICS
         from "/proc/self/fd"
     TARGETS "gcwatch.targets" "{process}" Gauge [STATE] Own
         "The .NET processes of the host, by what is done with them."
+        from "gcwatch"
+    NOT_ATTACHED "gcwatch.targets.not_attached" "{process}" Gauge [REASON] Own
+        "The .NET processes of the host from which nothing is read, by the reason."
         from "gcwatch"
     TARGETS_REFUSED "gcwatch.targets.refused" "{process}" Counter [] Own
         "Attempts to tell of a process when there were as many as may be."

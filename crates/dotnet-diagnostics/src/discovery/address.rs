@@ -8,6 +8,8 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
+use crate::text::shown;
+
 /// How often an open is repeated that lost a race against a rename in the directory.
 const MAX_RACES: u32 = 8;
 
@@ -89,10 +91,7 @@ impl SocketAddress {
 impl fmt::Display for SocketAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The path may come from another process's environment.
-        for c in self.host_path().to_string_lossy().chars() {
-            fmt::Write::write_char(f, if c.is_control() { char::REPLACEMENT_CHARACTER } else { c })?;
-        }
-        Ok(())
+        f.write_str(&shown(&self.host_path().to_string_lossy()))
     }
 }
 
@@ -210,6 +209,67 @@ mod tests {
         );
         let rooted = SocketAddress::found(Some(directory.path().into()), "/link");
         assert_eq!(rooted.open().unwrap_err(), Errno::LOOP);
+    }
+
+    /// Scenario: between the open and the connection another socket is renamed to the path, and then the path is a link.
+    /// Guarantee: the connection reaches the socket that was opened.
+    #[test]
+    fn what_was_opened_is_connected_to() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        let first = UnixListener::bind(at("socket")).unwrap();
+        let other = UnixListener::bind(at("other")).unwrap();
+        other.set_nonblocking(true).unwrap();
+        let opened = SocketAddress::found(Some(directory.path().into()), "/socket")
+            .open()
+            .unwrap();
+        std::fs::rename(at("other"), at("socket")).unwrap();
+        let _connection = std::os::unix::net::UnixStream::connect(descriptor_path(&opened)).unwrap();
+        first.accept().unwrap();
+        std::fs::remove_file(at("socket")).unwrap();
+        symlink(at("other"), at("socket")).unwrap();
+        let _connection = std::os::unix::net::UnixStream::connect(descriptor_path(&opened)).unwrap();
+        first.accept().unwrap();
+        assert!(other.accept().is_err());
+    }
+
+    /// Scenario: in a process's root, each component of the path in turn is a link to our own root's directory: absolute, by many `..`,
+    /// by `/proc/self/root` and by an open descriptor; then `..` stands in the path itself.
+    /// Guarantee: none leads to the socket outside; `..` stays at the root.
+    #[test]
+    fn no_component_leads_out() {
+        let ours = tempfile::tempdir().unwrap();
+        let root = ours.path().join("root");
+        std::fs::create_dir_all(root.join("a/b")).unwrap();
+        std::fs::create_dir_all(ours.path().join("b")).unwrap();
+        for directory in [ours.path().to_path_buf(), ours.path().join("b")] {
+            std::mem::forget(UnixListener::bind(directory.join("s")).unwrap());
+        }
+        let ups = "../".repeat(40);
+        let outside = ours.path().display();
+        let held = File::open(ours.path()).unwrap();
+        let by_descriptor = descriptor_path(&held.into());
+        let ways = [
+            format!("{outside}"),
+            format!("{ups}{outside}"),
+            format!("/proc/self/root{outside}"),
+            format!("{}", by_descriptor.display()),
+        ];
+        for way in ways {
+            for (place, path, target) in [
+                ("a", "/a/b/s", way.clone()),
+                ("a/b", "/a/b/s", format!("{way}/b")),
+                ("a/b/s", "/a/b/s", format!("{way}/b/s")),
+            ] {
+                let _gone = std::fs::remove_dir_all(root.join("a"));
+                std::fs::create_dir_all(root.join(place).parent().unwrap()).unwrap();
+                symlink(&target, root.join(place)).unwrap();
+                let opened = SocketAddress::found(Some(root.clone()), path).open();
+                assert!(opened.is_err(), "{place} -> {target}");
+            }
+        }
+        let dots = SocketAddress::found(Some(root), format!("/../../..{outside}/s"));
+        assert_eq!(dots.open().unwrap_err(), Errno::NOENT);
     }
 
     /// Scenario: a kernel without `openat2`; the path holds a link and a `..`.

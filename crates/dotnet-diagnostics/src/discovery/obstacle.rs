@@ -10,6 +10,14 @@ pub enum Reason {
     DiagnosticsOff,
     /// There is no socket, and nothing says why.
     NoSocket,
+    /// The directory in which the socket would be is missing, read-only, or not the process's to write.
+    UnwritableDirectory,
+    /// Something else than a socket stands in the socket's place: a link, a file, a device.
+    NotASocket,
+    /// The runtime is older than what this speaks with.
+    TooOld,
+    /// The process has no socket that can be found, and its program is made for another machine or runs in an emulator.
+    OtherArchitecture,
     /// The only sockets with this pid are those of processes that ended, or the socket's owner has gone.
     StaleSocket,
     /// The runtime listens, but its socket file was deleted.
@@ -42,6 +50,10 @@ impl Reason {
         match self {
             Self::DiagnosticsOff => "diagnostics-off",
             Self::NoSocket => "no-socket",
+            Self::UnwritableDirectory => "unwritable-directory",
+            Self::NotASocket => "not-a-socket",
+            Self::TooOld => "too-old",
+            Self::OtherArchitecture => "other-architecture",
             Self::StaleSocket => "stale-socket",
             Self::SocketRemoved => "socket-removed",
             Self::Permission => "permission",
@@ -69,21 +81,33 @@ impl fmt::Display for Reason {
 pub struct Obstacle {
     /// The reason in one word.
     pub reason: Reason,
-    /// One sentence: what was found, and what to do.
+    /// What was found, without a full stop.
     pub detail: String,
+    /// What to do, without a full stop; empty when nothing can be.
+    pub remedy: String,
 }
 
 impl Obstacle {
-    pub(crate) fn new(reason: Reason, detail: impl Into<String>) -> Self {
+    /// An obstacle: what was found, and what to do.
+    pub fn new(reason: Reason, detail: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self {
             reason,
             detail: detail.into(),
+            remedy: remedy.into(),
         }
+    }
+
+    /// One sentence: what was found, and what to do.
+    pub fn sentence(&self) -> String {
+        if self.remedy.is_empty() {
+            return self.detail.clone();
+        }
+        format!("{}; {}", self.detail, self.remedy)
     }
 }
 
 impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.reason, self.detail)
+        write!(f, "{}: {}", self.reason, self.sentence())
     }
 }

@@ -6,6 +6,9 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
+use super::socket_name::SocketName;
+use crate::text::is_plain;
+
 /// Kernel thread flag (`PF_KTHREAD`) in the flags of `stat`.
 const KERNEL_THREAD: u64 = 0x0020_0000;
 /// Listening flag (`__SO_ACCEPTCON`) in `net/unix`.
@@ -144,7 +147,7 @@ pub fn display_name(cmdline: &[u8], comm: &str) -> String {
     let name = assembly.or(program).unwrap_or_else(|| comm.to_owned());
     name.chars()
         .take(MAX_NAME_CHARS)
-        .map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c })
+        .map(|c| if is_plain(c) { c } else { char::REPLACEMENT_CHARACTER })
         .collect()
 }
 
@@ -156,19 +159,42 @@ pub struct ListeningSockets<'a>(
 );
 
 impl ListeningSockets<'_> {
-    /// Whether somebody listens on a path that ends in this file name.
-    pub fn holds(&self, file_name: &str) -> bool {
-        self.0.split(|&byte| byte == b'\n').any(|line| {
-            let line = String::from_utf8_lossy(line);
-            let mut fields = line.split_ascii_whitespace();
-            let flags = fields.nth(3).and_then(|flags| u32::from_str_radix(flags, 16).ok());
-            let path = fields.nth(3);
-            flags.is_some_and(|flags| flags & LISTENING != 0)
-                && path
-                    .and_then(|path| path.strip_suffix(file_name))
-                    .is_some_and(|head| head.ends_with('/'))
+    /// Each absolute path on which a runtime might listen, by its file name. Anybody may listen on such a path: whose it is only a
+    /// connection tells.
+    pub fn runtimes(self) -> impl Iterator<Item = (SocketName, PathBuf)> {
+        self.0.split(|&byte| byte == b'\n').filter_map(|line| {
+            let (flags, path) = flags_and_path(line)?;
+            if flags & LISTENING == 0 || !path.starts_with(b"/") {
+                return None;
+            }
+            let name = path.rsplit(|&byte| byte == b'/').next()?;
+            let name = SocketName::parse(std::str::from_utf8(name).ok()?)?;
+            Some((name, PathBuf::from(OsString::from_vec(path.to_vec()))))
         })
     }
+
+    /// The path with this file name, if somebody listens on one.
+    pub fn path_of(self, name: SocketName) -> Option<PathBuf> {
+        self.runtimes()
+            .find_map(|(found, path)| (found == name).then_some(path))
+    }
+}
+
+/// Fields 4 and 8 of a line; a path may hold blanks.
+fn flags_and_path(line: &[u8]) -> Option<(u32, &[u8])> {
+    let mut rest = line;
+    let mut flags = None;
+    for field in 0..7 {
+        let start = rest.iter().position(|byte| *byte != b' ')?;
+        rest = rest.get(start..)?;
+        let end = rest.iter().position(|byte| *byte == b' ')?;
+        let (text, after) = rest.split_at_checked(end)?;
+        if field == 3 {
+            flags = u32::from_str_radix(std::str::from_utf8(text).ok()?, 16).ok();
+        }
+        rest = after;
+    }
+    Some((flags?, rest.strip_prefix(b" ")?))
 }
 
 #[cfg(test)]
@@ -278,17 +304,26 @@ mod tests {
         assert_eq!(parse_uptime(b"x"), None);
     }
 
-    /// Scenario: `net/unix` with a listening socket, a connected one and one whose path only ends alike.
-    /// Guarantee: only the listening one with exactly that file name counts.
+    /// Scenario: `net/unix` with listening sockets (one in a directory whose name has blanks, one abstract), a connected one, others'
+    /// and a cut line.
+    /// Guarantee: the listening ones with a runtime's name are found with their whole paths, and no others.
     #[test]
-    fn listening_sockets_are_found_by_file_name() {
+    fn listening_sockets_are_found_by_name() {
         let text = b"Num       RefCount Protocol Flags    Type St Inode Path\n\
-            0000000000000000: 00000002 00000000 00010000 0001 01 30 /tmp/dotnet-diagnostic-1-2-socket\n\
-            0000000000000000: 00000003 00000000 00000000 0001 03 31 /tmp/dotnet-diagnostic-3-4-socket\n\
-            0000000000000000: 00000003 00000000 00000000 0001 03 32\n";
+            0000000000000000: 00000002 00000000 00010000 0001 01    30 /tmp/a  b/dotnet-diagnostic-1-2-socket\n\
+            0000000000000000: 00000003 00000000 00000000 0001 03    31 /tmp/dotnet-diagnostic-3-4-socket\n\
+            0000000000000000: 00000003 00000000 00000000 0001 03    32\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01    33 @/dotnet-diagnostic-5-6-socket\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01    34 /run/x.sock\n\
+            0000000000000000: 00000002 000000";
         let sockets = ListeningSockets(text);
-        assert!(sockets.holds("dotnet-diagnostic-1-2-socket"));
-        assert!(!sockets.holds("dotnet-diagnostic-3-4-socket"));
-        assert!(!sockets.holds("diagnostic-1-2-socket"));
+        let name = |pid, key| SocketName { pid, key };
+        let found: Vec<_> = sockets.runtimes().collect();
+        assert_eq!(
+            found,
+            [(name(1, 2), PathBuf::from("/tmp/a  b/dotnet-diagnostic-1-2-socket"))]
+        );
+        assert_eq!(sockets.path_of(name(1, 2)), Some(found[0].1.clone()));
+        assert_eq!(sockets.path_of(name(3, 4)), None);
     }
 }

@@ -1,24 +1,42 @@
 //! All processes of this host, and the sockets that nobody owns any more.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
-use super::address::{SocketAddress, descriptor_path};
+use super::address::{SocketAddress, descriptor_path, may_connect};
+use super::credentials::Credentials;
 use super::obstacle::{Obstacle, Reason};
+use super::proc_files::ListeningSockets;
+use super::program::Program;
 use super::socket_name::SocketName;
-use super::target::{Candidate, Evidence, Process, socket_names};
+use super::target::{Candidate, Evidence, MAX_NET_UNIX_BYTES, Process, read_bounded, socket_names};
 use crate::error::Error;
+
+/// Longest file of our own in `/proc` that is read.
+const MAX_OWN_BYTES: u64 = 64 << 10;
 
 /// Looks through a `/proc`.
 #[derive(Clone, Debug)]
 pub struct Scan {
-    proc_root: PathBuf,
+    pub(super) proc_root: PathBuf,
     socket_directories: Vec<PathBuf>,
+    /// Sockets that the operator named.
+    given: BTreeMap<SocketName, SocketAddress>,
+    seen: Arc<Seen>,
+}
+
+/// What is read once per scan, when it is needed.
+#[derive(Debug, Default)]
+struct Seen {
+    /// Where runtimes listen, by network namespace: one file of `/proc` for all processes in one, by whichever it is reached.
+    listeners: Mutex<HashMap<(u64, u64), Arc<Listeners>>>,
+    credentials: OnceLock<Credentials>,
 }
 
 /// What a look through `/proc` found.
@@ -44,6 +62,9 @@ pub struct StaleSocket {
     /// file), and processes hidden from us (`hidepid`) may own it.
     pub refused: bool,
 }
+
+/// The paths on which runtimes listen.
+type Listeners = HashMap<SocketName, PathBuf>;
 
 impl fmt::Display for StaleSocket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -75,6 +96,8 @@ impl Scan {
         Self {
             proc_root: PathBuf::from("/proc"),
             socket_directories,
+            given: BTreeMap::new(),
+            seen: Arc::default(),
         }
     }
 
@@ -82,6 +105,7 @@ impl Scan {
     #[must_use]
     pub fn with_proc_root(mut self, proc_root: impl Into<PathBuf>) -> Self {
         self.proc_root = proc_root.into();
+        self.seen = Arc::default();
         self
     }
 
@@ -90,6 +114,110 @@ impl Scan {
     pub fn with_socket_directories(mut self, directories: impl IntoIterator<Item = PathBuf>) -> Self {
         self.socket_directories = directories.into_iter().collect();
         self
+    }
+
+    /// Takes sockets at these paths, which the operator names: of a runtime's socket, or of a directory of such. One that is named
+    /// like a process of our `/proc` is that process's, wherever that says its own is; the others are of processes that are not
+    /// visible to us ([`Process::visible`]), as in a sidecar that shares nothing with them but the directory. Reads the directories.
+    #[must_use]
+    pub fn with_sockets<'p>(mut self, paths: impl IntoIterator<Item = &'p Path>) -> Self {
+        for path in paths {
+            let file_name = path.file_name().and_then(|name| SocketName::parse(name.to_str()?));
+            match file_name {
+                Some(name) => {
+                    self.given.insert(name, SocketAddress::chosen(path));
+                }
+                None => {
+                    let names = socket_names(None, path).into_iter();
+                    self.given
+                        .extend(names.map(|name| (name, SocketAddress::found(None, path.join(name.to_string())))));
+                }
+            }
+        }
+        self
+    }
+
+    pub(super) fn given(&self, name: SocketName) -> Option<&SocketAddress> {
+        self.given.get(&name)
+    }
+
+    /// The processes of the sockets that were named ([`Scan::with_sockets`]) and that are not in our `/proc`; blocking. `visible` holds
+    /// the names that processes of our `/proc` have.
+    fn invisible(&self, visible: &HashSet<SocketName>) -> Vec<Process> {
+        let others = self.given.iter().filter(|(name, _)| !visible.contains(name));
+        others.filter_map(|(name, address)| behind(*name, address)).collect()
+    }
+
+    /// The process of a named socket that is not in our `/proc`, see [`Process::visible`]. `None`: there is no such socket, or it is a
+    /// visible process's; blocking.
+    pub fn inspect_named(&self, name: SocketName) -> Option<Process> {
+        let address = self.given(name)?;
+        let visible = self.pids().ok()?.into_iter().any(|pid| {
+            let candidate = Candidate::read(self, pid).ok().flatten();
+            candidate.is_some_and(|candidate| candidate.socket_name() == name)
+        });
+        if visible { None } else { behind(name, address) }
+    }
+
+    /// Our own rights.
+    pub fn credentials(&self) -> &Credentials {
+        self.seen.credentials.get_or_init(|| {
+            let read = |name: &str| read_bounded(&self.proc_root.join("self").join(name), MAX_OWN_BYTES);
+            let map = read("uid_map").ok();
+            read("status").map_or_else(
+                |_| Credentials::default(),
+                |status| Credentials::parse(&status, map.as_deref()),
+            )
+        })
+    }
+
+    /// Where a runtime with this name listens, in the table of a process's network namespace (`/proc/PID/net/unix`), which is read
+    /// once. It may be read without any rights.
+    pub(super) fn listens_at(&self, table: &Path, name: SocketName) -> Option<PathBuf> {
+        let file = rustix::fs::stat(table).ok()?;
+        let namespace = (file.st_dev, file.st_ino);
+        let known = || self.seen.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        let listeners = known().get(&namespace).map(Arc::clone);
+        let listeners = match listeners {
+            Some(listeners) => listeners,
+            None => {
+                let text = read_bounded(table, MAX_NET_UNIX_BYTES).ok()?;
+                let listeners = Arc::new(ListeningSockets(&text).runtimes().collect());
+                known().insert(namespace, Arc::clone(&listeners));
+                listeners
+            }
+        };
+        listeners.get(&name).cloned()
+    }
+
+    /// What the program of a process is made for. `None`: there is no such process, or its program may not be read; blocking.
+    pub fn program(&self, pid: u32) -> Option<Program> {
+        Candidate::read(self, pid).ok().flatten()?.program()
+    }
+
+    fn pids(&self) -> io::Result<Vec<u32>> {
+        let mut pids = Vec::new();
+        for entry in std::fs::read_dir(&self.proc_root)? {
+            // An entry that cannot be read is a process that has gone.
+            let pid = entry
+                .ok()
+                .and_then(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+            pids.extend(pid);
+        }
+        pids.sort_unstable();
+        Ok(pids)
+    }
+
+    /// The processes of named sockets that are not among these, which were looked at, and not in our `/proc`; blocking.
+    pub fn list_named(&self) -> Vec<Process> {
+        if self.given.is_empty() {
+            return Vec::new();
+        }
+        let visible = self.pids().unwrap_or_default().into_iter().filter_map(|pid| {
+            let candidate = Candidate::read(self, pid).ok().flatten()?;
+            Some(candidate.socket_name())
+        });
+        self.invisible(&visible.collect())
     }
 
     /// Every .NET process, and the stale sockets.
@@ -101,30 +229,20 @@ impl Scan {
             path: self.proc_root.clone(),
             source,
         };
-        let mut pids = Vec::new();
-        for entry in std::fs::read_dir(&self.proc_root).map_err(unreadable)? {
-            // An entry that cannot be read is a process that has gone.
-            let pid = entry
-                .ok()
-                .and_then(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-            pids.extend(pid);
-        }
-        pids.sort_unstable();
+        let pids = self.pids().map_err(unreadable)?;
         let mut alive = HashSet::new();
         let mut listing = Listing::default();
         for pid in pids {
-            let Ok(Some(candidate)) = Candidate::read(&self.proc_root, pid) else {
+            let Ok(Some(candidate)) = Candidate::read(self, pid) else {
                 continue;
             };
-            alive.insert(SocketName {
-                pid: candidate.ns_pid,
-                key: candidate.stat.start_time,
-            });
+            alive.insert(candidate.socket_name());
             let process = candidate.examine();
             if process.evidence.is_some() {
                 listing.processes.push(process);
             }
         }
+        listing.processes.extend(self.invisible(&alive));
         let used: HashSet<_> = listing
             .processes
             .iter()
@@ -150,18 +268,26 @@ impl Scan {
     /// [`Error::NoProcess`] when there is none with this pid, [`Error::Proc`] when its entry cannot be read.
     pub fn inspect(&self, pid: u32) -> Result<Process, Error> {
         let path = self.proc_root.join(pid.to_string());
-        let candidate = match Candidate::read(&self.proc_root, pid) {
+        let candidate = match Candidate::read(self, pid) {
             Ok(Some(candidate)) => candidate,
             Ok(None) => return Err(Error::NoProcess { pid }),
             Err(error) if has_gone(&error) => return Err(Error::NoProcess { pid }),
             Err(source) => return Err(Error::Proc { path, source }),
         };
         let mut process = candidate.examine();
-        if process.evidence.is_none() {
+        if process.evidence.is_none() && candidate.runtime_library().is_err() {
+            process.obstacle = Some(Obstacle::new(
+                Reason::Permission,
+                "whether it runs .NET cannot be seen: neither its environment nor its mapped files may be read, and it listens on no \
+                 diagnostics socket",
+                candidate.remedy(),
+            ));
+        } else if process.evidence.is_none() {
             process.obstacle = Some(Obstacle::new(
                 Reason::NotDotnet,
-                "it has neither a diagnostics socket nor a .NET runtime's library mapped; if it is a NativeAOT or single-file \
-                 program, its diagnostics are switched off",
+                "it has neither a diagnostics socket nor a .NET runtime's library mapped",
+                "if it is a NativeAOT or single-file .NET program, its diagnostics are switched off: start it without \
+                 DOTNET_EnableDiagnostics=0 and with a writable TMPDIR (NativeAOT: built with EventSourceSupport)",
             ));
         }
         Ok(process)
@@ -170,13 +296,49 @@ impl Scan {
     /// The runtime's library that a process has mapped. .NET Core 3.x cannot be asked for its version; the library's folder names it
     /// ([`Evidence::version`]). `None` when there is none, as in single-file and NativeAOT programs, or when it may not be seen.
     pub fn runtime_library(&self, pid: u32) -> Option<Evidence> {
-        let candidate = Candidate::read(&self.proc_root, pid).ok().flatten()?;
+        let candidate = Candidate::read(self, pid).ok().flatten()?;
         candidate.runtime_library().ok().flatten().map(Evidence::Library)
     }
 }
 
 fn has_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(Errno::SRCH.raw_os_error())
+}
+
+/// The process behind a socket, of which nothing else can be seen. `None`: there is no socket.
+fn behind(name: SocketName, address: &SocketAddress) -> Option<Process> {
+    let (socket, obstacle) = match address.open() {
+        Ok(socket) => (Some(socket), None),
+        Err(Errno::NOENT | Errno::NOTDIR) => return None,
+        Err(Errno::ACCESS | Errno::PERM) => (
+            None,
+            Some((Reason::Permission, "the directory is not ours to look into")),
+        ),
+        Err(_) => (None, Some((Reason::NotASocket, "no socket stands there"))),
+    };
+    let uid = socket
+        .as_ref()
+        .and_then(|socket| Some(rustix::fs::fstat(socket).ok()?.st_uid));
+    let owner = uid.map_or_else(|| "its user".to_owned(), |uid| format!("uid {uid}"));
+    let remedy = "run gcwatch as the same user as the process (Kubernetes: the same runAsUser)";
+    let mut obstacle = obstacle.map(|(reason, found)| Obstacle::new(reason, format!("{address}: {found}"), remedy));
+    if let Some(socket) = &socket
+        && !may_connect(socket).unwrap_or(true)
+    {
+        let detail = format!("{address} is open to {owner} alone");
+        obstacle = Some(Obstacle::new(Reason::Permission, detail, remedy));
+    }
+    Some(Process {
+        pid: name.pid,
+        ns_pid: name.pid,
+        start_time: name.key,
+        uid,
+        name: format!("process {}", name.pid),
+        visible: false,
+        evidence: Some(Evidence::Socket),
+        socket: Some(address.clone()),
+        obstacle,
+    })
 }
 
 /// `None` when somebody listens on the socket, or it has gone meanwhile.

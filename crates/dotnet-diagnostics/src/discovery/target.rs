@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -10,23 +11,24 @@ use rustix::fs::Dir;
 use rustix::io::Errno;
 
 use super::address::{SocketAddress, may_connect};
+use super::missing::Missing;
 use super::obstacle::{Obstacle, Reason};
-use super::proc_files::{
-    Environ, ListeningSockets, Stat, Status, display_name, parse_environ, parse_stat, parse_status, parse_uptime,
-};
-use super::socket_name::{MAX_SOCKET_PATH_BYTES, SocketName};
+use super::proc_files::{Environ, Stat, Status, display_name, parse_environ, parse_stat, parse_status, parse_uptime};
+use super::program::Program;
+use super::scan::Scan;
+use super::socket_name::SocketName;
 
 const MAX_STAT_BYTES: u64 = 4 << 10;
 const MAX_STATUS_BYTES: u64 = 64 << 10;
 const MAX_CMDLINE_BYTES: u64 = 16 << 10;
 const MAX_ENVIRON_BYTES: u64 = 1 << 20;
 const MAX_MAPS_BYTES: u64 = 32 << 20;
-const MAX_NET_UNIX_BYTES: u64 = 8 << 20;
+pub(super) const MAX_NET_UNIX_BYTES: u64 = 8 << 20;
 const MAX_UPTIME_BYTES: u64 = 256;
 /// Most names that are read of a directory with sockets.
 pub(super) const MAX_DIRECTORY_NAMES: usize = 1 << 16;
-/// A process younger than this may still be about to make its socket (clock ticks: 10 s).
-const STARTING_TICKS: u64 = 1000;
+/// As much of a program's file as says what it is made for.
+const ELF_HEADER_BYTES: u64 = 64;
 /// Libraries that only a .NET runtime maps. NativeAOT and single-file programs have neither.
 const LIBRARIES: [&str; 2] = ["/libcoreclr.so", "/libclrjit.so"];
 
@@ -44,6 +46,9 @@ pub struct Process {
     pub uid: Option<u32>,
     /// What people call it, see [`display_name`].
     pub name: String,
+    /// It is in our `/proc`: its pids are known, and whoever listens on its socket must be it. Of others nothing is known but what
+    /// their socket's file says: [`Process::pid`] and [`Process::start_time`] are of its name.
+    pub visible: bool,
     /// What says that it runs .NET; `None` when nothing does.
     pub evidence: Option<Evidence>,
     /// Its socket.
@@ -71,25 +76,46 @@ impl Evidence {
         let Self::Library(path) = self else { return None };
         let version = path.parent()?.file_name()?.to_str()?;
         let framework = path.parent()?.parent()?.file_name()?;
-        (framework == "Microsoft.NETCore.App" && version.starts_with(|c: char| c.is_ascii_digit())).then_some(version)
+        // A folder may be called anything.
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+');
+        let is_version = version.starts_with(|c: char| c.is_ascii_digit()) && version.chars().all(is_plain);
+        (framework == "Microsoft.NETCore.App" && is_version).then_some(version)
     }
 }
 
 /// A process before it is known to be one of .NET.
 #[derive(Debug)]
 pub(super) struct Candidate<'a> {
-    proc_root: &'a Path,
+    scan: &'a Scan,
     directory: PathBuf,
     pub(super) pid: u32,
     pub(super) ns_pid: u32,
     pub(super) stat: Stat,
-    status: Status,
+    pub(super) status: Status,
+}
+
+/// Where a process's socket was looked for.
+#[derive(Debug)]
+struct Search {
+    /// What its environment says, where that can be read.
+    environ: Option<Environ>,
+    root: Option<PathBuf>,
+    /// Where the socket is to be.
+    expected: SocketAddress,
+    /// What stands against opening it there.
+    error: Errno,
+}
+
+impl Search {
+    fn directory(&self) -> &Path {
+        self.expected.path().parent().unwrap_or(Path::new("/tmp"))
+    }
 }
 
 impl<'a> Candidate<'a> {
     /// Reads who the process is. `None` for a process without user memory: a kernel thread, or one that has ended.
-    pub(super) fn read(proc_root: &'a Path, pid: u32) -> io::Result<Option<Self>> {
-        let directory = proc_root.join(pid.to_string());
+    pub(super) fn read(scan: &'a Scan, pid: u32) -> io::Result<Option<Self>> {
+        let directory = scan.proc_root.join(pid.to_string());
         let stat = parse_stat(&read_bounded(&directory.join("stat"), MAX_STAT_BYTES)?);
         let stat = stat.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
         if stat.kernel_thread || matches!(stat.state, 'Z' | 'X') {
@@ -97,7 +123,7 @@ impl<'a> Candidate<'a> {
         }
         let status = parse_status(&read_bounded(&directory.join("status"), MAX_STATUS_BYTES)?);
         Ok(Some(Self {
-            proc_root,
+            scan,
             directory,
             pid,
             ns_pid: status.ns_pid.unwrap_or(pid),
@@ -106,29 +132,34 @@ impl<'a> Candidate<'a> {
         }))
     }
 
-    /// Looks for the socket and, when there is none, for the reason.
-    pub(super) fn examine(&self) -> Process {
-        let environ = read_bounded(&self.directory.join("environ"), MAX_ENVIRON_BYTES).map(|text| parse_environ(&text));
-        let readable = environ.is_ok();
-        let environ = environ.unwrap_or_default();
-        let root = self.foreign_root();
-        let tmpdir = self.tmpdir(&environ);
-        let name = SocketName {
+    /// The name that its socket has.
+    pub(super) fn socket_name(&self) -> SocketName {
+        SocketName {
             pid: self.ns_pid,
             key: self.stat.start_time,
-        };
-        let address = SocketAddress::found(root.clone(), tmpdir.join(name.to_string()));
+        }
+    }
+
+    /// Looks for the socket and, when there is none, for the reason.
+    pub(super) fn examine(&self) -> Process {
+        let environ = read_bounded(&self.directory.join("environ"), MAX_ENVIRON_BYTES);
+        let environ = environ.ok().map(|text| parse_environ(&text));
+        let root = self.foreign_root();
+        let tmpdir = self.tmpdir(environ.as_ref());
+        let name = self.socket_name();
+        let expected = SocketAddress::found(root.clone(), tmpdir.join(name.to_string()));
         let mut process = self.process();
-        match address.open() {
-            Ok(socket) => {
-                process.evidence = Some(Evidence::Socket);
-                // An error here says nothing about the right to connect; connecting will.
-                if !may_connect(&socket).unwrap_or(true) {
-                    process.obstacle = Some(self.foreign_owner(&address));
-                }
-                process.socket = Some(address);
+        match expected.open() {
+            Ok(socket) => self.with_socket(&mut process, expected, &socket),
+            Err(error) => {
+                let search = Search {
+                    environ,
+                    root,
+                    expected,
+                    error,
+                };
+                self.search_on(&mut process, &search);
             }
-            Err(error) => self.without_socket(&mut process, &environ, readable, root.as_deref(), &address, error),
         }
         process
     }
@@ -141,145 +172,101 @@ impl<'a> Candidate<'a> {
             start_time: self.stat.start_time,
             uid: self.status.uid,
             name: display_name(&cmdline, &self.stat.comm),
+            visible: true,
             evidence: None,
             socket: None,
             obstacle: None,
         }
     }
 
-    fn without_socket(
-        &self,
-        process: &mut Process,
-        environ: &Environ,
-        environ_readable: bool,
-        root: Option<&Path>,
-        expected: &SocketAddress,
-        error: Errno,
-    ) {
-        let directory = expected.path().parent().unwrap_or(Path::new("/tmp"));
+    fn with_socket(&self, process: &mut Process, address: SocketAddress, socket: &OwnedFd) {
+        process.evidence = Some(Evidence::Socket);
+        // An error here says nothing about the right to connect; connecting will.
+        if !may_connect(socket).unwrap_or(true) {
+            process.obstacle = Some(Obstacle::new(
+                Reason::Permission,
+                format!("{address} is open to {} alone", self.owner()),
+                self.scan.credentials().remedy(self.status.uid),
+            ));
+        }
+        process.socket = Some(address);
+    }
+
+    /// The socket is not where it is to be: looks elsewhere. Whoever listens on what is found is compared with the process when it is
+    /// connected to.
+    fn search_on(&self, process: &mut Process, search: &Search) {
+        let name = self.socket_name();
+        // Where the operator says that sockets are.
+        if let Some(given) = self.scan.given(name)
+            && let Ok(socket) = given.open()
+        {
+            return self.with_socket(process, given.clone(), &socket);
+        }
         let time_shifted = self.in_other_namespace("time");
         match self.runtime_library() {
             Ok(Some(library)) => process.evidence = Some(Evidence::Library(library)),
-            Ok(None) if time_shifted => {}
-            Ok(None) => return,
             Err(_) if self.looks_like_dotnet() => process.evidence = Some(Evidence::CommandLine),
-            Err(_) => return,
+            _ => {}
         }
-        let others = sockets_of(root, directory, self.ns_pid);
-        // In another time namespace the runtime's start time is not ours: the newest socket is taken, and the pid of whoever
-        // listens on it is compared when it is connected to.
-        if let (true, Some(newest)) = (time_shifted, others.last()) {
-            process.evidence = Some(Evidence::Socket);
-            process.socket = Some(SocketAddress::found(
-                root.map(Path::to_path_buf),
-                directory.join(newest.to_string()),
-            ));
+        // The kernel knows where it listens: a TMPDIR that cannot be read, or was changed after the start.
+        let listens_at = if process.evidence.is_some() || search.environ.is_none() {
+            self.scan.listens_at(&self.directory.join("net/unix"), name)
+        } else {
+            None
+        };
+        let mut not_opened = None;
+        if let Some(path) = &listens_at {
+            let address = SocketAddress::found(search.root.clone(), path);
+            match address.open() {
+                Ok(socket) => return self.with_socket(process, address, &socket),
+                Err(error) => not_opened = Some((path.as_path(), error)),
+            }
+            process.evidence.get_or_insert(Evidence::Socket);
+        }
+        if process.evidence.is_none() && !time_shifted {
             return;
+        }
+        let directory = search.directory();
+        let others = sockets_of(search.root.as_deref(), directory, self.ns_pid);
+        // In another time namespace the runtime's start time is not ours: the newest socket is taken. One that could not read its
+        // start time (some emulators do not show it) has 0.
+        let other = if time_shifted {
+            others.last()
+        } else {
+            others.iter().find(|name| name.key == 0)
+        };
+        if let Some(other) = other {
+            let address = SocketAddress::found(search.root.clone(), directory.join(other.to_string()));
+            if let Ok(socket) = address.open() {
+                return self.with_socket(process, address, &socket);
+            }
         }
         if process.evidence.is_none() {
             return;
         }
-        process.obstacle = Some(if !environ_readable {
-            self.unreadable()
-        } else {
-            self.missing_socket(environ, directory, expected, &others, error)
-        });
+        let version = process.evidence.as_ref().and_then(Evidence::version);
+        let missing = Missing {
+            candidate: self,
+            environ: search.environ.as_ref(),
+            root: search.root.as_deref(),
+            expected: &search.expected,
+            error: search.error,
+            others: &others,
+            listens_at: not_opened,
+            version,
+        };
+        process.obstacle = Some(missing.obstacle());
     }
 
-    /// Why a process that runs .NET has no socket.
-    fn missing_socket(
-        &self,
-        environ: &Environ,
-        directory: &Path,
-        expected: &SocketAddress,
-        others: &[SocketName],
-        error: Errno,
-    ) -> Obstacle {
-        if let Some(variable) = &environ.switched_off {
-            return Obstacle::new(
-                Reason::DiagnosticsOff,
-                format!("{variable} is set in its environment; start it without this variable"),
-            );
-        }
-        if !matches!(error, Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG) {
-            let reason = if matches!(error, Errno::ACCESS | Errno::PERM) {
-                Reason::Permission
-            } else {
-                Reason::Failed
-            };
-            let error = io::Error::from(error);
-            return Obstacle::new(reason, format!("{expected} cannot be opened: {error}"));
-        }
-        let name = expected.path().file_name().unwrap_or_default().to_string_lossy();
-        let listens = read_bounded(&self.directory.join("net/unix"), MAX_NET_UNIX_BYTES)
-            .is_ok_and(|text| ListeningSockets(&text).holds(&name));
-        if listens {
-            return Obstacle::new(
-                Reason::SocketRemoved,
-                format!(
-                    "it listens, but {expected} was deleted; restart it, and keep whatever cleans the directory away from \
-                     dotnet-diagnostic-*"
-                ),
-            );
-        }
-        let length = expected.path().as_os_str().len();
-        if length > MAX_SOCKET_PATH_BYTES {
-            return Obstacle::new(
-                Reason::NoSocket,
-                format!(
-                    "its TMPDIR is too long: the socket's path would have {length} bytes and the runtime can use \
-                     {MAX_SOCKET_PATH_BYTES}; start it with a shorter TMPDIR"
-                ),
-            );
-        }
-        if self.age().is_some_and(|ticks| ticks < STARTING_TICKS) {
-            return Obstacle::new(Reason::Starting, "it was started less than 10 seconds ago; try again");
-        }
-        if let Some(other) = others.last() {
-            return Obstacle::new(
-                Reason::StaleSocket,
-                format!(
-                    "{other} in {} was left behind by an earlier process with pid {}; this one has no socket: start it with a \
-                     writable TMPDIR and without DOTNET_EnableDiagnostics=0",
-                    shown(directory),
-                    self.ns_pid
-                ),
-            );
-        }
-        Obstacle::new(
-            Reason::NoSocket,
-            format!(
-                "there is no {expected}; the runtime makes it at its start unless diagnostics are off (also in \
-                 runtimeconfig.json) or the directory cannot be written: start it with a writable TMPDIR"
-            ),
-        )
-    }
-
-    fn foreign_owner(&self, address: &SocketAddress) -> Obstacle {
-        Obstacle::new(
-            Reason::Permission,
-            format!(
-                "{address} is open to {} alone; run as that user and group, or as root with CAP_DAC_OVERRIDE",
-                self.owner()
-            ),
-        )
-    }
-
-    fn unreadable(&self) -> Obstacle {
-        Obstacle::new(
-            Reason::Permission,
-            format!(
-                "its environment cannot be read, so only /tmp was searched for its socket; run as {}, or as root with \
-                 CAP_SYS_PTRACE and CAP_DAC_OVERRIDE",
-                self.owner()
-            ),
-        )
-    }
-
-    fn owner(&self) -> String {
+    pub(super) fn owner(&self) -> String {
         self.status
             .uid
             .map_or_else(|| "its user".to_owned(), |uid| format!("uid {uid}"))
+    }
+
+    /// What to do where its user's files may not be read.
+    pub(super) fn remedy(&self) -> String {
+        self.scan.credentials().remedy(self.status.uid)
     }
 
     /// `/proc/PID/root` when the process's paths are not ours: another mount namespace, or a changed root.
@@ -292,13 +279,13 @@ impl<'a> Candidate<'a> {
     /// False also when it may not be asked: then nothing below the other root could be read either.
     fn in_other_namespace(&self, kind: &str) -> bool {
         let theirs = std::fs::read_link(self.directory.join("ns").join(kind));
-        let ours = std::fs::read_link(self.proc_root.join("self/ns").join(kind));
+        let ours = std::fs::read_link(self.scan.proc_root.join("self/ns").join(kind));
         matches!((theirs, ours), (Ok(theirs), Ok(ours)) if theirs != ours)
     }
 
     /// The directory of the socket, as the process sees it.
-    fn tmpdir(&self, environ: &Environ) -> PathBuf {
-        match &environ.tmpdir {
+    fn tmpdir(&self, environ: Option<&Environ>) -> PathBuf {
+        match environ.and_then(|environ| environ.tmpdir.as_ref()) {
             None => PathBuf::from("/tmp"),
             Some(absolute) if absolute.is_absolute() => absolute.clone(),
             Some(relative) => {
@@ -306,6 +293,13 @@ impl<'a> Candidate<'a> {
                 cwd.join(relative)
             }
         }
+    }
+
+    /// What its program is made for. `None`: it may not be read.
+    pub(super) fn program(&self) -> Option<Program> {
+        let exe = self.directory.join("exe");
+        let header = read_bounded(&exe, ELF_HEADER_BYTES).ok()?;
+        Some(Program::new(std::fs::read_link(&exe).ok().as_deref(), &header))
     }
 
     /// The runtime's library among the mapped files. An error when they may not be read.
@@ -321,8 +315,9 @@ impl<'a> Candidate<'a> {
         self.stat.comm == "dotnet" || program == b"dotnet" || program.ends_with(b"/dotnet")
     }
 
-    fn age(&self) -> Option<u64> {
-        let uptime = read_bounded(&self.proc_root.join("uptime"), MAX_UPTIME_BYTES).ok()?;
+    /// Since when it runs, in clock ticks.
+    pub(super) fn age(&self) -> Option<u64> {
+        let uptime = read_bounded(&self.scan.proc_root.join("uptime"), MAX_UPTIME_BYTES).ok()?;
         parse_uptime(&uptime)?.checked_sub(self.stat.start_time)
     }
 }
@@ -370,13 +365,6 @@ pub(super) fn read_bounded(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(limit).read_to_end(&mut bytes)?;
     Ok(bytes)
-}
-
-fn shown(path: &Path) -> String {
-    path.to_string_lossy()
-        .chars()
-        .map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c })
-        .collect()
 }
 
 #[cfg(test)]

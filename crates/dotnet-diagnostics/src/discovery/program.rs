@@ -1,0 +1,125 @@
+//! What a process's program is made for, from the first bytes of its file.
+
+use std::fmt;
+use std::path::Path;
+
+/// Programs that run those of other machines: the process is theirs, the program in it another one.
+const EMULATORS: [&str; 3] = ["qemu-", "rosetta", "box64"];
+
+/// The machine in the header of an ELF file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Machine(
+    /// `e_machine`.
+    pub u16,
+);
+
+impl Machine {
+    /// The one that this program is made for; `None`: not in the list.
+    pub fn own() -> Option<Self> {
+        let number = match std::env::consts::ARCH {
+            "x86_64" => 62,
+            "aarch64" => 183,
+            "x86" => 3,
+            "arm" => 40,
+            "riscv64" => 243,
+            _ => return None,
+        };
+        Some(Self(number))
+    }
+
+    /// Reads the beginning of a file; `None` for anything but a little-endian or big-endian ELF.
+    pub fn parse(header: &[u8]) -> Option<Self> {
+        let bytes: [u8; 2] = header.get(18..20)?.try_into().ok()?;
+        if !header.starts_with(b"\x7fELF") {
+            return None;
+        }
+        match header.get(5)? {
+            1 => Some(Self(u16::from_le_bytes(bytes))),
+            2 => Some(Self(u16::from_be_bytes(bytes))),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match self.0 {
+            3 => "x86 (32 bits)",
+            21 => "ppc64",
+            22 => "s390",
+            40 => "arm (32 bits)",
+            62 => "x86-64",
+            183 => "arm64",
+            243 => "riscv",
+            258 => "loongarch",
+            other => return write!(f, "machine {other}"),
+        };
+        f.pad(name)
+    }
+}
+
+/// The program of a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Program {
+    /// What its file is made for.
+    pub machine: Option<Machine>,
+    /// It is an emulator with this file name, and runs a program of another machine.
+    pub emulator: Option<String>,
+}
+
+impl Program {
+    pub(super) fn new(path: Option<&Path>, header: &[u8]) -> Self {
+        let name = path.and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
+        Self {
+            machine: Machine::parse(header),
+            emulator: name.filter(|name| EMULATORS.iter().any(|emulator| name.starts_with(emulator))),
+        }
+    }
+
+    /// In words, when it is made for another machine than this program: for which, or by what it is emulated.
+    pub fn foreign(&self) -> Option<String> {
+        if let Some(emulator) = &self.emulator {
+            return Some(format!(
+                "its program is of another architecture and runs in {}",
+                crate::text::shown(emulator)
+            ));
+        }
+        let (theirs, ours) = (self.machine?, Machine::own()?);
+        (theirs != ours).then(|| format!("its program is made for {theirs}, this one for {ours}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header(order: u8, machine: [u8; 2]) -> Vec<u8> {
+        let mut header = b"\x7fELF\x02".to_vec();
+        header.push(order);
+        header.resize(18, 0);
+        header.extend(machine);
+        header
+    }
+
+    /// Scenario: this very program, headers of other machines in both byte orders, a script, a cut file, and an emulator.
+    /// Guarantee: only what is another machine's is called foreign.
+    #[test]
+    fn other_machines_are_known() {
+        let own = std::fs::read("/proc/self/exe").unwrap();
+        assert_eq!(Machine::parse(&own), Machine::own());
+        assert_eq!(Machine::parse(&header(1, [183, 0])), Some(Machine(183)));
+        assert_eq!(Machine::parse(&header(2, [0, 22])).unwrap().to_string(), "s390");
+        assert_eq!(Machine::parse(b"#!/bin/sh\necho a long script"), None);
+        assert_eq!(Machine::parse(&own[..19]), None);
+        assert_eq!(Program::new(None, &own).foreign(), None);
+        assert!(
+            Program::new(None, &header(2, [0, 22]))
+                .foreign()
+                .unwrap()
+                .contains("s390")
+        );
+        let emulated = Program::new(Some(Path::new("/usr/bin/qemu-aarch64-static")), &own);
+        assert!(emulated.foreign().unwrap().contains("qemu-aarch64-static"));
+    }
+}

@@ -1,0 +1,51 @@
+//! How the daemon's own choices stand to a process: left out by a filter, read by another gcwatch. Blocking.
+
+use dotnet_diagnostics::discovery::{Process, Scan};
+
+use crate::targets::facts::Facts;
+use crate::targets::filter::Subject;
+use crate::targets::identity::key_of;
+use crate::targets::lease::Leases;
+use crate::targets::look;
+use crate::targets::options::{Filter, TargetOptions};
+use crate::targets::text::bounded;
+
+/// How the daemon's own choices stand to a process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standing {
+    /// The configuration wants it.
+    pub wanted: bool,
+    /// The gcwatch that reads it.
+    pub holder: Option<String>,
+    /// The filters of `include` that mean it, by their place.
+    pub meant_by: Vec<usize>,
+}
+
+/// The scan that these options ask for.
+pub fn scan(options: &TargetOptions) -> Scan {
+    look::scan(options)
+}
+
+/// How the daemon's choices stand to a process; blocking.
+pub fn standing(process: &Process, options: &TargetOptions) -> Standing {
+    let facts = Facts::of(process);
+    let subject = Subject {
+        name: &process.name,
+        facts: &facts,
+    };
+    let meant_by = (0..).zip(&options.include);
+    let meant_by = meant_by.filter(|(_, filter)| subject.is_meant_by(filter));
+    Standing {
+        wanted: subject.is_wanted(options),
+        holder: Leases::new(options.lease_folder.clone())
+            .holder(key_of(process), process.uid)
+            .map(|holder| bounded(&holder)),
+        meant_by: meant_by.map(|(place, _)| place).collect(),
+    }
+}
+
+/// Whether a filter names what it means (a name, a command line, a variable): then a process that it means is one that was expected to
+/// be .NET. One by the user alone means everything that the user runs.
+pub fn names_something(filter: &Filter) -> bool {
+    filter.name.is_some() || filter.command_line.is_some() || !filter.environment.is_empty()
+}

@@ -1,0 +1,287 @@
+//! A container: namespaces of its own with a real .NET process in them, which is pid 1 there.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use dotnet_diagnostics::discovery::{SocketName, parse_stat};
+
+use crate::runtimes::{ALL, NET_10, Runtime, is_wanted};
+
+/// Bound on everything that is awaited.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The user that processes run as, unless a test says otherwise.
+pub(crate) const USER: u32 = 12345;
+
+/// Which namespaces it has, who it runs as, and where its socket is.
+#[derive(Debug, Clone)]
+pub(crate) struct Recipe {
+    /// Flags of `unshare`; a mount namespace it always has.
+    pub(crate) namespaces: &'static [&'static str],
+    /// In a user namespace of its own, in which it is root.
+    pub(crate) user_namespace: bool,
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    pub(crate) tmpdir: Option<String>,
+    /// Shell commands in the mount namespace as root before the process starts.
+    pub(crate) prepare: String,
+    pub(crate) env: Vec<(String, String)>,
+    /// File name of the assembly that it runs: a copy of the workload.
+    pub(crate) assembly: String,
+    /// A folder of the host that it sees as `/mnt/shared`.
+    pub(crate) shared: Option<PathBuf>,
+}
+
+impl Default for Recipe {
+    fn default() -> Self {
+        Self {
+            namespaces: &["--pid", "--net", "--ipc"],
+            user_namespace: false,
+            uid: USER,
+            gid: USER,
+            tmpdir: None,
+            prepare: String::new(),
+            env: Vec::new(),
+            assembly: "workload.dll".to_owned(),
+            shared: None,
+        }
+    }
+}
+
+/// A running container. Its processes end with it.
+#[derive(Debug)]
+pub(crate) struct Container {
+    unshare: Child,
+    _stdin: ChildStdin,
+    lines: Receiver<String>,
+    /// The process as the host sees it.
+    pub(crate) pid: u32,
+}
+
+/// The newest runtime that is there.
+fn runtime() -> Option<Runtime> {
+    let newest = ALL
+        .into_iter()
+        .find(|runtime| runtime.name == "net10.0.14" && runtime.is_there());
+    newest.or_else(|| is_wanted(NET_10).then_some(NET_10))
+}
+
+/// Whether these tests can be run here; says so when not.
+pub(crate) fn is_possible(needs_user_namespace: bool) -> bool {
+    let works = |program: &str, args: &[&str]| {
+        let status = Command::new(program)
+            .args(args)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+        status.is_ok_and(|status| status.success())
+    };
+    let missing = if !rustix::process::geteuid().is_root() {
+        "it needs root"
+    } else if !works("setpriv", &["--reuid", "1", "--clear-groups", "true"]) {
+        "setpriv (util-linux) is missing or refused"
+    } else if !works(
+        "unshare",
+        &["--mount", "--pid", "--net", "--ipc", "--fork", "--kill-child", "true"],
+    ) {
+        "unshare (util-linux) is missing, or namespaces are refused"
+    } else if needs_user_namespace
+        && !works(
+            "setpriv",
+            &[
+                "--reuid",
+                "1",
+                "--regid",
+                "1",
+                "--clear-groups",
+                "unshare",
+                "--user",
+                "--map-root-user",
+                "true",
+            ],
+        )
+    {
+        "user namespaces are refused to users"
+    } else if runtime().is_none() {
+        "no runtime is wanted"
+    } else {
+        return true;
+    };
+    println!("left out: {missing}");
+    false
+}
+
+impl Recipe {
+    /// Starts it, and waits until its process works.
+    pub(crate) fn start(&self) -> Container {
+        let container = self.spawn();
+        container.await_line("ready ");
+        container
+    }
+
+    fn spawn(&self) -> Container {
+        let runtime = runtime().unwrap();
+        let workload = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/workload");
+        // Where runtime and workload are, its user may not look: they are mounted for it.
+        let program = match runtime == NET_10 {
+            true => "export DOTNET_STARTUP_HOOKS=\"/mnt/w/$ASSEMBLY\"; set -- /mnt/r/dosai --help",
+            false => "set -- /mnt/r/run \"/mnt/w/$ASSEMBLY\"",
+        };
+        let shared = if self.shared.is_some() {
+            "mkdir /mnt/shared; mount --bind \"$SHARED\" /mnt/shared"
+        } else {
+            ""
+        };
+        let drop = format!("setpriv --reuid {} --regid {} --clear-groups", self.uid, self.gid);
+        // In a user namespace everything else comes after it: its own namespaces are that user's.
+        let inner = if self.user_namespace {
+            format!(
+                "exec {drop} unshare --user --map-root-user --mount {} --fork --kill-child sh -c 'mount -t tmpfs t /tmp; mount -t proc proc /proc; exec \"$@\"' sh \"$@\"",
+                self.namespaces.join(" ")
+            )
+        } else {
+            format!("exec {drop} \"$@\"")
+        };
+        let script = format!(
+            "set -e\n\
+             mount -t tmpfs t /mnt; mkdir /mnt/r /mnt/w; mount --bind \"$RUNTIME\" /mnt/r; mount -t tmpfs t /mnt/w\n\
+             cp \"$WORKLOAD\"/workload.* /mnt/w/; cp \"$WORKLOAD/workload.dll\" \"/mnt/w/$ASSEMBLY\" 2>/dev/null || true\n\
+             {shared}\n\
+             mount -t tmpfs -o mode=1777 t /tmp\n\
+             [ -z \"$OWN_PROC\" ] || mount -t proc proc /proc\n\
+             {}\n{program}\n{inner}\n",
+            self.prepare
+        );
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--propagation", "private"]);
+        if !self.user_namespace {
+            command.args(self.namespaces).args(["--fork", "--kill-child"]);
+        }
+        let own_proc = !self.user_namespace && self.namespaces.contains(&"--pid");
+        command
+            .args(["sh", "-c", &script])
+            .env_remove("TMPDIR")
+            .env("RUNTIME", runtime.folder())
+            .env("WORKLOAD", workload)
+            .env("ASSEMBLY", &self.assembly)
+            .env("SHARED", self.shared.clone().unwrap_or_default())
+            .env("OWN_PROC", if own_proc { "1" } else { "" })
+            .env("DOTNET_SYSTEM_GLOBALIZATION_INVARIANT", "1")
+            .env("WMODE", "steady")
+            .env("WSECS", "60")
+            .envs(self.tmpdir.iter().map(|tmpdir| ("TMPDIR", tmpdir)))
+            .envs(self.env.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit());
+        let mut unshare = command.spawn().unwrap();
+        let stdout = BufReader::new(unshare.stdout.take().unwrap());
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            for line in stdout.lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        let stdin = unshare.stdin.take().unwrap();
+        let mut container = Container {
+            pid: unshare.id(),
+            unshare,
+            _stdin: stdin,
+            lines,
+        };
+        container.pid = container.find();
+        container
+    }
+}
+
+impl Container {
+    /// The process of the runtime: the last one below `unshare`.
+    fn find(&self) -> u32 {
+        let since = Instant::now();
+        loop {
+            let mut pid = self.unshare.id();
+            while let Some(child) = child_of(pid) {
+                pid = child;
+            }
+            let comm = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            if matches!(comm.trim(), "run" | "dosai") {
+                return pid;
+            }
+            assert!(since.elapsed() < PATIENCE, "the container does not start: {comm}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn await_line(&self, start: &str) {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let line = self
+                .lines
+                .recv_timeout(left)
+                .unwrap_or_else(|error| panic!("'{start}': {error}"));
+            if line.starts_with(start) {
+                return;
+            }
+        }
+    }
+
+    /// The name of its socket: its pid inside, and when it started.
+    pub(crate) fn socket_name(&self) -> String {
+        let stat = parse_stat(&std::fs::read(format!("/proc/{}/stat", self.pid)).unwrap()).unwrap();
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid)).unwrap();
+        let ns_pid = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap();
+        let pid = ns_pid.split_whitespace().last().unwrap().parse().unwrap();
+        let name = SocketName {
+            pid,
+            key: stat.start_time,
+        };
+        name.to_string()
+    }
+
+    /// Runs shell commands as root in its mount namespace, `$S` being the path of its socket in `/tmp`.
+    pub(crate) fn inside(&self, commands: &str) {
+        let output = Command::new("nsenter")
+            .args(["--mount", "--target", &self.pid.to_string(), "sh", "-ec", commands])
+            .env("S", format!("/tmp/{}", self.socket_name()))
+            .output()
+            .unwrap();
+        assert_ran(commands, &output);
+    }
+}
+
+impl Drop for Container {
+    fn drop(&mut self) {
+        // Its child gets a signal with it, and as pid 1 of its namespace takes all others along.
+        let _gone = self.unshare.kill();
+        let _reaped = self.unshare.wait();
+    }
+}
+
+fn assert_ran(what: &str, output: &Output) {
+    assert!(
+        output.status.success(),
+        "{what}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+fn child_of(parent: u32) -> Option<u32> {
+    let pids = std::fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    let is_child = |pid: &u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let of = stat
+            .rsplit(')')
+            .next()
+            .and_then(|rest| rest.split_whitespace().nth(1)?.parse().ok());
+        of == Some(parent)
+    };
+    pids.into_iter().find(is_child)
+}

@@ -1,0 +1,82 @@
+//! gcwatch with some rights and no others.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+
+use serde_json::Value;
+
+/// A copy that every user may run, wherever the build is.
+pub(crate) fn binary() -> &'static Path {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| {
+        let built = Path::new(env!("CARGO_BIN_EXE_gcwatch"));
+        let others_may = Command::new("setpriv")
+            .args(["--reuid", "1", "--regid", "1", "--clear-groups"])
+            .arg(built)
+            .arg("--version")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+        if others_may.is_ok_and(|status| status.success()) {
+            return built.to_path_buf();
+        }
+        // Left there: whoever builds below a home that others cannot look into has one in the folder for temporary files.
+        let copy = std::env::temp_dir().join("gcwatch-under-test");
+        let _former = std::fs::remove_file(&copy);
+        std::fs::copy(built, &copy).unwrap();
+        copy
+    })
+}
+
+/// gcwatch, run by other programs with their arguments (`setpriv ...`); all are run one by the other.
+pub(crate) fn through(before: &[&str]) -> Command {
+    let mut words = before.iter();
+    let mut command = match words.next() {
+        Some(first) => Command::new(first),
+        None => return Command::new(binary()),
+    };
+    command.args(words).arg(binary());
+    command
+}
+
+/// What `doctor` says, run through other programs.
+pub(crate) fn doctor(before: &[&str], args: &[&str]) -> (Vec<Value>, Output) {
+    let mut command = through(before);
+    command.arg("doctor").args(args).args(["--format", "json"]);
+    if !args.contains(&"--lease-folder") {
+        command.args(["--lease-folder", "/nonexistent/leases"]);
+    }
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let records = String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    (records, output)
+}
+
+/// The verdict on one process.
+pub(crate) fn verdict(before: &[&str], pid: u32) -> Value {
+    let (records, output) = doctor(before, &["--pid", &pid.to_string()]);
+    let is_it = |record: &&Value| record["kind"] == "diagnosis" && record["pid"] == pid;
+    let found = records.iter().find(is_it).cloned();
+    let found = found.unwrap_or_else(|| panic!("{records:?} {}", String::from_utf8_lossy(&output.stderr)));
+    assert_eq!(output.status.code(), Some(i32::from(found["ok"] == false)), "{found}");
+    found
+}
+
+/// Those of the verdict's texts that people read.
+pub(crate) fn texts(verdict: &Value) -> String {
+    let text = |key: &str| verdict[key].as_str().unwrap_or_default().to_owned();
+    format!("{}: {} -> {}", text("verdict"), text("detail"), text("remedy"))
+}
+
+/// Root with nothing but the two capabilities.
+pub(crate) const LEAST: &[&str] = &[
+    "setpriv",
+    "--bounding-set",
+    "-all,+sys_ptrace,+dac_override",
+    "--inh-caps",
+    "-all",
+    "--no-new-privs",
+];

@@ -1,0 +1,111 @@
+//! Which rights reach a process of another user in another container: each row measured with gcwatch itself.
+
+use crate::container::{Recipe, USER, is_possible};
+use crate::gcwatch::{LEAST, texts, verdict};
+
+/// A row: who gcwatch is (`setpriv`), and what it is to say: nothing when it can attach, else words of its remedy and words that
+/// must not be in it.
+struct Row {
+    name: &'static str,
+    who: Vec<String>,
+    says: Option<(&'static [&'static str], &'static [&'static str])>,
+}
+
+fn row(name: &'static str, who: &str, says: Option<(&'static [&'static str], &'static [&'static str])>) -> Row {
+    let who = format!("setpriv {who}").split_whitespace().map(str::to_owned).collect();
+    Row { name, who, says }
+}
+
+const BOTH: &[&str] = &["CAP_SYS_PTRACE", "CAP_DAC_OVERRIDE"];
+const PTRACE: &[&str] = &["CAP_SYS_PTRACE"];
+const OVERRIDE: &[&str] = &["CAP_DAC_OVERRIDE"];
+
+fn rows() -> Vec<Row> {
+    let own = format!("--reuid {USER} --regid {USER} --clear-groups --bounding-set -all --inh-caps -all");
+    let other_group = format!("--reuid {USER} --regid 7 --clear-groups --bounding-set -all --inh-caps -all");
+    let two = "+sys_ptrace,+dac_override";
+    vec![
+        row("root, all capabilities", "--inh-caps -all", None),
+        row("root, none", "--bounding-set -all --inh-caps -all", Some((BOTH, &[]))),
+        row(
+            "root, SYS_PTRACE",
+            "--bounding-set -all,+sys_ptrace --inh-caps -all",
+            Some((OVERRIDE, &["CAP_SYS_PTRACE"])),
+        ),
+        row(
+            "root, SYS_PTRACE and DAC_READ_SEARCH",
+            "--bounding-set -all,+sys_ptrace,+dac_read_search --inh-caps -all",
+            Some((OVERRIDE, &["CAP_SYS_PTRACE"])),
+        ),
+        row(
+            "root, DAC_OVERRIDE",
+            "--bounding-set -all,+dac_override --inh-caps -all",
+            Some((PTRACE, &["CAP_DAC_OVERRIDE"])),
+        ),
+        row(
+            "root, SYS_PTRACE and DAC_OVERRIDE, no new privileges",
+            &format!("--bounding-set -all,{two} --inh-caps -all --no-new-privs"),
+            None,
+        ),
+        row("the same user and group, none", &own, None),
+        row("the same user, another group", &other_group, Some((BOTH, &[]))),
+        row(
+            "a user, both in bounds alone",
+            &format!("--reuid 65532 --regid 65532 --clear-groups --inh-caps -all --bounding-set -all,{two}"),
+            Some((&["runAsUser 0"], &["AppArmor"])),
+        ),
+        row(
+            "a user, both ambient",
+            &format!("--reuid 999 --regid 999 --clear-groups --inh-caps -all,{two} --ambient-caps {two}"),
+            None,
+        ),
+    ]
+}
+
+/// Scenario: a process of another user in its own mount, pid, network and IPC namespaces; gcwatch with each set of rights.
+/// Guarantee: it attaches exactly where the rights are enough; elsewhere the verdict is `permission`, and its remedy names what is
+/// missing and nothing that is there.
+#[test]
+fn exactly_these_rights_are_enough() {
+    if !is_possible(false) {
+        return;
+    }
+    let container = Recipe::default().start();
+    for Row { name, who, says } in rows() {
+        let who: Vec<&str> = who.iter().map(String::as_str).collect();
+        let told = verdict(&who, container.pid);
+        let text = texts(&told);
+        println!("{name}: {text}");
+        match says {
+            None => assert_eq!(told["verdict"], "attachable", "{name}: {text}"),
+            Some((words, others)) => {
+                assert_eq!(told["verdict"], "permission", "{name}: {text}");
+                let remedy = told["remedy"].as_str().unwrap();
+                assert!(words.iter().all(|word| remedy.contains(word)), "{name}: {text}");
+                // The words before the colon say what is missing.
+                let missing = remedy.split(':').next().unwrap();
+                assert!(others.iter().all(|word| !missing.contains(word)), "{name}: {text}");
+            }
+        }
+    }
+}
+
+/// Scenario: the process has its socket in a TMPDIR of its own, and gcwatch may read everything but its environment.
+/// Guarantee: the socket is found all the same, by the kernel's table, and what is missing is the right to connect.
+#[test]
+fn an_unreadable_tmpdir_is_found() {
+    if !is_possible(false) {
+        return;
+    }
+    let recipe = Recipe {
+        tmpdir: Some("/tmp/else where".to_owned()),
+        prepare: "mkdir -m 1777 '/tmp/else where'".to_owned(),
+        ..Recipe::default()
+    };
+    let container = recipe.start();
+    let who = ["setpriv", "--bounding-set", "-all,+sys_ptrace", "--inh-caps", "-all"];
+    let told = verdict(&who, container.pid);
+    assert_eq!(told["verdict"], "permission", "{}", texts(&told));
+    assert!(told["socket"].as_str().unwrap().contains("/tmp/else where/"), "{told}");
+    assert_eq!(verdict(LEAST, container.pid)["verdict"], "attachable");
+}

@@ -1,0 +1,93 @@
+//! Beside an application, without privileges: a shared directory, and nothing else.
+
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
+
+use crate::container::{Recipe, USER, is_possible};
+use crate::gcwatch::{doctor, through};
+
+/// Scenario: an application has its sockets in a directory that it shares; gcwatch is in a pid and a mount namespace of its own, of the
+/// same user and group, without capabilities, and is told of the directory.
+/// Guarantee: `doctor` knows the process by its socket's name and it answers, whatever gcwatch's group; the daemon attaches to it;
+/// another user may not, and is told.
+#[test]
+fn a_shared_directory_is_enough() {
+    if !is_possible(false) {
+        return;
+    }
+    let shared = tempfile::Builder::new().prefix("gcwatch-shared").tempdir().unwrap();
+    std::fs::set_permissions(shared.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let recipe = Recipe {
+        shared: Some(shared.path().to_path_buf()),
+        tmpdir: Some("/mnt/shared".to_owned()),
+        ..Recipe::default()
+    };
+    let container = recipe.start();
+    let folder = shared.path().to_str().unwrap();
+    let uid = USER.to_string();
+    let as_user = |uid: &str| -> Vec<String> {
+        let words = format!(
+            "unshare --pid --fork --kill-child --mount-proc setpriv --reuid {uid} --regid 7 --clear-groups --bounding-set -all --inh-caps -all"
+        );
+        words.split_whitespace().map(str::to_owned).collect()
+    };
+    let run = |uid: &str, args: &[&str]| {
+        let words = as_user(uid);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        doctor(&words, args)
+    };
+    let (records, output) = run(&uid, &["--sockets", folder]);
+    let told = records.iter().find(|record| record["kind"] == "diagnosis").unwrap();
+    assert_eq!(
+        (told["verdict"].as_str(), told["pid"].as_u64()),
+        (Some("attachable"), Some(1)),
+        "{told}"
+    );
+    assert_eq!(output.status.code(), Some(0), "{records:?}");
+    let (records, _) = run("7", &["--sockets", folder]);
+    let told = records.iter().find(|record| record["kind"] == "diagnosis").unwrap();
+    assert_eq!(told["verdict"], "permission", "{told}");
+    assert!(told["remedy"].as_str().unwrap().contains("runAsUser"), "{told}");
+    // An empty directory was expected to hold something.
+    let empty = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(empty.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let (records, output) = run(&uid, &["--sockets", empty.path().to_str().unwrap()]);
+    assert!(
+        records.iter().any(|record| record["verdict"] == "not-found"),
+        "{records:?}"
+    );
+    assert_eq!(output.status.code(), Some(1));
+
+    let words = as_user(&uid);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let mut daemon = through(&words)
+        .args([
+            "run",
+            "--listen",
+            "none",
+            "--no-traces",
+            "--no-metrics",
+            "--no-logs",
+            "--sockets",
+            folder,
+        ])
+        .args(["--lease-folder", &format!("{folder}/leases")])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(daemon.stderr.take().unwrap()).lines();
+    let mut said = Vec::new();
+    for line in lines.map_while(Result::ok) {
+        let is_attached = line.contains("attached, .NET");
+        said.push(line);
+        if is_attached {
+            break;
+        }
+    }
+    let attached = said.last().cloned().unwrap_or_default();
+    daemon.kill().unwrap();
+    daemon.wait().unwrap();
+    assert!(attached.contains("attached, .NET 10.0"), "{said:?}");
+    drop(container);
+}
