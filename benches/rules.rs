@@ -244,6 +244,7 @@ fn collections_shipped(bencher: Bencher<'_, '_>) {
 /// One second of a full host: ten collections of each of 200 processes, in turn, with the rules that ship. What they keep does not fit
 /// into the caches of a core.
 #[divan::bench]
+#[allow(clippy::print_stderr, reason = "a figure that is not a time")]
 fn a_second_of_200_processes(bencher: Bencher<'_, '_>) {
     let (rules, collections) = (
         shipped_rules(),

@@ -17,6 +17,7 @@ use std::path::PathBuf;
 
 use crate::export::alerts;
 use crate::export::otlp::settings::Settings;
+use crate::kubernetes;
 use crate::targets::options::TargetOptions;
 use crate::telemetry::options::{MetricOptions, SpanOptions};
 
@@ -95,6 +96,7 @@ pub struct Config {
     metrics: MetricOptions,
     rules: RuleSources,
     alerts: alerts::settings::Settings,
+    kubernetes: kubernetes::settings::Settings,
     resource: Vec<(String, String)>,
     log: LogOptions,
     self_telemetry: SelfTelemetryOptions,
@@ -179,6 +181,7 @@ impl Config {
                 metrics: (&document.metrics).into(),
                 rules: (&document.rules).into(),
                 alerts,
+                kubernetes: (&document.kubernetes).into(),
                 resource,
                 log: resolve::log(&document),
                 self_telemetry: resolve::self_telemetry(&document, &origins),
@@ -222,6 +225,11 @@ impl Config {
     /// Who is told of alerts.
     pub fn alerts(&self) -> &alerts::settings::Settings {
         &self.alerts
+    }
+
+    /// What Kubernetes is asked.
+    pub fn kubernetes(&self) -> &kubernetes::settings::Settings {
+        &self.kubernetes
     }
 
     /// Attributes of every target's resource, below what the target says of itself: names and texts, sorted by name.
@@ -277,6 +285,7 @@ impl Config {
             (Section::Metrics, self.metrics != new.metrics),
             (Section::Rules, self.rules != new.rules),
             (Section::Alerts, self.alerts != new.alerts),
+            (Section::Kubernetes, self.kubernetes != new.kubernetes),
             (Section::Resource, self.resource != new.resource),
             (Section::Listen, self.listen() != new.listen()),
             (Section::Log, self.log != new.log),

@@ -13,6 +13,7 @@ pub mod logging;
 mod outlet;
 pub mod own;
 pub mod rules;
+mod surroundings;
 mod usage;
 
 use std::net::SocketAddr;
@@ -39,6 +40,7 @@ use crate::daemon::rules::{RuleFiles, RuleWatch};
 use crate::export::alerts::{self, Notifier};
 use crate::export::otlp::stats::Lost;
 use crate::export::otlp::{Exporter, Running, settings};
+use crate::kubernetes::{self, Pods};
 use crate::pipeline::{Pipeline, Settings, now_unix_ns};
 use crate::targets;
 use crate::targets::options::TargetOptions;
@@ -73,6 +75,8 @@ pub struct Options {
     pub rules: RuleSources,
     /// Who is told of alerts.
     pub alerts: alerts::settings::Settings,
+    /// What Kubernetes is asked about the pods of processes.
+    pub kubernetes: kubernetes::settings::Settings,
     /// Where `/metrics` and the API are; `None`: nowhere.
     pub listen: Option<SocketAddr>,
     /// Attributes of the daemon's own resource.
@@ -106,6 +110,8 @@ pub struct Station {
     rules: Arc<RuleFiles>,
     running: Running,
     own: Arc<Own>,
+    pods: Arc<Pods>,
+    pods_stats: Arc<kubernetes::Stats>,
     export_own_metrics: bool,
     ready: Arc<AtomicBool>,
     web: Option<(watch::Sender<bool>, JoinHandle<std::io::Result<()>>)>,
@@ -135,6 +141,7 @@ impl Station {
         let resource = Arc::new(Origin::new(options.own_resource.clone()));
         let rules = Arc::new(RuleFiles::default());
         rules.begin(&options.rules, &pipeline).await;
+        let (pods, pods_stats) = (Arc::new(Pods::default()), Arc::new(kubernetes::Stats::default()));
         let own = Arc::new(Own::new(
             resource,
             now_unix_ns(),
@@ -143,6 +150,8 @@ impl Station {
                 exporter: exporter.clone(),
                 notifier: notifier.clone(),
                 rules: Arc::clone(&rules),
+                pods: Arc::clone(&pods),
+                pods_stats: Arc::clone(&pods_stats),
             },
         ));
         let ready = Arc::new(AtomicBool::new(false));
@@ -166,6 +175,8 @@ impl Station {
             rules,
             running,
             own,
+            pods,
+            pods_stats,
             export_own_metrics: options.export_own_metrics,
             ready,
             web,
@@ -281,6 +292,8 @@ pub async fn run(
     };
     let supervisor = readers.spawn(targets::supervise(receiver, station.pipeline.clone(), stopped));
     let pipeline = station.pipeline.clone();
+    let measuring = tokio::spawn(surroundings::measure(pipeline.clone()));
+    let asking = surroundings::ask(options.kubernetes.clone(), &station);
     let mut first_scan = pin!(pipeline.first_scan());
     let mut ready = false;
 
@@ -333,6 +346,8 @@ pub async fn run(
     info!("stopping: the sessions are ended, the queues flushed; a second signal ends at once");
     service_says(&[NotifyState::Stopping]);
     station.set_ready(false);
+    measuring.abort();
+    asking.abort();
     let orderly = async {
         drop(stop);
         match tokio::time::timeout(STOP_TARGETS, supervisor).await {

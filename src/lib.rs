@@ -24,8 +24,10 @@
 pub mod cli;
 pub mod commands;
 pub mod config;
+pub mod container;
 pub mod daemon;
 pub mod export;
+pub mod kubernetes;
 pub mod pipeline;
 pub mod recording;
 pub mod replay;

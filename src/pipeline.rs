@@ -29,7 +29,9 @@ mod view;
 pub use alert_view::{AlertView, FiringView, RuleView};
 pub use feed::Feed;
 pub(crate) use registry::now_unix_ns;
-pub use registry::{Clock, Counts, Full, Outlet, Pipeline, Settings};
+pub use registry::{Clock, Counts, Full, Outlet, Pipeline, Settings, Surroundings};
 pub use ruled::{Notice, RuleCounts};
-pub use run::{Identity, Run, RunKey, State, StreamProgress};
+pub use run::{Identity, Provenance, Run, RunKey, State, StreamProgress};
 pub use view::TargetView;
+#[cfg(test)]
+pub(crate) use view::text as text_of;

@@ -11,7 +11,7 @@ use nettrace::{Ending, TraceHeader};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 
-use crate::pipeline::{Feed, Full, Identity, Pipeline, RunKey, State, StreamProgress};
+use crate::pipeline::{Feed, Full, Identity, Pipeline, Provenance, RunKey, State, StreamProgress};
 use crate::recording::RecordingError;
 use crate::source::Source;
 use crate::telemetry::definition::resource as row;
@@ -220,6 +220,7 @@ impl Stage {
             name: self.cast.service.clone(),
             runtime: None,
             resource,
+            provenance: Provenance::default(),
         }
     }
 }

@@ -36,7 +36,7 @@ mod settings;
 pub mod sink;
 pub mod standing;
 mod supervise;
-mod text;
+pub(crate) mod text;
 mod watch;
 
 pub use identity::own_identity;

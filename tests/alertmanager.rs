@@ -172,6 +172,7 @@ async fn an_alert_fires_once_and_resolves() {
         },
         listen: None,
         own_resource: Vec::new(),
+        kubernetes: gcwatch::kubernetes::settings::Settings::default(),
         export_own_metrics: false,
     };
     let station = Station::open(&options).await.unwrap();
@@ -181,6 +182,7 @@ async fn an_alert_fires_once_and_resolves() {
         name: "Shop.Checkout".to_owned(),
         runtime: None,
         resource: told::resource().attributes,
+        provenance: gcwatch::pipeline::Provenance::default(),
     };
     let mut feed = station.pipeline.open(identity).unwrap();
     let now = std::time::SystemTime::now()

@@ -382,6 +382,7 @@ async fn log_records_go_over_otlp() {
             },
             listen: None,
             own_resource: Vec::new(),
+            kubernetes: gcwatch::kubernetes::settings::Settings::default(),
             export_own_metrics: false,
         };
         let station = Station::open(&options).await.unwrap();

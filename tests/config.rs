@@ -805,6 +805,7 @@ async fn swaps_of_a_config_map_are_awaited() {
 /// Guarantee: the thread goes on with other work, and the change is told all the same.
 #[tokio::test]
 async fn a_writer_beside_it_holds_nothing_up() {
+    use std::io::Write as _;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
     let folder = tempfile::tempdir().unwrap();
@@ -816,7 +817,7 @@ async fn a_writer_beside_it_holds_nothing_up() {
     let writer = std::thread::spawn(move || {
         let mut log = fs::File::create(beside).unwrap();
         while !ended.load(Ordering::Relaxed) {
-            std::io::Write::write_all(&mut log, b"x").unwrap();
+            log.write_all(b"x").unwrap();
             log.set_len(0).unwrap();
         }
     });

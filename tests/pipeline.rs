@@ -5,13 +5,18 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use clr_gc::gc::Outcome;
-use gcwatch::pipeline::{Clock, Identity, Notice, Outlet, Pipeline, RunKey, Settings, State, StreamProgress};
+use gcwatch::container::{ContainerIdentity, Figures};
+use gcwatch::pipeline::{
+    Clock, Identity, Notice, Outlet, Pipeline, Provenance, RunKey, Settings, State, StreamProgress, Surroundings,
+};
 use gcwatch::recording::Recording;
 use gcwatch::replay::{Cast, Player, Stage};
 use gcwatch::source::Source;
 use gcwatch::telemetry::origin::Origin;
 use gcwatch::telemetry::spans::Encoded;
 use gcwatch::telemetry::time::TimeBase;
+use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value;
@@ -65,6 +70,7 @@ fn identity(pid: u32) -> Identity {
         name: format!("process-{pid}"),
         runtime: None,
         resource: Vec::new(),
+        provenance: Provenance::default(),
     }
 }
 
@@ -235,4 +241,134 @@ fn a_process_is_shown_with_its_newest_state() {
     drop(feed);
     pipeline.forget(identity(5).key);
     assert!(pipeline.targets().is_empty());
+}
+
+/// Says what it is told to.
+#[derive(Debug, Default)]
+struct Says(Mutex<Vec<KeyValue>>);
+
+impl Surroundings for Says {
+    fn attributes(&self, container: &ContainerIdentity) -> Vec<KeyValue> {
+        assert_eq!(container.container_id.as_deref(), Some("c1"), "asked by what was found");
+        self.0.lock().unwrap().clone()
+    }
+}
+
+fn attribute(key: &str, value: &str) -> KeyValue {
+    KeyValue {
+        key: key.to_owned(),
+        value: Some(AnyValue {
+            value: Some(Any::StringValue(value.to_owned())),
+        }),
+        ..KeyValue::default()
+    }
+}
+
+/// Scenario: a process whose pod becomes known late, then better, is attached to again, and whose pod is forgotten.
+/// Guarantee: what is said of the pod is in its resource from then on, over what was found and under what the process says of itself; a new
+/// session takes nothing of it away, and what was known last stays.
+#[test]
+fn metadata_that_comes_late_is_told() {
+    let live = Settings {
+        clock: Clock::Live,
+        ..settings()
+    };
+    let (pipeline, _kept) = pipeline(live);
+    let says = Arc::new(Says::default());
+    pipeline.set_surroundings(Some(Arc::clone(&says) as Arc<dyn Surroundings>));
+    let found = vec![
+        attribute("service.name", "Found"),
+        attribute("team", "own"),
+        attribute("container.id", "lie"),
+    ];
+    let mut feed = pipeline
+        .open(Identity {
+            resource: found.clone(),
+            provenance: Provenance {
+                said: vec!["team".to_owned()],
+                container: ContainerIdentity {
+                    container_id: Some("c1".to_owned()),
+                    pod_uid: None,
+                },
+            },
+            ..identity(1)
+        })
+        .unwrap();
+    let shown = |key: &str| {
+        let target = pipeline.targets().remove(0);
+        target
+            .resource
+            .get(key)
+            .and_then(|value| value.as_str().map(str::to_owned))
+    };
+    assert_eq!(shown("service.name").as_deref(), Some("Found"));
+    *says.0.lock().unwrap() = vec![
+        attribute("service.name", "web"),
+        attribute("team", "theirs"),
+        attribute("k8s.pod.name", "web-1"),
+    ];
+    assert_eq!(pipeline.surroundings_changed(1), 1);
+    assert_eq!(pipeline.surroundings_changed(2), 0, "the same again is no news");
+    let is_known = || {
+        assert_eq!(shown("service.name").as_deref(), Some("web"));
+        assert_eq!(shown("team").as_deref(), Some("own"));
+        assert_eq!(shown("k8s.pod.name").as_deref(), Some("web-1"));
+    };
+    is_known();
+    // Attached to again: the same is found.
+    feed.learned(Some("10.0.0".to_owned()), found);
+    is_known();
+    assert_eq!(shown("k8s.node.name"), None);
+    says.0.lock().unwrap().push(attribute("k8s.node.name", "node-1"));
+    assert_eq!(pipeline.surroundings_changed(3), 1);
+    assert_eq!(shown("k8s.node.name").as_deref(), Some("node-1"));
+    says.0.lock().unwrap().clear();
+    assert_eq!(pipeline.surroundings_changed(4), 0);
+    is_known();
+}
+
+/// Scenario: a container's figures are read, and then cannot be read.
+/// Guarantee: they are metrics of the process, counters from the first reading on; what is unknown is no point, and afterwards there is none.
+#[test]
+fn figures_of_a_container_are_metrics() {
+    let (pipeline, _kept) = pipeline(settings());
+    let mut feed = pipeline.open(identity(1)).unwrap();
+    feed.state(State::Attached);
+    let run = Arc::clone(feed.run());
+    let told = || {
+        let metrics = pipeline.collect(5).remove(0).1;
+        let of_container = metrics.iter().filter(|metric| metric.name.contains("container."));
+        let point = |metric: &Metric| match metric.data.as_ref().unwrap() {
+            Data::Sum(sum) => match sum.data_points[0].value.unwrap() {
+                Value::AsInt(number) => number.to_string(),
+                Value::AsDouble(number) => number.to_string(),
+            },
+            other => panic!("{other:?}"),
+        };
+        let mut told: Vec<_> = of_container
+            .map(|metric| format!("{} {}", metric.name, point(metric)))
+            .collect();
+        told.sort();
+        told
+    };
+    assert!(told().is_empty());
+    let mut figures = Figures {
+        memory_limit: Some(1000),
+        cpu_limit: Some(0.5),
+        ..Figures::default()
+    };
+    figures.memory.oom_kills = Some(7);
+    pipeline.measured(&run, Some(figures), 1);
+    figures.memory.oom_kills = Some(9);
+    pipeline.measured(&run, Some(figures), 2);
+    assert_eq!(
+        told(),
+        [
+            "gcwatch.container.cpu.limit 0.5",
+            "gcwatch.container.memory.limit 1000",
+            "gcwatch.container.memory.oom_kills 2"
+        ]
+    );
+    pipeline.measured(&run, None, 3);
+    assert!(told().is_empty());
 }

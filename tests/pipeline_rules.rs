@@ -113,6 +113,7 @@ fn feed(pipeline: &Pipeline) -> Feed {
         name: "checkout".to_owned(),
         runtime: None,
         resource: vec![told::attribute("service.name", "checkout")],
+        provenance: gcwatch::pipeline::Provenance::default(),
     };
     let mut feed = pipeline.open(identity).unwrap();
     feed.time_base(TimeBase::at(BASE.into()));

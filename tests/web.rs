@@ -30,6 +30,7 @@ fn options() -> Options {
         alerts: alerts::settings::Settings::default(),
         listen: Some(SocketAddr::from(([127, 0, 0, 1], 0))),
         own_resource: Vec::new(),
+        kubernetes: gcwatch::kubernetes::settings::Settings::default(),
         export_own_metrics: false,
     }
 }
@@ -210,6 +211,7 @@ async fn names_are_shown_as_text() {
         name: "<script>alert(1)</script>\n\"".to_owned(),
         runtime: None,
         resource: Vec::new(),
+        provenance: gcwatch::pipeline::Provenance::default(),
     };
     station.pipeline.note(&identity, State::Excluded);
     let (_, _, page) = get(station.address().unwrap(), "/", "*/*").await;

@@ -179,6 +179,7 @@ pub(crate) fn options(config: &Config) -> Options {
         otlp: config.otlp().clone(),
         rules: config.rules().clone(),
         alerts: config.alerts().clone(),
+        kubernetes: config.kubernetes().clone(),
         listen: config.listen(),
         own_resource,
         export_own_metrics: own.metrics,

@@ -23,6 +23,8 @@ pub enum Section {
     Rules,
     /// `alerts`
     Alerts,
+    /// `kubernetes`
+    Kubernetes,
     /// `resource`
     Resource,
     /// `listen`

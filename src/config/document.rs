@@ -12,11 +12,13 @@ use serde::{Deserialize, Serialize};
 use super::values::{Hidden, ListenAddress, LogLevel};
 
 mod alerts;
+mod kubernetes;
 mod otlp;
 mod targets;
 mod telemetry;
 
 pub(crate) use alerts::{Alertmanager, Alerts, Rules, Webhook};
+pub(crate) use kubernetes::Kubernetes;
 pub(crate) use otlp::{Limits, Otlp, ProtocolWord, SecretSource, Signal};
 pub(crate) use targets::Targets;
 pub(crate) use telemetry::{HistogramWord, Metrics, Spans};
@@ -39,6 +41,8 @@ pub(crate) struct Document {
     pub(crate) rules: Rules,
     /// Who is told when an alert begins and ends.
     pub(crate) alerts: Alerts,
+    /// What Kubernetes is asked about the pods of processes.
+    pub(crate) kubernetes: Kubernetes,
     /// Attributes that every target's telemetry carries. The identity of a process (`service.name` and so on) comes from
     /// the process itself: its `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` win over these.
     pub(crate) resource: Resource,

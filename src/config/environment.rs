@@ -58,10 +58,12 @@ pub(crate) struct EnvironmentSetting {
 }
 
 /// The variables that set one key each. Of two for the same key, the first that is set counts.
-const SINGLE: [(&str, &str, Form); 17] = [
+const SINGLE: [(&str, &str, Form); 19] = [
     ("GCWATCH_LISTEN", "listen", Form::Text),
     ("GCWATCH_LOG", "log.level", Form::Text),
     ("OTEL_LOG_LEVEL", "log.level", Form::Word),
+    ("NODE_NAME", "kubernetes.node_name", Form::Text),
+    ("GCWATCH_KUBELET_URL", "kubernetes.kubelet_url", Form::Text),
     ("OTEL_SDK_DISABLED", "otlp.enabled", Form::Disabled),
     ("OTEL_TRACES_EXPORTER", "otlp.traces.enabled", Form::Exporter),
     ("OTEL_METRICS_EXPORTER", "otlp.metrics.enabled", Form::Exporter),

@@ -14,6 +14,7 @@ use crate::export::alerts::stats::ReceiverStats;
 use crate::export::otlp::Exporter;
 use crate::export::otlp::signal::Signal;
 use crate::export::otlp::stats::{SignalStats, Stats};
+use crate::kubernetes::{self, Pods, StatsNow};
 use crate::pipeline::{Pipeline, RuleCounts};
 use crate::telemetry::definition::anomaly::RULE_ID;
 use crate::telemetry::definition::own as row;
@@ -40,6 +41,10 @@ pub struct Watched {
     pub notifier: Notifier,
     /// The rule files.
     pub rules: Arc<RuleFiles>,
+    /// The pods that are known.
+    pub pods: Arc<Pods>,
+    /// How Kubernetes answers.
+    pub pods_stats: Arc<kubernetes::Stats>,
 }
 
 /// The daemon's own metrics.
@@ -86,6 +91,20 @@ impl Own {
         sheet.put_one(&row::SPANS, Some(whole(counts.spans)));
     }
 
+    /// Nothing where Kubernetes is not asked.
+    fn pods(&self, sheet: &mut Sheet) {
+        let stats = self.watched.pods_stats.now();
+        if stats == StatsNow::default() {
+            return;
+        }
+        sheet.put_one(&row::PODS, Some(whole(self.watched.pods.count() as u64)));
+        sheet.put_one(&row::PODS_CURRENT, Some(whole(u64::from(stats.current))));
+        sheet.put_one(&row::POD_LISTS, Some(whole(stats.lists)));
+        sheet.put_one(&row::POD_EVENTS, Some(whole(stats.events)));
+        sheet.put_one(&row::POD_FAILURES, Some(whole(stats.failures)));
+        sheet.put_one(&row::PODS_LEFT_OUT, Some(whole(stats.left_out)));
+    }
+
     fn rules(&self, sheet: &mut Sheet) {
         let (status, set) = (self.watched.rules.status(), self.watched.pipeline.rules());
         let enabled = set.rules.iter().filter(|rule| rule.enabled).count();
@@ -120,6 +139,7 @@ impl OwnMetrics for Own {
         sheet.put(&row::RELOADS, points);
         exports(&self.watched.exporter.stats(), &mut sheet);
         self.rules(&mut sheet);
+        self.pods(&mut sheet);
         notifications(&self.watched.notifier.stats(), &mut sheet);
         (Arc::clone(&self.resource), sheet.into_metrics())
     }

@@ -11,9 +11,10 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 use tokio::sync::watch;
 
+use crate::container::{ContainerIdentity, Figures};
 use crate::pipeline::feed::Feed;
 use crate::pipeline::ruled::{Notice, RuleCounts};
-use crate::pipeline::run::{Identity, Run, RunKey, State};
+use crate::pipeline::run::{Identity, Provenance, Run, RunKey, State};
 use crate::rules::rule::RuleSet;
 use crate::telemetry::options::{MetricOptions, SpanOptions, Temporality};
 use crate::telemetry::spans::Encoded;
@@ -29,6 +30,13 @@ pub trait Outlet: Send + Sync + fmt::Debug {
     fn metrics(&self, resource: &Arc<Origin>, metrics: Vec<Metric>);
     /// Changes of alerts of one process, in order.
     fn alerts(&self, resource: &Arc<Origin>, notices: Vec<Notice>);
+}
+
+/// Who knows more of a process by where it runs: an orchestrator.
+pub trait Surroundings: Send + Sync + fmt::Debug {
+    /// Attributes of a process in this container, as far as they are known now; what the process says of itself wins over them. Asked under
+    /// a lock: it does not wait.
+    fn attributes(&self, container: &ContainerIdentity) -> Vec<KeyValue>;
 }
 
 /// As many processes as may be are told of already.
@@ -127,9 +135,20 @@ pub(crate) struct Shared {
     registry: Mutex<Registry>,
     pub(crate) counters: Counters,
     scanned: watch::Sender<bool>,
+    /// Who says more of processes.
+    surroundings: RwLock<Option<Arc<dyn Surroundings>>>,
 }
 
 impl Shared {
+    /// What is said of a run beside what was found.
+    pub(crate) fn metadata(&self, provenance: &Provenance) -> Vec<KeyValue> {
+        let surroundings = self.surroundings.read().unwrap_or_else(PoisonError::into_inner);
+        surroundings
+            .as_ref()
+            .map(|surroundings| surroundings.attributes(&provenance.container))
+            .unwrap_or_default()
+    }
+
     pub(crate) fn settings(&self) -> Arc<Settings> {
         Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -198,6 +217,7 @@ impl Pipeline {
                 registry: Mutex::default(),
                 counters: Counters::default(),
                 scanned: watch::Sender::new(false),
+                surroundings: RwLock::default(),
             }),
         }
     }
@@ -255,6 +275,7 @@ impl Pipeline {
                 identity.resource.push(attribute.clone());
             }
         }
+        let metadata = self.shared.metadata(&identity.provenance);
         let mut registry = self.shared.registry();
         registry.noted.remove(&identity.key);
         let known = registry.runs.get(&identity.key).map(Arc::clone);
@@ -270,11 +291,50 @@ impl Pipeline {
             None => {
                 let key = identity.key;
                 let run = Arc::new(Run::new(identity, settings.clock, now_unix_ns()));
+                // Nothing is told yet: there are no alerts that it could change.
+                let _no_notices = run.inside().surrounded(metadata, now_unix_ns());
                 registry.runs.insert(key, Arc::clone(&run));
                 run
             }
         };
         Ok(Feed::new(run, Arc::clone(&self.shared)))
+    }
+
+    /// Who says more of processes from now on; what they are said to be is asked at once, and again with each [`Self::surroundings_changed`].
+    pub fn set_surroundings(&self, surroundings: Option<Arc<dyn Surroundings>>) {
+        let mut known = self.shared.surroundings.write().unwrap_or_else(PoisonError::into_inner);
+        *known = surroundings;
+        drop(known);
+        self.surroundings_changed(now_unix_ns());
+    }
+
+    /// Something else may be said of processes than before: what differs is in all that they tell from now on. How many it is of.
+    pub fn surroundings_changed(&self, now_unix_ns: u64) -> usize {
+        let mut changed = 0;
+        for run in self.runs() {
+            if run.clock() == Clock::Recorded {
+                continue;
+            }
+            let mut inside = run.inside();
+            let metadata = self.shared.metadata(&inside.identity.provenance);
+            let Some(notices) = inside.surrounded(metadata, now_unix_ns) else {
+                continue;
+            };
+            changed += 1;
+            let resource = Arc::clone(&inside.resource);
+            drop(inside);
+            self.shared.tell((resource, notices));
+        }
+        changed
+    }
+
+    /// What the container of a run may use and does use; `None`: it is not read now.
+    pub fn measured(&self, run: &Run, figures: Option<Figures>, now_unix_ns: u64) {
+        let mut inside = run.inside();
+        let notices = inside.measured(figures, now_unix_ns);
+        let resource = Arc::clone(&inside.resource);
+        drop(inside);
+        self.shared.tell((resource, notices));
     }
 
     /// Says what is done with a process that has no feed (left out, not attachable); the newest word stands.

@@ -6,8 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::telemetry::origin::Origin;
 use clr_gc::gc::{Collection, Suspension};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 
+use crate::container::{ContainerIdentity, Figures, Usage};
 use crate::pipeline::registry::{Clock, Settings};
 use crate::pipeline::ruled::{Notice, RuleCounts, Ruled};
 use crate::rules::alert::{Transition, Verdict};
@@ -15,12 +17,14 @@ use crate::rules::field::{Open, ProcessFacts, StreamFacts};
 use crate::rules::rule::{RuleSet, Severity};
 use crate::telemetry::anomaly::Anomaly;
 use crate::telemetry::definition::anomaly;
+use crate::telemetry::definition::container as container_row;
 use crate::telemetry::definition::own::target as row;
 use crate::telemetry::options::Temporality;
 use crate::telemetry::series::Series;
 use crate::telemetry::sheet::{Number, Sheet, seconds, text, whole};
 use crate::telemetry::spans::{Encoded, LeftOut, Traced, Tracer};
 use crate::telemetry::time::TimeBase;
+use crate::telemetry::value::key_value;
 
 /// Which run of a process: a pid is used again, a pid with its start time is not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -44,6 +48,17 @@ pub struct Identity {
     pub runtime: Option<String>,
     /// The attributes of the OpenTelemetry resource.
     pub resource: Vec<KeyValue>,
+    /// What decides which attributes others may add.
+    pub provenance: Provenance,
+}
+
+/// Where a run's attributes are from, as far as it decides what others may say of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Provenance {
+    /// Names of the attributes that the process gave itself: nobody else's word takes their place.
+    pub said: Vec<String>,
+    /// Where it was found, whatever it says of itself: by this others know it.
+    pub container: ContainerIdentity,
 }
 
 /// What the daemon does with a run at present.
@@ -106,6 +121,14 @@ pub(crate) struct Inside {
     /// Who it is; the attributes are in `resource` alone.
     pub(crate) identity: Identity,
     pub(crate) resource: Arc<Origin>,
+    /// What an orchestrator says of it: part of `resource`.
+    metadata: Vec<KeyValue>,
+    /// `resource` without `metadata`; `None` where that is empty.
+    without_metadata: Option<Vec<KeyValue>>,
+    /// What its container uses.
+    usage: Usage,
+    /// As the rules know it, see [`Inside::container`].
+    container: Figures,
     pub(crate) state: State,
     pub(crate) since_unix_ns: u64,
     pub(crate) first_attach_unix_ns: Option<u64>,
@@ -162,6 +185,10 @@ impl Run {
         let inside = Inside {
             identity,
             resource,
+            metadata: Vec::new(),
+            without_metadata: None,
+            usage: Usage::default(),
+            container: Figures::default(),
             state: State::Found,
             since_unix_ns: now_unix_ns,
             first_attach_unix_ns: None,
@@ -193,6 +220,11 @@ impl Run {
     /// Which run.
     pub fn key(&self) -> RunKey {
         self.key
+    }
+
+    /// Whether its process is read now.
+    pub fn is_attached(&self) -> bool {
+        self.inside().state == State::Attached
     }
 
     pub(crate) fn clock(&self) -> Clock {
@@ -261,6 +293,33 @@ impl Run {
     }
 }
 
+/// A name that is there gets the new value, others are added.
+fn merged(mut known: Vec<KeyValue>, news: impl IntoIterator<Item = KeyValue>) -> Vec<KeyValue> {
+    for attribute in news {
+        match known.iter_mut().find(|known| known.key == attribute.key) {
+            Some(known) => *known = attribute,
+            None => known.push(attribute),
+        }
+    }
+    known
+}
+
+/// What a container may use and does use, as metrics.
+fn container(sheet: &mut Sheet, figures: &Figures) {
+    use container_row as row;
+    let (memory, cpu) = (&figures.memory, &figures.cpu);
+    sheet.put_one(&row::MEMORY_LIMIT, figures.memory_limit.map(whole));
+    sheet.put_one(&row::MEMORY_USAGE, memory.usage.map(whole));
+    sheet.put_one(&row::MEMORY_WORKING_SET, memory.working_set.map(whole));
+    sheet.put_one(&row::OOM_KILLS, memory.oom_kills.map(whole));
+    sheet.put_one(&row::LIMIT_HITS, memory.limit_hits.map(whole));
+    sheet.put_one(&row::HIGH_EVENTS, memory.high_events.map(whole));
+    sheet.put_one(&row::CPU_LIMIT, figures.cpu_limit.map(Number::AsDouble));
+    sheet.put_one(&row::CPU_PERIODS, cpu.periods.map(whole));
+    sheet.put_one(&row::CPU_THROTTLED_PERIODS, cpu.throttled_periods.map(whole));
+    sheet.put_one(&row::CPU_THROTTLED_TIME, cpu.throttled_ns.map(seconds));
+}
+
 /// The rules that a collection matched, each with what happened where an alert began on it.
 fn anomalies<'a>(verdict: &'a Verdict, collection: &Collection, base: TimeBase) -> Vec<Anomaly<'a>> {
     let at_unix_ns = base.unix_ns(collection.end.unwrap_or(collection.last_event));
@@ -314,6 +373,7 @@ impl Inside {
         sheet.put_one(&row::SESSIONS, Some(whole(self.sessions)));
         sheet.put_one(&row::LAG, self.lag_ns.map(seconds));
         self.alerts(&mut sheet);
+        container(&mut sheet, &self.container);
         sheet.into_metrics()
     }
 
@@ -355,13 +415,84 @@ impl Inside {
             lag_ns: self.lag_ns,
             newest_unix_ns: self.session_newest_unix_ns.filter(|_| attached),
             open: if attached { self.open } else { Open::default() },
+            container: self.container,
         }
     }
 
     /// What rules know of who it is.
     fn facts(&self) -> ProcessFacts {
         let Identity { key, name, runtime, .. } = &self.identity;
-        ProcessFacts::new(Some(key.pid), Some(name), runtime.as_deref(), &self.resource.attributes)
+        let limits = [
+            (
+                container_row::MEMORY_LIMIT.name,
+                self.container
+                    .memory_limit
+                    .map(|limit| Value::IntValue(limit.try_into().unwrap_or(i64::MAX))),
+            ),
+            (
+                container_row::CPU_LIMIT.name,
+                self.container.cpu_limit.map(Value::DoubleValue),
+            ),
+        ];
+        let limits = limits
+            .into_iter()
+            .filter_map(|(name, limit)| Some(key_value(name, limit?)));
+        let attributes: Vec<KeyValue> = self.resource.attributes.iter().cloned().chain(limits).collect();
+        ProcessFacts::new(Some(key.pid), Some(name), runtime.as_deref(), &attributes)
+    }
+
+    /// What its container may use and does use; `None`: it is not read now. Limits that change are news to the rules.
+    pub(crate) fn measured(&mut self, figures: Option<Figures>, now_unix_ns: u64) -> Vec<Notice> {
+        let before = self.container;
+        self.container = match figures {
+            Some(figures) => {
+                self.usage.take(figures);
+                self.usage.figures()
+            }
+            // A reading that failed says nothing of the limits: rules that are for limited processes stay.
+            None => Figures {
+                memory_limit: before.memory_limit,
+                cpu_limit: before.cpu_limit,
+                ..Figures::default()
+            },
+        };
+        if (before.memory_limit, before.cpu_limit) == (self.container.memory_limit, self.container.cpu_limit) {
+            return Vec::new();
+        }
+        let (facts, stream) = (self.facts(), self.stream_facts());
+        self.change(|ruled| {
+            let mut transitions = ruled.advance(stream, now_unix_ns);
+            transitions.extend(ruled.learned(facts, now_unix_ns));
+            transitions
+        })
+    }
+
+    /// What an orchestrator says of it from now on. `None`: it says the same as before.
+    pub(crate) fn surrounded(&mut self, metadata: Vec<KeyValue>, now_unix_ns: u64) -> Option<Vec<Notice>> {
+        // What was known last stays: a pod that is deleted is forgotten before its processes have ended.
+        if metadata.is_empty() || metadata == self.metadata {
+            return None;
+        }
+        self.metadata = metadata;
+        let known = self
+            .without_metadata
+            .take()
+            .unwrap_or_else(|| self.resource.attributes.clone());
+        self.set_resource(known);
+        let facts = self.facts();
+        Some(self.change(|ruled| ruled.learned(facts, now_unix_ns)))
+    }
+
+    /// The attributes without the metadata, over which that is laid.
+    fn set_resource(&mut self, known: Vec<KeyValue>) {
+        if self.metadata.is_empty() {
+            self.resource = Arc::new(Origin::new(known));
+            return;
+        }
+        let said = &self.identity.provenance.said;
+        let news = self.metadata.iter().filter(|attribute| !said.contains(&attribute.key));
+        self.resource = Arc::new(Origin::new(merged(known.clone(), news.cloned())));
+        self.without_metadata = Some(known);
     }
 
     /// Changes the rules' state, and tells what came of it.
@@ -416,14 +547,9 @@ impl Inside {
             self.identity.runtime = runtime;
         }
         if !attributes.is_empty() {
-            let mut known = self.resource.attributes.clone();
-            for attribute in attributes {
-                match known.iter_mut().find(|known| known.key == attribute.key) {
-                    Some(known) => *known = attribute,
-                    None => known.push(attribute),
-                }
-            }
-            self.resource = Arc::new(Origin::new(known));
+            let known = self.without_metadata.take();
+            let known = known.unwrap_or_else(|| self.resource.attributes.clone());
+            self.set_resource(merged(known, attributes));
         }
         let facts = self.facts();
         let notices = self.change(|ruled| ruled.learned(facts, now_unix_ns));

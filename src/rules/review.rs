@@ -17,6 +17,7 @@ use crate::telemetry::time::TimeBase;
 
 /// Something that comes.
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 pub enum Step<'a> {
     /// A collection is told.
     Collection(&'a Collection),

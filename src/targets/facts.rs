@@ -6,8 +6,11 @@ use std::path::{Path, PathBuf};
 
 use dotnet_diagnostics::discovery::Process;
 
+use crate::container::{ContainerIdentity, identity};
+
 const MAX_ENVIRON_BYTES: u64 = 1 << 20;
 const MAX_CMDLINE_BYTES: u64 = 16 << 10;
+const MAX_CGROUP_BYTES: u64 = 64 << 10;
 const MAX_SMALL_BYTES: u64 = 4 << 10;
 const MAX_PASSWD_BYTES: u64 = 1 << 20;
 
@@ -28,6 +31,8 @@ pub(crate) struct Facts {
     pub(crate) user: Option<String>,
     /// What its monotonic clock is ahead of ours by, nanoseconds (time namespaces).
     pub(crate) monotonic_ahead_ns: Option<i64>,
+    /// The container and the pod that it is in, by its control groups.
+    pub(crate) container: ContainerIdentity,
 }
 
 impl Facts {
@@ -68,6 +73,9 @@ impl Facts {
                 .zip(uid)
                 .and_then(|(passwd, uid)| user_name(&passwd, uid)),
             monotonic_ahead_ns: ahead.and_then(|(theirs, ours)| theirs.checked_sub(ours)),
+            container: bytes("cgroup", MAX_CGROUP_BYTES)
+                .map(|text| identity(&String::from_utf8_lossy(&text)))
+                .unwrap_or_default(),
         }
     }
 

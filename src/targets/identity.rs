@@ -10,7 +10,7 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use uuid::Uuid;
 
-use crate::pipeline::{Identity, RunKey};
+use crate::pipeline::{Identity, Provenance, RunKey};
 use crate::targets::facts::Facts;
 use crate::targets::host::Host;
 use crate::targets::text::bounded;
@@ -42,6 +42,7 @@ pub(crate) fn sketch(process: &Process) -> Identity {
         name: short_name(&process.name).to_owned(),
         runtime: None,
         resource: Vec::new(),
+        provenance: Provenance::default(),
     }
 }
 
@@ -80,6 +81,8 @@ pub(crate) fn identity(
     resource.text(&row::PROCESS_OWNER, owner.map(|owner| bounded(&owner)));
     resource.text(&row::PROCESS_RUNTIME_NAME, Some(".NET".to_owned()));
     resource.text(&row::PROCESS_RUNTIME_VERSION, runtime.clone());
+    resource.text(&row::CONTAINER_ID, facts.container.container_id.clone());
+    resource.text(&row::K8S_POD_UID, facts.container.pod_uid.clone());
     resource.host(host);
 
     let (own, bad) = match facts.variable("OTEL_RESOURCE_ATTRIBUTES") {
@@ -89,12 +92,15 @@ pub(crate) fn identity(
             Err(bad) => (Vec::new(), Some(bad)),
         },
     };
+    let mut said = Vec::new();
     for (key, value) in own {
         if !key.starts_with("telemetry.") {
             resource.set(&key, Value::StringValue(value));
+            said.push(key);
         }
     }
     let service = facts.variable("OTEL_SERVICE_NAME").filter(|name| !name.is_empty());
+    said.extend(service.is_some().then(|| row::SERVICE_NAME.name.to_owned()));
     resource.text(&row::SERVICE_NAME, service.map(|name| bounded(&name)));
     resource.text(&row::TELEMETRY_DISTRO_NAME, Some("gcwatch".to_owned()));
     resource.text(
@@ -108,6 +114,10 @@ pub(crate) fn identity(
         name,
         runtime,
         resource: resource.0,
+        provenance: Provenance {
+            said,
+            container: facts.container.clone(),
+        },
     };
     (identity, bad)
 }

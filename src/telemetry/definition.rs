@@ -4,6 +4,7 @@
 //! from them, and a test compares what every recording yields with them.
 
 pub mod anomaly;
+pub mod container;
 pub mod metric;
 pub mod own;
 pub mod resource;

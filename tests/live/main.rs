@@ -8,6 +8,7 @@
     reason = "a test fails by panicking, and says what it does"
 )]
 
+mod container;
 mod daemon_targets;
 mod gcwatch;
 mod labelled;

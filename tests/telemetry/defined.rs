@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::{env, fs};
 
 use gcwatch::telemetry::definition::{
-    Attribute, MetricDefinition, Row, ValueKind, anomaly, metric, own, resource, settings, span,
+    Attribute, MetricDefinition, Row, ValueKind, anomaly, container, metric, own, resource, settings, span,
 };
 use gcwatch::telemetry::options::{GenerationKey, MetricOptions};
 use gcwatch::telemetry::series::Series;
@@ -271,6 +271,7 @@ fn the_documentation_is_current() {
         ("metrics", metric_table(metric::METRICS)),
         ("points", rows(metric::ALL)),
         ("target", metric_table(own::target::METRICS)),
+        ("container", metric_table(container::METRICS)),
         ("own", metric_table(own::METRICS)),
         ("own points", rows(own::ALL)),
     ];

@@ -4,6 +4,7 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value;
 
 use super::{Scope, fields};
+use crate::container::Figures;
 use crate::rules::value::Value;
 
 /// What is known of a process: the attributes of its resource, which include the settings of its collector and, in a container, its limits.
@@ -104,6 +105,8 @@ pub struct StreamFacts {
     pub newest_unix_ns: Option<u64>,
     /// What has begun and not ended.
     pub open: Open,
+    /// What its container may use and does use; counters are since the first attach, too.
+    pub container: Figures,
 }
 
 /// What has begun and not ended, Unix nanoseconds of its beginning; `None`: nothing of the kind is open.
@@ -133,6 +136,16 @@ fn attribute<'a>(scope: &Scope<'a>, name: &str) -> Option<Value<'a>> {
 fn version(runtime: Option<&str>, index: usize) -> Option<Value<'static>> {
     let part = runtime?.split(['.', '-', '+']).nth(index)?;
     part.parse().ok().map(Value::Int)
+}
+
+/// The working set as a share of the limit.
+fn used<'a>(scope: &Scope<'a>) -> Option<Value<'a>> {
+    let Some(Value::Int(limit @ 1..)) = attribute(scope, "gcwatch.container.memory.limit") else {
+        return None;
+    };
+    Some(Value::Double(
+        scope.stream.container.memory.working_set? as f64 / limit as f64,
+    ))
 }
 
 /// Seconds from then to now; 0 where then is later.
@@ -186,10 +199,38 @@ fields! { FIELDS Process
         = |s| attribute(s, "dotnet.gc.settings.dynamic_adaptation");
     "container.memory_limit" Int "bytes" "The memory limit of its container; unknown outside one."
         = |s| attribute(s, "gcwatch.container.memory.limit");
-    "container.memory_usage" Int "bytes" "The memory in use in its container; unknown outside one."
-        = |s| attribute(s, "gcwatch.container.memory.usage");
+    "container.memory_usage" Int "bytes" "The memory in use in its container, with the pages of files. Read every 15 s, as all that follow; unknown in a recording."
+        = |s| count(s.stream.container.memory.usage);
+    "container.memory_working_set" Int "bytes" "The same without pages of files that were not used lately: what counts when the limit is met."
+        = |s| count(s.stream.container.memory.working_set);
+    "container.memory_used_ratio" Double "ratio" "The working set as a share of the limit, 0 to 1; unknown without a limit."
+        = used;
+    "container.oom_kills" Int "" "Processes of its container that were killed because the memory limit was met, since the first attach."
+        = |s| count(s.stream.container.memory.oom_kills);
+    "container.memory_limit_hits" Int "" "How often its container met the memory limit, since the first attach."
+        = |s| count(s.stream.container.memory.limit_hits);
+    "container.memory_high_events" Int "" "How often processes of its container were slowed down because it was over memory.high, since the first attach; unknown with cgroup version 1."
+        = |s| count(s.stream.container.memory.high_events);
     "container.cpu_limit" Double "" "CPUs that its container may use; unknown without a limit."
         = |s| attribute(s, "gcwatch.container.cpu.limit");
+    "container.cpu_periods" Int "" "Periods of the CPU limit in which its container ran, since the first attach; unknown without a limit."
+        = |s| count(s.stream.container.cpu.periods);
+    "container.throttled_periods" Int "" "Those of them in which it stood still because the CPU limit was used up."
+        = |s| count(s.stream.container.cpu.throttled_periods);
+    "container.throttled_s" Double "s" "For how long it stood still because of the CPU limit, summed over its CPUs, since the first attach."
+        = |s| s.stream.container.cpu.throttled_ns.map(|ns| Value::Double(ns as f64 / 1e9));
+    "container.throttled_ratio" Double "ratio" "Which share of the periods between the last two readings was throttled, 0 to 1; unknown without a CPU limit."
+        = |s| s.stream.container.throttled_ratio.map(Value::Double);
+    "container.id" Text "" "The id of its container; unknown outside one."
+        = |s| attribute(s, "container.id");
+    "container.image" Text "" "The image of its container, without tag and digest; known where Kubernetes is asked."
+        = |s| attribute(s, "container.image.name");
+    "container.name" Text "" "The name of its container in its pod; known where Kubernetes is asked."
+        = |s| attribute(s, "k8s.container.name");
+    "container.pod" Text "" "The name of its pod; known where Kubernetes is asked."
+        = |s| attribute(s, "k8s.pod.name");
+    "container.namespace" Text "" "The namespace of its pod; known where Kubernetes is asked."
+        = |s| attribute(s, "k8s.namespace.name");
 }
 
 fields! { STREAM_FIELDS Stream

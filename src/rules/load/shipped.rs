@@ -22,6 +22,7 @@ const FILES: &[(&str, &str)] = &[
     shipped!("leaks"),
     shipped!("adaptation"),
     shipped!("settings"),
+    shipped!("limits"),
     shipped!("watcher"),
 ];
 

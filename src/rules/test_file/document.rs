@@ -87,9 +87,11 @@ pub struct Process {
     pub attributes: BTreeMap<String, String>,
     /// Settings of its collector, as `server: true`, `hard_limit: 200000000`.
     pub settings: BTreeMap<String, String>,
+    /// Limits of its container: `memory_limit` in bytes, `cpu_limit` in CPUs.
+    pub container: BTreeMap<String, String>,
 }
 
-/// Something that happens; exactly one of `gc`, `suspension`, `stream`, `open`, `end`.
+/// Something that happens; exactly one of `gc`, `suspension`, `stream`, `container`, `open`, `end`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TestEvent {
@@ -104,6 +106,9 @@ pub struct TestEvent {
     /// Counters of the stream, as `lost_events: 12`.
     #[serde(default)]
     pub stream: Option<BTreeMap<String, String>>,
+    /// What its container uses from now on: fields of `container.` by name, as `memory_usage: 100000000`, `throttled_ratio: 0.5`.
+    #[serde(default)]
+    pub container: Option<BTreeMap<String, String>>,
     /// What begins now and does not end, until the next such event: `stop`, `collection`, `background`, or `nothing`.
     #[serde(default)]
     pub open: Option<OpenName>,

@@ -9,6 +9,7 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
 
 use super::document::{Expectation, OpenName, Process, SeverityName, StateName, Test, TestEvent};
 use super::script;
+use crate::container::Figures;
 use crate::recording::ProcessHistory;
 use crate::rules::alert::Alert;
 use crate::rules::engine::State;
@@ -43,7 +44,7 @@ pub struct TestOutcome {
 enum Played {
     Collection(Box<Collection>),
     Suspension(Suspension),
-    Stream(StreamFacts),
+    Stream(Box<StreamFacts>),
     End,
 }
 
@@ -136,7 +137,7 @@ impl Played {
         match self {
             Self::Collection(collection) => Step::Collection(collection),
             Self::Suspension(suspension) => Step::Suspension(suspension),
-            Self::Stream(facts) => Step::Stream(*facts),
+            Self::Stream(facts) => Step::Stream(**facts),
             Self::End => Step::End,
         }
     }
@@ -174,12 +175,13 @@ fn played(events: &[TestEvent], start: i128) -> Result<Vec<(i64, Played)>, Strin
             event.gc.is_some(),
             event.suspension.is_some(),
             event.stream.is_some(),
+            event.container.is_some(),
             event.open.is_some(),
             event.end,
         ];
         if kinds.iter().filter(|given| **given).count() != 1 {
             return Err(here(
-                "exactly one of gc, suspension, stream, open and end belongs here".to_owned(),
+                "exactly one of gc, suspension, stream, container, open and end belongs here".to_owned(),
             ));
         }
         let stepped = |fields: &BTreeMap<String, String>| stepped(fields, event, round);
@@ -194,7 +196,10 @@ fn played(events: &[TestEvent], start: i128) -> Result<Vec<(i64, Played)>, Strin
             Played::Suspension(script::suspension(at, &fields).map_err(|error| here(format!("suspension: {error}")))?)
         } else if let Some(fields) = &event.stream {
             counters(&mut stream, &stepped(fields).map_err(here)?).map_err(here)?;
-            Played::Stream(stream)
+            Played::Stream(Box::new(stream))
+        } else if let Some(fields) = &event.container {
+            container(&mut stream.container, &stepped(fields).map_err(here)?).map_err(here)?;
+            Played::Stream(Box::new(stream))
         } else if let Some(open) = event.open {
             let begun = Some(base.unix_ns(at));
             stream.open = match open {
@@ -212,7 +217,7 @@ fn played(events: &[TestEvent], start: i128) -> Result<Vec<(i64, Played)>, Strin
                 },
                 OpenName::Nothing => Open::default(),
             };
-            Played::Stream(stream)
+            Played::Stream(Box::new(stream))
         } else {
             Played::End
         };
@@ -268,6 +273,37 @@ fn counters(stream: &mut StreamFacts, fields: &BTreeMap<String, String>) -> Resu
     Ok(())
 }
 
+/// What a container uses. Its limits are known from the beginning on, by the process.
+fn container(figures: &mut Figures, fields: &BTreeMap<String, String>) -> Result<(), String> {
+    for (name, value) in fields {
+        let number: f64 = value
+            .parse()
+            .map_err(|_| format!("container: {name}: `{value}` is not a number"))?;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
+        let whole = Some(number as u64);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
+        let ns = Some((number * 1e9) as u64);
+        match name.as_str() {
+            "memory_usage" => figures.memory.usage = whole,
+            "memory_working_set" => figures.memory.working_set = whole,
+            "oom_kills" => figures.memory.oom_kills = whole,
+            "memory_limit_hits" => figures.memory.limit_hits = whole,
+            "memory_high_events" => figures.memory.high_events = whole,
+            "cpu_periods" => figures.cpu.periods = whole,
+            "throttled_periods" => figures.cpu.throttled_periods = whole,
+            "throttled_s" => figures.cpu.throttled_ns = ns,
+            "throttled_ratio" => figures.throttled_ratio = Some(number),
+            _ => {
+                return Err(format!(
+                    "container: there is no `{name}`; there are memory_usage, memory_working_set, oom_kills, memory_limit_hits, \
+                     memory_high_events, cpu_periods, throttled_periods, throttled_s, throttled_ratio"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
 fn facts(process: &Process) -> ProcessFacts {
     let value = |text: &str| {
         if let Ok(truth) = text.parse() {
@@ -286,7 +322,15 @@ fn facts(process: &Process) -> ProcessFacts {
         .settings
         .iter()
         .map(|(name, text)| key_value(&format!("dotnet.gc.settings.{name}"), value(text)));
-    let all: Vec<KeyValue> = attributes.chain(settings).collect();
+    let limits = process.container.iter().map(|(name, text)| {
+        // As a limit is told: `memory_limit` of `gcwatch.container.memory.limit`; a whole number of CPUs is one all the same.
+        let value = match (name.as_str(), text.parse::<f64>()) {
+            ("cpu_limit", Ok(cpus)) => Any::DoubleValue(cpus),
+            _ => value(text),
+        };
+        key_value(&format!("gcwatch.container.{}", name.replace('_', ".")), value)
+    });
+    let all: Vec<KeyValue> = attributes.chain(settings).chain(limits).collect();
     ProcessFacts::new(process.pid, process.name.as_deref(), process.runtime.as_deref(), &all)
 }
 

@@ -132,6 +132,24 @@ metrics! { METRICS
     RULES_LOADED "gcwatch.rules.loaded" "s" Gauge [] Own
         "When the rules in force were read, seconds since 1970."
         from "gcwatch"
+    PODS "gcwatch.kubernetes.pods" "{pod}" Gauge [] Own
+        "Pods of which metadata is known; as the following, absent where Kubernetes is not asked."
+        from "Kubernetes"
+    PODS_CURRENT "gcwatch.kubernetes.current" "1" Gauge [] Own
+        "1 while what is known of pods is current; 0 while Kubernetes does not answer and what was known last stays."
+        from "Kubernetes"
+    POD_LISTS "gcwatch.kubernetes.lists" "{list}" Counter [] Own
+        "Lists of pods that were read to the end: at the start, after a watch that went too far back, and each time that the kubelet was asked."
+        from "Kubernetes"
+    POD_EVENTS "gcwatch.kubernetes.events" "{event}" Counter [] Own
+        "Changes of pods that the API server told."
+        from "Kubernetes"
+    POD_FAILURES "gcwatch.kubernetes.failures" "{failure}" Counter [] Own
+        "Requests to Kubernetes that failed, and watches that broke."
+        from "gcwatch"
+    PODS_LEFT_OUT "gcwatch.kubernetes.left_out" "{pod}" Counter [] Own
+        "Pods and events that were not used: more than may be kept, or not readable."
+        from "gcwatch"
     NOTIFICATIONS "gcwatch.notifications.sent" "{alert}" Counter [RECEIVER] Own
         "Alerts that a receiver took, each time that it was told of one."
         from "gcwatch"

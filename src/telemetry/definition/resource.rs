@@ -5,16 +5,16 @@ use super::attributes;
 attributes! {
     SERVICE_NAME "service.name" Text Stable
         "Name of the service."
-        from "the process's OTEL_SERVICE_NAME, else its OTEL_RESOURCE_ATTRIBUTES, else its entry assembly (ProcessInfo2), else its executable"
+        from "the process's OTEL_SERVICE_NAME, else its OTEL_RESOURCE_ATTRIBUTES, else Kubernetes (annotation resource.opentelemetry.io/service.name; by option labels app.kubernetes.io/instance, app.kubernetes.io/name; the owner; the pod), else its entry assembly (ProcessInfo2), else its executable"
     SERVICE_NAMESPACE "service.namespace" Text Stable
         "Namespace of the service."
-        from "the process's OTEL_RESOURCE_ATTRIBUTES"
+        from "the process's OTEL_RESOURCE_ATTRIBUTES, else Kubernetes (annotation resource.opentelemetry.io/service.namespace; the pod's namespace)"
     SERVICE_INSTANCE_ID "service.instance.id" Text Stable
         "Which instance of the service: unique per run of a process."
         from "the process's OTEL_RESOURCE_ATTRIBUTES, else a UUID (version 5) of machine id, boot id, pid and start time"
     SERVICE_VERSION "service.version" Text Stable
         "Version of the service."
-        from "the process's OTEL_RESOURCE_ATTRIBUTES"
+        from "the process's OTEL_RESOURCE_ATTRIBUTES, else Kubernetes (annotation resource.opentelemetry.io/service.version; by option label app.kubernetes.io/version; tag or digest of the image)"
     DEPLOYMENT_ENVIRONMENT_NAME "deployment.environment.name" Text Stable
         "Name of the deployment environment."
         from "the process's OTEL_RESOURCE_ATTRIBUTES, else the configuration"
@@ -57,18 +57,51 @@ attributes! {
     OS_TYPE "os.type" Text Development
         "Operating system: `linux`."
         from "the build"
+    CONTAINER_ID "container.id" Text Stable
+        "Id of the container that the process is in."
+        from "/proc/PID/cgroup: the outermost container of its path; else the process's OTEL_RESOURCE_ATTRIBUTES"
+    CONTAINER_IMAGE_NAME "container.image.name" Text Stable
+        "Image of the container, without tag and digest."
+        from "Kubernetes: the container of that id in the pod's status, its spec"
+    CONTAINER_IMAGE_TAGS "container.image.tags" Texts Stable
+        "Tag of the image, where it has one."
+        from "as container.image.name"
     K8S_CLUSTER_NAME "k8s.cluster.name" Text Stable
         "Name of the cluster."
         from "configuration"
+    K8S_NODE_NAME "k8s.node.name" Text Stable
+        "Name of the node."
+        from "Kubernetes: spec.nodeName of the pod"
     K8S_NAMESPACE_NAME "k8s.namespace.name" Text Stable
         "Namespace of the pod."
-        from "the process's OTEL_RESOURCE_ATTRIBUTES"
+        from "Kubernetes: metadata of the pod"
     K8S_POD_NAME "k8s.pod.name" Text Stable
         "Name of the pod."
-        from "the process's OTEL_RESOURCE_ATTRIBUTES"
+        from "Kubernetes: metadata of the pod"
+    K8S_POD_UID "k8s.pod.uid" Text Stable
+        "Uid of the pod; of a static pod the hash of its manifest until Kubernetes is asked."
+        from "/proc/PID/cgroup; Kubernetes: metadata of the pod"
     K8S_CONTAINER_NAME "k8s.container.name" Text Stable
         "Name of the container in its pod."
-        from "the process's OTEL_RESOURCE_ATTRIBUTES"
+        from "Kubernetes: the container of that id in the pod's status; the only container of the pod"
+    K8S_DEPLOYMENT_NAME "k8s.deployment.name" Text Stable
+        "The deployment that the pod is of."
+        from "Kubernetes: name of the owning ReplicaSet without the label pod-template-hash"
+    K8S_REPLICASET_NAME "k8s.replicaset.name" Text Stable
+        "The replica set that the pod is of."
+        from "Kubernetes: controller among the pod's ownerReferences"
+    K8S_STATEFULSET_NAME "k8s.statefulset.name" Text Stable
+        "The stateful set that the pod is of."
+        from "as k8s.replicaset.name"
+    K8S_DAEMONSET_NAME "k8s.daemonset.name" Text Stable
+        "The daemon set that the pod is of."
+        from "as k8s.replicaset.name"
+    K8S_JOB_NAME "k8s.job.name" Text Stable
+        "The job that the pod is of."
+        from "as k8s.replicaset.name"
+    K8S_CRONJOB_NAME "k8s.cronjob.name" Text Stable
+        "The cron job that the pod is of."
+        from "Kubernetes: name of the owning Job without the scheduled time (minutes since 1970)"
     TELEMETRY_DISTRO_NAME "telemetry.distro.name" Text Stable
         "`gcwatch`: who made this telemetry. The process's own SDK is not claimed (`telemetry.sdk.*`)."
         from "the build"

@@ -1,0 +1,100 @@
+//! The keys of `kubernetes`.
+
+use super::{Deserialize, JsonSchema, PathBuf, Serialize};
+use crate::config::units::HumanDuration;
+use crate::config::values::WebUrl;
+use crate::kubernetes::settings::{Settings, Source};
+
+/// What Kubernetes is asked about the pods of processes. Nothing waits for it; without it the ids of container and pod are told, which
+/// control groups have.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Kubernetes {
+    /// Who is asked. `auto`: the API server, where gcwatch runs in a pod with a service account; else nobody.
+    #[schemars(extend("x-restart" = true))]
+    pub(crate) metadata: SourceWord,
+    /// The node that gcwatch runs on: only its pods are asked for. In a manifest it is `spec.nodeName` of the pod.
+    #[schemars(length(min = 1), extend("x-restart" = true))]
+    pub(crate) node_name: Option<String>,
+    /// Where the kubelet is, with `metadata: kubelet`; not set: `https://127.0.0.1:10250`.
+    #[schemars(extend("x-restart" = true))]
+    pub(crate) kubelet_url: Option<WebUrl>,
+    /// How often the kubelet is asked.
+    #[schemars(extend("x-restart" = true, "x-minimum" = "5s", "x-maximum" = "1h"))]
+    pub(crate) kubelet_interval: HumanDuration,
+    /// PEM file with the certificates by which the kubelet is known; not set: those of the service account.
+    #[schemars(extend("x-restart" = true))]
+    pub(crate) kubelet_certificate: Option<PathBuf>,
+    /// When false, whoever answers in the kubelet's place is believed, and is shown gcwatch's token: kubelets often have certificates that nobody
+    /// signed.
+    #[schemars(extend("x-restart" = true))]
+    pub(crate) kubelet_verify: bool,
+    /// Labels of pods that are told as `k8s.pod.label.NAME`.
+    #[schemars(extend("x-restart" = true))]
+    pub(crate) labels: Vec<String>,
+    /// Annotations of pods that are told as `k8s.pod.annotation.NAME`. Those that begin with `resource.opentelemetry.io/` are attributes in any
+    /// case.
+    #[schemars(extend("x-restart" = true))]
+    pub(crate) annotations: Vec<String>,
+    /// Whether the labels `app.kubernetes.io/instance`, `app.kubernetes.io/name` and `app.kubernetes.io/version` name services, before the
+    /// deployment does.
+    #[schemars(extend("x-restart" = true))]
+    pub(crate) well_known_labels: bool,
+}
+
+/// Who is asked about pods.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum SourceWord {
+    /// The API server, where there is one.
+    #[default]
+    Auto,
+    /// The API server: lists and watches the pods of the node.
+    ApiServer,
+    /// The kubelet of the node, again and again.
+    Kubelet,
+    /// Nobody.
+    None,
+}
+
+impl Default for Kubernetes {
+    fn default() -> Self {
+        let settings = Settings::default();
+        Self {
+            metadata: SourceWord::Auto,
+            node_name: settings.node,
+            kubelet_url: None,
+            kubelet_interval: HumanDuration(settings.kubelet_interval),
+            kubelet_certificate: settings.kubelet_certificate,
+            kubelet_verify: settings.kubelet_verify,
+            labels: settings.labels,
+            annotations: settings.annotations,
+            well_known_labels: settings.well_known_labels,
+        }
+    }
+}
+
+impl From<&Kubernetes> for Settings {
+    fn from(keys: &Kubernetes) -> Self {
+        let usual = Self::default();
+        Self {
+            source: match keys.metadata {
+                SourceWord::Auto => Source::Auto,
+                SourceWord::ApiServer => Source::ApiServer,
+                SourceWord::Kubelet => Source::Kubelet,
+                SourceWord::None => Source::Nowhere,
+            },
+            node: keys.node_name.clone(),
+            kubelet_url: keys
+                .kubelet_url
+                .as_ref()
+                .map_or(usual.kubelet_url, |url| url.as_str().to_owned()),
+            kubelet_interval: keys.kubelet_interval.0,
+            kubelet_certificate: keys.kubelet_certificate.clone(),
+            kubelet_verify: keys.kubelet_verify,
+            labels: keys.labels.clone(),
+            annotations: keys.annotations.clone(),
+            well_known_labels: keys.well_known_labels,
+        }
+    }
+}

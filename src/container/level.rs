@@ -1,0 +1,202 @@
+//! The files of one control group, of either version.
+//!
+//! | | Version 2 | Version 1 |
+//! |---|---|---|
+//! | memory limit | `memory.max` (`max`: none) | `memory.limit_in_bytes` (2^63 less a page: none) |
+//! | in use | `memory.current` | `memory.usage_in_bytes` |
+//! | of it file pages not used lately | `memory.stat` inactive_file | `memory.stat` total_inactive_file |
+//! | processes killed | `memory.events` oom_kill | `memory.oom_control` oom_kill (Linux 4.13) |
+//! | limit met | `memory.events` max | `memory.failcnt` |
+//! | slowed down at memory.high | `memory.events` high | - |
+//! | CPU limit | `cpu.max` | `cpu.cfs_quota_us` (-1: none), `cpu.cfs_period_us` |
+//! | periods, throttled ones, for how long | `cpu.stat` nr_periods, nr_throttled, throttled_usec | nr_periods, nr_throttled, throttled_time (ns) |
+
+use super::figures::{Cpu, Memory};
+
+/// Reads one file of a group by its name; `None`: it is not there.
+pub(crate) type ReadFile<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// From this size on a limit of version 1 is none: no machine has so much.
+const NO_LIMIT: u64 = 1 << 60;
+
+/// The group's own memory limit in bytes.
+pub(crate) fn memory_limit(unified: bool, read: ReadFile<'_>) -> Option<u64> {
+    let name = if unified { "memory.max" } else { "memory.limit_in_bytes" };
+    number(&read(name)?).filter(|limit| *limit < NO_LIMIT)
+}
+
+/// What the group and those below it use.
+pub(crate) fn memory(unified: bool, read: ReadFile<'_>) -> Memory {
+    let stat = read("memory.stat");
+    let stat = |key: &str| value(stat.as_deref()?, key);
+    let mut memory = if unified {
+        let events = read("memory.events");
+        let event = |key: &str| value(events.as_deref()?, key);
+        Memory {
+            usage: read("memory.current").as_deref().and_then(number),
+            oom_kills: event("oom_kill"),
+            limit_hits: event("max"),
+            high_events: event("high"),
+            ..Memory::default()
+        }
+    } else {
+        let control = read("memory.oom_control");
+        Memory {
+            usage: read("memory.usage_in_bytes").as_deref().and_then(number),
+            oom_kills: control.and_then(|control| value(&control, "oom_kill")),
+            limit_hits: read("memory.failcnt").as_deref().and_then(number),
+            ..Memory::default()
+        }
+    };
+    let idle = stat(if unified {
+        "inactive_file"
+    } else {
+        "total_inactive_file"
+    });
+    memory.working_set = memory.usage.zip(idle).map(|(usage, idle)| usage.saturating_sub(idle));
+    memory
+}
+
+/// How many CPUs the group may use.
+pub(crate) fn cpu_limit(unified: bool, read: ReadFile<'_>) -> Option<f64> {
+    let (quota, period) = if unified {
+        let text = read("cpu.max")?;
+        let (quota, period) = text.trim().split_once(' ')?;
+        (number(quota)?, number(period)?)
+    } else {
+        (
+            number(&read("cpu.cfs_quota_us")?)?,
+            number(&read("cpu.cfs_period_us")?)?,
+        )
+    };
+    // Microseconds of CPU time per microseconds; both are far below 2^53.
+    (quota > 0 && period > 0).then(|| quota as f64 / period as f64)
+}
+
+/// How often the group was stopped because its quota was used up.
+pub(crate) fn cpu(unified: bool, read: ReadFile<'_>) -> Cpu {
+    let stat = read("cpu.stat");
+    let stat = |key: &str| value(stat.as_deref()?, key);
+    Cpu {
+        periods: stat("nr_periods"),
+        throttled_periods: stat("nr_throttled"),
+        throttled_ns: if unified {
+            stat("throttled_usec").and_then(|us| us.checked_mul(1000))
+        } else {
+            stat("throttled_time")
+        },
+    }
+}
+
+fn number(text: &str) -> Option<u64> {
+    text.trim().parse().ok()
+}
+
+/// The value of a line `KEY VALUE`.
+fn value(text: &str, key: &str) -> Option<u64> {
+    text.lines()
+        .find_map(|line| number(line.strip_prefix(key)?.strip_prefix(' ')?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn files<'a>(files: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<String> + 'a {
+        move |wanted| {
+            let file = files.iter().find(|(name, _)| *name == wanted)?;
+            Some(file.1.to_owned())
+        }
+    }
+
+    /// Scenario: the files of a group of version 2 with limits, as Linux 6 writes them.
+    /// Guarantee: each value is read, in bytes, nanoseconds and CPUs; keys that begin alike are told apart.
+    #[test]
+    fn version_2_is_read() {
+        let read = files(&[
+            ("memory.max", "536870912\n"),
+            ("memory.current", "300000000\n"),
+            (
+                "memory.stat",
+                "anon 1\ninactive_file_x 3\ninactive_file 100000000\nactive_file 5\n",
+            ),
+            (
+                "memory.events",
+                "low 0\nhigh 3\nmax 17\noom 2\noom_kill 1\noom_group_kill 0\n",
+            ),
+            ("cpu.max", "150000 100000\n"),
+            (
+                "cpu.stat",
+                "usage_usec 9\nnr_periods 1000\nnr_throttled 250\nthrottled_usec 1500\n",
+            ),
+        ]);
+        assert_eq!(memory_limit(true, &read), Some(536_870_912));
+        let memory = memory(true, &read);
+        assert_eq!(memory.usage, Some(300_000_000));
+        assert_eq!(memory.working_set, Some(200_000_000));
+        assert_eq!(
+            (memory.oom_kills, memory.limit_hits, memory.high_events),
+            (Some(1), Some(17), Some(3))
+        );
+        assert_eq!(cpu_limit(true, &read), Some(1.5));
+        let cpu = cpu(true, &read);
+        assert_eq!(
+            (cpu.periods, cpu.throttled_periods, cpu.throttled_ns),
+            (Some(1000), Some(250), Some(1_500_000))
+        );
+    }
+
+    /// Scenario: the same of version 1.
+    /// Guarantee: the same values, of its own files; what it has not is unknown.
+    #[test]
+    fn version_1_is_read() {
+        let read = files(&[
+            ("memory.limit_in_bytes", "536870912\n"),
+            ("memory.usage_in_bytes", "300000000\n"),
+            (
+                "memory.stat",
+                "cache 1\ninactive_file 7\ntotal_inactive_file 100000000\n",
+            ),
+            ("memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 4\n"),
+            ("memory.failcnt", "9\n"),
+            ("cpu.cfs_quota_us", "50000\n"),
+            ("cpu.cfs_period_us", "100000\n"),
+            ("cpu.stat", "nr_periods 10\nnr_throttled 2\nthrottled_time 77\n"),
+        ]);
+        assert_eq!(memory_limit(false, &read), Some(536_870_912));
+        let memory = memory(false, &read);
+        assert_eq!(
+            (memory.usage, memory.working_set),
+            (Some(300_000_000), Some(200_000_000))
+        );
+        assert_eq!(
+            (memory.oom_kills, memory.limit_hits, memory.high_events),
+            (Some(4), Some(9), None)
+        );
+        assert_eq!(cpu_limit(false, &read), Some(0.5));
+        assert_eq!(cpu(false, &read).throttled_ns, Some(77));
+    }
+
+    /// Scenario: no limits, in the words of both versions; files that are not there, or empty.
+    /// Guarantee: nothing of it is a number.
+    #[test]
+    fn what_is_not_there_is_unknown() {
+        let none = files(&[
+            ("memory.max", "max\n"),
+            ("memory.limit_in_bytes", "9223372036854771712\n"),
+            ("cpu.max", "max 100000\n"),
+            ("cpu.cfs_quota_us", "-1\n"),
+            ("cpu.cfs_period_us", "100000\n"),
+            ("cpu.stat", ""),
+        ]);
+        let absent = files(&[]);
+        for unified in [true, false] {
+            for read in [&none as ReadFile<'_>, &absent] {
+                assert_eq!(memory_limit(unified, read), None);
+                assert_eq!(cpu_limit(unified, read), None);
+                assert_eq!(memory(unified, read), Memory::default());
+                assert_eq!(cpu(unified, read), Cpu::default());
+            }
+        }
+    }
+}

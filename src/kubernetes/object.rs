@@ -1,0 +1,108 @@
+//! The few fields of Kubernetes' objects that are used, as JSON has them. Everything may be absent or null.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+/// A page of a list of pods.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct PodList {
+    pub(crate) metadata: ListMeta,
+    pub(crate) items: Option<Vec<PodObject>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct ListMeta {
+    pub(crate) resource_version: Option<String>,
+    #[serde(rename = "continue")]
+    pub(crate) token: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct PodObject {
+    pub(crate) metadata: ObjectMeta,
+    pub(crate) spec: PodSpec,
+    pub(crate) status: PodStatus,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct ObjectMeta {
+    pub(crate) name: Option<String>,
+    pub(crate) namespace: Option<String>,
+    pub(crate) uid: Option<String>,
+    pub(crate) resource_version: Option<String>,
+    pub(crate) labels: Option<BTreeMap<String, String>>,
+    pub(crate) annotations: Option<BTreeMap<String, String>>,
+    pub(crate) owner_references: Option<Vec<OwnerReference>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct OwnerReference {
+    pub(crate) kind: String,
+    pub(crate) name: String,
+    pub(crate) controller: Option<bool>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct PodSpec {
+    pub(crate) node_name: Option<String>,
+    pub(crate) containers: Option<Vec<ContainerSpec>>,
+    pub(crate) init_containers: Option<Vec<ContainerSpec>>,
+    pub(crate) ephemeral_containers: Option<Vec<ContainerSpec>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ContainerSpec {
+    pub(crate) name: String,
+    pub(crate) image: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct PodStatus {
+    pub(crate) container_statuses: Option<Vec<ContainerStatus>>,
+    pub(crate) init_container_statuses: Option<Vec<ContainerStatus>>,
+    pub(crate) ephemeral_container_statuses: Option<Vec<ContainerStatus>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ContainerStatus {
+    pub(crate) name: String,
+    /// `containerd://ID`.
+    #[serde(rename = "containerID")]
+    pub(crate) container_id: Option<String>,
+}
+
+/// What a line of a watch is, before its object is looked at.
+#[derive(Debug, Deserialize)]
+pub(crate) struct EventKind {
+    #[serde(rename = "type")]
+    pub(crate) kind: String,
+}
+
+/// A line of a watch that is of a pod.
+#[derive(Debug, Deserialize)]
+pub(crate) struct PodEvent {
+    pub(crate) object: PodObject,
+}
+
+/// A line of a watch that is an error, and the body of a refusal.
+#[derive(Debug, Deserialize)]
+pub(crate) struct ErrorEvent {
+    pub(crate) object: Status,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Status {
+    pub(crate) code: Option<u16>,
+    pub(crate) message: Option<String>,
+}

@@ -1,0 +1,121 @@
+//! The pods that are known, by uid and by container.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+
+use super::pod::Pod;
+use crate::container::ContainerIdentity;
+use crate::pipeline::Surroundings;
+
+/// Most pods that are kept: a node has a few hundred at most.
+pub(crate) const MAX_PODS: usize = 4096;
+
+/// The pods that are known.
+#[derive(Debug, Default)]
+pub struct Pods(RwLock<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    by_uid: HashMap<String, Arc<Pod>>,
+    /// The uid by a container's id, and by what else the control group of a static pod calls it.
+    uids: HashMap<String, String>,
+}
+
+impl Known {
+    fn remove(&mut self, uid: &str) -> bool {
+        let Some(pod) = self.by_uid.remove(uid) else {
+            return false;
+        };
+        for name in names(&pod) {
+            if self.uids.get(name).is_some_and(|known| known == uid) {
+                self.uids.remove(name);
+            }
+        }
+        true
+    }
+
+    fn put(&mut self, pod: Pod) -> Put {
+        match self.by_uid.get(&pod.uid) {
+            Some(known) if **known == pod => return Put::Same,
+            None if self.by_uid.len() >= MAX_PODS => return Put::Full,
+            _ => {}
+        }
+        let uid = pod.uid.clone();
+        self.remove(&uid);
+        for name in names(&pod) {
+            self.uids.insert(name.to_owned(), uid.clone());
+        }
+        self.by_uid.insert(uid, Arc::new(pod));
+        Put::Changed
+    }
+}
+
+/// What came of a pod that is to be kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Put {
+    /// Nothing is different.
+    Same,
+    /// It is new, or something of it.
+    Changed,
+    /// There are as many as may be.
+    Full,
+}
+
+fn names(pod: &Pod) -> impl Iterator<Item = &str> {
+    let containers = pod.containers.iter().filter_map(|container| container.id.as_deref());
+    containers.chain(pod.hash.as_deref())
+}
+
+impl Pods {
+    /// Keeps a pod, in the place of what was known of it.
+    pub(crate) fn put(&self, pod: Pod) -> Put {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).put(pod)
+    }
+
+    /// It is gone. Whether it was known.
+    pub(crate) fn remove(&self, uid: &str) -> bool {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).remove(uid)
+    }
+
+    /// These are all that there are. Whether something is different, and how many are too many.
+    pub(crate) fn replace(&self, pods: Vec<Pod>) -> (bool, usize) {
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let new: std::collections::HashSet<String> = pods.iter().map(|pod| pod.uid.clone()).collect();
+        let gone: Vec<String> = known.by_uid.keys().filter(|uid| !new.contains(*uid)).cloned().collect();
+        let mut changed = !gone.is_empty();
+        for uid in gone {
+            known.remove(&uid);
+        }
+        let mut full = 0;
+        for pod in pods {
+            match known.put(pod) {
+                Put::Same => {}
+                Put::Changed => changed = true,
+                Put::Full => full += 1,
+            }
+        }
+        (changed, full)
+    }
+
+    /// How many are known.
+    pub fn count(&self) -> usize {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).by_uid.len()
+    }
+}
+
+impl Surroundings for Pods {
+    fn attributes(&self, container: &ContainerIdentity) -> Vec<KeyValue> {
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let id = container.container_id.as_deref();
+        // The runtime's id is the surer one: a static pod has another uid in its control group than at the API server.
+        let by_container = id.and_then(|id| known.uids.get(id));
+        let by_pod = container.pod_uid.as_ref().map(|uid| known.uids.get(uid).unwrap_or(uid));
+        let pod = by_container.or(by_pod).and_then(|uid| known.by_uid.get(uid));
+        pod.map(|pod| pod.attributes(id)).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests;
