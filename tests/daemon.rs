@@ -293,12 +293,8 @@ fn wrong_rules_at_the_start_leave_those_that_ship() {
     let config = format!("{NOTHING}rules: {{files: [{}]}}\n", file.display());
     let command = command(folder.path(), &config, ANY);
     let mut daemon = Daemon::start(folder, command);
-    assert!(daemon.said.contains("rules.yaml:6:"), "{}", daemon.said);
-    assert!(
-        daemon.said.contains("that ship are in force until the files are right"),
-        "{}",
-        daemon.said
-    );
+    daemon.await_line("rules.yaml:6:");
+    daemon.await_line("that ship are in force until the files are right");
     let address = daemon.address();
     let answer = api(&address, "/api/v1/rules");
     assert_eq!(answer["health"], "err");

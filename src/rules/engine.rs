@@ -47,6 +47,7 @@
 mod groups;
 mod judge;
 mod preceding;
+mod round;
 mod run;
 mod state;
 mod windows;
@@ -64,6 +65,7 @@ use crate::telemetry::time::TimeBase;
 use groups::Groups;
 use judge::{Hand, ended, scope};
 use preceding::Preceding;
+use round::Round;
 use run::Run;
 use windows::Windows;
 
@@ -101,9 +103,8 @@ pub struct Engine {
     windows: Windows,
     preceding: Preceding,
     runs: Vec<Run>,
-    /// Places in `runs`.
-    on_gc: Box<[usize]>,
-    on_process: Box<[usize]>,
+    on_gc: Round,
+    on_process: Round,
     groups: Groups,
     next_number: u64,
 }
@@ -114,8 +115,8 @@ impl Engine {
         let mut engine = Self {
             windows: Windows::new(&rules),
             runs: Vec::new(),
-            on_gc: Box::default(),
-            on_process: Box::default(),
+            on_gc: Round::default(),
+            on_process: Round::default(),
             groups: Groups::new(rules.groups.len()),
             rules,
             facts,
@@ -217,6 +218,8 @@ impl Engine {
     /// Other rules from now on. Where a rule's id and meaning are as before its state goes on, where a window's meaning is, its samples do.
     pub fn adopt(&mut self, rules: Arc<RuleSet>, now_unix_ns: u64) -> Vec<Transition> {
         let mut transitions = self.advance(now_unix_ns);
+        self.on_gc.wake(&mut self.runs);
+        self.on_process.wake(&mut self.runs);
         self.rules = rules;
         let windows = std::mem::replace(&mut self.windows, Windows::new(&self.rules));
         self.windows = windows.adopt(&self.rules);
@@ -259,8 +262,13 @@ impl Engine {
             run.map_or_else(
                 || RuleState::off(self.began),
                 |run| {
+                    let round = if rule.on == On::Gc {
+                        &self.on_gc
+                    } else {
+                        &self.on_process
+                    };
                     let (failures, last) = self.windows.failures(rule);
-                    run.state(self.now, failures, last)
+                    run.state(self.now, round.number, (failures, last))
                 },
             )
         };
@@ -290,19 +298,15 @@ impl Engine {
             self.groups.add(rule.group, self.runs.len());
             self.runs.push(run);
         }
-        let places = |on: On| {
-            let runs = self.runs.iter().enumerate();
-            runs.filter(|(_, run)| run.rule.on == on)
-                .map(|(place, _)| place)
-                .collect()
-        };
-        self.on_gc = places(On::Gc);
-        self.on_process = places(On::Process);
+        self.on_gc = Round::of(&self.runs, On::Gc, &self.rules);
+        self.on_process = Round::of(&self.runs, On::Process, &self.rules);
         before
     }
 
     /// Asks which rules are for this process. What only others look at is not sampled; what is sampled from now on began at `began`.
     fn select(&mut self, began: u64) {
+        self.on_gc.wake(&mut self.runs);
+        self.on_process.wake(&mut self.runs);
         let scope = scope(&self.facts, &self.stream, self.now, None);
         for run in &mut self.runs {
             run.select(&scope);

@@ -161,8 +161,8 @@ enum Series {
     Counts(Buckets<Counts>),
     Sums(Buckets<Sums>),
     Extremes(Buckets<Extremes>),
-    Ends(Buckets<Ends>),
-    Trend(Buckets<Trend>),
+    Ends(Box<Buckets<Ends>>),
+    Trend(Box<Buckets<Trend>>),
     Latest(Latest),
     Samples(Samples),
 }
@@ -194,8 +194,8 @@ impl Series {
             Class::Counts => Self::Counts(Buckets::over(length)),
             Class::Sums => Self::Sums(Buckets::over(length)),
             Class::Extremes => Self::Extremes(Buckets::over(length)),
-            Class::Ends => Self::Ends(Buckets::over(length)),
-            Class::Trend => Self::Trend(Buckets::over(length)),
+            Class::Ends => Self::Ends(Box::new(Buckets::over(length))),
+            Class::Trend => Self::Trend(Box::new(Buckets::over(length))),
             Class::Latest => Self::Latest(Latest::default()),
             Class::Marks | Class::Samples | Class::Runs | Class::Sorted => {
                 Self::Samples(Samples::new(class, most, over))

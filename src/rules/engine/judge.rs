@@ -20,11 +20,10 @@ pub(super) struct Hand<'a> {
 impl Engine {
     /// Ends alerts of rules `on: gc` whose last occurrence is too long ago.
     pub(super) fn expire(&mut self, now: u64, transitions: &mut Vec<Transition>) {
-        for index in 0..self.on_gc.len() {
-            let Some(&place) = self.on_gc.get(index) else { return };
-            if let Some(at) = self.runs.get(place).and_then(|run| run.expired(now)) {
-                self.end_run(place, Ending::Cleared, at, transitions);
-            }
+        let expired = self.on_gc.awake();
+        let expired = expired.filter_map(|place| Some((place, self.runs.get(place)?.expired(now)?)));
+        for (place, at) in expired.collect::<Vec<_>>() {
+            self.end_run(place, Ending::Cleared, at, transitions);
         }
     }
 
@@ -35,10 +34,7 @@ impl Engine {
             ..scope(&self.facts, &self.stream, self.now, hand.gc)
         };
         let mut changes = Vec::new();
-        for &place in &self.on_gc {
-            let Some(run) = self.runs.get_mut(place).filter(|run| run.status.is_selected()) else {
-                continue;
-            };
+        self.on_gc.evaluate(&self.rules, &mut self.runs, &scope, |place, run| {
             let occurrence = run.status.occurrence(&run.rule, &scope, time);
             if occurrence.matched {
                 verdict.matched.push(Arc::clone(&run.rule));
@@ -46,7 +42,7 @@ impl Engine {
             if occurrence.change != Change::None {
                 changes.push((place, occurrence.change));
             }
-        }
+        });
         self.apply(changes, hand, &mut verdict.transitions);
     }
 
@@ -58,15 +54,13 @@ impl Engine {
             ..scope(&self.facts, &self.stream, self.now, None)
         };
         let mut changes = Vec::new();
-        for &place in &self.on_process {
-            let Some(run) = self.runs.get_mut(place).filter(|run| run.status.is_selected()) else {
-                continue;
-            };
-            let change = run.status.condition(&run.rule, &scope);
-            if change != Change::None {
-                changes.push((place, change));
-            }
-        }
+        self.on_process
+            .evaluate(&self.rules, &mut self.runs, &scope, |place, run| {
+                let change = run.status.condition(&run.rule, &scope);
+                if change != Change::None {
+                    changes.push((place, change));
+                }
+            });
         self.apply(changes, hand, transitions);
     }
 
@@ -89,6 +83,8 @@ impl Engine {
             ..scope(&self.facts, &self.stream, self.now, hand.gc.filter(|_| on_gc))
         };
         let alert = alert(&run.rule, &scope, active, hand.gc.map(|gc| gc.collection.number));
+        let round = if on_gc { &mut self.on_gc } else { &mut self.on_process };
+        round.wake_one(place, run);
         run.status.begin(alert, if on_gc { active } else { self.now });
         match run.rule.group {
             Some(group) => self.groups.touch(group),

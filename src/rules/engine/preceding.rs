@@ -17,6 +17,8 @@ const MAX_BACKGROUND: usize = 4;
 #[derive(Debug, Default)]
 pub(super) struct Preceding {
     stops: VecDeque<Restart>,
+    /// The latest end of any of them, and of those that are forgotten.
+    newest_end: Option<i64>,
     foreground: VecDeque<(Identity, u32)>,
 }
 
@@ -59,6 +61,7 @@ impl Preceding {
             self.stops.pop_front();
         }
         self.stops.push_back(Restart { collection, end });
+        self.newest_end = self.newest_end.max(end);
     }
 
     fn ran_within(&mut self, background: Identity) {
@@ -81,16 +84,24 @@ impl Preceding {
             return None;
         }
         let before = Some((collection.clr_instance, collection.number.checked_sub(1)?));
-        let mut known = false;
-        let mut last = None;
-        for stop in &self.stops {
-            if stop.collection == before {
-                known = true;
-                stop.end?;
-            }
-            last = last.max(stop.end.filter(|end| *end <= begin));
+        // The newest stops first: nearly always it is the very last one. Those of one collection are told one after the other.
+        let newest = self.stops.iter().rev();
+        let mut own = newest
+            .skip_while(|stop| stop.collection != before)
+            .take_while(|stop| stop.collection == before);
+        own.next()?.end?;
+        if own.any(|stop| stop.end.is_none()) {
+            return None;
         }
-        last.filter(|_| known).map(|restart| begin.saturating_sub(restart))
+        let restart = match self.newest_end {
+            Some(end) if end <= begin => end,
+            _ => self
+                .stops
+                .iter()
+                .filter_map(|stop| stop.end.filter(|end| *end <= begin))
+                .max()?,
+        };
+        Some(begin.saturating_sub(restart))
     }
 
     fn foreground_within(&mut self, collection: &Collection) -> Option<u32> {

@@ -87,6 +87,8 @@ pub(super) struct Status {
     cooling: u64,
     suppressed: u64,
     evaluations: u64,
+    /// Since that round it is quiet: evaluations from then on are not counted yet.
+    quiet_since: Option<u64>,
     failures: u64,
     last_failure: Option<Failure>,
 }
@@ -102,6 +104,7 @@ impl Run {
                 cooling: 0,
                 suppressed: 0,
                 evaluations: 0,
+                quiet_since: None,
                 failures: 0,
                 last_failure: None,
             },
@@ -150,9 +153,10 @@ impl Run {
         alert
     }
 
-    /// As it is shown; what the windows say of failed samples is added.
-    pub(super) fn state(&self, now: u64, window_failures: u64, window_failure: Option<Failure>) -> RuleState {
+    /// As it is shown after so many rounds; what the windows say of failed samples is added.
+    pub(super) fn state(&self, now: u64, round: u64, of_windows: (u64, Option<Failure>)) -> RuleState {
         let status = &self.status;
+        let quiet = status.quiet_since.map_or(0, |since| round.saturating_sub(since));
         let state = match &status.phase {
             _ if !status.selected => State::NotSelected,
             Phase::Inactive => State::Inactive,
@@ -162,14 +166,14 @@ impl Run {
             Phase::Active(active) if active.told => State::Firing,
             Phase::Active(_) => State::Inhibited,
         };
-        let failures = status.last_failure.into_iter().chain(window_failure);
+        let failures = status.last_failure.into_iter().chain(of_windows.1);
         RuleState {
             state,
             since: status.since,
             cooling_until: Some(status.cooling).filter(|until| *until > now),
             suppressed: status.suppressed,
-            evaluations: status.evaluations,
-            failures: status.failures.saturating_add(window_failures),
+            evaluations: status.evaluations.saturating_add(quiet),
+            failures: status.failures.saturating_add(of_windows.0),
             last_failure: failures
                 .max_by_key(|failure| failure.at_unix_ns)
                 .map(|failure| failure.error.to_string()),
@@ -192,6 +196,23 @@ impl Active {
 impl Status {
     pub(super) fn is_selected(&self) -> bool {
         self.selected
+    }
+
+    /// Selected and inactive: as long as its condition is false nothing happens to it.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.selected && matches!(self.phase, Phase::Inactive)
+    }
+
+    /// From that round on it is quiet.
+    pub(super) fn quiet_since(&mut self, round: u64) {
+        self.quiet_since = Some(round);
+    }
+
+    /// It is quiet no more; up to that round it was evaluated.
+    pub(super) fn woken(&mut self, round: u64) {
+        if let Some(since) = self.quiet_since.take() {
+            self.evaluations = self.evaluations.saturating_add(round.saturating_sub(since));
+        }
     }
 
     pub(super) fn is_active(&self) -> bool {

@@ -9,9 +9,59 @@ use crate::rules::rule::Function;
 
 const NS_PER_HOUR: f64 = 3.6e12;
 
-/// The newest samples, the oldest first. Unknown worth is NaN, which no value is; for functions that count, 1 fulfils and 0 does not.
+/// Rings of up to so many samples are put in order when their order is asked for; larger ones are kept in order.
+const ORDER_ON_DEMAND: usize = 64;
+
+/// The newest samples. When the oldest becomes too old stands beside them: most of the time nothing does.
 #[derive(Debug)]
 pub(super) struct Samples {
+    expires: u64,
+    ring: Box<Ring>,
+}
+
+impl Samples {
+    /// The newest `most`, of that many nanoseconds if a time is given.
+    pub(super) fn new(class: Class, most: usize, over: Option<u64>) -> Self {
+        Self {
+            expires: u64::MAX,
+            ring: Box::new(Ring::new(class, most, over)),
+        }
+    }
+
+    pub(super) fn expire(&mut self, now: u64) {
+        if now >= self.expires {
+            self.ring.expire(now);
+            self.expires = self.ring.expires();
+        }
+    }
+
+    pub(super) fn add(&mut self, worth: Worth, time: u64, now: u64) {
+        self.ring.add(worth, time, now);
+        self.expires = self.ring.expires();
+    }
+
+    /// How many of known and of unknown worth there are.
+    pub(super) fn samples(&self) -> (u64, u64) {
+        let unknown = self.ring.unknown;
+        ((self.ring.kept.len() - unknown) as u64, unknown as u64)
+    }
+
+    pub(super) fn answer(&self, function: Function, at: Moment) -> Option<f64> {
+        self.ring.answer(function, at)
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        size_of::<Ring>() + self.ring.memory()
+    }
+
+    pub(super) fn most_memory(&self) -> usize {
+        size_of::<Ring>() + self.ring.most_memory()
+    }
+}
+
+/// The samples, the oldest first. Unknown worth is NaN, which no value is; for functions that count, 1 fulfils and 0 does not.
+#[derive(Debug)]
+struct Ring {
     kept: VecDeque<(u64, f64)>,
     most: usize,
     /// Older ones are forgotten.
@@ -25,18 +75,24 @@ pub(super) struct Samples {
     made: Cell<Option<(Function, Option<f64>)>>,
 }
 
-impl Samples {
-    /// The newest `most`, of that many nanoseconds if a time is given.
-    pub(super) fn new(class: Class, most: usize, over: Option<u64>) -> Self {
+impl Ring {
+    fn new(class: Class, most: usize, over: Option<u64>) -> Self {
+        let sorted = class == Class::Sorted && (over.is_some() || most > ORDER_ON_DEMAND);
         Self {
             kept: VecDeque::new(),
             most: most.max(1),
             over,
             unknown: 0,
             runs: class == Class::Runs,
-            sorted: (class == Class::Sorted).then(Vec::new),
+            sorted: sorted.then(Vec::new),
             made: Cell::new(None),
         }
+    }
+
+    /// When the oldest one is too old.
+    fn expires(&self) -> u64 {
+        let oldest = self.over.zip(self.kept.front());
+        oldest.map_or(u64::MAX, |(over, (time, _))| time.saturating_add(over))
     }
 
     fn is_old(&self, time: u64, now: u64) -> bool {
@@ -58,13 +114,13 @@ impl Samples {
         }
     }
 
-    pub(super) fn expire(&mut self, now: u64) {
+    fn expire(&mut self, now: u64) {
         while self.kept.front().is_some_and(|(time, _)| self.is_old(*time, now)) {
             self.forget_oldest();
         }
     }
 
-    pub(super) fn add(&mut self, worth: Worth, time: u64, now: u64) {
+    fn add(&mut self, worth: Worth, time: u64, now: u64) {
         if self.is_old(time, now) {
             return;
         }
@@ -106,19 +162,11 @@ impl Samples {
         self.kept.iter().copied().filter(|(_, value)| !value.is_nan())
     }
 
-    /// How many of known and of unknown worth there are.
-    pub(super) fn samples(&self) -> (u64, u64) {
-        ((self.kept.len() - self.unknown) as u64, self.unknown as u64)
-    }
-
-    pub(super) fn answer(&self, function: Function, at: Moment) -> Option<f64> {
+    fn answer(&self, function: Function, at: Moment) -> Option<f64> {
         match (function, self.made.get()) {
             // These change with the time alone.
             (Function::Rate, _) => self.length(at).map(|ns| self.sum() / (ns as f64 / 1e9)),
             (Function::Share, _) => self.length(at).and_then(|ns| share(self.sum(), ns)),
-            // These cost nothing.
-            (Function::Quantile(q), _) => quantile(self.sorted.as_ref()?, q),
-            (Function::Median, _) => quantile(self.sorted.as_ref()?, 0.5),
             (_, Some((made, value))) if made == function => value,
             _ => {
                 let value = self.make(function);
@@ -134,6 +182,22 @@ impl Samples {
         Some(at.now.saturating_sub(*oldest).min(at.watched)).filter(|ns| *ns > 0)
     }
 
+    /// What is made of the known ones, the smallest first.
+    fn ordered(&self, make: impl Fn(&[f64]) -> Option<f64>) -> Option<f64> {
+        if let Some(sorted) = &self.sorted {
+            return make(sorted);
+        }
+        let mut space = [0.0; ORDER_ON_DEMAND];
+        let mut count = 0;
+        for (place, (_, value)) in space.iter_mut().zip(self.known()) {
+            *place = value;
+            count += 1;
+        }
+        let sorted = space.get_mut(..count)?;
+        sorted.sort_unstable_by(f64::total_cmp);
+        make(sorted)
+    }
+
     fn sum(&self) -> f64 {
         self.known().map(|(_, value)| value).sum()
     }
@@ -144,10 +208,12 @@ impl Samples {
         match function {
             Function::Count | Function::Sum => Some(self.sum()),
             Function::Ratio | Function::Mean => (count > 0).then(|| self.sum() / count as f64),
-            Function::Rate | Function::Share | Function::Quantile(_) | Function::Median => None,
+            Function::Rate | Function::Share => None,
             Function::Min => values.reduce(f64::min),
             Function::Max => values.reduce(f64::max),
-            Function::Mad => deviation(self.sorted.as_ref()?),
+            Function::Quantile(q) => self.ordered(|sorted| quantile(sorted, q)),
+            Function::Median => self.ordered(|sorted| quantile(sorted, 0.5)),
+            Function::Mad => self.ordered(deviation),
             Function::Slope | Function::RelativeSlope | Function::R2 => {
                 let mut trend = Trend::default();
                 let (origin, _) = self.known().next()?;
@@ -176,12 +242,12 @@ impl Samples {
         }
     }
 
-    pub(super) fn memory(&self) -> usize {
+    fn memory(&self) -> usize {
         let sorted = self.sorted.as_ref().map_or(0, Vec::capacity);
         self.kept.capacity() * size_of::<(u64, f64)>() + sorted * size_of::<f64>()
     }
 
-    pub(super) fn most_memory(&self) -> usize {
+    fn most_memory(&self) -> usize {
         let sorted = self.sorted.as_ref().map_or(0, |_| size_of::<f64>());
         self.most.next_power_of_two().max(4) * (size_of::<(u64, f64)>() + sorted)
     }

@@ -300,7 +300,9 @@ fn memory_is_bounded() {
                 }
                 let (taken, most) = (live.memory(), most_memory(&window));
                 assert!(taken <= most, "{function:?} {extent:?} {by:?}: {taken} > {most}");
-                assert!(taken > 0, "{function:?} {extent:?} {by:?}");
+                // All of it falls into one sub-interval of a day.
+                let one = extent == Extent::Over(86_400 * S);
+                assert!(taken > 0 || one, "{function:?} {extent:?} {by:?}");
             }
         }
     }
