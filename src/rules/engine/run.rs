@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::round::Quiet;
 use super::state::{RuleState, State};
 use crate::rules::alert::{Alert, Ending};
 use crate::rules::expression::{EvaluationError, Expression};
@@ -198,9 +199,13 @@ impl Status {
         self.selected
     }
 
-    /// Selected and inactive: as long as its condition is false nothing happens to it.
-    pub(super) fn is_quiet(&self) -> bool {
-        self.selected && matches!(self.phase, Phase::Inactive)
+    /// As long as its condition stays what it is nothing happens to it.
+    pub(super) fn quiet(&self) -> Option<Quiet> {
+        match self.phase {
+            Phase::Inactive if self.selected => Some(Quiet::False),
+            Phase::Unknown if self.selected => Some(Quiet::Unknown),
+            _ => None,
+        }
     }
 
     /// From that round on it is quiet.

@@ -78,8 +78,14 @@ struct Ring {
 impl Ring {
     fn new(class: Class, most: usize, over: Option<u64>) -> Self {
         let sorted = class == Class::Sorted && (over.is_some() || most > ORDER_ON_DEMAND);
+        // A small ring has the space of its samples at once: a new one then lies where the oldest was.
+        let space = if over.is_none() && most <= ORDER_ON_DEMAND {
+            most
+        } else {
+            0
+        };
         Self {
-            kept: VecDeque::new(),
+            kept: VecDeque::with_capacity(space),
             most: most.max(1),
             over,
             unknown: 0,
