@@ -36,6 +36,7 @@ pub mod problem;
 pub(crate) mod quote;
 mod resolve;
 pub mod schema;
+pub(crate) mod text;
 pub mod units;
 pub(crate) mod values;
 pub mod yaml;

@@ -1,14 +1,11 @@
 //! Durations and sizes as people write them: `500ms`, `1m30s`, `8MiB`.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-
 use super::quote::quoted;
+use super::text::written_as_text;
 
 /// A text that is no duration or no size.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -169,39 +166,6 @@ impl fmt::Display for ByteSize {
             .unwrap_or(("B", 1));
         write!(f, "{}{unit}", bytes / scale)
     }
-}
-
-/// Both types are texts in a document.
-macro_rules! written_as_text {
-    ($type:ty, $name:literal, $pattern:literal, $examples:expr) => {
-        impl Serialize for $type {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.collect_str(self)
-            }
-        }
-
-        impl<'de> Deserialize<'de> for $type {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                Cow::<'de, str>::deserialize(deserializer)?
-                    .parse()
-                    .map_err(de::Error::custom)
-            }
-        }
-
-        impl JsonSchema for $type {
-            fn schema_name() -> Cow<'static, str> {
-                $name.into()
-            }
-
-            fn inline_schema() -> bool {
-                true
-            }
-
-            fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                json_schema!({ "type": "string", "format": $name, "pattern": $pattern, "examples": $examples })
-            }
-        }
-    };
 }
 
 written_as_text!(

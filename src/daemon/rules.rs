@@ -69,33 +69,33 @@ impl RuleFiles {
     }
 
     /// Reads the files for the first time. Where they are wrong there are no rules that could stay: those that ship are in force, if they were
-    /// asked for, until the files are right. A daemon that did not begin would tell nothing at all.
+    /// asked for, until the files are right. A daemon that did not begin would tell nothing at all. What is wrong is said by the
+    /// [`reload`](Self::reload) that follows when the daemon can speak.
     pub async fn begin(&self, sources: &RuleSources, pipeline: &Pipeline) {
-        let Err(errors) = self.read(sources, pipeline, true).await else {
+        if self.read(sources, pipeline, true).await.is_ok() || !sources.shipped {
             return;
-        };
-        for message in &errors {
-            error!("{message}");
         }
         let shipped = tokio::task::spawn_blocking(|| load::load(&load::shipped()));
-        match shipped.await {
-            Ok(Ok(loaded)) if sources.shipped => {
-                let count = loaded.rules.rules.len();
-                pipeline.set_rules(Arc::new(loaded.rules), now_unix_ns());
-                warn!("the rules are wrong: the {count} that ship are in force until the files are right");
-            }
-            _ => warn!("the rules are wrong: none is in force until the files are right"),
+        if let Ok(Ok(loaded)) = shipped.await {
+            pipeline.set_rules(Arc::new(loaded.rules), now_unix_ns());
         }
     }
 
     /// Reads the files again. What is wrong is said, counted and shown, and the rules before stay in force.
     pub async fn reload(&self, sources: &RuleSources, pipeline: &Pipeline) {
-        if let Err(errors) = self.read(sources, pipeline, false).await {
-            for message in &errors {
-                error!("{message}");
-            }
-            warn!("the new rules are wrong: the old ones stay in force");
+        let Err(errors) = self.read(sources, pipeline, false).await else {
+            return;
+        };
+        for message in &errors {
+            error!("{message}");
         }
+        let were_right = self.lock().loaded.is_some();
+        let instead = match pipeline.rules().rules.len() {
+            _ if were_right => "the old ones stay in force".to_owned(),
+            0 => "none is in force until the files are right".to_owned(),
+            count => format!("the {count} that ship are in force until the files are right"),
+        };
+        warn!("the rules are wrong: {instead}");
     }
 
     async fn read(&self, sources: &RuleSources, pipeline: &Pipeline, first: bool) -> Result<(), Vec<String>> {

@@ -28,7 +28,7 @@ fn a_shared_directory_is_enough() {
     let uid = USER.to_string();
     let as_user = |uid: &str| -> Vec<String> {
         let words = format!(
-            "unshare --pid --fork --kill-child --mount-proc setpriv --reuid {uid} --regid 7 --clear-groups --bounding-set -all --inh-caps -all"
+            "unshare --pid --fork --kill-child --mount-proc setpriv --pdeathsig KILL --reuid {uid} --regid 7 --clear-groups --bounding-set -all --inh-caps -all"
         );
         words.split_whitespace().map(str::to_owned).collect()
     };

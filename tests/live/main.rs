@@ -17,5 +17,6 @@ mod matrix;
 mod processes;
 mod profiles;
 mod runtimes;
+mod service;
 mod target;
 mod workload;

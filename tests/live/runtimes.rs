@@ -36,6 +36,9 @@ pub(crate) const CORE_3_1: Runtime = runtime("core3.1.23", None, Host::Dotnet);
 /// Fetched from the registries: always there.
 pub(crate) const NET_10: Runtime = runtime("net10.0.0", Some("10.0.0"), Host::StartupHook);
 
+/// A web service on ASP.NET Core, a program of its own. It may not be there.
+pub(crate) const SERVICE: Runtime = runtime("svc10.0.14", Some("10.0.14"), Host::Run);
+
 /// All that tests know. Those after the first two come from a folder of packs and may not be there.
 pub(crate) const ALL: [Runtime; 9] = [
     CORE_3_1,

@@ -1,16 +1,14 @@
 //! Texts with a form of their own: the version, ids, names, times.
 
-use std::borrow::Cow;
 use std::str::FromStr;
 
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, de};
 
 use crate::config::check::Format;
 use crate::config::quote::quoted;
+use crate::config::text::read_from_text;
 use crate::config::values::DURATION;
 
 /// The checks of texts that the schema of rule files names.
@@ -196,33 +194,6 @@ impl FromStr for Moment {
                 )
             })
     }
-}
-
-/// These are texts in a document, each with a format of its own.
-macro_rules! read_from_text {
-    ($type:ty, $format:literal, $pattern:literal, $examples:expr) => {
-        impl<'de> Deserialize<'de> for $type {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                Cow::<'de, str>::deserialize(deserializer)?
-                    .parse()
-                    .map_err(de::Error::custom)
-            }
-        }
-
-        impl JsonSchema for $type {
-            fn schema_name() -> Cow<'static, str> {
-                $format.into()
-            }
-
-            fn inline_schema() -> bool {
-                true
-            }
-
-            fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                json_schema!({ "type": "string", "format": $format, "pattern": $pattern, "examples": $examples })
-            }
-        }
-    };
 }
 
 read_from_text!(Version, "rules-version", "^gcwatch/v1$", ["gcwatch/v1"]);

@@ -1,0 +1,220 @@
+//! A web service under load, through the daemon: rules judge it live, and the API says what they found.
+//!
+//! The service is a pack (`svc10.0.14`) that not every machine has; the whole matrix (`GCWATCH_MATRIX=full`) judges a sick one, too, which takes two
+//! minutes.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::runtimes::SERVICE;
+use crate::target::PATIENCE;
+
+/// A process that ends with its test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _gone = self.0.kill();
+        let _reaped = self.0.wait();
+    }
+}
+
+/// The service, two clients that ask it without a pause, and a daemon that reads it alone.
+struct Scene {
+    _service: Running,
+    _daemon: Running,
+    address: String,
+    end: Arc<AtomicBool>,
+    clients: Vec<JoinHandle<u64>>,
+    _folder: TempDir,
+}
+
+impl Scene {
+    fn new(server: bool, paths: &'static [&'static str]) -> Self {
+        let folder = tempfile::Builder::new().prefix("gcw").tempdir().unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let mark = folder.path().file_name().unwrap().to_str().unwrap().to_owned();
+        let mut service = Command::new(SERVICE.folder().join("svc"))
+            .env("TMPDIR", folder.path())
+            .env("DOTNET_SYSTEM_GLOBALIZATION_INVARIANT", "1")
+            .env("DOTNET_gcServer", if server { "1" } else { "0" })
+            .env("GCWATCH_TEST_MARK", &mark)
+            .env("SPORT", port.to_string())
+            .env("SSECS", "300")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(service.stdout.take().unwrap()).lines();
+        let service = Running(service);
+        assert!(
+            said.any(|line| line.unwrap().starts_with("ready")),
+            "the service begins"
+        );
+        std::thread::spawn(move || said.for_each(drop));
+
+        let config =
+            format!("targets:\n  scan_interval: 500ms\n  include:\n    - environment: {{GCWATCH_TEST_MARK: {mark}}}\n");
+        std::fs::write(folder.path().join("gcwatch.yaml"), config).unwrap();
+        let mut daemon = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
+            .args([
+                "run",
+                "--listen",
+                "127.0.0.1:0",
+                "--no-traces",
+                "--no-metrics",
+                "--no-logs",
+            ])
+            .arg("--config")
+            .arg(folder.path().join("gcwatch.yaml"))
+            .arg("--lease-folder")
+            .arg(folder.path().join("leases"))
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(daemon.stderr.take().unwrap()).lines();
+        let daemon = Running(daemon);
+        let address = said
+            .find_map(|line| {
+                Some(
+                    line.unwrap()
+                        .split_once("listening at http://")?
+                        .1
+                        .split('/')
+                        .next()?
+                        .to_owned(),
+                )
+            })
+            .unwrap();
+        std::thread::spawn(move || said.for_each(drop));
+
+        let end = Arc::new(AtomicBool::new(false));
+        let client = |first: usize| {
+            let end = Arc::clone(&end);
+            std::thread::spawn(move || {
+                let mut asked = 0;
+                for path in paths.iter().cycle().skip(first) {
+                    if end.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    get(&format!("127.0.0.1:{port}"), path);
+                    asked += 1;
+                }
+                asked
+            })
+        };
+        let clients = vec![client(0), client(paths.len() / 2)];
+        Self {
+            _service: service,
+            _daemon: daemon,
+            address,
+            end,
+            clients,
+            _folder: folder,
+        }
+    }
+
+    /// Rules from a warning on that fire now.
+    fn fires(&self) -> BTreeSet<String> {
+        let alerts: Value = serde_json::from_str(&get(&self.address, "/api/v1/alerts")).unwrap();
+        let alerts = alerts["alerts"].as_array().unwrap().iter();
+        let bad = alerts.filter(|alert| alert["severity"] != "info");
+        bad.map(|alert| alert["rule"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// Collections that were told, all of them complete.
+    fn collections(&self) -> u64 {
+        let targets: Value = serde_json::from_str(&get(&self.address, "/api/v1/targets")).unwrap();
+        targets["targets"][0]["collections"].as_u64().unwrap_or(0)
+    }
+
+    /// Looks until it is so.
+    fn until(&self, bound: Duration, what: &str, holds: impl Fn(&Self) -> bool) {
+        let since = Instant::now();
+        while !holds(self) {
+            assert!(since.elapsed() < bound, "{what}: {:?}", self.fires());
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+
+    fn finish(self) -> u64 {
+        self.end.store(true, Ordering::Relaxed);
+        self.clients.into_iter().map(|client| client.join().unwrap()).sum()
+    }
+}
+
+/// What is answered to a request, without its head.
+fn get(address: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
+    )
+    .unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    let answer = String::from_utf8_lossy(&answer);
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+    body.to_owned()
+}
+
+/// Requests of an ordinary service: small answers, a cache, some garbage, some waiting.
+const ORDINARY: &[&str] = &[
+    "/json",
+    "/cache",
+    "/cache",
+    "/json",
+    "/cache",
+    "/alloc?kb=200",
+    "/cache",
+    "/json",
+    "/cache",
+    "/slow?ms=20",
+    "/cache",
+];
+
+/// Scenario: an ASP.NET Core service under load, workstation and server GC, until twenty of its collections were told.
+/// Guarantee: no rule from a warning on fires.
+#[test]
+fn a_service_under_load_is_healthy() {
+    if !SERVICE.is_there() {
+        println!("{} is not there: left out", SERVICE.name);
+        return;
+    }
+    for server in [false, true] {
+        let scene = Scene::new(server, ORDINARY);
+        scene.until(PATIENCE, "collections", |scene| scene.collections() >= 20);
+        assert_eq!(scene.fires(), BTreeSet::new(), "server GC: {server}");
+        let asked = scene.finish();
+        assert!(asked > 100, "{asked}");
+    }
+}
+
+/// Scenario: the same service answers with large arrays, for more than a minute.
+/// Guarantee: what is told is that large objects make it collect, and that most of them are dead when it does.
+#[test]
+fn a_service_of_large_objects_is_not() {
+    let full = std::env::var("GCWATCH_MATRIX").is_ok_and(|value| value == "full");
+    if !full || !SERVICE.is_there() {
+        return;
+    }
+    let scene = Scene::new(true, &["/loh?mb=4", "/json"]);
+    let wanted = ["churn.large-objects-trigger", "churn.temporary-large-objects"];
+    scene.until(Duration::from_secs(180), "alerts", |scene| {
+        let fires = scene.fires();
+        wanted.iter().any(|rule| fires.contains(*rule))
+    });
+    println!("{:?}", scene.fires());
+    scene.finish();
+}
