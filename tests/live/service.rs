@@ -64,7 +64,7 @@ impl Scene {
         std::thread::spawn(move || said.for_each(drop));
 
         let config =
-            format!("targets:\n  scan_interval: 500ms\n  include:\n    - environment: {{GCWATCH_TEST_MARK: {mark}}}\n");
+            format!("targets:\n  scan_interval: 1s\n  include:\n    - environment: {{GCWATCH_TEST_MARK: {mark}}}\n");
         std::fs::write(folder.path().join("gcwatch.yaml"), config).unwrap();
         let mut daemon = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
             .args([
@@ -82,20 +82,18 @@ impl Scene {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut said = BufReader::new(daemon.stderr.take().unwrap()).lines();
+        let mut said = BufReader::new(daemon.stderr.take().unwrap())
+            .lines()
+            .map_while(Result::ok);
         let daemon = Running(daemon);
-        let address = said
-            .find_map(|line| {
-                Some(
-                    line.unwrap()
-                        .split_once("listening at http://")?
-                        .1
-                        .split('/')
-                        .next()?
-                        .to_owned(),
-                )
-            })
-            .unwrap();
+        let mut heard = Vec::new();
+        let listening = said.find(|line| {
+            heard.push(line.clone());
+            line.contains("listening at http://")
+        });
+        let listening = listening.unwrap_or_else(|| panic!("{heard:?}"));
+        let (_, address) = listening.split_once("http://").unwrap();
+        let address = address.split('/').next().unwrap().to_owned();
         std::thread::spawn(move || said.for_each(drop));
 
         let end = Arc::new(AtomicBool::new(false));
@@ -155,7 +153,15 @@ impl Scene {
 
 /// What is answered to a request, without its head.
 fn get(address: &str, path: &str) -> String {
-    let mut stream = TcpStream::connect(address).unwrap();
+    // The service says that it is ready before it listens.
+    let since = Instant::now();
+    let mut stream = loop {
+        match TcpStream::connect(address) {
+            Ok(stream) => break stream,
+            Err(error) => assert!(since.elapsed() < PATIENCE, "{address}: {error}"),
+        }
+        std::thread::yield_now();
+    };
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     write!(
         stream,
@@ -176,7 +182,7 @@ const ORDINARY: &[&str] = &[
     "/cache",
     "/json",
     "/cache",
-    "/alloc?kb=200",
+    "/alloc?kb=1000",
     "/cache",
     "/json",
     "/cache",
