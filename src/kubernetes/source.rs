@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use kube::{Client, Config};
@@ -64,6 +65,7 @@ pub async fn follow(settings: Settings, pods: Arc<Pods>, stats: Arc<Stats>, chan
         pods,
         stats,
         changed,
+        is_refused: AtomicBool::new(false),
     };
     match source {
         Source::Kubelet => follower.poll().await,
@@ -96,6 +98,8 @@ pub(crate) struct Follower<F> {
     pub(crate) pods: Arc<Pods>,
     pub(crate) stats: Arc<Stats>,
     pub(crate) changed: F,
+    /// It answers, but not to gcwatch's token: somebody has to do something.
+    pub(crate) is_refused: AtomicBool,
 }
 
 impl<F: Fn()> Follower<F> {
@@ -256,6 +260,7 @@ impl<F: Fn()> Follower<F> {
 
     /// Said once per change.
     fn current(&self) {
+        self.is_refused.store(false, Ordering::Relaxed);
         if self.stats.set_current(true) {
             info!(target: "gcwatch::kubernetes", "the metadata of {} pods is known", self.pods.count());
         }
@@ -263,7 +268,10 @@ impl<F: Fn()> Follower<F> {
 
     fn failed(&self, failed: &Failed) {
         let first = self.stats.failure() == 0;
-        if self.stats.set_current(false) || first {
+        // One that was away and now refuses is another trouble.
+        let is_refused = matches!(failed, Failed::Forbidden(_));
+        let refuses_now = is_refused && !self.is_refused.swap(true, Ordering::Relaxed);
+        if self.stats.set_current(false) || first || refuses_now {
             warn!(
                 target: "gcwatch::kubernetes",
                 "the metadata of pods is not current, and stays as it was known ({} pods): {failed}; it is asked for again",

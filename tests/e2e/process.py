@@ -13,9 +13,11 @@ PATIENCE = 120
 
 
 class Workload:
-    """It ends with its standard input. After .work(): .counts {gen0, gen1, gen2} each by itself, and .pause in seconds."""
+    """It ends with its standard input. After .work(): .counts {gen0, gen1, gen2} each by itself, and .pause in seconds.
 
-    def __init__(self, folder, rounds=1000):
+    `variables`: further ones of its environment, or others than here."""
+
+    def __init__(self, folder, rounds=1000, **variables):
         fetched = subprocess.run([gcwatch.PROJECT / "tests/runtimes/fetch"], capture_output=True, text=True, timeout=900)
         host = pathlib.Path(fetched.stdout.strip()) / RUNTIME / "dosai"
         assert host.exists(), f"{host} is not there: {fetched.stderr}"
@@ -35,6 +37,7 @@ class Workload:
                 "WSECS": "300",
                 "GCWATCH_E2E": str(folder),
                 "OTEL_SERVICE_NAME": "checked",
+                **variables,
             },
         )
         self._read = b""

@@ -1,0 +1,85 @@
+"""What deploy/ installs, at a real API server: strictly read, admitted, with the rights that it gives and no others."""
+
+import unittest
+
+import cluster
+import tools
+
+ACCOUNT = "system:serviceaccount:gcwatch:gcwatch"
+
+
+class Manifests(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = cluster.Cluster()
+        cls.addClassCleanup(cls.cluster.end)
+        cluster.install(cls.cluster)
+
+    def refused(self, status, method, path, body=None, **more):
+        with self.assertRaises(cluster.Refused) as caught:
+            self.cluster.ask(method, path, body, **more)
+        self.assertEqual(caught.exception.status, status, caught.exception.body)
+        return caught.exception.body
+
+    def test_every_manifest_is_taken(self):
+        """Scenario: every object that kustomize and the chart make, created on trial with strict validation of fields.
+        Guarantee: each is taken as it is."""
+        made = {place: tools.kustomized(place) for place in ("overlays/plain", "overlays/with-collector", "overlays/sidecar")}
+        made |= {f"chart, {case}": tools.rendered(case) for case in tools.cases()}
+        count = 0
+        for place, text in made.items():
+            for document in tools.documents(text):
+                # Its definition belongs to the Prometheus Operator, which is not here.
+                if document["apiVersion"].startswith("monitoring.coreos.com/"):
+                    continue
+                with self.subTest(place=place, kind=document["kind"], name=document["metadata"]["name"]):
+                    # What is there from the installation is made under another name.
+                    document["metadata"]["name"] += "-on-trial"
+                    namespace = document["metadata"].get("namespace")
+                    if namespace and namespace != "gcwatch":
+                        document["metadata"]["namespace"] = "gcwatch"
+                    at = self.cluster.place(document, "gcwatch")
+                    self.cluster.ask("POST", f"{at}?fieldValidation=Strict&dryRun=All", document)
+                    count += 1
+        self.assertGreater(count, 25)
+        print(f"{count} objects of {len(made)} renderings taken", end=" ", flush=True)
+
+    def test_the_rights_are_those_and_no_more(self):
+        """Scenario: the service account as it is installed, beside one that has no role. Guarantee: all that it may do more is to list
+        and to watch pods; the API server refuses it everything else, a single pod too."""
+        rules = {}
+        self.cluster.namespace("bare")
+        for namespace, account in (("gcwatch", "gcwatch"), ("bare", "default")):
+            review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview", "spec": {"namespace": namespace}}
+            token = self.cluster.token(namespace, account)
+            at = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
+            status = self.cluster.ask("POST", at, review, token=token)["status"]
+            self.assertFalse(status["incomplete"], status)
+            rules[account] = status["resourceRules"], status["nonResourceRules"]
+        more = [rule for rule in rules["gcwatch"][0] if rule not in rules["default"][0]]
+        self.assertEqual(more, [{"verbs": ["list", "watch"], "apiGroups": [""], "resources": ["pods"]}])
+        self.assertCountEqual(rules["gcwatch"][1], rules["default"][1])
+        token = self.cluster.token("gcwatch", "gcwatch")
+        self.cluster.ask("GET", "/api/v1/pods?limit=1", token=token)
+        for path in ("/api/v1/namespaces/gcwatch/pods/none", "/api/v1/nodes", "/api/v1/secrets", "/apis/apps/v1/deployments"):
+            self.refused(403, "GET", path, token=token)
+        self.refused(403, "DELETE", "/api/v1/namespaces/gcwatch/pods", token=token)
+
+    def test_the_pod_needs_the_level_that_the_docs_say(self):
+        """Scenario: the DaemonSet's pod in the installed namespace and in namespaces of each level of pod security.
+        Guarantee: `privileged` alone takes it, and the refusal names just what docs/security.md does."""
+        (daemon,) = (each for each in tools.documents(tools.kustomized("overlays/plain")) if each["kind"] == "DaemonSet")
+        pod = daemon["spec"]["template"]
+        pod["metadata"]["name"] = "gcwatch-1"
+        trial = "pods?fieldValidation=Strict&dryRun=All"
+        taken = self.cluster.ask("POST", f"/api/v1/namespaces/gcwatch/{trial}", pod)
+        mounts = taken["spec"]["containers"][0]["volumeMounts"]
+        # As kube looks for it.
+        self.assertIn("/var/run/secrets/kubernetes.io/serviceaccount", [mount["mountPath"] for mount in mounts])
+        pod["spec"].update(serviceAccountName="default")
+        for level in ("baseline", "restricted"):
+            self.cluster.namespace(level)
+            self.cluster.patch(f"/api/v1/namespaces/{level}", {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": level}}})
+            said = self.refused(403, "POST", f"/api/v1/namespaces/{level}/{trial}", pod)
+            for reason in ("violates PodSecurity", "hostPID=true", "SYS_PTRACE"):
+                self.assertIn(reason, said)

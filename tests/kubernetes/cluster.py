@@ -1,0 +1,189 @@
+"""etcd and kube-apiserver on loopback ports, with TLS, tokens, RBAC and an audit log; what tests/kubernetes/build made."""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import ssl
+import sys
+import tempfile
+import urllib.error
+import urllib.request
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path += [str(HERE.parent / "deploy"), str(HERE.parent / "e2e")]
+import receivers  # noqa: E402  (its folder is on the path only now)
+import tools  # noqa: E402
+
+ADMIN = "administrator"
+# Every request, by whom it was made, and its answer's code; not what was in it.
+AUDIT = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": [{"level": "Metadata"}]}
+
+
+def folder():
+    pins = (line.split("=", 1) for line in (HERE / "pins").read_text().splitlines() if "=" in line and not line.startswith("#"))
+    made = tools.cache() / f"kubernetes-{dict(pins)['kubernetes']}"
+    assert (made / ".complete").exists(), f"{made} is not there: tests/kubernetes/build"
+    return made
+
+
+class Refused(Exception):
+    def __init__(self, status, body):
+        super().__init__(f"{status}: {body}")
+        self.status, self.body = status, body
+
+
+class Cluster:
+    """An API server without controllers, scheduler or kubelet: what it holds is what a check puts there."""
+
+    def __init__(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="gcw-kubernetes."))
+        self.etcd = self.api = None
+        try:
+            self._start()
+        except BaseException:
+            self.end()
+            raise
+
+    def _start(self):
+        self.etcd_port, peer, self.port = receivers.free_ports(3)
+        self._certificates()
+        (self.folder / "tokens.csv").write_text(f'{ADMIN},{ADMIN},{ADMIN},"system:masters"\n')
+        (self.folder / "audit.yaml").write_text(json.dumps(AUDIT))
+        etcd, at = f"http://127.0.0.1:{self.etcd_port}", f"http://127.0.0.1:{peer}"
+        command = [folder() / "etcd", f"--data-dir={self.folder}/etcd", "--unsafe-no-fsync", "--log-level=warn"]
+        command += [f"--listen-client-urls={etcd}", f"--advertise-client-urls={etcd}", f"--listen-peer-urls={at}"]
+        command += [f"--initial-advertise-peer-urls={at}", f"--initial-cluster=default={at}"]
+        self.etcd = receivers.Process("etcd", command, self.folder)
+        self.etcd.await_true("it was healthy", lambda: receivers.get(f"{etcd}/health")[0] == 200)
+        self.tls = ssl.create_default_context(cafile=self.folder / "ca.crt")
+        self.start_api()
+
+    def _certificates(self):
+        """An authority, the server's certificate for 127.0.0.1, and the key that signs tokens of service accounts."""
+        at = lambda name: self.folder / name
+        key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+        ca = ["-subj", "/CN=gcwatch tests", "-addext", "basicConstraints=critical,CA:TRUE", "-addext", "keyUsage=critical,keyCertSign"]
+        tools.run("openssl", "req", "-x509", *key, *ca, "-days", "2", "-keyout", at("ca.key"), "-out", at("ca.crt"))
+        tools.run("openssl", "req", *key, "-subj", "/CN=kube-apiserver", "-keyout", at("api.key"), "-out", at("api.csr"))
+        at("api.ext").write_text("subjectAltName=IP:127.0.0.1\nextendedKeyUsage=serverAuth\nbasicConstraints=CA:FALSE\n")
+        signed = ["-CA", at("ca.crt"), "-CAkey", at("ca.key"), "-CAcreateserial", "-days", "2", "-extfile", at("api.ext")]
+        tools.run("openssl", "x509", "-req", "-in", at("api.csr"), *signed, "-out", at("api.crt"))
+        tools.run("openssl", "genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048", "-out", at("accounts.key"))
+
+    def start_api(self):
+        at = lambda name: self.folder / name
+        self.api = receivers.Process(
+            "kube-apiserver",
+            [
+                folder() / "kube-apiserver",
+                f"--etcd-servers=http://127.0.0.1:{self.etcd_port}",
+                "--bind-address=127.0.0.1",
+                f"--secure-port={self.port}",
+                f"--tls-cert-file={at('api.crt')}",
+                f"--tls-private-key-file={at('api.key')}",
+                "--anonymous-auth=false",
+                "--authorization-mode=RBAC",
+                f"--token-auth-file={at('tokens.csv')}",
+                "--service-account-issuer=https://kubernetes.default.svc",
+                f"--service-account-key-file={at('accounts.key')}",
+                f"--service-account-signing-key-file={at('accounts.key')}",
+                "--service-cluster-ip-range=10.0.0.0/24",
+                # Nobody is to find this server by its address, and nobody repairs its endpoints.
+                "--endpoint-reconciler-type=none",
+                # Without it watches are not ended in order, but after a minute with the process.
+                "--shutdown-watch-termination-grace-period=10s",
+                "--request-timeout=20s",
+                f"--audit-policy-file={at('audit.yaml')}",
+                f"--audit-log-path={at('audit.log')}",
+            ],
+            self.folder,
+        )
+        self.api.await_true("it was ready", self._ready)
+
+    def _ready(self):
+        try:
+            # What it puts there itself, roles among it, is part of being ready.
+            return self.ask("GET", "/readyz") == "ok"
+        except (Refused, OSError):
+            return False
+
+    def kill_api(self):
+        """As a node that loses its power: connections break."""
+        self.api.child.kill()
+        self.api.child.wait()
+
+    def stop_api(self):
+        """In order: watches are ended."""
+        self.api.stop()
+
+    def ask(self, method, path, body=None, token=ADMIN, kind="application/json"):
+        """Its answer, read where it is JSON; Refused where it refuses."""
+        request = urllib.request.Request(f"https://127.0.0.1:{self.port}{path}", method=method)
+        request.add_header("Authorization", f"Bearer {token}")
+        if body is not None:
+            request.data = json.dumps(body).encode()
+            request.add_header("Content-Type", kind)
+        try:
+            with urllib.request.urlopen(request, timeout=30, context=self.tls) as answer:
+                text = answer.read().decode()
+        except urllib.error.HTTPError as error:
+            raise Refused(error.code, error.read().decode(errors="replace")) from None
+        return json.loads(text) if text.startswith("{") else text
+
+    def create(self, path, body):
+        return self.ask("POST", f"{path}?fieldValidation=Strict", body)
+
+    def patch(self, path, body):
+        return self.ask("PATCH", path, body, kind="application/merge-patch+json")
+
+    def place(self, document, namespace=None):
+        """Where objects like this one are made."""
+        version, kind = document["apiVersion"], document["kind"]
+        base = f"/api/{version}" if "/" not in version else f"/apis/{version}"
+        resources = {each["kind"]: each for each in self.ask("GET", base)["resources"] if "/" not in each["name"]}
+        namespace = document["metadata"].get("namespace") or namespace
+        within = f"/namespaces/{namespace}" if resources[kind]["namespaced"] else ""
+        return f"{base}{within}/{resources[kind]['name']}"
+
+    def namespace(self, name):
+        """With the service account that every pod has, which no controller makes here."""
+        self.create("/api/v1/namespaces", {"metadata": {"name": name}})
+        self.create(f"/api/v1/namespaces/{name}/serviceaccounts", {"metadata": {"name": "default"}, "automountServiceAccountToken": False})
+
+    def token(self, namespace, account, **spec):
+        """A token as the kubelet gets it for a pod."""
+        request = {"spec": {"expirationSeconds": 3600, **spec}}
+        return self.create(f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token", request)["status"]["token"]
+
+    def forget(self):
+        """etcd forgets all versions but the newest, as it does by itself every five minutes."""
+        status = json.loads(self._etcd("/v3/maintenance/status", {}))
+        self._etcd("/v3/kv/compaction", {"revision": status["header"]["revision"], "physical": True})
+
+    def _etcd(self, path, body):
+        url = f"http://127.0.0.1:{self.etcd_port}{path}"
+        with urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode()), timeout=30) as answer:
+            return answer.read()
+
+    def requests_of(self, user):
+        """What the audit log has of a user."""
+        # The last line may be half written.
+        lines = [line for line in (self.folder / "audit.log").read_text().splitlines(keepends=True) if line.endswith("\n")]
+        events = map(json.loads, lines)
+        return [event for event in events if event["user"].get("username") == user]
+
+    def end(self):
+        for process in (self.api, self.etcd):
+            if process and process.child.poll() is None:
+                process.child.send_signal(signal.SIGKILL)
+                process.child.wait()
+        if not os.environ.get("GCWATCH_KEEP"):
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def install(cluster):
+    """What `kubectl apply -k deploy/kustomize/overlays/plain` sends."""
+    for document in tools.documents(tools.kustomized("overlays/plain")):
+        cluster.create(cluster.place(document), document)
