@@ -136,7 +136,10 @@ mod tests {
             parts
         };
         assert_eq!(parts("info"), ["info", "kube_client=off"]);
-        assert_eq!(parts("warn,gcwatch::targets=debug"), ["gcwatch::targets=debug", "kube_client=off", "warn"]);
+        assert_eq!(
+            parts("warn,gcwatch::targets=debug"),
+            ["gcwatch::targets=debug", "kube_client=off", "warn"]
+        );
         assert_eq!(parts("info,kube_client=debug"), ["info", "kube_client=debug"]);
         assert_eq!(parts(""), ["error", "kube_client=off"]);
     }

@@ -78,6 +78,7 @@ class Workload:
         if self.child.poll() is None:
             self.child.kill()
             self.child.wait()
+        self.child.stdin.close()
         self.child.stdout.close()
 
 

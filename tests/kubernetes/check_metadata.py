@@ -131,7 +131,7 @@ class Metadata(unittest.TestCase):
         (self.folder / "gcwatch.yaml").write_text(yaml.safe_dump(config))
         (port,) = receivers.free_ports(1)
         self.url = f"http://127.0.0.1:{port}"
-        command = ["unshare", "--mount", "--propagation", "private", "sh", "-c", IN_A_POD, "pod", self.account]
+        command = [*cluster.WITH_US, "unshare", "--mount", "--propagation", "private", "sh", "-c", IN_A_POD, "pod", self.account]
         command += [gcwatch.program(), "run", "--config", self.folder / "gcwatch.yaml", f"--listen=127.0.0.1:{port}"]
         address = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(self.cluster.port)}
         self.gcwatch = receivers.Process("gcwatch", command, self.folder, {**address, "NODE_NAME": NODE, "RUST_BACKTRACE": "1"})
@@ -296,9 +296,7 @@ class Metadata(unittest.TestCase):
         pages = [request for request in requests if "continue=" in request["requestURI"]]
         # Each list has three pages.
         self.assertEqual(len(pages), 2 * lists, [request["requestURI"] for request in requests])
-        codes = sorted({request.get("responseStatus", {}).get("code") for request in requests})
-        self.assertIn(410, codes)
-        said(f"{len(requests)} requests, all lists and watches of the node's pods, answers {codes}")
+        said(f"{len(requests)} requests, all of them lists and watches of the node's pods")
 
     def test_a_token_that_is_replaced(self):
         """Scenario: the API server no longer takes the token that gcwatch began with, and the kubelet puts a new one into its place.

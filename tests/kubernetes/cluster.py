@@ -17,6 +17,8 @@ import receivers  # noqa: E402  (its folder is on the path only now)
 import tools  # noqa: E402
 
 ADMIN = "administrator"
+# Whatever becomes of the check, what it started ends with it.
+WITH_US = ["setpriv", "--pdeathsig", "KILL"]
 # Every request, by whom it was made, and its answer's code; not what was in it.
 AUDIT = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": [{"level": "Metadata"}]}
 
@@ -52,7 +54,7 @@ class Cluster:
         (self.folder / "tokens.csv").write_text(f'{ADMIN},{ADMIN},{ADMIN},"system:masters"\n')
         (self.folder / "audit.yaml").write_text(json.dumps(AUDIT))
         etcd, at = f"http://127.0.0.1:{self.etcd_port}", f"http://127.0.0.1:{peer}"
-        command = [folder() / "etcd", f"--data-dir={self.folder}/etcd", "--unsafe-no-fsync", "--log-level=warn"]
+        command = [*WITH_US, folder() / "etcd", f"--data-dir={self.folder}/etcd", "--unsafe-no-fsync", "--log-level=warn"]
         command += [f"--listen-client-urls={etcd}", f"--advertise-client-urls={etcd}", f"--listen-peer-urls={at}"]
         command += [f"--initial-advertise-peer-urls={at}", f"--initial-cluster=default={at}"]
         self.etcd = receivers.Process("etcd", command, self.folder)
@@ -77,6 +79,7 @@ class Cluster:
         self.api = receivers.Process(
             "kube-apiserver",
             [
+                *WITH_US,
                 folder() / "kube-apiserver",
                 f"--etcd-servers=http://127.0.0.1:{self.etcd_port}",
                 "--bind-address=127.0.0.1",
