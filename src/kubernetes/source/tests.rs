@@ -187,7 +187,7 @@ impl Scene {
             pods: Arc::clone(&pods),
             stats: Arc::clone(&stats),
             changed: move || told.notify_one(),
-            is_refused: std::sync::atomic::AtomicBool::new(false),
+            is_refused: AtomicBool::new(false),
         };
         let following = async move {
             if kubelet {
