@@ -253,7 +253,12 @@ fn a_second_of_200_processes(bencher: Bencher<'_, '_>) {
     let process = |_| Watched::of(Arc::clone(&collections), Arc::clone(&rules), 6 * CYCLE);
     let mut processes: Vec<Watched> = (0..200).map(process).collect();
     let bytes: usize = processes.iter().map(|process| process.engine.memory()).sum();
-    eprintln!("samples of 200 processes: {} KiB", bytes >> 10);
+    let most = Engine::most_memory(&rules);
+    eprintln!(
+        "samples of 200 processes: {} KiB; one takes at most {} KiB",
+        bytes >> 10,
+        most >> 10
+    );
     bencher.counter(ItemsCount::new(2000_usize)).bench_local(|| {
         let round = |_| processes.iter_mut().map(Watched::next).sum::<usize>();
         (0..10).map(round).sum::<usize>()

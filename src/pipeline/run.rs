@@ -449,12 +449,11 @@ impl Inside {
                 self.usage.take(figures);
                 self.usage.figures()
             }
-            // A reading that failed says nothing of the limits: rules that are for limited processes stay.
-            None => Figures {
-                memory_limit: before.memory_limit,
-                cpu_limit: before.cpu_limit,
-                ..Figures::default()
-            },
+            // A reading that failed says nothing of the limits: rules that are for limited processes stay, and do not know what is used.
+            None => {
+                self.container = Figures::default();
+                return Vec::new();
+            }
         };
         if (before.memory_limit, before.cpu_limit) == (self.container.memory_limit, self.container.cpu_limit) {
             return Vec::new();

@@ -22,11 +22,16 @@ sys.path.insert(0, str(PROJECT / "tests" / "e2e"))
 PATIENCE = 120
 
 
+SAID = set()
+
+
 def left_out(reason):
-    """Ends a test that cannot be made here; a failure where everything has to be checked."""
+    """Ends a test that cannot be made here; a failure where everything has to be checked. Each reason is said once."""
     if os.environ.get("GCWATCH_DEPLOY_ALL"):
         raise AssertionError(reason)
-    print(f"tests/deploy: left out: {reason}", file=sys.stderr)
+    if reason not in SAID:
+        SAID.add(reason)
+        print(f"\ntests/deploy: left out: {reason}", file=sys.stderr)
     raise unittest.SkipTest(reason)
 
 
