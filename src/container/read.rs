@@ -9,6 +9,7 @@ use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use dotnet_diagnostics::discovery::parse_stat;
 use rustix::fs::{CWD, FsWord, Mode, OFlags, ResolveFlags, fstatfs, openat, openat2};
 
 use super::figures::{Cpu, Figures, Memory};
@@ -56,7 +57,7 @@ impl Reader {
             let file = openat(&process, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
             text(File::from(file), limit)
         };
-        if started(&of_process("stat", MAX_FILE_BYTES)?)? != start_time {
+        if parse_stat(of_process("stat", MAX_FILE_BYTES)?.as_bytes())?.start_time != start_time {
             return None;
         }
         let cgroup = of_process("cgroup", MAX_FILE_BYTES)?;
@@ -189,11 +190,6 @@ fn text(file: File, limit: u64) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Field 22 of `stat`, counted after the name, which may hold anything.
-fn started(stat: &str) -> Option<u64> {
-    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::{Path, PathBuf};
@@ -240,7 +236,7 @@ mod tests {
 
         fn start_time(&self) -> u64 {
             let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id())).unwrap();
-            started(&stat).unwrap()
+            parse_stat(stat.as_bytes()).unwrap().start_time
         }
     }
 

@@ -269,7 +269,7 @@ impl<F: Fn()> Follower<F> {
     fn failed(&self, failed: &Failed) {
         let first = self.stats.failure() == 0;
         // One that was away and now refuses is another trouble.
-        let is_refused = matches!(failed, Failed::Forbidden(_));
+        let is_refused = matches!(failed, Failed::Forbidden(_) | Failed::Unauthorized(_));
         let refuses_now = is_refused && !self.is_refused.swap(true, Ordering::Relaxed);
         if self.stats.set_current(false) || first || refuses_now {
             warn!(

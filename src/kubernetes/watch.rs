@@ -41,6 +41,10 @@ pub(crate) enum Failed {
         "it may not be asked: {0}; give gcwatch's service account list and watch of pods, for the kubelet get of nodes/pods"
     )]
     Forbidden(String),
+    #[error(
+        "it does not know gcwatch's token: {0}; see whether the service account is still there and its token is mounted (automountServiceAccountToken)"
+    )]
+    Unauthorized(String),
     #[error("it answered {0}")]
     Refused(String),
     #[error("it cannot be reached: {0}")]
@@ -109,7 +113,8 @@ fn refusal(status: StatusCode, said: &Status) -> Failed {
     };
     match status {
         StatusCode::GONE => Failed::Expired,
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Failed::Forbidden(text),
+        StatusCode::UNAUTHORIZED => Failed::Unauthorized(text),
+        StatusCode::FORBIDDEN => Failed::Forbidden(text),
         _ => Failed::Refused(text),
     }
 }
