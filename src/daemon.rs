@@ -26,7 +26,6 @@ use crate::telemetry::origin::Origin;
 use anyhow::Context as _;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use sd_notify::NotifyState;
-use tokio::runtime::Handle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
@@ -42,8 +41,8 @@ use crate::export::otlp::stats::Lost;
 use crate::export::otlp::{Exporter, Running, settings};
 use crate::kubernetes::{self, Pods};
 use crate::pipeline::{Pipeline, Settings, now_unix_ns};
-use crate::targets;
 use crate::targets::options::TargetOptions;
+use crate::targets::{self, Readers};
 use crate::web::{self, OwnMetrics as _, Site};
 
 /// In how many parts the metrics of one interval are sent. Those of hundreds of processes at once are megabytes, twice while they are sent,
@@ -275,14 +274,14 @@ impl Signals {
     }
 }
 
-/// Runs until SIGTERM or SIGINT, then shuts down. What could not be sent was said. The targets are read on `readers`, everything else
+/// Runs until SIGTERM or SIGINT, then shuts down. What could not be sent was said. Sessions are read on `readers`, everything else
 /// is done where this is.
 pub async fn run(
     mut options: Options,
     mut station: Station,
     mut signals: Signals,
     mut reload: impl Reload,
-    readers: &Handle,
+    readers: Readers,
 ) {
     let (target_options, receiver) = watch::channel(Arc::new(options.targets.clone()));
     let (stop, stopped) = oneshot::channel::<()>();
@@ -290,7 +289,7 @@ pub async fn run(
         // A sender that is gone means the same.
         let _said_or_gone = stopped.await;
     };
-    let supervisor = readers.spawn(targets::supervise(receiver, station.pipeline.clone(), stopped));
+    let supervisor = tokio::spawn(targets::supervise(receiver, station.pipeline.clone(), readers, stopped));
     let pipeline = station.pipeline.clone();
     let measuring = tokio::spawn(surroundings::measure(pipeline.clone()));
     let asking = surroundings::ask(options.kubernetes.clone(), &station);

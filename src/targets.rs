@@ -31,6 +31,7 @@ pub mod options;
 mod reading;
 mod registry;
 mod reverse;
+mod rounds;
 mod session;
 mod settings;
 pub mod sink;
@@ -40,5 +41,6 @@ pub(crate) mod text;
 mod watch;
 
 pub use identity::own_identity;
+pub use rounds::{Readers, Rounds};
 pub use settings::GcSettings;
 pub use supervise::{Unfinished, supervise};

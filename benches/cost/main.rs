@@ -100,7 +100,12 @@ fn compare(arguments: &Arguments) -> anyhow::Result<()> {
         .context("cannot start the receiver's executor")?;
     let receiver = executor.block_on(Receiver::start())?;
     let daemon = match arguments.with {
-        Attach::Run => Some(Daemon::start(&arguments.gcwatch, folder.path(), receiver.address)?),
+        Attach::Run => Some(Daemon::start(
+            &arguments.gcwatch,
+            folder.path(),
+            receiver.address,
+            true,
+        )?),
         Attach::Record => None,
     };
     let settle = Duration::from_millis(arguments.settle);

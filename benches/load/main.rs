@@ -69,6 +69,9 @@ struct Arguments {
     /// The daemon
     #[arg(long, default_value = env!("CARGO_BIN_EXE_gcwatch"))]
     gcwatch: PathBuf,
+    /// Without the rules that ship
+    #[arg(long)]
+    no_rules: bool,
     /// Only start the processes and print their pids, until Enter
     #[arg(long)]
     only_targets: bool,
@@ -130,7 +133,7 @@ fn drive(arguments: &Arguments) -> anyhow::Result<()> {
         .build()
         .context("cannot start the receiver's executor")?;
     let receiver = runtime.block_on(receiver::Receiver::start())?;
-    let mut daemon = Daemon::start(&arguments.gcwatch, folder.path(), receiver.address)?;
+    let mut daemon = Daemon::start(&arguments.gcwatch, folder.path(), receiver.address, !arguments.no_rules)?;
     targets::await_all(&mut targets, "attached", PATIENCE).with_context(|| daemon.log_tail())?;
     let attached_after = daemon.age();
     std::thread::sleep(Duration::from_secs(arguments.warmup));

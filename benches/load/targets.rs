@@ -149,7 +149,7 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    pub(crate) fn start(program: &Path, folder: &Path, receiver: SocketAddr) -> anyhow::Result<Self> {
+    pub(crate) fn start(program: &Path, folder: &Path, receiver: SocketAddr, rules: bool) -> anyhow::Result<Self> {
         let (log, config, leases) = (
             folder.join("gcwatch.log"),
             folder.join("gcwatch.yaml"),
@@ -157,7 +157,8 @@ impl Daemon {
         );
         // Other .NET processes of the machine are none of its business.
         let include = format!("{{environment: {{{MARK}: {:?}}}}}", folder.display().to_string());
-        let keys = format!("targets:\n  include: [{include}]\n  lease_folder: {leases:?}\n");
+        let keys =
+            format!("targets:\n  include: [{include}]\n  lease_folder: {leases:?}\nrules:\n  shipped: {rules}\n");
         fs::write(&config, keys).with_context(|| format!("cannot write {}", config.display()))?;
         let stderr = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
         let child = Command::new(program)

@@ -2,13 +2,14 @@
 
 use std::io::Write as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
-use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::runtime::{Builder, Runtime};
 use tracing::{error, info, warn};
 
 use crate::cli::RunArgs;
@@ -21,15 +22,8 @@ use crate::daemon::{self, Options, Refused, Reload, Signals, Station};
 use crate::export::otlp::signal::Signal;
 use crate::export::otlp::stats::Stats;
 use crate::pipeline::{Clock, RunKey, Settings, now_unix_ns};
-use crate::targets::own_identity;
+use crate::targets::{Readers, Rounds, own_identity};
 use crate::telemetry::value::key_value;
-
-/// How long the thread that reads the targets rests when it has read all that there was.
-///
-/// Hundreds of runtimes write ten times a second each, every one at its own time. To wake up for each of them costs more than to read
-/// what it wrote; so what comes meanwhile is read in one round, by one thread, whose code and memory are in the cache from the second
-/// stream on. Nothing comes: it sleeps on.
-const REST: Duration = Duration::from_millis(10);
 
 /// Runs the command until it is told to stop.
 ///
@@ -41,14 +35,17 @@ pub fn run(args: &RunArgs) -> anyhow::Result<bool> {
         return Ok(true);
     };
     let executor = start(&mut Builder::new_current_thread())?;
-    let readers = start(
+    let rounds = Arc::new(Rounds::default());
+    let resting = Arc::clone(&rounds);
+    let reading = start(
         Builder::new_multi_thread()
             .worker_threads(1)
-            .on_thread_park(|| sleep(REST)),
+            .on_thread_park(move || sleep(resting.rest())),
     )?;
-    let done = executor.block_on(serve(&args.config, loaded, readers.handle()));
+    let readers = Readers::new(reading.handle().clone(), rounds);
+    let done = executor.block_on(serve(&args.config, loaded, readers));
     // A scan of /proc that hangs in a dead file system must not hold up the end.
-    readers.shutdown_background();
+    reading.shutdown_background();
     executor.shutdown_background();
     done.map(|()| true)
 }
@@ -60,7 +57,7 @@ async fn serve(
         warnings,
         files,
     }: Loaded,
-    readers: &Handle,
+    readers: Readers,
 ) -> anyhow::Result<()> {
     let signals = Signals::new()?;
     let options = options(&config);

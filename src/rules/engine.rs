@@ -295,7 +295,9 @@ impl Engine {
     /// Makes a run for each rule; those of before that are not in it come back.
     fn place_rules(&mut self, mut before: Vec<Run>) -> Vec<Run> {
         let now = self.now;
-        for rule in self.rules.rules.iter().filter(|rule| rule.enabled) {
+        let enabled = self.rules.rules.iter().filter(|rule| rule.enabled);
+        self.runs.reserve_exact(enabled.clone().count());
+        for rule in enabled {
             let same = |run: &Run| run.rule.id == rule.id && run.rule.meaning == rule.meaning;
             let run = match before.iter().position(same) {
                 Some(place) => before.swap_remove(place).with(Arc::clone(rule)),

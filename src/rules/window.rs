@@ -8,8 +8,8 @@
 //!
 //! # Time
 //!
-//! Time is that of what was observed, in Unix nanoseconds. Sub-intervals lie on multiples of their length from the epoch, so a window of 64
-//! of them covers between 63 and 64: the one that is going on, and the 63 before it. The time that is covered, never longer than the process
+//! Time is that of what was observed, in Unix nanoseconds. Sub-intervals lie on multiples of their length from the epoch, so a window of 32
+//! of them covers between 31 and 32: the one that is going on, and the 31 before it. The time that is covered, never longer than the process
 //! was watched, is what [`Function::Rate`] and [`Function::Share`] divide by. Samples may come out of order: each goes where its time
 //! says; one older than the window counts nothing.
 //!
@@ -25,7 +25,7 @@
 //!
 //! # Memory
 //!
-//! Nothing is taken before the first sample. At most, for each key: `BUCKETS` x (24 to 56) bytes = 1.5 to 3.5 KiB for sub-intervals, 16 KiB for
+//! Nothing is taken before the first sample. At most, for each key: `BUCKETS` x (12 to 48) bytes = 0.4 to 1.5 KiB for sub-intervals, 16 KiB for
 //! `MAX_SAMPLES`, 16 n bytes (n rounded up to a power of two) for `Last(n)`, and half as much again for quantile, median and mad. [`most_memory`] says it for a window.
 
 mod aggregate;
@@ -45,7 +45,7 @@ use latest::Latest;
 use samples::Samples;
 
 /// Sub-intervals of a window over time.
-pub const BUCKETS: u64 = 64;
+pub const BUCKETS: u64 = 32;
 
 /// Samples kept one by one in a window over time.
 pub const MAX_SAMPLES: usize = 1024;
@@ -160,7 +160,7 @@ enum Kept {
 enum Series {
     Counts(Buckets<Counts>),
     Sums(Buckets<Sums>),
-    Extremes(Buckets<Extremes>),
+    Extremes(Box<Buckets<Extremes>>),
     Ends(Box<Buckets<Ends>>),
     Trend(Box<Buckets<Trend>>),
     Latest(Latest),
@@ -193,7 +193,7 @@ impl Series {
         match class {
             Class::Counts => Self::Counts(Buckets::over(length)),
             Class::Sums => Self::Sums(Buckets::over(length)),
-            Class::Extremes => Self::Extremes(Buckets::over(length)),
+            Class::Extremes => Self::Extremes(Box::new(Buckets::over(length))),
             Class::Ends => Self::Ends(Box::new(Buckets::over(length))),
             Class::Trend => Self::Trend(Box::new(Buckets::over(length))),
             Class::Latest => Self::Latest(Latest::default()),
@@ -214,41 +214,47 @@ impl Live {
     }
 
     /// Adds a sample; where there is a key, one without belongs nowhere. `window` is one of those that look at it. What expired until `now` is
-    /// forgotten already.
-    pub(crate) fn add(&mut self, window: &Window, key: Option<Key>, worth: Worth, time: u64, now: u64) {
+    /// forgotten already. Returns when something of what it was added to is too old.
+    pub(crate) fn add(&mut self, window: &Window, key: Option<Key>, worth: Worth, time: u64, now: u64) -> u64 {
         if worth == Worth::Not && !Class::of(window).counts() {
-            return;
+            return u64::MAX;
         }
         let series = match window.by {
             By::Nothing => {
                 if matches!(self.kept, Kept::Nothing) {
                     self.kept = Kept::One(Series::new(window));
                 }
-                let Kept::One(series) = &mut self.kept else { return };
+                let Kept::One(series) = &mut self.kept else {
+                    return u64::MAX;
+                };
                 series
             }
             By::GenerationAndType => {
-                let Some(key) = key else { return };
+                let Some(key) = key else { return u64::MAX };
                 if matches!(self.kept, Kept::Nothing) {
                     self.kept = Kept::Keyed(Box::default());
                 }
-                let Kept::Keyed(keyed) = &mut self.kept else { return };
-                let Some(series) = keyed.get_mut(key.0) else { return };
+                let Kept::Keyed(keyed) = &mut self.kept else {
+                    return u64::MAX;
+                };
+                let Some(series) = keyed.get_mut(key.0) else {
+                    return u64::MAX;
+                };
                 series.get_or_insert_with(|| Series::new(window))
             }
         };
-        each!(series, series => series.add(worth, time.min(now), now));
+        each!(series, series => series.add(worth, time.min(now), now))
     }
 
-    /// Time passes: samples that are too old now are forgotten.
-    pub(crate) fn expire(&mut self, now: u64) {
+    /// Time passes: samples that are too old now are forgotten. Returns when the next one is.
+    pub(crate) fn expire(&mut self, now: u64) -> u64 {
         match &mut self.kept {
-            Kept::Nothing => {}
+            Kept::Nothing => u64::MAX,
             Kept::One(series) => each!(series, series => series.expire(now)),
             Kept::Keyed(keyed) => {
-                for series in keyed.iter_mut().flatten() {
-                    each!(series, series => series.expire(now));
-                }
+                let series = keyed.iter_mut().flatten();
+                let next = series.map(|series| each!(series, series => series.expire(now)));
+                next.min().unwrap_or(u64::MAX)
             }
         }
     }

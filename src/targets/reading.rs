@@ -1,5 +1,6 @@
 //! A stream that is read, and what is told of it, with the times at which something is due though no byte comes.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use clr_gc::event::GcReason;
@@ -9,17 +10,18 @@ use tokio::time::Instant;
 
 use crate::pipeline::StreamProgress;
 use crate::targets::clock::{Clocks, Source};
+use crate::targets::rounds::{Pace, Rounds};
 use crate::targets::settings;
 use crate::targets::sink::Told;
 
 /// How long a runtime may take to send the stream's header: it does so before it answers to the command.
 const HEADER_WITHIN: Duration = Duration::from_secs(15);
 /// When a stream that is silent is taken for idle: a runtime that has something to say writes it in passes of 100 ms. The last step is
-/// beyond the time that the reconstruction waits for missing facts.
+/// beyond the time that the reconstruction waits for missing facts. Each is a little before a round.
 const QUIET_STEPS: [Duration; 3] = [
-    Duration::from_millis(400),
-    Duration::from_millis(900),
-    Duration::from_millis(2600),
+    Duration::from_millis(390),
+    Duration::from_millis(790),
+    Duration::from_millis(2590),
 ];
 /// How long after a collection for want of memory they are not read.
 const SETTINGS_AFTER_SCARCITY: Duration = Duration::from_secs(30);
@@ -35,6 +37,7 @@ pub(crate) struct Reading<T> {
     pub(crate) since: Instant,
     ahead_ns: Option<i64>,
     bytes: u64,
+    pace: Pace,
     last_bytes: Instant,
     /// How many of [`QUIET_STEPS`] were made since the last bytes; `None`: nothing waits.
     quiet_steps: Option<usize>,
@@ -53,7 +56,7 @@ pub(crate) struct Reading<T> {
 }
 
 impl<T: Told> Reading<T> {
-    pub(crate) fn new(told: T, ahead_ns: Option<i64>) -> Self {
+    pub(crate) fn new(told: T, ahead_ns: Option<i64>, rounds: Arc<Rounds>) -> Self {
         let now = Instant::now();
         let settling = Settling::After(LIVE_SETTLE_NS);
         Self {
@@ -62,6 +65,7 @@ impl<T: Told> Reading<T> {
             since: now,
             ahead_ns,
             bytes: 0,
+            pace: Pace::new(rounds, now),
             last_bytes: now,
             quiet_steps: None,
             source: None,
@@ -79,6 +83,7 @@ impl<T: Told> Reading<T> {
     pub(crate) fn take(&mut self, n: usize) -> Result<(), StreamError> {
         let now = Instant::now();
         self.bytes += n as u64;
+        self.pace.take(n, now);
         self.last_bytes = now;
         self.quiet_steps = Some(0);
         let mut adapts = self.adapts;
@@ -101,9 +106,20 @@ impl<T: Told> Reading<T> {
         advanced.map_err(StreamError::Damaged)
     }
 
+    /// Nothing is read now, though there may be something.
+    pub(crate) fn rests(&self) -> bool {
+        self.pace.until.is_some()
+    }
+
+    /// It is read to its end now, as fast as it comes.
+    pub(crate) fn hurry(&mut self) {
+        self.pace.hurry();
+    }
+
     /// A timer of [`Self::next_timer`] has passed.
     pub(crate) fn tick(&mut self) -> Result<(), StreamError> {
         let now = Instant::now();
+        self.pace.until = self.pace.until.filter(|until| now < *until);
         if self.source.is_none() && now >= self.since + HEADER_WITHIN {
             return Err(StreamError::NoHeader);
         }
@@ -138,7 +154,8 @@ impl<T: Told> Reading<T> {
             .and_then(|step| QUIET_STEPS.get(step))
             .map(|after| self.last_bytes + *after);
         let progress = self.is_news().then_some(self.progress_at);
-        [header, quiet, progress, self.settings_at].into_iter().flatten().min()
+        let times = [self.pace.until, header, quiet, progress, self.settings_at];
+        times.into_iter().flatten().min()
     }
 
     /// Whether the settings are to be read now; said once. Not while memory is scarce.

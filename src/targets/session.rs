@@ -17,8 +17,9 @@ use std::time::Duration;
 use dotnet_diagnostics::discovery::{Obstacle, Process, Reason, Scan, SocketName};
 use dotnet_diagnostics::message::SessionConfig;
 use dotnet_diagnostics::{Client, Deadlines, Endpoint, Error, Session};
+use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot, watch};
-use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
 use tokio::time::{sleep_until, timeout};
 use tracing::Instrument as _;
 
@@ -30,6 +31,7 @@ use crate::targets::lease::{Lease, Leases, NoLease};
 use crate::targets::look::scan;
 use crate::targets::options::TargetOptions;
 use crate::targets::reading::Reading;
+use crate::targets::rounds::Readers;
 use crate::targets::settings::{self, GcSettings};
 use crate::targets::sink::{Sink, Told};
 use crate::targets::text::bounded;
@@ -105,6 +107,9 @@ pub(crate) struct Shared<S> {
     pub(crate) looks: Semaphore,
     /// That leases cannot be taken was said.
     pub(crate) lease_said: AtomicBool,
+    pub(crate) readers: Readers,
+    /// Where commands are given to runtimes: at once, not in rounds.
+    pub(crate) commands: Handle,
     /// What all sessions are read through, [`READ_BYTES`] long.
     pub(crate) buffer: Mutex<Box<[u8]>>,
 }
@@ -144,26 +149,28 @@ struct Begun {
 }
 
 impl<S: Sink> Attempt<S> {
-    /// Makes the attempt. Everything that it met is told to the sink and logged; what is kept comes back.
+    /// Makes the attempt. Everything that it met is told to the sink and logged; what is kept comes back. Who it is and its session are asked
+    /// for here; the session is read where all are.
     pub(crate) async fn run(mut self) -> (Kept<S::Told>, End) {
-        let end = self.attach_and_read().await;
-        (self.kept, end)
+        // What it takes to begin, in this future and with it, is not to be kept for as long as the session lasts.
+        let begun = match Box::pin(self.begin()).await {
+            Ok(begun) => begun,
+            Err(end) => return (self.kept, end),
+        };
+        let executor = self.shared.readers.executor.clone();
+        // Whoever ends this ends the reading.
+        let mut reading = JoinSet::new();
+        reading.spawn_on(self.read(begun), &executor);
+        match reading.join_next().await {
+            Some(Ok(ended)) => ended,
+            Some(Err(error)) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+            // Its executor is being shut down.
+            Some(Err(_)) | None => (Kept::default(), End::Stopped(None)),
+        }
     }
 
     fn key(&self) -> RunKey {
         self.sketch.key
-    }
-
-    async fn attach_and_read(&mut self) -> End {
-        // What it takes to begin, in this future and with it, is not to be kept for as long as the session lasts.
-        match Box::pin(self.begin()).await {
-            Ok(Begun {
-                session,
-                client,
-                ahead_ns,
-            }) => self.read(session, &client, ahead_ns).await,
-            Err(end) => end,
-        }
     }
 
     /// Looks at the process, and begins the session.
@@ -300,7 +307,20 @@ impl<S: Sink> Attempt<S> {
     }
 
     /// Reads the session to its end.
-    async fn read(&mut self, mut session: Session, client: &Arc<Client>, ahead_ns: Option<i64>) -> End {
+    async fn read(mut self, begun: Begun) -> (Kept<S::Told>, End) {
+        let end = self.read_to_end(begun).await;
+        (self.kept, end)
+    }
+
+    async fn read_to_end(&mut self, begun: Begun) -> End {
+        let Begun {
+            mut session,
+            client,
+            ahead_ns,
+        } = begun;
+        if let Err(error) = session.move_here() {
+            return self.unattachable(error.obstacle());
+        }
         let Some(told) = self.kept.told.take() else {
             return End::Again { lived: Duration::ZERO };
         };
@@ -309,7 +329,7 @@ impl<S: Sink> Attempt<S> {
             .runtime
             .clone()
             .unwrap_or_else(|| "of unknown version".to_owned());
-        let mut reading = Reading::new(told, ahead_ns);
+        let mut reading = Reading::new(told, ahead_ns, Arc::clone(&self.shared.readers.rounds));
         if self.options.read_settings && !self.kept.settings_read {
             reading.settings_at = Some(reading.since + SETTINGS_AFTER);
         }
@@ -331,7 +351,7 @@ impl<S: Sink> Attempt<S> {
                 }
             };
             tokio::select! {
-                read = session.read_through(&self.shared.buffer, |bytes| reading.stream.push(bytes)) => match read {
+                read = session.read_through(&self.shared.buffer, |bytes| reading.stream.push(bytes)), if !reading.rests() => match read {
                     Ok(0) => break Ok(()),
                     Ok(n) => if let Err(error) = reading.take(n) {
                         broken = Some(error.to_string());
@@ -342,6 +362,7 @@ impl<S: Sink> Attempt<S> {
                 () = told_to_stop(&mut self.orders), if order == Order::Read => {
                     order = *self.orders.borrow();
                     session.request_stop();
+                    reading.hurry();
                 }
                 () = timer => {
                     if let Err(error) = reading.tick() {
@@ -350,7 +371,7 @@ impl<S: Sink> Attempt<S> {
                     }
                     if reading.settings_are_due() && order == Order::Read {
                         // A task of its own: its session is ended also when nobody waits for it any more.
-                        settings = Some(tokio::spawn(settings::read(Arc::clone(client))));
+                        settings = Some(self.shared.commands.spawn(settings::read(Arc::clone(&client))));
                     }
                 }
                 read = joined(&mut settings) => {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use dotnet_diagnostics::Endpoint;
 use dotnet_diagnostics::discovery::SocketName;
+use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::{Id, JoinError, JoinHandle, JoinSet, spawn_blocking};
 use tokio::time::{Instant, sleep_until, timeout_at};
@@ -23,6 +24,7 @@ use crate::targets::look::{Asked, Directories, LOOK_WITHIN, Look, Seen, look};
 use crate::targets::options::TargetOptions;
 use crate::targets::registry::{Phase, Registry};
 use crate::targets::reverse::{Arrival, Listening};
+use crate::targets::rounds::Readers;
 use crate::targets::session::{Attempt, End, Kept, Order, READ_BYTES, STOP_WITHIN, Shared, say};
 use crate::targets::sink::{Sink, Told};
 use crate::targets::text::bounded;
@@ -44,7 +46,7 @@ pub struct Unfinished {
     pub sessions: Vec<(u32, String, String)>,
 }
 
-/// Finds .NET processes and reads their collections until `shutdown`, and then stops and drains every session, all at the same time,
+/// Finds .NET processes and has their collections read by `readers` until `shutdown`, and then stops and drains every session, all at the same time,
 /// each within 3 s.
 ///
 /// New options are followed without ending a session that they leave in: filters and limits at once, what concerns a session from its
@@ -56,9 +58,10 @@ pub struct Unfinished {
 pub async fn supervise<S: Sink>(
     options: watch::Receiver<Arc<TargetOptions>>,
     sink: S,
+    readers: Readers,
     shutdown: impl Future<Output = ()>,
 ) -> Unfinished {
-    let mut supervisor = Supervisor::new(options, sink).await;
+    let mut supervisor = Supervisor::new(options, sink, readers).await;
     let mut shutdown = pin!(shutdown);
     loop {
         supervisor.start_what_is_due();
@@ -139,7 +142,7 @@ enum Woken<T> {
 }
 
 impl<S: Sink> Supervisor<S> {
-    async fn new(options: watch::Receiver<Arc<TargetOptions>>, sink: S) -> Self {
+    async fn new(options: watch::Receiver<Arc<TargetOptions>>, sink: S, readers: Readers) -> Self {
         let leases = Leases::new(options.borrow().lease_folder.clone());
         let host = spawn_blocking(move || {
             leases.sweep();
@@ -151,6 +154,8 @@ impl<S: Sink> Supervisor<S> {
             host,
             looks: Semaphore::new(LOOKS),
             lease_said: AtomicBool::new(false),
+            readers,
+            commands: Handle::current(),
             buffer: Mutex::new(vec![0; READ_BYTES].into_boxed_slice()),
         };
         let mut supervisor = Self {

@@ -8,7 +8,7 @@ use clr_gc::gc::{Collection, Open, Outcome};
 use gcwatch::pipeline::{Full, Identity, RunKey, State, StreamProgress};
 use gcwatch::targets::options::TargetOptions;
 use gcwatch::targets::sink::{Sink, Told};
-use gcwatch::targets::{Unfinished, supervise};
+use gcwatch::targets::{Readers, Unfinished, supervise};
 use gcwatch::telemetry::time::TimeBase;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
@@ -184,7 +184,7 @@ impl Supervised {
         let (sender, options) = watch::channel(Arc::new(options));
         let (stop, stopped) = oneshot::channel();
         let sink = log.clone();
-        let task = tokio::spawn(supervise(options, sink, async {
+        let task = tokio::spawn(supervise(options, sink, Readers::here(), async {
             let _told = stopped.await;
         }));
         Self {

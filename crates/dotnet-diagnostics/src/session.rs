@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::io;
+use std::os::fd::AsFd as _;
 use std::pin::Pin;
 use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
@@ -121,6 +122,20 @@ impl Session {
         self.endpoint.peer()
     }
 
+    /// From now on its bytes are waited for by the tokio runtime in which this is called, which may be another one than that of the client.
+    ///
+    /// # Errors
+    /// When the system has no file descriptor for it.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with I/O.
+    pub fn move_here(&mut self) -> Result<(), Error> {
+        let moved = self.stream.as_fd().try_clone_to_owned();
+        let moved = moved.and_then(|fd| UnixStream::from_std(fd.into()));
+        self.stream = moved.map_err(|error| self.endpoint.io(Stage::Stream, error))?;
+        Ok(())
+    }
+
     /// How long no byte may come before [`read`](Self::read) is an error. By default there is no such deadline: a program that
     /// does not collect sends nothing for as long as it likes.
     pub fn set_idle_deadline(&mut self, idle: Option<Duration>) {
@@ -233,7 +248,8 @@ impl Session {
     /// Those of [`read`](Self::read). What came before one was given to `sink`.
     pub async fn drain(&mut self, mut sink: impl FnMut(&[u8])) -> Result<u64, Error> {
         self.request_stop();
-        let mut buffer = vec![0; 64 << 10];
+        // A host may end hundreds of sessions at once, and little is left in each.
+        let mut buffer = vec![0; 8 << 10];
         let mut drained = 0;
         loop {
             let count = self.read(&mut buffer).await?;

@@ -13,7 +13,7 @@ use crate::rules::rule::Rule;
 pub const HELD_UNKNOWN_NS: u64 = 15 * 60 * 1_000_000_000;
 
 /// Bytes of what a rule that holds has besides its texts.
-pub(super) const MOST_ACTIVE: usize = size_of::<Active>() + size_of::<Alert>();
+pub(super) const MOST_ACTIVE: usize = size_of::<Active>() + size_of::<Alert>() + size_of::<Past>();
 
 /// An evaluation that failed.
 #[derive(Debug, Clone, Copy)]
@@ -84,12 +84,19 @@ pub(super) struct Status {
     selected: bool,
     phase: Phase,
     since: u64,
-    /// The end of the cooldown.
-    cooling: u64,
-    suppressed: u64,
     evaluations: u64,
     /// Since that round it is quiet: evaluations from then on are not counted yet.
     quiet_since: Option<u64>,
+    /// `None`: nothing of it happened yet. There are dozens of rules in each of hundreds of processes.
+    past: Option<Box<Past>>,
+}
+
+/// What most rules never come to.
+#[derive(Debug, Clone, Default)]
+struct Past {
+    /// The end of the cooldown.
+    cooling: u64,
+    suppressed: u64,
     failures: u64,
     last_failure: Option<Failure>,
 }
@@ -102,12 +109,9 @@ impl Run {
                 selected: false,
                 phase: Phase::Inactive,
                 since: now,
-                cooling: 0,
-                suppressed: 0,
                 evaluations: 0,
                 quiet_since: None,
-                failures: 0,
-                last_failure: None,
+                past: None,
             },
         }
     }
@@ -149,7 +153,7 @@ impl Run {
         let alert = self.status.told();
         self.status.enter(Phase::Inactive, at);
         if alert.is_some() && matches!(ending, Ending::Cleared | Ending::Unknown) {
-            self.status.cooling = at.saturating_add(self.rule.cooldown_ns);
+            self.status.past().cooling = at.saturating_add(self.rule.cooldown_ns);
         }
         alert
     }
@@ -167,14 +171,15 @@ impl Run {
             Phase::Active(active) if active.told => State::Firing,
             Phase::Active(_) => State::Inhibited,
         };
-        let failures = status.last_failure.into_iter().chain(of_windows.1);
+        let past = status.past.as_deref().cloned().unwrap_or_default();
+        let failures = past.last_failure.into_iter().chain(of_windows.1);
         RuleState {
             state,
             since: status.since,
-            cooling_until: Some(status.cooling).filter(|until| *until > now),
-            suppressed: status.suppressed,
+            cooling_until: Some(past.cooling).filter(|until| *until > now),
+            suppressed: past.suppressed,
             evaluations: status.evaluations.saturating_add(quiet),
-            failures: status.failures.saturating_add(of_windows.0),
+            failures: past.failures.saturating_add(of_windows.0),
             last_failure: failures
                 .max_by_key(|failure| failure.at_unix_ns)
                 .map(|failure| failure.error.to_string()),
@@ -257,9 +262,24 @@ impl Status {
         self.phase = phase;
     }
 
+    fn past(&mut self) -> &mut Past {
+        self.past.get_or_insert_default()
+    }
+
+    /// The end of the cooldown.
+    fn cooling(&self) -> u64 {
+        self.past.as_ref().map_or(0, |past| past.cooling)
+    }
+
+    fn suppress(&mut self) {
+        let past = self.past();
+        past.suppressed = past.suppressed.saturating_add(1);
+    }
+
     fn failed(&mut self, error: EvaluationError, at_unix_ns: u64) {
-        self.failures = self.failures.saturating_add(1);
-        self.last_failure = Some(Failure { error, at_unix_ns });
+        let past = self.past();
+        past.failures = past.failures.saturating_add(1);
+        past.last_failure = Some(Failure { error, at_unix_ns });
     }
 
     /// What cannot be evaluated is not known.
@@ -318,8 +338,8 @@ impl Status {
             return nothing(Change::None);
         }
         self.enter(Phase::Inactive, time);
-        let change = if time < self.cooling {
-            self.suppressed = self.suppressed.saturating_add(1);
+        let change = if time < self.cooling() {
+            self.suppress();
             Change::None
         } else {
             Change::Begin { active: time }
@@ -354,11 +374,11 @@ impl Status {
             Some(false) => Phase::Inactive,
             Some(true) if excepted => Phase::Excepted,
             Some(true) if now.saturating_sub(active) < rule.hold_ns => Phase::Pending(active),
-            Some(true) if now < self.cooling => Phase::Cooling(active),
+            Some(true) if now < self.cooling() => Phase::Cooling(active),
             Some(true) => return Change::Begin { active },
         };
         if matches!(self.phase, Phase::Cooling(_)) && !matches!(phase, Phase::Cooling(_)) {
-            self.suppressed = self.suppressed.saturating_add(1);
+            self.suppress();
         }
         self.enter(phase, now);
         Change::None
@@ -391,7 +411,10 @@ impl Status {
         let alert = Arc::make_mut(&mut active.alert);
         alert.number = number;
         alert.started_unix_ns = now.max(alert.active_unix_ns);
-        alert.suppressed = std::mem::take(&mut self.suppressed);
+        alert.suppressed = self
+            .past
+            .as_mut()
+            .map_or(0, |past| std::mem::take(&mut past.suppressed));
         self.since = now;
         Some(active.now())
     }

@@ -16,6 +16,8 @@ pub(super) struct Windows {
     live: Vec<Live>,
     /// Whether a selected rule looks at it; as long as `live`.
     used: Vec<bool>,
+    /// When a sample of one of them is too old: most of the time none is.
+    expires: u64,
     /// Series whose samples could not be evaluated, which are few: how many samples, and the newest failure.
     failed: Vec<(usize, u64, Failure)>,
 }
@@ -27,6 +29,7 @@ impl Windows {
         Self {
             live: std::iter::repeat_with(Live::default).take(count).collect(),
             used: vec![false; count],
+            expires: u64::MAX,
             failed: Vec::new(),
             rules: Arc::clone(rules),
         }
@@ -47,6 +50,7 @@ impl Windows {
                 *used = true;
             }
         }
+        adopted.expires = 0;
         adopted
     }
 
@@ -69,9 +73,11 @@ impl Windows {
 
     /// What is too old now is forgotten: before anything is sampled or read at that time.
     pub(super) fn expire(&mut self, now: u64) {
-        for live in &mut self.live {
-            live.expire(now);
+        if now < self.expires {
+            return;
         }
+        let next = self.live.iter_mut().map(|live| live.expire(now));
+        self.expires = next.min().unwrap_or(u64::MAX);
     }
 
     pub(super) fn has_ticks(&self) -> bool {
@@ -146,7 +152,7 @@ impl Windows {
             .and_then(|window| self.rules.windows.get(*window));
         let used = self.used.get(series).copied().unwrap_or_default();
         if let (Some(window), Some(live), true) = (window, self.live.get_mut(series), used) {
-            live.add(window, key, worth, time, now);
+            self.expires = self.expires.min(live.add(window, key, worth, time, now));
         }
     }
 

@@ -1,11 +1,11 @@
 //! Windows over time: sub-intervals with aggregates, so that memory does not grow with the rate.
 
-use std::collections::VecDeque;
-use std::ops::Range;
-
 use super::aggregate::{Aggregate, Sample};
 use super::{BUCKETS, Moment, Worth};
 use crate::rules::rule::Function;
+
+/// How many tallies there are of the sub-intervals before the newest, when there are any.
+const PLACES: usize = BUCKETS as usize;
 
 /// Samples of a time, put together.
 #[derive(Debug, Clone, Copy, Default)]
@@ -14,14 +14,6 @@ struct Tally<A> {
     known: u32,
     unknown: u32,
     aggregate: A,
-}
-
-/// A sub-interval that is over.
-#[derive(Debug)]
-struct Bucket<A> {
-    /// Its number, counted from the epoch.
-    index: u64,
-    tally: Tally<A>,
 }
 
 impl<A: Aggregate> Tally<A> {
@@ -48,117 +40,139 @@ impl<A: Aggregate> Tally<A> {
     }
 }
 
-/// The sub-intervals in which there are samples. Nearly every sample falls into the newest, and values are those of the newest and of all before
+/// The sub-intervals of a window. Nearly every sample falls into the newest, and values are those of the newest and of all before
 /// it: both stand here, so that a host of processes does not go through the memory of all sub-intervals with each collection.
 #[derive(Debug)]
 pub(super) struct Buckets<A> {
-    /// The newest sub-interval, nanoseconds. Empty where there is none.
-    newest: Range<u64>,
+    /// When the newest sub-interval began that has samples, nanoseconds; 0 before the first.
+    begin: u64,
     current: Tally<A>,
     /// All sub-intervals before it.
     before: Tally<A>,
-    /// When the oldest sub-interval leaves the window.
+    /// When the oldest sub-interval with samples leaves the window.
     expires: u64,
     width: u64,
-    /// The time of the first sample ever.
-    origin: Option<u64>,
-    /// Those before the newest, the oldest first.
-    older: VecDeque<Bucket<A>>,
+    /// The time of the first sample ever; 0 before it.
+    origin: u64,
+    /// Those before the newest: a sub-interval has the place of its number from the epoch, modulo [`PLACES`]. Nothing until there is one.
+    older: Box<[Tally<A>]>,
 }
 
 impl<A: Aggregate> Buckets<A> {
     /// A window of that many nanoseconds.
     pub(super) fn over(ns: u64) -> Self {
         Self {
-            newest: 0..0,
+            begin: 0,
             current: Tally::default(),
             before: Tally::default(),
             expires: u64::MAX,
             width: ns.div_ceil(BUCKETS).max(1),
-            origin: None,
-            older: VecDeque::new(),
+            origin: 0,
+            older: Box::default(),
         }
     }
 
-    /// The oldest sub-interval that the window covers.
+    /// The number of the oldest sub-interval that the window covers.
     fn oldest(&self, now: u64) -> u64 {
         (now / self.width).saturating_sub(BUCKETS - 1)
     }
 
-    pub(super) fn expire(&mut self, now: u64) {
+    /// The sub-intervals before the newest that there may be, the oldest first: their numbers.
+    fn numbers(&self) -> impl Iterator<Item = u64> + use<A> {
+        let newest = self.begin / self.width;
+        newest.saturating_sub(BUCKETS - 1)..newest
+    }
+
+    fn tally(&mut self, number: u64) -> Option<&mut Tally<A>> {
+        let place = usize::try_from(number % BUCKETS).ok()?;
+        self.older.get_mut(place)
+    }
+
+    /// What is too old now is forgotten; when something is next.
+    pub(super) fn expire(&mut self, now: u64) -> u64 {
         if now < self.expires {
-            return;
+            return self.expires;
         }
         let oldest = self.oldest(now);
-        let expired = self.older.iter().take_while(|bucket| bucket.index < oldest).count();
-        self.older.drain(..expired);
         // From the start again, not by subtraction: that has neither a smallest nor all digits.
-        self.before = Tally::default();
-        for bucket in &self.older {
-            self.before.merge(&bucket.tally);
+        let mut before = Tally::default();
+        self.expires = u64::MAX;
+        for number in self.numbers() {
+            let Some(tally) = self.tally(number).filter(|tally| !tally.is_empty()) else {
+                continue;
+            };
+            if number < oldest {
+                *tally = Tally::default();
+            } else {
+                before.merge(tally);
+                self.expires_with(number);
+            }
         }
-        if self.newest.start / self.width < oldest {
-            (self.newest, self.current) = (0..0, Tally::default());
+        self.before = before;
+        if self.begin / self.width < oldest {
+            self.current = Tally::default();
+        } else if !self.current.is_empty() {
+            self.expires_with(self.begin / self.width);
         }
-        self.expires_next();
+        self.expires
     }
 
-    fn expires_next(&mut self) {
-        let newest = || (!self.newest.is_empty()).then(|| self.newest.start / self.width);
-        let first = self.older.front().map(|bucket| bucket.index).or_else(newest);
-        self.expires = first.map_or(u64::MAX, |first| {
-            first.saturating_add(BUCKETS).saturating_mul(self.width)
-        });
+    /// There are samples in this sub-interval.
+    fn expires_with(&mut self, number: u64) {
+        let leaves = number.saturating_add(BUCKETS).saturating_mul(self.width);
+        self.expires = self.expires.min(leaves);
     }
 
-    pub(super) fn add(&mut self, worth: Worth, time: u64, now: u64) {
-        let origin = *self.origin.get_or_insert(time);
+    /// Adds a sample; what expired until `now` is forgotten already. When something is too old next.
+    pub(super) fn add(&mut self, worth: Worth, time: u64, now: u64) -> u64 {
+        if self.origin == 0 {
+            self.origin = time;
+        }
+        let sample = |value| Sample {
+            time,
+            origin: self.origin,
+            value,
+        };
         let sample = match worth {
             Worth::Unknown => None,
-            Worth::Counts(value) => Some(Sample {
-                time,
-                origin,
-                value: Some(value),
-            }),
-            Worth::Not => Some(Sample {
-                time,
-                origin,
-                value: None,
-            }),
+            Worth::Counts(value) => Some(sample(Some(value))),
+            Worth::Not => Some(sample(None)),
         };
-        if self.newest.contains(&time) {
+        let in_newest = time >= self.begin && time - self.begin < self.width;
+        if in_newest && !self.current.is_empty() {
             self.current.add(sample);
         } else if time / self.width >= self.oldest(now) {
             self.add_elsewhere(sample, time);
         }
+        self.expires
     }
 
     /// A sample that begins a new sub-interval, or comes late.
     fn add_elsewhere(&mut self, sample: Option<Sample>, time: u64) {
-        let index = time / self.width;
-        if time >= self.newest.end {
-            if !self.current.is_empty() {
-                self.before.merge(&self.current);
-                self.older.push_back(Bucket {
-                    index: self.newest.start / self.width,
-                    tally: std::mem::take(&mut self.current),
-                });
+        let (number, newest) = (time / self.width, self.begin / self.width);
+        if number >= newest {
+            if number > newest && !self.current.is_empty() {
+                if self.older.is_empty() {
+                    self.older = vec![Tally::default(); PLACES].into_boxed_slice();
+                }
+                let ended = std::mem::take(&mut self.current);
+                self.before.merge(&ended);
+                if let Some(tally) = self.tally(newest) {
+                    *tally = ended;
+                }
             }
-            let begin = index.saturating_mul(self.width);
-            self.newest = begin..begin.saturating_add(self.width);
+            self.begin = number.saturating_mul(self.width);
             self.current.add(sample);
         } else {
-            let place = self.older.partition_point(|bucket| bucket.index < index);
-            if self.older.get(place).is_none_or(|bucket| bucket.index != index) {
-                let tally = Tally::default();
-                self.older.insert(place, Bucket { index, tally });
+            if self.older.is_empty() {
+                self.older = vec![Tally::default(); PLACES].into_boxed_slice();
             }
-            if let Some(bucket) = self.older.get_mut(place) {
-                bucket.tally.add(sample);
+            if let Some(tally) = self.tally(number) {
+                tally.add(sample);
             }
             self.before.add(sample);
         }
-        self.expires_next();
+        self.expires_with(number);
     }
 
     fn total(&self) -> Tally<A> {
@@ -185,10 +199,11 @@ impl<A: Aggregate> Buckets<A> {
     }
 
     pub(super) fn memory(&self) -> usize {
-        self.older.capacity() * size_of::<Bucket<A>>()
+        size_of_val(&*self.older)
     }
 
+    #[expect(clippy::unused_self, reason = "one of the kinds of series, which all have it")]
     pub(super) fn most_memory(&self) -> usize {
-        usize::try_from(BUCKETS).unwrap_or(usize::MAX) * size_of::<Bucket<A>>()
+        PLACES * size_of::<Tally<A>>()
     }
 }

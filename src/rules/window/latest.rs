@@ -12,20 +12,23 @@ pub(super) struct Latest {
 }
 
 impl Latest {
-    pub(super) fn add(&mut self, worth: Worth, time: u64, _now: u64) {
+    pub(super) fn add(&mut self, worth: Worth, time: u64, _now: u64) -> u64 {
         if time < self.time {
-            return;
+            return u64::MAX;
         }
         self.time = time;
         self.value = match worth {
             Worth::Counts(value) => Some(value),
             Worth::Not | Worth::Unknown => None,
         };
+        u64::MAX
     }
 
     /// It stays until another one comes.
     #[expect(clippy::unused_self, reason = "one of the kinds of series, which all have it")]
-    pub(super) fn expire(&mut self, _now: u64) {}
+    pub(super) fn expire(&mut self, _now: u64) -> u64 {
+        u64::MAX
+    }
 
     pub(super) fn samples(&self) -> (u64, u64) {
         let known = u64::from(self.value.is_some());

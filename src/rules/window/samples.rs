@@ -28,16 +28,20 @@ impl Samples {
         }
     }
 
-    pub(super) fn expire(&mut self, now: u64) {
+    /// What is too old now is forgotten; when something is next.
+    pub(super) fn expire(&mut self, now: u64) -> u64 {
         if now >= self.expires {
             self.ring.expire(now);
             self.expires = self.ring.expires();
         }
+        self.expires
     }
 
-    pub(super) fn add(&mut self, worth: Worth, time: u64, now: u64) {
+    /// Adds a sample; when something is too old next.
+    pub(super) fn add(&mut self, worth: Worth, time: u64, now: u64) -> u64 {
         self.ring.add(worth, time, now);
         self.expires = self.ring.expires();
+        self.expires
     }
 
     /// How many of known and of unknown worth there are.
