@@ -16,6 +16,7 @@ use opentelemetry_proto::tonic::trace::v1::Span;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::logs::{LogBatch, LogExporter, SdkLoggerProvider};
 use opentelemetry_sdk::trace::{SdkTracerProvider, SpanData, SpanExporter};
+use tracing::Subscriber;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::{EnvFilter, FilterExt as _, filter_fn};
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
@@ -65,6 +66,17 @@ pub fn begin(
     own: &SelfTelemetryOptions,
     exporter: Option<(Exporter, Arc<Origin>)>,
 ) -> Result<Lines, TryInitError> {
+    let (subscriber, lines) = subscriber(options, own, exporter);
+    subscriber.try_init()?;
+    Ok(lines)
+}
+
+/// What hears of events and spans. What none of its layers wants must cost nothing: the libraries that send requests have a span for each frame.
+fn subscriber(
+    options: &LogOptions,
+    own: &SelfTelemetryOptions,
+    exporter: Option<(Exporter, Arc<Origin>)>,
+) -> (impl Subscriber + Send + Sync + 'static, Lines) {
     let lines = fmt::layer().with_writer(std::io::stderr).with_target(false);
     let lines = match options.format {
         LogFormat::Text => lines.with_ansi(std::io::stderr().is_terminal()).boxed(),
@@ -73,29 +85,25 @@ pub fn begin(
     let (filter, handle) = reload::Layer::new(levels(&options.filter));
     let handle = Lines(handle);
     let registry = Registry::default().with(lines.with_filter(filter));
-    let Some((exporter, resource)) = exporter else {
-        registry.try_init()?;
-        return Ok(handle);
-    };
-    let to_exporter = ToExporter { exporter, resource };
+    let to_exporter = exporter.map(|(exporter, resource)| ToExporter { exporter, resource });
     // What the client says of its own troubles would come back to it.
-    let but_export =
-        || filter_fn(|metadata| metadata.target().starts_with(OWN) && !metadata.target().starts_with(EXPORT));
-    let logs = own.logs.as_ref().map(|filter| {
-        let provider = SdkLoggerProvider::builder()
-            .with_simple_exporter(to_exporter.clone())
-            .build();
+    let but_export = || {
+        filter_fn(|metadata| metadata.target().starts_with(OWN) && !metadata.target().starts_with(EXPORT))
+            // Without this nothing is known of the levels, and a span of each frame that is sent is made and thrown away.
+            .with_max_level_hint(LevelFilter::TRACE)
+    };
+    let logs = own.logs.as_ref().zip(to_exporter.clone()).map(|(filter, to_exporter)| {
+        let provider = SdkLoggerProvider::builder().with_simple_exporter(to_exporter).build();
         OpenTelemetryTracingBridge::new(&provider).with_filter(EnvFilter::new(filter).and(but_export()))
     });
-    let spans = own.traces.then(|| {
+    let spans = to_exporter.filter(|_| own.traces).map(|to_exporter| {
         let provider = SdkTracerProvider::builder().with_simple_exporter(to_exporter).build();
         let tracer = provider.tracer(OWN);
         tracing_opentelemetry::layer()
             .with_tracer(tracer)
             .with_filter(LevelFilter::INFO.and(but_export()))
     });
-    registry.with(logs).with(spans).try_init()?;
-    Ok(handle)
+    (registry.with(logs).with(spans), handle)
 }
 
 /// The SDK's way into the OTLP client.
@@ -124,7 +132,48 @@ impl SpanExporter for ToExporter {
 
 #[cfg(test)]
 mod tests {
-    use super::levels;
+    use super::*;
+    use crate::export::otlp::settings::{Limits, Settings};
+
+    /// Scenario: logs and spans of the daemon's own are exported, or not; a library makes a span for each frame that it sends.
+    /// Guarantee: that span is none, and its level is known to be of no interest before anything is asked.
+    #[test]
+    fn spans_that_nobody_wants_are_none() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let _inside = runtime.enter();
+        let lines = LogOptions {
+            filter: "info".to_owned(),
+            format: LogFormat::Text,
+        };
+        let own = SelfTelemetryOptions {
+            traces: true,
+            metrics: true,
+            logs: Some("info".to_owned()),
+            service_name: OWN.to_owned(),
+            attributes: Vec::new(),
+        };
+        let nowhere = Settings {
+            traces: None,
+            metrics: None,
+            logs: None,
+            limits: Limits::default(),
+        };
+        for exported in [false, true] {
+            let exporter = exported.then(|| {
+                let (exporter, _running) = Exporter::start(&nowhere).unwrap();
+                (exporter, Arc::new(Origin::new(Vec::new())))
+            });
+            let (subscriber, _lines) = subscriber(&lines, &own, exporter);
+            tracing::subscriber::with_default(subscriber, || {
+                assert!(tracing::trace_span!(target: "h2", "frame").is_disabled(), "{exported}");
+                assert!(
+                    !tracing::info_span!(target: "gcwatch::targets", "attach").is_disabled(),
+                    "{exported}"
+                );
+                assert_eq!(LevelFilter::current(), LevelFilter::INFO, "{exported}");
+            });
+        }
+    }
 
     /// Scenario: filters as an operator writes them, one of them about the client of Kubernetes.
     /// Guarantee: that client is silent unless it is named; the rest stays as it was written.

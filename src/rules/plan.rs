@@ -104,7 +104,34 @@ impl Plan {
                 feed.add(windows, place, &of, class.counts(), own);
             }
         }
-        plan
+        plan.in_order_of_feeding()
+    }
+
+    /// The same with series numbered as they are fed: those of a process lie one behind the other, and it is gone through them forwards.
+    fn in_order_of_feeding(mut self) -> Self {
+        let measured = || self.feeds.iter().flat_map(|feed| &feed.measured);
+        let order: Vec<usize> = measured()
+            .flat_map(|measured| measured.counting.iter().chain(&measured.measuring))
+            .copied()
+            .collect();
+        let mut number = vec![0; order.len()];
+        for (new, old) in order.iter().enumerate() {
+            if let Some(number) = number.get_mut(*old) {
+                *number = new;
+            }
+        }
+        let renumber = |series: &mut usize| *series = number.get(*series).copied().unwrap_or(*series);
+        self.series = order.iter().filter_map(|old| self.series.get(*old).copied()).collect();
+        self.meanings = order
+            .iter()
+            .filter_map(|old| self.meanings.get(*old).cloned())
+            .collect();
+        self.of_window.iter_mut().for_each(renumber);
+        for measured in self.feeds.iter_mut().flat_map(|feed| &mut feed.measured) {
+            let fed = measured.counting.iter_mut().chain(&mut measured.measuring);
+            fed.for_each(renumber);
+        }
+        self
     }
 }
 
@@ -173,21 +200,24 @@ mod tests {
     }
 
     /// Scenario: the rules that ship.
-    /// Guarantee: each window has a series that is fed exactly once.
+    /// Guarantee: each window has a series that is fed exactly once, in their order.
     #[test]
     fn every_window_is_fed_once() {
         let rules = load(&shipped()).unwrap().rules;
         let plan = Plan::new(&rules.windows);
         assert_eq!(plan.of_window.len(), rules.windows.len());
-        let mut fed: Vec<usize> = plan
+        let fed: Vec<usize> = plan
             .feeds
             .iter()
             .flat_map(|feed| &feed.measured)
             .flat_map(|measured| measured.counting.iter().chain(&measured.measuring))
             .copied()
             .collect();
-        fed.sort_unstable();
         assert_eq!(fed, (0..plan.series.len()).collect::<Vec<_>>());
+        // A series is that of the window by which it is made.
+        for (series, window) in plan.series.iter().enumerate() {
+            assert_eq!(plan.of_window[*window], series);
+        }
         assert!(plan.series.len() < rules.windows.len());
     }
 }

@@ -197,15 +197,20 @@ impl Ring {
         if let Some(sorted) = &self.sorted {
             return make(sorted);
         }
-        let mut space = [0.0; ORDER_ON_DEMAND];
+        // Whole numbers of the same order are put in order faster.
+        let mut space = [0; ORDER_ON_DEMAND];
         let mut count = 0;
         for (place, (_, value)) in space.iter_mut().zip(self.known()) {
-            *place = value;
+            *place = ordinal(value);
             count += 1;
         }
-        let sorted = space.get_mut(..count)?;
-        sorted.sort_unstable_by(f64::total_cmp);
-        make(sorted)
+        let ordinals = space.get_mut(..count)?;
+        ordinals.sort_unstable();
+        let mut sorted = [0.0; ORDER_ON_DEMAND];
+        for (place, number) in sorted.iter_mut().zip(&*ordinals) {
+            *place = of_ordinal(*number);
+        }
+        make(sorted.get(..count)?)
     }
 
     fn sum(&self) -> f64 {
@@ -261,6 +266,21 @@ impl Ring {
         let sorted = self.sorted.as_ref().map_or(0, |_| size_of::<f64>());
         self.most.next_power_of_two().max(4) * (size_of::<(u64, f64)>() + sorted)
     }
+}
+
+/// A number whose order among whole numbers is that of `value` by [`f64::total_cmp`].
+fn ordinal(value: f64) -> i64 {
+    of_bits(value.to_bits().cast_signed())
+}
+
+/// The value of an [`ordinal`].
+fn of_ordinal(number: i64) -> f64 {
+    f64::from_bits(of_bits(number).cast_unsigned())
+}
+
+/// Negative numbers have the other order; its own inverse.
+fn of_bits(bits: i64) -> i64 {
+    bits ^ ((bits >> 63).cast_unsigned() >> 1).cast_signed()
 }
 
 /// Where a quantile lies among so many: the last place that is not above it, and how far it is to the next.
