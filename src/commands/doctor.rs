@@ -2,12 +2,14 @@
 //!
 //! It asks processes who they are and begins no session, so that it can be run beside the daemon at any time.
 
+mod own;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use dotnet_diagnostics::discovery::{Capability, Credentials, Obstacle, Process, Reason, Scan, StaleSocket};
+use dotnet_diagnostics::discovery::{Obstacle, Process, Reason, Scan, StaleSocket};
 use dotnet_diagnostics::message::ProcessInfo;
 use dotnet_diagnostics::text::shown;
 use dotnet_diagnostics::{Client, Deadlines, Endpoint, Error};
@@ -17,7 +19,7 @@ use tokio::time::timeout;
 use crate::cli::{DoctorArgs, Format};
 use crate::commands::output::Output;
 use crate::commands::run::load;
-use crate::report::doctor::{Diagnosis, Report, SelfRecord, StaleRecord};
+use crate::report::doctor::{Diagnosis, Report, StaleRecord};
 use crate::targets::options::{Filter, TargetOptions};
 use crate::targets::standing::{Standing, names_something, scan, standing};
 
@@ -83,7 +85,7 @@ async fn examine(asked: Vec<u32>, options: TargetOptions) -> anyhow::Result<Repo
     let scan = timeout(STALE_WITHIN, scan)
         .await
         .context("the directories of targets.sockets do not answer")??;
-    let own = own(scan.credentials());
+    let own = own::own(scan.credentials());
     let pids = if asked.is_empty() {
         all_pids().context("cannot read /proc; run where it is mounted")?
     } else {
@@ -396,112 +398,9 @@ fn all_pids() -> std::io::Result<BTreeSet<u32>> {
         .collect())
 }
 
-/// The number of the first pid namespace (`PROC_PID_INIT_INO` of the kernel's proc_ns.h): the host's.
-const HOST_PID_NAMESPACE: &str = "pid:[4026531836]";
-/// Longest of our own files that is read.
-const MAX_OWN_BYTES: usize = 256 << 10;
-
-/// What this gcwatch may see and reach; blocking, but only files of the kernel's.
-fn own(credentials: &Credentials) -> SelfRecord {
-    let missing = credentials.missing();
-    let names = |wanted: bool| {
-        let missing = missing.as_ref()?;
-        let chosen = Capability::ALL
-            .into_iter()
-            .filter(|capability| missing.contains(capability) != wanted);
-        Some(chosen.map(Capability::name).collect::<Vec<_>>())
-    };
-    let host_pids = std::fs::read_link("/proc/self/ns/pid")
-        .ok()
-        .map(|link| link == Path::new(HOST_PID_NAMESPACE));
-    let hidden = read("/proc/self/mountinfo").map(|text| hides_processes(&text));
-    let label = ["/proc/self/attr/apparmor/current", "/proc/self/attr/current"]
-        .into_iter()
-        .find_map(read);
-    let label = label
-        .map(|label| shown(label.trim_matches(['\0', '\n', ' '])))
-        .filter(|label| !label.is_empty());
-    let mut problems = Vec::new();
-    let mut remedies = Vec::new();
-    if host_pids == Some(false) {
-        problems.push("it sees the processes of its own pid namespace alone".to_owned());
-        remedies.push("on Kubernetes set hostPID; as a sidecar that is right".to_owned());
-    }
-    if hidden == Some(true) {
-        problems.push("/proc is mounted with hidepid: processes of other users may be hidden".to_owned());
-        remedies.push("give it CAP_SYS_PTRACE, or the group of hidepid's gid= option".to_owned());
-    }
-    let lacking = missing.as_ref().is_some_and(|missing| !missing.is_empty());
-    if lacking {
-        let users = credentials
-            .uid
-            .map_or_else(|| "its own user".to_owned(), |uid| format!("uid {uid}"));
-        problems.push(format!(
-            "of processes that it sees, it can attach to those of {users} and its group alone"
-        ));
-        remedies.push(format!("to reach all: {}", credentials.remedy(None)));
-    } else if credentials.initial_user_namespace == Some(false) {
-        problems.push("its capabilities count in its own user namespace alone".to_owned());
-        remedies.push(credentials.remedy(None));
-    }
-    let text = |parts: Vec<String>| (!parts.is_empty()).then(|| parts.join("; "));
-    SelfRecord {
-        kind: "gcwatch",
-        version: env!("GCWATCH_VERSION"),
-        pid: std::process::id(),
-        uid: credentials.uid,
-        gid: credentials.gid,
-        capabilities: names(true),
-        missing_capabilities: names(false),
-        host_pid_namespace: host_pids,
-        host_user_namespace: credentials.initial_user_namespace,
-        processes_hidden: hidden,
-        seccomp: credentials.seccomp.map(|mode| match mode {
-            0 => "none",
-            1 => "strict",
-            _ => "filter",
-        }),
-        no_new_privileges: credentials.no_new_privileges,
-        security_label: label,
-        ok: problems.is_empty(),
-        detail: text(problems),
-        remedy: text(remedies),
-    }
-}
-
-fn read(path: &str) -> Option<String> {
-    let mut text = String::new();
-    let file = std::fs::File::open(path).ok()?;
-    std::io::Read::read_to_string(&mut std::io::Read::take(file, MAX_OWN_BYTES as u64), &mut text).ok()?;
-    Some(text)
-}
-
-/// Whether `/proc` hides other users' processes, by the text of `mountinfo`: its option `hidepid` is not 0 or off.
-fn hides_processes(mountinfo: &str) -> bool {
-    let mut of_proc = mountinfo.lines().filter(|line| line.split(' ').nth(4) == Some("/proc"));
-    let hides = |option: &str| {
-        let value = option.strip_prefix("hidepid=");
-        value.is_some_and(|value| !matches!(value, "0" | "off"))
-    };
-    of_proc
-        .next_back()
-        .is_some_and(|line| line.split([' ', ',']).any(hides))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Scenario: mount tables with and without `hidepid`, in both of its spellings, and with it on another mount.
-    /// Guarantee: it is known whether processes are hidden.
-    #[test]
-    fn hidden_processes_are_known() {
-        let mount = |options: &str| format!("22 28 0:21 / /proc rw,nosuid - proc proc rw{options}\n");
-        assert!(!hides_processes(&mount("")) && !hides_processes(&mount(",hidepid=0")));
-        assert!(hides_processes(&mount(",gid=9,hidepid=2")) && hides_processes(&mount(",hidepid=invisible")));
-        let other = mount(",hidepid=2").replace(" /proc ", " /host/proc ");
-        assert!(!hides_processes(&other));
-    }
 
     /// Scenario: filters with one condition and with several, one with an escape sequence.
     /// Guarantee: the filter is told as the operator wrote it, safe to show.
