@@ -11,8 +11,10 @@
 //! | `/api/v1/rules` | the rules in force, with what each does and came to; the rule files, and what is wrong with them |
 //! | `/api/v1/gcs` | the last collections of each process; `?pid=PID`, `?limit=N` |
 //!
-//! It only tells: no request changes anything. Loopback by default, as whoever reaches it sees names of processes.
+//! It only tells: no request changes anything. Loopback by default, as whoever reaches it sees names of processes. At most 64 connections
+//! at a time, each idle for at most 90 s and ten minutes old.
 
+mod connections;
 mod page;
 
 use std::net::SocketAddr;
@@ -93,7 +95,7 @@ pub async fn serve(
     site: Site,
     end: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<()> {
-    axum::serve(listener, router(site)).with_graceful_shutdown(end).await
+    connections::serve(listener, router(site), end).await
 }
 
 fn router(site: Site) -> Router {
