@@ -8,6 +8,8 @@
 //!                                                          filter          lease, identity, settings
 //! ```
 //!
+//! Attaching is done where this is called, at once; sessions are read by [`Readers`], in rounds (`rounds`).
+//!
 //! `registry`, `backoff`, `filter`, `identity` and `clock` are pure: what they know is given to them (by `facts` and `host`), time
 //! included. Everything else is I/O at the edge. A task speaks to its [`sink::Told`] only, which is the pipeline's feed.
 //!
