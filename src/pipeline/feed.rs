@@ -8,6 +8,7 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 
 use crate::pipeline::registry::{Clock, Shared, now_unix_ns};
 use crate::pipeline::run::{Run, State, StreamProgress};
+use crate::rules::engine::{collection_at, suspension_at};
 use crate::rules::field;
 use crate::telemetry::spans::LeftOut;
 use crate::telemetry::time::TimeBase;
@@ -81,8 +82,7 @@ impl Feed {
 
     fn suspension(&mut self, suspension: &Suspension, base: TimeBase) {
         let mut inside = self.run.inside();
-        let edges = suspension.edges;
-        let passed = match (self.run.clock(), edges.restart_end.or(edges.suspend_begin)) {
+        let passed = match (self.run.clock(), suspension_at(suspension)) {
             (Clock::Recorded, Some(at)) => inside.advance(base.unix_ns(at)),
             _ => Vec::new(),
         };
@@ -100,10 +100,9 @@ impl Feed {
         if let (Clock::Live, Some(end)) = (self.run.clock(), collection.end) {
             inside.lag_ns = now_unix_ns().checked_sub(base.unix_ns(end));
         }
-        let at = base.unix_ns(collection.last_event);
         let passed = match self.run.clock() {
             Clock::Live => Vec::new(),
-            Clock::Recorded => inside.advance(at),
+            Clock::Recorded => inside.advance(base.unix_ns(collection_at(&collection))),
         };
         let observed = inside.collection(collection, base, &settings);
         let resource = Arc::clone(&inside.resource);

@@ -92,6 +92,18 @@ pub const TICKS_SPARSE: u64 = 512;
 
 const TICK_NS: u64 = 1_000_000_000;
 
+/// When a collection is taken for: its end, or where that was not seen its last event. Offset in its stream.
+pub(crate) fn collection_at(collection: &Collection) -> i64 {
+    collection.end.unwrap_or(collection.last_event)
+}
+
+/// When a stop without a collection is taken for: its last known edge. Offset in its stream.
+pub(crate) fn suspension_at(suspension: &Suspension) -> Option<i64> {
+    let edges = &suspension.edges;
+    let restarted = edges.restart_end.or(edges.restart_begin);
+    restarted.or(edges.suspend_end).or(edges.suspend_begin)
+}
+
 /// Every rule of one process. See the [module](self).
 #[derive(Debug)]
 pub struct Engine {
@@ -164,7 +176,7 @@ impl Engine {
     /// A collection was told. They come in the order of their ends, as the reconstruction tells them. Its time is its end, or where that was not seen its
     /// last event.
     pub fn collection(&mut self, collection: &Collection, base: TimeBase) -> Verdict {
-        let time = self.observed(base.unix_ns(collection.end.unwrap_or(collection.last_event)));
+        let time = self.observed(base.unix_ns(collection_at(collection)));
         let mut verdict = Verdict::default();
         self.expire(time, &mut verdict.transitions);
         let facts = self.preceding.collection(collection);
@@ -186,11 +198,7 @@ impl Engine {
     /// A stop in which no collection ran was told. Its time is its last known edge.
     pub fn suspension(&mut self, suspension: &Suspension, base: TimeBase) {
         self.preceding.suspension(suspension);
-        let edges = &suspension.edges;
-        let edge = edges.restart_end.or(edges.restart_begin);
-        let Some(edge) = edge.or(edges.suspend_end).or(edges.suspend_begin) else {
-            return;
-        };
+        let Some(edge) = suspension_at(suspension) else { return };
         let time = self.observed(base.unix_ns(edge));
         self.windows.expire(self.now);
         let scope = Scope {

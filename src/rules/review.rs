@@ -9,7 +9,7 @@ use std::sync::Arc;
 use clr_gc::gc::{Collection, StopEdges, Suspension};
 
 use super::alert::{Alert, Ending, Transition};
-use super::engine::Engine;
+use super::engine::{Engine, collection_at, suspension_at};
 use super::field::{Open, ProcessFacts, StreamFacts};
 use super::rule::{Rule, RuleSet};
 use crate::recording::ProcessHistory;
@@ -183,17 +183,11 @@ impl Review {
 
 /// What a recording holds of a process, in the order in which a live session tells it.
 pub(crate) fn steps(history: &ProcessHistory) -> Vec<(i64, Step<'_>)> {
-    let collections = history.collections.iter().map(|collection| {
-        (
-            collection.end.unwrap_or(collection.last_event),
-            Step::Collection(collection),
-        )
-    });
-    let suspensions = history.suspensions.iter().filter_map(|suspension| {
-        let edges = suspension.edges;
-        let at = edges.restart_end.or(edges.suspend_end).or(edges.suspend_begin)?;
-        Some((at, Step::Suspension(suspension)))
-    });
+    let collections = history.collections.iter();
+    let collections = collections.map(|collection| (collection_at(collection), Step::Collection(collection)));
+    let suspensions = history.suspensions.iter();
+    let suspensions =
+        suspensions.filter_map(|suspension| Some((suspension_at(suspension)?, Step::Suspension(suspension))));
     let mut steps: Vec<_> = collections.chain(suspensions).collect();
     steps.sort_by_key(|(at, _)| *at);
     steps

@@ -9,6 +9,10 @@ import otlp
 import receivers
 
 RECORDINGS = ["net10-steady", "net10-threads-server-datas", "net8-lohcompact"]
+# What they have of alerts: critical ones and infos, with and without a group, superseded ones, one for collection after collection.
+SICK = ["net10-lohoos", "net10b-nearlimit", "net10b-pinlimit"]
+# https://opentelemetry.io/docs/specs/otel/logs/data-model/#field-severitynumber
+SEVERITIES = {"info": 9, "warning": 13, "error": 17, "critical": 20}
 
 
 def lines(path, key):
@@ -20,7 +24,7 @@ def lines(path, key):
 
 class Collector(unittest.TestCase):
     def replayed(self, protocol, recording, **variables):
-        """Spans and metrics that came of a replay."""
+        """Spans, metrics and log records that came of a replay."""
         with receivers.collector() as collector:
             grpc, http = collector.ports
             port = grpc if protocol == "grpc" else http
@@ -31,13 +35,14 @@ class Collector(unittest.TestCase):
             self.assertEqual(collector.stop(), 0, collector.tail())
             spans = list(otlp.spans(lines(collector.folder / "traces.json", "resourceSpans")))
             metrics = list(otlp.metrics(lines(collector.folder / "metrics.json", "resourceMetrics")))
-            return spans, metrics
+            records = list(otlp.logs(lines(collector.folder / "logs.json", "resourceLogs")))
+            return spans, metrics, records
 
     def check(self, protocol, **variables):
         for name in RECORDINGS:
             with self.subTest(recording=name):
                 recording = gcwatch.Recording(name)
-                spans, metrics = self.replayed(protocol, recording, **variables)
+                spans, metrics, _ = self.replayed(protocol, recording, **variables)
                 # Replayed with the times of the recording: every nanosecond is known beforehand.
                 agreement.check_spans(self, recording, spans, moved=0)
                 self.assertEqual({span["resource"]["service.name"] for span in spans}, {name})
@@ -66,6 +71,39 @@ class Collector(unittest.TestCase):
     def test_http_json(self):
         """Scenario: the same over HTTP with JSON, gzip. Guarantee: the same."""
         self.check("http/json", OTEL_EXPORTER_OTLP_COMPRESSION="gzip")
+
+    def test_alerts(self):
+        """Scenario: recordings of processes in trouble. Guarantee: each alert that `analyze` tells comes as a log record, with its times, words
+        and severity, on the span of the collection on which it began; nothing else comes."""
+        for name in SICK:
+            with self.subTest(recording=name):
+                recording = gcwatch.Recording(name)
+                spans, _, records = self.replayed("grpc", recording)
+                roots = {(span["trace"], span["id"]): span["attributes"].get("dotnet.gc.number") for span in spans if not span["parent"]}
+                told = {}
+                for record in records:
+                    said = record["attributes"]
+                    self.assertEqual(record["event"], "gcwatch.anomaly")
+                    self.assertEqual(record["resource"]["service.name"], name)
+                    self.assertGreaterEqual(record["observed"], record["time"])
+                    key = said["gcwatch.rule.id"], said["gcwatch.anomaly.started"], said["gcwatch.anomaly.state"]
+                    self.assertNotIn(key, told)
+                    told[key] = record
+                anomalies = recording.anomalies()
+                self.assertGreater(len(anomalies), 0)
+                began = {(anomaly["rule"], anomaly["started"]): anomaly for anomaly in anomalies}
+                self.assertEqual({key[:2] for key in told if key[2] == "firing"}, set(began))
+                self.assertLessEqual({key[:2] for key in told if key[2] == "ended"}, set(began))
+                for (rule, started), anomaly in began.items():
+                    record = told[rule, started, "firing"]
+                    said = record["attributes"]
+                    self.assertEqual(record["time"], gcwatch.unix_ns(started))
+                    self.assertEqual(record["body"], anomaly["summary"])
+                    self.assertEqual(record["severity"], (SEVERITIES[anomaly["severity"]], anomaly["severity"]))
+                    self.assertEqual(said["gcwatch.rule.title"], anomaly["title"])
+                    self.assertEqual(said.get("gcwatch.rule.group"), anomaly["group"])
+                    if record["span"]:
+                        self.assertEqual(roots[record["trace"], record["span"]], anomaly["gc_number"])
 
 
 if __name__ == "__main__":

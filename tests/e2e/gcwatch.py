@@ -31,17 +31,24 @@ class Recording:
     def __init__(self, name):
         self.name = name
         self.path = RECORDINGS / f"{name}.nettrace.gz"
+        records = self.analyzed("--no-rules")
+        self.gcs = {record["number"]: record for record in records if record["kind"] == "gc"}
+        known = next(gc for gc in self.gcs.values() if gc["start"])
+        self.sync = unix_ns(known["start"]) - known["start_offset_ns"]
+
+    def analyzed(self, *arguments):
         output = subprocess.run(
-            [program(), "analyze", "--no-rules", "--format", "ndjson", self.path],
+            [program(), "analyze", "--format", "ndjson", *arguments, self.path],
             check=True,
             capture_output=True,
             text=True,
             timeout=PATIENCE,
         ).stdout
-        records = [json.loads(line) for line in output.splitlines()]
-        self.gcs = {record["number"]: record for record in records if record["kind"] == "gc"}
-        known = next(gc for gc in self.gcs.values() if gc["start"])
-        self.sync = unix_ns(known["start"]) - known["start_offset_ns"]
+        return [json.loads(line) for line in output.splitlines()]
+
+    def anomalies(self):
+        """What the rules that ship say of it."""
+        return [record for record in self.analyzed() if record["kind"] == "anomaly"]
 
     def pauses(self):
         """The lengths in nanoseconds of this recording's pauses, as far as they are known."""

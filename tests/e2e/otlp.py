@@ -60,3 +60,22 @@ def metrics(resource_metrics):
                 for kind in ("sum", "gauge", "histogram", "exponentialHistogram"):
                     if kind in metric:
                         yield resource, metric["name"], metric.get("unit"), kind, metric[kind]
+
+
+def logs(resource_logs):
+    """Log records as plain dictionaries, each with its resource."""
+    for group in resource_logs:
+        resource = attributes(group.get("resource", {}).get("attributes"))
+        for scope in group.get("scopeLogs", []):
+            for record in scope["logRecords"]:
+                yield {
+                    "time": int(record["timeUnixNano"]),
+                    "observed": int(record["observedTimeUnixNano"]),
+                    "severity": (record["severityNumber"], record["severityText"]),
+                    "body": value(record["body"]),
+                    "event": record.get("eventName"),
+                    "trace": identity(record.get("traceId")),
+                    "span": identity(record.get("spanId")),
+                    "attributes": attributes(record.get("attributes")),
+                    "resource": resource,
+                }
