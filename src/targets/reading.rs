@@ -113,13 +113,13 @@ impl<T: Told> Reading<T> {
 
     /// It is read to its end now, as fast as it comes.
     pub(crate) fn hurry(&mut self) {
-        self.pace.hurry();
+        self.pace.hurry(Instant::now());
     }
 
     /// A timer of [`Self::next_timer`] has passed.
     pub(crate) fn tick(&mut self) -> Result<(), StreamError> {
         let now = Instant::now();
-        self.pace.until = self.pace.until.filter(|until| now < *until);
+        self.pace.pass(now);
         if self.source.is_none() && now >= self.since + HEADER_WITHIN {
             return Err(StreamError::NoHeader);
         }
@@ -154,7 +154,7 @@ impl<T: Told> Reading<T> {
             .and_then(|step| QUIET_STEPS.get(step))
             .map(|after| self.last_bytes + *after);
         let progress = self.is_news().then_some(self.progress_at);
-        let times = [self.pace.until, header, quiet, progress, self.settings_at];
+        let times = [self.pace.next(), header, quiet, progress, self.settings_at];
         times.into_iter().flatten().min()
     }
 

@@ -89,8 +89,8 @@ pub(crate) struct Pace {
     /// Nothing is read before; `None`: it is read as soon as there is something.
     pub(crate) until: Option<Instant>,
     rounds: Arc<Rounds>,
-    /// It is among those that cannot wait for the next round.
-    impatient: bool,
+    /// Until then it is among those that cannot wait for the next round: for one round after it brought that much, whatever comes.
+    impatient_until: Option<Instant>,
     /// It does not rest any more.
     hurries: bool,
     /// When the newest rest began, and what came since.
@@ -103,7 +103,7 @@ impl Pace {
         Self {
             until: None,
             rounds,
-            impatient: false,
+            impatient_until: None,
             hurries: false,
             since: now,
             bytes: 0,
@@ -111,19 +111,33 @@ impl Pace {
     }
 
     /// It is read to its end now, as fast as it comes.
-    pub(crate) fn hurry(&mut self) {
+    pub(crate) fn hurry(&mut self, now: Instant) {
         self.hurries = true;
         self.until = None;
-        self.set_impatient(true);
+        self.set_impatient(Some(now + ROUND));
     }
 
-    fn set_impatient(&mut self, impatient: bool) {
-        let was = std::mem::replace(&mut self.impatient, impatient);
-        match (was, impatient) {
-            (false, true) => self.rounds.impatient.fetch_add(1, Ordering::Relaxed),
-            (true, false) => self.rounds.impatient.fetch_sub(1, Ordering::Relaxed),
-            _ => 0,
-        };
+    fn set_impatient(&mut self, until: Option<Instant>) {
+        let was = std::mem::replace(&mut self.impatient_until, until);
+        match (was, until) {
+            (None, Some(_)) => _ = self.rounds.impatient.fetch_add(1, Ordering::Relaxed),
+            (Some(_), None) => _ = self.rounds.impatient.fetch_sub(1, Ordering::Relaxed),
+            _ => {}
+        }
+    }
+
+    /// When [`Self::pass`] has something to do next.
+    pub(crate) fn next(&self) -> Option<Instant> {
+        let calm = self.impatient_until.filter(|_| !self.hurries);
+        [self.until, calm].into_iter().flatten().min()
+    }
+
+    /// Time passes: a rest is over, or the stream brings no more what made it impatient.
+    pub(crate) fn pass(&mut self, now: Instant) {
+        self.until = self.until.filter(|until| now < *until);
+        if !self.hurries && self.impatient_until.is_some_and(|until| until <= now) {
+            self.set_impatient(None);
+        }
     }
 
     /// So many bytes were read at once.
@@ -134,7 +148,7 @@ impl Pace {
             return;
         }
         let rest = rest(self.bytes, now.saturating_duration_since(self.since));
-        self.set_impatient(rest < ROUND);
+        self.set_impatient((rest < ROUND).then(|| now + ROUND));
         let rest = match rest {
             ROUND => self.rounds.next_in(now + EARLY),
             shorter => shorter,
@@ -147,7 +161,7 @@ impl Pace {
 
 impl Drop for Pace {
     fn drop(&mut self) {
-        self.set_impatient(false);
+        self.set_impatient(None);
     }
 }
 
@@ -228,6 +242,21 @@ mod tests {
         assert_eq!(rounds.impatient.load(Ordering::Relaxed), 0);
     }
 
+    /// Scenario: a session begins with its header at once, and its process never collects.
+    /// Guarantee: after one round it is no reason for short ones any more, and nothing is due.
+    #[test]
+    fn an_idle_process_does_not_keep_the_thread_awake() {
+        let began = Instant::now();
+        let (rounds, mut pace) = pace(began);
+        pace.take(3000, began + Duration::from_millis(1));
+        assert_eq!(rounds.impatient.load(Ordering::Relaxed), 1);
+        while let Some(next) = pace.next() {
+            assert!(next <= began + 2 * ROUND);
+            pace.pass(next);
+        }
+        assert_eq!(rounds.impatient.load(Ordering::Relaxed), 0);
+    }
+
     /// Scenario: streams that bring something at different times.
     /// Guarantee: from then on they are read at the same moments, when the thread has rested.
     #[test]
@@ -253,8 +282,9 @@ mod tests {
     fn an_end_is_not_waited_for() {
         let now = Instant::now();
         let (rounds, mut pace) = pace(now);
-        pace.hurry();
+        pace.hurry(now);
         pace.take(100, now + ROUND);
+        pace.pass(now + 2 * ROUND);
         assert_eq!(pace.until, None);
         assert_eq!(rounds.rest(), SHORT_ROUND);
     }

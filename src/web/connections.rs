@@ -158,7 +158,7 @@ mod tests {
         server.await.unwrap().unwrap();
     }
 
-    /// Scenario: as many connections as may be are open and say nothing; another one asks.
+    /// Scenario: as many connections as may be are open and say nothing, one of them after an answer; another one asks.
     /// Guarantee: the silent ones lose their places after the time that a head may take, and the other one is answered.
     #[tokio::test]
     async fn silent_connections_lose_their_places() {
@@ -168,6 +168,7 @@ mod tests {
         };
         served(2, deadlines, async |address| {
             let mut silent = [connect(address).await, connect(address).await];
+            assert!(ask(&mut silent[0]).await.ends_with("here"));
             silent[1].write_all(b"GET / HT").await.unwrap();
             let mut other = connect(address).await;
             assert!(ask(&mut other).await.ends_with("here"));
