@@ -13,11 +13,11 @@ use clr_gc::event::{GcReason, GcType};
 use clr_gc::gc::{Collection, Committed, GenerationSizes, MissingParts, Pause, PauseKind, Phases, StopEdges};
 use divan::Bencher;
 use divan::counter::ItemsCount;
-use gcwatch::rules::engine::Engine;
-use gcwatch::rules::field::ProcessFacts;
-use gcwatch::rules::load::{SourceFile, load, shipped};
-use gcwatch::rules::rule::RuleSet;
-use gcwatch::telemetry::time::TimeBase;
+use gc_rules::engine::Engine;
+use gc_rules::field::ProcessFacts;
+use gc_rules::load::{SourceFile, load, shipped};
+use gc_rules::rule::RuleSet;
+use gc_rules::time::TimeBase;
 
 /// How many rules there are.
 const RULES: [usize; 4] = [0, 10, 50, 200];

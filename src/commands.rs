@@ -1,6 +1,7 @@
 //! The commands: each reads what it needs, and writes with [`crate::report`].
 
 pub mod analyze;
+pub mod cli;
 pub mod completions;
 pub mod demo;
 pub mod diff;

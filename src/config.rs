@@ -15,14 +15,15 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use crate::export::alerts;
-use crate::export::otlp::settings::Settings;
 use crate::kubernetes;
 use crate::targets::options::TargetOptions;
-use crate::telemetry::options::{MetricOptions, SpanOptions};
+use delivery::alerts;
+use delivery::otlp::settings::Settings;
+use gc_telemetry::options::{MetricOptions, SpanOptions};
+use strict_yaml::check::Schema;
+use strict_yaml::path::KeyPath;
 
 pub mod change;
-pub mod check;
 mod document;
 pub mod environment;
 pub mod file;
@@ -30,16 +31,12 @@ pub mod flags;
 mod layers;
 pub mod options;
 pub mod page;
-pub mod path;
 mod print;
 pub mod problem;
-pub(crate) mod quote;
 mod resolve;
+pub mod rule_files;
 pub mod schema;
-pub(crate) mod text;
-pub mod units;
 pub(crate) mod values;
-pub mod yaml;
 
 use change::{Change, Section};
 use document::Document;
@@ -110,7 +107,7 @@ impl Config {
     ///
     /// Everything that is wrong with the file and the flags. What is wrong with the environment is a warning.
     pub fn read(sources: &Sources<'_>) -> Result<Loaded, Problems> {
-        let schema = check::Schema::new(&schema::SCHEMA, &values::FORMATS);
+        let schema = Schema::new(&schema::SCHEMA, &values::FORMATS);
         let (mut layers, mut problems, mut warnings) =
             Layers::read(sources.file, sources.environment, sources.flags, schema);
         // A variable that does not go with the rest is left out, and what is without it is looked at again.
@@ -123,7 +120,7 @@ impl Config {
                     let message = format!("the configuration does not fit together: {error}");
                     problems.push(Problem {
                         origin: Origin::Default,
-                        path: path::KeyPath::default(),
+                        path: KeyPath::default(),
                         message,
                     });
                     return Err(Problems(problems));

@@ -22,8 +22,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::telemetry::origin::Origin;
 use anyhow::Context as _;
+use gc_telemetry::origin::Origin;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use sd_notify::NotifyState;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -36,14 +36,15 @@ use crate::config::options::RuleSources;
 use crate::daemon::outlet::Ways;
 use crate::daemon::own::{Own, Watched};
 use crate::daemon::rules::{RuleFiles, RuleWatch};
-use crate::export::alerts::{self, Notifier};
-use crate::export::otlp::stats::Lost;
-use crate::export::otlp::{Exporter, Running, settings};
 use crate::kubernetes::{self, Pods};
-use crate::pipeline::{Pipeline, Settings, now_unix_ns};
+use crate::pipeline::{Pipeline, Settings};
 use crate::targets::options::TargetOptions;
 use crate::targets::{self, Readers};
 use crate::web::{self, OwnMetrics as _, Site};
+use delivery::alerts::{self, Notifier};
+use delivery::clock::now_unix_ns;
+use delivery::otlp::stats::Lost;
+use delivery::otlp::{Exporter, Running, settings};
 
 /// In how many parts the metrics of one interval are sent. Those of hundreds of processes at once are megabytes, twice while they are sent,
 /// and memory that was taken once stays taken.

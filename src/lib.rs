@@ -21,19 +21,15 @@
 //! collection is and how it is rebuilt is in the crate [`clr_gc`]; how a process is found and asked is in
 //! [`dotnet_diagnostics`].
 
-pub mod cli;
 pub mod commands;
 pub mod config;
 pub mod container;
 pub mod daemon;
-pub mod export;
 pub mod kubernetes;
 pub mod pipeline;
+pub mod process;
 pub mod recording;
-pub mod replay;
+pub mod records;
 pub mod report;
-pub mod rules;
-pub mod source;
 pub mod targets;
-pub mod telemetry;
 pub mod web;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use gcwatch::cli::{Cli, Command};
+use gcwatch::commands::cli::{Cli, Command};
 use gcwatch::commands::output::say;
 use gcwatch::commands::{analyze, completions, demo, diff, doctor, events, ps, record, replay, rules, run};
 

@@ -22,16 +22,15 @@
 mod alert_view;
 mod feed;
 mod registry;
+pub mod replay;
 mod ruled;
 mod run;
+mod sink;
 mod view;
 
 pub use alert_view::{AlertView, FiringView, RuleView};
 pub use feed::Feed;
-pub(crate) use registry::now_unix_ns;
-pub use registry::{Clock, Counts, Full, Outlet, Pipeline, Settings, Surroundings};
-pub use ruled::{Notice, RuleCounts};
-pub use run::{Identity, Provenance, Run, RunKey, State, StreamProgress};
+pub use registry::{Clock, Counts, Outlet, Pipeline, Settings, Surroundings};
+pub use ruled::RuleCounts;
+pub use run::Run;
 pub use view::TargetView;
-#[cfg(test)]
-pub(crate) use view::text as text_of;

@@ -2,10 +2,13 @@
 
 use clr_gc::gc::{Collection, OtherStops, Outcome, Settling, Suspension, Totals};
 use clr_gc::stream::{GcStream, Observed, ProcessKey, Scope};
+use gc_rules::review::History;
 use nettrace::{Ending, TraceHeader};
 
-use crate::report::record::{StreamRecord, Subject};
-use crate::source::{Source, SourceError};
+pub mod source;
+
+use self::source::{Source, SourceError};
+use crate::records::gc::{StreamRecord, Subject};
 
 /// Why a recording could not be read to its end. What came before is told.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +38,16 @@ pub struct ProcessHistory {
     pub other_stops: Vec<OtherStops>,
     /// What the collections add up to.
     pub totals: Totals,
+}
+
+impl ProcessHistory {
+    /// What rules look at.
+    pub fn history(&self) -> History<'_> {
+        History {
+            collections: &self.collections,
+            suspensions: &self.suspensions,
+        }
+    }
 }
 
 /// What is known of a recording when it was read.

@@ -4,14 +4,11 @@
 //! [`event`]) are a contract.
 
 pub mod anomalies;
-pub mod anomaly;
 pub mod collections;
 pub mod detail;
 pub mod difference;
 pub mod doctor;
-pub mod event;
 pub mod processes;
-pub mod record;
 pub mod rules;
 pub mod summary;
 pub mod table;

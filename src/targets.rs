@@ -11,7 +11,7 @@
 //! Attaching is done where this is called, at once; sessions are read by [`Readers`], in rounds (`rounds`).
 //!
 //! `registry`, `backoff`, `filter`, `identity` and `clock` are pure: what they know is given to them (by `facts` and `host`), time
-//! included. Everything else is I/O at the edge. A task speaks to its [`sink::Told`] only, which is the pipeline's feed.
+//! included. Everything else is I/O at the edge. A task speaks to its [`sink::RunSink`] only, which is the pipeline's feed.
 //!
 //! # Promises
 //!
@@ -39,7 +39,6 @@ mod settings;
 pub mod sink;
 pub mod standing;
 mod supervise;
-pub(crate) mod text;
 mod watch;
 
 pub use identity::own_identity;

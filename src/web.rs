@@ -21,20 +21,21 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::telemetry::origin::Origin;
 use axum::Router;
 use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{Html, IntoResponse, Json, Response};
 use axum::routing::get;
+use gc_telemetry::origin::Origin;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::net::TcpListener;
 
-use crate::pipeline::{Pipeline, now_unix_ns};
-use crate::telemetry::prometheus::{self, Format};
+use crate::pipeline::Pipeline;
+use delivery::clock::now_unix_ns;
+use gc_telemetry::prometheus::{self, Format};
 
 /// Collections of one process that `/api/v1/gcs` gives at most; as many as are remembered.
 const MAX_COLLECTIONS: usize = 1000;

@@ -18,14 +18,15 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use clr_gc::gc::Outcome;
+use delivery::alerts::settings::{Settings as Alerts, Webhook};
+use delivery::otlp::settings::{self, Compression, Protocol};
+use gc_rules::time::TimeBase;
 use gcwatch::config::options::RuleSources;
 use gcwatch::daemon::{Options, Station};
-use gcwatch::export::alerts::settings::{Settings as Alerts, Webhook};
-use gcwatch::export::otlp::settings::{self, Compression, Protocol};
-use gcwatch::pipeline::{Clock, Identity, RunKey, Settings, State};
-use gcwatch::replay::Player;
+use gcwatch::pipeline::replay::Player;
+use gcwatch::pipeline::{Clock, Settings};
+use gcwatch::process::{Identity, RunKey, State};
 use gcwatch::targets::options::TargetOptions;
-use gcwatch::telemetry::time::TimeBase;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -182,7 +183,7 @@ async fn an_alert_fires_once_and_resolves() {
         name: "Shop.Checkout".to_owned(),
         runtime: None,
         resource: told::resource().attributes,
-        provenance: gcwatch::pipeline::Provenance::default(),
+        provenance: gcwatch::process::Provenance::default(),
     };
     let mut feed = station.pipeline.open(identity).unwrap();
     let now = std::time::SystemTime::now()

@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 use std::{env, fs, io};
 
 use clap::Parser;
+use delivery::otlp::settings::{Compression, Protocol, Receiver};
+use gc_telemetry::options::{HistogramBuckets, Temporality};
 use gcwatch::config::change::Section;
 use gcwatch::config::environment::Environment;
 use gcwatch::config::flags::ConfigFlags;
 use gcwatch::config::options::LogFormat;
 use gcwatch::config::problem::Problems;
 use gcwatch::config::{Config, Loaded, Sources, file, page, schema};
-use gcwatch::export::otlp::settings::{Compression, Protocol, Receiver};
-use gcwatch::telemetry::options::{HistogramBuckets, Temporality};
 use proptest::prelude::*;
 
 #[derive(Parser)]
@@ -134,9 +134,9 @@ fn nothing_need_be_set() {
     }
     assert_eq!(config.listen().unwrap().to_string(), "127.0.0.1:9464");
     assert_eq!(*config.targets(), gcwatch::targets::options::TargetOptions::default());
-    assert_eq!(*config.spans(), gcwatch::telemetry::options::SpanOptions::default());
-    assert_eq!(*config.metrics(), gcwatch::telemetry::options::MetricOptions::default());
-    assert_eq!(config.otlp().limits, gcwatch::export::otlp::settings::Limits::default());
+    assert_eq!(*config.spans(), gc_telemetry::options::SpanOptions::default());
+    assert_eq!(*config.metrics(), gc_telemetry::options::MetricOptions::default());
+    assert_eq!(config.otlp().limits, delivery::otlp::settings::Limits::default());
     assert_eq!(config.log().filter, "info");
     let own = config.self_telemetry();
     assert!(!own.traces && own.metrics && own.logs.as_deref() == Some("warn"));

@@ -5,16 +5,16 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use clr_gc::gc::Outcome;
+use delivery::alerts::Notice;
+use gc_rules::time::TimeBase;
+use gc_telemetry::origin::Origin;
+use gc_telemetry::spans::Encoded;
 use gcwatch::container::{ContainerIdentity, Figures};
-use gcwatch::pipeline::{
-    Clock, Identity, Notice, Outlet, Pipeline, Provenance, RunKey, Settings, State, StreamProgress, Surroundings,
-};
+use gcwatch::pipeline::replay::{Cast, Player, Stage};
+use gcwatch::pipeline::{Clock, Outlet, Pipeline, Settings, Surroundings};
+use gcwatch::process::{Identity, Provenance, RunKey, State, StreamProgress};
 use gcwatch::recording::Recording;
-use gcwatch::replay::{Cast, Player, Stage};
-use gcwatch::source::Source;
-use gcwatch::telemetry::origin::Origin;
-use gcwatch::telemetry::spans::Encoded;
-use gcwatch::telemetry::time::TimeBase;
+use gcwatch::recording::source::Source;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use opentelemetry_proto::tonic::metrics::v1::Metric;

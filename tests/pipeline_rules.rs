@@ -8,14 +8,16 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use clr_gc::gc::{Open, Outcome};
-use gcwatch::pipeline::{Clock, Feed, Identity, Notice, Outlet, Pipeline, RunKey, Settings, State};
-use gcwatch::replay::Player;
-use gcwatch::rules::alert::{Ending, Transition};
-use gcwatch::telemetry::anomaly::log_record;
-use gcwatch::telemetry::options::SpanOptions;
-use gcwatch::telemetry::origin::Origin;
-use gcwatch::telemetry::spans::Encoded;
-use gcwatch::telemetry::time::TimeBase;
+use delivery::alerts::Notice;
+use gc_rules::alert::{Ending, Transition};
+use gc_rules::time::TimeBase;
+use gc_telemetry::anomaly::log_record;
+use gc_telemetry::options::SpanOptions;
+use gc_telemetry::origin::Origin;
+use gc_telemetry::spans::Encoded;
+use gcwatch::pipeline::replay::Player;
+use gcwatch::pipeline::{Clock, Feed, Outlet, Pipeline, Settings};
+use gcwatch::process::{Identity, RunKey, State};
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use opentelemetry_proto::tonic::metrics::v1::Metric;
@@ -113,7 +115,7 @@ fn feed(pipeline: &Pipeline) -> Feed {
         name: "checkout".to_owned(),
         runtime: None,
         resource: vec![told::attribute("service.name", "checkout")],
-        provenance: gcwatch::pipeline::Provenance::default(),
+        provenance: gcwatch::process::Provenance::default(),
     };
     let mut feed = pipeline.open(identity).unwrap();
     feed.time_base(TimeBase::at(BASE.into()));

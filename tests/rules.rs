@@ -13,10 +13,10 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use gcwatch::rules::document::schema;
-use gcwatch::rules::load::{Loaded, Problem, SourceFile, load, shipped};
-use gcwatch::rules::page;
-use gcwatch::rules::test_file::schema_text;
+use gc_rules::document::schema;
+use gc_rules::load::{Loaded, Problem, SourceFile, load, shipped};
+use gc_rules::page;
+use gc_rules::test_file::schema_text;
 
 #[path = "rules/commands.rs"]
 mod commands;

@@ -4,14 +4,15 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
+use delivery::alerts;
+use delivery::otlp::settings;
+use gc_rules::time::TimeBase;
 use gcwatch::config::options::RuleSources;
 use gcwatch::daemon::{Options, Station};
-use gcwatch::export::alerts;
-use gcwatch::export::otlp::settings;
-use gcwatch::pipeline::{Clock, Identity, RunKey, Settings, State};
-use gcwatch::replay::{Cast, Player, Stage};
+use gcwatch::pipeline::replay::{Cast, Player, Stage};
+use gcwatch::pipeline::{Clock, Settings};
+use gcwatch::process::{Identity, RunKey, State};
 use gcwatch::targets::options::TargetOptions;
-use gcwatch::telemetry::time::TimeBase;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -211,7 +212,7 @@ async fn names_are_shown_as_text() {
         name: "<script>alert(1)</script>\n\"".to_owned(),
         runtime: None,
         resource: Vec::new(),
-        provenance: gcwatch::pipeline::Provenance::default(),
+        provenance: gcwatch::process::Provenance::default(),
     };
     station.pipeline.note(&identity, State::Excluded);
     let (_, _, page) = get(station.address().unwrap(), "/", "*/*").await;

@@ -11,21 +11,21 @@ use clr_gc::gc::Collection;
 use clr_gc::stream::Scope;
 use nettrace::TraceHeader;
 
-use crate::cli::{AnalyzeArgs, FailOn, Format, Sort};
+use crate::commands::cli::{AnalyzeArgs, FailOn, Format, Sort};
 use crate::commands::output::{Output, say};
+use crate::config::rule_files;
+use crate::recording::source::{Source, SourceError};
 use crate::recording::{ProcessHistory, Recording};
-use crate::report::anomaly::AnomalyRecord;
+use crate::records::gc::{GcRecord, Subject, SummaryRecord, SuspensionRecord};
 use crate::report::detail::{Detail, DetailRecord};
-use crate::report::record::{GcRecord, Subject, SummaryRecord, SuspensionRecord};
 use crate::report::units::plural;
 use crate::report::{anomalies, collections, detail, summary};
-use crate::rules::field::ProcessFacts;
-use crate::rules::file;
-use crate::rules::load::{load, shipped};
-use crate::rules::review::Review;
-use crate::rules::rule::{RuleSet, Severity};
-use crate::source::{Source, SourceError};
-use crate::telemetry::time::TimeBase;
+use gc_rules::field::ProcessFacts;
+use gc_rules::load::{load, shipped};
+use gc_rules::record::AnomalyRecord;
+use gc_rules::review::Review;
+use gc_rules::rule::{RuleSet, Severity};
+use gc_rules::time::TimeBase;
 
 /// Most bytes of standard input that are kept to be read twice.
 const MAX_KEPT_BYTES: u64 = 1 << 30;
@@ -60,7 +60,7 @@ fn rules(args: &AnalyzeArgs) -> Option<Option<Arc<RuleSet>>> {
         return Some(None);
     }
     let mut files = shipped();
-    let read = file::read(&args.rules).map(|more| files.extend(more));
+    let read = rule_files::read(&args.rules).map(|more| files.extend(more));
     match read.and_then(|()| load(&files)) {
         Ok(loaded) => Some(Some(Arc::new(loaded.rules))),
         Err(problems) => {
@@ -73,11 +73,18 @@ fn rules(args: &AnalyzeArgs) -> Option<Option<Arc<RuleSet>>> {
 /// The rules over one process of a recording.
 fn review(rules: &Arc<RuleSet>, recording: &Recording, subject: Subject, history: &ProcessHistory) -> Review {
     let pid = subject.pid.and_then(|pid| u32::try_from(pid).ok());
-    let facts = ProcessFacts::new(pid, None, recording.stream.runtime.as_deref(), &[]);
+    let facts = ProcessFacts::new(pid, None, recording.stream.runtime.as_deref(), []);
     let base = time_base(recording);
     // What a stream of several processes lost is not known of one of them.
     let lost = recording.stream.lost_events.filter(|_| recording.processes.len() == 1);
-    Review::of(Arc::clone(rules), facts, base, history, recording.observed_ns, lost)
+    Review::of(
+        Arc::clone(rules),
+        facts,
+        base,
+        history.history(),
+        recording.observed_ns,
+        lost,
+    )
 }
 
 fn time_base(recording: &Recording) -> TimeBase {

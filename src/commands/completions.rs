@@ -2,7 +2,7 @@
 
 use clap::CommandFactory as _;
 
-use crate::cli::{Cli, CompletionsArgs};
+use crate::commands::cli::{Cli, CompletionsArgs};
 
 /// Runs the command.
 ///

@@ -10,18 +10,19 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::cli::{DemoArgs, Format, FormatArgs};
+use crate::commands::cli::{DemoArgs, Format, FormatArgs};
 use crate::commands::output::{Output, say};
 use crate::commands::run::troubles;
 use crate::daemon::{Options, Station, TICK};
-use crate::pipeline::{Clock, Pipeline, now_unix_ns};
-use crate::replay::{Cast, Player, Stage, told_at};
+use crate::pipeline::replay::{Cast, Player, Stage, told_at};
+use crate::pipeline::{Clock, Pipeline};
+use crate::recording::source::Source;
 use crate::report::collections;
 use crate::report::table::HEADING;
-use crate::source::Source;
-use crate::telemetry::definition::resource::RECORDED;
-use crate::telemetry::time::TimeBase;
-use crate::telemetry::value::key_value;
+use delivery::clock::now_unix_ns;
+use gc_rules::time::TimeBase;
+use gc_telemetry::definition::resource::RECORDED;
+use gc_telemetry::value::key_value;
 
 /// How often metrics are sent when nothing else was asked for: nobody watches a demonstration for a minute.
 const METRICS_EVERY: Duration = Duration::from_secs(5);

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use clr_gc::stream::Scope;
 
-use crate::cli::{DiffArgs, Format};
 use crate::commands::analyze::{complain, read};
+use crate::commands::cli::{DiffArgs, Format};
 use crate::commands::output::Output;
 use crate::report::difference::{self, Side};
 

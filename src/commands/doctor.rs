@@ -16,7 +16,7 @@ use dotnet_diagnostics::{Client, Deadlines, Endpoint, Error};
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::timeout;
 
-use crate::cli::{DoctorArgs, Format};
+use crate::commands::cli::{DoctorArgs, Format};
 use crate::commands::output::Output;
 use crate::commands::run::load;
 use crate::report::doctor::{Diagnosis, Report, StaleRecord};
@@ -406,7 +406,7 @@ mod tests {
     /// Guarantee: the filter is told as the operator wrote it, safe to show.
     #[test]
     fn filters_are_told() {
-        use crate::targets::options::Pattern;
+        use strict_yaml::pattern::Pattern;
         let filter = Filter {
             name: Some(Pattern("Shop\x1b*".to_owned())),
             environment: vec![("ROLE".to_owned(), Pattern("web".to_owned()))],

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use clr_gc::stream::Scope;
 
-use crate::cli::{EventsArgs, Format};
 use crate::commands::analyze::complain;
+use crate::commands::cli::{EventsArgs, Format};
 use crate::commands::output::{Output, say};
 use crate::recording::Recording;
-use crate::report::event::{self, EventView};
+use crate::recording::source::Source;
+use crate::records::event::{self, EventView};
 use crate::report::summary;
 use crate::report::table::FAINT;
-use crate::source::Source;
 
 /// Runs the command. `false`: the recording could not be read, and that was said.
 ///

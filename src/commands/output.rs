@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use anstream::{AutoStream, ColorChoice};
 use serde::Serialize;
 
-use crate::cli::{Format, FormatArgs};
+use crate::commands::cli::{Format, FormatArgs};
 use crate::report::table;
 
 /// How much is written at once.

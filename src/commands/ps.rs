@@ -10,7 +10,7 @@ use dotnet_diagnostics::text::shown;
 use dotnet_diagnostics::{Client, Deadlines, Endpoint};
 use tokio::task::JoinSet;
 
-use crate::cli::{Format, PsArgs};
+use crate::commands::cli::{Format, PsArgs};
 use crate::commands::output::Output;
 use crate::report::processes::{self, ProcessRecord};
 

@@ -15,7 +15,7 @@ use dotnet_diagnostics::{Client, Endpoint, Session};
 use nettrace::Ending;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::cli::{Profile, RecordArgs};
+use crate::commands::cli::{Profile, RecordArgs};
 use crate::commands::output::say;
 use crate::report::units::{Bytes, Span, plural};
 

@@ -7,18 +7,19 @@ use anyhow::Context as _;
 use clr_gc::stream::Scope;
 use tokio::time::Instant;
 
-use crate::cli::ReplayArgs;
+use crate::commands::cli::ReplayArgs;
 use crate::commands::output::say;
 use crate::commands::run::troubles;
 use crate::daemon::{Options, Station};
-use crate::export::otlp::Exporter;
-use crate::export::otlp::signal::Signal;
-use crate::pipeline::{Clock, now_unix_ns};
+use crate::pipeline::Clock;
+use crate::pipeline::replay::{Cast, Player, Stage, told_at};
 use crate::recording::Recording;
-use crate::replay::{Cast, Player, Stage, told_at};
+use crate::recording::source::Source;
 use crate::report::units::plural;
-use crate::source::Source;
-use crate::telemetry::time::TimeBase;
+use delivery::clock::now_unix_ns;
+use delivery::otlp::Exporter;
+use delivery::otlp::signal::Signal;
+use gc_rules::time::TimeBase;
 
 /// Outcomes between two looks at the queues.
 const LOOK_EVERY: u64 = 64;

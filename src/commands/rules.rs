@@ -5,13 +5,13 @@ mod test;
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use crate::cli::{Format, RulesArgs, RulesCheckArgs, RulesCommand, RulesListArgs};
+use crate::commands::cli::{Format, RulesArgs, RulesCheckArgs, RulesCommand, RulesListArgs};
 use crate::commands::output::{Output, say};
+use crate::config::rule_files;
 use crate::report::rules::{self, CheckRecord, ProblemRecord, RuleRecord};
-use crate::rules::document::schema;
-use crate::rules::file;
-use crate::rules::load::{Level, Loaded, Problem, SourceFile, load, shipped};
-use crate::rules::test_file;
+use gc_rules::document::schema;
+use gc_rules::load::{Level, Loaded, Problem, SourceFile, load, shipped};
+use gc_rules::test_file;
 
 /// The name of standard input, as it is given and told.
 const STANDARD_INPUT: &str = "-";
@@ -55,7 +55,7 @@ fn read(paths: &[PathBuf], with_shipped: bool) -> Run {
         let read = if path == Path::new(STANDARD_INPUT) {
             standard_input().map(|file| vec![file]).map_err(|problem| vec![problem])
         } else {
-            file::read(std::slice::from_ref(path))
+            rule_files::read(std::slice::from_ref(path))
         };
         match read {
             Ok(read) => files.extend(read),
@@ -89,14 +89,14 @@ fn standard_input() -> Result<SourceFile, Problem> {
         severity: Level::Error,
     };
     let mut bytes = Vec::new();
-    let limit = file::MOST_BYTES.saturating_add(1);
+    let limit = rule_files::MOST_BYTES.saturating_add(1);
     io::stdin()
         .lock()
         .take(limit)
         .read_to_end(&mut bytes)
         .map_err(|error| wrong(format!("standard input cannot be read: {error}")))?;
     // A text that is too long is refused when it is loaded.
-    file::decode(STANDARD_INPUT.to_owned(), bytes)
+    rule_files::decode(STANDARD_INPUT.to_owned(), bytes)
 }
 
 fn check(args: &RulesCheckArgs) -> anyhow::Result<bool> {

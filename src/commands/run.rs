@@ -12,18 +12,20 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use tokio::runtime::{Builder, Runtime};
 use tracing::{error, info, warn};
 
-use crate::cli::RunArgs;
+use crate::commands::cli::RunArgs;
 use crate::config::file::Watch;
 use crate::config::flags::ConfigFlags;
 use crate::config::options::LogOptions;
 use crate::config::{self, Config, Loaded};
 use crate::daemon::logging::{self, Lines};
 use crate::daemon::{self, Options, Refused, Reload, Signals, Station};
-use crate::export::otlp::signal::Signal;
-use crate::export::otlp::stats::Stats;
-use crate::pipeline::{Clock, RunKey, Settings, now_unix_ns};
+use crate::pipeline::{Clock, Settings};
+use crate::process::RunKey;
 use crate::targets::{Readers, Rounds, own_identity};
-use crate::telemetry::value::key_value;
+use delivery::clock::now_unix_ns;
+use delivery::otlp::signal::Signal;
+use delivery::otlp::stats::Stats;
+use gc_telemetry::value::key_value;
 
 /// Runs the command until it is told to stop.
 ///

@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use super::check::Schema;
 use super::document::Document;
-use super::path::KeyPath;
 use super::schema::SCHEMA;
 use super::values::FORMATS;
+use strict_yaml::check::Schema;
+use strict_yaml::path::KeyPath;
 
 /// The parts of a configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

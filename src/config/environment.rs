@@ -6,11 +6,11 @@
 
 use std::collections::BTreeMap;
 
-use super::check::nearest;
-use super::path::KeyPath;
 use super::problem::{Origin, Problem};
-use super::quote::quoted;
-use super::yaml::{Node, Position};
+use strict_yaml::check::nearest;
+use strict_yaml::path::KeyPath;
+use strict_yaml::quote::quoted;
+use strict_yaml::yaml::{Node, Position};
 
 /// The environment: names and values.
 pub type Environment = BTreeMap<String, String>;

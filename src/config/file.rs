@@ -4,6 +4,6 @@ mod read;
 mod watch;
 
 pub use read::load;
-pub(crate) use read::{decoded, read_bounded};
+pub(crate) use read::read_bounded;
 pub use watch::Watch;
 pub(crate) use watch::yaml_files;

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::path::KeyPath;
-use super::yaml::{Kind, Node, Position};
+use strict_yaml::path::KeyPath;
+use strict_yaml::yaml::{Kind, Node, Position};
 
 /// Flags for the configuration: over the environment, over the file.
 #[derive(Debug, Clone, Default, Args)]

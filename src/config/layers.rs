@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::check::Schema;
 use super::environment::{self, Environment, not_used};
 use super::flags::{self, ConfigFlags};
-use super::path::{KeyPath, Step};
 use super::problem::{Origin, Problem};
-use super::yaml::{self, Bounds, Fault, Kind, Node};
+use strict_yaml::check::Schema;
+use strict_yaml::path::{KeyPath, Step};
+use strict_yaml::yaml::{self, Bounds, Fault, Kind, Node};
 
 /// Where each value comes from; what is not in it is a default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -4,12 +4,13 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::check::{self, Schema};
 use super::environment::{self, Form};
 use super::flags::FLAGS;
-use super::path::KeyPath;
 use super::schema::SCHEMA;
 use super::values::FORMATS;
+use strict_yaml::check::{Schema, words};
+use strict_yaml::path::KeyPath;
+use strict_yaml::reference::{default, values};
 
 /// What stands before the tables.
 const INTRODUCTION: &str = "\
@@ -212,7 +213,7 @@ impl Section {
         };
         let by = self.set_by(key);
         let by = if by.is_empty() { by } else { format!("<br>{by}") };
-        let (value, default) = (values(property, rule), default(property));
+        let (value, default) = (values(schema(), property, rule), default(property));
         format!("| `{key}` | {value} | {default} | {description}{restart}{by} |\n")
     }
 
@@ -235,83 +236,6 @@ impl Section {
             }
         }
         names.join(", ")
-    }
-}
-
-/// What belongs in a value, with its bounds.
-pub(crate) fn values(property: &Value, rule: &Value) -> String {
-    let words = check::words(rule);
-    if !words.is_empty() {
-        let words = words.iter().map(|(word, told)| {
-            let told = told.map(|told| format!(": {}", uncapitalized(told.trim_end_matches('.'))));
-            format!("`{word}`{}", told.unwrap_or_default())
-        });
-        return words.collect::<Vec<_>>().join("<br>");
-    }
-    let named = rule.get("format").and_then(Value::as_str);
-    let kind = match (check::type_of(rule), named) {
-        (_, Some("duration-with-unit")) => "duration",
-        (_, Some("size-with-unit")) => "size",
-        (_, Some("otlp-endpoint")) => "URL",
-        (_, Some("listen-address")) => "address:port or `none`",
-        (_, Some("http-url")) => "URL",
-        (_, Some("log-level")) => "level",
-        (_, Some("rule-id")) => "id",
-        (_, Some("rule-name")) => "name",
-        (_, Some("rules-version")) => "`gcwatch/v1`",
-        (_, Some("date-or-time")) => "day or time",
-        (Some("boolean"), _) => "`true`, `false`",
-        (Some("integer"), _) => "whole number",
-        (Some("number"), _) => "number",
-        (Some("array"), _) if rule.get("items").is_some_and(|items| items.get("format").is_some()) => {
-            "list of durations"
-        }
-        (Some("array"), _) if rule.get("items").and_then(check::type_of) == Some("string") => "list of texts",
-        (Some("array"), _) => "list, see below",
-        (Some("object"), _) if inner_is_text(rule) => "names and texts",
-        (Some("object"), _) => "names, see below",
-        _ => "text",
-    };
-    let bound = |plain: &str, own: &str| {
-        let bound = property.get(own).or_else(|| property.get(plain))?;
-        Some(bound.as_str().map_or_else(|| bound.to_string(), str::to_owned))
-    };
-    let bounds = match (bound("minimum", "x-minimum"), bound("maximum", "x-maximum")) {
-        (Some(least), Some(most)) => format!(", {least} to {most}"),
-        (Some(least), None) => format!(", at least {least}"),
-        (None, Some(most)) => format!(", at most {most}"),
-        (None, None) => String::new(),
-    };
-    format!("{kind}{bounds}")
-}
-
-fn inner_is_text(rule: &Value) -> bool {
-    rule.get("additionalProperties")
-        .is_some_and(|rule| check::type_of(rule) == Some("string"))
-}
-
-pub(crate) fn uncapitalized(text: &str) -> String {
-    // Names (`gRPC`, `JSON`) stay as they are.
-    let name = text.chars().nth(1).is_some_and(char::is_uppercase);
-    let mut letters = text.chars();
-    match letters.next() {
-        Some(first) if !name => first.to_lowercase().chain(letters).collect(),
-        _ => text.to_owned(),
-    }
-}
-
-pub(crate) fn default(property: &Value) -> String {
-    if let Some(told) = property.get("x-default").and_then(Value::as_str) {
-        return told.to_owned();
-    }
-    match property.get("default") {
-        Some(Value::String(text)) => format!("`{text}`"),
-        Some(Value::Array(items)) if !items.is_empty() => {
-            let items: Vec<&str> = items.iter().filter_map(Value::as_str).collect();
-            format!("`[{}]`", items.join(", "))
-        }
-        Some(Value::Array(_)) | None => String::new(),
-        Some(other) => format!("`{other}`"),
     }
 }
 
@@ -362,7 +286,7 @@ fn form(form: Form, path: &str) -> String {
         Form::Text if path.contains("certificate") || path.ends_with("key") => "path",
         Form::Text => "text",
         Form::Word => {
-            let rule = schema().at(&KeyPath::of(path)).map(|(rule, _)| check::words(rule));
+            let rule = schema().at(&KeyPath::of(path)).map(|(rule, _)| words(rule));
             let words: Vec<String> = rule
                 .into_iter()
                 .flatten()

@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::Config;
-use super::path::KeyPath;
 use super::problem::Origin;
-use crate::export::otlp::settings::{Protocol, Receiver};
-use crate::telemetry::options::HistogramBuckets;
+use delivery::otlp::settings::{Protocol, Receiver};
+use gc_telemetry::options::HistogramBuckets;
+use strict_yaml::path::KeyPath;
 
 /// A file that says the same when it is read; only values of headers are missing.
 pub(crate) fn print(config: &Config) -> String {

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::path::KeyPath;
-use super::yaml::Position;
+use strict_yaml::path::KeyPath;
+use strict_yaml::yaml::Position;
 
 /// Where a value comes from; a later one goes over an earlier one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -7,8 +7,8 @@ use super::document::{Document, HistogramWord, LogFormatWord};
 use super::environment::Environment;
 use super::layers::Origins;
 use super::options::{LogFormat, LogOptions, SelfTelemetryOptions};
-use super::path::KeyPath;
 use super::problem::Origin;
+use strict_yaml::path::KeyPath;
 
 mod alerts;
 mod headers;

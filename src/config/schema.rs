@@ -5,6 +5,8 @@ use std::sync::LazyLock;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
+use strict_yaml::schema::tidy;
+
 use super::document::Document;
 
 /// The schema, made once.
@@ -21,32 +23,13 @@ pub fn text() -> String {
     format!("{:#}\n", *SCHEMA)
 }
 
-/// Takes away defaults that say nothing: of sections, whose keys have their own, of empty maps, and `null`; and the line breaks of
-/// doc comments.
-pub(crate) fn tidy(schema: &mut Value) {
-    match schema {
-        Value::Object(map) => {
-            if matches!(map.get("default"), Some(Value::Object(_) | Value::Null)) {
-                map.shift_remove("default");
-            }
-            // Where a doc comment's lines break says nothing.
-            if let Some(Value::String(text)) = map.get_mut("description") {
-                *text = text.replace('\n', " ");
-            }
-            map.values_mut().for_each(tidy);
-        }
-        Value::Array(items) => items.iter_mut().for_each(tidy),
-        _ => {}
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::check::{Schema, unknown_keywords};
-    use crate::config::path::KeyPath;
     use crate::config::values::FORMATS;
     use crate::config::{environment, flags};
+    use strict_yaml::check::{Schema, unknown_keywords};
+    use strict_yaml::path::KeyPath;
 
     /// Scenario: the schema as `schemars` makes it.
     /// Guarantee: it has no keyword that the check of a file would not look at.

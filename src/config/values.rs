@@ -8,50 +8,37 @@ use std::str::FromStr;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::check::{Format, nearest};
-use super::quote::quoted;
-use super::text::written_as_text;
-use super::units::{ByteSize, HumanDuration};
-use crate::export::otlp::settings::Secret;
-
-/// The check of durations.
-pub(crate) const DURATION: Format = Format {
-    name: "duration-with-unit",
-    what: "a duration such as 500ms, 30s, 5m or 1h",
-    check: |text| {
-        let duration: HumanDuration = text.parse().map_err(|error| format!("{error}"))?;
-        Ok(Some(duration.0.as_nanos()))
-    },
-};
+use delivery::otlp::settings::Secret;
+use strict_yaml::check::{Format, nearest};
+use strict_yaml::quote::quoted;
+use strict_yaml::units::{DURATION, SIZE};
+use strict_yaml::written_as_text;
 
 /// The checks of texts that the schema of the configuration names.
 pub(crate) const FORMATS: [Format; 6] = [
     DURATION,
-    Format {
-        name: "size-with-unit",
-        what: "a size such as 512KiB, 8MiB or 1GiB",
-        check: |text| {
-            let size: ByteSize = text.parse().map_err(|error| format!("{error}"))?;
-            Ok(Some(u128::from(size.0)))
-        },
-    },
+    SIZE,
     Format {
         name: "otlp-endpoint",
+        kind: "URL",
         what: "a URL such as http://collector:4317",
         check: |text| Endpoint::from_str(text).map(|_| None),
     },
     Format {
         name: "http-url",
+        kind: "URL",
         what: "a URL such as http://alertmanager:9093",
         check: |text| WebUrl::from_str(text).map(|_| None),
     },
     Format {
         name: "listen-address",
+        kind: "address:port or `none`",
         what: "an address and a port such as 127.0.0.1:9464, or none",
         check: |text| ListenAddress::from_str(text).map(|_| None),
     },
     Format {
         name: "log-level",
+        kind: "level",
         what: "off, error, warn, info, debug or trace",
         check: |text| LogLevel::from_str(text).map(|_| None),
     },

@@ -1,5 +1,7 @@
 //! What a container may use and does use, at one moment.
 
+use gc_rules::field::ContainerFacts;
+
 /// The memory of a group and those below it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Memory {
@@ -63,6 +65,23 @@ impl Figures {
     /// Whether nothing at all is known.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+}
+
+/// What rules know of a container.
+impl From<&Figures> for ContainerFacts {
+    fn from(figures: &Figures) -> Self {
+        Self {
+            memory_usage: figures.memory.usage,
+            memory_working_set: figures.memory.working_set,
+            oom_kills: figures.memory.oom_kills,
+            memory_limit_hits: figures.memory.limit_hits,
+            memory_high_events: figures.memory.high_events,
+            cpu_periods: figures.cpu.periods,
+            throttled_periods: figures.cpu.throttled_periods,
+            throttled_ns: figures.cpu.throttled_ns,
+            throttled_ratio: figures.throttled_ratio,
+        }
     }
 }
 

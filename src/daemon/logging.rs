@@ -8,7 +8,7 @@ use std::future::{Ready, ready};
 use std::io::IsTerminal as _;
 use std::sync::Arc;
 
-use crate::telemetry::origin::Origin;
+use gc_telemetry::origin::Origin;
 use opentelemetry::trace::TracerProvider as _;
 use opentelemetry_appender_tracing::layer::OpenTelemetryTracingBridge;
 use opentelemetry_proto::tonic::logs::v1::LogRecord;
@@ -24,7 +24,7 @@ use tracing_subscriber::util::{SubscriberInitExt as _, TryInitError};
 use tracing_subscriber::{Registry, fmt, reload};
 
 use crate::config::options::{LogFormat, LogOptions, SelfTelemetryOptions};
-use crate::export::otlp::Exporter;
+use delivery::otlp::Exporter;
 
 /// Targets whose events are the daemon's own; libraries speak from warnings on.
 const OWN: &str = "gcwatch";
@@ -133,7 +133,7 @@ impl SpanExporter for ToExporter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::export::otlp::settings::{Limits, Settings};
+    use delivery::otlp::settings::{Limits, Settings};
 
     /// Scenario: logs and spans of the daemon's own are exported, or not; a library makes a span for each frame that it sends.
     /// Guarantee: that span is none, and its level is known to be of no interest before anything is asked.

@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use crate::telemetry::origin::Origin;
+use gc_telemetry::origin::Origin;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 
-use crate::export::alerts::Notifier;
-use crate::export::otlp::Exporter;
-use crate::pipeline::{Notice, Outlet, now_unix_ns};
-use crate::telemetry::anomaly::log_record;
-use crate::telemetry::spans::Encoded;
+use crate::pipeline::Outlet;
+use delivery::alerts::Notice;
+use delivery::alerts::Notifier;
+use delivery::clock::now_unix_ns;
+use delivery::otlp::Exporter;
+use gc_telemetry::anomaly::log_record;
+use gc_telemetry::spans::Encoded;
 
 /// Both ways.
 #[derive(Debug)]

@@ -3,23 +3,23 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::telemetry::origin::Origin;
+use gc_telemetry::origin::Origin;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 
 use crate::daemon::rules::RuleFiles;
 use crate::daemon::usage;
-use crate::export::alerts::Notifier;
-use crate::export::alerts::stats::ReceiverStats;
-use crate::export::otlp::Exporter;
-use crate::export::otlp::signal::Signal;
-use crate::export::otlp::stats::{SignalStats, Stats};
 use crate::kubernetes::{self, Pods, StatsNow};
 use crate::pipeline::{Pipeline, RuleCounts};
-use crate::telemetry::definition::anomaly::RULE_ID;
-use crate::telemetry::definition::own as row;
-use crate::telemetry::sheet::{Number, Sheet, seconds, text, whole};
 use crate::web::OwnMetrics;
+use delivery::alerts::Notifier;
+use delivery::alerts::stats::ReceiverStats;
+use delivery::otlp::Exporter;
+use delivery::otlp::signal::Signal;
+use delivery::otlp::stats::{SignalStats, Stats};
+use gc_telemetry::definition::anomaly::RULE_ID;
+use gc_telemetry::definition::own as row;
+use gc_telemetry::sheet::{Number, Sheet, seconds, text, whole};
 
 /// What reload counts.
 #[derive(Debug, Default)]

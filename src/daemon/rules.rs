@@ -8,11 +8,12 @@ use tracing::{error, info, warn};
 
 use crate::config::file::Watch;
 use crate::config::options::RuleSources;
-use crate::pipeline::{Pipeline, now_unix_ns};
-use crate::rules::file;
-use crate::rules::load::{self, Loaded, SourceFile};
-use crate::telemetry::time::rfc3339;
+use crate::config::rule_files;
+use crate::pipeline::Pipeline;
 use crate::web::RuleInfo;
+use delivery::clock::now_unix_ns;
+use gc_rules::load::{self, Loaded, SourceFile};
+use gc_rules::time::rfc3339;
 
 /// How the rule files are.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -198,7 +199,7 @@ fn texts(sources: &RuleSources) -> Texts {
     let mut files = if sources.shipped { load::shipped() } else { Vec::new() };
     let mut unreadable = Vec::new();
     for path in &sources.paths {
-        match file::read(std::slice::from_ref(path)) {
+        match rule_files::read(std::slice::from_ref(path)) {
             Ok(read) => files.extend(read),
             Err(problems) => unreadable.extend(problems.iter().map(ToString::to_string)),
         }

@@ -9,7 +9,8 @@ use tracing::{debug, error};
 use crate::container::Reader;
 use crate::daemon::Station;
 use crate::kubernetes::{self, settings::Settings};
-use crate::pipeline::{Pipeline, Run, Surroundings, now_unix_ns};
+use crate::pipeline::{Pipeline, Run, Surroundings};
+use delivery::clock::now_unix_ns;
 
 /// How often the figures of containers are read.
 const ROUND: Duration = Duration::from_secs(15);

@@ -4,8 +4,8 @@ use std::fs;
 
 use rustix::param::{clock_ticks_per_second, page_size};
 
-use crate::telemetry::definition::own as row;
-use crate::telemetry::sheet::{Number, Sheet, text, whole};
+use gc_telemetry::definition::own as row;
+use gc_telemetry::sheet::{Number, Sheet, text, whole};
 
 /// What the kernel says of this process. A value that cannot be read is absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

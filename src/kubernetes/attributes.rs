@@ -13,9 +13,9 @@ use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValue};
 
 use super::object::{ContainerSpec, ObjectMeta, OwnerReference, PodObject};
 use super::settings::Settings;
-use crate::targets::text::bounded;
-use crate::telemetry::definition::{Attribute, resource as row};
-use crate::telemetry::value::key_value;
+use crate::process::text::bounded;
+use gc_telemetry::definition::{Attribute, resource as row};
+use gc_telemetry::value::key_value;
 
 /// Annotations that are attributes of the resource.
 const RESOURCE: &str = "resource.opentelemetry.io/";

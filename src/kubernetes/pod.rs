@@ -5,7 +5,7 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 use super::attributes;
 use super::object::{ContainerSpec, ContainerStatus, PodObject};
 use super::settings::Settings;
-use crate::targets::text::bounded;
+use crate::process::text::bounded;
 
 /// Most containers of a pod that are kept.
 const MAX_CONTAINERS: usize = 64;

@@ -14,7 +14,7 @@ use super::pods::{Pods, Put};
 use super::settings::{Settings, Source};
 use super::stats::Stats;
 use super::watch::{Event, Failed, Watch, kubelet, list};
-use crate::targets::text::bounded;
+use crate::process::text::bounded;
 
 /// How long is waited after the first failure, and at most.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));

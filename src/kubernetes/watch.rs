@@ -13,7 +13,7 @@ use kube::client::Body;
 use tokio::time::timeout;
 
 use super::object::{ErrorEvent, EventKind, PodEvent, PodList, PodObject, Status};
-use crate::targets::text::bounded;
+use crate::process::text::bounded;
 
 /// How many pods a page of a list has.
 const PAGE: u32 = 100;

@@ -7,11 +7,11 @@ use serde::Serialize;
 
 use crate::pipeline::registry::Pipeline;
 use crate::pipeline::run::Run;
-use crate::pipeline::view::text;
-use crate::rules::alert::Alert;
-use crate::rules::engine::State;
-use crate::rules::rule::Rule;
-use crate::telemetry::time::rfc3339;
+use gc_rules::alert::Alert;
+use gc_rules::engine::State;
+use gc_rules::rule::Rule;
+use gc_rules::time::rfc3339;
+use gc_telemetry::value::text;
 
 /// An alert that fires.
 #[derive(Debug, Serialize)]
@@ -59,7 +59,7 @@ pub struct AlertView {
     #[serde(skip)]
     started_unix_ns: u64,
     #[serde(skip)]
-    badness: crate::rules::rule::Severity,
+    badness: gc_rules::rule::Severity,
 }
 
 /// A process on which a rule fires.

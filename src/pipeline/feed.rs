@@ -6,12 +6,14 @@ use std::sync::atomic::Ordering;
 use clr_gc::gc::{Collection, Open, Outcome, Suspension};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 
-use crate::pipeline::registry::{Clock, Shared, now_unix_ns};
-use crate::pipeline::run::{Run, State, StreamProgress};
-use crate::rules::engine::{collection_at, suspension_at};
-use crate::rules::field;
-use crate::telemetry::spans::LeftOut;
-use crate::telemetry::time::TimeBase;
+use crate::pipeline::registry::{Clock, Shared};
+use crate::pipeline::run::Run;
+use crate::process::{State, StreamProgress};
+use delivery::clock::now_unix_ns;
+use gc_rules::engine::{collection_at, suspension_at};
+use gc_rules::field;
+use gc_rules::time::TimeBase;
+use gc_telemetry::spans::LeftOut;
 
 /// What one task tells of one run. Dropped without [`end`](Self::end), the run stays, detached.
 #[derive(Debug)]

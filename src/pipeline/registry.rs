@@ -4,20 +4,23 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::telemetry::origin::Origin;
+use gc_telemetry::origin::Origin;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 use tokio::sync::watch;
 
 use crate::container::{ContainerIdentity, Figures};
 use crate::pipeline::feed::Feed;
-use crate::pipeline::ruled::{Notice, RuleCounts};
-use crate::pipeline::run::{Identity, Provenance, Run, RunKey, State};
-use crate::rules::rule::RuleSet;
-use crate::telemetry::options::{MetricOptions, SpanOptions, Temporality};
-use crate::telemetry::spans::Encoded;
+use crate::pipeline::ruled::RuleCounts;
+use crate::pipeline::run::Run;
+use crate::process::{Identity, Provenance, RunKey, State};
+use crate::targets::sink::Full;
+use delivery::alerts::Notice;
+use delivery::clock::now_unix_ns;
+use gc_rules::rule::RuleSet;
+use gc_telemetry::options::{MetricOptions, SpanOptions, Temporality};
+use gc_telemetry::spans::Encoded;
 
 /// Most processes that are remembered although nothing is read from them (left out, not attachable).
 const MAX_NOTED: usize = 4096;
@@ -37,14 +40,6 @@ pub trait Surroundings: Send + Sync + fmt::Debug {
     /// Attributes of a process in this container, as far as they are known now; what the process says of itself wins over them. Asked under
     /// a lock: it does not wait.
     fn attributes(&self, container: &ContainerIdentity) -> Vec<KeyValue>;
-}
-
-/// As many processes as may be are told of already.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{limit} processes are told of already; this one waits until one of them ends")]
-pub struct Full {
-    /// The limit.
-    pub limit: usize,
 }
 
 /// What the time of an event is compared with.
@@ -432,10 +427,4 @@ impl Pipeline {
             not_noted: get(&counters.not_noted),
         }
     }
-}
-
-/// The host's real-time clock, nanoseconds since 1970.
-pub(crate) fn now_unix_ns() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }

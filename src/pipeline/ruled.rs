@@ -4,29 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use clr_gc::gc::{Collection, Suspension};
+use delivery::alerts::Notice;
 
-use crate::pipeline::run::RunKey;
-use crate::rules::alert::{Alert, Transition, Verdict};
-use crate::rules::engine::{Engine, RuleState};
-use crate::rules::field::{ProcessFacts, StreamFacts};
-use crate::rules::rule::{Rule, RuleSet, Severity};
-use crate::telemetry::spans::SpanIds;
-use crate::telemetry::time::TimeBase;
-
-/// A change of an alert, with what is known of it beside the rule: what leaves.
-#[derive(Debug, Clone)]
-pub struct Notice {
-    /// The run that it is about. With the rule and the alert's number it is one alert.
-    pub run: RunKey,
-    /// The name of the process.
-    pub process: Arc<str>,
-    /// The rule's group.
-    pub group: Option<Arc<str>>,
-    /// What changed.
-    pub transition: Transition,
-    /// The root span of the collection on which the alert began, where it has one.
-    pub span: Option<SpanIds>,
-}
+use crate::process::RunKey;
+use gc_rules::alert::{Alert, Transition, Verdict};
+use gc_rules::engine::{Engine, RuleState};
+use gc_rules::field::{ProcessFacts, StreamFacts};
+use gc_rules::rule::{Rule, RuleSet, Severity};
+use gc_rules::time::TimeBase;
+use gc_telemetry::spans::SpanIds;
 
 /// What a rule's evaluations came to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -3,110 +3,30 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::telemetry::origin::Origin;
 use clr_gc::gc::{Collection, Suspension};
+use gc_telemetry::origin::Origin;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 
-use crate::container::{ContainerIdentity, Figures, Usage};
+use crate::container::{Figures, Usage};
 use crate::pipeline::registry::{Clock, Settings};
-use crate::pipeline::ruled::{Notice, RuleCounts, Ruled};
-use crate::rules::alert::{Transition, Verdict};
-use crate::rules::field::{Open, ProcessFacts, StreamFacts};
-use crate::rules::rule::{RuleSet, Severity};
-use crate::telemetry::anomaly::Anomaly;
-use crate::telemetry::definition::anomaly;
-use crate::telemetry::definition::container as container_row;
-use crate::telemetry::definition::own::target as row;
-use crate::telemetry::options::Temporality;
-use crate::telemetry::series::Series;
-use crate::telemetry::sheet::{Number, Sheet, seconds, text, whole};
-use crate::telemetry::spans::{Encoded, LeftOut, Traced, Tracer};
-use crate::telemetry::time::TimeBase;
-use crate::telemetry::value::key_value;
-
-/// Which run of a process: a pid is used again, a pid with its start time is not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct RunKey {
-    /// The host's pid; in a recording, the pid that the stream names.
-    pub pid: u32,
-    /// When it started: clock ticks after boot (field 22 of `/proc/PID/stat`); in a recording, the stream's sync time.
-    pub start_time: u64,
-}
-
-/// Who a run is.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Identity {
-    /// Which run.
-    pub key: RunKey,
-    /// Its pid in its own pid namespace.
-    pub ns_pid: Option<u32>,
-    /// The name that people know it by (the entry assembly's, else the executable's).
-    pub name: String,
-    /// The runtime's version, once it is known.
-    pub runtime: Option<String>,
-    /// The attributes of the OpenTelemetry resource.
-    pub resource: Vec<KeyValue>,
-    /// What decides which attributes others may add.
-    pub provenance: Provenance,
-}
-
-/// Where a run's attributes are from, as far as it decides what others may say of it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Provenance {
-    /// Names of the attributes that the process gave itself: nobody else's word takes their place.
-    pub said: Vec<String>,
-    /// Where it was found, whatever it says of itself: by this others know it.
-    pub container: ContainerIdentity,
-}
-
-/// What the daemon does with a run at present.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum State {
-    /// Found, nothing done yet.
-    Found,
-    /// The configuration leaves it out.
-    Excluded,
-    /// As many processes as may be are attached already.
-    OverLimit,
-    /// Another gcwatch reads it.
-    HeldElsewhere {
-        /// Who: its pid, and what else it says of itself.
-        holder: String,
-    },
-    /// It cannot be attached to now; it is tried again.
-    Unattachable {
-        /// One word, as `gcwatch ps` says it (`permission`, `silent`, ...).
-        reason: String,
-        /// One sentence.
-        detail: String,
-    },
-    /// A session is being started.
-    Attaching,
-    /// Its events are read.
-    Attached,
-    /// The session is being stopped, or ended and will be started again.
-    Detached {
-        /// Why, one sentence.
-        detail: String,
-    },
-    /// The process is gone.
-    Ended,
-}
-
-/// How far a stream was read, as its decoder counts; of one session, from its beginning.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct StreamProgress {
-    /// Bytes.
-    pub bytes: u64,
-    /// Events delivered.
-    pub events: u64,
-    /// Events that the runtime dropped; `None` where it numbers nothing.
-    pub lost_events: Option<u64>,
-    /// Events whose payload could not be decoded.
-    pub undecodable: u64,
-}
+use crate::pipeline::ruled::{RuleCounts, Ruled};
+use crate::process::{Identity, RunKey, State, StreamProgress};
+use delivery::alerts::Notice;
+use gc_rules::alert::{Transition, Verdict};
+use gc_rules::field::{Open, ProcessFacts, StreamFacts};
+use gc_rules::rule::{RuleSet, Severity};
+use gc_rules::time::TimeBase;
+use gc_telemetry::anomaly::Anomaly;
+use gc_telemetry::definition::anomaly;
+use gc_telemetry::definition::container as container_row;
+use gc_telemetry::definition::own::target as row;
+use gc_telemetry::options::Temporality;
+use gc_telemetry::series::Series;
+use gc_telemetry::sheet::{Number, Sheet, seconds, text, whole};
+use gc_telemetry::spans::{Encoded, LeftOut, Traced, Tracer};
+use gc_telemetry::value::{facts, key_value};
 
 /// A collection that is remembered.
 #[derive(Debug, Clone)]
@@ -415,7 +335,7 @@ impl Inside {
             lag_ns: self.lag_ns,
             newest_unix_ns: self.session_newest_unix_ns.filter(|_| attached),
             open: if attached { self.open } else { Open::default() },
-            container: self.container,
+            container: (&self.container).into(),
         }
     }
 
@@ -438,7 +358,7 @@ impl Inside {
             .into_iter()
             .filter_map(|(name, limit)| Some(key_value(name, limit?)));
         let attributes: Vec<KeyValue> = self.resource.attributes.iter().cloned().chain(limits).collect();
-        ProcessFacts::new(Some(key.pid), Some(name), runtime.as_deref(), &attributes)
+        ProcessFacts::new(Some(key.pid), Some(name), runtime.as_deref(), facts(&attributes))
     }
 
     /// What its container may use and does use; `None`: it is not read now. Limits that change are news to the rules.

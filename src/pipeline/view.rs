@@ -8,9 +8,11 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::pipeline::registry::{Noted, Pipeline};
-use crate::pipeline::run::{Identity, Recent, Run, State};
-use crate::report::record::{GcRecord, Subject};
-use crate::telemetry::time::rfc3339;
+use crate::pipeline::run::{Recent, Run};
+use crate::process::{Identity, State};
+use crate::records::gc::{GcRecord, Subject};
+use gc_rules::time::rfc3339;
+use gc_telemetry::value::text;
 
 /// One process and what is done with it.
 #[derive(Debug, Serialize)]
@@ -229,18 +231,6 @@ impl Pipeline {
             }
         }
         records
-    }
-}
-
-pub(crate) fn text(attributes: &[KeyValue], key: &str) -> Option<String> {
-    let value = attributes
-        .iter()
-        .find(|attribute| attribute.key == key)?
-        .value
-        .as_ref()?;
-    match value.value.as_ref()? {
-        Value::StringValue(text) => Some(text.clone()),
-        _ => None,
     }
 }
 

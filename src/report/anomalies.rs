@@ -5,10 +5,10 @@ use std::io::{self, Write};
 
 use crate::report::table::{FAINT, HEADING, MARK};
 use crate::report::units::{Seconds, Span, plural};
-use crate::rules::alert::Ending;
-use crate::rules::review::{Review, Reviewed};
-use crate::rules::rule::{On, Severity};
-use crate::telemetry::time::TimeBase;
+use gc_rules::alert::Ending;
+use gc_rules::review::{Review, Reviewed};
+use gc_rules::rule::{On, Severity};
+use gc_rules::time::TimeBase;
 
 /// Alerts that are listed; more are counted.
 const MOST_LISTED: usize = 50;

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use clr_gc::gc::{Collection, Missing};
 
-use crate::report::record::type_name;
+use crate::records::gc::type_name;
 use crate::report::table::{Column, FAINT, MARK, head, left, right, row};
 use crate::report::units::{Megabytes, Millis, Seconds, UNKNOWN};
 

@@ -8,8 +8,8 @@ use clr_gc::gc::{Collection, HeapGeneration};
 use clr_gc::stream::Observed;
 use serde::Serialize;
 
-use crate::report::event;
-use crate::report::record::{Subject, type_name};
+use crate::records::event;
+use crate::records::gc::{Subject, type_name};
 use crate::report::table::{Column, FAINT, HEADING, MARK, head, left, right, row};
 use crate::report::timeline;
 use crate::report::units::{Bytes, Count, Megabytes, Span, UNKNOWN, plural};

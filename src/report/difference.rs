@@ -6,7 +6,7 @@ use clr_gc::event::GcType;
 use clr_gc::gc::{Group, PauseQuantiles, Totals};
 use serde::Serialize;
 
-use crate::report::record::{share, type_name};
+use crate::records::gc::{share, type_name};
 use crate::report::table::{Column, HEADING, head, left, right, row};
 use crate::report::units::{Bytes, Millis, Percent, Span, UNKNOWN};
 

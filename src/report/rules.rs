@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use crate::report::table::{FAINT, MARK, head, left, row};
-use crate::rules::load::{Level, Problem};
-use crate::rules::rule::{Group, Rule, Severity};
+use gc_rules::load::{Level, Problem};
+use gc_rules::rule::{Group, Rule, Severity};
 
 /// `kind: "problem"`: one thing that is wrong or odd in a rule file.
 #[derive(Debug, Clone, Serialize)]

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use clr_gc::gc::{OtherStops, PauseQuantiles, Totals};
 
-use crate::report::record::{StreamRecord, share, type_name};
+use crate::records::gc::{StreamRecord, share, type_name};
 use crate::report::table::{Column, HEADING, MARK, head, left, right, row};
 use crate::report::units::{Bytes, Count, Millis, Percent, Span, UNKNOWN, plural};
 

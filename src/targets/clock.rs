@@ -9,7 +9,7 @@
 use nettrace::TraceHeader;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-use crate::telemetry::time::TimeBase;
+use gc_rules::time::TimeBase;
 
 /// The header's base is at most a millisecond early, and is written within a moment of its ticks; more than this says that the clocks
 /// are not the ones that the runtime has.

@@ -1,36 +1,8 @@
 //! Which processes the configuration means: pure.
 
 use crate::targets::facts::Facts;
-use crate::targets::options::{Filter, Pattern, TargetOptions};
-
-impl Pattern {
-    /// Whether the pattern fits the whole text. In time proportional to the product of both lengths, whatever they hold.
-    pub fn fits(&self, text: &str) -> bool {
-        let (pattern, text): (Vec<char>, Vec<char>) = (self.0.chars().collect(), text.chars().collect());
-        let (mut p, mut t) = (0, 0);
-        // The last star, and how much of the text it stands for so far: more is tried when the rest does not fit.
-        let mut star: Option<(usize, usize)> = None;
-        while t < text.len() {
-            match pattern.get(p) {
-                Some('*') => {
-                    star = Some((p, t));
-                    p += 1;
-                }
-                Some(&c) if c == '?' || Some(&c) == text.get(t) => {
-                    p += 1;
-                    t += 1;
-                }
-                _ => {
-                    let Some((at, from)) = star else { return false };
-                    star = Some((at, from + 1));
-                    p = at + 1;
-                    t = from + 1;
-                }
-            }
-        }
-        pattern.get(p..).unwrap_or_default().iter().all(|&c| c == '*')
-    }
-}
+use crate::targets::options::{Filter, TargetOptions};
+use strict_yaml::pattern::Pattern;
 
 /// What a filter looks at.
 #[derive(Debug, Clone, Copy)]
@@ -78,52 +50,10 @@ pub(crate) fn asks_for_environment(options: &TargetOptions) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
 
     fn pattern(text: &str) -> Pattern {
         Pattern(text.to_owned())
-    }
-
-    /// Scenario: patterns with and without wildcards.
-    /// Guarantee: `*` is any characters, `?` one, everything else itself; the whole text has to fit.
-    #[test]
-    fn wildcards_stand_for_characters() {
-        for (wanted, text) in [
-            ("a*c", "abbc"),
-            ("a*c", "ac"),
-            ("?b", "éb"),
-            ("*", ""),
-            ("*.dll", "x.dll"),
-            ("a*b*c", "a1b2b3c"),
-        ] {
-            assert!(pattern(wanted).fits(text), "{wanted} {text}");
-        }
-        for (wanted, text) in [("a*c", "abcd"), ("?", ""), ("", "a"), ("a.c", "abc"), ("a*b*c", "acb")] {
-            assert!(!pattern(wanted).fits(text), "{wanted} {text}");
-        }
-    }
-
-    /// By the definition, for short texts.
-    fn slow(pattern: &[char], text: &[char]) -> bool {
-        match (pattern.split_first(), text.split_first()) {
-            (None, rest) => rest.is_none(),
-            (Some(('*', rest)), None) => slow(rest, text),
-            (Some(('*', rest)), Some((_, tail))) => slow(rest, text) || slow(pattern, tail),
-            (Some((c, rest)), Some((d, tail))) => (*c == '?' || c == d) && slow(rest, tail),
-            (Some(_), None) => false,
-        }
-    }
-
-    proptest! {
-        /// Scenario: any pattern and text of few letters.
-        /// Guarantee: the answer is that of the definition.
-        #[test]
-        fn patterns_do_what_their_definition_says(wanted in "[ab*?]{0,8}", text in "[ab]{0,10}") {
-            let by_definition = slow(&wanted.chars().collect::<Vec<_>>(), &text.chars().collect::<Vec<_>>());
-            prop_assert_eq!(pattern(&wanted).fits(&text), by_definition);
-        }
     }
 
     fn options(include: Vec<Filter>, exclude: Vec<Filter>) -> TargetOptions {

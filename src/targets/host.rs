@@ -6,8 +6,8 @@ use std::path::Path;
 
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::process::text::bounded;
 use crate::targets::clock::nanoseconds;
-use crate::targets::text::bounded;
 
 const MAX_BYTES: u64 = 4 << 10;
 

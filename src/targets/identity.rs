@@ -10,12 +10,12 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use uuid::Uuid;
 
-use crate::pipeline::{Identity, Provenance, RunKey};
+use crate::process::text::bounded;
+use crate::process::{Identity, Provenance, RunKey};
 use crate::targets::facts::Facts;
 use crate::targets::host::Host;
-use crate::targets::text::bounded;
-use crate::telemetry::definition::{Attribute, resource as row};
-use crate::telemetry::value::key_value;
+use gc_telemetry::definition::{Attribute, resource as row};
+use gc_telemetry::value::key_value;
 
 /// Most attributes that are taken from the target's environment.
 pub(crate) const MAX_OWN_ATTRIBUTES: usize = 64;
@@ -360,7 +360,7 @@ mod tests {
         assert_eq!(own_attributes(&"a=1,".repeat(65)), Err(BadAttributes::Many));
         assert_eq!(own_attributes(""), Ok(vec![]));
         let long = own_attributes(&format!("a={}", "x".repeat(5000))).unwrap();
-        assert_eq!(long[0].1.len(), crate::targets::text::MAX_VALUE_BYTES);
+        assert_eq!(long[0].1.len(), crate::process::text::MAX_VALUE_BYTES);
         let (identity, bad) = identity(
             &process("a"),
             &facts(b"OTEL_RESOURCE_ATTRIBUTES=team=x,b\0"),

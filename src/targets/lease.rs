@@ -22,8 +22,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::pipeline::RunKey;
-use crate::targets::text::bounded;
+use crate::process::RunKey;
+use crate::process::text::bounded;
 
 /// Longest text of a holder that is read.
 const MAX_HOLDER_BYTES: u64 = 128;

@@ -14,7 +14,7 @@ use std::time::Duration;
 use dotnet_diagnostics::Error;
 use dotnet_diagnostics::discovery::{Process, Scan, SocketName};
 
-use crate::pipeline::RunKey;
+use crate::process::RunKey;
 use crate::targets::facts::Facts;
 use crate::targets::filter::Subject;
 use crate::targets::identity::key_of;

@@ -3,9 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A pattern for names: `*` stands for any characters, `?` for one; everything else for itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pattern(pub String);
+use strict_yaml::pattern::Pattern;
 
 /// Conditions on a process; all that are given must hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -8,11 +8,11 @@ use clr_gc::gc::{LIVE_SETTLE_NS, Open, Outcome, Settling};
 use clr_gc::stream::{GcStream, Scope, StreamLimits};
 use tokio::time::Instant;
 
-use crate::pipeline::StreamProgress;
+use crate::process::StreamProgress;
 use crate::targets::clock::{Clocks, Source};
 use crate::targets::rounds::{Pace, Rounds};
 use crate::targets::settings;
-use crate::targets::sink::Told;
+use crate::targets::sink::RunSink;
 
 /// How long a runtime may take to send the stream's header: it does so before it answers to the command.
 const HEADER_WITHIN: Duration = Duration::from_secs(15);
@@ -55,7 +55,7 @@ pub(crate) struct Reading<T> {
     adapts: bool,
 }
 
-impl<T: Told> Reading<T> {
+impl<T: RunSink> Reading<T> {
     pub(crate) fn new(told: T, ahead_ns: Option<i64>, rounds: Arc<Rounds>) -> Self {
         let now = Instant::now();
         let settling = Settling::After(LIVE_SETTLE_NS);

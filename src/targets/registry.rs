@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tokio::time::Instant;
 
-use crate::pipeline::RunKey;
+use crate::process::RunKey;
 use crate::targets::backoff::Backoff;
 
 /// What is done with a run.

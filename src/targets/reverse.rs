@@ -15,8 +15,8 @@ use tokio::sync::oneshot;
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{sleep, timeout};
 
+use crate::process::text::bounded;
 use crate::targets::backoff::Backoff;
-use crate::targets::text::bounded;
 
 /// How long a suspended runtime may be held for its session to begin.
 const HOLD_AT_MOST: Duration = Duration::from_secs(3);

@@ -23,7 +23,8 @@ use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
 use tokio::time::{sleep_until, timeout};
 use tracing::Instrument as _;
 
-use crate::pipeline::{Identity, RunKey, State};
+use crate::process::text::bounded;
+use crate::process::{Identity, RunKey, State};
 use crate::targets::facts::Facts;
 use crate::targets::host::Host;
 use crate::targets::identity::identity;
@@ -33,8 +34,7 @@ use crate::targets::options::TargetOptions;
 use crate::targets::reading::Reading;
 use crate::targets::rounds::Readers;
 use crate::targets::settings::{self, GcSettings};
-use crate::targets::sink::{Sink, Told};
-use crate::targets::text::bounded;
+use crate::targets::sink::{RunSink, Sink};
 
 /// How much is read at once; a runtime writes a few kilobytes per collection.
 pub(crate) const READ_BYTES: usize = 64 << 10;
@@ -121,13 +121,13 @@ pub(crate) struct Attempt<S: Sink> {
     pub(crate) options: Arc<TargetOptions>,
     pub(crate) leases: Leases,
     pub(crate) sketch: Identity,
-    pub(crate) kept: Kept<S::Told>,
+    pub(crate) kept: Kept<S::Run>,
     pub(crate) orders: watch::Receiver<Order>,
     /// It is in our `/proc`; else its socket is all that is known of it.
     pub(crate) visible: bool,
     /// Where it connects to us, if it does.
     pub(crate) reverse: Option<Endpoint>,
-    /// Told when the session has begun or will not: a suspended runtime goes on then.
+    /// RunSink when the session has begun or will not: a suspended runtime goes on then.
     pub(crate) begun: Option<oneshot::Sender<()>>,
 }
 
@@ -151,7 +151,7 @@ struct Begun {
 impl<S: Sink> Attempt<S> {
     /// Makes the attempt. Everything that it met is told to the sink and logged; what is kept comes back. Who it is and its session are asked
     /// for here; the session is read where all are.
-    pub(crate) async fn run(mut self) -> (Kept<S::Told>, End) {
+    pub(crate) async fn run(mut self) -> (Kept<S::Run>, End) {
         // What it takes to begin, in this future and with it, is not to be kept for as long as the session lasts.
         let begun = match Box::pin(self.begin()).await {
             Ok(begun) => begun,
@@ -307,7 +307,7 @@ impl<S: Sink> Attempt<S> {
     }
 
     /// Reads the session to its end.
-    async fn read(mut self, begun: Begun) -> (Kept<S::Told>, End) {
+    async fn read(mut self, begun: Begun) -> (Kept<S::Run>, End) {
         let end = self.read_to_end(begun).await;
         (self.kept, end)
     }
@@ -427,7 +427,7 @@ impl<S: Sink> Attempt<S> {
         }
     }
 
-    fn take_settings(&self, reading: &mut Reading<S::Told>, read: Result<Option<GcSettings>, String>) {
+    fn take_settings(&self, reading: &mut Reading<S::Run>, read: Result<Option<GcSettings>, String>) {
         match read {
             Ok(Some(settings)) => reading.told.learned(None, settings.attributes()),
             Ok(None) => {}
@@ -472,7 +472,7 @@ async fn joined(
 }
 
 /// Tells what is done with a run; logged when it is something else than the last time.
-pub(crate) fn say<S: Sink>(sink: &S, identity: &Identity, kept: &mut Kept<S::Told>, state: State) {
+pub(crate) fn say<S: Sink>(sink: &S, identity: &Identity, kept: &mut Kept<S::Run>, state: State) {
     match &mut kept.told {
         Some(told) => told.state(state.clone()),
         None => sink.note(identity, state.clone()),

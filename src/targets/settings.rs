@@ -19,8 +19,8 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use tokio::time::timeout;
 
-use crate::telemetry::definition::settings as row;
-use crate::telemetry::value::key_value;
+use gc_telemetry::definition::settings as row;
+use gc_telemetry::value::key_value;
 
 /// How long the session may last once it has begun.
 const READ_WITHIN: Duration = Duration::from_secs(2);

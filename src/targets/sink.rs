@@ -1,103 +1,61 @@
-//! Where the tasks of the targets tell: the pipeline, or a test.
+//! Where the tasks of the targets report: the pipeline, or a test.
 
 use clr_gc::gc::{Open, Outcome};
+use gc_rules::time::TimeBase;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 
-use crate::pipeline::{Feed, Full, Identity, Pipeline, RunKey, State, StreamProgress};
-use crate::telemetry::time::TimeBase;
+use crate::process::{Identity, RunKey, State, StreamProgress};
 
-/// Takes what is told of all runs.
+/// The limit of processes is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{limit} processes are attached already; this one waits until one of them exits")]
+pub struct Full {
+    /// The limit.
+    pub limit: usize,
+}
+
+/// Takes what is found and read, of all runs.
 pub trait Sink: Clone + Send + Sync + 'static {
-    /// Takes what is told of one run.
-    type Told: Told;
+    /// Takes what is read of one run.
+    type Run: RunSink;
 
-    /// See [`Pipeline::open`].
+    /// A run is about to be read.
     ///
     /// # Errors
     ///
-    /// When there are as many as may be.
-    fn open(&self, identity: Identity) -> Result<Self::Told, Full>;
+    /// When the limit of runs is reached.
+    fn open(&self, identity: Identity) -> Result<Self::Run, Full>;
 
-    /// See [`Pipeline::note`].
+    /// A run is known and not read, and why.
     fn note(&self, identity: &Identity, state: State);
 
-    /// See [`Pipeline::forget`].
+    /// A run that was noted is gone.
     fn forget(&self, key: RunKey);
 
-    /// All of `/proc` was looked through; see [`Pipeline::scanned`].
+    /// All of `/proc` was looked through.
     fn scanned(&self) {}
 }
 
-/// Takes what is told of one run.
-pub trait Told: Send + 'static {
-    /// See [`Feed::state`].
+/// Takes what is read of one run.
+pub trait RunSink: Send + 'static {
+    /// What is done with the process now. [`State::Attached`] begins a new session.
     fn state(&mut self, state: State);
 
-    /// See [`Feed::learned`].
+    /// More is known of who it is: the runtime's version, attributes of its resource.
     fn learned(&mut self, runtime: Option<String>, attributes: Vec<KeyValue>);
 
-    /// See [`Feed::time_base`].
+    /// Offsets of what follows lie on `base`.
     fn time_base(&mut self, base: TimeBase);
 
-    /// See [`Feed::observe`].
+    /// One outcome of the reconstruction.
     fn observe(&mut self, outcome: Outcome);
 
-    /// See [`Feed::progress`].
+    /// How far the session's stream was read.
     fn progress(&mut self, progress: StreamProgress);
 
-    /// See [`Feed::open`]; told when it changed, at most a second after the events that say so.
+    /// What has begun and not ended; called when it changed, at most a second after the events that say so.
     fn open(&mut self, open: Open);
 
-    /// See [`Feed::end`].
+    /// The process exited.
     fn end(self);
-}
-
-impl Sink for Pipeline {
-    type Told = Feed;
-
-    fn open(&self, identity: Identity) -> Result<Feed, Full> {
-        Self::open(self, identity)
-    }
-
-    fn note(&self, identity: &Identity, state: State) {
-        Self::note(self, identity, state);
-    }
-
-    fn forget(&self, key: RunKey) {
-        Self::forget(self, key);
-    }
-
-    fn scanned(&self) {
-        Self::scanned(self);
-    }
-}
-
-impl Told for Feed {
-    fn state(&mut self, state: State) {
-        Self::state(self, state);
-    }
-
-    fn learned(&mut self, runtime: Option<String>, attributes: Vec<KeyValue>) {
-        Self::learned(self, runtime, attributes);
-    }
-
-    fn time_base(&mut self, base: TimeBase) {
-        Self::time_base(self, base);
-    }
-
-    fn observe(&mut self, outcome: Outcome) {
-        Self::observe(self, outcome);
-    }
-
-    fn progress(&mut self, progress: StreamProgress) {
-        Self::progress(self, progress);
-    }
-
-    fn open(&mut self, open: Open) {
-        Self::open(self, open);
-    }
-
-    fn end(self) {
-        Self::end(self);
-    }
 }

@@ -2,13 +2,13 @@
 
 use dotnet_diagnostics::discovery::{Process, Scan};
 
+use crate::process::text::bounded;
 use crate::targets::facts::Facts;
 use crate::targets::filter::Subject;
 use crate::targets::identity::key_of;
 use crate::targets::lease::Leases;
 use crate::targets::look;
 use crate::targets::options::{Filter, TargetOptions};
-use crate::targets::text::bounded;
 
 /// How the daemon's own choices stand to a process.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -14,7 +14,8 @@ use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::{Id, JoinError, JoinHandle, JoinSet, spawn_blocking};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use crate::pipeline::{Identity, RunKey, State};
+use crate::process::text::bounded;
+use crate::process::{Identity, RunKey, State};
 use crate::targets::backoff::GOOD_LIFE;
 use crate::targets::filter::asks_for_environment;
 use crate::targets::host::Host;
@@ -26,8 +27,7 @@ use crate::targets::registry::{Phase, Registry};
 use crate::targets::reverse::{Arrival, Listening};
 use crate::targets::rounds::Readers;
 use crate::targets::session::{Attempt, End, Kept, Order, READ_BYTES, STOP_WITHIN, Shared, say};
-use crate::targets::sink::{Sink, Told};
-use crate::targets::text::bounded;
+use crate::targets::sink::{RunSink, Sink};
 use crate::targets::watch::{Changes, NotWatched, SocketWatch};
 
 /// Shortest time between two looks through all of `/proc` for the sake of events: anybody may make files in `/tmp`.
@@ -100,8 +100,8 @@ struct Wish {
 struct Supervisor<S: Sink> {
     options: watch::Receiver<Arc<TargetOptions>>,
     shared: Arc<Shared<S>>,
-    registry: Registry<Known<S::Told>>,
-    tasks: JoinSet<(Kept<S::Told>, End)>,
+    registry: Registry<Known<S::Run>>,
+    tasks: JoinSet<(Kept<S::Run>, End)>,
     task_runs: HashMap<Id, RunKey>,
     watch: Option<SocketWatch>,
     /// One sentence about watching was said.
@@ -212,7 +212,7 @@ impl<S: Sink> Supervisor<S> {
         self.look_if_wished();
     }
 
-    async fn woken(&mut self) -> Woken<S::Told> {
+    async fn woken(&mut self) -> Woken<S::Run> {
         let wake_at = self.wake_at();
         let watch = self.watch.as_mut();
         let looking = self.look.as_mut();
@@ -470,7 +470,7 @@ impl<S: Sink> Supervisor<S> {
         }
     }
 
-    fn end(&self, identity: Identity, mut kept: Kept<S::Told>) {
+    fn end(&self, identity: Identity, mut kept: Kept<S::Run>) {
         say(&self.shared.sink, &identity, &mut kept, State::Ended);
         match kept.told {
             Some(told) => told.end(),
@@ -478,7 +478,7 @@ impl<S: Sink> Supervisor<S> {
         }
     }
 
-    fn take_end(&mut self, ended: Ended<S::Told>) {
+    fn take_end(&mut self, ended: Ended<S::Run>) {
         let (id, outcome) = match ended {
             Ok((id, outcome)) => (id, Some(outcome)),
             Err(error) => {

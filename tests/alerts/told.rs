@@ -5,11 +5,12 @@
 
 use std::sync::Arc;
 
-use gcwatch::pipeline::{Notice, RunKey};
-use gcwatch::rules::alert::{Alert, Ending, Transition};
-use gcwatch::rules::load::{SourceFile, load};
-use gcwatch::rules::rule::{Rule, RuleSet};
-use gcwatch::telemetry::spans::SpanIds;
+use delivery::alerts::Notice;
+use gc_rules::alert::{Alert, Ending, Transition};
+use gc_rules::load::{SourceFile, load};
+use gc_rules::rule::{Rule, RuleSet};
+use gc_telemetry::spans::SpanIds;
+use gcwatch::process::RunKey;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use opentelemetry_proto::tonic::resource::v1::Resource;

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gcwatch::pipeline::State;
+use gcwatch::process::State;
 use gcwatch::targets::Unfinished;
-use gcwatch::targets::options::{Filter, Pattern, TargetOptions};
+use gcwatch::targets::options::{Filter, TargetOptions};
 use rustix::process::Signal;
+use strict_yaml::pattern::Pattern;
 
 use crate::gcwatch::{gcwatch, stderr};
 use crate::log::{Run, Supervised};

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clr_gc::gc::{Collection, Open, Outcome};
-use gcwatch::pipeline::{Full, Identity, RunKey, State, StreamProgress};
+use gc_rules::time::TimeBase;
+use gcwatch::process::{Identity, RunKey, State, StreamProgress};
 use gcwatch::targets::options::TargetOptions;
-use gcwatch::targets::sink::{Sink, Told};
+use gcwatch::targets::sink::Full;
+use gcwatch::targets::sink::{RunSink, Sink};
 use gcwatch::targets::{Readers, Unfinished, supervise};
-use gcwatch::telemetry::time::TimeBase;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use tokio::sync::{oneshot, watch};
@@ -104,7 +105,7 @@ pub(crate) struct LogOfRun {
 }
 
 impl Sink for Log {
-    type Told = LogOfRun;
+    type Run = LogOfRun;
 
     fn open(&self, identity: Identity) -> Result<LogOfRun, Full> {
         let key = identity.key;
@@ -125,7 +126,7 @@ impl Sink for Log {
     }
 }
 
-impl Told for LogOfRun {
+impl RunSink for LogOfRun {
     fn state(&mut self, state: State) {
         self.log.of(self.key, |run| run.enter(state));
     }

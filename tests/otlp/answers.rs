@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gcwatch::export::otlp::settings::{Compression, Protocol, Secret};
+use delivery::otlp::settings::{Compression, Protocol, Secret};
 use tonic::Code;
 
 use crate::given::{PROTOCOLS, all_to, assert_sum, gauge, large_span, record, resource, settle, span, spans_to, start};
@@ -12,7 +12,7 @@ const AN_HOUR: Duration = Duration::from_secs(3600);
 
 /// Scenario: one span to a receiver that answers with `replies` and then accepts.
 /// Returns the requests made and the accounts.
-async fn one_span(protocol: Protocol, replies: Vec<Reply>) -> (usize, gcwatch::export::otlp::stats::SignalStats) {
+async fn one_span(protocol: Protocol, replies: Vec<Reply>) -> (usize, delivery::otlp::stats::SignalStats) {
     let mut receiver = Receiver::start().await;
     let silent = |reply: &Reply| matches!(reply, Reply::Hang | Reply::Deaf | Reply::Trickle);
     let silent = replies.iter().any(silent);

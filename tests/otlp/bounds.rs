@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use gcwatch::export::otlp::settings::Protocol;
-use gcwatch::export::otlp::stats::Lost;
+use delivery::otlp::settings::Protocol;
+use delivery::otlp::stats::Lost;
 
 use crate::given::{PROTOCOLS, all_to, assert_sum, gauge, large_span, record, resource, settle, span, spans_to, start};
 use crate::receiver::{LONG, Receiver, Reply};

@@ -1,7 +1,7 @@
 //! What is on the wire, in each form and packing.
 
-use gcwatch::export::otlp::settings::{Compression, Protocol, Secret};
-use gcwatch::export::otlp::signal::Signal;
+use delivery::otlp::settings::{Compression, Protocol, Secret};
+use delivery::otlp::signal::Signal;
 
 use crate::given::{PROTOCOLS, all_to, gauge, record, resource, settle, span, spans_to, start};
 use crate::receiver::Receiver;

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gcwatch::export::otlp::settings::{Compression, Limits, Protocol, Receiver as Settled, Settings};
-use gcwatch::export::otlp::signal::Signal;
-use gcwatch::export::otlp::stats::SignalStats;
-use gcwatch::export::otlp::{Exporter, Running};
-use gcwatch::telemetry::origin::Origin;
+use delivery::otlp::settings::{Compression, Limits, Protocol, Receiver as Settled, Settings};
+use delivery::otlp::signal::Signal;
+use delivery::otlp::stats::SignalStats;
+use delivery::otlp::{Exporter, Running};
+use gc_telemetry::origin::Origin;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue, any_value};
 use opentelemetry_proto::tonic::logs::v1::LogRecord;
 use opentelemetry_proto::tonic::metrics::v1::{Gauge, Metric, NumberDataPoint, metric};

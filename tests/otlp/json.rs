@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use gcwatch::export::otlp::settings::Protocol;
-use gcwatch::telemetry::origin::Origin;
+use delivery::otlp::settings::Protocol;
+use gc_telemetry::origin::Origin;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValue, KeyValueList, any_value::Value};
 use opentelemetry_proto::tonic::logs::v1::LogRecord;
 use opentelemetry_proto::tonic::metrics::v1::exponential_histogram_data_point::Buckets;

@@ -1,9 +1,9 @@
 //! Other settings while the daemon runs, and settings that cannot be used.
 
-use gcwatch::export::otlp::Exporter;
-use gcwatch::export::otlp::error::Error;
-use gcwatch::export::otlp::settings::{Protocol, Secret, Settings};
-use gcwatch::export::otlp::signal::Signal;
+use delivery::otlp::Exporter;
+use delivery::otlp::error::Error;
+use delivery::otlp::settings::{Protocol, Secret, Settings};
+use delivery::otlp::signal::Signal;
 
 use crate::given::{assert_sum, resource, settle, span, spans_to, start, to};
 use crate::receiver::{LONG, Receiver, Reply};
@@ -89,7 +89,7 @@ async fn settings_that_cannot_be_used_are_refused() {
     .unwrap();
     for protocol in [Protocol::Grpc, Protocol::HttpProtobuf] {
         let good = to(&receiver, Signal::Traces, protocol);
-        let with = |change: &dyn Fn(&mut gcwatch::export::otlp::settings::Receiver)| {
+        let with = |change: &dyn Fn(&mut delivery::otlp::settings::Receiver)| {
             let mut changed = good.clone();
             change(&mut changed);
             Settings {
@@ -97,7 +97,7 @@ async fn settings_that_cannot_be_used_are_refused() {
                 ..settings.clone()
             }
         };
-        let secure = |receiver: &mut gcwatch::export::otlp::settings::Receiver| {
+        let secure = |receiver: &mut delivery::otlp::settings::Receiver| {
             "https://localhost:1".clone_into(&mut receiver.endpoint)
         };
         let cases = [

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use gcwatch::rules::document::schema;
+use gc_rules::document::schema;
 use serde_json::Value;
 
 use super::{example, root};
@@ -205,7 +205,7 @@ fn each_rule_that_ships_is_seen_firing() {
         }
     }
     let named = |id: &str| fires.split([' ', ',', '[', ']']).any(|word| word == id);
-    let rules = super::fine(&gcwatch::rules::load::shipped()).rules;
+    let rules = super::fine(&gc_rules::load::shipped()).rules;
     let unseen: Vec<&str> = rules
         .rules
         .iter()

@@ -1,9 +1,9 @@
 //! What becomes of files that are right.
 
-use gcwatch::rules::expression::Node;
-use gcwatch::rules::field::Root;
-use gcwatch::rules::load::load;
-use gcwatch::rules::rule::{By, Extent, Function, On, Rule, Severity, Status};
+use gc_rules::expression::Node;
+use gc_rules::field::Root;
+use gc_rules::load::load;
+use gc_rules::rule::{By, Extent, Function, On, Rule, Severity, Status};
 use proptest::prelude::*;
 
 use super::{example, file, fine, lines};
@@ -54,7 +54,7 @@ fn keys_become_rules() {
 }
 
 /// The rules of files, the last of which changes those before it.
-fn changed(change: &str) -> gcwatch::rules::load::Loaded {
+fn changed(change: &str) -> gc_rules::load::Loaded {
     let change = format!("apiVersion: gcwatch/v1\noverrides:\n{change}");
     fine(&[file("example.yaml", example()), file("change.yaml", change)])
 }
@@ -209,9 +209,8 @@ fn the_form_of_a_file_does_not_matter() {
     let plain = fine(&[file("a.yaml", example())]).rules;
     for text in [example().replace('\n', "\r\n"), format!("\u{feff}{}", example())] {
         let other = fine(&[file("a.yaml", text)]).rules;
-        let meanings = |rules: &gcwatch::rules::rule::RuleSet| -> Vec<u64> {
-            rules.rules.iter().map(|rule| rule.meaning).collect()
-        };
+        let meanings =
+            |rules: &gc_rules::rule::RuleSet| -> Vec<u64> { rules.rules.iter().map(|rule| rule.meaning).collect() };
         assert_eq!(meanings(&other), meanings(&plain));
     }
 }

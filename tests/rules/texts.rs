@@ -1,7 +1,7 @@
 //! Texts with values in them.
 
-use gcwatch::rules::field::{ProcessFacts, Scope, StreamFacts};
-use gcwatch::rules::rule::Template;
+use gc_rules::field::{ProcessFacts, Scope, StreamFacts};
+use gc_rules::rule::Template;
 use proptest::prelude::*;
 
 use super::{file, fine};

@@ -16,9 +16,10 @@ use std::time::Duration;
 use clr_gc::gc::{LIVE_SETTLE_NS, Open, Settling};
 use clr_gc::stream::{GcStream, Scope};
 use dotnet_diagnostics::message::Command;
-use gcwatch::pipeline::State;
+use gcwatch::process::State;
 use gcwatch::targets::Unfinished;
-use gcwatch::targets::options::{Filter, Pattern, TargetOptions};
+use gcwatch::targets::options::{Filter, TargetOptions};
+use strict_yaml::pattern::Pattern;
 
 use crate::fake::{Fake, Stream, recording};
 use crate::log::{Run, Supervised};

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::{env, fs};
 
-use gcwatch::telemetry::definition::{
+use gc_telemetry::definition::{
     Attribute, MetricDefinition, Row, ValueKind, anomaly, container, metric, own, resource, settings, span,
 };
-use gcwatch::telemetry::options::{GenerationKey, MetricOptions};
-use gcwatch::telemetry::series::Series;
-use gcwatch::telemetry::spans::{LeftOut, Traced, Tracer};
+use gc_telemetry::options::{GenerationKey, MetricOptions};
+use gc_telemetry::series::Series;
+use gc_telemetry::spans::{LeftOut, Traced, Tracer};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
@@ -196,7 +196,7 @@ fn names_are_unique_and_well_formed() {
 #[test]
 fn switched_off() {
     let process = read("net10-steady").into_iter().next().unwrap();
-    let off = gcwatch::telemetry::options::SpanOptions {
+    let off = gc_telemetry::options::SpanOptions {
         enabled: false,
         ..all_spans()
     };

@@ -5,8 +5,8 @@
 use std::path::Path;
 use std::{env, fs};
 
-use gcwatch::telemetry::options::{MetricOptions, SpanOptions};
-use gcwatch::telemetry::prometheus::{Format, exposition};
+use gc_telemetry::options::{MetricOptions, SpanOptions};
+use gc_telemetry::prometheus::{Format, exposition};
 use opentelemetry_proto::tonic::resource::v1::Resource;
 
 use crate::recordings::{Process, all_spans, end, read, series, spans_of, trace};

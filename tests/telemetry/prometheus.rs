@@ -20,8 +20,8 @@ mod grammar;
 
 use std::collections::HashSet;
 
-use gcwatch::telemetry::options::{HistogramBuckets, MetricOptions, Temporality};
-use gcwatch::telemetry::prometheus::{Format, exposition};
+use gc_telemetry::options::{HistogramBuckets, MetricOptions, Temporality};
+use gc_telemetry::prometheus::{Format, exposition};
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::resource::v1::Resource;

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use clr_gc::gc::{Collection, Suspension};
 use clr_gc::stream::Scope;
+use gc_rules::time::TimeBase;
+use gc_telemetry::options::{MetricOptions, SpanOptions};
+use gc_telemetry::series::Series;
+use gc_telemetry::spans::{LeftOut, Traced, Tracer};
 use gcwatch::recording::Recording;
-use gcwatch::source::Source;
-use gcwatch::telemetry::options::{MetricOptions, SpanOptions};
-use gcwatch::telemetry::series::Series;
-use gcwatch::telemetry::spans::{LeftOut, Traced, Tracer};
-use gcwatch::telemetry::time::TimeBase;
+use gcwatch::recording::source::Source;
 use opentelemetry_proto::tonic::trace::v1::Span;
 
 /// Where all recordings lie in Unix time, so that golden files do not depend on when one was made.

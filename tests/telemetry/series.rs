@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use gcwatch::telemetry::options::{HistogramBuckets, MetricOptions, SpanOptions, Temporality};
-use gcwatch::telemetry::series::Series;
+use gc_telemetry::options::{HistogramBuckets, MetricOptions, SpanOptions, Temporality};
+use gc_telemetry::series::Series;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value;
 use opentelemetry_proto::tonic::metrics::v1::{ExponentialHistogramDataPoint, Metric, NumberDataPoint};
@@ -207,7 +207,7 @@ fn totals_go_on_over_sessions() {
     let process = one("net10-steady");
     let mut series = series(&process, MetricOptions::default(), SpanOptions::default());
     let once = sum(&series.cumulative(end(&process)), "dotnet.gc.collections");
-    let later = gcwatch::telemetry::time::TimeBase::at(i128::from(BASE_NS) + 43_200_000_000_000);
+    let later = gc_rules::time::TimeBase::at(i128::from(BASE_NS) + 43_200_000_000_000);
     for collection in &process.collections {
         series.observe(collection, later, None);
     }

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use clr_gc::gc::{Collection, PauseKind};
-use gcwatch::telemetry::options::SpanOptions;
-use gcwatch::telemetry::spans::{Traced, Tracer};
+use gc_telemetry::options::SpanOptions;
+use gc_telemetry::spans::{Traced, Tracer};
 use opentelemetry_proto::tonic::trace::v1::{ScopeSpans, Span};
 use proptest::prelude::*;
 use prost::Message as _;

@@ -6,16 +6,16 @@ use std::sync::Arc;
 use clr_gc::stream::Scope;
 use serde::Serialize;
 
-use crate::cli::{Format, RulesTestArgs};
+use crate::commands::cli::{Format, RulesTestArgs};
 use crate::commands::output::{Output, say};
+use crate::config::rule_files;
+use crate::recording::source::Source;
 use crate::recording::{ProcessHistory, Recording};
 use crate::report::units::plural;
-use crate::rules::file;
-use crate::rules::load::{Level, Problem, SourceFile, load};
-use crate::rules::rule::RuleSet;
-use crate::rules::test_file::document::Test;
-use crate::rules::test_file::{TestFile, run as run_test};
-use crate::source::Source;
+use gc_rules::load::{Level, Problem, SourceFile, load};
+use gc_rules::rule::RuleSet;
+use gc_rules::test_file::document::Test;
+use gc_rules::test_file::{TestFile, run as run_test};
 
 /// What the name of a test file ends with.
 const ENDING: &str = ".test.yaml";
@@ -83,7 +83,7 @@ fn test_files(paths: &[PathBuf], tally: &mut Tally) -> Vec<PathBuf> {
             let mut found = Vec::new();
             for entry in entries {
                 let file = entry?.path();
-                if file::is_test(&file) {
+                if rule_files::is_test(&file) {
                     found.push(file);
                 }
             }
@@ -105,7 +105,7 @@ fn test_files(paths: &[PathBuf], tally: &mut Tally) -> Vec<PathBuf> {
 }
 
 fn one_file(path: &Path, output: &mut Output, tally: &mut Tally) -> anyhow::Result<()> {
-    let text = match file::text(path) {
+    let text = match rule_files::text(path) {
         Ok(text) => text,
         Err(problem) => return complain(&[problem], tally, output),
     };
@@ -124,7 +124,7 @@ fn one_file(path: &Path, output: &mut Output, tally: &mut Tally) -> anyhow::Resu
         let outcome = match played(test, folder) {
             Ok(Some(recording)) => {
                 let (history, start, observed) = (&recording.0, recording.1, recording.2);
-                run_test(test, &rules, Some((history, start, observed)))
+                run_test(test, &rules, Some((history.history(), start, observed)))
             }
             Ok(None) => run_test(test, &rules, None),
             Err(message) => {
@@ -179,7 +179,7 @@ fn complain(problems: &[Problem], tally: &mut Tally, output: &mut Output) -> any
 /// The rule files of a test file, as one set.
 fn rules_of(file: &TestFile, folder: &Path) -> Result<Arc<RuleSet>, Vec<Problem>> {
     let paths: Vec<PathBuf> = file.document.rule_files.iter().map(|name| folder.join(name)).collect();
-    let sources: Vec<SourceFile> = file::read(&paths)?;
+    let sources: Vec<SourceFile> = rule_files::read(&paths)?;
     let loaded = load(&sources)?;
     Ok(Arc::new(loaded.rules))
 }

@@ -3,9 +3,9 @@
 use super::otlp::SecretSource;
 use super::{BTreeMap, Deserialize, Duration, Hidden, JsonSchema, PathBuf, Serialize};
 use crate::config::options::RuleSources;
-use crate::config::units::HumanDuration;
 use crate::config::values::WebUrl;
-use crate::export::alerts::settings::Settings;
+use delivery::alerts::settings::Settings;
+use strict_yaml::units::HumanDuration;
 
 /// Which rules say what an anomaly is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -1,9 +1,9 @@
 //! The keys of `kubernetes`.
 
 use super::{Deserialize, JsonSchema, PathBuf, Serialize};
-use crate::config::units::HumanDuration;
 use crate::config::values::WebUrl;
 use crate::kubernetes::settings::{Settings, Source};
+use strict_yaml::units::HumanDuration;
 
 /// What Kubernetes is asked about the pods of processes. Nothing waits for it; without it the ids of container and pod are told, which
 /// control groups have.

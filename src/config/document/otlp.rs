@@ -1,9 +1,9 @@
 //! The keys of `otlp`.
 
 use super::{BTreeMap, Deserialize, Duration, Hidden, JsonSchema, PathBuf, Serialize};
-use crate::config::units::{ByteSize, HumanDuration};
 use crate::config::values::Endpoint;
-use crate::export::otlp::settings;
+use delivery::otlp::settings;
+use strict_yaml::units::{ByteSize, HumanDuration};
 
 /// Where spans, metrics and log records are sent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

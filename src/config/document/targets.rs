@@ -1,8 +1,9 @@
 //! The keys of `targets`.
 
 use super::{BTreeMap, Deserialize, JsonSchema, PathBuf, Serialize};
-use crate::config::units::HumanDuration;
-use crate::targets::options::{Filter, Pattern, TargetOptions};
+use crate::targets::options::{Filter, TargetOptions};
+use strict_yaml::pattern::Pattern;
+use strict_yaml::units::HumanDuration;
 
 /// Which processes are attached to, and how.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -1,8 +1,8 @@
 //! The keys of `spans` and `metrics`.
 
 use super::{Deserialize, Duration, JsonSchema, Serialize};
-use crate::config::units::HumanDuration;
-use crate::telemetry::options::{GenerationKey, HistogramBuckets, MetricOptions, SpanOptions, Temporality};
+use gc_telemetry::options::{GenerationKey, HistogramBuckets, MetricOptions, SpanOptions, Temporality};
+use strict_yaml::units::HumanDuration;
 
 /// Which collections become spans, and how much of each.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use crate::config::environment::Environment;
 use crate::config::flags::ConfigFlags;
-use crate::config::path::KeyPath;
 use crate::config::problem::{Origin, Problem, Problems};
-use crate::config::yaml::{Bounds, Position};
 use crate::config::{Config, Loaded, Sources};
+use strict_yaml::decode::decoded;
+use strict_yaml::path::KeyPath;
+use strict_yaml::yaml::Bounds;
 
 /// Largest file that holds the value of a header.
 const LARGEST_SECRET: u64 = 64 << 10;
@@ -77,27 +78,6 @@ fn text(path: &Path, name: &str, origin: Origin) -> Result<String, Problem> {
         },
         path: key,
         message,
-    })
-}
-
-/// The bytes as text.
-///
-/// # Errors
-///
-/// Where they are not UTF-8: the place of the first character that is none, and a sentence.
-pub(crate) fn decoded(bytes: Vec<u8>) -> Result<String, (Position, String)> {
-    String::from_utf8(bytes).map_err(|error| {
-        let valid = error
-            .as_bytes()
-            .get(..error.utf8_error().valid_up_to())
-            .unwrap_or_default();
-        let valid = String::from_utf8_lossy(valid);
-        let line = valid.matches('\n').count() + 1;
-        let column = valid.rsplit('\n').next().map_or(0, |line| line.chars().count()) + 1;
-        (
-            Position { line, column },
-            "the file is not UTF-8 from here on".to_owned(),
-        )
     })
 }
 

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use super::Resolver;
 use crate::config::document::{Alertmanager, Alerts, Document, SecretSource, Webhook};
-use crate::config::path::KeyPath;
 use crate::config::values::WebUrl;
-use crate::export::alerts::settings::{self, Settings};
-use crate::export::otlp::settings::{Compression, Protocol, Receiver, Secret};
+use delivery::alerts::settings::{self, Settings};
+use delivery::otlp::settings::{Compression, Protocol, Receiver, Secret};
+use strict_yaml::path::KeyPath;
 
 /// Where an Alertmanager takes alerts.
 const API: &str = "/api/v2/alerts";

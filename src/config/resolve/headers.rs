@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use super::Resolver;
 use crate::config::document::SecretSource;
-use crate::config::path::KeyPath;
 use crate::config::values::Hidden;
-use crate::export::otlp::settings::Secret;
+use delivery::otlp::settings::Secret;
+use strict_yaml::path::KeyPath;
 
 /// Header names that are OTLP's or HTTP's own.
 const RESERVED: [&str; 11] = [

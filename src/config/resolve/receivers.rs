@@ -2,11 +2,11 @@
 
 use super::Resolver;
 use crate::config::document::{Document, Limits, Otlp, ProtocolWord, Signal};
-use crate::config::path::KeyPath;
 use crate::config::problem::Origin;
-use crate::config::quote::quoted;
 use crate::config::values::Endpoint;
-use crate::export::otlp::settings::{Protocol, Receiver, Secret, Settings};
+use delivery::otlp::settings::{Protocol, Receiver, Secret, Settings};
+use strict_yaml::path::KeyPath;
+use strict_yaml::quote::quoted;
 
 /// A signal's name in the configuration, and the path of its requests over HTTP.
 const SIGNALS: [(&str, &str); 3] = [

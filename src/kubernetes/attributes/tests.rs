@@ -152,7 +152,7 @@ fn annotations_and_labels_are_told() {
     assert_eq!(shown(&told, "k8s.pod.annotation.build").as_deref(), Some("a\u{fffd}b"));
     assert_eq!(
         shown(&told, "tier").map(|text| text.len()),
-        Some(crate::targets::text::MAX_VALUE_BYTES)
+        Some(crate::process::text::MAX_VALUE_BYTES)
     );
     assert_eq!(shown(&told, "k8s.container.name").as_deref(), Some("said"));
     for name in ["container.id", "telemetry.distro.name", "", "k8s.pod.label.none"] {

@@ -20,7 +20,7 @@ fn name(pods: &Pods, container: Option<&str>, pod: Option<&str>) -> Option<Strin
         container_id: container.map(str::to_owned),
         pod_uid: pod.map(str::to_owned),
     });
-    crate::pipeline::text_of(&attributes, "k8s.pod.name")
+    gc_telemetry::value::text(&attributes, "k8s.pod.name")
 }
 
 /// Scenario: pods that come, change and go; a static pod; a container that is not in its pod's status yet.

@@ -214,7 +214,7 @@ impl Scene {
             container_id: None,
             pod_uid: Some(uid.to_owned()),
         };
-        crate::pipeline::text_of(&self.pods.attributes(&identity), "k8s.pod.name")
+        gc_telemetry::value::text(&self.pods.attributes(&identity), "k8s.pod.name")
     }
 
     /// Waits for that many requests; a test that hangs here is ended by its runner.

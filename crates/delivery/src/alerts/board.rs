@@ -1,0 +1,264 @@
+//! What an Alertmanager has to be told, and when: pure.
+//!
+//! It is told of states, not of changes: of what fires again and again, of what ended for a while. So nothing is lost while it is down, and
+//! what waits is bounded by what there is.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::alerts::labels::Labels;
+use crate::alerts::message::Message;
+
+/// How long an end is told: an Alertmanager that was down, or another one of its cluster, hears of it.
+pub(crate) const RESOLVED_FOR: Duration = Duration::from_secs(300);
+
+/// Most alerts that one Alertmanager is told of.
+pub(crate) const MOST: usize = 10_000;
+
+#[derive(Debug)]
+struct Entry {
+    message: Arc<Message>,
+    /// When the state became what it is.
+    since: Instant,
+    /// When it was told, or refused, last.
+    last: Option<Instant>,
+    /// The present state was told.
+    told: bool,
+    /// It was refused for what is in it: it is not told again.
+    given_up: bool,
+}
+
+/// The alerts that one Alertmanager is told of, by their labels.
+#[derive(Debug)]
+pub(crate) struct Board {
+    resend: Duration,
+    entries: BTreeMap<Arc<Labels>, Entry>,
+}
+
+impl Board {
+    pub(crate) fn new(resend: Duration) -> Self {
+        Self {
+            resend,
+            entries: BTreeMap::new(),
+        }
+    }
+
+    /// A new state of an alert. False: there is no room for it.
+    #[must_use]
+    pub(crate) fn put(&mut self, message: Arc<Message>, now: Instant) -> bool {
+        let key = Arc::clone(&message.labels);
+        let known = self.entries.get(&key);
+        if known.is_some_and(|entry| entry.given_up) && !message.is_firing() {
+            self.entries.remove(&key);
+            return true;
+        }
+        if known.is_none() && self.entries.len() >= MOST && !self.make_room() {
+            return false;
+        }
+        let entry = Entry {
+            message,
+            since: now,
+            last: None,
+            told: false,
+            given_up: false,
+        };
+        self.entries.insert(key, entry);
+        true
+    }
+
+    /// The one that ended first goes, if its end was told.
+    fn make_room(&mut self) -> bool {
+        let over = |entry: &&(&Arc<Labels>, &Entry)| entry.1.told && !entry.1.message.is_firing();
+        let all = self.entries.iter().collect::<Vec<_>>();
+        let oldest = all.iter().filter(over).min_by_key(|(_, entry)| entry.since);
+        let Some(key) = oldest.map(|(key, _)| Arc::clone(key)) else {
+            return false;
+        };
+        self.entries.remove(&key);
+        true
+    }
+
+    fn due_at(&self, entry: &Entry) -> Option<Instant> {
+        match entry.last {
+            _ if entry.given_up => None,
+            None => Some(entry.since),
+            Some(last) => Some(last + self.resend),
+        }
+    }
+
+    /// What is to be told now, at most `most`, those first that wait longest.
+    pub(crate) fn due(&self, now: Instant, most: usize) -> Vec<Arc<Message>> {
+        let mut due: Vec<(Instant, &Entry)> = self
+            .entries
+            .values()
+            .filter_map(|entry| Some((self.due_at(entry)?, entry)))
+            .filter(|(at, _)| *at <= now)
+            .collect();
+        due.sort_by_key(|(at, _)| *at);
+        due.truncate(most);
+        due.into_iter().map(|(_, entry)| Arc::clone(&entry.message)).collect()
+    }
+
+    /// How many are to be told now.
+    pub(crate) fn count_due(&self, now: Instant) -> u64 {
+        let due = |entry: &&Entry| self.due_at(entry).is_some_and(|at| at <= now);
+        self.entries.values().filter(due).count() as u64
+    }
+
+    /// States that were not told yet.
+    pub(crate) fn untold(&self) -> u64 {
+        let untold = |entry: &&Entry| !entry.told && !entry.given_up;
+        self.entries.values().filter(untold).count() as u64
+    }
+
+    /// When the next one is to be told, or forgotten.
+    pub(crate) fn next(&self) -> Option<Instant> {
+        let each = self.entries.values().flat_map(|entry| {
+            let over = (!entry.message.is_firing()).then(|| entry.since + RESOLVED_FOR);
+            [self.due_at(entry), over]
+        });
+        each.flatten().min()
+    }
+
+    /// These were told. What changed meanwhile is to be told still.
+    pub(crate) fn sent(&mut self, messages: &[Arc<Message>], now: Instant) {
+        self.each_of(messages, |entry| {
+            entry.last = Some(now);
+            entry.told = true;
+        });
+    }
+
+    /// These were not taken, for a reason that is none of theirs: they are told again when it is time.
+    pub(crate) fn put_off(&mut self, messages: &[Arc<Message>], now: Instant) {
+        self.each_of(messages, |entry| entry.last = Some(now));
+    }
+
+    /// These were refused for what is in them.
+    pub(crate) fn give_up(&mut self, messages: &[Arc<Message>]) {
+        self.each_of(messages, |entry| entry.given_up = true);
+        self.entries
+            .retain(|_, entry| !entry.given_up || entry.message.is_firing());
+    }
+
+    fn each_of(&mut self, messages: &[Arc<Message>], change: impl Fn(&mut Entry)) {
+        for message in messages {
+            if let Some(entry) = self.entries.get_mut(&message.labels)
+                && Arc::ptr_eq(&entry.message, message)
+            {
+                change(entry);
+            }
+        }
+    }
+
+    /// Forgets what ended long ago. How many ends were never told.
+    #[must_use]
+    pub(crate) fn forget(&mut self, now: Instant) -> u64 {
+        let mut untold = 0;
+        self.entries.retain(|_, entry| {
+            let over = !entry.message.is_firing() && now >= entry.since + RESOLVED_FOR;
+            untold += u64::from(over && !entry.told);
+            !over
+        });
+        untold
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::alerts::labels::fingerprint;
+
+    const RESEND: Duration = Duration::from_secs(60);
+
+    fn message(name: usize, ended: bool) -> Arc<Message> {
+        let labels = Labels::from([("alertname".to_owned(), format!("{name:05}"))]);
+        Arc::new(Message::test(fingerprint(&labels), labels, ended))
+    }
+
+    fn board(messages: &[Arc<Message>], now: Instant) -> Board {
+        let mut board = Board::new(RESEND);
+        for message in messages {
+            assert!(board.put(Arc::clone(message), now));
+        }
+        board
+    }
+
+    /// Scenario: one alert fires for three intervals, then ends; an hour passes.
+    /// Guarantee: it is due at once and after each interval, its end as soon as it is known and then for five minutes, and afterwards
+    /// nothing is left of it.
+    #[test]
+    fn what_is_due_follows_the_clock() {
+        let begin = Instant::now();
+        let mut now = begin;
+        let mut board = board(&[message(1, false)], begin);
+        let mut told = Vec::new();
+        let mut ended = None;
+        while let Some(next) = board.next().filter(|next| *next < begin + Duration::from_secs(3600)) {
+            now = now.max(next);
+            assert_eq!(board.forget(now), 0, "its end was told");
+            let due = board.due(now, 10);
+            for message in &due {
+                told.push((now.duration_since(begin).as_secs(), message.is_firing()));
+            }
+            board.sent(&due, now);
+            if ended.is_none() && now >= begin + 2 * RESEND {
+                now += Duration::from_secs(30);
+                assert!(board.put(message(1, true), now));
+                ended = Some(now);
+            }
+        }
+        let expected = [
+            (0, true),
+            (60, true),
+            (120, true),
+            (150, false),
+            (210, false),
+            (270, false),
+            (330, false),
+            (390, false),
+        ];
+        assert_eq!(told, expected);
+        assert_eq!((board.untold(), board.next()), (0, None));
+    }
+
+    /// Scenario: an alert ends while the request that tells of its beginning is under way; another one is refused while it fires, and ends.
+    /// Guarantee: the end of the first is told still; nothing more is told of the second.
+    #[test]
+    fn what_changes_under_way_is_told_still() {
+        let now = Instant::now();
+        let mut board = board(&[message(1, false), message(2, false)], now);
+        let under_way = board.due(now, 10);
+        assert!(board.put(message(1, true), now));
+        board.sent(&under_way[..1], now);
+        board.give_up(&under_way[1..]);
+        let due = board.due(now, 10);
+        assert!(due.len() == 1 && !due[0].is_firing(), "{due:?}");
+        assert!(board.put(message(2, true), now));
+        assert_eq!(board.count_due(now), 1);
+        // It may begin again, and be right this time.
+        assert!(board.put(message(2, false), now));
+        assert_eq!(board.count_due(now), 2);
+    }
+
+    /// Scenario: more alerts than may be; then one of them ends and its end is told; then an Alertmanager that never takes anything.
+    /// Guarantee: what is too much is refused until there is room by an end that was told; ends that were never told are counted when
+    /// they are forgotten.
+    #[test]
+    fn the_board_is_bounded() {
+        let now = Instant::now();
+        let all: Vec<Arc<Message>> = (0..MOST).map(|name| message(name, false)).collect();
+        let mut board = board(&all, now);
+        assert!(!board.put(message(MOST, false), now));
+        assert!(board.put(message(7, true), now), "a change of a known one has room");
+        assert!(!board.put(message(MOST, false), now), "its end is not told yet");
+        let due = board.due(now, MOST);
+        board.sent(&due, now);
+        assert!(board.put(message(MOST, false), now));
+        assert!(board.put(message(8, true), now));
+        assert_eq!(board.forget(now + RESOLVED_FOR), 1);
+        assert_eq!(board.untold(), 1);
+    }
+}

@@ -1,0 +1,194 @@
+//! The labels of an alert, in the form that Prometheus and Alertmanager take: pure.
+//!
+//! Labels are what an Alertmanager knows an alert by, routes it by and groups it by. So they say which rule and which process, hold nothing
+//! that changes while an alert fires, and are few.
+
+use std::collections::BTreeMap;
+
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::resource::v1::Resource;
+
+use crate::alerts::notice::Notice;
+
+/// Labels, sorted by name.
+pub(crate) type Labels = BTreeMap<String, String>;
+
+/// Most labels of one alert; what is beyond is left out.
+const MOST: usize = 64;
+
+/// Longest value, bytes.
+const LONGEST: usize = 512;
+
+/// Attributes of a resource that are no labels: what changes, is long, or is said by other labels.
+const LEFT_OUT: [&str; 8] = [
+    "process.",
+    "dotnet.gc.",
+    "gcwatch.",
+    "telemetry.",
+    "os.",
+    "host.id",
+    "host.arch",
+    "service.instance.id",
+];
+
+/// The labels of an alert: `alertname` (the rule's id), `severity`, `group`, `process`, `pid`, `instance`, then the rule's own, then those
+/// of the process's resource. Where two would have one name, the later one gets a number behind it.
+pub(crate) fn labels(notice: &Notice, resource: &Resource) -> Labels {
+    let alert = notice.transition.alert();
+    let pid = notice.run.pid.to_string();
+    let attribute = |key: &str| {
+        let mut attributes = resource.attributes.iter();
+        attributes.find(|attribute| attribute.key == key).and_then(text)
+    };
+    let fixed = [
+        ("alertname", Some(alert.rule.id.to_string())),
+        ("severity", Some(alert.severity().name().to_owned())),
+        ("group", notice.group.as_deref().map(str::to_owned)),
+        ("process", Some(notice.process.to_string())),
+        ("pid", Some(pid)),
+        ("instance", attribute("service.instance.id")),
+    ];
+    let mut labels = Labels::new();
+    for (name, value) in fixed {
+        put(&mut labels, name, value.unwrap_or_default());
+    }
+    for (name, value) in alert.labels.iter() {
+        put(&mut labels, name, value.to_string());
+    }
+    let mut of_resource: Vec<(&str, String)> = resource
+        .attributes
+        .iter()
+        .filter(|attribute| !LEFT_OUT.iter().any(|start| attribute.key.starts_with(start)))
+        .filter_map(|attribute| Some((attribute.key.as_str(), text(attribute)?)))
+        .collect();
+    of_resource.sort();
+    for (name, value) in of_resource {
+        put(&mut labels, name, value);
+    }
+    labels
+}
+
+fn text(attribute: &opentelemetry_proto::tonic::common::v1::KeyValue) -> Option<String> {
+    match attribute.value.as_ref()?.value.as_ref()? {
+        Value::StringValue(text) => Some(text.clone()),
+        Value::IntValue(number) => Some(number.to_string()),
+        Value::BoolValue(truth) => Some(truth.to_string()),
+        _ => None,
+    }
+}
+
+/// One label more. An empty value is the same as none there.
+fn put(labels: &mut Labels, name: &str, value: String) {
+    if value.is_empty() || labels.len() >= MOST {
+        return;
+    }
+    let name = legal(name);
+    let mut free = name.clone();
+    for number in 2.. {
+        if !labels.contains_key(&free) {
+            break;
+        }
+        free = format!("{name}_{number}");
+    }
+    labels.insert(free, cut(value));
+}
+
+/// A name as `[a-zA-Z_][a-zA-Z0-9_]*`: what is not allowed becomes `_`.
+fn legal(name: &str) -> String {
+    let mut legal: String = name
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
+        .collect();
+    if legal.is_empty() || legal.starts_with(|c: char| c.is_ascii_digit()) {
+        legal.insert(0, '_');
+    }
+    legal
+}
+
+fn cut(mut value: String) -> String {
+    let mut end = LONGEST.min(value.len());
+    while !value.is_char_boundary(end) {
+        end -= 1;
+    }
+    value.truncate(end);
+    value
+}
+
+/// The number by which Alertmanager and Prometheus know labels: FNV-1a of names and values, each followed by 0xff (`LabelSet.Fingerprint` of
+/// prometheus/common).
+pub(crate) fn fingerprint(labels: &Labels) -> u64 {
+    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    let mut add = |text: &str| {
+        for byte in text.bytes().chain([0xff]) {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    };
+    for (name, value) in labels {
+        add(name);
+        add(value);
+    }
+    hash
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Scenario: names and values of any kind, many of which become alike.
+        /// Guarantee: every name is one that Prometheus takes, no value is lost to another or empty, their number and length are bounded,
+        /// and the same come to the same.
+        #[test]
+        fn names_are_legal_and_distinct(given in prop::collection::vec((".{0,12}", ".{0,700}"), 0..90)) {
+            let all = || {
+                let mut labels = Labels::new();
+                given.iter().for_each(|(name, value)| put(&mut labels, name, value.clone()));
+                labels
+            };
+            let labels = all();
+            let told = given.iter().filter(|(_, value)| !value.is_empty()).count();
+            prop_assert_eq!(labels.len(), told.min(MOST));
+            for (name, value) in &labels {
+                prop_assert!(!value.is_empty() && value.len() <= LONGEST);
+                let first = name.chars().next().unwrap_or('0');
+                prop_assert!(first == '_' || first.is_ascii_alphabetic(), "{}", name);
+                prop_assert!(name.chars().all(|c| c == '_' || c.is_ascii_alphanumeric()), "{}", name);
+            }
+            prop_assert_eq!(&labels, &all());
+        }
+    }
+
+    /// Scenario: names that become alike.
+    /// Guarantee: the first keeps the name, the others are numbered in their order.
+    #[test]
+    fn names_that_become_alike_are_numbered() {
+        let mut labels = Labels::new();
+        for (name, value) in [("a.b", "1"), ("a_b", "2"), ("a-b", "3"), ("1", "4"), ("", "5")] {
+            put(&mut labels, name, value.to_owned());
+        }
+        let names: Vec<(&str, &str)> = labels
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .collect();
+        assert_eq!(
+            names,
+            [("_", "5"), ("_1", "4"), ("a_b", "1"), ("a_b_2", "2"), ("a_b_3", "3")]
+        );
+    }
+
+    /// Scenario: no labels at all, and one.
+    /// Guarantee: the numbers are those of FNV-1a, computed by hand for the empty set and by its definition for the other.
+    #[test]
+    fn fingerprints_are_fnv_1a() {
+        assert_eq!(fingerprint(&Labels::new()), 0xcbf2_9ce4_8422_2325);
+        let labels = Labels::from([("a".to_owned(), "b".to_owned())]);
+        let by_hand = [0x61u64, 0xff, 0x62, 0xff]
+            .iter()
+            .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
+                (hash ^ byte).wrapping_mul(0x0100_0000_01b3)
+            });
+        assert_eq!(fingerprint(&labels), by_hand);
+    }
+}

@@ -1,0 +1,325 @@
+//! One receiver: what it has to be told, and the task that tells it.
+
+use std::fmt;
+use std::future::pending;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use sha2::Sha256;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep, sleep_until};
+use tonic::codegen::http::{HeaderName, HeaderValue};
+
+use crate::alerts::board::Board;
+use crate::alerts::message::Message;
+use crate::alerts::outbox::Outbox;
+use crate::alerts::post::{Answer, Post};
+use crate::alerts::stats::{Failure, Reason, ReceiverStats};
+use crate::clock::now_unix_ns;
+use crate::transport::receiver::Secret;
+use crate::transport::retry;
+
+/// Alerts in one request to an Alertmanager.
+const BATCH: usize = 64;
+
+/// An Alertmanager that hears nothing for so many intervals takes an alert for resolved.
+const INTERVALS: u32 = 4;
+
+/// The header that a webhook's signature is in: `sha256=` and the HMAC of the body, hexadecimal.
+const SIGNATURE: HeaderName = HeaderName::from_static("x-gcwatch-signature");
+
+/// What a receiver has to be told.
+#[derive(Debug)]
+pub(crate) enum Pending {
+    Alertmanager(Board),
+    Webhook(Outbox),
+}
+
+/// How a receiver is told.
+#[derive(Clone, PartialEq)]
+pub(crate) enum Form {
+    Alertmanager { resend: Duration },
+    Webhook { secret: Option<Secret> },
+}
+
+struct State {
+    pending: Pending,
+    stats: ReceiverStats,
+    closing: bool,
+}
+
+/// One receiver.
+pub(crate) struct Line {
+    /// `alertmanager host:9093`.
+    pub(crate) name: String,
+    pub(crate) form: Form,
+    pub(crate) external_url: Option<String>,
+    pub(crate) post: Post,
+    state: Mutex<State>,
+    wake: Notify,
+}
+
+impl fmt::Debug for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Line").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// What is to be sent in one request.
+struct Batch {
+    messages: Vec<Arc<Message>>,
+    body: Vec<u8>,
+    signature: Option<(HeaderName, HeaderValue)>,
+}
+
+impl Line {
+    pub(crate) fn new(name: String, form: Form, external_url: Option<String>, post: Post) -> Self {
+        let pending = match form {
+            Form::Alertmanager { resend } => Pending::Alertmanager(Board::new(resend)),
+            Form::Webhook { .. } => Pending::Webhook(Outbox::default()),
+        };
+        Self {
+            name,
+            form,
+            external_url,
+            post,
+            state: Mutex::new(State {
+                pending,
+                stats: ReceiverStats::default(),
+                closing: false,
+            }),
+            wake: Notify::new(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A new state of an alert. Never waits.
+    pub(crate) fn put(&self, message: &Arc<Message>) {
+        let now = Instant::now();
+        let mut state = self.state();
+        if state.closing {
+            state.stats.drop(Reason::Shutdown, 1);
+            return;
+        }
+        let fits = match &mut state.pending {
+            Pending::Alertmanager(board) => board.put(Arc::clone(message), now),
+            Pending::Webhook(outbox) => outbox.put(Arc::clone(message), now),
+        };
+        if !fits {
+            state.stats.drop(Reason::QueueFull, 1);
+        }
+        drop(state);
+        self.wake.notify_one();
+    }
+
+    pub(crate) fn stats(&self) -> ReceiverStats {
+        let state = self.state();
+        let queued = match &state.pending {
+            Pending::Alertmanager(board) => board.count_due(Instant::now()),
+            Pending::Webhook(outbox) => outbox.len(),
+        };
+        let mut stats = state.stats.clone();
+        stats.queued = queued;
+        stats
+    }
+
+    /// Takes nothing in any more; the task sends what waits, then ends.
+    pub(crate) fn close(&self) {
+        self.state().closing = true;
+        self.wake.notify_one();
+    }
+
+    /// What waits is dropped. How much that was.
+    pub(crate) fn abandon(&self, reason: Reason) -> u64 {
+        let mut state = self.state();
+        let lost = match &mut state.pending {
+            Pending::Alertmanager(board) => board.untold(),
+            Pending::Webhook(outbox) => std::mem::take(outbox).len(),
+        };
+        state.closing = true;
+        state.stats.drop(reason, lost);
+        lost
+    }
+
+    /// Tells the receiver until the line is closed and nothing waits.
+    pub(crate) async fn run(self: Arc<Self>) {
+        let mut attempt = 0;
+        let mut most = BATCH;
+        loop {
+            let Some(batch) = self.next(most) else {
+                let (closing, next) = {
+                    let state = self.state();
+                    let next = match &state.pending {
+                        Pending::Alertmanager(board) => board.next(),
+                        Pending::Webhook(_) => None,
+                    };
+                    (state.closing, next)
+                };
+                if closing {
+                    return;
+                }
+                let until = async {
+                    match next {
+                        Some(at) => sleep_until(at).await,
+                        None => pending().await,
+                    }
+                };
+                tokio::select! {
+                    () = self.wake.notified() => {}
+                    () = until => {}
+                }
+                continue;
+            };
+            let Batch {
+                messages,
+                body,
+                signature,
+            } = batch;
+            match self.post.send(body, signature).await {
+                Answer::Accepted => {
+                    attempt = 0;
+                    self.accepted(&messages);
+                    most = (most * 2).min(BATCH);
+                }
+                // Which of them it is about is found by halves.
+                Answer::Refused { content: true, message } if messages.len() > 1 => {
+                    self.failed(Failure::Refused, &message);
+                    most = messages.len() / 2;
+                }
+                Answer::Refused { content, message } => {
+                    attempt = 0;
+                    self.refused(&messages, content, &message);
+                    most = BATCH;
+                }
+                Answer::Again {
+                    failure,
+                    after,
+                    message,
+                } => {
+                    self.failed(failure, &message);
+                    let delay = after.unwrap_or_else(|| retry::backoff(attempt, fastrand::f64()));
+                    attempt += 1;
+                    sleep(delay).await;
+                }
+            }
+        }
+    }
+
+    /// What is to be sent now.
+    fn next(&self, most: usize) -> Option<Batch> {
+        let now = Instant::now();
+        let mut state = self.state();
+        let expired = match &mut state.pending {
+            Pending::Alertmanager(board) => board.forget(now),
+            Pending::Webhook(outbox) => outbox.forget(now),
+        };
+        if expired > 0 {
+            state.stats.drop(Reason::Expired, expired);
+        }
+        let messages = match &state.pending {
+            Pending::Alertmanager(board) => board.due(now, most),
+            Pending::Webhook(outbox) => outbox.first().into_iter().collect(),
+        };
+        drop(state);
+        let first = messages.first()?;
+        let url = self.external_url.as_deref();
+        let (body, signature) = match &self.form {
+            Form::Alertmanager { resend } => {
+                let lasts = u64::try_from((*resend * INTERVALS).as_nanos()).unwrap_or(u64::MAX);
+                let until = now_unix_ns().saturating_add(lasts);
+                let alerts: Vec<_> = messages.iter().map(|message| message.postable(until, url)).collect();
+                (serde_json::Value::from(alerts).to_string().into_bytes(), None)
+            }
+            Form::Webhook { secret } => {
+                let body = first.webhook(url).to_string().into_bytes();
+                let signature = secret.as_ref().and_then(|secret| signature(secret, &body));
+                (body, signature)
+            }
+        };
+        Some(Batch {
+            messages,
+            body,
+            signature,
+        })
+    }
+
+    fn accepted(&self, messages: &[Arc<Message>]) {
+        let mut state = self.state();
+        state.stats.sent += messages.len() as u64;
+        match &mut state.pending {
+            Pending::Alertmanager(board) => board.sent(messages, Instant::now()),
+            Pending::Webhook(outbox) => messages.iter().for_each(|message| outbox.take(message)),
+        }
+    }
+
+    fn refused(&self, messages: &[Arc<Message>], content: bool, said: &str) {
+        self.failed(Failure::Refused, said);
+        let mut state = self.state();
+        let dropped = match &mut state.pending {
+            Pending::Alertmanager(board) if content => {
+                board.give_up(messages);
+                messages.len() as u64
+            }
+            // It takes none at all, for now: what fires is told again when it is time.
+            Pending::Alertmanager(board) => {
+                board.put_off(messages, Instant::now());
+                0
+            }
+            Pending::Webhook(outbox) => {
+                messages.iter().for_each(|message| outbox.take(message));
+                messages.len() as u64
+            }
+        };
+        state.stats.drop(Reason::Refused, dropped);
+    }
+
+    /// Counted, and said when it is another one than the last.
+    fn failed(&self, failure: Failure, said: &str) {
+        let said = self.post.shown(said);
+        let mut state = self.state();
+        state.stats.fail(failure);
+        let is_news = state.stats.last_error.as_ref() != Some(&said);
+        state.stats.last_error = Some(said.clone());
+        drop(state);
+        if is_news {
+            tracing::warn!(target: "gcwatch::export", receiver = self.name, "cannot tell of alerts: {said}");
+        }
+    }
+}
+
+/// `X-Gcwatch-Signature: sha256=…`: HMAC-SHA256 of the body (RFC 2104, FIPS 180-4).
+fn signature(secret: &Secret, body: &[u8]) -> Option<(HeaderName, HeaderValue)> {
+    let mut text = String::from("sha256=");
+    for byte in hmac_sha256(secret.reveal().as_bytes(), body)? {
+        text.push_str(&format!("{byte:02x}"));
+    }
+    Some((SIGNATURE, HeaderValue::try_from(text).ok()?))
+}
+
+/// `None` never is: a key of any length will do.
+fn hmac_sha256(key: &[u8], message: &[u8]) -> Option<[u8; 32]> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).ok()?;
+    mac.update(message);
+    Some(mac.finalize().into_bytes().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: the second test case of RFC 4231.
+    /// Guarantee: the header has the published value.
+    #[test]
+    fn signatures_are_hmac_sha256() {
+        let (name, value) = signature(&Secret::new("Jefe"), b"what do ya want for nothing?").unwrap();
+        assert_eq!(name, "x-gcwatch-signature");
+        assert_eq!(
+            value,
+            "sha256=5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"
+        );
+    }
+}

@@ -1,0 +1,229 @@
+//! One request to a receiver of alerts, and what its answer means.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use tokio::time::{Instant, timeout_at};
+use tonic::codegen::http::{HeaderMap, HeaderName, HeaderValue, header};
+
+use crate::alerts::stats::Failure;
+use crate::transport;
+use crate::transport::connection::{Connection, Link};
+use crate::transport::receiver::{Receiver, Secret};
+use crate::transport::retry;
+use crate::transport::text;
+
+/// Most bytes of an answer that are read.
+const ANSWER_BYTES: usize = 16 << 10;
+
+/// Why a receiver's settings cannot be used. A receiver that is down is none of these.
+#[derive(Debug, thiserror::Error)]
+#[error("the receiver of alerts {receiver} cannot be used: {reason}")]
+pub struct Error {
+    /// Which one, without what may be secret in it.
+    pub receiver: String,
+    /// What is wrong.
+    pub reason: String,
+}
+
+/// What came of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// Taken.
+    Accepted,
+    /// To be tried again, not before `after` where the receiver says so.
+    Again {
+        failure: Failure,
+        after: Option<Duration>,
+        message: String,
+    },
+    /// Refused. `content`: for what is in it, so that a part of it may be taken.
+    Refused { content: bool, message: String },
+}
+
+/// A receiver, ready to be sent to.
+pub(crate) struct Post {
+    receiver: Receiver,
+    connection: Arc<Connection>,
+    headers: HeaderMap,
+    secrets: Vec<Secret>,
+}
+
+impl fmt::Debug for Post {
+    /// The URL may have a token in it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Post")
+            .field("receiver", &self.name())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Post {
+    /// Checks a receiver; its connection is taken from `known` or added there.
+    pub(crate) fn new(receiver: &Receiver, known: &mut Vec<Arc<Connection>>) -> Result<Self, Error> {
+        let unusable = |error: transport::Error| Error {
+            receiver: host(&receiver.endpoint),
+            reason: error.to_string(),
+        };
+        let headers = receiver.header_map().map_err(unusable)?;
+        let connection = Connection::open(receiver, known).map_err(unusable)?;
+        let mut secrets: Vec<Secret> = receiver.headers.iter().map(|(_, value)| value.clone()).collect();
+        if let Ok(url) = reqwest::Url::parse(&receiver.endpoint) {
+            // The paths of many webhooks are their passwords.
+            secrets.push(Secret::new(url.path()));
+            secrets.extend(url.password().map(Secret::new));
+        }
+        Ok(Self {
+            receiver: receiver.clone(),
+            connection,
+            headers,
+            secrets,
+        })
+    }
+
+    pub(crate) fn receiver(&self) -> &Receiver {
+        &self.receiver
+    }
+
+    pub(crate) fn connection(&self) -> &Arc<Connection> {
+        &self.connection
+    }
+
+    /// Host and port.
+    pub(crate) fn name(&self) -> String {
+        host(&self.receiver.endpoint)
+    }
+
+    /// What others said, fit to be shown.
+    pub(crate) fn shown(&self, text: &str) -> String {
+        text::shown(text, &self.secrets)
+    }
+
+    /// One attempt to send; ends within the receiver's timeout.
+    pub(crate) async fn send(&self, body: Vec<u8>, signature: Option<(HeaderName, HeaderValue)>) -> Answer {
+        let Link::Http(client) = self.connection.link() else {
+            let message = "the connection is none of HTTP".to_owned();
+            return Answer::Refused {
+                content: false,
+                message,
+            };
+        };
+        let deadline = Instant::now() + self.receiver.timeout;
+        let mut request = client
+            .post(&self.receiver.endpoint)
+            .headers(self.headers.clone())
+            .header(header::CONTENT_TYPE, "application/json");
+        if let Some((name, value)) = signature {
+            request = request.header(name, value);
+        }
+        let again = |failure, message| Answer::Again {
+            failure,
+            after: None,
+            message,
+        };
+        let mut response = match timeout_at(deadline, request.body(body).send()).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => return again(Failure::Unreachable, text::causes(&error.without_url())),
+            Err(_) => {
+                return again(
+                    Failure::TimedOut,
+                    format!("no answer within {:?}", self.receiver.timeout),
+                );
+            }
+        };
+        let mut said = Vec::new();
+        // The status alone says what became of it: a body that is cut, late or endless only costs its words.
+        while said.len() < ANSWER_BYTES
+            && let Ok(Ok(Some(chunk))) = timeout_at(deadline, response.chunk()).await
+        {
+            said.extend_from_slice(chunk.get(..ANSWER_BYTES - said.len()).unwrap_or(&chunk));
+        }
+        let after = response.headers().get(header::RETRY_AFTER);
+        let after = after.and_then(|value| value.to_str().ok());
+        answer(response.status().as_u16(), after, &said, SystemTime::now())
+    }
+}
+
+/// What a status means.
+fn answer(status: u16, retry_after: Option<&str>, body: &[u8], now: SystemTime) -> Answer {
+    let said = String::from_utf8_lossy(body);
+    let message = match said.trim() {
+        "" => format!("HTTP status {status}"),
+        said => format!("HTTP status {status}: {said}"),
+    };
+    match status {
+        200..300 => Answer::Accepted,
+        300..400 => Answer::Refused {
+            content: false,
+            message: format!("HTTP status {status}: redirects are not followed"),
+        },
+        408 | 425 | 429 | 500.. => Answer::Again {
+            failure: Failure::Unavailable,
+            after: retry_after.and_then(|header| retry::retry_after(header, now)),
+            message,
+        },
+        400 | 413 | 422 => Answer::Refused { content: true, message },
+        _ => Answer::Refused {
+            content: false,
+            message,
+        },
+    }
+}
+
+/// Host and port of a URL: its path may be a password.
+pub(crate) fn host(url: &str) -> String {
+    let host = reqwest::Url::parse(url).ok().and_then(|url| {
+        let port = url.port().map_or_else(String::new, |port| format!(":{port}"));
+        Some(format!("{}{port}", url.host_str()?))
+    });
+    host.unwrap_or_else(|| "without a host".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: every class of status.
+    /// Guarantee: what may pass is tried again, with the receiver's own delay; what cannot is not, and only a complaint about the content
+    /// makes it worth to try a part.
+    #[test]
+    fn a_status_says_whether_to_try_again() {
+        let of = |status| answer(status, Some("7"), b"because", SystemTime::UNIX_EPOCH);
+        assert_eq!(of(200), Answer::Accepted);
+        for status in [408, 429, 500, 502, 503, 504] {
+            let again = Answer::Again {
+                failure: Failure::Unavailable,
+                after: Some(Duration::from_secs(7)),
+                message: format!("HTTP status {status}: because"),
+            };
+            assert_eq!(of(status), again);
+        }
+        for (status, content) in [
+            (301, false),
+            (400, true),
+            (401, false),
+            (403, false),
+            (404, false),
+            (413, true),
+            (422, true),
+        ] {
+            assert!(
+                matches!(of(status), Answer::Refused { content: said, .. } if said == content),
+                "{status}"
+            );
+        }
+    }
+
+    /// Scenario: webhooks whose path, user or query is a password.
+    /// Guarantee: only host and port are shown.
+    #[test]
+    fn only_the_host_is_shown() {
+        assert_eq!(
+            host("https://user:pw@hooks.example:8443/T0/B0/secret?key=1"),
+            "hooks.example:8443"
+        );
+        assert_eq!(host("http://127.0.0.1/x"), "127.0.0.1");
+        assert_eq!(host("nonsense"), "without a host");
+    }
+}

@@ -1,0 +1,166 @@
+//! Changes of alerts as lines of JSON on standard output.
+//!
+//! Whoever reads them may be slow, and a pipe that is full blocks: so a thread of its own writes, and what it cannot take is dropped and
+//! counted.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::time::Duration;
+
+use crate::alerts::stats::{Reason, ReceiverStats};
+
+/// Lines that wait.
+const MOST: usize = 1000;
+
+#[derive(Debug, Default)]
+struct Counts {
+    given: AtomicU64,
+    written: AtomicU64,
+    failed: AtomicU64,
+    full: AtomicU64,
+}
+
+/// The writer.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    lines: Option<SyncSender<String>>,
+    counts: Arc<Counts>,
+    ended: Receiver<()>,
+}
+
+impl Lines {
+    /// Begins to write to `out`.
+    pub(crate) fn begin(mut out: impl Write + Send + 'static) -> Self {
+        let (lines, waiting) = sync_channel::<String>(MOST);
+        // The end of the thread is that of its sender.
+        let (alive, ended) = sync_channel(0);
+        let counts = Arc::new(Counts::default());
+        let counting = Arc::clone(&counts);
+        std::thread::spawn(move || {
+            for line in waiting {
+                let written = out.write_all(line.as_bytes()).and_then(|()| out.flush());
+                let counter = if written.is_ok() {
+                    &counting.written
+                } else {
+                    &counting.failed
+                };
+                counter.fetch_add(1, Ordering::Relaxed);
+            }
+            drop(alive);
+        });
+        Self {
+            lines: Some(lines),
+            counts,
+            ended,
+        }
+    }
+
+    /// One line; never waits.
+    pub(crate) fn put(&self, line: String) {
+        let Some(lines) = &self.lines else { return };
+        self.counts.given.fetch_add(1, Ordering::Relaxed);
+        match lines.try_send(line) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_)) => {
+                self.counts.full.fetch_add(1, Ordering::Relaxed);
+            }
+            Err(TrySendError::Disconnected(_)) => {
+                self.counts.failed.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    pub(crate) fn stats(&self) -> ReceiverStats {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let (sent, failed, full) = (
+            get(&self.counts.written),
+            get(&self.counts.failed),
+            get(&self.counts.full),
+        );
+        let mut stats = ReceiverStats::default();
+        stats.sent = sent;
+        stats.queued = get(&self.counts.given).saturating_sub(sent + failed + full);
+        stats.drop(Reason::QueueFull, full);
+        stats.drop(Reason::Refused, failed);
+        stats
+    }
+
+    /// Waits until everything is written, for `within` at most; blocking. How many lines were not.
+    pub(crate) fn end(mut self, within: Duration) -> u64 {
+        drop(self.lines.take());
+        match self.ended.recv_timeout(within) {
+            Ok(()) | Err(RecvTimeoutError::Disconnected | RecvTimeoutError::Timeout) => self.stats().queued,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// Writes nothing until it is let, as a full pipe.
+    #[derive(Clone, Default)]
+    struct Pipe {
+        shut: Arc<Mutex<()>>,
+        written: Arc<Mutex<Vec<u8>>>,
+    }
+
+    impl Write for Pipe {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let _open = self.shut.lock().unwrap();
+            self.written.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Scenario: nobody reads while more lines come than may wait; then somebody does.
+    /// Guarantee: whoever gives a line never waits, what is too much is counted, and the rest is written whole and in order.
+    #[test]
+    fn a_full_pipe_holds_up_nobody() {
+        let pipe = Pipe::default();
+        let shut = pipe.shut.lock().unwrap();
+        let lines = Lines::begin(pipe.clone());
+        for number in 0..MOST + 500 {
+            lines.put(format!("{number}\n"));
+        }
+        let dropped = lines.stats().dropped()[0].1;
+        // One may be in the hands of the writer.
+        assert!((499..=500).contains(&dropped), "{dropped}");
+        drop(shut);
+        assert_eq!(lines.end(Duration::from_secs(20)), 0);
+        let text = String::from_utf8(pipe.written.lock().unwrap().clone()).unwrap();
+        let numbers: Vec<usize> = text.lines().map(|line| line.parse().unwrap()).collect();
+        assert_eq!(
+            numbers,
+            (0..MOST + 500 - usize::try_from(dropped).unwrap()).collect::<Vec<_>>()
+        );
+    }
+
+    /// Scenario: standard output is closed.
+    /// Guarantee: lines are counted as failed, and the end comes at once.
+    #[test]
+    fn a_closed_pipe_is_counted() {
+        struct Closed;
+        impl Write for Closed {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(io::ErrorKind::BrokenPipe.into())
+            }
+
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let lines = Lines::begin(Closed);
+        lines.put("a\n".to_owned());
+        assert_eq!(lines.end(Duration::from_secs(20)), 0);
+    }
+}

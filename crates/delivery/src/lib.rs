@@ -1,0 +1,19 @@
+//! Sends what gcwatch knows: telemetry to OTLP receivers, alerts to Alertmanagers and webhooks.
+//!
+//! ```text
+//! gc-telemetry: spans, metrics, logs --> otlp   --+
+//!                                                 +--> transport: connections, TLS, retry, redaction --> receivers
+//! gc-rules: transitions of alerts    --> alerts --+
+//! ```
+//!
+//! # Invariants
+//!
+//! * **Nobody waits.** Queues are bounded; what does not fit is dropped and counted by reason, never silently.
+//! * **Secrets are never shown**: not in errors, not in logs, not in `Debug`.
+//! * What an answer means and when a request is sent again are pure functions; time and chance are arguments.
+//! * A reload keeps connections and queues of receivers that stay.
+
+pub mod alerts;
+pub mod clock;
+pub mod otlp;
+pub mod transport;

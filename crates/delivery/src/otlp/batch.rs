@@ -1,0 +1,354 @@
+//! Items as they wait, and requests made of them.
+//!
+//! An item is encoded when it is given: what waits is as small as on the wire, its size is known exactly, and a request is
+//! no more than the items put behind each other with the lengths around them. The three signals have the same layout
+//! (the numbers are those of `opentelemetry-proto`), so that one code writes all three:
+//!
+//! ```text
+//! Export*ServiceRequest { 1: Resource* { 1: resource, 2: Scope* { 1: scope, 2: span | metric | log record, 3: schema_url }, 3: schema_url } }
+//! ```
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+
+use opentelemetry_proto::tonic::common::v1::InstrumentationScope;
+use prost::Message;
+use prost::bytes::BufMut;
+
+use gc_telemetry::origin::Origin;
+
+/// The version of the semantic conventions that names and units follow.
+pub(crate) const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.44.0";
+
+/// Tags of length-delimited fields 1, 2 and 3 (`number << 3 | 2`).
+const FIELD_1: u8 = 0x0a;
+const FIELD_2: u8 = 0x12;
+const FIELD_3: u8 = 0x1a;
+
+/// Who made the telemetry, encoded once.
+static SCOPE: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    InstrumentationScope {
+        name: "gcwatch".to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        ..InstrumentationScope::default()
+    }
+    .encode_to_vec()
+});
+
+/// What waits: one log record, one span or those of one collection, or the metrics of one process at one time.
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    resource: Arc<Origin>,
+    /// Spans, log records or data points in it.
+    items: u64,
+    /// How many it counts as where the number of what waits is bounded.
+    weight: usize,
+    /// The encoded items, each with tag and length as a `Scope*` message has them.
+    fields: Box<[u8]>,
+}
+
+impl Entry {
+    /// `messages` in one entry that counts as one; `items` is how many items they are.
+    pub(crate) fn new<M: Message>(resource: &Arc<Origin>, messages: &[M], items: u64) -> Self {
+        let size = messages.iter().map(|message| field_len(message.encoded_len())).sum();
+        let mut fields = Vec::with_capacity(size);
+        for message in messages {
+            put_header(&mut fields, FIELD_2, message.encoded_len());
+            // It fails only where the buffer cannot grow.
+            let _grown = message.encode(&mut fields);
+        }
+        Self {
+            resource: Arc::clone(resource),
+            items,
+            weight: 1,
+            fields: fields.into_boxed_slice(),
+        }
+    }
+
+    /// Items that were encoded before, as [`Entry`] has them.
+    pub(crate) fn encoded(resource: &Arc<Origin>, fields: Box<[u8]>, items: u64) -> Self {
+        Self {
+            resource: Arc::clone(resource),
+            items,
+            weight: usize::try_from(items).unwrap_or(usize::MAX),
+            fields,
+        }
+    }
+
+    /// How many it counts as where the number of what waits is bounded.
+    pub(crate) fn weight(&self) -> usize {
+        self.weight
+    }
+
+    /// Spans, log records or data points in it.
+    pub(crate) fn items(&self) -> u64 {
+        self.items
+    }
+
+    /// Its encoded bytes, without its resource.
+    pub(crate) fn bytes(&self) -> usize {
+        self.fields.len()
+    }
+
+    /// An upper bound of what a request grows by when this entry's resource is not in it yet.
+    pub(crate) fn resource_bytes(&self) -> usize {
+        // Four headers of one byte of tag and at most five of length: Resource*, resource, Scope*, and what rounding adds.
+        4 * 6 + self.resource.encoded().len() + field_len(SCOPE.len()) + 2 * field_len(SCHEMA_URL.len())
+    }
+
+    /// Which resource it is, by address: equal keys are equal resources while both entries live.
+    pub(crate) fn resource_key(&self) -> usize {
+        Arc::as_ptr(&self.resource).addr()
+    }
+}
+
+/// The entries of one resource.
+#[derive(Debug)]
+struct Group {
+    resource: Arc<Origin>,
+    /// Where its entries end in the batch.
+    end: usize,
+    /// Encoded bytes of its entries.
+    fields_len: usize,
+}
+
+impl Group {
+    /// Length of the `Scope*` message.
+    fn scope_len(&self) -> usize {
+        field_len(SCOPE.len()) + self.fields_len + field_len(SCHEMA_URL.len())
+    }
+
+    /// Length of the `Resource*` message.
+    fn len(&self) -> usize {
+        field_len(self.resource.encoded().len()) + field_len(self.scope_len()) + field_len(SCHEMA_URL.len())
+    }
+}
+
+/// One request: entries grouped by resource.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    /// In the order of their groups, within a group in the order of their coming.
+    entries: Vec<Entry>,
+    groups: Vec<Group>,
+    items: u64,
+    len: usize,
+}
+
+impl Batch {
+    /// Groups `entries` by resource: by address first, then by value.
+    pub(crate) fn new(entries: Vec<Entry>) -> Self {
+        let mut groups: Vec<Group> = Vec::new();
+        let mut by_address: HashMap<usize, usize> = HashMap::new();
+        let mut by_value: HashMap<Arc<Origin>, usize> = HashMap::new();
+        let mut placed: Vec<(usize, Entry)> = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let place = *by_address.entry(entry.resource_key()).or_insert_with(|| {
+                let resource = Arc::clone(&entry.resource);
+                *by_value.entry(resource).or_insert_with_key(|resource| {
+                    groups.push(Group {
+                        resource: Arc::clone(resource),
+                        end: 0,
+                        fields_len: 0,
+                    });
+                    groups.len() - 1
+                })
+            });
+            if let Some(group) = groups.get_mut(place) {
+                group.end += 1;
+                group.fields_len += entry.bytes();
+            }
+            placed.push((place, entry));
+        }
+        placed.sort_by_key(|(place, _)| *place);
+        let mut end = 0;
+        for group in &mut groups {
+            end += group.end;
+            group.end = end;
+        }
+        let entries: Vec<Entry> = placed.into_iter().map(|(_, entry)| entry).collect();
+        let items = entries.iter().map(Entry::items).sum();
+        let len = groups.iter().map(|group| field_len(group.len())).sum();
+        Self {
+            entries,
+            groups,
+            items,
+            len,
+        }
+    }
+
+    /// Spans, log records or data points in it.
+    pub(crate) fn items(&self) -> u64 {
+        self.items
+    }
+
+    /// Length of the encoded request.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Writes the encoded request: exactly [`len`](Self::len) bytes.
+    pub(crate) fn encode(&self, out: &mut impl BufMut) {
+        let mut entries = self.entries.iter();
+        let mut begin = 0;
+        for group in &self.groups {
+            put_header(out, FIELD_1, group.len());
+            put_field(out, FIELD_1, group.resource.encoded());
+            put_header(out, FIELD_2, group.scope_len());
+            put_field(out, FIELD_1, &SCOPE);
+            for entry in entries.by_ref().take(group.end - begin) {
+                out.put_slice(&entry.fields);
+            }
+            put_field(out, FIELD_3, SCHEMA_URL.as_bytes());
+            put_field(out, FIELD_3, SCHEMA_URL.as_bytes());
+            begin = group.end;
+        }
+    }
+
+    /// Two batches of half the entries each, or itself when it has one only.
+    pub(crate) fn halve(mut self) -> Result<(Self, Self), Self> {
+        if self.entries.len() < 2 {
+            return Err(self);
+        }
+        let second = self.entries.split_off(self.entries.len() / 2);
+        Ok((Self::new(self.entries), Self::new(second)))
+    }
+}
+
+/// Length of a length-delimited field with a tag of one byte.
+fn field_len(len: usize) -> usize {
+    1 + prost::length_delimiter_len(len) + len
+}
+
+fn put_header(out: &mut impl BufMut, tag: u8, len: usize) {
+    out.put_u8(tag);
+    let mut rest = len;
+    while rest > 0x7f {
+        out.put_u8((rest & 0x7f) as u8 | 0x80);
+        rest >>= 7;
+    }
+    out.put_u8(rest as u8);
+}
+
+fn put_field(out: &mut impl BufMut, tag: u8, content: &[u8]) {
+    put_header(out, tag, content.len());
+    out.put_slice(content);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+    use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue, any_value};
+    use opentelemetry_proto::tonic::resource::v1::Resource;
+    use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
+    use proptest::prelude::*;
+
+    fn resource(size: usize) -> Origin {
+        let value = Some(AnyValue {
+            value: Some(any_value::Value::StringValue("r".repeat(size))),
+        });
+        let attribute = KeyValue {
+            key: "service.name".to_owned(),
+            value,
+            ..KeyValue::default()
+        };
+        Origin::new(vec![attribute])
+    }
+
+    fn span(number: usize, size: usize) -> Span {
+        Span {
+            name: format!("{number}"),
+            trace_state: "t".repeat(size),
+            ..Span::default()
+        }
+    }
+
+    /// The same request as the generated types write it.
+    fn expected(given: &[(usize, Span)]) -> ExportTraceServiceRequest {
+        let mut parts: Vec<(usize, Vec<Span>)> = Vec::new();
+        for (size, span) in given {
+            match parts.iter_mut().find(|(known, _)| known == size) {
+                Some((_, spans)) => spans.push(span.clone()),
+                None => parts.push((*size, vec![span.clone()])),
+            }
+        }
+        let part = |(size, spans)| ResourceSpans {
+            resource: Some(Resource::clone(&resource(size))),
+            scope_spans: vec![ScopeSpans {
+                scope: Some(InstrumentationScope {
+                    name: "gcwatch".to_owned(),
+                    version: env!("CARGO_PKG_VERSION").to_owned(),
+                    ..InstrumentationScope::default()
+                }),
+                spans,
+                schema_url: SCHEMA_URL.to_owned(),
+            }],
+            schema_url: SCHEMA_URL.to_owned(),
+        };
+        ExportTraceServiceRequest {
+            resource_spans: parts.into_iter().map(part).collect(),
+        }
+    }
+
+    proptest! {
+        /// Scenario: any spans of any processes, small and with lengths of three bytes, some with equal but distinct resources.
+        /// Guarantee: byte for byte what the generated types would write, of exactly the length that was foretold, never above
+        /// the bound by which the queue divides; halved to the end, every span is there once.
+        #[test]
+        fn a_batch_is_the_request_of_the_generated_types(
+            sizes in proptest::collection::vec((0..6_usize, any::<bool>(), prop_oneof![0..200_usize, 16_000..17_000_usize]), 1..40),
+        ) {
+            let shared: Vec<Arc<Origin>> = (0..6).map(|which| Arc::new(resource(which * 50))).collect();
+            let mut given = Vec::new();
+            let mut entries = Vec::new();
+            for (number, (which, own, size)) in sizes.into_iter().enumerate() {
+                let one = if own { Arc::new(resource(which * 50)) } else { Arc::clone(&shared[which]) };
+                let span = span(number, size);
+                entries.push(Entry::new(&one, std::slice::from_ref(&span), 1));
+                given.push((which * 50, span));
+            }
+            let mut seen = std::collections::HashSet::new();
+            let bound: usize = entries
+                .iter()
+                .map(|entry| entry.bytes() + if seen.insert(entry.resource_key()) { entry.resource_bytes() } else { 0 })
+                .sum();
+            let batch = Batch::new(entries);
+            let mut encoded = Vec::new();
+            batch.encode(&mut encoded);
+            prop_assert_eq!(encoded.len(), batch.len());
+            prop_assert!(batch.len() <= bound);
+            prop_assert_eq!(batch.items(), given.len() as u64);
+            prop_assert_eq!(encoded, expected(&given).encode_to_vec());
+
+            let mut names = Vec::new();
+            let mut parts = vec![batch];
+            while let Some(part) = parts.pop() {
+                match part.halve() {
+                    Ok((first, second)) => parts.extend([second, first]),
+                    Err(whole) => {
+                        let mut encoded = Vec::new();
+                        whole.encode(&mut encoded);
+                        let request = ExportTraceServiceRequest::decode(encoded.as_slice()).unwrap();
+                        names.push(request.resource_spans[0].scope_spans[0].spans[0].name.clone());
+                    }
+                }
+            }
+            names.sort_by_key(|name| name.parse::<usize>().unwrap());
+            prop_assert_eq!(names, (0..given.len()).map(|number| number.to_string()).collect::<Vec<_>>());
+        }
+    }
+
+    /// Scenario: several metrics' bytes in one entry.
+    /// Guarantee: the size is allocated once and exactly.
+    #[test]
+    fn an_entry_is_exactly_its_bytes() {
+        let one = Arc::new(resource(3));
+        let spans = [span(1, 5), span(2, 300)];
+        let entry = Entry::new(&one, &spans, 2);
+        assert_eq!(
+            entry.bytes(),
+            spans.iter().map(|span| field_len(span.encoded_len())).sum::<usize>()
+        );
+        assert_eq!(entry.items(), 2);
+    }
+}

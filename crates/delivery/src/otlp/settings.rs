@@ -1,0 +1,48 @@
+//! Where each signal goes, and what may wait.
+
+use std::time::Duration;
+
+pub use crate::transport::receiver::{Compression, Protocol, Receiver, Secret};
+
+/// Bounds on what waits and on what is sent at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Spans, log records, or (for metrics) processes' sets of points that wait per signal; the oldest goes first when full.
+    pub queue_items: usize,
+    /// Their encoded bytes per signal.
+    pub queue_bytes: usize,
+    /// Spans, log records or processes' sets of points in one request.
+    pub batch_items: usize,
+    /// Encoded bytes of one request before compression (receivers refuse more than 4 MiB by default).
+    pub batch_bytes: usize,
+    /// How long an item waits for company, as long as less than 256 KiB wait.
+    pub batch_delay: Duration,
+    /// How long one batch is tried again before it is dropped.
+    pub retry_for: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            queue_items: 65_536,
+            queue_bytes: 16 << 20,
+            batch_items: 8192,
+            batch_bytes: 3 << 20,
+            batch_delay: Duration::from_millis(200),
+            retry_for: Duration::from_secs(300),
+        }
+    }
+}
+
+/// Where each signal goes; `None`: it is not exported.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// Spans.
+    pub traces: Option<Receiver>,
+    /// Metrics.
+    pub metrics: Option<Receiver>,
+    /// Log records.
+    pub logs: Option<Receiver>,
+    /// Bounds, the same for each signal.
+    pub limits: Limits,
+}

@@ -1,0 +1,195 @@
+//! What became of everything that was given to the exporter.
+
+use std::time::SystemTime;
+
+use crate::otlp::signal::Signal;
+
+/// Why an item was dropped before a receiver had it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// Newer items needed its place in the queue.
+    QueueFull,
+    /// It was tried again for as long as may be.
+    Expired,
+    /// The receiver refused it, and said that trying again is of no use.
+    Refused,
+    /// It is larger than the receiver takes, or than the whole queue.
+    TooLarge,
+    /// The receiver does not take this signal.
+    Unsupported,
+    /// A reload switched the signal off while it waited.
+    Disabled,
+    /// The daemon ended before it was sent.
+    Shutdown,
+}
+
+/// Items dropped, by reason.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Dropped {
+    /// See [`Reason::QueueFull`].
+    pub queue_full: u64,
+    /// See [`Reason::Expired`].
+    pub expired: u64,
+    /// See [`Reason::Refused`].
+    pub refused: u64,
+    /// See [`Reason::TooLarge`].
+    pub too_large: u64,
+    /// See [`Reason::Unsupported`].
+    pub unsupported: u64,
+    /// See [`Reason::Disabled`].
+    pub disabled: u64,
+    /// See [`Reason::Shutdown`].
+    pub shutdown: u64,
+}
+
+impl Dropped {
+    /// Each reason by its name, as an attribute or a label says it.
+    pub fn by_reason(&self) -> [(&'static str, u64); 7] {
+        [
+            ("queue_full", self.queue_full),
+            ("expired", self.expired),
+            ("refused", self.refused),
+            ("too_large", self.too_large),
+            ("unsupported", self.unsupported),
+            ("disabled", self.disabled),
+            ("shutdown", self.shutdown),
+        ]
+    }
+
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.by_reason().iter().map(|(_, items)| items).sum()
+    }
+
+    pub(crate) fn add(&mut self, reason: Reason, items: u64) {
+        let counter = match reason {
+            Reason::QueueFull => &mut self.queue_full,
+            Reason::Expired => &mut self.expired,
+            Reason::Refused => &mut self.refused,
+            Reason::TooLarge => &mut self.too_large,
+            Reason::Unsupported => &mut self.unsupported,
+            Reason::Disabled => &mut self.disabled,
+            Reason::Shutdown => &mut self.shutdown,
+        };
+        *counter += items;
+    }
+}
+
+/// Requests made, by what came of them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Requests {
+    /// Accepted as a whole.
+    pub accepted: u64,
+    /// Accepted in part, or with a warning.
+    pub partial: u64,
+    /// Answered with "not now": throttled, overloaded, unavailable.
+    pub unavailable: u64,
+    /// No answer in time.
+    pub timed_out: u64,
+    /// No connection, or one that broke.
+    pub unreachable: u64,
+    /// Refused for good.
+    pub refused: u64,
+    /// Refused as too large.
+    pub too_large: u64,
+    /// The receiver does not take this signal.
+    pub unsupported: u64,
+}
+
+impl Requests {
+    /// Each outcome by its name, as an attribute or a label says it.
+    pub fn by_outcome(&self) -> [(&'static str, u64); 8] {
+        [
+            ("accepted", self.accepted),
+            ("partial", self.partial),
+            ("unavailable", self.unavailable),
+            ("timed_out", self.timed_out),
+            ("unreachable", self.unreachable),
+            ("refused", self.refused),
+            ("too_large", self.too_large),
+            ("unsupported", self.unsupported),
+        ]
+    }
+}
+
+/// The newest thing that went wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LastError {
+    /// What the receiver or the connection said: bounded, on one line, without the values of headers.
+    pub text: String,
+    /// When, by the host's clock.
+    pub at: SystemTime,
+}
+
+/// What became of one signal's items. `given` = `exported` + `rejected` + `dropped` + `queued` + `in_flight`, always.
+///
+/// An item is a span, a log record, or a metric's data point.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SignalStats {
+    /// A receiver is configured.
+    pub configured: bool,
+    /// Items given to the exporter while a receiver was configured.
+    pub given: u64,
+    /// Items that wait.
+    pub queued: u64,
+    /// Encoded bytes that wait.
+    pub queued_bytes: u64,
+    /// Items in the batch that is being sent or waits to be tried again.
+    pub in_flight: u64,
+    /// Items that a receiver accepted.
+    pub exported: u64,
+    /// Items that a receiver rejected while it accepted others of the same request (OTLP's partial success).
+    pub rejected: u64,
+    /// Items that no receiver had.
+    pub dropped: Dropped,
+    /// Requests that repeated one before.
+    pub retries: u64,
+    /// Requests by what came of them.
+    pub requests: Requests,
+    /// Encoded bytes of the requests that were accepted, before compression.
+    pub exported_bytes: u64,
+    /// The receiver does not take this signal; it is asked again from time to time.
+    pub unsupported: bool,
+    /// The newest thing that went wrong; it stays when things are well again.
+    pub last_error: Option<LastError>,
+}
+
+/// What became of everything, by signal.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Spans.
+    pub traces: SignalStats,
+    /// Metrics.
+    pub metrics: SignalStats,
+    /// Log records.
+    pub logs: SignalStats,
+}
+
+impl Stats {
+    /// Those of one signal.
+    pub fn of(&self, signal: Signal) -> &SignalStats {
+        match signal {
+            Signal::Traces => &self.traces,
+            Signal::Metrics => &self.metrics,
+            Signal::Logs => &self.logs,
+        }
+    }
+}
+
+/// Items that were lost because of a shutdown, or during it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Lost {
+    /// Spans.
+    pub spans: u64,
+    /// Metrics' data points.
+    pub points: u64,
+    /// Log records.
+    pub records: u64,
+}
+
+impl Lost {
+    /// Nothing was lost.
+    pub fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+}

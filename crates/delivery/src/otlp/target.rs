@@ -1,0 +1,273 @@
+//! One signal's receiver, ready to be sent to: the three forms of OTLP behind one call.
+
+use std::io::{self, Write as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
+
+use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use prost::Message;
+use tokio::time::{Instant, timeout_at};
+use tonic::client::Grpc;
+use tonic::codec::{Codec, CompressionEncoding, DecodeBuf, Decoder, EncodeBuf, Encoder};
+use tonic::codegen::http::uri::PathAndQuery;
+use tonic::codegen::http::{HeaderMap, HeaderName, header};
+use tonic::metadata::MetadataMap;
+use tonic::transport::Channel;
+use tonic::{Request, Status};
+
+use crate::otlp::answer::{ANSWER_BYTES, Answer, ExportResponse, Trouble};
+use crate::otlp::batch::Batch;
+use crate::otlp::error::Error;
+use crate::otlp::signal::Signal;
+use crate::transport::connection::{Connection, Link};
+use crate::transport::receiver::{Compression, Protocol, Receiver, Secret};
+use crate::transport::text;
+
+/// Where and how one signal is sent.
+pub(crate) struct Target {
+    signal: Signal,
+    receiver: Receiver,
+    connection: Arc<Connection>,
+    headers: HeaderMap,
+    secrets: Vec<Secret>,
+    /// The receiver cannot unpack: requests go as they are.
+    plain: AtomicBool,
+}
+
+impl Target {
+    /// Checks `receiver`; its connection is taken from `known` or added there.
+    pub(crate) fn new(signal: Signal, receiver: &Receiver, known: &mut Vec<Arc<Connection>>) -> Result<Self, Error> {
+        let unusable = |source| Error::Receiver { signal, source };
+        Ok(Self {
+            signal,
+            connection: Connection::open(receiver, known).map_err(unusable)?,
+            headers: receiver.header_map().map_err(unusable)?,
+            receiver: receiver.clone(),
+            secrets: receiver.headers.iter().map(|(_, value)| value.clone()).collect(),
+            plain: AtomicBool::new(false),
+        })
+    }
+
+    /// What it was made of.
+    pub(crate) fn receiver(&self) -> &Receiver {
+        &self.receiver
+    }
+
+    /// What it sends through.
+    pub(crate) fn connection(&self) -> &Arc<Connection> {
+        &self.connection
+    }
+
+    /// What others said, fit to be shown.
+    pub(crate) fn shown(&self, text: &str) -> String {
+        text::shown(text, &self.secrets)
+    }
+
+    /// Its address, without what may be secret in it.
+    pub(crate) fn address(&self) -> String {
+        text::endpoint(&self.receiver.endpoint)
+    }
+
+    /// One attempt to send `batch`; ends within the receiver's timeout.
+    pub(crate) async fn send(&self, batch: &Arc<Batch>) -> Answer {
+        let compression = self.compression();
+        let deadline = Instant::now() + self.receiver.timeout;
+        let answer = match self.connection.link() {
+            Link::Grpc(channel) => match timeout_at(deadline, self.send_grpc(channel, compression, batch)).await {
+                Ok(answer) => answer,
+                Err(_) => Answer::timed_out(self.receiver.timeout),
+            },
+            Link::Http(client) => self.send_http(&client, compression, batch, deadline).await,
+        };
+        match answer {
+            Answer::CannotUnpack { message } if compression != Compression::None => {
+                self.plain.store(true, Ordering::Relaxed);
+                let (signal, address, text) = (self.signal, self.address(), self.shown(&message));
+                tracing::warn!(
+                    target: "gcwatch::export", %signal, address,
+                    "the receiver cannot unpack requests, they are sent without compression: {text}",
+                );
+                Answer::Again {
+                    trouble: Trouble::Unavailable,
+                    after: Some(Duration::ZERO),
+                    message,
+                }
+            }
+            answer => answer,
+        }
+    }
+
+    /// How requests are packed, as far as the receiver can unpack them.
+    fn compression(&self) -> Compression {
+        if self.plain.load(Ordering::Relaxed) {
+            Compression::None
+        } else {
+            self.receiver.compression
+        }
+    }
+
+    async fn send_grpc(&self, channel: Channel, compression: Compression, batch: &Arc<Batch>) -> Answer {
+        let mut client = Grpc::new(channel)
+            .max_decoding_message_size(ANSWER_BYTES)
+            // grpc-go packs its answer as the request was, whether asked to or not.
+            .accept_compressed(CompressionEncoding::Gzip)
+            .accept_compressed(CompressionEncoding::Zstd);
+        client = match compression {
+            Compression::None => client,
+            Compression::Gzip => client.send_compressed(CompressionEncoding::Gzip),
+            Compression::Zstd => client.send_compressed(CompressionEncoding::Zstd),
+        };
+        if let Err(error) = client.ready().await {
+            return Answer::unreachable(text::causes(&error));
+        }
+        let mut request = Request::new(Arc::clone(batch));
+        *request.metadata_mut() = MetadataMap::from_headers(self.headers.clone());
+        match client
+            .unary(request, PathAndQuery::from_static(self.signal.method()), BatchCodec)
+            .await
+        {
+            Ok(response) => response.into_inner().into(),
+            Err(status) => Answer::of_status(&status),
+        }
+    }
+
+    async fn send_http(
+        &self,
+        client: &reqwest::Client,
+        compression: Compression,
+        batch: &Arc<Batch>,
+        deadline: Instant,
+    ) -> Answer {
+        let json = self.receiver.protocol == Protocol::HttpJson;
+        let body = match self.body(batch, json, compression) {
+            Ok(body) => body,
+            Err(error) => {
+                return Answer::Refused {
+                    message: format!("the request could not be encoded: {error}"),
+                };
+            }
+        };
+        let content_type = if json {
+            "application/json"
+        } else {
+            "application/x-protobuf"
+        };
+        let mut request = client
+            .post(&self.receiver.endpoint)
+            .headers(self.headers.clone())
+            .header(header::CONTENT_TYPE, content_type);
+        match compression {
+            Compression::None => {}
+            Compression::Gzip => request = request.header(header::CONTENT_ENCODING, "gzip"),
+            Compression::Zstd => request = request.header(header::CONTENT_ENCODING, "zstd"),
+        }
+        let mut response = match timeout_at(deadline, request.body(body).send()).await {
+            Ok(Ok(response)) => response,
+            // The address may have a password in it.
+            Ok(Err(error)) => return Answer::unreachable(text::causes(&error.without_url())),
+            Err(_) => return Answer::timed_out(self.receiver.timeout),
+        };
+        let mut answer = Vec::new();
+        // The status alone says what became of the request: a body that is cut, late or endless only costs its words.
+        while answer.len() < ANSWER_BYTES
+            && let Ok(Ok(Some(chunk))) = timeout_at(deadline, response.chunk()).await
+        {
+            answer.extend_from_slice(chunk.get(..ANSWER_BYTES - answer.len()).unwrap_or(&chunk));
+        }
+        let text = |name: HeaderName| response.headers().get(name).and_then(|value| value.to_str().ok());
+        let json = text(header::CONTENT_TYPE).map_or(json, |kind| kind.starts_with("application/json"));
+        let retry_after = text(header::RETRY_AFTER);
+        Answer::of_http(
+            self.signal,
+            response.status().as_u16(),
+            json,
+            retry_after,
+            &answer,
+            SystemTime::now(),
+        )
+    }
+
+    /// The body of a request over HTTP.
+    fn body(&self, batch: &Batch, json: bool, compression: Compression) -> Result<Vec<u8>, io::Error> {
+        let mut plain = Vec::with_capacity(batch.len());
+        batch.encode(&mut plain);
+        if json {
+            plain = self.to_json(&plain)?;
+        }
+        match compression {
+            Compression::None => Ok(plain),
+            Compression::Gzip => {
+                let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+                packed.write_all(&plain)?;
+                packed.finish()
+            }
+            Compression::Zstd => zstd::bulk::compress(&plain, zstd::DEFAULT_COMPRESSION_LEVEL),
+        }
+    }
+
+    /// JSON is for receivers that take nothing else, so that it may cost decoding what was encoded.
+    fn to_json(&self, encoded: &[u8]) -> Result<Vec<u8>, io::Error> {
+        let mut json = match self.signal {
+            Signal::Traces => serde_json::to_value(ExportTraceServiceRequest::decode(encoded)?),
+            Signal::Metrics => serde_json::to_value(ExportMetricsServiceRequest::decode(encoded)?),
+            Signal::Logs => serde_json::to_value(ExportLogsServiceRequest::decode(encoded)?),
+        }?;
+        leave_out_nulls(&mut json);
+        Ok(serde_json::to_vec(&json)?)
+    }
+}
+
+/// What is not there is left out: not every receiver takes `null` for it (the Collector refuses `"min": null`).
+fn leave_out_nulls(json: &mut serde_json::Value) {
+    match json {
+        serde_json::Value::Object(fields) => {
+            fields.retain(|_, value| !value.is_null());
+            fields.values_mut().for_each(leave_out_nulls);
+        }
+        serde_json::Value::Array(values) => values.iter_mut().for_each(leave_out_nulls),
+        _ => {}
+    }
+}
+
+/// Writes a batch straight into the buffer of the connection, and reads the answer.
+#[derive(Debug, Clone, Copy)]
+struct BatchCodec;
+
+impl Codec for BatchCodec {
+    type Encode = Arc<Batch>;
+    type Decode = ExportResponse;
+    type Encoder = Self;
+    type Decoder = Self;
+
+    fn encoder(&mut self) -> Self {
+        *self
+    }
+
+    fn decoder(&mut self) -> Self {
+        *self
+    }
+}
+
+impl Encoder for BatchCodec {
+    type Item = Arc<Batch>;
+    type Error = Status;
+
+    fn encode(&mut self, batch: Arc<Batch>, out: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        out.reserve(batch.len());
+        batch.encode(out);
+        Ok(())
+    }
+}
+
+impl Decoder for BatchCodec {
+    type Item = ExportResponse;
+    type Error = Status;
+
+    fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<ExportResponse>, Status> {
+        // The status says what became of the request; an answer that cannot be read only costs its words.
+        Ok(Some(ExportResponse::decode(from).unwrap_or_default()))
+    }
+}

@@ -1,0 +1,280 @@
+//! Connections to receivers: one for each distinct endpoint and identity, shared by the signals that go there.
+//!
+//! Certificates are read again when their files change. That is looked at before each request (three calls of `stat`), so that
+//! a renewed certificate is used at once and no connection outlives its identity for long.
+
+use std::fmt;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use rustls::RootCertStore;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
+
+use crate::transport::error::Error;
+use crate::transport::receiver::{Protocol, Receiver};
+use crate::transport::text;
+
+/// How the daemon names itself to receivers.
+const USER_AGENT: &str = concat!("gcwatch/", env!("CARGO_PKG_VERSION"));
+
+/// A connection on which nothing was heard for so long while an answer is awaited is asked whether it lives.
+const PING_AFTER: Duration = Duration::from_secs(30);
+const PING_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Idle connections over HTTP are kept for so long: longer than the usual interval of metrics.
+const IDLE: Duration = Duration::from_secs(90);
+
+/// Idle connections that are kept to one host: one for each signal and one for alerts.
+const IDLE_CONNECTIONS: usize = 4;
+
+/// What distinguishes one connection from another.
+#[derive(Clone, PartialEq, Eq)]
+struct Key {
+    /// For gRPC the endpoint; for HTTP nothing, as one client keeps the connections to all hosts.
+    endpoint: Option<String>,
+    /// `https`.
+    secure: bool,
+    files: Files,
+}
+
+/// The files that a TLS connection is made with.
+#[derive(Clone, PartialEq, Eq)]
+struct Files {
+    certificate: Option<PathBuf>,
+    client_certificate: Option<PathBuf>,
+    client_key: Option<PathBuf>,
+}
+
+impl Files {
+    fn each(&self) -> impl Iterator<Item = &Path> {
+        [&self.certificate, &self.client_certificate, &self.client_key]
+            .into_iter()
+            .filter_map(|path| path.as_deref())
+    }
+
+    /// What changes when one of the files does. A file that cannot be read now counts as a state, too.
+    fn stamp(&self) -> Vec<Option<(SystemTime, u64, u64)>> {
+        let stamp = |path: &Path| {
+            let metadata = fs::metadata(path).ok()?;
+            Some((metadata.modified().ok()?, metadata.len(), metadata.ino()))
+        };
+        self.each().map(stamp).collect()
+    }
+
+    fn names(&self) -> String {
+        let names: Vec<String> = self.each().map(|path| path.display().to_string()).collect();
+        if names.is_empty() {
+            "the system's certificates".to_owned()
+        } else {
+            names.join(", ")
+        }
+    }
+}
+
+/// What requests are sent with; cheap to clone.
+#[derive(Debug, Clone)]
+pub enum Link {
+    /// A channel of gRPC.
+    Grpc(Channel),
+    /// A client of HTTP.
+    Http(reqwest::Client),
+}
+
+struct State {
+    link: Link,
+    stamp: Vec<Option<(SystemTime, u64, u64)>>,
+}
+
+/// One connection, made anew when its certificates change.
+pub struct Connection {
+    key: Key,
+    timeout: Duration,
+    state: Mutex<State>,
+}
+
+impl fmt::Debug for Connection {
+    /// Without the endpoint: a path may be secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection")
+            .field("secure", &self.key.secure)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Connection {
+    /// The connection for `receiver`: one of `known` when there is one already. Nothing is connected before the first request.
+    pub fn open(receiver: &Receiver, known: &mut Vec<Arc<Self>>) -> Result<Arc<Self>, Error> {
+        install_crypto();
+        let unusable = |reason: String| {
+            let endpoint = text::endpoint(&receiver.endpoint);
+            Error::Endpoint { endpoint, reason }
+        };
+        let url = reqwest::Url::parse(&receiver.endpoint).map_err(|error| unusable(error.to_string()))?;
+        let secure = match url.scheme() {
+            "https" => true,
+            "http" => false,
+            scheme => return Err(unusable(format!("its scheme is {scheme}, not http or https"))),
+        };
+        if url.host_str().is_none_or(str::is_empty) {
+            return Err(unusable("it names no host".to_owned()));
+        }
+        if receiver.protocol == Protocol::Grpc && (!url.username().is_empty() || url.password().is_some()) {
+            return Err(unusable("over gRPC a user and a password go into a header".to_owned()));
+        }
+        match (&receiver.client_certificate, &receiver.client_key) {
+            (Some(_), None) => {
+                return Err(Error::HalfIdentity { given: "certificate" });
+            }
+            (None, Some(_)) => return Err(Error::HalfIdentity { given: "key" }),
+            _ => {}
+        }
+        // Without TLS the files mean nothing; they are often set for all receivers at once.
+        let files = |path: &Option<PathBuf>| path.clone().filter(|_| secure);
+        let key = Key {
+            endpoint: (receiver.protocol == Protocol::Grpc).then(|| receiver.endpoint.clone()),
+            secure,
+            files: Files {
+                certificate: files(&receiver.certificate),
+                client_certificate: files(&receiver.client_certificate),
+                client_key: files(&receiver.client_key),
+            },
+        };
+        if let Some(connection) = known.iter().find(|connection| connection.key == key) {
+            return Ok(Arc::clone(connection));
+        }
+        let stamp = key.files.stamp();
+        let link = connect(&key, receiver.timeout)?;
+        let connection = Arc::new(Self {
+            key,
+            timeout: receiver.timeout,
+            state: Mutex::new(State { link, stamp }),
+        });
+        known.push(Arc::clone(&connection));
+        Ok(connection)
+    }
+
+    /// What to send with now. When the certificates changed, a new connection; when the new ones are of no use, the old one
+    /// (said once: they are tried again when they change again).
+    pub fn link(&self) -> Link {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let stamp = self.key.files.stamp();
+        if stamp != state.stamp {
+            state.stamp = stamp;
+            match connect(&self.key, self.timeout) {
+                Ok(link) => {
+                    tracing::info!(target: "gcwatch::export", files = self.key.files.names(), "certificates were read again");
+                    state.link = link;
+                }
+                Err(error) => {
+                    tracing::warn!(target: "gcwatch::export", %error, "certificates changed and cannot be used; the old ones stay");
+                }
+            }
+        }
+        state.link.clone()
+    }
+}
+
+/// TLS by ring: both libraries take the process's provider, and would not know which to choose had the build several.
+fn install_crypto() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // An error says that one is installed already, which is as good.
+        let _installed = rustls::crypto::ring::default_provider().install_default();
+    });
+}
+
+fn connect(key: &Key, timeout: Duration) -> Result<Link, Error> {
+    let read = |path: &Option<PathBuf>| match path {
+        Some(path) => fs::read(path).map(Some).map_err(|source| Error::Read {
+            path: path.clone(),
+            source,
+        }),
+        None => Ok(None),
+    };
+    let pem = Pem {
+        authorities: read(&key.files.certificate)?,
+        certificate: read(&key.files.client_certificate)?,
+        key: read(&key.files.client_key)?,
+    };
+    let tls = |reason: &str| Error::Tls {
+        files: key.files.names(),
+        reason: text::shown(reason, &[]),
+    };
+    if pem.authorities.as_deref().is_some_and(|pem| !has_authority(pem)) {
+        return Err(tls("there is no certificate of an authority in it"));
+    }
+    match &key.endpoint {
+        Some(endpoint) => grpc(endpoint, key.secure, &pem, timeout)
+            .map(Link::Grpc)
+            .map_err(|error| tls(&text::causes(&error))),
+        None => http(key.secure, &pem)
+            .map(Link::Http)
+            .map_err(|error| tls(&text::causes(&error))),
+    }
+}
+
+/// Whether anything could be trusted by these certificates; the libraries pass over those that they cannot read.
+fn has_authority(pem: &[u8]) -> bool {
+    let mut roots = RootCertStore::empty();
+    CertificateDer::pem_slice_iter(pem)
+        .flatten()
+        .any(|certificate| roots.add(certificate).is_ok())
+}
+
+/// The contents of [`Files`].
+struct Pem {
+    authorities: Option<Vec<u8>>,
+    certificate: Option<Vec<u8>>,
+    key: Option<Vec<u8>>,
+}
+
+fn grpc(endpoint: &str, secure: bool, pem: &Pem, timeout: Duration) -> Result<Channel, tonic::transport::Error> {
+    let mut endpoint = Endpoint::from_shared(endpoint.to_owned())?
+        .user_agent(USER_AGENT)?
+        .connect_timeout(timeout)
+        .tcp_keepalive(Some(PING_AFTER))
+        .http2_keep_alive_interval(PING_AFTER)
+        .keep_alive_timeout(PING_TIMEOUT)
+        // Servers may end a connection that pings while nothing is asked (grpc-go does by default).
+        .keep_alive_while_idle(false);
+    if secure {
+        let mut tls = ClientTlsConfig::new();
+        tls = match &pem.authorities {
+            Some(authorities) => tls.ca_certificate(Certificate::from_pem(authorities)),
+            None => tls.with_native_roots(),
+        };
+        if let (Some(certificate), Some(key)) = (&pem.certificate, &pem.key) {
+            tls = tls.identity(Identity::from_pem(certificate, key));
+        }
+        endpoint = endpoint.tls_config(tls)?;
+    }
+    Ok(endpoint.connect_lazy())
+}
+
+fn http(secure: bool, pem: &Pem) -> Result<reqwest::Client, reqwest::Error> {
+    let mut client = reqwest::Client::builder()
+        .user_agent(USER_AGENT)
+        .redirect(reqwest::redirect::Policy::none())
+        .referer(false)
+        .pool_idle_timeout(IDLE)
+        .pool_max_idle_per_host(IDLE_CONNECTIONS)
+        .tcp_keepalive(PING_AFTER)
+        .http2_keep_alive_interval(PING_AFTER)
+        .http2_keep_alive_timeout(PING_TIMEOUT);
+    match &pem.authorities {
+        Some(authorities) => client = client.tls_certs_only(reqwest::Certificate::from_pem_bundle(authorities)?),
+        // The system's certificates are neither needed nor always there, and cost a megabyte.
+        None if !secure => client = client.tls_certs_only([]),
+        None => {}
+    }
+    if let (Some(certificate), Some(key)) = (&pem.certificate, &pem.key) {
+        let both = [key.as_slice(), b"\n", certificate.as_slice()].concat();
+        client = client.identity(reqwest::Identity::from_pem(&both)?);
+    }
+    client.build()
+}

@@ -1,0 +1,115 @@
+//! A receiver: where it is, how it is spoken to, and with which secrets.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tonic::codegen::http::{HeaderMap, HeaderName, HeaderValue};
+
+use crate::transport::Error;
+use crate::transport::text;
+
+/// The three forms that OTLP has on the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// Protobuf over gRPC, usually port 4317.
+    Grpc,
+    /// Protobuf over HTTP, usually port 4318.
+    HttpProtobuf,
+    /// JSON over HTTP, usually port 4318.
+    HttpJson,
+}
+
+/// How a request's body is packed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compression {
+    /// Not at all.
+    None,
+    /// gzip, which every receiver knows.
+    Gzip,
+    /// zstd.
+    Zstd,
+}
+
+/// A text that is never shown: the value of a header.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Keeps `text` from being shown.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The text, for the one place that sends it.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("<redacted>")
+    }
+}
+
+/// One signal's receiver.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Receiver {
+    /// The URL: for gRPC scheme, host and port; for HTTP the whole address with its path (`…/v1/traces`).
+    pub endpoint: String,
+    /// Which form.
+    pub protocol: Protocol,
+    /// Sent with every request; names in lower case.
+    pub headers: Vec<(String, Secret)>,
+    /// Bound on one attempt.
+    pub timeout: Duration,
+    /// How bodies are packed.
+    pub compression: Compression,
+    /// PEM file of the authorities trusted instead of the system's.
+    pub certificate: Option<PathBuf>,
+    /// PEM file of the client's own certificate chain (mTLS).
+    pub client_certificate: Option<PathBuf>,
+    /// PEM file of its private key.
+    pub client_key: Option<PathBuf>,
+}
+
+impl Receiver {
+    /// Its address as it may be shown: without user, password and query.
+    pub fn shown(&self) -> String {
+        text::endpoint(&self.endpoint)
+    }
+}
+
+impl Receiver {
+    /// Its headers as HTTP takes them, marked as sensitive.
+    ///
+    /// # Errors
+    ///
+    /// The first header that HTTP does not allow.
+    pub(crate) fn header_map(&self) -> Result<HeaderMap, Error> {
+        let mut headers = HeaderMap::new();
+        for (name, value) in &self.headers {
+            let invalid = |part| Error::Header {
+                name: text::shown(name, &[]),
+                part,
+            };
+            let key = HeaderName::try_from(name.as_str()).map_err(|_| invalid("name"))?;
+            let mut value = HeaderValue::try_from(value.reveal()).map_err(|_| invalid("value"))?;
+            value.set_sensitive(true);
+            headers.append(key, value);
+        }
+        Ok(headers)
+    }
+}
+
+impl fmt::Debug for Receiver {
+    /// Only the address as it may be shown: a URL can hold a password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receiver")
+            .field("endpoint", &self.shown())
+            .field("protocol", &self.protocol)
+            .field("headers", &self.headers)
+            .finish_non_exhaustive()
+    }
+}

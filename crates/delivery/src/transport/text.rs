@@ -1,0 +1,105 @@
+//! What others said, made fit to be shown: bounded, on one line, and without secrets.
+
+use std::error::Error;
+
+use super::receiver::Secret;
+
+/// Most bytes of a receiver's message that are shown.
+const LONGEST: usize = 300;
+
+/// A value shorter than this is not looked for in messages: it would be found in ordinary words.
+const SHORTEST_SECRET: usize = 4;
+
+/// `text` on one line of bounded length: control characters escaped, the values of headers replaced.
+pub fn shown(text: &str, secrets: &[Secret]) -> String {
+    // Replaced before it is cut: half a secret is one, too. Answers are bounded where they are read.
+    let mut clean = text.trim().to_owned();
+    for secret in secrets {
+        // `Bearer TOKEN`: a receiver may repeat the token alone.
+        let words = secret.reveal().split_whitespace();
+        for part in std::iter::once(secret.reveal()).chain(words) {
+            if part.len() >= SHORTEST_SECRET {
+                clean = clean.replace(part, "<redacted>");
+            }
+        }
+    }
+    let mut line = String::new();
+    for c in clean.chars() {
+        if c.is_control() {
+            line.extend(c.escape_default())
+        } else {
+            line.push(c)
+        }
+        if line.len() > LONGEST {
+            return format!("{}...", cut(&line, LONGEST));
+        }
+    }
+    line
+}
+
+/// An error with its causes, each said once.
+pub fn causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let next = error.to_string();
+        if !text.contains(&next) {
+            text.push_str(": ");
+            text.push_str(&next);
+        }
+        cause = error.source();
+    }
+    text
+}
+
+/// An endpoint without what may be secret in it: user, password and query.
+pub fn endpoint(text: &str) -> String {
+    let text = text.split(['?', '#']).next().unwrap_or_default();
+    let (scheme, rest) = text
+        .split_once("://")
+        .map_or(("", text), |(scheme, rest)| (scheme, rest));
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    let separator = if scheme.is_empty() { "" } else { "://" };
+    shown(&format!("{scheme}{separator}{host}{path}"), &[])
+}
+
+/// At most `longest` bytes of `text`, cut between characters.
+fn cut(text: &str, longest: usize) -> &str {
+    let mut end = longest.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.get(..end).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: a receiver answers with terminal escapes, new lines, far too much text and the very token it was sent.
+    /// Guarantee: one bounded line without any of it.
+    #[test]
+    fn messages_are_made_harmless() {
+        let secrets = [Secret::new("Bearer s3cr3t-token"), Secret::new("ab")];
+        let shown_text = shown("bad \x1b[31mtoken\n's3cr3t-token'", &secrets);
+        assert_eq!(shown_text, "bad \\u{1b}[31mtoken\\n'<redacted>'");
+        assert!(shown(&"ä".repeat(10_000), &secrets).len() <= LONGEST + 3);
+        for before in 0..LONGEST + 30 {
+            let text = shown(&format!("{}{}", "x".repeat(before), "s3cr3t-token"), &secrets);
+            assert!(!text.contains("s3cr3t-t"), "after {before}: {text}");
+        }
+    }
+
+    /// Scenario: an endpoint with a password in it and a key in its query is wrong and must be told of.
+    /// Guarantee: scheme, host, port and path are shown, the secrets are not.
+    #[test]
+    fn endpoints_are_shown_without_secrets() {
+        assert_eq!(
+            endpoint("https://me:pw@host:4318/v1/traces?key=1#f"),
+            "https://host:4318/v1/traces"
+        );
+        assert_eq!(endpoint("host:4317"), "host:4317");
+        assert_eq!(endpoint(""), "");
+    }
+}

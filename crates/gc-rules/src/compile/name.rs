@@ -1,0 +1,195 @@
+//! What a name means, and what is said of one that means nothing.
+
+use clr_gc::event::{CondemnReasons1, PauseMode, SuspendReason};
+
+use super::check::{Checker, Part};
+use crate::expression::Node;
+use crate::field::{ALL, Field, Root};
+use crate::value::Type;
+use strict_yaml::check::nearest;
+
+/// The attributes of the resource, by name.
+pub(super) const ATTRIBUTES: &str = "process.attributes";
+
+/// What was never seen of a collection, as `clr_gc` names it.
+const MISSING: [&str; 6] = [
+    "start",
+    "end",
+    "heap_stats",
+    "suspension",
+    "global_history",
+    "per_heap_history",
+];
+
+/// The texts that a field can have, or that can be among its texts; empty where they are not a closed set.
+pub(super) fn words(field: &Field) -> Vec<&'static str> {
+    let known = |name: fn(u32) -> Option<&'static str>| (0..64).filter_map(name).chain(["Unknown"]).collect();
+    match field.name {
+        "gc.condemned_reasons" => CondemnReasons1::NAMES.to_vec(),
+        "gc.missing" => MISSING.to_vec(),
+        "gc.pause_mode" => known(|number| PauseMode(number).name()),
+        "suspension.reason" => known(|number| SuspendReason(number).name()),
+        _ => field.words.to_vec(),
+    }
+}
+
+/// The name of a root in rule files.
+fn prefixes(root: Root) -> &'static [&'static str] {
+    match root {
+        Root::Gc => &["gc.*"],
+        Root::Suspension => &["suspension.*"],
+        Root::Process => &["process.*", "settings.*", "container.*"],
+        Root::Stream => &["stream.*", "open.*"],
+    }
+}
+
+impl<'a> Checker<'a> {
+    /// A name as an operand.
+    pub(super) fn name(&mut self, at: usize, name: &'a str) -> Option<Part> {
+        let (names, plain) = (self.names, Part::new);
+        if let Some(place) = names.windows.get(name) {
+            if !self.windows.contains(place) {
+                self.windows.push(*place);
+            }
+            return Some(plain(Node::Window(*place), Type::Double));
+        }
+        if let Some((name, known)) = names.macros.get_key_value(name) {
+            self.used(name);
+            return self.expand(at, name, known);
+        }
+        if let Some((name, list)) = names.lists.get_key_value(name) {
+            self.used(name);
+            return Some(plain(Node::Texts(list.as_slice().into()), Type::Texts));
+        }
+        if let Some(field) = Field::of(name) {
+            self.root(at, field.name, field.root);
+            if !self.fields.contains(&field) {
+                self.fields.push(field);
+            }
+            return Some(plain(Node::Field(field), field.kind));
+        }
+        let message = self.unknown(name);
+        self.refuse(at, message)
+    }
+
+    fn used(&mut self, name: &str) {
+        if !self.used.iter().any(|used| used == name) {
+            self.used.push(name.to_owned());
+        }
+    }
+
+    /// Whether what belongs to a root may stand here. One that may not is a mistake, and checked on.
+    pub(super) fn root(&mut self, at: usize, name: &str, root: Root) {
+        if self.names.roots.contains(&root) {
+            return;
+        }
+        let here: Vec<&str> = self
+            .names
+            .roots
+            .iter()
+            .flat_map(|root| prefixes(*root))
+            .copied()
+            .collect();
+        let here = here.join(", ");
+        let message = match root {
+            Root::Gc => format!(
+                "`{name}` belongs to one collection, and here is none (here: {here}); use a window over it, or a rule `on: gc`"
+            ),
+            Root::Suspension => format!(
+                "`{name}` belongs to a stop without a collection and is read in windows only (here: {here}); use a window over it"
+            ),
+            Root::Process | Root::Stream => {
+                format!("`{name}` is not read here (here: {here}); put it into the rule's condition")
+            }
+        };
+        self.mistake(at, message);
+    }
+
+    /// What is said of a name that is not known.
+    fn unknown(&self, name: &str) -> String {
+        if name == ATTRIBUTES {
+            return "which attribute? `process.attributes['k8s.namespace.name']`".to_owned();
+        }
+        if let Some(key) = name.strip_prefix(ATTRIBUTES).and_then(|rest| rest.strip_prefix('.')) {
+            return format!("attributes are named in brackets: `{ATTRIBUTES}['{key}']`");
+        }
+        let fields = || ALL.iter().map(|field| field.name);
+        let below: Vec<&str> = fields()
+            .filter(|field| field.strip_prefix(name).is_some_and(|rest| rest.starts_with('.')))
+            .take(4)
+            .collect();
+        if let [first, rest @ ..] = below.as_slice() {
+            let more = rest
+                .iter()
+                .take(2)
+                .map(|field| format!(", `{field}`"))
+                .collect::<String>();
+            let dots = if rest.len() > 2 { ", ..." } else { "" };
+            return format!("`{name}` is a group of fields: `{first}`{more}{dots}");
+        }
+        let root = name.split('.').next().unwrap_or(name);
+        if name.contains('.') && self.is_own(root) {
+            return format!("`{root}` has no fields: it stands alone");
+        }
+        let tail = format!(".{name}");
+        let allowed = |field: &&&'static Field| self.names.roots.contains(&field.root);
+        let by_tail = ALL
+            .iter()
+            .filter(allowed)
+            .map(|field| field.name)
+            .find(|field| field.ends_with(&tail));
+        let own = self
+            .names
+            .windows
+            .keys()
+            .chain(self.names.macros.keys())
+            .chain(self.names.lists.keys());
+        let near = nearest(name, fields().chain(own.map(String::as_str)));
+        match near.or(by_tail) {
+            Some(near) => format!("unknown name `{name}`; did you mean `{near}`?"),
+            None if name.contains('.') => format!("unknown field `{name}`"),
+            None => format!(
+                "unknown name `{name}`: no window, macro or list is called so, and fields have a dot (`gc.pause_ms`)"
+            ),
+        }
+    }
+
+    fn is_own(&self, name: &str) -> bool {
+        let names = self.names;
+        names.windows.contains_key(name) || names.macros.contains_key(name) || names.lists.contains_key(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clr_gc::gc::Missing;
+
+    use super::*;
+
+    /// Scenario: the parts of a collection that may be missing.
+    /// Guarantee: the check knows them by the names that they have in records.
+    #[test]
+    fn missing_parts_have_their_names() {
+        let parts = [
+            Missing::Start,
+            Missing::End,
+            Missing::HeapStats,
+            Missing::Suspension,
+            Missing::GlobalHistory,
+            Missing::PerHeapHistory,
+        ];
+        assert_eq!(parts.map(Missing::name), MISSING);
+        let modes = words(Field::of("gc.pause_mode").unwrap());
+        assert_eq!(
+            modes,
+            [
+                "Batch",
+                "Interactive",
+                "LowLatency",
+                "SustainedLowLatency",
+                "NoGC",
+                "Unknown"
+            ]
+        );
+    }
+}

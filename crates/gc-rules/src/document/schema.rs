@@ -1,0 +1,59 @@
+//! The JSON schema of rule files, made from their types.
+
+use std::sync::LazyLock;
+
+use schemars::generate::SchemaSettings;
+use serde_json::Value;
+
+use super::RuleFile;
+use strict_yaml::check::Schema;
+use strict_yaml::schema::tidy;
+
+pub(crate) use super::text::FORMATS;
+
+/// The schema, made once.
+pub(crate) static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
+    let generator = SchemaSettings::draft2020_12().into_generator();
+    let mut schema = generator.into_root_schema_for::<RuleFile>().to_value();
+    tidy(&mut schema);
+    schema
+});
+
+/// The schema with its formats.
+pub(crate) fn schema() -> Schema<'static> {
+    Schema::new(&SCHEMA, &FORMATS)
+}
+
+/// The schema as the text of `rules/gcwatch-rules.schema.json`, for editors.
+pub fn text() -> String {
+    // Of JSON that is in memory, writing cannot fail; `{:#}` of a `Value` is its pretty form.
+    format!("{:#}\n", *SCHEMA)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::FunctionWord;
+    use strict_yaml::check::{unknown_keywords, words};
+    use strict_yaml::path::KeyPath;
+
+    /// Scenario: the schema as `schemars` makes it.
+    /// Guarantee: it has no keyword that the check of a file would not look at.
+    #[test]
+    fn the_check_looks_at_all_of_the_schema() {
+        assert_eq!(unknown_keywords(&SCHEMA, &FORMATS), Vec::<String>::new());
+    }
+
+    /// Scenario: the functions in the schema and those in the code.
+    /// Guarantee: they are the same, under the same names, each with a description.
+    #[test]
+    fn the_schema_has_every_function() {
+        let path = KeyPath::of("rules").index(0).key("let").key("x").key("fn");
+        let (rule, _) = schema().at(&path).unwrap();
+        let told: Vec<&str> = words(rule)
+            .into_iter()
+            .map(|(word, told)| told.map(|_| word).unwrap())
+            .collect();
+        assert_eq!(told, FunctionWord::ALL.map(FunctionWord::name));
+    }
+}

@@ -1,0 +1,369 @@
+//! The state of every rule for one process.
+//!
+//! ```text
+//! collection -> windows of gc.*       -> rules on: gc, on: process -> windows by key -> groups -> Verdict
+//! suspension -> windows of suspension.*
+//! tick       -> windows of process.*, stream.* -> rules on: process, ends -> groups -> Transitions
+//! ```
+//!
+//! # A rule
+//!
+//! | State | When |
+//! |---|---|
+//! | not selected | its `select` is false or unknown; asked anew when more is known of the process |
+//! | inactive | the condition is false |
+//! | unknown | the condition is unknown, or its evaluation failed (which is counted): never an alert. What was pending falls back |
+//! | pending | the condition holds, not yet for `for`; or longer, and the cooldown is not over |
+//! | firing | told. `on: process`: until the condition was false (or `clear` true) for `keep_firing_for`, or unknown for [`HELD_UNKNOWN_NS`]. `on: gc`: until `keep_firing_for` after the last occurrence, or a collection on which `clear` holds |
+//! | inhibited | as firing, but a worse one of its group, or one as bad that was first, is told instead |
+//! | excepted | the condition holds and an exception applies |
+//!
+//! The cooldown begins when an alert ended by itself. Occurrences of a rule `on: gc` in it, and firings of others that began and ended in it, are
+//! counted as suppressed and told with the next alert; a condition that holds until the cooldown is over fires then.
+//!
+//! # Groups
+//!
+//! Of the rules of a group that hold at once, one is told: the worst, of equals the one that is told already, of others the first in
+//! the files. A worse one ends the one before it as superseded. When it ends, the worst that still holds is told, with the texts of the moment when
+//! it began to hold.
+//!
+//! # Time
+//!
+//! The time is what [`Engine::advance`] was told last. What is observed may be up to [`AHEAD_NS`] ahead of it and [`BEHIND_NS`] behind; what lies
+//! beyond counts as that, so that no stream can carry its process into another century. Ticks come at every whole second; a gap of more than [`TICKS_DENSE`]
+//! seconds goes on in at most [`TICKS_SPARSE`] longer steps. Up to that gap it makes no difference in how many steps the time comes.
+//!
+//! # Edges of a session
+//!
+//! The first collection after an attach and the last before an end miss parts. Their values are unknown and so are conditions with them;
+//! nothing more is left out, or the one collection before the process died of its memory would be silent.
+//!
+//! # Memory
+//!
+//! [`Engine::most_memory`] says what one process takes at most: for each rule its state and, while it holds, an alert, and the samples of its
+//! windows, which are most of it (see [`window`](super::window)); `benches/rules.rs` has the figures. Rules that are not for this process take nothing, and a process
+//! that never collected next to nothing.
+//!
+//! # Speed
+//!
+//! A host has hundreds of processes, so that the memory of one is cold when its next collection comes. What each collection touches lies together: equal
+//! conditions and values are evaluated once (`plan`), windows are read only when a condition comes to them, and of a rule to which
+//! nothing happens only its condition is looked at, which all processes share.
+
+mod groups;
+mod judge;
+mod preceding;
+mod round;
+mod run;
+mod state;
+mod windows;
+
+use std::sync::Arc;
+
+use clr_gc::gc::{Collection, Suspension};
+
+use super::alert::{Alert, Ending, Transition, Verdict};
+use super::field::{ProcessFacts, Scope, StreamFacts};
+use super::plan::When;
+use super::rule::{On, Rule, RuleSet};
+use super::window::Key;
+use crate::time::TimeBase;
+use groups::Groups;
+use judge::{Hand, ended, scope};
+use preceding::Preceding;
+use round::Round;
+use run::Run;
+use windows::Windows;
+
+pub use run::HELD_UNKNOWN_NS;
+pub use state::{RuleState, State};
+
+/// How far the time of what is observed may be ahead of the engine's.
+pub const AHEAD_NS: u64 = 10_000_000_000;
+
+/// How far it may be behind: what comes later than this counts as this old.
+pub const BEHIND_NS: u64 = 3_600_000_000_000;
+
+/// Ticks of one second that one call of [`Engine::advance`] makes at most.
+pub const TICKS_DENSE: u64 = 1024;
+
+/// Longer steps for what is left of the gap after those.
+pub const TICKS_SPARSE: u64 = 512;
+
+const TICK_NS: u64 = 1_000_000_000;
+
+/// When a collection is taken for: its end, or where that was not seen its last event. Offset in its stream.
+pub fn collection_at(collection: &Collection) -> i64 {
+    collection.end.unwrap_or(collection.last_event)
+}
+
+/// When a stop without a collection is taken for: its last known edge. Offset in its stream.
+pub fn suspension_at(suspension: &Suspension) -> Option<i64> {
+    let edges = &suspension.edges;
+    let restarted = edges.restart_end.or(edges.restart_begin);
+    restarted.or(edges.suspend_end).or(edges.suspend_begin)
+}
+
+/// Every rule of one process. See the [module](self).
+#[derive(Debug)]
+pub struct Engine {
+    rules: Arc<RuleSet>,
+    facts: ProcessFacts,
+    stream: StreamFacts,
+    /// When watching began, where the stream does not say.
+    began: u64,
+    /// Told by [`Engine::advance`].
+    told: u64,
+    /// The newest time that was told or observed.
+    now: u64,
+    /// The last tick, a whole second.
+    ticked: u64,
+    windows: Windows,
+    preceding: Preceding,
+    runs: Vec<Run>,
+    on_gc: Round,
+    on_process: Round,
+    groups: Groups,
+    next_number: u64,
+}
+
+impl Engine {
+    /// The state of a process that was just attached to, or of a recording at its beginning.
+    pub fn new(rules: Arc<RuleSet>, facts: ProcessFacts, now_unix_ns: u64) -> Self {
+        let mut engine = Self {
+            windows: Windows::new(&rules),
+            runs: Vec::new(),
+            on_gc: Round::default(),
+            on_process: Round::default(),
+            groups: Groups::new(rules.groups.len()),
+            rules,
+            facts,
+            stream: StreamFacts::default(),
+            began: now_unix_ns,
+            told: now_unix_ns,
+            now: now_unix_ns,
+            ticked: now_unix_ns / TICK_NS,
+            preceding: Preceding::default(),
+            next_number: 1,
+        };
+        engine.place_rules(Vec::new());
+        engine.select(0);
+        engine
+    }
+
+    /// The rules that it runs.
+    pub fn rules(&self) -> &Arc<RuleSet> {
+        &self.rules
+    }
+
+    /// More is known of the process, or something else than before.
+    pub fn learned(&mut self, facts: ProcessFacts, now_unix_ns: u64) -> Vec<Transition> {
+        let mut transitions = self.advance(now_unix_ns);
+        self.facts = facts;
+        self.windows.expire(self.now);
+        self.select(self.now);
+        self.end_unselected(&mut transitions);
+        self.judge_process(Hand::default(), &mut transitions);
+        self.settle_groups(&mut transitions);
+        transitions
+    }
+
+    /// The newest counters of the stream, and what is open. They are used from the next evaluation on.
+    pub fn stream(&mut self, facts: StreamFacts) {
+        self.stream = facts;
+    }
+
+    /// A collection was told. They come in the order of their ends, as the reconstruction tells them. Its time is its end, or where that was not seen its
+    /// last event.
+    pub fn collection(&mut self, collection: &Collection, base: TimeBase) -> Verdict {
+        let time = self.observed(base.unix_ns(collection_at(collection)));
+        let mut verdict = Verdict::default();
+        self.expire(time, &mut verdict.transitions);
+        let facts = self.preceding.collection(collection);
+        let hand = Hand {
+            gc: Some(facts),
+            key: Key::of(collection),
+        };
+        self.windows.expire(self.now);
+        let scope = scope(&self.facts, &self.stream, self.now, hand.gc);
+        self.windows.sample(When::Gc, None, &scope, time);
+        self.judge_gc(hand, time, &mut verdict);
+        self.judge_process(hand, &mut verdict.transitions);
+        let scope = self::scope(&self.facts, &self.stream, self.now, hand.gc);
+        self.windows.sample(When::Keyed, hand.key, &scope, time);
+        self.settle_groups(&mut verdict.transitions);
+        verdict
+    }
+
+    /// A stop in which no collection ran was told. Its time is its last known edge.
+    pub fn suspension(&mut self, suspension: &Suspension, base: TimeBase) {
+        self.preceding.suspension(suspension);
+        let Some(edge) = suspension_at(suspension) else { return };
+        let time = self.observed(base.unix_ns(edge));
+        self.windows.expire(self.now);
+        let scope = Scope {
+            suspension: Some(suspension),
+            ..scope(&self.facts, &self.stream, self.now, None)
+        };
+        self.windows.sample(When::Suspension, None, &scope, time);
+    }
+
+    /// Time passes. To be called about once a second, and before each collection and each stop of a recording with its time.
+    pub fn advance(&mut self, now_unix_ns: u64) -> Vec<Transition> {
+        self.told = self.told.max(now_unix_ns);
+        let mut transitions = Vec::new();
+        let until = self.told / TICK_NS;
+        let gap = until.saturating_sub(self.ticked);
+        if gap > 0 && self.on_process.is_empty() && !self.windows.has_ticks() && !self.any_active() {
+            self.ticked = until;
+        }
+        let dense = self.ticked.saturating_add(TICKS_DENSE);
+        let stride = gap.saturating_sub(TICKS_DENSE).div_ceil(TICKS_SPARSE).max(1);
+        while self.ticked < until {
+            let step = if self.ticked < dense { 1 } else { stride };
+            self.ticked = self.ticked.saturating_add(step).min(until);
+            self.now = self.now.max(self.ticked.saturating_mul(TICK_NS));
+            self.tick(&mut transitions);
+        }
+        self.now = self.now.max(self.told);
+        transitions
+    }
+
+    /// Other rules from now on. Where a rule's id and meaning are as before its state goes on, where a window's meaning is, its samples do.
+    pub fn adopt(&mut self, rules: Arc<RuleSet>, now_unix_ns: u64) -> Vec<Transition> {
+        let mut transitions = self.advance(now_unix_ns);
+        self.on_gc.wake(&mut self.runs);
+        self.on_process.wake(&mut self.runs);
+        self.rules = rules;
+        let windows = std::mem::replace(&mut self.windows, Windows::new(&self.rules));
+        self.windows = windows.adopt(&self.rules);
+        self.groups = Groups::new(self.rules.groups.len());
+        let runs = std::mem::take(&mut self.runs);
+        for gone in self.place_rules(runs) {
+            if let Some(alert) = gone.status.told() {
+                transitions.push(Transition::Ended(ended(alert, self.now), Ending::RuleChanged));
+            }
+        }
+        self.select(self.now);
+        self.end_unselected(&mut transitions);
+        self.settle_groups(&mut transitions);
+        transitions
+    }
+
+    /// The process ended: so do its alerts.
+    pub fn end(&mut self, now_unix_ns: u64) -> Vec<Transition> {
+        let mut transitions = self.advance(now_unix_ns);
+        let now = self.now;
+        for run in &mut self.runs {
+            if let Some(alert) = run.status.told() {
+                transitions.push(Transition::Ended(ended(alert, now), Ending::ProcessEnded));
+            }
+            run.status.forget(now);
+        }
+        transitions
+    }
+
+    /// The alerts that fire.
+    pub fn alerts(&self) -> Vec<Arc<Alert>> {
+        self.runs.iter().filter_map(|run| run.status.told()).collect()
+    }
+
+    /// The state of each rule, by its place in the set.
+    pub fn states(&self) -> Vec<RuleState> {
+        let mut runs = self.runs.iter();
+        let state = |rule: &Arc<Rule>| {
+            let run = if rule.enabled { runs.next() } else { None };
+            run.map_or_else(
+                || RuleState::off(self.began),
+                |run| {
+                    let round = if rule.on == On::Gc {
+                        &self.on_gc
+                    } else {
+                        &self.on_process
+                    };
+                    let (failures, last) = self.windows.failures(rule);
+                    run.state(self.now, round.number, (failures, last))
+                },
+            )
+        };
+        self.rules.rules.iter().map(state).collect()
+    }
+
+    /// Bytes that the samples of this process take now.
+    pub fn memory(&self) -> usize {
+        self.windows.memory()
+    }
+
+    /// The most bytes that one process takes with these rules, but for its alerts, which share their texts with what is sent.
+    pub fn most_memory(rules: &RuleSet) -> usize {
+        let enabled = rules.rules.iter().filter(|rule| rule.enabled).count();
+        size_of::<Self>() + enabled * (size_of::<Run>() + run::MOST_ACTIVE) + Windows::most_memory(rules)
+    }
+
+    /// Makes a run for each rule; those of before that are not in it come back.
+    fn place_rules(&mut self, mut before: Vec<Run>) -> Vec<Run> {
+        let now = self.now;
+        let enabled = self.rules.rules.iter().filter(|rule| rule.enabled);
+        self.runs.reserve_exact(enabled.clone().count());
+        for rule in enabled {
+            let same = |run: &Run| run.rule.id == rule.id && run.rule.meaning == rule.meaning;
+            let run = match before.iter().position(same) {
+                Some(place) => before.swap_remove(place).with(Arc::clone(rule)),
+                None => Run::new(Arc::clone(rule), now),
+            };
+            self.groups.add(rule.group, self.runs.len());
+            self.runs.push(run);
+        }
+        self.on_gc = Round::of(&self.runs, On::Gc, &self.rules);
+        self.on_process = Round::of(&self.runs, On::Process, &self.rules);
+        before
+    }
+
+    /// Asks which rules are for this process. What only others look at is not sampled; what is sampled from now on began at `began`.
+    fn select(&mut self, began: u64) {
+        self.on_gc.wake(&mut self.runs);
+        self.on_process.wake(&mut self.runs);
+        let scope = scope(&self.facts, &self.stream, self.now, None);
+        for run in &mut self.runs {
+            run.select(&scope);
+        }
+        let selected = self.runs.iter().filter(|run| run.status.is_selected());
+        self.windows.select(selected.map(|run| &*run.rule), began);
+    }
+
+    fn end_unselected(&mut self, transitions: &mut Vec<Transition>) {
+        for place in 0..self.runs.len() {
+            if self.runs.get(place).is_some_and(|run| !run.status.is_selected()) {
+                self.end_run(place, Ending::RuleChanged, self.now, transitions);
+            }
+        }
+    }
+
+    /// When it was observed, within what the engine's own time allows.
+    fn observed(&mut self, unix_ns: u64) -> u64 {
+        let oldest = self.told.saturating_sub(BEHIND_NS);
+        let time = unix_ns.clamp(oldest, self.told.saturating_add(AHEAD_NS));
+        self.now = self.now.max(time);
+        time
+    }
+
+    fn any_active(&self) -> bool {
+        self.runs.iter().any(|run| run.status.is_active())
+    }
+
+    fn watched(&self) -> u64 {
+        self.now.saturating_sub(self.stream.since_unix_ns.unwrap_or(self.began))
+    }
+
+    fn tick(&mut self, transitions: &mut Vec<Transition>) {
+        self.expire(self.now, transitions);
+        self.windows.expire(self.now);
+        let scope = scope(&self.facts, &self.stream, self.now, None);
+        self.windows.sample(When::Tick, None, &scope, self.now);
+        self.judge_process(Hand::default(), transitions);
+        self.settle_groups(transitions);
+    }
+}
+
+#[cfg(test)]
+mod tests;

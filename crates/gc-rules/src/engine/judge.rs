@@ -1,0 +1,192 @@
+//! Evaluation of the rules, and what is told of it.
+
+use std::sync::Arc;
+
+use super::Engine;
+use super::groups::winner;
+use super::run::Change;
+use crate::alert::{Alert, Ending, Transition, Verdict};
+use crate::field::{GcFacts, NoWindows, ProcessFacts, Scope, StreamFacts};
+use crate::rule::{On, Rule};
+use crate::window::{Key, Moment};
+
+/// What is at hand when conditions are evaluated.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Hand<'a> {
+    pub(super) gc: Option<GcFacts<'a>>,
+    pub(super) key: Option<Key>,
+}
+
+impl Engine {
+    /// Ends alerts of rules `on: gc` whose last occurrence is too long ago.
+    pub(super) fn expire(&mut self, now: u64, transitions: &mut Vec<Transition>) {
+        let expired = self.on_gc.awake();
+        let expired = expired.filter_map(|place| Some((place, self.runs.get(place)?.expired(now)?)));
+        for (place, at) in expired.collect::<Vec<_>>() {
+            self.end_run(place, Ending::Cleared, at, transitions);
+        }
+    }
+
+    pub(super) fn judge_gc(&mut self, hand: Hand<'_>, time: u64, verdict: &mut Verdict) {
+        let values = self.windows.values(hand.key, self.moment());
+        let scope = Scope {
+            windows: &values,
+            ..scope(&self.facts, &self.stream, self.now, hand.gc)
+        };
+        let mut changes = Vec::new();
+        self.on_gc.evaluate(&self.rules, &mut self.runs, &scope, |place, run| {
+            let occurrence = run.status.occurrence(&run.rule, &scope, time);
+            if occurrence.matched {
+                verdict.matched.push(Arc::clone(&run.rule));
+            }
+            if occurrence.change != Change::None {
+                changes.push((place, occurrence.change));
+            }
+        });
+        self.apply(changes, hand, &mut verdict.transitions);
+    }
+
+    pub(super) fn judge_process(&mut self, hand: Hand<'_>, transitions: &mut Vec<Transition>) {
+        let values = self.windows.values(hand.key, self.moment());
+        // Their own conditions know no collection: at a tick there is none.
+        let scope = Scope {
+            windows: &values,
+            ..scope(&self.facts, &self.stream, self.now, None)
+        };
+        let mut changes = Vec::new();
+        self.on_process
+            .evaluate(&self.rules, &mut self.runs, &scope, |place, run| {
+                let change = run.status.condition(&run.rule, &scope);
+                if change != Change::None {
+                    changes.push((place, change));
+                }
+            });
+        self.apply(changes, hand, transitions);
+    }
+
+    fn apply(&mut self, changes: Vec<(usize, Change)>, hand: Hand<'_>, transitions: &mut Vec<Transition>) {
+        for (place, change) in changes {
+            match change {
+                Change::None => {}
+                Change::End(ending, at) => self.end_run(place, ending, at, transitions),
+                Change::Begin { active } => self.begin(place, active, hand, transitions),
+            }
+        }
+    }
+
+    fn begin(&mut self, place: usize, active: u64, hand: Hand<'_>, transitions: &mut Vec<Transition>) {
+        let values = self.windows.values(hand.key, self.moment());
+        let Some(run) = self.runs.get_mut(place) else { return };
+        let on_gc = run.rule.on == On::Gc;
+        let scope = Scope {
+            windows: &values,
+            ..scope(&self.facts, &self.stream, self.now, hand.gc.filter(|_| on_gc))
+        };
+        let alert = alert(&run.rule, &scope, active, hand.gc.map(|gc| gc.collection.number));
+        let round = if on_gc { &mut self.on_gc } else { &mut self.on_process };
+        round.wake_one(place, run);
+        run.status.begin(alert, if on_gc { active } else { self.now });
+        match run.rule.group {
+            Some(group) => self.groups.touch(group),
+            None => self.tell(place, transitions),
+        }
+    }
+
+    fn moment(&self) -> Moment {
+        Moment {
+            now: self.now,
+            watched: self.watched(),
+        }
+    }
+
+    /// Tells the alert of a rule that holds.
+    pub(super) fn tell(&mut self, place: usize, transitions: &mut Vec<Transition>) {
+        let now = self.now;
+        if let Some(alert) = self
+            .runs
+            .get_mut(place)
+            .and_then(|run| run.status.tell(self.next_number, now))
+        {
+            self.next_number += 1;
+            transitions.push(Transition::Fired(alert));
+        }
+    }
+
+    pub(super) fn end_run(&mut self, place: usize, ending: Ending, at: u64, transitions: &mut Vec<Transition>) {
+        let Some(run) = self.runs.get_mut(place).filter(|run| run.status.is_active()) else {
+            return;
+        };
+        if let Some(alert) = run.end(ending, at) {
+            transitions.push(Transition::Ended(ended(alert, at), ending));
+        }
+        if let Some(group) = run.rule.group {
+            self.groups.touch(group);
+        }
+    }
+
+    pub(super) fn settle_groups(&mut self, transitions: &mut Vec<Transition>) {
+        while let Some(group) = self.groups.next_touched() {
+            let members = self.groups.members(group);
+            let Some(winner) = winner(members, &self.runs) else {
+                continue;
+            };
+            let others = members.iter().filter(|place| **place != winner);
+            for &place in others {
+                let Some(run) = self.runs.get_mut(place) else { continue };
+                if let Some(alert) = run.status.inhibit(self.now) {
+                    transitions.push(Transition::Ended(ended(alert, self.now), Ending::Superseded));
+                }
+            }
+            self.tell(winner, transitions);
+        }
+    }
+}
+
+pub(super) fn scope<'a>(
+    process: &'a ProcessFacts,
+    stream: &'a StreamFacts,
+    now_unix_ns: u64,
+    gc: Option<GcFacts<'a>>,
+) -> Scope<'a> {
+    Scope {
+        gc,
+        suspension: None,
+        process,
+        stream,
+        windows: &NoWindows,
+        now_unix_ns,
+    }
+}
+
+pub(super) fn ended(mut alert: Arc<Alert>, at: u64) -> Arc<Alert> {
+    let ended = Arc::make_mut(&mut alert);
+    ended.ended_unix_ns = Some(at.max(ended.started_unix_ns));
+    alert
+}
+
+/// The alert as it is when the rule begins to hold; its texts stay.
+pub(super) fn alert(rule: &Arc<Rule>, scope: &Scope<'_>, active: u64, collection: Option<u32>) -> Alert {
+    let labels = rule.labels.iter();
+    let labels = labels.map(|(name, text)| (Arc::clone(name), text.render_label(scope).into()));
+    let annotations = rule.annotations.iter();
+    let annotations = annotations.map(|(name, text)| (Arc::clone(name), text.render(scope).into()));
+    let values = rule
+        .windows
+        .iter()
+        .map(|(name, place)| (Arc::clone(name), scope.window(*place)));
+    Alert {
+        rule: Arc::clone(rule),
+        number: 0,
+        active_unix_ns: active,
+        started_unix_ns: active,
+        last_unix_ns: active,
+        ended_unix_ns: None,
+        labels: labels.collect(),
+        summary: rule.summary.render(scope).into(),
+        annotations: annotations.collect(),
+        values: values.collect(),
+        collection,
+        count: 1,
+        suppressed: 0,
+    }
+}

@@ -1,0 +1,117 @@
+//! What only the collections before it make known of a collection.
+
+use std::collections::VecDeque;
+
+use clr_gc::gc::{Collection, Suspension};
+
+use crate::field::GcFacts;
+
+/// Stops that are remembered. A background collection during which more ran does not find the one before it any more: its value is
+/// unknown.
+const MAX_STOPS: usize = 64;
+
+/// Background collections under way of which foreground ones are counted; there is one, more are the leavings of lost events.
+const MAX_BACKGROUND: usize = 4;
+
+/// The newest restarts, and foreground collections by their background collection.
+#[derive(Debug, Default)]
+pub(super) struct Preceding {
+    stops: VecDeque<Restart>,
+    /// The latest end of any of them, and of those that are forgotten.
+    newest_end: Option<i64>,
+    foreground: VecDeque<(Identity, u32)>,
+}
+
+/// Runtime and number of a collection.
+type Identity = (Option<u16>, u32);
+
+#[derive(Debug)]
+struct Restart {
+    /// `None`: no collection ran in the stop.
+    collection: Option<Identity>,
+    /// `None`: its edge is missing.
+    end: Option<i64>,
+}
+
+impl Preceding {
+    /// What the ones before it say of it; from now on it is one of them.
+    pub(super) fn collection<'a>(&mut self, collection: &'a Collection) -> GcFacts<'a> {
+        let facts = GcFacts {
+            collection,
+            since_last_ns: self.since_last_ns(collection),
+            foreground_within: self.foreground_within(collection),
+        };
+        let identity = (collection.clr_instance, collection.number);
+        for pause in &collection.pauses {
+            self.restarted(Some(identity), pause.edges.restart_end);
+        }
+        if let Some(number) = collection.background {
+            self.ran_within((collection.clr_instance, number));
+        }
+        facts
+    }
+
+    /// A stop without a collection.
+    pub(super) fn suspension(&mut self, suspension: &Suspension) {
+        self.restarted(None, suspension.edges.restart_end);
+    }
+
+    fn restarted(&mut self, collection: Option<Identity>, end: Option<i64>) {
+        if self.stops.len() >= MAX_STOPS {
+            self.stops.pop_front();
+        }
+        self.stops.push_back(Restart { collection, end });
+        self.newest_end = self.newest_end.max(end);
+    }
+
+    fn ran_within(&mut self, background: Identity) {
+        if let Some((_, count)) = self.foreground.iter_mut().find(|(known, _)| *known == background) {
+            *count = count.saturating_add(1);
+            return;
+        }
+        if self.foreground.len() >= MAX_BACKGROUND {
+            self.foreground.pop_front();
+        }
+        self.foreground.push_back((background, 1));
+    }
+
+    /// From the last restart before it. The collection before it must be known with all of its restarts, else one may be missing in between.
+    fn since_last_ns(&self, collection: &Collection) -> Option<i64> {
+        let first = collection.pauses.first().filter(|_| !collection.lossy)?;
+        let begin = first.edges.suspend_begin?;
+        // One that began inside another one's stop did not stop anything.
+        if first.start != Some(begin) {
+            return None;
+        }
+        let before = Some((collection.clr_instance, collection.number.checked_sub(1)?));
+        // The newest stops first: nearly always it is the very last one. Those of one collection are told one after the other.
+        let newest = self.stops.iter().rev();
+        let mut own = newest
+            .skip_while(|stop| stop.collection != before)
+            .take_while(|stop| stop.collection == before);
+        own.next()?.end?;
+        if own.any(|stop| stop.end.is_none()) {
+            return None;
+        }
+        let restart = match self.newest_end {
+            Some(end) if end <= begin => end,
+            _ => self
+                .stops
+                .iter()
+                .filter_map(|stop| stop.end.filter(|end| *end <= begin))
+                .max()?,
+        };
+        Some(begin.saturating_sub(restart))
+    }
+
+    fn foreground_within(&mut self, collection: &Collection) -> Option<u32> {
+        if !collection.is_concurrent() || collection.lossy {
+            return None;
+        }
+        collection.start?;
+        let identity = (collection.clr_instance, collection.number);
+        let place = self.foreground.iter().position(|(known, _)| *known == identity);
+        let ran = place.and_then(|place| self.foreground.remove(place));
+        Some(ran.map_or(0, |(_, count)| count))
+    }
+}

@@ -1,0 +1,235 @@
+//! A process with rules, and what comes to it.
+
+use std::sync::Arc;
+
+use clr_gc::event::{GcReason, GcType};
+use clr_gc::gc::{
+    Collection, Committed, GenerationSizes, MissingParts, Pause, PauseKind, Phases, StopEdges, Suspension,
+};
+
+use crate::alert::{Transition, Verdict};
+use crate::engine::{Engine, State};
+use crate::field::{Open, ProcessFacts, StreamFacts};
+use crate::load::{SourceFile, load};
+use crate::rule::RuleSet;
+use crate::time::TimeBase;
+
+pub(super) const S: u64 = 1_000_000_000;
+pub(super) const MS: i64 = 1_000_000;
+
+/// When stories begin, Unix seconds.
+pub(super) const BEGIN: u64 = 1_700_000_000;
+
+/// What comes.
+#[derive(Debug, Clone)]
+pub(super) enum What {
+    /// Only time passes.
+    Nothing,
+    /// A collection of generation 0 that paused so many milliseconds.
+    Gc(i64),
+    /// A blocking one of generation 2.
+    Full(i64),
+    /// One of which nothing is known.
+    Blind,
+    /// The process has this name.
+    Named(&'static str),
+    /// A collection is open since that second; `None`: none is.
+    Open(Option<u64>),
+    /// These rules from now on.
+    Rules(&'static str),
+    /// The process ended.
+    End,
+}
+
+/// Rules from the text of their list.
+pub(super) fn rules(list: &str) -> Arc<RuleSet> {
+    if list.is_empty() {
+        return Arc::default();
+    }
+    let header = "apiVersion: gcwatch/v1\ngroups: {g: One group, h: Another one}\nrules:\n";
+    let file = SourceFile {
+        name: "test.yaml".to_owned(),
+        text: format!("{header}{list}"),
+    };
+    match load(&[file]) {
+        Ok(loaded) => Arc::new(loaded.rules),
+        Err(problems) => {
+            let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            panic!("{}", problems.join("\n"))
+        }
+    }
+}
+
+/// A process and its engine.
+pub(super) struct Story {
+    pub(super) engine: Engine,
+    pub(super) number: u32,
+}
+
+impl Story {
+    pub(super) fn of(list: &str) -> Self {
+        Self::with(rules(list))
+    }
+
+    pub(super) fn with(rules: Arc<RuleSet>) -> Self {
+        Self {
+            engine: Engine::new(rules, ProcessFacts::default(), BEGIN * S),
+            number: 0,
+        }
+    }
+
+    /// What it comes to at `at` seconds; rules that matched the collection are not told.
+    pub(super) fn step(&mut self, at: f64, what: &What) -> Vec<Transition> {
+        let now = unix_ns(at);
+        let mut transitions = self.engine.advance(now);
+        match what {
+            What::Nothing => {}
+            What::Gc(pause) => transitions.extend(self.collection(at, 0, Some(*pause)).transitions),
+            What::Full(pause) => transitions.extend(self.collection(at, 2, Some(*pause)).transitions),
+            What::Blind => transitions.extend(self.collection(at, 0, None).transitions),
+            What::Named(name) => {
+                let facts = ProcessFacts::new(None, Some(name), None, []);
+                transitions.extend(self.engine.learned(facts, now));
+            }
+            What::Open(since) => self.engine.stream(StreamFacts {
+                open: Open {
+                    collection: since.map(|since| (BEGIN + since) * S),
+                    ..Open::default()
+                },
+                ..StreamFacts::default()
+            }),
+            What::Rules(list) => transitions.extend(self.engine.adopt(rules(list), now)),
+            What::End => transitions.extend(self.engine.end(now)),
+        }
+        transitions
+    }
+
+    pub(super) fn collection(&mut self, at: f64, generation: u32, pause_ms: Option<i64>) -> Verdict {
+        self.number += 1;
+        let collection = match pause_ms {
+            Some(pause) => collection(self.number, generation, offset(at), pause * MS),
+            None => blind(self.number, offset(at)),
+        };
+        self.engine.collection(&collection, base())
+    }
+
+    /// Tells a story: at which second, what comes, what it comes to, comma-separated. Every line is checked.
+    pub(super) fn tell(&mut self, lines: &[(f64, What, &str)]) {
+        for (at, what, expected) in lines {
+            let transitions = self.step(*at, what);
+            assert_eq!(words(&transitions), *expected, "at {at} s, {what:?}");
+        }
+    }
+
+    /// The states of the rules, by their first letters.
+    pub(super) fn states(&self) -> Vec<State> {
+        self.engine.states().iter().map(|state| state.state).collect()
+    }
+}
+
+pub(super) fn base() -> TimeBase {
+    TimeBase::at(i128::from(BEGIN * S))
+}
+
+pub(super) fn unix_ns(at: f64) -> u64 {
+    BEGIN * S + offset(at) as u64
+}
+
+pub(super) fn offset(at: f64) -> i64 {
+    (at * 1e9) as i64
+}
+
+/// `fired long 1.5, ended long 61.5 cleared`: the id of the rule and when, in seconds of the story.
+pub(super) fn words(transitions: &[Transition]) -> String {
+    let seconds = |unix_ns: u64| (unix_ns - BEGIN * S) as f64 / 1e9;
+    let word = |transition: &Transition| match transition {
+        Transition::Fired(alert) => format!("fired {} {}", alert.rule.id, seconds(alert.started_unix_ns)),
+        Transition::Ended(alert, ending) => {
+            let ended = alert.ended_unix_ns.map(seconds).unwrap();
+            format!("ended {} {ended} {}", alert.rule.id, ending.name())
+        }
+    };
+    transitions.iter().map(word).collect::<Vec<_>>().join(", ")
+}
+
+/// A collection of which nothing was seen but an end.
+pub(super) fn blind(number: u32, end: i64) -> Collection {
+    Collection {
+        number,
+        generation: None,
+        clr_instance: None,
+        gc_type: None,
+        became_blocking: false,
+        reason: None,
+        trigger: None,
+        start: None,
+        end: Some(end),
+        start_thread: None,
+        last_event: end,
+        pauses: Vec::new(),
+        pause_ns: None,
+        suspend_ns: None,
+        heap_stats: None,
+        heap: [GenerationSizes::default(); 5],
+        global: None,
+        per_heap_histories: 0,
+        phases: Phases::default(),
+        committed: Committed::default(),
+        largest_heap_survived: None,
+        throughput_cost_percent: None,
+        allocated_since_last: None,
+        background: None,
+        missing: MissingParts::default(),
+        lossy: false,
+    }
+}
+
+/// A blocking collection that ends, and restarts the threads, at `end`.
+pub(super) fn collection(number: u32, generation: u32, end: i64, pause: i64) -> Collection {
+    Collection {
+        generation: Some(generation),
+        gc_type: Some(GcType::BLOCKING),
+        reason: Some(GcReason::ALLOC_SMALL),
+        start: Some(end - pause),
+        pauses: vec![stop(end - pause, end, PauseKind::Blocking)],
+        pause_ns: Some(pause),
+        suspend_ns: Some(0),
+        ..blind(number, end)
+    }
+}
+
+/// A stop from SuspendEEBegin to RestartEEEnd.
+pub(super) fn stop(from: i64, to: i64, kind: PauseKind) -> Pause {
+    Pause {
+        start: Some(from),
+        suspend_ns: Some(0),
+        pause_ns: Some(to - from),
+        spans: vec![(from, to)],
+        stopped_ns: Some(to - from),
+        shared_with: Vec::new(),
+        kind,
+        edges: edges(from, to),
+    }
+}
+
+pub(super) fn edges(from: i64, to: i64) -> StopEdges {
+    StopEdges {
+        suspend_begin: Some(from),
+        suspend_end: Some(from),
+        restart_begin: Some(to),
+        restart_end: Some(to),
+        thread: 1,
+    }
+}
+
+/// A stop without a collection.
+pub(super) fn suspension(from: i64, to: i64) -> Suspension {
+    Suspension {
+        reason: None,
+        clr_instance: None,
+        edges: edges(from, to),
+        suspend_ns: Some(0),
+        stopped_ns: Some(to - from),
+        triggered: false,
+    }
+}

@@ -1,0 +1,221 @@
+//! The series of one process: fed with each sample, read when a condition asks.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::run::Failure;
+use crate::field::{Scope, WindowValues};
+use crate::plan::{Feed, Measured, When};
+use crate::rule::{Rule, RuleSet, Window};
+use crate::window::{Key, Live, Moment, Worth, most_memory, worth};
+
+/// The samples that the windows of selected rules look at. See [`plan`](crate::plan).
+#[derive(Debug)]
+pub(super) struct Windows {
+    rules: Arc<RuleSet>,
+    live: Vec<Live>,
+    /// Whether a selected rule looks at it; as long as `live`.
+    used: Vec<bool>,
+    /// When a sample of one of them is too old: most of the time none is.
+    expires: u64,
+    /// Series whose samples could not be evaluated, which are few: how many samples, and the newest failure.
+    failed: Vec<(usize, u64, Failure)>,
+}
+
+impl Windows {
+    /// Those of a rule set, without samples.
+    pub(super) fn new(rules: &Arc<RuleSet>) -> Self {
+        let count = rules.plan.series.len();
+        Self {
+            live: std::iter::repeat_with(Live::default).take(count).collect(),
+            used: vec![false; count],
+            expires: u64::MAX,
+            failed: Vec::new(),
+            rules: Arc::clone(rules),
+        }
+    }
+
+    /// Those of another rule set, with the samples of series that both have and use. Which are used is to be said by [`Self::select`].
+    pub(super) fn adopt(self, rules: &Arc<RuleSet>) -> Self {
+        let series = self.rules.plan.meanings.iter().zip(self.live).zip(self.used);
+        let mut kept: HashMap<&str, Live> = series
+            .filter(|(_, used)| *used)
+            .map(|((meaning, live), _)| (meaning.as_str(), live))
+            .collect();
+        let mut adopted = Self::new(rules);
+        let places = adopted.live.iter_mut().zip(&mut adopted.used);
+        for ((live, used), meaning) in places.zip(&rules.plan.meanings) {
+            if let Some(kept) = kept.remove(meaning.as_str()) {
+                *live = kept;
+                *used = true;
+            }
+        }
+        adopted.expires = 0;
+        adopted
+    }
+
+    /// Only series that these rules look at are fed from now on. One that was not before knows nothing of the time before `now`.
+    pub(super) fn select<'r>(&mut self, rules: impl Iterator<Item = &'r Rule>, now: u64) {
+        let mut used = vec![false; self.live.len()];
+        let plan = &self.rules.plan;
+        for (_, window) in rules.flat_map(|rule| &rule.windows) {
+            if let Some(used) = plan.of_window.get(*window).and_then(|series| used.get_mut(*series)) {
+                *used = true;
+            }
+        }
+        for ((live, was), is) in self.live.iter_mut().zip(&self.used).zip(&used) {
+            if was != is {
+                *live = Live::new(now);
+            }
+        }
+        self.used = used;
+    }
+
+    /// What is too old now is forgotten: before anything is sampled or read at that time.
+    pub(super) fn expire(&mut self, now: u64) {
+        if now < self.expires {
+            return;
+        }
+        let next = self.live.iter_mut().map(|live| live.expire(now));
+        self.expires = next.min().unwrap_or(u64::MAX);
+    }
+
+    pub(super) fn has_ticks(&self) -> bool {
+        let mut feeds = self.rules.plan.feeds.iter();
+        feeds.any(|feed| feed.when == When::Tick && feed.measured.iter().any(|measured| uses(&self.used, measured)))
+    }
+
+    /// Adds a sample to each series that is sampled then. Of those by key, one without a key belongs nowhere.
+    pub(super) fn sample(&mut self, when: When, key: Option<Key>, scope: &Scope<'_>, time: u64) {
+        let rules = Arc::clone(&self.rules);
+        for feed in rules.plan.feeds.iter().filter(|feed| feed.when == when) {
+            self.feed(feed, key, scope, time);
+        }
+    }
+
+    fn feed(&mut self, feed: &Feed, key: Option<Key>, scope: &Scope<'_>, time: u64) {
+        // Not before one of them is used.
+        let mut fulfilled = None;
+        for measured in &feed.measured {
+            if !uses(&self.used, measured) {
+                continue;
+            }
+            let filter = || match self
+                .rules
+                .windows
+                .get(feed.filtered)
+                .and_then(|window| window.filter.as_ref())
+            {
+                Some(filter) => filter.holds(scope),
+                None => Ok(Some(true)),
+            };
+            let worth = match *fulfilled.get_or_insert_with(filter) {
+                Ok(Some(true)) => {
+                    let window = self.rules.windows.get(measured.by);
+                    worth(window.and_then(|window| window.of.as_ref()), scope)
+                }
+                Ok(Some(false)) => Ok(Worth::Not),
+                Ok(None) => Ok(Worth::Unknown),
+                Err(error) => Err(error),
+            };
+            let worth = worth.unwrap_or_else(|error| {
+                self.failed(
+                    measured,
+                    Failure {
+                        error,
+                        at_unix_ns: time,
+                    },
+                );
+                Worth::Unknown
+            });
+            let counted = match worth {
+                Worth::Counts(_) => Worth::Counts(1.0),
+                other => other,
+            };
+            for &series in &measured.counting {
+                self.add(series, key, counted, time, scope.now_unix_ns);
+            }
+            if worth != Worth::Not {
+                for &series in &measured.measuring {
+                    self.add(series, key, worth, time, scope.now_unix_ns);
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, series: usize, key: Option<Key>, worth: Worth, time: u64, now: u64) {
+        let window = self
+            .rules
+            .plan
+            .series
+            .get(series)
+            .and_then(|window| self.rules.windows.get(*window));
+        let used = self.used.get(series).copied().unwrap_or_default();
+        if let (Some(window), Some(live), true) = (window, self.live.get_mut(series), used) {
+            self.expires = self.expires.min(live.add(window, key, worth, time, now));
+        }
+    }
+
+    fn failed(&mut self, measured: &Measured, failure: Failure) {
+        for &series in measured.counting.iter().chain(&measured.measuring) {
+            match self.failed.iter_mut().find(|(known, ..)| *known == series) {
+                Some((_, count, newest)) => {
+                    *count = count.saturating_add(1);
+                    *newest = failure;
+                }
+                None => self.failed.push((series, 1, failure)),
+            }
+        }
+    }
+
+    /// Samples of the windows of `rule` that could not be evaluated.
+    pub(super) fn failures(&self, rule: &Rule) -> (u64, Option<Failure>) {
+        let plan = &self.rules.plan;
+        let looks_at = |series: usize| {
+            let mut windows = rule.windows.iter();
+            windows.any(|(_, window)| plan.of_window.get(*window) == Some(&series))
+        };
+        let failed = self.failed.iter().filter(|(series, ..)| looks_at(*series));
+        let newest = failed.clone().map(|(.., failure)| *failure);
+        (
+            failed.map(|(_, count, _)| count).sum(),
+            newest.max_by_key(|failure| failure.at_unix_ns),
+        )
+    }
+
+    /// What conditions read at that time; for windows by key, those of `key`.
+    pub(super) fn values(&self, key: Option<Key>, at: Moment) -> Values<'_> {
+        Values { windows: self, key, at }
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        self.live.iter().map(Live::memory).sum()
+    }
+
+    pub(super) fn most_memory(rules: &RuleSet) -> usize {
+        let one = |window: &Window| size_of::<Live>() + size_of::<bool>() + most_memory(window);
+        let series = rules.plan.series.iter().filter_map(|window| rules.windows.get(*window));
+        series.map(one).sum()
+    }
+}
+
+fn uses(used: &[bool], measured: &Measured) -> bool {
+    let mut series = measured.counting.iter().chain(&measured.measuring);
+    series.any(|series| used.get(*series).copied().unwrap_or_default())
+}
+
+/// The windows of one process at one moment. A value is made when it is asked for: most conditions are decided without most of theirs.
+#[derive(Debug)]
+pub(super) struct Values<'a> {
+    windows: &'a Windows,
+    key: Option<Key>,
+    at: Moment,
+}
+
+impl WindowValues for Values<'_> {
+    fn value(&self, place: usize) -> Option<f64> {
+        let rules = &self.windows.rules;
+        let live = self.windows.live.get(*rules.plan.of_window.get(place)?)?;
+        live.value(rules.windows.get(place)?, self.key, self.at)
+    }
+}

@@ -1,0 +1,121 @@
+//! All files together: from trees to the rule set.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::compose::{Composer, Groups};
+use super::draft::drafts;
+use super::file::{Words, check, is_readable, tree, words};
+use super::report::{Placed, Report};
+use super::text::{entries, entry, scalar};
+use super::window::Windows;
+use super::{Loaded, MOST_FILES, Problem, SourceFile, lint};
+use crate::document::Name;
+use crate::plan::Plan;
+use crate::rule::{Group, RuleSet};
+use strict_yaml::yaml::Position;
+
+/// See [`super::load`].
+pub(super) fn load(files: &[SourceFile]) -> Result<Loaded, Vec<Problem>> {
+    let mut report = Report::new(files);
+    if files.len() > MOST_FILES {
+        let message = format!("{} files of rules; at most {MOST_FILES} are read", files.len());
+        report.error(0, Position::START, message);
+        return Err(report.finish());
+    }
+    let mut trees = Vec::new();
+    for (file, source) in files.iter().enumerate() {
+        trees.push(tree(file, &source.text, &mut report));
+    }
+    let mut all_words: Vec<Words> = Vec::new();
+    let mut roots = Vec::new();
+    for (file, tree) in trees.iter().enumerate() {
+        all_words.push(Words::default());
+        let Some(node) = tree else { continue };
+        let root = Placed { file, node };
+        if !is_readable(root, &mut report) {
+            continue;
+        }
+        check(root, &mut report);
+        if let Some(own) = all_words.last_mut() {
+            *own = words(root, &mut report);
+        }
+        roots.push(root);
+    }
+    let complete = roots.len() == files.len();
+    let drafts = drafts(&roots, complete, &mut report);
+    let groups = groups(&roots, &mut report);
+    let mut composer = Composer {
+        words: &mut all_words,
+        groups: &groups,
+        used_groups: BTreeSet::new(),
+        windows: Windows::default(),
+        report: &mut report,
+        complete,
+    };
+    let rules: Vec<_> = drafts
+        .iter()
+        .filter_map(|draft| composer.rule(draft).map(Arc::new))
+        .collect();
+    let (used_groups, windows) = (composer.used_groups, composer.windows);
+    // An expression that is wrong may be the one that uses it.
+    if report.errors() == 0 {
+        lint::unused_words(&all_words, &mut report);
+        lint::unused_groups(&groups, &used_groups, &mut report);
+    }
+    if report.errors() > 0 {
+        return Err(report.finish());
+    }
+    let rules = RuleSet {
+        rules,
+        plan: Plan::new(&windows.windows),
+        windows: windows.windows,
+        groups: groups.all.into_iter().map(|(group, ..)| group).collect(),
+    };
+    Ok(Loaded {
+        rules,
+        warnings: report.finish(),
+    })
+}
+
+/// Reads the groups of all files.
+fn groups(roots: &[Placed<'_>], report: &mut Report<'_>) -> Groups {
+    let mut groups = Groups {
+        all: Vec::new(),
+        places: BTreeMap::new(),
+    };
+    for root in roots {
+        let own = entry(root.node, "groups").map(|groups| entries(&groups.value));
+        for entry in own.unwrap_or_default() {
+            if let Err(message) = entry.key.parse::<Name>() {
+                report.error(root.file, entry.at, format!("groups: {message}"));
+                continue;
+            }
+            let Some(title) = scalar(&entry.value).map(|scalar| scalar.text.trim()) else {
+                if entry.value.is_null() {
+                    let message = format!("groups.{}: what the group is about is missing", entry.key);
+                    report.error(root.file, entry.at, message);
+                }
+                continue;
+            };
+            if let Some((group, file, at)) = groups.places.get(&entry.key).and_then(|place| groups.all.get(*place)) {
+                if *group.title != *title {
+                    let message = format!(
+                        "groups.{}: the group has another title in {}:{at}",
+                        entry.key,
+                        report.name(*file)
+                    );
+                    report.error(root.file, entry.at, message);
+                }
+                continue;
+            }
+            groups.places.insert(entry.key.clone(), groups.all.len());
+            let group = Group {
+                name: entry.key.as_str().into(),
+                title: title.into(),
+            };
+            groups.all.push((group, root.file, entry.at));
+        }
+    }
+    groups
+}

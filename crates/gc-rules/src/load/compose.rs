@@ -1,0 +1,366 @@
+//! From a draft to a rule.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::draft::Draft;
+use super::file::{Words, typed};
+use super::report::{Placed, Report};
+use super::text::{condition_trap, entry, items, scalar};
+use super::window::{Windows, digest, move_rule, moved};
+use super::{Level, lint};
+use crate::compile::{Compiled, Names, Wanted, compile};
+use crate::document::schema::schema;
+use crate::document::{self, Moment};
+use crate::field::{Field, Root};
+use crate::rule::{Emit, Exception, Group, On, Rule, Severity, Status, Window};
+use strict_yaml::check::nearest;
+use strict_yaml::path::KeyPath;
+use strict_yaml::quote::quoted;
+use strict_yaml::units::HumanDuration;
+use strict_yaml::yaml::Position;
+
+/// Keys whose values are neither expressions nor templates.
+const PLAIN: [&str; 14] = [
+    "id",
+    "title",
+    "status",
+    "on",
+    "for",
+    "keep_firing_for",
+    "cooldown",
+    "group",
+    "severity",
+    "description",
+    "remedy",
+    "source",
+    "emit",
+    "enabled",
+];
+/// How long an alert of a rule `on: gc` stays where the rule does not say.
+const KEEP_FIRING_NS: u64 = 60_000_000_000;
+
+/// All groups, and where each is.
+#[derive(Debug)]
+pub(super) struct Groups {
+    pub(super) all: Vec<(Group, usize, Position)>,
+    pub(super) places: BTreeMap<String, usize>,
+}
+
+/// Makes rules of drafts.
+pub(super) struct Composer<'c, 'f> {
+    /// Macros and lists by file.
+    pub(super) words: &'c mut [Words],
+    pub(super) groups: &'c Groups,
+    pub(super) used_groups: BTreeSet<usize>,
+    /// Windows of the rules so far.
+    pub(super) windows: Windows,
+    pub(super) report: &'c mut Report<'f>,
+    /// No file was refused.
+    pub(super) complete: bool,
+}
+
+/// What is known of the rule that is being made.
+pub(super) struct Rough<'d> {
+    pub(super) id: &'d str,
+    /// When it is evaluated; `None` where that is wrong.
+    pub(super) on: Option<On>,
+    /// Its windows: for now, places are those in `windows`.
+    pub(super) places: BTreeMap<String, usize>,
+    pub(super) windows: Vec<Local<'d>>,
+}
+
+/// A window of the rule that is being made.
+pub(super) struct Local<'d> {
+    pub(super) name: &'d str,
+    pub(super) file: usize,
+    pub(super) at: Position,
+    /// `None` where it is wrong.
+    pub(super) window: Option<Window>,
+    pub(super) used: bool,
+}
+
+impl Composer<'_, '_> {
+    /// The rule; `None` where it is wrong, which is told.
+    pub(super) fn rule(&mut self, draft: &Draft<'_>) -> Option<Rule> {
+        let errors = self.report.errors();
+        let keys = self.plain(draft);
+        let on = keys.on.map(On::from);
+        let mut rough = Rough {
+            id: &draft.id,
+            on,
+            places: BTreeMap::new(),
+            windows: Vec::new(),
+        };
+        self.windows_of(draft, &mut rough);
+
+        let roots: &[Root] = match on {
+            Some(On::Process) => &[Root::Process, Root::Stream],
+            Some(On::Gc) | None => &[Root::Gc, Root::Process, Root::Stream],
+        };
+        let select = self.of_key(draft, &mut rough, "select", &[Root::Process]);
+        let when = self.of_key(draft, &mut rough, "when", roots);
+        let clear = self.of_key(draft, &mut rough, "clear", roots);
+        let exceptions = self.exceptions(draft, &mut rough, roots);
+        let summary = draft.keys.get("summary").copied();
+        let summary = summary.and_then(|placed| self.template(placed, &mut rough, "summary", roots));
+        let labels = self.texts(draft, &mut rough, "labels", roots);
+        let annotations = self.texts(draft, &mut rough, "annotations", roots);
+        self.timing(draft, &keys, on);
+        let group = self.group(draft, &keys);
+        if self.report.errors() > errors {
+            return None;
+        }
+
+        let gc = on? == On::Gc;
+        let ns = |duration: Option<HumanDuration>, usual: u64| {
+            duration.map_or(usual, |duration| {
+                u64::try_from(duration.0.as_nanos()).unwrap_or(u64::MAX)
+            })
+        };
+        let text = |text: Option<String>| -> Arc<str> { text.as_deref().unwrap_or_default().trim().into() };
+        let when = when?;
+        let mut rule = Rule {
+            id: draft.id.as_str().into(),
+            title: text(keys.title),
+            description: text(keys.description),
+            remedy: text(keys.remedy),
+            source: text(keys.source),
+            status: keys.status.map_or(Status::Experimental, Status::from),
+            severity: Severity::from(keys.severity?),
+            on: on?,
+            select: select.map(|compiled| compiled.expression),
+            when: when.expression,
+            clear: clear.map(|compiled| compiled.expression),
+            windows: Vec::new(),
+            hold_ns: ns(keys.hold, 0),
+            keep_firing_ns: ns(keys.keep_firing_for, if gc { KEEP_FIRING_NS } else { 0 }),
+            cooldown_ns: ns(keys.cooldown, 0),
+            group,
+            labels,
+            summary: summary?.template,
+            annotations,
+            exceptions,
+            emit: keys.emit.as_deref().map_or_else(Emit::default, document::emit),
+            enabled: keys.enabled.unwrap_or(true),
+            location: format!("{}:{}", self.report.name(draft.file), draft.at).into(),
+            meaning: 0,
+        };
+        lint::rule(draft, &rule, &when.fields, &rough, self.report);
+        self.settle(&mut rule, &rough);
+        Some(rule)
+    }
+
+    /// The keys that are neither expressions nor templates. What is wrong with one was told when its file was checked.
+    fn plain(&mut self, draft: &Draft<'_>) -> document::Rule {
+        let mut values = Map::new();
+        for key in PLAIN {
+            let value = draft.keys.get(key).and_then(|placed| {
+                let path = KeyPath::of("rules").index(0).key(key);
+                schema().check(placed.node, &path).0
+            });
+            values.extend(value.map(|value| (key.to_owned(), value)));
+        }
+        serde_json::from_value(Value::Object(values)).unwrap_or_else(|error| {
+            // The check lets nothing through that the types do not take.
+            let message = format!("{}: the keys do not fit together: {error}", draft.id);
+            self.report.error(draft.file, draft.at, message);
+            document::Rule::default()
+        })
+    }
+
+    /// The condition under a key of the rule.
+    fn of_key(&mut self, draft: &Draft<'_>, rough: &mut Rough<'_>, key: &str, roots: &[Root]) -> Option<Compiled> {
+        let placed = draft.keys.get(key)?;
+        self.expression(*placed, rough, key, roots, Wanted::Bool)
+    }
+
+    /// An expression, compiled; what is wrong with it is told.
+    pub(super) fn expression(
+        &mut self,
+        placed: Placed<'_>,
+        rough: &mut Rough<'_>,
+        key: &str,
+        roots: &[Root],
+        wanted: Wanted,
+    ) -> Option<Compiled> {
+        let scalar = scalar(placed.node)?;
+        let text = scalar.text.as_str();
+        if text.is_empty() {
+            // The check tells that.
+            return None;
+        }
+        let what = format!("{}: {key}", rough.id);
+        if let Some(trap) = condition_trap(self.report.lines(placed.file), placed, scalar) {
+            self.report
+                .error(placed.file, placed.node.at, format!("{what}: {trap}"));
+            return None;
+        }
+        let words = self.words.get_mut(placed.file)?;
+        match compile(text, &words.names(&rough.places, roots), wanted) {
+            Ok(compiled) => {
+                let warnings = &compiled.warnings;
+                self.report.mistakes(placed, text, &what, warnings, Level::Warning);
+                words.used.extend(compiled.used.iter().cloned());
+                rough.use_windows(&compiled);
+                Some(compiled)
+            }
+            Err(mut mistakes) => {
+                mistakes.retain(|mistake| !words.is_told(text, mistake));
+                self.report.mistakes(placed, text, &what, &mistakes, Level::Error);
+                None
+            }
+        }
+    }
+
+    fn exceptions(&mut self, draft: &Draft<'_>, rough: &mut Rough<'_>, roots: &[Root]) -> Vec<Exception> {
+        let path = KeyPath::of("rules").index(0).key("exceptions").index(0);
+        let mut exceptions = Vec::new();
+        for layer in draft.layers("exceptions") {
+            for item in items(layer.node) {
+                let name = entry(item, "name").and_then(|name| scalar(&name.value));
+                let name = name.map_or("", |name| name.text.trim());
+                let Some(when) = entry(item, "when") else { continue };
+                let placed = Placed {
+                    node: &when.value,
+                    ..*layer
+                };
+                let key = if name.is_empty() {
+                    "exceptions".to_owned()
+                } else {
+                    format!("exceptions.{name}")
+                };
+                let until = entry(item, "until").and_then(|until| typed::<Moment>(&until.value, &path.key("until")));
+                if let Some(compiled) = self.expression(placed, rough, &key, roots, Wanted::Bool) {
+                    exceptions.push(Exception {
+                        name: name.into(),
+                        when: compiled.expression,
+                        until_unix_ns: until.map(|until| until.0),
+                    });
+                }
+            }
+        }
+        exceptions
+    }
+
+    /// Times that do not go with the kind of rule.
+    fn timing(&mut self, draft: &Draft<'_>, keys: &document::Rule, on: Option<On>) {
+        if on != Some(On::Gc) {
+            return;
+        }
+        let held = keys.hold.is_some_and(|hold| !hold.0.is_zero());
+        let faults = [
+            (
+                "for",
+                held,
+                "a collection is one moment, and a rule `on: gc` fires at once; use `on: process` with a window",
+            ),
+            (
+                "clear",
+                true,
+                "an alert of a rule `on: gc` ends `keep_firing_for` after the last collection that it held on; use that",
+            ),
+        ];
+        for (key, wrong, why) in faults {
+            if let Some(placed) = draft.keys.get(key).filter(|_| wrong) {
+                let message = format!("{}: {key}: {why}", draft.id);
+                self.report.error(placed.file, placed.node.at, message);
+            }
+        }
+    }
+
+    fn group(&mut self, draft: &Draft<'_>, keys: &document::Rule) -> Option<usize> {
+        let name = &keys.group.as_ref()?.0;
+        let place = self.groups.places.get(name).copied();
+        match place {
+            Some(place) => {
+                self.used_groups.insert(place);
+            }
+            // In a file that was refused it may be.
+            None if !self.complete => {}
+            None => {
+                let near = nearest(name, self.groups.places.keys().map(String::as_str));
+                let hint = near.map_or_else(
+                    || "name it under `groups`".to_owned(),
+                    |near| format!("did you mean `{near}`?"),
+                );
+                let message = format!("{}: group: there is no group {}; {hint}", draft.id, quoted(name));
+                let placed = draft.keys.get("group");
+                let (file, at) = placed.map_or((draft.file, draft.at), |placed| (placed.file, placed.node.at));
+                self.report.error(file, at, message);
+            }
+        }
+        place
+    }
+
+    /// Puts the windows that the rule uses into the set, and makes its digest.
+    fn settle(&mut self, rule: &mut Rule, rough: &Rough<'_>) {
+        if !rule.enabled {
+            // It is never evaluated: no process has to keep samples for it, and none of its windows is one of the set.
+            move_rule(rule, &|_| usize::MAX);
+            rule.meaning = digest(&format!("{rule:?}"));
+            return;
+        }
+        let mut places = vec![usize::MAX; rough.windows.len()];
+        for (local, place) in rough.windows.iter().zip(&mut places) {
+            if let Some(window) = local.window.as_ref().filter(|_| local.used) {
+                *place = self.windows.place(window);
+                rule.windows.push((local.name.into(), *place));
+            }
+        }
+        move_rule(rule, &|local| places.get(local).copied().unwrap_or(usize::MAX));
+        // The place of a window says nothing of what it is.
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "a digest; half of it tells windows apart, too"
+        )]
+        let meaning = |place: usize| self.windows.meaning(place) as usize;
+        let canonical = |expression| moved(expression, &meaning);
+        let text = format!(
+            "{:?}|{:?}|{:?}|{:?}|{}|{}|{}",
+            rule.on,
+            rule.select.as_ref().map(canonical),
+            canonical(&rule.when),
+            rule.clear.as_ref().map(canonical),
+            rule.hold_ns,
+            rule.keep_firing_ns,
+            rule.cooldown_ns,
+        );
+        rule.meaning = digest(&text);
+    }
+}
+
+impl Words {
+    pub(super) fn names<'n>(&'n self, windows: &'n BTreeMap<String, usize>, roots: &'n [Root]) -> Names<'n> {
+        Names {
+            macros: &self.macros,
+            lists: &self.lists,
+            windows,
+            roots,
+        }
+    }
+}
+
+impl Rough<'_> {
+    pub(super) fn use_windows(&mut self, compiled: &Compiled) {
+        for place in &compiled.windows {
+            if let Some(local) = self.windows.get_mut(*place) {
+                local.used = true;
+            }
+        }
+    }
+}
+
+/// The fields in an expression that say when a window is sampled.
+pub(super) fn roots_of(fields: &[&'static Field]) -> BTreeSet<&'static str> {
+    fields
+        .iter()
+        .filter_map(|field| match field.root {
+            Root::Gc => Some("gc"),
+            Root::Suspension => Some("suspension"),
+            Root::Process | Root::Stream => None,
+        })
+        .collect()
+}

@@ -1,0 +1,183 @@
+//! From a place inside a value's text to the place in the file, and what stands after a value in its line.
+
+use strict_yaml::yaml::Position;
+
+/// A file by its lines.
+pub(super) struct Lines<'a>(Vec<&'a str>);
+
+impl<'a> Lines<'a> {
+    pub(super) fn new(text: &'a str) -> Self {
+        // As the parser does.
+        Self(text.strip_prefix('\u{feff}').unwrap_or(text).lines().collect())
+    }
+
+    /// Where the character at `line` and `column` (from 1) of `text` is in the file, `text` being the value that begins at `at`.
+    ///
+    /// In whatever way a value is written, its characters stand in the file in the same order, but for white space and for quotes that are
+    /// escaped; so they are counted. Where that does not work out, the place is that of the value.
+    pub(super) fn inside(&self, at: Position, text: &str, line: usize, column: usize) -> Position {
+        let before = before(text, line, column);
+        let skip = before.chars().filter(|c| !c.is_whitespace()).count();
+        let rest = text.get(before.len()..).unwrap_or_default();
+        let wanted = text.chars().filter(|c| !c.is_whitespace());
+        // At the end of the text nothing is left to be found: the place is after the last character.
+        let at_end = rest.trim().is_empty();
+        let found = |quoted: bool| self.find(at, quoted, wanted.clone(), skip, at_end);
+        found(false).or_else(|| found(true)).unwrap_or(at)
+    }
+
+    /// Goes along with `wanted` from `at`, and finds its character `skip`, or the place after its last one.
+    fn find(
+        &self,
+        at: Position,
+        quoted: bool,
+        wanted: impl Iterator<Item = char>,
+        skip: usize,
+        at_end: bool,
+    ) -> Option<Position> {
+        let mut source = self.characters(at).filter(|(_, c)| !c.is_whitespace()).peekable();
+        let quote = if quoted {
+            source.next().map(|(_, c)| c).filter(|c| matches!(c, '\'' | '"'))
+        } else {
+            None
+        };
+        let mut last = None;
+        for (index, wanted) in wanted.enumerate() {
+            let (mut place, mut c) = source.next()?;
+            let escaped = match quote {
+                Some('\'') => c == '\'',
+                Some(_) => c == '\\',
+                None => false,
+            };
+            if escaped {
+                let begin = place;
+                (_, c) = source.next()?;
+                place = begin;
+            }
+            if c != wanted {
+                return None;
+            }
+            if index == skip && !at_end {
+                return Some(place);
+            }
+            last = Some(place);
+        }
+        let last = last?;
+        at_end.then_some(Position {
+            column: last.column + 1,
+            ..last
+        })
+    }
+
+    /// The characters of the file from a place on.
+    fn characters(&self, from: Position) -> impl Iterator<Item = (Position, char)> {
+        let lines = self.0.iter().enumerate().skip(from.line.saturating_sub(1));
+        lines.flat_map(move |(index, text)| {
+            let line = index + 1;
+            let skip = if line == from.line {
+                from.column.saturating_sub(1)
+            } else {
+                0
+            };
+            let characters = text.chars().enumerate().skip(skip);
+            characters.map(move |(index, c)| {
+                let column = index + 1;
+                (Position { line, column }, c)
+            })
+        })
+    }
+
+    /// What stands in the line after the plain value `text` that begins at `at`; `None`: it goes over several lines.
+    pub(super) fn after(&self, at: Position, text: &str) -> Option<&'a str> {
+        let line: &'a str = self.0.get(at.line.checked_sub(1)?)?;
+        let (begin, _) = line.char_indices().nth(at.column.checked_sub(1)?)?;
+        line.get(begin..)?.strip_prefix(text)
+    }
+}
+
+/// What stands before a place in a text.
+fn before(text: &str, line: usize, column: usize) -> &str {
+    let mut begin = 0;
+    for _ in 1..line {
+        match text.get(begin..).and_then(|rest| rest.find('\n')) {
+            Some(end) => begin += end + 1,
+            None => return text,
+        }
+    }
+    let rest = text.get(begin..).unwrap_or_default();
+    let end = rest.find('\n').unwrap_or(rest.len());
+    let own = rest.get(..end).unwrap_or_default();
+    let length = own
+        .char_indices()
+        .nth(column.saturating_sub(1))
+        .map_or(own.len(), |(at, _)| at);
+    text.get(..begin + length).unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use strict_yaml::yaml::{Bounds, Kind, Node, parse};
+
+    /// The first value of a text.
+    fn value(text: &str) -> (Node, String) {
+        let Kind::Mapping(entries) = parse(text, Bounds::default()).unwrap().unwrap().kind else {
+            panic!("a mapping");
+        };
+        let node = entries.into_iter().next().unwrap().value;
+        let Kind::Scalar(scalar) = &node.kind else {
+            panic!("a text");
+        };
+        let text = scalar.text.clone();
+        (node, text)
+    }
+
+    /// Scenario: one expression written in each of the ways that YAML has, with umlauts, blank lines, escaped quotes and odd indentation.
+    /// Guarantee: the place of a word in its text is the place of the word in the file.
+    #[test]
+    fn places_inside_values_are_places_in_the_file() {
+        for file in [
+            "k: ä == 'x' && WORD\n",
+            "k: \"ä == 'x' && WORD\"  # note\n",
+            "k: 'ä == ''x'' && WORD'\n",
+            "k: \"\\\"ä\\\" == 'x' &&\n   WORD\"\n",
+            "k: |\n  ä == 'x' &&\n  WORD || b\n",
+            "k: |  # note\n\n\n      ä == 'x' &&\n\n        WORD\n",
+            "k: |2\n      ä == 'x' &&\n  WORD\n",
+            "k: >-\n  ä == 'x'\n  && WORD\n",
+            "k: |\n  'ä' == 'x' &&\n  WORD\n",
+            "\u{feff}k: WORD\n",
+            "k: ä &&\r\n  WORD\r\n",
+        ] {
+            let (node, text) = value(file);
+            let at = text.find("WORD").unwrap();
+            let line = text[..at].matches('\n').count() + 1;
+            let column = text[..at].rsplit('\n').next().unwrap().chars().count() + 1;
+            let plain = file.trim_start_matches('\u{feff}');
+            let at = plain.find("WORD").unwrap();
+            let expected = Position {
+                line: plain[..at].matches('\n').count() + 1,
+                column: plain[..at].rsplit('\n').next().unwrap().chars().count() + 1,
+            };
+            assert_eq!(
+                Lines::new(file).inside(node.at, &text, line, column),
+                expected,
+                "{file:?}"
+            );
+        }
+    }
+
+    /// Scenario: places beyond the text, in an empty text, and in a text whose escapes stand for other characters.
+    /// Guarantee: the place is after the text, or that of the value.
+    #[test]
+    fn places_that_are_nowhere_are_near() {
+        let at = |file: &str, line, column| {
+            let (node, text) = value(file);
+            Lines::new(file).inside(node.at, &text, line, column).to_string()
+        };
+        assert_eq!(at("k: |\n  a &&\n  b &&\n", 2, 99), "3:7");
+        assert_eq!(at("k: a &&\n", 9, 9), "1:8");
+        assert_eq!(at("k: \"\"\n", 1, 1), "1:4");
+        assert_eq!(at("k: \"\\u0061 b\"\n", 1, 3), "1:4");
+    }
+}

@@ -1,0 +1,97 @@
+//! What is told of files while they are read.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::place::Lines;
+use super::{Level, Problem, SourceFile};
+use crate::compile::Mistake;
+use strict_yaml::yaml::{Node, Position};
+
+/// A value and the file that it stands in.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Placed<'a> {
+    pub(super) file: usize,
+    pub(super) node: &'a Node,
+}
+
+/// The files by their places in the load, and what was told of them.
+pub(super) struct Report<'a> {
+    names: Vec<Arc<str>>,
+    lines: Vec<Lines<'a>>,
+    told: Vec<(usize, Problem)>,
+    errors: usize,
+}
+
+impl<'a> Report<'a> {
+    pub(super) fn new(files: &'a [SourceFile]) -> Self {
+        Self {
+            names: files.iter().map(|file| file.name.as_str().into()).collect(),
+            lines: files.iter().map(|file| Lines::new(&file.text)).collect(),
+            told: Vec::new(),
+            errors: 0,
+        }
+    }
+
+    pub(super) fn error(&mut self, file: usize, at: Position, message: impl Into<String>) {
+        self.errors += 1;
+        self.push(file, at, message.into(), Level::Error);
+    }
+
+    pub(super) fn warning(&mut self, file: usize, at: Position, message: impl Into<String>) {
+        self.push(file, at, message.into(), Level::Warning);
+    }
+
+    fn push(&mut self, file: usize, at: Position, message: String, severity: Level) {
+        let problem = Problem {
+            file: self.name(file),
+            line: at.line,
+            column: at.column,
+            message,
+            severity,
+        };
+        self.told.push((file, problem));
+    }
+
+    /// What is wrong inside the text of a value, where it is in the file.
+    pub(super) fn mistakes(&mut self, placed: Placed<'_>, text: &str, what: &str, mistakes: &[Mistake], level: Level) {
+        for mistake in mistakes {
+            let at = self.place(placed, text, mistake);
+            let message = format!("{what}: {}", mistake.message);
+            match level {
+                Level::Error => self.error(placed.file, at, message),
+                Level::Warning => self.warning(placed.file, at, message),
+            }
+        }
+    }
+
+    fn place(&self, placed: Placed<'_>, text: &str, mistake: &Mistake) -> Position {
+        let at = placed.node.at;
+        let lines = self.lines.get(placed.file);
+        lines.map_or(at, |lines| lines.inside(at, text, mistake.line, mistake.column))
+    }
+
+    /// The lines of a file.
+    pub(super) fn lines(&self, file: usize) -> Option<&Lines<'a>> {
+        self.lines.get(file)
+    }
+
+    /// Its name.
+    pub(super) fn name(&self, file: usize) -> Arc<str> {
+        self.names.get(file).cloned().unwrap_or_else(|| "".into())
+    }
+
+    /// How many errors were told so far.
+    pub(super) fn errors(&self) -> usize {
+        self.errors
+    }
+
+    /// All that was told, by file and place, each once: what an override brings to several rules is wrong in one place.
+    pub(super) fn finish(self) -> Vec<Problem> {
+        let mut told = self.told;
+        told.sort_by_key(|(file, problem)| (*file, problem.line, problem.column));
+        let mut seen = HashSet::new();
+        told.retain(|(file, problem)| seen.insert((*file, problem.line, problem.column, problem.message.clone())));
+        told.into_iter().map(|(_, problem)| problem).collect()
+    }
+}

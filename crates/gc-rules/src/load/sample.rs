@@ -1,0 +1,241 @@
+//! The windows under `let`: what is sampled, and whether the keys go together.
+
+use super::compose::{Composer, Local, Rough, roots_of};
+use super::draft::Draft;
+use super::file::typed;
+use super::report::Placed;
+use super::text::{entries, entry};
+use crate::compile::{Compiled, Wanted};
+use crate::document::{FunctionWord, WindowKeys, is_name};
+use crate::field::Root;
+use crate::rule::{By, Extent, On, Window};
+use strict_yaml::path::KeyPath;
+use strict_yaml::yaml::{Entry, Node, Position};
+
+/// Where more samples than this share are of unknown worth, the window is unknown, unless it says otherwise.
+const UNKNOWN_SHARE: f64 = 0.1;
+/// What the expressions of a window may use.
+const ROOTS: [Root; 4] = [Root::Gc, Root::Suspension, Root::Process, Root::Stream];
+
+impl Composer<'_, '_> {
+    /// Reads the windows of a rule.
+    pub(super) fn windows_of<'d>(&mut self, draft: &Draft<'d>, rough: &mut Rough<'d>) {
+        let Some(placed) = draft.keys.get("let").copied() else {
+            return;
+        };
+        for own in entries(placed.node) {
+            let taken = self
+                .words
+                .get(placed.file)
+                .is_some_and(|words| words.places.contains_key(&own.key));
+            let fault = match is_name(&own.key) {
+                Err(message) => Some(message),
+                Ok(()) if taken => Some(format!("there is a macro or a list `{}` in the file", own.key)),
+                Ok(()) => None,
+            };
+            if let Some(message) = fault {
+                let message = format!("{}: let: {message}", draft.id);
+                self.report.error(placed.file, own.at, message);
+                continue;
+            }
+            let window = self.window(placed.file, own, rough);
+            rough.places.insert(own.key.clone(), rough.windows.len());
+            rough.windows.push(Local {
+                name: &own.key,
+                file: placed.file,
+                at: own.at,
+                window,
+                used: false,
+            });
+        }
+    }
+
+    fn window(&mut self, file: usize, own: &Entry, rough: &mut Rough<'_>) -> Option<Window> {
+        let errors = self.report.errors();
+        let path = KeyPath::of("rules").index(0).key("let").key(&own.key);
+        let keys: WindowKeys = typed(&own.value, &path)?;
+        let node = &own.value;
+        let what = format!("let.{}", own.key);
+        let spots = Spots { node, at: own.at };
+
+        // Without windows: they cannot be nested.
+        let places = std::mem::take(&mut rough.places);
+        let mut expression = |key: &str, wanted| {
+            let node = &entry(node, key)?.value;
+            let what = format!("{what}.{key}");
+            self.expression(Placed { file, node }, rough, &what, &ROOTS, wanted)
+        };
+        let of = expression("of", Wanted::Number);
+        let filter = expression("where", Wanted::Bool);
+        rough.places = places;
+
+        let mut fault = |at: Position, message: String| {
+            let message = format!("{}: {what}: {message}", rough.id);
+            self.report.error(file, at, message);
+        };
+        // A wrong function is told; nothing else can be said then.
+        let function = keys.function?;
+        faults_of_keys(function, &keys, of.as_ref(), spots, &mut fault);
+        let sampled = match sampled(of.as_ref(), filter.as_ref()) {
+            Ok(sampled) => sampled,
+            Err(message) => {
+                fault(own.at, message);
+                Root::Gc
+            }
+        };
+        let by = keys.by.map_or(By::Nothing, By::from);
+        if by != By::Nothing && rough.on == Some(On::Process) {
+            let message =
+                "a rule `on: process` has no present collection to be compared with; leave `by` out, or use `on: gc`";
+            fault(spots.at("by"), message.to_owned());
+        } else if by != By::Nothing && sampled != Root::Gc {
+            let message = "`by` tells collections apart, and what is sampled here are none; leave it out";
+            fault(spots.at("by"), message.to_owned());
+        }
+        let extent = match (keys.over, keys.last) {
+            (Some(over), None) => Extent::Over(u64::try_from(over.0.as_nanos()).ok()?),
+            (None, Some(last)) => Extent::Last(last),
+            _ => return None,
+        };
+        if self.report.errors() > errors {
+            return None;
+        }
+        Some(Window {
+            function: function.function(keys.q.unwrap_or_default()),
+            of: of.map(|compiled| compiled.expression),
+            filter: filter.map(|compiled| compiled.expression),
+            sampled,
+            extent,
+            by,
+            min_samples: keys.min_samples.unwrap_or(usual_samples(function, keys.last)),
+            min_watched_ns: keys
+                .min_watched
+                .map_or(0, |watched| u64::try_from(watched.0.as_nanos()).unwrap_or(u64::MAX)),
+            unknown_share: keys.unknown_share.unwrap_or(UNKNOWN_SHARE),
+        })
+    }
+}
+
+/// A window of fewer samples than is usual for the function is full with those.
+fn usual_samples(function: FunctionWord, last: Option<u32>) -> u32 {
+    let traits = function.traits();
+    let most = last.unwrap_or(u32::MAX).max(traits.least_samples);
+    traits.usual_samples.min(most)
+}
+
+/// The keys of a window as they are written, also those whose values are wrong.
+#[derive(Clone, Copy)]
+struct Spots<'n> {
+    node: &'n Node,
+    /// Where the window's name is.
+    at: Position,
+}
+
+impl Spots<'_> {
+    fn has(self, key: &str) -> bool {
+        entry(self.node, key).is_some()
+    }
+
+    fn at(self, key: &str) -> Position {
+        entry(self.node, key).map_or(self.at, |entry| entry.at)
+    }
+}
+
+/// Keys that do not go together.
+fn faults_of_keys(
+    function: FunctionWord,
+    keys: &WindowKeys,
+    of: Option<&Compiled>,
+    spots: Spots<'_>,
+    fault: &mut dyn FnMut(Position, String),
+) {
+    let (name, traits) = (function.name(), function.traits());
+    match (traits.of, spots.has("of")) {
+        (true, false) => fault(
+            spots.at("fn"),
+            format!("`fn: {name}` is of a number: say which with `of`"),
+        ),
+        (false, true) => fault(
+            spots.at("of"),
+            format!(
+                "`fn: {name}` counts samples, not what is in them; say which ones with `where`, and leave `of` out"
+            ),
+        ),
+        _ => {}
+    }
+    if traits.needs_where && !spots.has("where") {
+        fault(
+            spots.at("fn"),
+            format!("`fn: {name}` needs `where`: without it, all samples are meant"),
+        );
+    }
+    match (spots.has("over"), spots.has("last")) {
+        (false, false) => {
+            let ways = if traits.needs_over {
+                "`over`, as in `over: 5m`"
+            } else {
+                "`over` or `last`, as in `over: 5m`, `last: 20`"
+            };
+            fault(
+                spots.at("fn"),
+                format!("how far it reaches back is missing; set {ways}"),
+            );
+        }
+        (true, true) => fault(spots.at("last"), "only one of `over` and `last` can be set".to_owned()),
+        (false, true) if traits.needs_over => {
+            fault(
+                spots.at("last"),
+                format!("`fn: {name}` is of a time; use `over` in place of `last`"),
+            );
+        }
+        _ => {}
+    }
+    match (function, spots.has("q")) {
+        (FunctionWord::Quantile, false) => fault(
+            spots.at("fn"),
+            "which quantile is missing; set `q`, as in `q: 0.99`".to_owned(),
+        ),
+        (FunctionWord::Quantile, true) | (_, false) => {}
+        (_, true) => fault(
+            spots.at("q"),
+            format!("`q` is for `fn: quantile`, not for `fn: {name}`"),
+        ),
+    }
+    if keys.min_samples.is_some_and(|least| least < traits.least_samples) {
+        let message = format!("min_samples: `fn: {name}` needs at least {}", traits.least_samples);
+        fault(spots.at("min_samples"), message);
+    }
+    if let (Some(last), least) = (keys.last, keys.min_samples.unwrap_or(traits.least_samples))
+        && last < least
+    {
+        fault(
+            spots.at("last"),
+            format!("a window of {last} samples never has {least}"),
+        );
+    }
+    if function == FunctionWord::Share
+        && let Some(of) = of
+        && (of.fields.is_empty() || of.fields.iter().any(|field| field.unit != "ns"))
+    {
+        let message = "`fn: share` is a share of time: `of` has to be in nanoseconds, as gc.pause_ns is";
+        fault(spots.at("of"), message.to_owned());
+    }
+}
+
+/// When a window is sampled, by its fields.
+fn sampled(of: Option<&Compiled>, filter: Option<&Compiled>) -> Result<Root, String> {
+    let fields: Vec<_> = of
+        .into_iter()
+        .chain(filter)
+        .flat_map(|compiled| compiled.fields.iter().copied())
+        .collect();
+    let roots = roots_of(&fields);
+    match (roots.contains("gc"), roots.contains("suspension")) {
+        (true, true) => Err(
+            "`gc.*` and `suspension.*` cannot stand in one window: a stop is either a collection's or not".to_owned(),
+        ),
+        (false, true) => Ok(Root::Suspension),
+        (false, false) if !fields.is_empty() => Ok(Root::Process),
+        (true, false) | (false, false) => Ok(Root::Gc),
+    }
+}

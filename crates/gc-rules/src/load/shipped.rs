@@ -1,0 +1,36 @@
+//! The rules that ship with gcwatch.
+
+use super::SourceFile;
+
+macro_rules! shipped {
+    ($name:literal) => {
+        (
+            concat!("rules/", $name, ".yaml"),
+            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../rules/", $name, ".yaml")),
+        )
+    };
+}
+
+/// Name and text of each file in `rules/`, in the order in which they are read; tests of rules are not among them.
+const FILES: &[(&str, &str)] = &[
+    shipped!("memory"),
+    shipped!("induced"),
+    shipped!("pauses"),
+    shipped!("churn"),
+    shipped!("fragmentation"),
+    shipped!("background"),
+    shipped!("leaks"),
+    shipped!("adaptation"),
+    shipped!("settings"),
+    shipped!("limits"),
+    shipped!("watcher"),
+];
+
+/// The rules that ship, as they are in `rules/`.
+pub fn shipped() -> Vec<SourceFile> {
+    let file = |(name, text): &(&str, &str)| SourceFile {
+        name: (*name).to_owned(),
+        text: (*text).to_owned(),
+    };
+    FILES.iter().map(file).collect()
+}

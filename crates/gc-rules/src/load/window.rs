@@ -1,0 +1,114 @@
+//! The windows of a rule, and those of all rules together.
+
+use std::collections::HashMap;
+
+use crate::expression::{Expression, Node, TextTest};
+use crate::rule::Part;
+use crate::rule::{Rule, Template, Window};
+
+/// 64-bit FNV-1a: the same in every run, and enough to tell some thousand meanings apart.
+pub(super) fn digest(text: &str) -> u64 {
+    const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+    const PRIME: u64 = 0x0000_0100_0000_01b3;
+    text.bytes()
+        .fold(OFFSET, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME))
+}
+
+/// The windows of the rule set: those of one meaning once.
+#[derive(Debug, Default)]
+pub(super) struct Windows {
+    pub(super) windows: Vec<Window>,
+    pub(super) meanings: Vec<u64>,
+    places: HashMap<String, usize>,
+}
+
+impl Windows {
+    /// The place of the window in the set.
+    pub(super) fn place(&mut self, window: &Window) -> usize {
+        // Of a window everything is meaning, and what it prints for debugging is everything.
+        let text = format!("{window:?}");
+        if let Some(place) = self.places.get(&text) {
+            return *place;
+        }
+        let place = self.windows.len();
+        self.windows.push(window.clone());
+        self.meanings.push(digest(&text));
+        self.places.insert(text, place);
+        place
+    }
+
+    /// The meaning of the window there.
+    pub(super) fn meaning(&self, place: usize) -> u64 {
+        self.meanings.get(place).copied().unwrap_or_default()
+    }
+}
+
+/// A copy of an expression with each window at another place.
+pub(super) fn moved(expression: &Expression, to: &impl Fn(usize) -> usize) -> Expression {
+    let mut moved = expression.clone();
+    move_node(&mut moved.node, to);
+    moved
+}
+
+/// Puts each window of a rule at another place.
+pub(super) fn move_rule(rule: &mut Rule, to: &impl Fn(usize) -> usize) {
+    move_node(&mut rule.when.node, to);
+    for expression in rule.select.iter_mut().chain(&mut rule.clear) {
+        move_node(&mut expression.node, to);
+    }
+    for exception in &mut rule.exceptions {
+        move_node(&mut exception.when.node, to);
+    }
+    let texts = rule.labels.iter_mut().chain(&mut rule.annotations);
+    for template in texts.map(|(_, template)| template).chain([&mut rule.summary]) {
+        move_template(template, to);
+    }
+}
+
+fn move_template(template: &mut Template, to: &impl Fn(usize) -> usize) {
+    for part in &mut template.parts {
+        match part {
+            Part::Text(_) => {}
+            Part::Value(expression, _) => move_node(&mut expression.node, to),
+        }
+    }
+}
+
+/// Trees are shallow: the check bounds them.
+fn move_node(node: &mut Node, to: &impl Fn(usize) -> usize) {
+    match node {
+        Node::Window(place) => *place = to(*place),
+        Node::Bool(_)
+        | Node::Int(_)
+        | Node::Double(_)
+        | Node::Text(_)
+        | Node::Texts(_)
+        | Node::Field(_)
+        | Node::Attribute(_) => {}
+        Node::Has(one)
+        | Node::Not(one)
+        | Node::Negate(one)
+        | Node::Size(one)
+        | Node::ToDouble(one)
+        | Node::ToInt(one) => move_node(one, to),
+        Node::And(nodes) | Node::Or(nodes) => nodes.iter_mut().for_each(|node| move_node(node, to)),
+        Node::Compare(_, two) | Node::Compute(_, two) | Node::In(two) => {
+            move_node(&mut two.0, to);
+            move_node(&mut two.1, to);
+        }
+        Node::If(three) => {
+            move_node(&mut three.0, to);
+            move_node(&mut three.1, to);
+            move_node(&mut three.2, to);
+        }
+        Node::Test(one, test) => {
+            move_node(one, to);
+            match test {
+                TextTest::Contains(other) | TextTest::StartsWith(other) | TextTest::EndsWith(other) => {
+                    move_node(other, to);
+                }
+                TextTest::Matches(_) => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! The texts of a rule: its summary, labels and annotations.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::compose::{Composer, Rough};
+use super::draft::Draft;
+use super::report::Placed;
+use super::text::{entries, scalar, template_trap};
+use super::{Level, lint};
+use crate::compile::{Wanted, compile};
+use crate::field::Root;
+use crate::rule::Template;
+use crate::template;
+use strict_yaml::quote::quoted;
+use strict_yaml::yaml::Position;
+
+/// Most labels of a rule, and most annotations.
+const MOST_TEXTS: usize = 20;
+/// Labels that every alert has, and texts that are keys of a rule.
+const TAKEN_LABELS: [&str; 4] = ["alertname", "group", "rule", "severity"];
+const TAKEN_ANNOTATIONS: [&str; 5] = ["description", "remedy", "source", "summary", "title"];
+
+/// Names and templates of labels or annotations, with what is in each.
+type Texts = Vec<(Arc<str>, Template)>;
+
+impl Composer<'_, '_> {
+    pub(super) fn template(
+        &mut self,
+        placed: Placed<'_>,
+        rough: &mut Rough<'_>,
+        key: &str,
+        roots: &[Root],
+    ) -> Option<template::Filling> {
+        let scalar = scalar(placed.node)?;
+        let what = format!("{}: {key}", rough.id);
+        if let Some(trap) = template_trap(self.report.lines(placed.file), placed, scalar) {
+            self.report
+                .error(placed.file, placed.node.at, format!("{what}: {trap}"));
+            return None;
+        }
+        let words = self.words.get_mut(placed.file)?;
+        let names = words.names(&rough.places, roots);
+        // A block ends with a line break, which is no part of what it says.
+        let text = scalar.text.trim_end();
+        let mut whole = true;
+        let filling = template::parse(text, &mut |text| {
+            compile(text, &names, Wanted::Any).map_err(|mut mistakes| {
+                mistakes.retain(|mistake| !words.is_told(text, mistake));
+                whole = false;
+                mistakes
+            })
+        });
+        let used = filling.values.iter().flat_map(|value| value.used.iter().cloned());
+        let used: Vec<String> = used.collect();
+        words.used.extend(used);
+        for value in &filling.values {
+            rough.use_windows(value);
+        }
+        self.report
+            .mistakes(placed, text, &what, &filling.mistakes, Level::Error);
+        (filling.mistakes.is_empty() && whole).then_some(filling)
+    }
+
+    /// Labels or annotations: the last of each name counts.
+    pub(super) fn texts(&mut self, draft: &Draft<'_>, rough: &mut Rough<'_>, key: &str, roots: &[Root]) -> Texts {
+        let mut last: BTreeMap<&str, (Position, Placed<'_>)> = BTreeMap::new();
+        for layer in draft.layers(key) {
+            for entry in entries(layer.node) {
+                let placed = Placed {
+                    node: &entry.value,
+                    ..*layer
+                };
+                last.insert(&entry.key, (entry.at, placed));
+            }
+        }
+        if last.len() > MOST_TEXTS {
+            let message = format!("{}: {key}: there are {}; at most {MOST_TEXTS}", draft.id, last.len());
+            self.report.error(draft.file, draft.at, message);
+            return Texts::new();
+        }
+        let mut texts = Texts::new();
+        for (name, (at, placed)) in last {
+            if let Err(message) = text_name(name, key) {
+                let message = format!("{}: {key}: {message}", draft.id);
+                self.report.error(placed.file, at, message);
+                continue;
+            }
+            // An empty value takes away what the defaults or the rule have.
+            let what = format!("{key}.{name}");
+            if let Some(filling) = self.template(placed, rough, &what, roots) {
+                if key == "labels" {
+                    lint::label(placed, &format!("{}: {what}", draft.id), &filling.values, self.report);
+                }
+                texts.push((name.into(), filling.template));
+            }
+        }
+        texts
+    }
+}
+
+/// Whether a label or an annotation can have that name.
+fn text_name(name: &str, key: &str) -> Result<(), String> {
+    let first = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    let rest = name
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || b"_.".contains(&byte));
+    if !first || !rest || name.len() > 60 {
+        return Err(format!(
+            "{} is not a name; write letters, digits, `_` and `.`, at most 60",
+            quoted(name)
+        ));
+    }
+    let taken: &[&str] = if key == "labels" {
+        &TAKEN_LABELS
+    } else {
+        &TAKEN_ANNOTATIONS
+    };
+    if taken.contains(&name) {
+        return Err(match key {
+            "labels" => format!("every alert has a label {} of its own; take another name", quoted(name)),
+            _ => format!("{} is a key of the rule; take another name", quoted(name)),
+        });
+    }
+    Ok(())
+}

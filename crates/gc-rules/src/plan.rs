@@ -1,0 +1,223 @@
+//! How the windows of a rule set are fed: worked out once, used for every process.
+//!
+//! ```text
+//! sample -> filter (once) -> measured value (once) -> series -> values of the windows on it
+//! ```
+//!
+//! Many windows of a rule set look at the same samples: the same condition, the same value, the same extent. What they keep is a series, and windows
+//! whose functions can be told from one series (count, ratio and rate; slope and r2; median and mad) share it. Conditions and values
+//! that are written the same are evaluated once for each sample, however many series they feed; a value is not even
+//! looked at where its condition is false.
+
+use std::collections::HashMap;
+
+use super::field::Root;
+use super::rule::{By, Window};
+use super::window::Class;
+
+/// When series are sampled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum When {
+    /// At each collection, before the conditions.
+    Gc,
+    /// At each collection, after the conditions: it is compared with those before it.
+    Keyed,
+    /// At each stop without a collection.
+    Suspension,
+    /// At each tick.
+    Tick,
+}
+
+impl When {
+    fn of(window: &Window) -> Self {
+        match (window.sampled, window.by) {
+            (Root::Gc, By::Nothing) => Self::Gc,
+            (Root::Gc, By::GenerationAndType) => Self::Keyed,
+            (Root::Suspension, _) => Self::Suspension,
+            _ => Self::Tick,
+        }
+    }
+}
+
+/// Series with one condition. Expressions are named by a window that has them.
+#[derive(Debug, Clone)]
+pub(crate) struct Feed {
+    pub(crate) when: When,
+    /// The window whose filter it is.
+    pub(crate) filtered: usize,
+    pub(crate) measured: Vec<Measured>,
+}
+
+/// Series of a feed with one measured value.
+#[derive(Debug, Clone)]
+pub(crate) struct Measured {
+    /// The window whose value it is.
+    pub(crate) by: usize,
+    /// Series that also know samples for which the condition is false.
+    pub(crate) counting: Vec<usize>,
+    /// The others.
+    pub(crate) measuring: Vec<usize>,
+}
+
+/// The feeds and series of a rule set.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Plan {
+    pub(crate) feeds: Vec<Feed>,
+    /// Of each series, a window on it.
+    pub(crate) series: Vec<usize>,
+    /// What each series means, by which its samples are kept over a reload; as long as `series`.
+    pub(crate) meanings: Vec<String>,
+    /// Of each window, its series.
+    pub(crate) of_window: Vec<usize>,
+}
+
+impl Plan {
+    /// That of these windows.
+    pub(crate) fn new(windows: &[Window]) -> Self {
+        let mut plan = Self::default();
+        let mut series: HashMap<String, usize> = HashMap::new();
+        let mut feeds: HashMap<String, usize> = HashMap::new();
+        for (place, window) in windows.iter().enumerate() {
+            // Of an expression everything is meaning, and what it prints for debugging is everything.
+            let (filter, of) = (format!("{:?}", window.filter), format!("{:?}", window.of));
+            let class = Class::of(window);
+            let feed = format!("{:?} {filter}", When::of(window));
+            let meaning = format!("{feed} {of} {:?} {class:?}", window.extent);
+            let known = plan.series.len();
+            let own = *series.entry(meaning.clone()).or_insert(known);
+            plan.of_window.push(own);
+            if own != known {
+                continue;
+            }
+            plan.series.push(place);
+            plan.meanings.push(meaning);
+            let next = plan.feeds.len();
+            let feed = *feeds.entry(feed).or_insert(next);
+            if feed == next {
+                plan.feeds.push(Feed {
+                    when: When::of(window),
+                    filtered: place,
+                    measured: Vec::new(),
+                });
+            }
+            if let Some(feed) = plan.feeds.get_mut(feed) {
+                feed.add(windows, place, &of, class.counts(), own);
+            }
+        }
+        plan.in_order_of_feeding()
+    }
+
+    /// The same with series numbered as they are fed: those of a process lie one behind the other, and it is gone through them forwards.
+    fn in_order_of_feeding(mut self) -> Self {
+        let measured = || self.feeds.iter().flat_map(|feed| &feed.measured);
+        let order: Vec<usize> = measured()
+            .flat_map(|measured| measured.counting.iter().chain(&measured.measuring))
+            .copied()
+            .collect();
+        let mut number = vec![0; order.len()];
+        for (new, old) in order.iter().enumerate() {
+            if let Some(number) = number.get_mut(*old) {
+                *number = new;
+            }
+        }
+        let renumber = |series: &mut usize| *series = number.get(*series).copied().unwrap_or(*series);
+        self.series = order.iter().filter_map(|old| self.series.get(*old).copied()).collect();
+        self.meanings = order
+            .iter()
+            .filter_map(|old| self.meanings.get(*old).cloned())
+            .collect();
+        self.of_window.iter_mut().for_each(renumber);
+        for measured in self.feeds.iter_mut().flat_map(|feed| &mut feed.measured) {
+            let fed = measured.counting.iter_mut().chain(&mut measured.measuring);
+            fed.for_each(renumber);
+        }
+        self
+    }
+}
+
+impl Feed {
+    fn add(&mut self, windows: &[Window], place: usize, of: &str, counts: bool, series: usize) {
+        let same = |measured: &Measured| {
+            let window = windows.get(measured.by);
+            window.is_some_and(|window| format!("{:?}", window.of) == of)
+        };
+        let known = self.measured.iter().position(same).unwrap_or_else(|| {
+            self.measured.push(Measured {
+                by: place,
+                counting: Vec::new(),
+                measuring: Vec::new(),
+            });
+            self.measured.len() - 1
+        });
+        if let Some(measured) = self.measured.get_mut(known) {
+            let fed = if counts {
+                &mut measured.counting
+            } else {
+                &mut measured.measuring
+            };
+            fed.push(series);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::{SourceFile, load, shipped};
+
+    /// Scenario: windows of two rules with the same condition, value and extent, of functions that can be told from one series and of others.
+    /// Guarantee: one series where one is enough, and the condition stands once.
+    #[test]
+    fn windows_share_series_and_conditions() {
+        let text = "apiVersion: gcwatch/v1\nrules:\n  - id: a.a\n    title: A\n    on: process\n    severity: info\n    summary: told\n    let:\n      \
+            slope: {fn: slope, of: gc.pause_ms, where: gc.generation == 2, over: 1h}\n      \
+            fit: {fn: r2, of: gc.pause_ms, where: gc.generation == 2, over: 1h}\n      \
+            full: {fn: count, where: gc.generation == 2, over: 1h}\n      \
+            rate: {fn: rate, where: gc.generation == 2, over: 1h, min_samples: 3}\n      \
+            other: {fn: r2, of: gc.suspend_ms, where: gc.generation == 2, over: 1h}\n    \
+            when: slope > 1.0 && fit > 0.5 && full > 1.0 && rate > 1.0 && other > 0.5\n";
+        let file = SourceFile {
+            name: "a.yaml".to_owned(),
+            text: text.to_owned(),
+        };
+        let rules = load(&[file]).unwrap().rules;
+        let plan = Plan::new(&rules.windows);
+        assert_eq!(rules.windows.len(), 5);
+        assert_eq!(plan.series.len(), 3);
+        assert_eq!(plan.feeds.len(), 1);
+        assert_eq!(plan.feeds[0].measured.len(), 3);
+        let series = |name: &str| {
+            let (_, place) = rules.rules[0]
+                .windows
+                .iter()
+                .find(|(known, _)| &**known == name)
+                .unwrap();
+            plan.of_window[*place]
+        };
+        assert_eq!(series("slope"), series("fit"));
+        assert_eq!(series("full"), series("rate"));
+        assert_ne!(series("other"), series("fit"));
+    }
+
+    /// Scenario: the rules that ship.
+    /// Guarantee: each window has a series that is fed exactly once, in their order.
+    #[test]
+    fn every_window_is_fed_once() {
+        let rules = load(&shipped()).unwrap().rules;
+        let plan = Plan::new(&rules.windows);
+        assert_eq!(plan.of_window.len(), rules.windows.len());
+        let fed: Vec<usize> = plan
+            .feeds
+            .iter()
+            .flat_map(|feed| &feed.measured)
+            .flat_map(|measured| measured.counting.iter().chain(&measured.measuring))
+            .copied()
+            .collect();
+        assert_eq!(fed, (0..plan.series.len()).collect::<Vec<_>>());
+        // A series is that of the window by which it is made.
+        for (series, window) in plan.series.iter().enumerate() {
+            assert_eq!(plan.of_window[*window], series);
+        }
+        assert!(plan.series.len() < rules.windows.len());
+    }
+}

@@ -1,0 +1,302 @@
+//! The rules over what is already there: a recording, or the events of a rule's test.
+//!
+//! A [`Review`] drives one [`Engine`] with what comes in the order of its time, and remembers every alert. It is what `gcwatch analyze` and
+//! `gcwatch rules test` have in common; the daemon drives its engines with the same calls.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use clr_gc::gc::{Collection, StopEdges, Suspension};
+
+use super::alert::{Alert, Ending, Transition};
+use super::engine::{Engine, collection_at, suspension_at};
+use super::field::{Open, ProcessFacts, StreamFacts};
+use super::rule::{Rule, RuleSet};
+use super::time::TimeBase;
+
+/// What a recording holds of one process.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct History<'a> {
+    /// Its collections, by GCStart; those without one first.
+    pub collections: &'a [Collection],
+    /// Its suspensions without a collection, by time.
+    pub suspensions: &'a [Suspension],
+}
+
+/// A history that was repeated, see [`repeated`].
+#[derive(Debug, Default)]
+pub(crate) struct Repeated {
+    collections: Vec<Collection>,
+    suspensions: Vec<Suspension>,
+}
+
+impl Repeated {
+    pub(crate) fn history(&self) -> History<'_> {
+        History {
+            collections: &self.collections,
+            suspensions: &self.suspensions,
+        }
+    }
+}
+
+/// Something that comes.
+#[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
+pub enum Step<'a> {
+    /// A collection is told.
+    Collection(&'a Collection),
+    /// A stop without a collection is told.
+    Suspension(&'a Suspension),
+    /// The newest counters, and what is open.
+    Stream(StreamFacts),
+    /// More is known of the process.
+    Learned(ProcessFacts),
+    /// The process ends.
+    End,
+}
+
+/// An alert as it was at last.
+#[derive(Debug, Clone)]
+pub struct Reviewed {
+    /// The alert.
+    pub alert: Arc<Alert>,
+    /// Why it ended; `None`: it fires still.
+    pub ending: Option<Ending>,
+}
+
+impl Reviewed {
+    /// The newest change of it.
+    pub fn transition(&self) -> Transition {
+        let alert = Arc::clone(&self.alert);
+        match self.ending {
+            None => Transition::Fired(alert),
+            Some(ending) => Transition::Ended(alert, ending),
+        }
+    }
+
+    /// The name of its group in the rules that it is of.
+    pub fn group<'r>(&self, rules: &'r RuleSet) -> Option<&'r str> {
+        rules.groups.get(self.alert.rule.group?).map(|group| &*group.name)
+    }
+}
+
+/// One process under the rules.
+#[derive(Debug)]
+pub struct Review {
+    engine: Engine,
+    base: TimeBase,
+    alerts: BTreeMap<u64, Reviewed>,
+    matched: BTreeMap<u32, Vec<Arc<Rule>>>,
+}
+
+impl Review {
+    /// A review that begins at offset 0.
+    pub fn new(rules: Arc<RuleSet>, facts: ProcessFacts, base: TimeBase) -> Self {
+        let mut review = Self {
+            engine: Engine::new(rules, facts, base.unix_ns(0)),
+            base,
+            alerts: BTreeMap::new(),
+            matched: BTreeMap::new(),
+        };
+        let stream = StreamFacts {
+            since_unix_ns: Some(base.unix_ns(0)),
+            ..StreamFacts::default()
+        };
+        review.step(0, &Step::Stream(stream));
+        review
+    }
+
+    /// Reviews all that a recording holds of a process. `observed_ns`: from its sync point to its last event; `lost_events`: how many events
+    /// are missing in all of it.
+    pub fn of(
+        rules: Arc<RuleSet>,
+        facts: ProcessFacts,
+        base: TimeBase,
+        history: History<'_>,
+        observed_ns: i64,
+        lost_events: Option<u64>,
+    ) -> Self {
+        let mut review = Self::new(rules, facts, base);
+        let stream = |lost_events| StreamFacts {
+            since_unix_ns: Some(base.unix_ns(0)),
+            lost_events,
+            ..StreamFacts::default()
+        };
+        review.step(0, &Step::Stream(stream(lost_events.map(|_| 0))));
+        for (at, step) in steps(history) {
+            review.step(at, &step);
+        }
+        // Where in it they are missing is known of single collections only.
+        let open = open(history, base);
+        review.step(
+            observed_ns,
+            &Step::Stream(StreamFacts {
+                open,
+                ..stream(lost_events)
+            }),
+        );
+        review.until(observed_ns);
+        review
+    }
+
+    /// Something comes, `at` nanoseconds since the sync point.
+    pub fn step(&mut self, at: i64, step: &Step<'_>) {
+        let now = self.base.unix_ns(at);
+        let passed = self.engine.advance(now);
+        self.take(passed);
+        match step {
+            Step::Collection(collection) => {
+                let verdict = self.engine.collection(collection, self.base);
+                if !verdict.matched.is_empty() {
+                    self.matched
+                        .entry(collection.number)
+                        .or_default()
+                        .extend(verdict.matched);
+                }
+                self.take(verdict.transitions);
+            }
+            Step::Suspension(suspension) => self.engine.suspension(suspension, self.base),
+            Step::Stream(facts) => self.engine.stream(*facts),
+            Step::Learned(facts) => {
+                let changed = self.engine.learned(facts.clone(), now);
+                self.take(changed);
+            }
+            Step::End => {
+                let ended = self.engine.end(now);
+                self.take(ended);
+            }
+        }
+    }
+
+    /// Time passes up to `at`.
+    pub fn until(&mut self, at: i64) {
+        let passed = self.engine.advance(self.base.unix_ns(at));
+        self.take(passed);
+        for alert in self.engine.alerts() {
+            let ending = None;
+            self.alerts.insert(alert.number, Reviewed { alert, ending });
+        }
+    }
+
+    /// The engine as it is now.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Every alert that there was, in the order in which they began to fire; those that fire as they were at the last
+    /// [`until`](Self::until).
+    pub fn alerts(&self) -> impl Iterator<Item = &Reviewed> {
+        self.alerts.values()
+    }
+
+    /// The rules that hold on a collection, by its number.
+    pub fn matched(&self, number: u32) -> &[Arc<Rule>] {
+        self.matched.get(&number).map_or(&[], Vec::as_slice)
+    }
+
+    fn take(&mut self, transitions: Vec<Transition>) {
+        for transition in transitions {
+            let (alert, ending) = match transition {
+                Transition::Fired(alert) => (alert, None),
+                Transition::Ended(alert, ending) => (alert, Some(ending)),
+            };
+            self.alerts.insert(alert.number, Reviewed { alert, ending });
+        }
+    }
+}
+
+/// What a recording holds of a process, in the order in which a live session tells it.
+pub(crate) fn steps(history: History<'_>) -> Vec<(i64, Step<'_>)> {
+    let collections = history.collections.iter();
+    let collections = collections.map(|collection| (collection_at(collection), Step::Collection(collection)));
+    let suspensions = history.suspensions.iter();
+    let suspensions =
+        suspensions.filter_map(|suspension| Some((suspension_at(suspension)?, Step::Suspension(suspension))));
+    let mut steps: Vec<_> = collections.chain(suspensions).collect();
+    steps.sort_by_key(|(at, _)| *at);
+    steps
+}
+
+/// What had begun at the end of a recording and not ended: the newest collection without its end, or its stop without a restart.
+fn open(history: History<'_>, base: TimeBase) -> Open {
+    let unix = |at: Option<i64>| at.map(|at| base.unix_ns(at));
+    let newest = history
+        .collections
+        .iter()
+        .max_by_key(|collection| collection.last_event);
+    let unended = newest.filter(|collection| collection.end.is_none());
+    let stopped = history.suspensions.iter().map(|suspension| suspension.edges);
+    let stopped = stopped.chain(
+        newest
+            .iter()
+            .flat_map(|collection| collection.pauses.iter().map(|pause| pause.edges)),
+    );
+    let newest_stop = stopped.max_by_key(|edges| edges.suspend_begin);
+    let begun = |background| {
+        let collection = unended.filter(|collection| collection.is_concurrent() == background)?;
+        unix(collection.start)
+    };
+    Open {
+        stop: newest_stop
+            .filter(|edges| edges.restart_end.is_none())
+            .and_then(|edges| unix(edges.suspend_begin)),
+        collection: begun(false),
+        background: begun(true),
+    }
+}
+
+/// A recording played several times, one behind the other: what a process would be that did the same for longer. `length_ns` is how long
+/// one round takes.
+pub(crate) fn repeated(history: History<'_>, length_ns: i64, rounds: u32) -> Repeated {
+    let mut whole = Repeated::default();
+    let numbers = history
+        .collections
+        .iter()
+        .map(|collection| collection.number)
+        .max()
+        .unwrap_or(0);
+    for round in 0..rounds {
+        let by = length_ns.saturating_mul(round.into());
+        let later = numbers.saturating_mul(round);
+        whole.collections.extend(history.collections.iter().map(|collection| {
+            let mut collection = collection.clone();
+            collection.number = collection.number.saturating_add(later);
+            collection.background = collection.background.map(|number| number.saturating_add(later));
+            collection.last_event = collection.last_event.saturating_add(by);
+            for time in [&mut collection.start, &mut collection.end] {
+                delay(time, by);
+            }
+            for pause in &mut collection.pauses {
+                delay(&mut pause.start, by);
+                delay_edges(&mut pause.edges, by);
+                for (from, to) in &mut pause.spans {
+                    (*from, *to) = (from.saturating_add(by), to.saturating_add(by));
+                }
+            }
+            collection
+        }));
+        whole.suspensions.extend(history.suspensions.iter().map(|suspension| {
+            let mut suspension = suspension.clone();
+            delay_edges(&mut suspension.edges, by);
+            suspension
+        }));
+    }
+    whole
+}
+
+fn delay(time: &mut Option<i64>, by: i64) {
+    *time = time.map(|time| time.saturating_add(by));
+}
+
+fn delay_edges(edges: &mut StopEdges, by: i64) {
+    let StopEdges {
+        suspend_begin,
+        suspend_end,
+        restart_begin,
+        restart_end,
+        thread: _,
+    } = edges;
+    for time in [suspend_begin, suspend_end, restart_begin, restart_end] {
+        delay(time, by);
+    }
+}

@@ -1,0 +1,250 @@
+//! From text to template.
+
+use crate::compile::{Compiled, Mistake};
+use crate::expression::{Expression, Node};
+use crate::rule::{Form, Part, Template};
+use crate::value::Type;
+use strict_yaml::check::nearest;
+use strict_yaml::quote::quoted;
+
+/// Most values in one text.
+const MOST_VALUES: usize = 50;
+/// Most digits after the point.
+const MOST_DIGITS: u8 = 9;
+
+const FILTERS: [&str; 5] = ["round", "bytes", "percent", "ms", "s"];
+
+/// Compiles an expression.
+pub(crate) type Compile<'a> = dyn FnMut(&str) -> Result<Compiled, Vec<Mistake>> + 'a;
+
+/// A template and what was found in it.
+#[derive(Debug, Default)]
+pub(crate) struct Filling {
+    pub(crate) template: Template,
+    /// The expressions in it.
+    pub(crate) values: Vec<Compiled>,
+    pub(crate) mistakes: Vec<Mistake>,
+}
+
+/// Reads a template; a template with mistakes is not whole.
+pub(crate) fn parse(text: &str, compile: &mut Compile<'_>) -> Filling {
+    let mut filling = Filling::default();
+    let mut at = 0;
+    let mut values = 0;
+    while let Some(open) = text.get(at..).and_then(|rest| rest.find("{{")).map(|found| at + found) {
+        filling.text(text.get(at..open));
+        let begin = open + 2;
+        let Some(hole) = Hole::find(text, begin) else {
+            filling.mistake(text, open, "the `{{` here is not closed by `}}`".to_owned());
+            return filling;
+        };
+        values += 1;
+        if values > MOST_VALUES {
+            filling.mistake(text, open, format!("a text may have {MOST_VALUES} values at most"));
+            return filling;
+        }
+        filling.value(text, &hole, compile);
+        at = hole.after;
+    }
+    filling.text(text.get(at..));
+    filling
+}
+
+/// What stands between `{{` and `}}`.
+struct Hole {
+    /// Where the expression begins and ends.
+    expression: (usize, usize),
+    /// The same of each filter.
+    filters: Vec<(usize, usize)>,
+    /// After `}}`.
+    after: usize,
+}
+
+impl Hole {
+    /// Looks for the end from `begin` on, past texts in quotes.
+    fn find(text: &str, begin: usize) -> Option<Self> {
+        let mut parts = Vec::new();
+        let mut from = begin;
+        let mut quote = None;
+        let bytes = text.as_bytes();
+        let mut at = begin;
+        while let Some(&byte) = bytes.get(at) {
+            let next = bytes.get(at + 1);
+            match (quote, byte) {
+                (Some(_), b'\\') => at += 1,
+                (Some(open), byte) if open == byte => quote = None,
+                (Some(_), _) => {}
+                (None, b'\'' | b'"') => quote = Some(byte),
+                (None, b'|') if next == Some(&b'|') => at += 1,
+                (None, b'|') => {
+                    parts.push((from, at));
+                    from = at + 1;
+                }
+                (None, b'}') if next == Some(&b'}') => {
+                    parts.push((from, at));
+                    let mut parts = parts.into_iter();
+                    return Some(Self {
+                        expression: parts.next()?,
+                        filters: parts.collect(),
+                        after: at + 2,
+                    });
+                }
+                _ => {}
+            }
+            at += 1;
+        }
+        None
+    }
+}
+
+impl Filling {
+    fn text(&mut self, text: Option<&str>) {
+        if let Some(text) = text.filter(|text| !text.is_empty()) {
+            self.template.parts.push(Part::Text(text.into()));
+        }
+    }
+
+    fn mistake(&mut self, text: &str, at: usize, message: String) {
+        let (line, column) = place(text, at);
+        self.mistakes.push(Mistake { line, column, message });
+    }
+
+    fn value(&mut self, text: &str, hole: &Hole, compile: &mut Compile<'_>) {
+        let (from, to) = trimmed(text, hole.expression);
+        let inner = text.get(from..to).unwrap_or_default();
+        if inner.is_empty() {
+            self.mistake(text, from, "an expression is missing between `{{` and `}}`".to_owned());
+            return;
+        }
+        let moved = |mistake: Mistake| moved(mistake, place(text, from));
+        let compiled = match compile(inner) {
+            Ok(compiled) => compiled,
+            Err(mistakes) => {
+                self.mistakes.extend(mistakes.into_iter().map(moved));
+                return;
+            }
+        };
+        // That a value is always the same says nothing against a text.
+        let mut form = Form::Plain;
+        for (index, filter) in hole.filters.iter().enumerate() {
+            let (from, to) = trimmed(text, *filter);
+            let word = text.get(from..to).unwrap_or_default();
+            let read = if index > 0 {
+                Err("one filter is enough".to_owned())
+            } else {
+                filter_of(word).and_then(|form| fits(form, word, &compiled.expression).map(|()| form))
+            };
+            match read {
+                Ok(read) => form = read,
+                Err(message) => self.mistake(text, from, message),
+            }
+        }
+        self.template.parts.push(Part::Value(compiled.expression.clone(), form));
+        self.values.push(compiled);
+    }
+}
+
+fn trimmed(text: &str, (from, to): (usize, usize)) -> (usize, usize) {
+    let part = text.get(from..to).unwrap_or_default();
+    let begin = from + (part.len() - part.trim_start().len());
+    (begin, begin + part.trim().len())
+}
+
+/// Line and column from 1, in characters.
+fn place(text: &str, at: usize) -> (usize, usize) {
+    let before = text.get(..at).unwrap_or(text);
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().map_or(0, |line| line.chars().count()) + 1;
+    (line, column)
+}
+
+/// A mistake in a part that begins there.
+fn moved(mistake: Mistake, (line, column): (usize, usize)) -> Mistake {
+    Mistake {
+        line: line + mistake.line.saturating_sub(1),
+        column: if mistake.line <= 1 {
+            column + mistake.column.saturating_sub(1)
+        } else {
+            mistake.column
+        },
+        ..mistake
+    }
+}
+
+fn filter_of(word: &str) -> Result<Form, String> {
+    let (name, argument) = match word.split_once('(') {
+        Some((name, rest)) => (
+            name.trim(),
+            Some(rest.strip_suffix(')').ok_or("a `)` is missing after the filter")?),
+        ),
+        None => (word, None),
+    };
+    let form = match name {
+        "round" => {
+            let digits = argument.unwrap_or("0").trim().parse().ok();
+            return digits
+                .filter(|digits| *digits <= MOST_DIGITS)
+                .map(Form::Round)
+                .ok_or_else(|| format!("round wants how many digits after the point, 0 to {MOST_DIGITS}: round(1)"));
+        }
+        "bytes" => Form::Bytes,
+        "percent" => Form::Percent,
+        "ms" => Form::Milliseconds,
+        "s" => Form::Seconds,
+        "" => {
+            return Err(format!(
+                "a filter is missing after `|`; there are {}",
+                FILTERS.join(", ")
+            ));
+        }
+        other => {
+            let hint = nearest(other, FILTERS).map(|near| format!("; did you mean `{near}`?"));
+            let there_are = || format!("; there are {}", FILTERS.join(", "));
+            return Err(format!(
+                "{} is not a filter{}",
+                quoted(other),
+                hint.unwrap_or_else(there_are)
+            ));
+        }
+    };
+    match argument {
+        Some(_) => Err(format!("the filter {name} takes nothing in parentheses")),
+        None => Ok(form),
+    }
+}
+
+/// Whether a value can be written so: a number, and where it is a field, one in that unit.
+fn fits(form: Form, word: &str, expression: &Expression) -> Result<(), String> {
+    if !expression.kind.is_number() {
+        let article = if expression.kind == Type::Int { "an" } else { "a" };
+        return Err(format!(
+            "the filter {} is for numbers, and this is {article} {}",
+            quoted(word),
+            expression.kind.name()
+        ));
+    }
+    let wanted = match form {
+        Form::Plain | Form::Round(_) => return Ok(()),
+        Form::Bytes => ["bytes", "bytes/s"].as_slice(),
+        Form::Percent => &["ratio"],
+        Form::Milliseconds => &["ms"],
+        Form::Seconds => &["s"],
+    };
+    match &expression.node {
+        Node::Field(field) if !field.unit.is_empty() && !wanted.contains(&field.unit) => {
+            let hint = match (form, field.unit) {
+                (Form::Milliseconds, "ns") => "; take the field that ends in _ms",
+                (Form::Percent, "percent") => "; it is a percentage already",
+                _ => "",
+            };
+            let unit = wanted.first().copied().unwrap_or_default();
+            Err(format!(
+                "{} is in {}, and the filter {} is for {unit}{hint}",
+                quoted(field.name),
+                field.unit,
+                quoted(word)
+            ))
+        }
+        _ => Ok(()),
+    }
+}

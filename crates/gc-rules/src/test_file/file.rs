@@ -1,0 +1,211 @@
+//! Reading a test file: every mistake at once, and where each test stands.
+
+use std::sync::{Arc, LazyLock};
+
+use schemars::generate::SchemaSettings;
+use serde_json::Value;
+
+use super::document::TestDocument;
+use crate::load::{Level, Problem};
+use strict_yaml::check::Schema;
+use strict_yaml::path::KeyPath;
+use strict_yaml::schema::tidy;
+use strict_yaml::units::DURATION;
+use strict_yaml::yaml::{self, Bounds, Kind, Node, Position};
+
+/// The version of the format.
+const VERSION: &str = "gcwatch/v1";
+
+/// A test file that was read.
+#[derive(Debug, Clone)]
+pub struct TestFile {
+    /// Its name, as it was told.
+    pub name: Arc<str>,
+    /// What it says.
+    pub document: TestDocument,
+    root: Node,
+}
+
+/// The schema, made once.
+static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
+    let generator = SchemaSettings::draft2020_12().into_generator();
+    let mut schema = generator.into_root_schema_for::<TestDocument>().to_value();
+    tidy(&mut schema);
+    schema
+});
+
+/// The schema as the text of `rules/gcwatch-rules-test.schema.json`, for editors.
+pub fn schema_text() -> String {
+    // Of JSON that is in memory, writing cannot fail; `{:#}` of a `Value` is its pretty form.
+    format!("{:#}\n", *SCHEMA)
+}
+
+impl TestFile {
+    /// Reads the text of a test file.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong with it, in the order of the text; never empty.
+    pub fn read(name: &str, text: &str) -> Result<Self, Vec<Problem>> {
+        let name: Arc<str> = name.into();
+        let problem = |at: Position, message: String| Problem {
+            file: Arc::clone(&name),
+            line: at.line,
+            column: at.column,
+            message,
+            severity: Level::Error,
+        };
+        let root = match yaml::parse(text, Bounds::default()) {
+            Ok(Some(root)) => root,
+            Ok(None) => {
+                return Err(vec![problem(
+                    Position::START,
+                    "there is nothing in this file".to_owned(),
+                )]);
+            }
+            Err(faults) => {
+                return Err(faults
+                    .into_iter()
+                    .map(|fault| problem(fault.at, fault.message))
+                    .collect());
+            }
+        };
+        let (value, findings) = Schema::new(&SCHEMA, &[DURATION]).check(&root, &KeyPath::default());
+        if !findings.is_empty() {
+            let told = |path: &KeyPath, message: String| match path.steps() {
+                [] => message,
+                _ => format!("{path}: {message}"),
+            };
+            let problems = findings.into_iter().map(|finding| {
+                let message = told(&finding.path, finding.fault.message);
+                problem(finding.fault.at, message)
+            });
+            return Err(problems.collect());
+        }
+        // The check lets nothing through that the types do not take.
+        let document: TestDocument = serde_json::from_value(value.unwrap_or_default())
+            .map_err(|error| vec![problem(root.at, format!("the file does not fit together: {error}"))])?;
+        let file = Self { name, document, root };
+        let problems = file.oddities();
+        if problems.is_empty() { Ok(file) } else { Err(problems) }
+    }
+
+    /// What the types do not say.
+    fn oddities(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        if self.document.api_version != VERSION {
+            let message = format!(
+                "apiVersion: `{}` is not known; this gcwatch reads `{VERSION}`",
+                self.document.api_version
+            );
+            problems.push(self.problem(self.place(&["apiVersion"]), message));
+        }
+        if self.document.tests.is_empty() {
+            problems.push(self.problem(self.place(&["tests"]), "there is no test".to_owned()));
+        }
+        for (place, test) in self.document.tests.iter().enumerate() {
+            let at = self.place_of_test(place);
+            if test.recording.is_some() && test.start.is_some() {
+                problems.push(self.problem(at, "start: a recording has its own time".to_owned()));
+            }
+            if test.recording.is_none() && test.events.is_empty() && test.until.is_none() {
+                problems.push(self.problem(at, "a test needs events or a recording".to_owned()));
+            }
+            if test.expect.is_empty() && test.fires.is_none() {
+                let message = "the test expects nothing; `fires: []` says that nothing fires".to_owned();
+                problems.push(self.problem(at, message));
+            }
+        }
+        problems
+    }
+
+    /// A problem in this file.
+    pub fn problem(&self, at: Position, message: String) -> Problem {
+        let file = Arc::clone(&self.name);
+        Problem {
+            file,
+            line: at.line,
+            column: at.column,
+            message,
+            severity: Level::Error,
+        }
+    }
+
+    /// Where a test stands.
+    pub fn place_of_test(&self, test: usize) -> Position {
+        self.node(test).map_or(self.root.at, |node| node.at)
+    }
+
+    /// Where an expectation of a test stands.
+    pub fn place_of_expectation(&self, test: usize, expectation: usize) -> Position {
+        let expect = self.node(test).and_then(|test| value_of(test, "expect"));
+        let place = expect
+            .and_then(|expect| element(expect, expectation))
+            .map(|node| node.at);
+        place.unwrap_or_else(|| self.place_of_test(test))
+    }
+
+    fn node(&self, test: usize) -> Option<&Node> {
+        element(value_of(&self.root, "tests")?, test)
+    }
+
+    fn place(&self, keys: &[&str]) -> Position {
+        let found = keys.iter().try_fold(&self.root, |node, key| value_of(node, key));
+        found.map_or(self.root.at, |node| node.at)
+    }
+}
+
+fn value_of<'n>(node: &'n Node, key: &str) -> Option<&'n Node> {
+    match &node.kind {
+        Kind::Mapping(entries) => entries.iter().find(|entry| entry.key == key).map(|entry| &entry.value),
+        _ => None,
+    }
+}
+
+fn element(node: &Node, place: usize) -> Option<&Node> {
+    match &node.kind {
+        Kind::Sequence(items) => items.get(place),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use strict_yaml::check::unknown_keywords;
+
+    /// Scenario: the schema as `schemars` makes it.
+    /// Guarantee: it has no keyword that the check of a file would not look at.
+    #[test]
+    fn the_check_looks_at_all_of_the_schema() {
+        assert_eq!(unknown_keywords(&SCHEMA, &[DURATION]), Vec::<String>::new());
+    }
+
+    /// Scenario: test files with an unknown key, without tests, with a test that expects nothing, of another version, and empty.
+    /// Guarantee: each is refused where the mistake stands.
+    #[test]
+    fn mistakes_are_told_where_they_stand() {
+        let told = |text: &str| {
+            let problems = TestFile::read("a.test.yaml", text).unwrap_err();
+            problems.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let head = "apiVersion: gcwatch/v1\nrule_files: [a.yaml]\n";
+        assert_eq!(told(""), ["a.test.yaml:1:1: there is nothing in this file"]);
+        assert_eq!(
+            told(&format!("{head}tests: []\n")),
+            ["a.test.yaml:3:8: there is no test"]
+        );
+        assert_eq!(
+            told(&format!("{head}tests:\n  - name: x\n    event: []\n    fires: []\n")),
+            ["a.test.yaml:5:5: tests[0]: unknown key `event`; did you mean `events`?"]
+        );
+        assert_eq!(
+            told(&format!("{head}tests:\n  - name: x\n    until: 1m\n")),
+            ["a.test.yaml:4:5: the test expects nothing; `fires: []` says that nothing fires"]
+        );
+        assert_eq!(
+            told("apiVersion: gcwatch/v2\nrule_files: []\ntests:\n  - {name: x, until: 1m, fires: []}\n"),
+            ["a.test.yaml:1:13: apiVersion: `gcwatch/v2` is not known; this gcwatch reads `gcwatch/v1`"]
+        );
+    }
+}

@@ -1,0 +1,96 @@
+//! The fields that a written event gives, each read as what it is.
+
+use std::collections::BTreeMap;
+
+use strict_yaml::check::nearest;
+
+/// A field that is given and cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {message}")]
+pub(super) struct FieldError {
+    pub(super) field: String,
+    message: String,
+}
+
+pub(super) fn wrong(field: &str, message: impl Into<String>) -> FieldError {
+    FieldError {
+        field: field.to_owned(),
+        message: message.into(),
+    }
+}
+
+/// The fields of one event. Each is taken once; what is left over is not known.
+pub(super) struct Given<'a> {
+    fields: BTreeMap<&'a str, &'a str>,
+    known: Vec<&'static str>,
+}
+
+impl<'a> Given<'a> {
+    pub(super) fn of(fields: &'a BTreeMap<String, String>) -> Self {
+        let fields = fields
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .collect();
+        Self {
+            fields,
+            known: Vec::new(),
+        }
+    }
+
+    pub(super) fn text(&mut self, name: &'static str) -> Option<&'a str> {
+        self.known.push(name);
+        self.fields.remove(name)
+    }
+
+    pub(super) fn parsed<T: std::str::FromStr>(
+        &mut self,
+        name: &'static str,
+        what: &str,
+    ) -> Result<Option<T>, FieldError> {
+        self.text(name)
+            .map(|text| {
+                text.trim()
+                    .parse()
+                    .map_err(|_| wrong(name, format!("`{text}` is not {what}")))
+            })
+            .transpose()
+    }
+
+    pub(super) fn number(&mut self, name: &'static str) -> Result<Option<u32>, FieldError> {
+        self.parsed(name, "a whole number of 32 bits")
+    }
+
+    pub(super) fn bytes(&mut self, name: &'static str) -> Result<Option<u64>, FieldError> {
+        self.parsed(name, "a whole number of bytes")
+    }
+
+    pub(super) fn truth(&mut self, name: &'static str) -> Result<Option<bool>, FieldError> {
+        self.parsed(name, "true or false")
+    }
+
+    /// A duration by its field in ms or ns.
+    pub(super) fn ns(&mut self, ms: &'static str, ns: &'static str) -> Result<Option<i64>, FieldError> {
+        if let Some(whole) = self.parsed::<i64>(ns, "a whole number of nanoseconds")? {
+            return Ok(Some(whole));
+        }
+        let number: Option<f64> = self.parsed(ms, "a number of milliseconds")?;
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "it saturates, and a test's durations are short"
+        )]
+        Ok(number.map(|ms| (ms * 1e6).round() as i64))
+    }
+
+    pub(super) fn rest(self) -> Result<(), FieldError> {
+        let Some(field) = self.fields.keys().next() else {
+            return Ok(());
+        };
+        Err(match nearest(field, self.known.iter().copied()) {
+            Some(near) => wrong(field, format!("there is no such field to set; did you mean `{near}`?")),
+            None => wrong(
+                field,
+                format!("there is no such field to set; there are {}", self.known.join(", ")),
+            ),
+        })
+    }
+}

@@ -1,0 +1,309 @@
+//! Written events: from the fields of a test to collections with their edges.
+
+use std::collections::BTreeMap;
+
+use clr_gc::event::{CondemnReasons1, GcReason, GcType, GlobalMechanisms, HeapStats, PauseMode, SuspendReason};
+use clr_gc::gc::{
+    Collection, Committed, GenerationSizes, GlobalHistory, HeapGeneration, Missing, MissingParts, Phases, StopEdges,
+    Suspension,
+};
+
+use super::given::{FieldError, Given, wrong};
+use super::times::Times;
+use strict_yaml::check::nearest;
+
+const WORDS: &str = "a word of the reference page";
+
+fn reason(given: &mut Given<'_>, name: &'static str) -> Result<Option<GcReason>, FieldError> {
+    let Some(text) = given.text(name) else { return Ok(None) };
+    let known = GcReason::KNOWN.iter().find(|reason| reason.name() == Some(text));
+    match known {
+        Some(reason) => Ok(Some(*reason)),
+        None => {
+            let names = GcReason::KNOWN.iter().filter_map(|reason| reason.name());
+            let near = nearest(text, names).map_or_else(|| WORDS.to_owned(), |near| format!("did you mean `{near}`?"));
+            Err(wrong(name, format!("`{text}` is no reason of a collection; {near}")))
+        }
+    }
+}
+
+fn condemned(given: &mut Given<'_>) -> Result<Option<CondemnReasons1>, FieldError> {
+    let Some(text) = given.text("condemned_reasons") else {
+        return Ok(None);
+    };
+    let mut bits = 0;
+    for name in text.split([',', ' ']).filter(|name| !name.is_empty()) {
+        let Some(bit) = CondemnReasons1::NAMES.iter().position(|known| *known == name) else {
+            let near = nearest(name, CondemnReasons1::NAMES.iter().copied());
+            let near = near.map_or_else(|| WORDS.to_owned(), |near| format!("did you mean `{near}`?"));
+            return Err(wrong("condemned_reasons", format!("`{name}` is not known; {near}")));
+        };
+        bits |= 1 << bit;
+    }
+    Ok(Some(CondemnReasons1(bits)))
+}
+
+/// GCHeapStats is there when one of its counts is; those that are not given are 0 then, as they come together.
+fn heap_stats(given: &mut Given<'_>) -> Result<Option<HeapStats>, FieldError> {
+    let pinned = given.number("pinned_objects")?;
+    let sync_blocks = given.number("sync_blocks")?;
+    let handles = given.number("gc_handles")?;
+    let bytes = given.bytes("finalization_promoted_bytes")?;
+    let count = given.bytes("finalization_promoted_count")?;
+    let any = [pinned, sync_blocks, handles].iter().any(Option::is_some) || bytes.is_some() || count.is_some();
+    Ok(any.then(|| HeapStats {
+        generation_size0: 0,
+        total_promoted_size0: 0,
+        generation_size1: 0,
+        total_promoted_size1: 0,
+        generation_size2: 0,
+        total_promoted_size2: 0,
+        generation_size3: 0,
+        total_promoted_size3: 0,
+        finalization_promoted_size: bytes.unwrap_or(0),
+        finalization_promoted_count: count.unwrap_or(0),
+        pinned_object_count: pinned.unwrap_or(0),
+        sink_block_count: sync_blocks.unwrap_or(0),
+        gc_handle_count: handles.unwrap_or(0),
+        clr_instance: None,
+        generation_size4: None,
+        total_promoted_size4: None,
+    }))
+}
+
+/// GCGlobalHeapHistory is there when one of its fields is; those that are not given are as in a quiet process then.
+fn global(
+    given: &mut Given<'_>,
+    generation: Option<u32>,
+    why: Option<GcReason>,
+) -> Result<Option<GlobalHistory>, FieldError> {
+    let heap_count = given.number("heap_count")?;
+    let load = given.number("memory_load_percent")?;
+    let condemned = condemned(given)?;
+    let compacting = given.truth("compacting")?;
+    let elevation = given.truth("elevation")?;
+    let mode = match given.text("pause_mode") {
+        None => None,
+        Some(text) => match PauseMode::KNOWN.iter().find(|mode| mode.name() == Some(text)) {
+            Some(mode) => Some(*mode),
+            None => return Err(wrong("pause_mode", format!("`{text}` is no latency mode; {WORDS}"))),
+        },
+    };
+    let any = heap_count.is_some() || load.is_some() || condemned.is_some() || mode.is_some();
+    if !any && compacting.is_none() && elevation.is_none() {
+        return Ok(None);
+    }
+    let bit = |set: Option<bool>, bit: u32| if set == Some(true) { bit } else { 0 };
+    Ok(Some(GlobalHistory {
+        heap_count: heap_count.unwrap_or(1),
+        condemned_generation: generation.unwrap_or(0),
+        reason: why.unwrap_or(GcReason(0)),
+        mechanisms: GlobalMechanisms(bit(compacting, 0x2) | bit(elevation, 0x20)),
+        pause_mode: mode.unwrap_or(PauseMode(1)),
+        memory_load_percent: load.unwrap_or(0),
+        condemn_reasons0: None,
+        condemn_reasons1: condemned.or(Some(CondemnReasons1(0))),
+        phases: Phases::default(),
+    }))
+}
+
+macro_rules! sizes {
+    ($given:ident $($name:literal),+) => {
+        [$(GenerationSizes {
+            before: $given.bytes(concat!("heap.", $name, ".before"))?,
+            after: $given.bytes(concat!("heap.", $name, ".after"))?,
+            promoted: $given.bytes(concat!("heap.", $name, ".promoted"))?,
+            fragmentation: $given.bytes(concat!("heap.", $name, ".fragmentation"))?,
+            budget: $given.bytes(concat!("heap.", $name, ".budget"))?,
+            survived: $given.bytes(concat!("heap.", $name, ".survived"))?,
+        }),+]
+    };
+}
+
+/// A collection that is told `at` nanoseconds after the beginning, `number` unless the fields say another one.
+pub(super) fn collection(at: i64, number: u32, fields: &BTreeMap<String, String>) -> Result<Collection, FieldError> {
+    let mut given = Given::of(fields);
+    let number = given.number("number")?.unwrap_or(number);
+    let generation = given.number("generation")?;
+    let gc_type = match given.text("type") {
+        None => None,
+        Some("blocking") => Some(GcType::BLOCKING),
+        Some("background") => Some(GcType::BACKGROUND),
+        Some("foreground") => Some(GcType::FOREGROUND),
+        Some(text) => {
+            return Err(wrong(
+                "type",
+                format!("`{text}` is not blocking, background or foreground"),
+            ));
+        }
+    };
+    let why = reason(&mut given, "reason")?;
+    let became_blocking = given.truth("became_blocking")?.unwrap_or(false);
+    let concurrent = gc_type == Some(GcType::BACKGROUND) && !became_blocking;
+    let times = Times {
+        at,
+        duration: given.ns("duration_ms", "duration_ns")?,
+        pause: given.ns("pause_ms", "pause_ns")?,
+        suspend: given.ns("suspend_ms", "suspend_ns")?,
+        restart: given.ns("restart_ms", "restart_ns")?,
+        initial: given.ns("initial_pause_ms", "initial_pause_ns")?,
+        last: given.ns("final_pause_ms", "final_pause_ns")?,
+    };
+    let pauses = if concurrent {
+        times.background()
+    } else {
+        times.blocking()
+    };
+    let trigger = reason(&mut given, "trigger")?;
+    let heap_stats = heap_stats(&mut given)?;
+    let global = global(&mut given, generation, why)?;
+    let heap: [GenerationSizes; HeapGeneration::ALL.len()] = sizes!(given "gen0", "gen1", "gen2", "loh", "poh");
+    let missing = match given.text("missing") {
+        None => MissingParts::default(),
+        Some(text) => missing(text)?,
+    };
+    let collection = Collection {
+        number,
+        generation,
+        clr_instance: None,
+        gc_type,
+        became_blocking,
+        reason: why,
+        trigger,
+        start: Some(times.start(concurrent)),
+        end: Some(times.end(concurrent)),
+        start_thread: None,
+        last_event: at,
+        pause_ns: times.pause_sum(concurrent),
+        suspend_ns: times.suspend,
+        pauses,
+        heap_stats,
+        heap,
+        global,
+        per_heap_histories: global.map_or(0, |global| global.heap_count),
+        phases: Phases::default(),
+        committed: Committed {
+            before: given.bytes("committed_before")?,
+            after: given.bytes("committed_after")?,
+            bookkeeping: given.bytes("bookkeeping")?,
+        },
+        largest_heap_survived: given.bytes("largest_heap_survived")?,
+        throughput_cost_percent: given.parsed("throughput_cost_percent", "a number")?,
+        allocated_since_last: given.bytes("allocated_since_last")?,
+        background: given.number("background")?,
+        missing,
+        lossy: given.truth("lossy")?.unwrap_or(false),
+    };
+    given.rest()?;
+    Ok(collection)
+}
+
+fn missing(text: &str) -> Result<MissingParts, FieldError> {
+    text.split([',', ' '])
+        .filter(|name| !name.is_empty())
+        .map(|name| {
+            Missing::of(name).ok_or_else(|| wrong("missing", format!("`{name}` is no part of a collection; {WORDS}")))
+        })
+        .collect()
+}
+
+/// A stop without a collection that ends `at` nanoseconds after the beginning.
+pub(super) fn suspension(at: i64, fields: &BTreeMap<String, String>) -> Result<Suspension, FieldError> {
+    let mut given = Given::of(fields);
+    let stopped = given.ns("stopped_ms", "stopped_ns")?;
+    let suspend = given.ns("suspend_ms", "suspend_ns")?;
+    let triggered = given.truth("triggered")?.unwrap_or(false);
+    given.rest()?;
+    let begin = stopped.map(|stopped| at - stopped);
+    Ok(Suspension {
+        reason: Some(SuspendReason(1)),
+        clr_instance: None,
+        edges: StopEdges {
+            suspend_begin: begin,
+            suspend_end: begin.zip(suspend).map(|(begin, suspend)| begin + suspend),
+            restart_begin: Some(at),
+            restart_end: Some(at),
+            thread: 1,
+        },
+        suspend_ns: suspend,
+        stopped_ns: stopped,
+        triggered,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clr_gc::gc::PauseKind;
+
+    use super::*;
+
+    fn fields(given: &[(&str, &str)]) -> BTreeMap<String, String> {
+        given
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect()
+    }
+
+    /// Scenario: a blocking and a background collection as a test writes them.
+    /// Guarantee: their edges add up as those of real ones do; what is not given is unknown.
+    #[test]
+    fn written_collections_have_edges() {
+        let blocking = [
+            ("generation", "2"),
+            ("type", "blocking"),
+            ("pause_ms", "30"),
+            ("suspend_ms", "2.5"),
+            ("restart_ms", "0.5"),
+        ];
+        let gc = collection(1_000_000_000, 7, &fields(&blocking)).unwrap();
+        assert_eq!(
+            (gc.number, gc.pause_ns, gc.suspend_ns),
+            (7, Some(30_000_000), Some(2_500_000))
+        );
+        assert_eq!(gc.pauses[0].edges.suspend_begin, Some(970_000_000));
+        assert_eq!((gc.start, gc.end), (Some(972_500_000), Some(999_500_000)));
+        assert_eq!(
+            (gc.reason, gc.heap_after(), gc.global, gc.heap_stats),
+            (None, None, None, None)
+        );
+
+        let background = [
+            ("type", "background"),
+            ("duration_ms", "100"),
+            ("initial_pause_ms", "1"),
+            ("final_pause_ms", "4"),
+        ];
+        let gc = collection(1_000_000_000, 8, &fields(&background)).unwrap();
+        assert_eq!(
+            (gc.start, gc.end, gc.pause_ns),
+            (Some(900_000_000), Some(1_000_000_000), Some(5_000_000))
+        );
+        assert_eq!(
+            gc.pauses.iter().map(|pause| pause.kind).collect::<Vec<_>>(),
+            [PauseKind::Initial, PauseKind::Final]
+        );
+    }
+
+    /// Scenario: fields that there are not, and values that do not fit.
+    /// Guarantee: each is refused with its name and what belongs there.
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let error = |given: &[(&str, &str)]| collection(0, 1, &fields(given)).unwrap_err().to_string();
+        assert_eq!(
+            error(&[("pause_s", "3")]),
+            "pause_s: there is no such field to set; did you mean `pause_ns`?"
+        );
+        assert_eq!(
+            error(&[("generation", "two")]),
+            "generation: `two` is not a whole number of 32 bits"
+        );
+        assert_eq!(
+            error(&[("reason", "OutOfSpaceLoh")]),
+            "reason: `OutOfSpaceLoh` is no reason of a collection; did you mean `OutOfSpaceLOH`?"
+        );
+        assert_eq!(
+            error(&[("condemned_reasons", "BeforeOom")]),
+            "condemned_reasons: `BeforeOom` is not known; did you mean `BeforeOOM`?"
+        );
+    }
+}

@@ -1,0 +1,209 @@
+//! Windows over time: sub-intervals with aggregates, so that memory does not grow with the rate.
+
+use super::aggregate::{Aggregate, Sample};
+use super::{BUCKETS, Moment, Worth};
+use crate::rule::Function;
+
+/// How many tallies there are of the sub-intervals before the newest, when there are any.
+const PLACES: usize = BUCKETS as usize;
+
+/// Samples of a time, put together.
+#[derive(Debug, Clone, Copy, Default)]
+struct Tally<A> {
+    /// Samples of known and of unknown worth.
+    known: u32,
+    unknown: u32,
+    aggregate: A,
+}
+
+impl<A: Aggregate> Tally<A> {
+    fn add(&mut self, sample: Option<Sample>) {
+        match sample {
+            None => self.unknown = self.unknown.saturating_add(1),
+            Some(sample) => {
+                self.aggregate.add(self.known, sample);
+                self.known = self.known.saturating_add(1);
+            }
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.unknown = self.unknown.saturating_add(other.unknown);
+        if other.known > 0 {
+            self.aggregate.merge(self.known, &other.aggregate, other.known);
+            self.known = self.known.saturating_add(other.known);
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.known == 0 && self.unknown == 0
+    }
+}
+
+/// The sub-intervals of a window. Nearly every sample falls into the newest, and values are those of the newest and of all before
+/// it: both stand here, so that a host of processes does not go through the memory of all sub-intervals with each collection.
+#[derive(Debug)]
+pub(super) struct Buckets<A> {
+    /// When the newest sub-interval began that has samples, nanoseconds; 0 before the first.
+    begin: u64,
+    current: Tally<A>,
+    /// All sub-intervals before it.
+    before: Tally<A>,
+    /// When the oldest sub-interval with samples leaves the window.
+    expires: u64,
+    width: u64,
+    /// The time of the first sample ever; 0 before it.
+    origin: u64,
+    /// Those before the newest: a sub-interval has the place of its number from the epoch, modulo [`PLACES`]. Nothing until there is one.
+    older: Box<[Tally<A>]>,
+}
+
+impl<A: Aggregate> Buckets<A> {
+    /// A window of that many nanoseconds.
+    pub(super) fn over(ns: u64) -> Self {
+        Self {
+            begin: 0,
+            current: Tally::default(),
+            before: Tally::default(),
+            expires: u64::MAX,
+            width: ns.div_ceil(BUCKETS).max(1),
+            origin: 0,
+            older: Box::default(),
+        }
+    }
+
+    /// The number of the oldest sub-interval that the window covers.
+    fn oldest(&self, now: u64) -> u64 {
+        (now / self.width).saturating_sub(BUCKETS - 1)
+    }
+
+    /// The sub-intervals before the newest that there may be, the oldest first: their numbers.
+    fn numbers(&self) -> impl Iterator<Item = u64> + use<A> {
+        let newest = self.begin / self.width;
+        newest.saturating_sub(BUCKETS - 1)..newest
+    }
+
+    fn tally(&mut self, number: u64) -> Option<&mut Tally<A>> {
+        let place = usize::try_from(number % BUCKETS).ok()?;
+        self.older.get_mut(place)
+    }
+
+    /// What is too old now is forgotten; when something is next.
+    pub(super) fn expire(&mut self, now: u64) -> u64 {
+        if now < self.expires {
+            return self.expires;
+        }
+        let oldest = self.oldest(now);
+        // From the start again, not by subtraction: that has neither a smallest nor all digits.
+        let mut before = Tally::default();
+        self.expires = u64::MAX;
+        for number in self.numbers() {
+            let Some(tally) = self.tally(number).filter(|tally| !tally.is_empty()) else {
+                continue;
+            };
+            if number < oldest {
+                *tally = Tally::default();
+            } else {
+                before.merge(tally);
+                self.expires_with(number);
+            }
+        }
+        self.before = before;
+        if self.begin / self.width < oldest {
+            self.current = Tally::default();
+        } else if !self.current.is_empty() {
+            self.expires_with(self.begin / self.width);
+        }
+        self.expires
+    }
+
+    /// There are samples in this sub-interval.
+    fn expires_with(&mut self, number: u64) {
+        let leaves = number.saturating_add(BUCKETS).saturating_mul(self.width);
+        self.expires = self.expires.min(leaves);
+    }
+
+    /// Adds a sample; what expired until `now` is forgotten already. When something is too old next.
+    pub(super) fn add(&mut self, worth: Worth, time: u64, now: u64) -> u64 {
+        if self.origin == 0 {
+            self.origin = time;
+        }
+        let sample = |value| Sample {
+            time,
+            origin: self.origin,
+            value,
+        };
+        let sample = match worth {
+            Worth::Unknown => None,
+            Worth::Counts(value) => Some(sample(Some(value))),
+            Worth::Not => Some(sample(None)),
+        };
+        let in_newest = time >= self.begin && time - self.begin < self.width;
+        if in_newest && !self.current.is_empty() {
+            self.current.add(sample);
+        } else if time / self.width >= self.oldest(now) {
+            self.add_elsewhere(sample, time);
+        }
+        self.expires
+    }
+
+    /// A sample that begins a new sub-interval, or comes late.
+    fn add_elsewhere(&mut self, sample: Option<Sample>, time: u64) {
+        let (number, newest) = (time / self.width, self.begin / self.width);
+        if number >= newest {
+            if number > newest && !self.current.is_empty() {
+                if self.older.is_empty() {
+                    self.older = vec![Tally::default(); PLACES].into_boxed_slice();
+                }
+                let ended = std::mem::take(&mut self.current);
+                self.before.merge(&ended);
+                if let Some(tally) = self.tally(newest) {
+                    *tally = ended;
+                }
+            }
+            self.begin = number.saturating_mul(self.width);
+            self.current.add(sample);
+        } else {
+            if self.older.is_empty() {
+                self.older = vec![Tally::default(); PLACES].into_boxed_slice();
+            }
+            if let Some(tally) = self.tally(number) {
+                tally.add(sample);
+            }
+            self.before.add(sample);
+        }
+        self.expires_with(number);
+    }
+
+    fn total(&self) -> Tally<A> {
+        let mut total = self.before;
+        total.merge(&self.current);
+        total
+    }
+
+    /// How many samples of known and of unknown worth there are.
+    pub(super) fn samples(&self) -> (u64, u64) {
+        (
+            u64::from(self.before.known) + u64::from(self.current.known),
+            u64::from(self.before.unknown) + u64::from(self.current.unknown),
+        )
+    }
+
+    pub(super) fn answer(&self, function: Function, at: Moment) -> Option<f64> {
+        let length = || {
+            let covered = at.now - self.oldest(at.now).saturating_mul(self.width).min(at.now);
+            covered.min(at.watched)
+        };
+        let total = self.total();
+        total.aggregate.answer(total.known, function, &length)
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        size_of_val(&*self.older)
+    }
+
+    #[expect(clippy::unused_self, reason = "one of the kinds of series, which all have it")]
+    pub(super) fn most_memory(&self) -> usize {
+        PLACES * size_of::<Tally<A>>()
+    }
+}

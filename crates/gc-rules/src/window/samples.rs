@@ -1,0 +1,339 @@
+//! Windows that keep their samples one by one.
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+
+use super::aggregate::{Trend, change, share};
+use super::{Class, Moment, Worth};
+use crate::rule::Function;
+
+const NS_PER_HOUR: f64 = 3.6e12;
+
+/// Rings of up to so many samples are put in order when their order is asked for; larger ones are kept in order.
+const ORDER_ON_DEMAND: usize = 64;
+
+/// The newest samples. When the oldest becomes too old stands beside them: most of the time nothing does.
+#[derive(Debug)]
+pub(super) struct Samples {
+    expires: u64,
+    ring: Box<Ring>,
+}
+
+impl Samples {
+    /// The newest `most`, of that many nanoseconds if a time is given.
+    pub(super) fn new(class: Class, most: usize, over: Option<u64>) -> Self {
+        Self {
+            expires: u64::MAX,
+            ring: Box::new(Ring::new(class, most, over)),
+        }
+    }
+
+    /// What is too old now is forgotten; when something is next.
+    pub(super) fn expire(&mut self, now: u64) -> u64 {
+        if now >= self.expires {
+            self.ring.expire(now);
+            self.expires = self.ring.expires();
+        }
+        self.expires
+    }
+
+    /// Adds a sample; when something is too old next.
+    pub(super) fn add(&mut self, worth: Worth, time: u64, now: u64) -> u64 {
+        self.ring.add(worth, time, now);
+        self.expires = self.ring.expires();
+        self.expires
+    }
+
+    /// How many of known and of unknown worth there are.
+    pub(super) fn samples(&self) -> (u64, u64) {
+        let unknown = self.ring.unknown;
+        ((self.ring.kept.len() - unknown) as u64, unknown as u64)
+    }
+
+    pub(super) fn answer(&self, function: Function, at: Moment) -> Option<f64> {
+        self.ring.answer(function, at)
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        size_of::<Ring>() + self.ring.memory()
+    }
+
+    pub(super) fn most_memory(&self) -> usize {
+        size_of::<Ring>() + self.ring.most_memory()
+    }
+}
+
+/// The samples, the oldest first. Unknown worth is NaN, which no value is; for functions that count, 1 fulfils and 0 does not.
+#[derive(Debug)]
+struct Ring {
+    kept: VecDeque<(u64, f64)>,
+    most: usize,
+    /// Older ones are forgotten.
+    over: Option<u64>,
+    unknown: usize,
+    /// One that equals the newest is one with it: only what changes is looked at.
+    runs: bool,
+    /// Those of known worth, the smallest first, for functions of their order: a sample more costs a search and a move, not a sort.
+    sorted: Option<Vec<f64>>,
+    /// What was made of these very samples, until one comes or goes.
+    made: Cell<Option<(Function, Option<f64>)>>,
+}
+
+impl Ring {
+    fn new(class: Class, most: usize, over: Option<u64>) -> Self {
+        let sorted = class == Class::Sorted && (over.is_some() || most > ORDER_ON_DEMAND);
+        // A small ring has the space of its samples at once: a new one then lies where the oldest was.
+        let space = if over.is_none() && most <= ORDER_ON_DEMAND {
+            most
+        } else {
+            0
+        };
+        Self {
+            kept: VecDeque::with_capacity(space),
+            most: most.max(1),
+            over,
+            unknown: 0,
+            runs: class == Class::Runs,
+            sorted: sorted.then(Vec::new),
+            made: Cell::new(None),
+        }
+    }
+
+    /// When the oldest one is too old.
+    fn expires(&self) -> u64 {
+        let oldest = self.over.zip(self.kept.front());
+        oldest.map_or(u64::MAX, |(over, (time, _))| time.saturating_add(over))
+    }
+
+    fn is_old(&self, time: u64, now: u64) -> bool {
+        self.over.is_some_and(|over| time.saturating_add(over) <= now)
+    }
+
+    fn forget_oldest(&mut self) {
+        let Some((_, value)) = self.kept.pop_front() else {
+            return;
+        };
+        self.made.set(None);
+        if value.is_nan() {
+            self.unknown -= 1;
+        } else if let Some(sorted) = &mut self.sorted {
+            let place = sorted.partition_point(|other| other.total_cmp(&value).is_lt());
+            if place < sorted.len() {
+                sorted.remove(place);
+            }
+        }
+    }
+
+    fn expire(&mut self, now: u64) {
+        while self.kept.front().is_some_and(|(time, _)| self.is_old(*time, now)) {
+            self.forget_oldest();
+        }
+    }
+
+    fn add(&mut self, worth: Worth, time: u64, now: u64) {
+        if self.is_old(time, now) {
+            return;
+        }
+        let value = match worth {
+            Worth::Counts(value) => value,
+            Worth::Not => 0.0,
+            Worth::Unknown => f64::NAN,
+        };
+        if self.runs
+            && let Some((newest, last)) = self.kept.back_mut()
+            && *newest <= time
+            && last.total_cmp(&value).is_eq()
+        {
+            *newest = time;
+            return;
+        }
+        if self.kept.len() >= self.most {
+            if self.kept.front().is_some_and(|(oldest, _)| time < *oldest) {
+                return;
+            }
+            self.forget_oldest();
+        }
+        self.made.set(None);
+        if value.is_nan() {
+            self.unknown += 1;
+        } else if let Some(sorted) = &mut self.sorted {
+            let place = sorted.partition_point(|other| other.total_cmp(&value).is_lt());
+            sorted.insert(place, value);
+        }
+        if self.kept.back().is_none_or(|(newest, _)| *newest <= time) {
+            self.kept.push_back((time, value));
+        } else {
+            let place = self.kept.partition_point(|(other, _)| *other <= time);
+            self.kept.insert(place, (time, value));
+        }
+    }
+
+    fn known(&self) -> impl DoubleEndedIterator<Item = (u64, f64)> + '_ {
+        self.kept.iter().copied().filter(|(_, value)| !value.is_nan())
+    }
+
+    fn answer(&self, function: Function, at: Moment) -> Option<f64> {
+        match (function, self.made.get()) {
+            // These change with the time alone.
+            (Function::Rate, _) => self.length(at).map(|ns| self.sum() / (ns as f64 / 1e9)),
+            (Function::Share, _) => self.length(at).and_then(|ns| share(self.sum(), ns)),
+            (_, Some((made, value))) if made == function => value,
+            _ => {
+                let value = self.make(function);
+                self.made.set(Some((function, value)));
+                value
+            }
+        }
+    }
+
+    /// From the oldest sample, or the time before that was not watched, to now.
+    fn length(&self, at: Moment) -> Option<u64> {
+        let (oldest, _) = self.kept.front()?;
+        Some(at.now.saturating_sub(*oldest).min(at.watched)).filter(|ns| *ns > 0)
+    }
+
+    /// What is made of the known ones, the smallest first.
+    fn ordered(&self, make: impl Fn(&[f64]) -> Option<f64>) -> Option<f64> {
+        if let Some(sorted) = &self.sorted {
+            return make(sorted);
+        }
+        // Whole numbers of the same order are put in order faster.
+        let mut space = [0; ORDER_ON_DEMAND];
+        let mut count = 0;
+        for (place, (_, value)) in space.iter_mut().zip(self.known()) {
+            *place = ordinal(value);
+            count += 1;
+        }
+        let ordinals = space.get_mut(..count)?;
+        ordinals.sort_unstable();
+        let mut sorted = [0.0; ORDER_ON_DEMAND];
+        for (place, number) in sorted.iter_mut().zip(&*ordinals) {
+            *place = of_ordinal(*number);
+        }
+        make(sorted.get(..count)?)
+    }
+
+    fn sum(&self) -> f64 {
+        self.known().map(|(_, value)| value).sum()
+    }
+
+    fn make(&self, function: Function) -> Option<f64> {
+        let count = self.kept.len() - self.unknown;
+        let mut values = self.known().map(|(_, value)| value);
+        match function {
+            Function::Count | Function::Sum => Some(self.sum()),
+            Function::Ratio | Function::Mean => (count > 0).then(|| self.sum() / count as f64),
+            Function::Rate | Function::Share => None,
+            Function::Min => values.reduce(f64::min),
+            Function::Max => values.reduce(f64::max),
+            Function::Quantile(q) => self.ordered(|sorted| quantile(sorted, q)),
+            Function::Median => self.ordered(|sorted| quantile(sorted, 0.5)),
+            Function::Mad => self.ordered(deviation),
+            Function::Slope | Function::RelativeSlope | Function::R2 => {
+                let mut trend = Trend::default();
+                let (origin, _) = self.known().next()?;
+                let mut known = 0;
+                for (time, value) in self.known() {
+                    trend.point(known, time.saturating_sub(origin) as f64 / NS_PER_HOUR, value);
+                    known += 1;
+                }
+                trend.line(known, function)
+            }
+            Function::Change | Function::RelativeChange | Function::Newest => {
+                let newest = values.next_back()?;
+                change(function, values.next().unwrap_or(newest), newest)
+            }
+            Function::Streak => Some(values.rev().take_while(|value| *value > 0.0).count() as f64),
+            Function::Rises => {
+                let mut newer = values.next_back().unwrap_or_default();
+                let rises = values.rev().take_while(|older| {
+                    let rises = newer > *older;
+                    newer = *older;
+                    rises
+                });
+                Some(rises.count() as f64)
+            }
+            Function::Turns => Some(turns(values)),
+        }
+    }
+
+    fn memory(&self) -> usize {
+        let sorted = self.sorted.as_ref().map_or(0, Vec::capacity);
+        self.kept.capacity() * size_of::<(u64, f64)>() + sorted * size_of::<f64>()
+    }
+
+    fn most_memory(&self) -> usize {
+        let sorted = self.sorted.as_ref().map_or(0, |_| size_of::<f64>());
+        self.most.next_power_of_two().max(4) * (size_of::<(u64, f64)>() + sorted)
+    }
+}
+
+/// A number whose order among whole numbers is that of `value` by [`f64::total_cmp`].
+fn ordinal(value: f64) -> i64 {
+    of_bits(value.to_bits().cast_signed())
+}
+
+/// The value of an [`ordinal`].
+fn of_ordinal(number: i64) -> f64 {
+    f64::from_bits(of_bits(number).cast_unsigned())
+}
+
+/// Negative numbers have the other order; its own inverse.
+fn of_bits(bits: i64) -> i64 {
+    bits ^ ((bits >> 63).cast_unsigned() >> 1).cast_signed()
+}
+
+/// Where a quantile lies among so many: the last place that is not above it, and how far it is to the next.
+fn place(count: usize, q: f64) -> Option<(usize, f64)> {
+    let last = count.checked_sub(1)?;
+    let place = q.clamp(0.0, 1.0) * last as f64;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "between 0 and last"
+    )]
+    let below = (place as usize).min(last);
+    Some((below, place - below as f64))
+}
+
+/// By linear interpolation between the two that are nearest.
+fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
+    let (below, part) = place(sorted.len(), q)?;
+    let lower = *sorted.get(below)?;
+    let upper = sorted.get(below + 1).copied().unwrap_or(lower);
+    Some(lower + (upper - lower) * part)
+}
+
+/// The median of the distances from the median: those nearest to it lie around it, and are taken outwards from there.
+fn deviation(sorted: &[f64]) -> Option<f64> {
+    let median = quantile(sorted, 0.5)?;
+    let (below, part) = place(sorted.len(), 0.5)?;
+    let (left, right) = sorted.split_at_checked(sorted.partition_point(|value| *value < median))?;
+    let mut left = left.iter().rev().map(|value| median - value).peekable();
+    let mut right = right.iter().map(|value| value - median).peekable();
+    let distances = std::iter::from_fn(|| match (left.peek(), right.peek()) {
+        (Some(a), Some(b)) if a < b => left.next(),
+        (Some(_), None) => left.next(),
+        _ => right.next(),
+    });
+    let mut distances = distances.skip(below);
+    let lower = distances.next()?;
+    let upper = distances.next().unwrap_or(lower);
+    Some(lower + (upper - lower) * part)
+}
+
+/// How often rising became falling or back; what stays equal does neither.
+fn turns(values: impl Iterator<Item = f64>) -> f64 {
+    let (mut before, mut rising, mut turns) = (None, None, 0u32);
+    for value in values {
+        if let Some(before) = before
+            && value != before
+        {
+            let now = value > before;
+            turns += u32::from(rising.is_some_and(|rising: bool| rising != now));
+            rising = Some(now);
+        }
+        before = Some(value);
+    }
+    f64::from(turns)
+}

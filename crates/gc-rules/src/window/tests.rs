@@ -1,0 +1,417 @@
+//! Windows against what they are by definition, computed from all samples.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::field::Root;
+
+const S: u64 = 1_000_000_000;
+
+fn window(function: Function, extent: Extent) -> Window {
+    Window {
+        function,
+        of: None,
+        filter: None,
+        sampled: Root::Gc,
+        extent,
+        by: By::Nothing,
+        min_samples: 0,
+        min_watched_ns: 0,
+        unknown_share: 0.1,
+    }
+}
+
+/// As an engine does: what is too old is forgotten first.
+fn add(live: &mut Live, window: &Window, key: Option<Key>, worth: Worth, time: u64, now: u64) {
+    live.expire(now);
+    live.add(window, key, worth, time, now);
+}
+
+fn value(live: &mut Live, window: &Window, key: Option<Key>, at: Moment) -> Option<f64> {
+    live.expire(at.now);
+    live.value(window, key, at)
+}
+
+fn counts(function: Function) -> bool {
+    Class::of(&window(function, Extent::Over(S))).counts()
+}
+
+const FUNCTIONS: [Function; 21] = [
+    Function::Count,
+    Function::Ratio,
+    Function::Rate,
+    Function::Sum,
+    Function::Share,
+    Function::Min,
+    Function::Max,
+    Function::Mean,
+    Function::Quantile(0.9),
+    Function::Quantile(0.0),
+    Function::Median,
+    Function::Mad,
+    Function::Slope,
+    Function::RelativeSlope,
+    Function::R2,
+    Function::Change,
+    Function::RelativeChange,
+    Function::Newest,
+    Function::Streak,
+    Function::Rises,
+    Function::Turns,
+];
+
+/// One sample as it came.
+#[derive(Debug, Clone, Copy)]
+struct Came {
+    time: u64,
+    worth: Worth,
+}
+
+/// Which samples a window is about, by definition, in the order of their times.
+fn within(window: &Window, came: &[Came], now: u64) -> Vec<Came> {
+    let mut all: Vec<Came> = came
+        .iter()
+        .copied()
+        .filter(|one| counts(window.function) || one.worth != Worth::Not)
+        .collect();
+    all.sort_by_key(|one| one.time);
+    if window.function == Function::Turns {
+        all.reverse();
+        all.dedup_by_key(|one| one.worth);
+        all.reverse();
+    }
+    let newest = |all: Vec<Came>, most: usize| all[all.len().saturating_sub(most)..].to_vec();
+    match window.extent {
+        Extent::Last(n) => newest(all, n as usize),
+        Extent::Over(ns) if matches!(Series::new(window), Series::Samples(_)) => {
+            all.retain(|one| one.time + ns > now);
+            newest(all, MAX_SAMPLES)
+        }
+        Extent::Over(ns) => {
+            let from = covered_from(ns, now);
+            all.retain(|one| one.time >= from);
+            all
+        }
+    }
+}
+
+/// Where the oldest sub-interval begins.
+fn covered_from(ns: u64, now: u64) -> u64 {
+    let width = ns.div_ceil(BUCKETS);
+    (now / width - (BUCKETS - 1)) * width
+}
+
+/// The value of a window by definition.
+fn naive(window: &Window, came: &[Came], at: Moment) -> Option<f64> {
+    let within = within(window, came, at.now);
+    let origin = within.first().map_or(0, |one| one.time);
+    let hours = |one: &Came| (one.time - origin) as f64 / 3.6e12;
+    let known: Vec<(f64, f64)> = within
+        .iter()
+        .filter_map(|one| match one.worth {
+            Worth::Counts(value) => Some((hours(one), value)),
+            Worth::Not => Some((hours(one), 0.0)),
+            Worth::Unknown => None,
+        })
+        .collect();
+    let unknown = within.len() - known.len();
+    if unknown as f64 > window.unknown_share * within.len() as f64 || known.len() < window.min_samples as usize {
+        return None;
+    }
+    let values: Vec<f64> = known.iter().map(|(_, value)| *value).collect();
+    let count = values.len() as f64;
+    let sum: f64 = values.iter().sum();
+    let mean = |of: &dyn Fn(&(f64, f64)) -> f64| known.iter().map(of).sum::<f64>() / count;
+    let length = match window.extent {
+        Extent::Over(ns) => (at.now - covered_from(ns, at.now)).min(at.watched) as f64,
+        Extent::Last(_) => within
+            .first()
+            .map_or(at.watched, |one| at.now - one.time)
+            .min(at.watched) as f64,
+    };
+    let quantile = |values: &[f64], q: f64| {
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let place = q * (sorted.len() as f64 - 1.0);
+        let (below, above) = (sorted.get(place.floor() as usize)?, sorted.get(place.ceil() as usize)?);
+        Some(below + (above - below) * place.fract())
+    };
+    let hours = |one: &(f64, f64)| one.0;
+    let covariance = |a: &dyn Fn(&(f64, f64)) -> f64, b: &dyn Fn(&(f64, f64)) -> f64| {
+        let (mean_a, mean_b) = (mean(a), mean(b));
+        known
+            .iter()
+            .map(|one| (a(one) - mean_a) * (b(one) - mean_b))
+            .sum::<f64>()
+    };
+    let value = |one: &(f64, f64)| one.1;
+    let spread = covariance(&hours, &hours);
+    let line = known.len() > 1 && spread > 0.0;
+    let slope = covariance(&hours, &value) / spread;
+    let (oldest, newest) = (values.first().copied(), values.last().copied());
+    match window.function {
+        Function::Count | Function::Sum => Some(sum),
+        Function::Ratio | Function::Mean => (!values.is_empty()).then(|| sum / count),
+        Function::Rate => (length > 0.0).then(|| sum / (length / 1e9)),
+        Function::Share => (length > 0.0).then(|| (sum / length).min(1.0)),
+        Function::Min => values.iter().copied().reduce(f64::min),
+        Function::Max => values.iter().copied().reduce(f64::max),
+        Function::Quantile(q) => quantile(&values, q),
+        Function::Median => quantile(&values, 0.5),
+        Function::Mad => {
+            let median = quantile(&values, 0.5)?;
+            quantile(
+                &values.iter().map(|value| (value - median).abs()).collect::<Vec<_>>(),
+                0.5,
+            )
+        }
+        Function::Slope => line.then_some(slope),
+        Function::RelativeSlope => (line && mean(&value) != 0.0).then(|| slope / mean(&value).abs()),
+        Function::R2 => (line && covariance(&value, &value) > 0.0)
+            .then(|| covariance(&hours, &value).powi(2) / (spread * covariance(&value, &value))),
+        Function::Change => Some(newest? - oldest?),
+        Function::RelativeChange => {
+            (oldest? != 0.0).then(|| (newest.unwrap_or(0.0) - oldest.unwrap_or(0.0)) / oldest.unwrap_or(0.0).abs())
+        }
+        Function::Newest => newest,
+        Function::Streak => Some(values.iter().rev().take_while(|value| **value > 0.0).count() as f64),
+        Function::Rises => Some(values.windows(2).rev().take_while(|pair| pair[1] > pair[0]).count() as f64),
+        Function::Turns => {
+            let mut changed = values.clone();
+            changed.dedup();
+            let turned = |three: &&[f64]| (three[1] > three[0]) != (three[2] > three[1]);
+            Some(changed.windows(3).filter(turned).count() as f64)
+        }
+    }
+}
+
+fn agree(function: Function, ours: Option<f64>, naive: Option<f64>) -> bool {
+    match (ours, naive) {
+        (None, None) => true,
+        (Some(a), Some(b)) => {
+            // The means of both are rounded differently; what is divided by a mean near zero shows that.
+            let digits = match function {
+                Function::Slope | Function::RelativeSlope | Function::R2 => 1e-6,
+                _ => 1e-9,
+            };
+            (a - b).abs() <= digits * (1.0 + a.abs().max(b.abs()))
+        }
+        _ => false,
+    }
+}
+
+fn came() -> impl Strategy<Value = Vec<(u64, u64, Worth)>> {
+    let worth = prop_oneof![
+        12 => (-40i32..40).prop_map(|value| Worth::Counts(f64::from(value) / 4.0)),
+        3 => Just(Worth::Not),
+        1 => Just(Worth::Unknown),
+    ];
+    prop::collection::vec(
+        (0..4000u64, prop_oneof![4 => Just(0u64), 1 => 0..9000u64], worth),
+        0..200,
+    )
+}
+
+proptest! {
+    /// Scenario: samples at any times, some late, some unknown, some that the filter leaves out; windows over time and over samples.
+    /// Guarantee: after each sample every function says what it says of all samples by definition, within the documented resolution.
+    #[test]
+    fn windows_are_what_they_are_by_definition(
+        came in came(),
+        function in prop::sample::select(&FUNCTIONS[..]),
+        extent in prop_oneof![
+            (1..90u64).prop_map(|s| Extent::Over(s * S)),
+            (1..40u32).prop_map(Extent::Last),
+        ],
+        unknown_share in prop_oneof![Just(0.1), Just(1.0)],
+        min_samples in 0..4u32,
+        quiet in 0..60u64,
+    ) {
+        let window = Window { unknown_share, min_samples, ..window(function, extent) };
+        let mut live = Live::new(0);
+        let began = 1_700_000_000 * S;
+        let mut now = began;
+        let mut so_far = Vec::new();
+        for (index, (gap, late, worth)) in came.iter().enumerate() {
+            let newest = now + gap * 1_000_000;
+            // Of samples that are one nothing is kept that a late one could lie between.
+            let late = if function == Function::Turns { 0 } else { *late };
+            let time = newest.saturating_sub(late * 1_000_000).max(began);
+            now = now.max(time);
+            let worth = match *worth {
+                Worth::Counts(_) if counts(function) => Worth::Counts(1.0),
+                // A mean that is nothing but the rounding of zero says nothing of the division by it.
+                Worth::Counts(value) if function == Function::RelativeSlope => Worth::Counts(value.abs() + 1.0),
+                worth => worth,
+            };
+            add(&mut live, &window, None, worth, time, now);
+            so_far.push(Came { time, worth });
+            let last = index + 1 == came.len();
+            let asked = if last { now + quiet * S } else { now };
+            let at = Moment { now: asked, watched: asked - began };
+            let (ours, naive) = (value(&mut live, &window, None, at), naive(&window, &so_far, at));
+            prop_assert!(agree(function, ours, naive), "{:?} != {:?} after {} samples", ours, naive, index + 1);
+        }
+    }
+
+    /// Scenario: a steady climb sampled for years, with a large offset.
+    /// Guarantee: the slope keeps its digits, whatever the time and the level.
+    #[test]
+    fn slopes_stay_exact(years in 0..40u64, level in 0..1_000_000_000_000u64, per_hour in 1..1_000_000u32) {
+        let window = window(Function::Slope, Extent::Over(3600 * S));
+        let mut live = Live::new(0);
+        let began = (1 + years * 365 * 86_400) * S;
+        let mut slope = None;
+        // One at the beginning of all makes the offset of what follows as long as the process is watched.
+        add(&mut live, &window, None, Worth::Counts(1.0), S, S);
+        for minute in 0..120u64 {
+            let now = began + minute * 60 * S;
+            let sample = level as f64 + f64::from(per_hour) * minute as f64 / 60.0;
+            add(&mut live, &window, None, Worth::Counts(sample), now, now);
+            slope = value(&mut live, &window, None, Moment { now, watched: now });
+        }
+        let value = slope.unwrap_or_default();
+        let resolution = level as f64 * f64::EPSILON * 240.0 + f64::from(per_hour) * 1e-6;
+        prop_assert!((value - f64::from(per_hour)).abs() < resolution, "{} != {}", value, per_hour);
+    }
+}
+
+/// Scenario: a hundred thousand samples, a thousand a second, into windows of every function and extent, in each of the six keys.
+/// Guarantee: no window takes more memory than was said before.
+#[test]
+fn memory_is_bounded() {
+    for extent in [
+        Extent::Over(60 * S),
+        Extent::Over(86_400 * S),
+        Extent::Last(100),
+        Extent::Last(u32::MAX),
+    ] {
+        for function in FUNCTIONS {
+            for by in [By::Nothing, By::GenerationAndType] {
+                let window = Window {
+                    by,
+                    ..window(function, extent)
+                };
+                let mut live = Live::new(0);
+                for sample in 0..100_000u64 {
+                    let time = 1_700_000_000 * S + sample * 1_000_000;
+                    let key = Key(sample as usize % Key::COUNT);
+                    add(&mut live, &window, Some(key), Worth::Counts(sample as f64), time, time);
+                }
+                let (taken, most) = (live.memory(), most_memory(&window));
+                assert!(taken <= most, "{function:?} {extent:?} {by:?}: {taken} > {most}");
+                // All of it falls into one sub-interval of a day.
+                let one = extent == Extent::Over(86_400 * S);
+                assert!(taken > 0 || one, "{function:?} {extent:?} {by:?}");
+            }
+        }
+    }
+}
+
+/// Scenario: no sample at all, in a process that has been watched for a minute.
+/// Guarantee: that nothing happened is known, what was never measured is not.
+#[test]
+fn nothing_is_zero_where_it_is_counted() {
+    let at = Moment {
+        now: 1000 * S,
+        watched: 60 * S,
+    };
+    for function in FUNCTIONS {
+        let value = value(&mut Live::new(0), &window(function, Extent::Over(60 * S)), None, at);
+        let counted = matches!(
+            function,
+            Function::Count
+                | Function::Rate
+                | Function::Sum
+                | Function::Share
+                | Function::Streak
+                | Function::Rises
+                | Function::Turns
+        );
+        assert_eq!(value, counted.then_some(0.0), "{function:?}");
+    }
+}
+
+/// Scenario: a process that stands still for a second of its first five; the window is of a minute and wants ten seconds.
+/// Guarantee: the share is unknown for ten seconds, then of the time that was watched; a pause of which more than the window is known is all of it.
+#[test]
+fn a_share_is_of_the_time_that_was_watched() {
+    let window = Window {
+        min_watched_ns: 10 * S,
+        ..window(Function::Share, Extent::Over(60 * S))
+    };
+    let mut live = Live::new(0);
+    let began = 1_700_000_000 * S;
+    add(
+        &mut live,
+        &window,
+        None,
+        Worth::Counts(S as f64),
+        began + 2 * S,
+        began + 2 * S,
+    );
+    let mut share = |seconds: u64| {
+        let at = Moment {
+            now: began + seconds * S,
+            watched: seconds * S,
+        };
+        value(&mut live, &window, None, at)
+    };
+    assert_eq!(share(5), None);
+    assert_eq!(share(10), Some(0.1));
+    assert_eq!(share(20), Some(0.05));
+    let at = Moment {
+        now: began + 20 * S,
+        watched: 20 * S,
+    };
+    add(
+        &mut live,
+        &window,
+        None,
+        Worth::Counts(200.0 * S as f64),
+        at.now,
+        at.now,
+    );
+    assert_eq!(value(&mut live, &window, None, at), Some(1.0));
+}
+
+/// Scenario: a window that a new rule brought while the process had been watched for an hour.
+/// Guarantee: it is watched since then: that nothing was sampled before says nothing of the hour.
+#[test]
+fn a_new_window_knows_nothing_of_the_time_before() {
+    let window = Window {
+        min_watched_ns: 60 * S,
+        ..window(Function::Count, Extent::Over(600 * S))
+    };
+    let mut live = Live::new(3600 * S);
+    let mut count = |seconds: u64| {
+        let at = Moment {
+            now: seconds * S,
+            watched: seconds * S,
+        };
+        value(&mut live, &window, None, at)
+    };
+    assert_eq!(count(3630), None);
+    assert_eq!(count(3660), Some(0.0));
+}
+
+/// Scenario: collections of two kinds in a window by kind.
+/// Guarantee: each is compared with its own kind; what has no kind belongs nowhere and has no value.
+#[test]
+fn kinds_are_apart() {
+    let window = Window {
+        by: By::GenerationAndType,
+        ..window(Function::Median, Extent::Last(5))
+    };
+    let mut live = Live::new(0);
+    let (small, full) = (Some(Key(1)), Some(Key(5)));
+    for (key, value) in [(small, 1.0), (full, 100.0), (small, 3.0), (full, 300.0), (None, 7.0)] {
+        add(&mut live, &window, key, Worth::Counts(value), S, S);
+    }
+    let at = Moment { now: S, watched: S };
+    let mut median = |key| value(&mut live, &window, key, at);
+    assert_eq!(
+        [median(small), median(full), median(None), median(Some(Key(0)))],
+        [Some(2.0), Some(200.0), None, None]
+    );
+}

@@ -1,0 +1,165 @@
+//! Anomalies in the terms of OpenTelemetry: events and status of a collection's span, log records. Pure.
+
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValue};
+use opentelemetry_proto::tonic::logs::v1::{LogRecord, SeverityNumber};
+use opentelemetry_proto::tonic::trace::v1::Status;
+use opentelemetry_proto::tonic::trace::v1::span::Event;
+use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
+
+use super::definition::anomaly as row;
+use super::definition::span::NUMBER;
+use super::spans::SpanIds;
+use super::value::{Attributes, key_value};
+use gc_rules::alert::{Alert, Transition};
+use gc_rules::rule::{Rule, Severity};
+use gc_rules::time::rfc3339;
+
+/// A rule whose condition holds on a collection.
+#[derive(Debug, Clone, Copy)]
+pub struct Anomaly<'a> {
+    /// The rule.
+    pub rule: &'a Rule,
+    /// What happened, where the alert began on this very collection.
+    pub summary: Option<&'a str>,
+    /// When, Unix nanoseconds.
+    pub at_unix_ns: u64,
+}
+
+/// What a collection's root span says of its anomalies.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Marks {
+    /// The ids of all rules.
+    pub(crate) attribute: Option<KeyValue>,
+    /// One for each rule.
+    pub(crate) events: Vec<Event>,
+    /// Error, when a rule is at least that bad: with the title of the worst.
+    pub(crate) status: Option<Status>,
+}
+
+impl Marks {
+    /// Those of the rules that say something on spans.
+    pub(crate) fn of(anomalies: &[Anomaly<'_>]) -> Self {
+        let told = || anomalies.iter().filter(|anomaly| anomaly.rule.emit.span);
+        let ids: Vec<AnyValue> = told()
+            .map(|anomaly| AnyValue {
+                value: Some(Value::StringValue(anomaly.rule.id.to_string())),
+            })
+            .collect();
+        let array = (!ids.is_empty()).then_some(Value::ArrayValue(ArrayValue { values: ids }));
+        // Of equals the first one, as the rules are ordered.
+        let worst = told().rev().max_by_key(|anomaly| anomaly.rule.severity);
+        let worst = worst.filter(|anomaly| anomaly.rule.severity >= Severity::Error);
+        Self {
+            attribute: array.map(|array| key_value(row::RULES.name, array)),
+            events: told().map(event).collect(),
+            status: worst.map(|anomaly| Status {
+                message: anomaly.rule.title.to_string(),
+                code: StatusCode::Error.into(),
+            }),
+        }
+    }
+}
+
+fn event(anomaly: &Anomaly<'_>) -> Event {
+    let rule = anomaly.rule;
+    let mut attributes = Attributes::default();
+    attributes
+        .text(&row::RULE_ID, Some(&*rule.id))
+        .text(&row::RULE_TITLE, Some(&*rule.title))
+        .text(&row::SEVERITY, Some(rule.severity.name()))
+        .text(&row::SUMMARY, anomaly.summary);
+    Event {
+        time_unix_nano: anomaly.at_unix_ns,
+        name: row::EVENT.to_owned(),
+        attributes: attributes.into_list(),
+        ..Event::default()
+    }
+}
+
+/// The log record of a transition; `span` is the root span of the collection on which the alert began.
+pub fn log_record(
+    transition: &Transition,
+    group: Option<&str>,
+    span: Option<SpanIds>,
+    observed_unix_ns: u64,
+) -> LogRecord {
+    let alert = transition.alert();
+    let summary = Value::StringValue(alert.summary.to_string());
+    LogRecord {
+        time_unix_nano: time(transition),
+        observed_time_unix_nano: observed_unix_ns,
+        severity_number: severity_number(alert.severity()).into(),
+        severity_text: alert.severity().name().to_owned(),
+        body: Some(AnyValue { value: Some(summary) }),
+        attributes: log_attributes(transition, group),
+        // Sampled: the span of an anomaly is told.
+        flags: u32::from(span.is_some()),
+        trace_id: span.map_or_else(Vec::new, |span| span.trace_id.to_vec()),
+        span_id: span.map_or_else(Vec::new, |span| span.span_id.to_vec()),
+        event_name: row::EVENT.to_owned(),
+        ..LogRecord::default()
+    }
+}
+
+/// When it was: by the events.
+pub(crate) fn time(transition: &Transition) -> u64 {
+    let alert = transition.alert();
+    match transition {
+        Transition::Fired(_) => alert.started_unix_ns,
+        Transition::Ended(..) => alert.ended_unix_ns.unwrap_or(alert.last_unix_ns),
+    }
+}
+
+fn log_attributes(transition: &Transition, group: Option<&str>) -> Vec<KeyValue> {
+    let alert: &Alert = transition.alert();
+    let rule = &alert.rule;
+    let (firing, ending) = match transition {
+        Transition::Fired(_) => (true, None),
+        Transition::Ended(_, ending) => (false, Some(ending.name())),
+    };
+    let given = |text: &str| (firing && !text.is_empty()).then(|| text.to_owned());
+    let mut list = Attributes::with_capacity(24);
+    list.text(&row::RULE_ID, Some(&*rule.id))
+        .text(&row::RULE_TITLE, Some(&*rule.title))
+        .text(&row::RULE_GROUP, group)
+        .text(&row::STATE, Some(if firing { "firing" } else { "ended" }))
+        .text(&row::ENDING, ending)
+        .text(&row::SEVERITY, Some(rule.severity.name()))
+        .text(&row::STARTED, rfc3339(alert.started_unix_ns))
+        .int(&NUMBER, alert.collection)
+        .int(&row::COUNT, Some(alert.count))
+        .int(&row::SUPPRESSED, Some(alert.suppressed))
+        .text(&row::DESCRIPTION, given(&rule.description))
+        .text(&row::REMEDY, given(&rule.remedy));
+    let mut list = list.into_list();
+    let text = |prefix: &str, name: &str, text: &str| {
+        key_value(&format!("{prefix}{name}"), Value::StringValue(text.to_owned()))
+    };
+    list.extend(
+        alert
+            .labels
+            .iter()
+            .map(|(name, value)| text(row::LABEL_PREFIX, name, value)),
+    );
+    if firing {
+        let annotations = alert.annotations.iter();
+        list.extend(annotations.map(|(name, value)| text(row::ANNOTATION_PREFIX, name, value)));
+        let values = alert.values.iter().filter_map(|(name, value)| {
+            let name = format!("{}{name}", row::VALUE_PREFIX);
+            value.map(|value| key_value(&name, Value::DoubleValue(value)))
+        });
+        list.extend(values);
+    }
+    list
+}
+
+/// INFO, WARN, ERROR; a critical one is the highest of ERROR: FATAL is for what ends a program.
+fn severity_number(severity: Severity) -> SeverityNumber {
+    match severity {
+        Severity::Info => SeverityNumber::Info,
+        Severity::Warning => SeverityNumber::Warn,
+        Severity::Error => SeverityNumber::Error,
+        Severity::Critical => SeverityNumber::Error4,
+    }
+}

@@ -1,0 +1,302 @@
+//! The metrics of one run of a process: sums, newest values and distributions, from its first attach to its end.
+//!
+//! A [`Series`] lives as long as the run, whatever its sessions do, so that totals do not start again when the process is
+//! attached to again. It has no clock: the times of points are given.
+//!
+//! What is not known makes no point and no measurement. A total is that of what was seen, and what was not seen is counted
+//! by itself (`gcwatch.collections.incomplete`, `gcwatch.gc.pauses.unknown`, `gcwatch.events.lost`).
+
+mod exemplars;
+mod labels;
+mod point;
+
+use std::ops::Range;
+
+use clr_gc::gc::{Collection, HeapGeneration, Pause, Suspension};
+use opentelemetry_proto::tonic::metrics::v1::Metric;
+
+use self::labels::{Label, Labels};
+use self::point::{Point, Times};
+use super::definition::metric as row;
+use super::definition::{Instrument, MetricDefinition};
+use super::names::{condemned, effective_type};
+use super::options::{MetricOptions, Temporality};
+use super::spans::{LeftOut, SpanIds};
+use gc_rules::time::TimeBase;
+
+/// The metrics of one run of a process.
+#[derive(Debug)]
+pub struct Series {
+    options: MetricOptions,
+    start_unix_ns: u64,
+    /// When the last export in differences was.
+    exported_unix_ns: u64,
+    /// The points of all metrics by metric and labels. A collection touches nearly all of them, and those of hundreds of processes are in
+    /// no cache: they lie one behind the other.
+    points: Vec<(Labels, Point)>,
+    /// Where the points of each of [`row::METRICS`] begin, and where the last one's end.
+    begins: Vec<usize>,
+    /// How many points there are, those for what is over the limit aside.
+    within_limit: usize,
+}
+
+impl Series {
+    /// The metrics of a run that is told from `start_unix_ns` on, its first attach.
+    pub fn new(options: MetricOptions, start_unix_ns: u64) -> Self {
+        let mut series = Self {
+            options,
+            start_unix_ns,
+            exported_unix_ns: start_unix_ns,
+            points: Vec::new(),
+            begins: vec![0; row::METRICS.len() + 1],
+            within_limit: 0,
+        };
+        // What is counted from the attach on is known to be 0 at first.
+        for generation in [HeapGeneration::Gen0, HeapGeneration::Gen1, HeapGeneration::Gen2] {
+            series.add(&row::COLLECTIONS, Labels::of([Some(Label::Generation(generation))]), 0);
+        }
+        for definition in [
+            &row::PAUSE_TIME,
+            &row::PAUSES_UNKNOWN,
+            &row::ALLOCATED,
+            &row::INCOMPLETE,
+            &row::LOSSY,
+            &row::SERIES_OVERFLOW,
+        ] {
+            series.add(definition, Labels::NONE, 0);
+        }
+        series
+    }
+
+    /// Takes a collection; `span` is its root span, where it has one.
+    pub fn observe(&mut self, collection: &Collection, base: TimeBase, span: Option<SpanIds>) {
+        let at = base.unix_ns(collection.end.unwrap_or(collection.last_event));
+        let generation = condemned(collection).map(Label::Generation);
+        if generation.is_some() {
+            self.add(&row::COLLECTIONS, Labels::of([generation]), 1);
+        }
+        self.add(&row::INCOMPLETE, Labels::NONE, u64::from(!collection.is_complete()));
+        self.add(&row::LOSSY, Labels::NONE, u64::from(collection.lossy));
+        if collection.is_compacting() == Some(true) {
+            self.add(&row::COMPACTIONS, Labels::of([generation]), 1);
+        }
+        for pause in &collection.pauses {
+            self.pause(collection, pause, base, span);
+        }
+        if let (true, Some(ns)) = (collection.is_concurrent(), known(collection.duration_ns())) {
+            self.record(&row::BACKGROUND_DURATION, Labels::NONE, ns, at, span);
+        }
+        if let Some(bytes) = collection.allocated_since_last {
+            self.add(&row::ALLOCATED, Labels::NONE, bytes);
+        }
+        self.heap(collection, at);
+    }
+
+    fn pause(&mut self, collection: &Collection, pause: &Pause, base: TimeBase, span: Option<SpanIds>) {
+        let Some(ns) = known(pause.pause_ns) else {
+            self.add(&row::PAUSES_UNKNOWN, Labels::NONE, 1);
+            return;
+        };
+        let generation = condemned(collection).map(Label::Generation);
+        let gc_type = effective_type(collection).map(Label::Type);
+        let reason = collection.reason.map(Label::Reason);
+        let end = pause.spans.last().map_or(collection.last_event, |part| part.1);
+        let at = base.unix_ns(end);
+        self.add(&row::PAUSE_TIME, Labels::NONE, ns);
+        self.record(
+            &row::PAUSE_DURATION,
+            Labels::of([generation, gc_type, reason]),
+            ns,
+            at,
+            span,
+        );
+        // Who came later into the stop did not wait for it.
+        let first = pause.start.is_some() && pause.start == pause.edges.suspend_begin;
+        if let (true, Some(ns)) = (first, known(pause.suspend_ns)) {
+            self.record(&row::SUSPEND_DURATION, Labels::NONE, ns, at, span);
+        }
+    }
+
+    fn heap(&mut self, collection: &Collection, at: u64) {
+        for (generation, sizes) in HeapGeneration::ALL.into_iter().zip(&collection.heap) {
+            let labels = Labels::of([Some(Label::Generation(generation))]);
+            self.set(&row::HEAP_SIZE, labels, sizes.after, at);
+            self.set(&row::HEAP_FRAGMENTATION, labels, sizes.fragmentation, at);
+            self.set(&row::BUDGET, labels, sizes.budget, at);
+            if let Some(bytes) = sizes.promoted {
+                self.add(&row::PROMOTED, labels, bytes);
+            }
+        }
+        let committed = collection.committed.after.or(collection.committed.before);
+        self.set(&row::COMMITTED_SIZE, Labels::NONE, committed, at);
+        if let Some(global) = &collection.global {
+            self.set(&row::HEAP_COUNT, Labels::NONE, Some(global.heap_count), at);
+            self.set(&row::MEMORY_LOAD, Labels::NONE, Some(global.memory_load_percent), at);
+        }
+        if let Some(stats) = &collection.heap_stats {
+            self.set(&row::PINNED_OBJECTS, Labels::NONE, Some(stats.pinned_object_count), at);
+            self.set(&row::HANDLES, Labels::NONE, Some(stats.gc_handle_count), at);
+            self.set(&row::SYNC_BLOCKS, Labels::NONE, Some(stats.sink_block_count), at);
+            let promoted = stats.finalization_promoted_count;
+            self.set(&row::FINALIZATION_PROMOTED, Labels::NONE, Some(promoted), at);
+        }
+    }
+
+    /// Takes a stop without a collection.
+    pub fn observe_suspension(&mut self, suspension: &Suspension) {
+        let labels = Labels::of([suspension.reason.map(Label::Stop)]);
+        self.add(&row::SUSPENSIONS, labels, 1);
+        match known(suspension.stopped_ns) {
+            Some(ns) => self.add(&row::SUSPENSION_TIME, labels, ns),
+            None => self.add(&row::PAUSES_UNKNOWN, Labels::NONE, 1),
+        }
+    }
+
+    /// Takes a collection that did not become spans.
+    pub fn untold(&mut self, why: LeftOut) {
+        self.add(&row::UNTOLD_SPANS, Labels::of([Some(Label::Untold(why))]), 1);
+    }
+
+    /// Takes so many more events that the runtime dropped. Given 0, it is said that none are: before, it is not known.
+    pub fn lost(&mut self, events: u64) {
+        self.add(&row::EVENTS_LOST, Labels::NONE, events);
+    }
+
+    /// The totals since the first attach.
+    pub fn cumulative(&self, now_unix_ns: u64) -> Vec<Metric> {
+        let times = Times {
+            start: self.start_unix_ns,
+            now: now_unix_ns.max(self.start_unix_ns),
+        };
+        self.metrics(|definition, points| {
+            point::metric(
+                definition,
+                points,
+                &self.options,
+                Temporality::Cumulative,
+                times,
+                |point| point.total(definition),
+            )
+        })
+    }
+
+    /// What came since the previous call, or the first attach. Sums that rise and fall are totals always, as the
+    /// specification has it, and a point to which nothing came is left out.
+    pub fn delta(&mut self, now_unix_ns: u64) -> Vec<Metric> {
+        let times = Times {
+            start: self.exported_unix_ns,
+            now: now_unix_ns.max(self.exported_unix_ns),
+        };
+        let since_attach = Times {
+            start: self.start_unix_ns,
+            ..times
+        };
+        let options = &self.options;
+        let metrics = self.metrics(|definition, points| match definition.instrument {
+            Instrument::Counter | Instrument::Histogram => {
+                point::metric(definition, points, options, Temporality::Delta, times, |point| {
+                    point.news(definition)
+                })
+            }
+            Instrument::UpDownCounter | Instrument::Gauge => point::metric(
+                definition,
+                points,
+                options,
+                Temporality::Cumulative,
+                since_attach,
+                |point| point.total(definition),
+            ),
+        });
+        self.exported_unix_ns = times.now;
+        for (_, point) in &mut self.points {
+            point.exported();
+        }
+        metrics
+    }
+
+    fn metrics(&self, metric: impl Fn(&'static MetricDefinition, &[(Labels, Point)]) -> Option<Metric>) -> Vec<Metric> {
+        let points = |place| self.points.get(self.range(place)).unwrap_or_default();
+        row::METRICS
+            .iter()
+            .enumerate()
+            .filter_map(|(place, definition)| metric(definition, points(place)))
+            .collect()
+    }
+
+    fn add(&mut self, definition: &'static MetricDefinition, labels: Labels, amount: u64) {
+        if let Some(point) = self.point(definition, labels) {
+            point.add(amount);
+        }
+    }
+
+    fn set(&mut self, definition: &'static MetricDefinition, labels: Labels, value: Option<impl Into<u64>>, at: u64) {
+        let Some(value) = value else { return };
+        if let Some(point) = self.point(definition, labels) {
+            point.set(value.into(), at);
+        }
+    }
+
+    fn record(
+        &mut self,
+        definition: &'static MetricDefinition,
+        labels: Labels,
+        ns: u64,
+        at: u64,
+        span: Option<SpanIds>,
+    ) {
+        let window = u64::try_from(self.options.interval.as_nanos()).unwrap_or(u64::MAX);
+        if let Some(point) = self.point(definition, labels) {
+            point.record(ns, at, span, window);
+        }
+    }
+
+    /// The point with these labels, or the one for what is over the limit; `None` for a metric that is switched off.
+    fn point(&mut self, definition: &'static MetricDefinition, labels: Labels) -> Option<&mut Point> {
+        if !self.options.runtime_metrics && definition.is_of_the_runtime() {
+            return None;
+        }
+        let metric = row::METRICS.iter().position(|row| std::ptr::eq(*row, definition))?;
+        let (place, labels) = match self.place(metric, labels) {
+            Ok(place) => return self.points.get_mut(place).map(|(_, point)| point),
+            Err(place) if self.within_limit < self.options.max_series || labels == Labels::NONE => {
+                self.within_limit += 1;
+                (place, labels)
+            }
+            Err(_) => {
+                self.add(&row::SERIES_OVERFLOW, Labels::NONE, 1);
+                match self.place(metric, Labels::OVERFLOW) {
+                    Ok(place) => return self.points.get_mut(place).map(|(_, point)| point),
+                    Err(place) => (place, Labels::OVERFLOW),
+                }
+            }
+        };
+        let point = Point::new(definition, &self.options);
+        self.points.insert(place, (labels, point));
+        for begin in self.begins.iter_mut().skip(metric + 1) {
+            *begin += 1;
+        }
+        self.points.get_mut(place).map(|(_, point)| point)
+    }
+
+    /// Where the point is, or where it would be. A metric has few.
+    fn place(&self, metric: usize, labels: Labels) -> Result<usize, usize> {
+        let range = self.range(metric);
+        let points = self.points.get(range.clone()).unwrap_or_default();
+        let known = points.iter().position(|(known, _)| *known == labels);
+        known.map(|place| range.start + place).ok_or_else(|| {
+            let before = points.iter().take_while(|(known, _)| *known < labels).count();
+            range.start + before
+        })
+    }
+
+    /// Where the points of a metric are.
+    fn range(&self, metric: usize) -> Range<usize> {
+        let begin = |metric: usize| self.begins.get(metric).copied().unwrap_or_default();
+        begin(metric)..begin(metric + 1)
+    }
+}
+
+/// A length that is known and no damage.
+fn known(ns: Option<i64>) -> Option<u64> {
+    u64::try_from(ns?).ok()
+}

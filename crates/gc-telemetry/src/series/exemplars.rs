@@ -1,0 +1,64 @@
+//! Exemplars: which collection a distribution's longest and newest durations were.
+
+use opentelemetry_proto::tonic::metrics::v1::{Exemplar, exemplar};
+
+use crate::spans::SpanIds;
+
+/// One measurement and its span.
+#[derive(Debug, Clone, Copy)]
+struct Measured {
+    ns: u64,
+    at: u64,
+    span: SpanIds,
+}
+
+/// The longest and the newest measurement of a window of time. They are two at most, however many there are.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Exemplars {
+    window_start: u64,
+    longest: Option<Measured>,
+    newest: Option<Measured>,
+}
+
+impl Exemplars {
+    /// Takes a measurement at the Unix time `at`; after `window` nanoseconds a new window begins. All by the events' own
+    /// time.
+    pub(super) fn take(&mut self, ns: u64, at: u64, span: SpanIds, window: u64) {
+        if at.saturating_sub(self.window_start) >= window {
+            *self = Self {
+                window_start: at,
+                ..Self::default()
+            };
+        }
+        let measured = Measured { ns, at, span };
+        if self.longest.is_none_or(|longest| ns >= longest.ns) {
+            self.longest = Some(measured);
+        }
+        if self.newest.is_none_or(|newest| at >= newest.at) {
+            self.newest = Some(measured);
+        }
+    }
+
+    /// A new window begins.
+    pub(super) fn forget(&mut self) {
+        *self = Self::default();
+    }
+
+    pub(super) fn told(&self) -> Vec<Exemplar> {
+        let same = |a: &Measured, b: &Measured| (a.at, a.span) == (b.at, b.span);
+        let newest = self
+            .newest
+            .filter(|newest| !self.longest.is_some_and(|longest| same(&longest, newest)));
+        self.longest
+            .into_iter()
+            .chain(newest)
+            .map(|measured| Exemplar {
+                time_unix_nano: measured.at,
+                value: Some(exemplar::Value::AsDouble(measured.ns as f64 / 1e9)),
+                trace_id: measured.span.trace_id.to_vec(),
+                span_id: measured.span.span_id.to_vec(),
+                filtered_attributes: Vec::new(),
+            })
+            .collect()
+    }
+}

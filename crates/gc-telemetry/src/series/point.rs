@@ -1,0 +1,306 @@
+//! One point of a metric: how it is counted, and how it is told.
+
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::metrics::v1::exponential_histogram_data_point::Buckets;
+use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value;
+use opentelemetry_proto::tonic::metrics::v1::{
+    AggregationTemporality, Exemplar, ExponentialHistogram as ExponentialData, ExponentialHistogramDataPoint, Gauge,
+    Histogram as ExplicitData, HistogramDataPoint, Metric, NumberDataPoint, Sum,
+};
+
+use super::exemplars::Exemplars;
+use super::labels::Labels;
+use crate::definition::{Instrument, MetricDefinition};
+use crate::histogram::{ExplicitHistogram, ExponentialHistogram, Summary};
+use crate::options::{HistogramBuckets, MetricOptions, Temporality};
+use crate::spans::SpanIds;
+
+const SECOND_NS: f64 = 1e9;
+
+/// The times of a point, Unix nanoseconds.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Times {
+    pub(super) start: u64,
+    pub(super) now: u64,
+}
+
+/// What was counted.
+#[derive(Debug)]
+pub(super) enum Point {
+    /// A total, and how much of it was exported.
+    Sum { total: u64, exported: u64 },
+    /// The newest value, and when it was true.
+    Newest { value: u64, at: u64 },
+    /// A distribution.
+    Distribution(Box<Durations>),
+}
+
+/// A distribution, and which collections are examples of it.
+#[derive(Debug)]
+pub(super) struct Durations {
+    total: Distribution,
+    /// Since the last export, where differences are exported.
+    news: Option<Distribution>,
+    exemplars: Exemplars,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Distribution {
+    Exponential(ExponentialHistogram),
+    Explicit(ExplicitHistogram),
+}
+
+/// A point as it is told.
+pub(super) enum Told {
+    Number(Value),
+    Distribution(Distribution, Vec<Exemplar>),
+}
+
+impl Point {
+    pub(super) fn new(definition: &MetricDefinition, options: &MetricOptions) -> Self {
+        match definition.instrument {
+            Instrument::Counter => Self::Sum { total: 0, exported: 0 },
+            Instrument::UpDownCounter | Instrument::Gauge => Self::Newest { value: 0, at: 0 },
+            Instrument::Histogram => Self::Distribution(Box::new(Durations {
+                total: Distribution::new(&options.buckets),
+                news: (options.temporality == Temporality::Delta).then(|| Distribution::new(&options.buckets)),
+                exemplars: Exemplars::default(),
+            })),
+        }
+    }
+
+    pub(super) fn add(&mut self, amount: u64) {
+        if let Self::Sum { total, .. } = self {
+            *total = total.saturating_add(amount);
+        }
+    }
+
+    /// An older value than the newest is passed over: a background collection may be told late.
+    pub(super) fn set(&mut self, new: u64, when: u64) {
+        if let Self::Newest { value, at } = self
+            && when >= *at
+        {
+            (*value, *at) = (new, when);
+        }
+    }
+
+    pub(super) fn record(&mut self, ns: u64, at: u64, span: Option<SpanIds>, window: u64) {
+        if let Self::Distribution(durations) = self {
+            durations.total.record(ns);
+            if let Some(news) = &mut durations.news {
+                news.record(ns);
+            }
+            if let Some(span) = span {
+                durations.exemplars.take(ns, at, span, window);
+            }
+        }
+    }
+
+    /// The total, or the newest value.
+    pub(super) fn total(&self, definition: &MetricDefinition) -> Option<Told> {
+        Some(match self {
+            Self::Sum { total, .. } => Told::Number(number(*total, definition)),
+            Self::Newest { value, .. } => Told::Number(number(*value, definition)),
+            Self::Distribution(durations) => Told::Distribution(durations.total.clone(), durations.exemplars.told()),
+        })
+    }
+
+    /// What came since the last export; `None` when nothing did.
+    pub(super) fn news(&self, definition: &MetricDefinition) -> Option<Told> {
+        match self {
+            Self::Sum { total, exported } => {
+                let news = total.saturating_sub(*exported);
+                (news > 0).then(|| Told::Number(number(news, definition)))
+            }
+            Self::Newest { .. } => None,
+            Self::Distribution(durations) => durations
+                .news
+                .as_ref()
+                .filter(|news| news.summary().count > 0)
+                .map(|news| Told::Distribution(news.clone(), durations.exemplars.told())),
+        }
+    }
+
+    /// It was exported as a difference.
+    pub(super) fn exported(&mut self) {
+        match self {
+            Self::Sum { total, exported } => *exported = *total,
+            Self::Newest { .. } => {}
+            Self::Distribution(durations) => {
+                if let Some(news) = &mut durations.news {
+                    news.clear();
+                    durations.exemplars.forget();
+                }
+            }
+        }
+    }
+}
+
+/// Times are counted in nanoseconds and told in seconds, shares are counted in percent.
+fn number(counted: u64, definition: &MetricDefinition) -> Value {
+    match definition.unit {
+        "s" => Value::AsDouble(counted as f64 / SECOND_NS),
+        "1" => Value::AsDouble(counted as f64 / 100.0),
+        _ => Value::AsInt(i64::try_from(counted).unwrap_or(i64::MAX)),
+    }
+}
+
+impl Distribution {
+    fn new(buckets: &HistogramBuckets) -> Self {
+        match buckets {
+            HistogramBuckets::Exponential { max_buckets } => Self::Exponential(ExponentialHistogram::new(*max_buckets)),
+            HistogramBuckets::Explicit(bounds) => Self::Explicit(ExplicitHistogram::new(bounds)),
+        }
+    }
+
+    fn record(&mut self, ns: u64) {
+        match self {
+            Self::Exponential(histogram) => histogram.record(ns),
+            Self::Explicit(histogram) => histogram.record(ns),
+        }
+    }
+
+    fn summary(&self) -> Summary {
+        match self {
+            Self::Exponential(histogram) => histogram.summary(),
+            Self::Explicit(histogram) => histogram.summary(),
+        }
+    }
+
+    fn clear(&mut self) {
+        match self {
+            Self::Exponential(histogram) => histogram.clear(),
+            Self::Explicit(histogram) => histogram.clear(),
+        }
+    }
+}
+
+/// The metric with the points that `told` yields; `None` without any.
+pub(super) fn metric(
+    definition: &MetricDefinition,
+    points: &[(Labels, Point)],
+    options: &MetricOptions,
+    temporality: Temporality,
+    times: Times,
+    told: impl Fn(&Point) -> Option<Told>,
+) -> Option<Metric> {
+    let aggregation_temporality = match temporality {
+        Temporality::Cumulative => AggregationTemporality::Cumulative,
+        Temporality::Delta => AggregationTemporality::Delta,
+    }
+    .into();
+    let (mut numbers, mut exponential, mut explicit) = (Vec::new(), Vec::new(), Vec::new());
+    for (labels, point) in points {
+        let Some(told) = told(point) else { continue };
+        let attributes = labels.attributes(options.generation_key);
+        match told {
+            Told::Number(value) => numbers.push(number_point(value, attributes, times)),
+            Told::Distribution(Distribution::Exponential(histogram), exemplars) => {
+                exponential.push(exponential_point(&histogram, attributes, exemplars, times));
+            }
+            Told::Distribution(Distribution::Explicit(histogram), exemplars) => {
+                explicit.push(explicit_point(&histogram, attributes, exemplars, times));
+            }
+        }
+    }
+    let instrument = definition.instrument;
+    let data = if !exponential.is_empty() {
+        Data::ExponentialHistogram(ExponentialData {
+            data_points: exponential,
+            aggregation_temporality,
+        })
+    } else if !explicit.is_empty() {
+        Data::Histogram(ExplicitData {
+            data_points: explicit,
+            aggregation_temporality,
+        })
+    } else if numbers.is_empty() {
+        return None;
+    } else if instrument == Instrument::Gauge {
+        for point in &mut numbers {
+            // A newest value counts from nowhere.
+            point.start_time_unix_nano = 0;
+        }
+        Data::Gauge(Gauge { data_points: numbers })
+    } else {
+        Data::Sum(Sum {
+            data_points: numbers,
+            aggregation_temporality,
+            is_monotonic: instrument == Instrument::Counter,
+        })
+    };
+    Some(Metric {
+        name: definition.name.to_owned(),
+        description: definition.description.to_owned(),
+        unit: definition.unit.to_owned(),
+        metadata: Vec::new(),
+        data: Some(data),
+    })
+}
+
+fn number_point(value: Value, attributes: Vec<KeyValue>, times: Times) -> NumberDataPoint {
+    NumberDataPoint {
+        attributes,
+        start_time_unix_nano: times.start,
+        time_unix_nano: times.now,
+        value: Some(value),
+        ..NumberDataPoint::default()
+    }
+}
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / SECOND_NS
+}
+
+fn exponential_point(
+    histogram: &ExponentialHistogram,
+    attributes: Vec<KeyValue>,
+    exemplars: Vec<Exemplar>,
+    times: Times,
+) -> ExponentialHistogramDataPoint {
+    let summary = histogram.summary();
+    let (offset, counts) = histogram.buckets();
+    ExponentialHistogramDataPoint {
+        attributes,
+        start_time_unix_nano: times.start,
+        time_unix_nano: times.now,
+        count: summary.count,
+        sum: Some(seconds(summary.sum_ns)),
+        scale: histogram.scale(),
+        zero_count: histogram.zero_count(),
+        positive: Some(Buckets {
+            offset,
+            bucket_counts: counts.to_vec(),
+        }),
+        negative: None,
+        flags: 0,
+        exemplars,
+        min: summary.min_ns.map(seconds),
+        max: summary.max_ns.map(seconds),
+        zero_threshold: 0.0,
+    }
+}
+
+fn explicit_point(
+    histogram: &ExplicitHistogram,
+    attributes: Vec<KeyValue>,
+    exemplars: Vec<Exemplar>,
+    times: Times,
+) -> HistogramDataPoint {
+    let summary = histogram.summary();
+    let (bounds, counts) = histogram.buckets();
+    HistogramDataPoint {
+        attributes,
+        start_time_unix_nano: times.start,
+        time_unix_nano: times.now,
+        count: summary.count,
+        sum: Some(seconds(summary.sum_ns)),
+        bucket_counts: counts.to_vec(),
+        explicit_bounds: bounds.to_vec(),
+        exemplars,
+        flags: 0,
+        min: summary.min_ns.map(seconds),
+        max: summary.max_ns.map(seconds),
+    }
+}

@@ -1,0 +1,83 @@
+//! Attributes of spans and links, written as they are told.
+
+use crate::definition::Attribute;
+use crate::wire::Wire;
+
+/// Numbers of the fields of `KeyValue`, `AnyValue` and `ArrayValue` in `opentelemetry/proto/common/v1/common.proto`.
+mod field {
+    pub(super) const KEY: u32 = 1;
+    pub(super) const VALUE: u32 = 2;
+    pub(super) const TEXT: u32 = 1;
+    pub(super) const BOOL: u32 = 2;
+    pub(super) const INT: u32 = 3;
+    pub(super) const DOUBLE: u32 = 4;
+    pub(super) const ARRAY: u32 = 5;
+    pub(super) const VALUES: u32 = 1;
+}
+
+/// The attributes of the message that is open. What is not known is left out.
+#[derive(Debug)]
+pub(super) struct Attributes<'a> {
+    wire: &'a mut Wire,
+    /// Which field of the message they are.
+    field: u32,
+}
+
+impl<'a> Attributes<'a> {
+    pub(super) fn of(wire: &'a mut Wire, field: u32) -> Self {
+        Self { wire, field }
+    }
+
+    pub(super) fn text(&mut self, attribute: &Attribute, value: Option<impl AsRef<str>>) -> &mut Self {
+        if let Some(text) = value {
+            self.add(attribute, |wire| wire.bytes(field::TEXT, text.as_ref()));
+        }
+        self
+    }
+
+    /// A number that does not fit is as large as can be said.
+    pub(super) fn int(&mut self, attribute: &Attribute, value: Option<impl Into<u64>>) -> &mut Self {
+        if let Some(number) = value {
+            let most = i64::MAX.unsigned_abs();
+            self.add(attribute, |wire| wire.number(field::INT, number.into().min(most)));
+        }
+        self
+    }
+
+    pub(super) fn bool(&mut self, attribute: &Attribute, value: Option<bool>) -> &mut Self {
+        if let Some(is) = value {
+            self.add(attribute, |wire| wire.number(field::BOOL, is.into()));
+        }
+        self
+    }
+
+    /// Nanoseconds as milliseconds.
+    pub(super) fn ms(&mut self, attribute: &Attribute, ns: Option<i64>) -> &mut Self {
+        if let Some(ns) = ns {
+            self.add(attribute, |wire| wire.double(field::DOUBLE, ns as f64 / 1e6));
+        }
+        self
+    }
+
+    /// An empty list is left out.
+    pub(super) fn texts(&mut self, attribute: &Attribute, values: impl Iterator<Item = &'static str>) -> &mut Self {
+        let mut values = values.peekable();
+        if values.peek().is_some() {
+            self.add(attribute, |wire| {
+                wire.message(field::ARRAY, |wire| {
+                    for text in values {
+                        wire.message(field::VALUES, |wire| wire.bytes(field::TEXT, text));
+                    }
+                });
+            });
+        }
+        self
+    }
+
+    fn add(&mut self, attribute: &Attribute, value: impl FnOnce(&mut Wire)) {
+        self.wire.message(self.field, |wire| {
+            wire.bytes(field::KEY, attribute.name);
+            wire.message(field::VALUE, value);
+        });
+    }
+}

@@ -1,0 +1,174 @@
+//! Which collections become spans.
+
+use std::time::Duration;
+
+use clr_gc::gc::Collection;
+
+use super::ids::SpanIds;
+use crate::options::SpanOptions;
+
+/// 2^56: one more than the largest randomness of a trace id.
+const RANDOMNESS_END: u64 = 1 << 56;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// Why a collection did not become a span.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LeftOut {
+    /// The options leave it out.
+    NotSelected,
+    /// There were as many in this second as may be.
+    OverRate,
+}
+
+/// The decision, with what it remembers: how many there were of late.
+#[derive(Debug)]
+pub(super) struct Selection {
+    min_generation: u32,
+    min_pause: Duration,
+    /// Trace ids with less randomness are left out.
+    threshold: u64,
+    trace_state: String,
+    bucket: TokenBucket,
+}
+
+impl Selection {
+    pub(super) fn new(options: &SpanOptions) -> Self {
+        let threshold = threshold(options.ratio);
+        Self {
+            min_generation: options.min_generation,
+            min_pause: options.min_pause,
+            threshold,
+            trace_state: trace_state(threshold),
+            bucket: TokenBucket::new(options.max_per_second),
+        }
+    }
+
+    pub(super) fn set_options(&mut self, options: &SpanOptions) {
+        let bucket = std::mem::replace(&mut self.bucket, TokenBucket::new(0));
+        *self = Self::new(options);
+        if bucket.max_per_second == options.max_per_second {
+            self.bucket = bucket;
+        }
+    }
+
+    /// `None`: it becomes spans. `at` is the time of its last event, Unix nanoseconds.
+    pub(super) fn decide(&mut self, collection: &Collection, ids: SpanIds, at: u64) -> Option<LeftOut> {
+        let too_young = collection
+            .generation
+            .is_some_and(|generation| generation < self.min_generation);
+        let too_short = collection
+            .pause_ns
+            .is_some_and(|ns| u64::try_from(ns).is_ok_and(|ns| Duration::from_nanos(ns) < self.min_pause));
+        if too_young || too_short || ids.randomness() < self.threshold {
+            return Some(LeftOut::NotSelected);
+        }
+        (!self.bucket.take(at)).then_some(LeftOut::OverRate)
+    }
+
+    /// What spans say of the share that they are of: the W3C trace state, empty for all.
+    pub(super) fn trace_state(&self) -> &str {
+        &self.trace_state
+    }
+}
+
+/// The threshold of OpenTelemetry's consistent probability sampling: a trace is told when its randomness is not below.
+fn threshold(ratio: f64) -> u64 {
+    if ratio.is_nan() {
+        return 0;
+    }
+    ((1.0 - ratio.clamp(0.0, 1.0)) * RANDOMNESS_END as f64).round() as u64
+}
+
+/// `ot=th:8` for a half: the threshold's 14 hexadecimal digits without the zeros at their end.
+fn trace_state(threshold: u64) -> String {
+    if threshold == 0 || threshold >= RANDOMNESS_END {
+        return String::new();
+    }
+    let digits = format!("{threshold:014x}");
+    format!("ot=th:{}", digits.trim_end_matches('0'))
+}
+
+/// At most so many in a second of the events' own time, and so many at once.
+#[derive(Debug)]
+struct TokenBucket {
+    max_per_second: u32,
+    /// What may be taken, in the nanoseconds that it took to earn it: a second's worth at most.
+    earned_ns: u64,
+    newest: u64,
+}
+
+impl TokenBucket {
+    fn new(max_per_second: u32) -> Self {
+        Self {
+            max_per_second,
+            earned_ns: SECOND_NS,
+            newest: 0,
+        }
+    }
+
+    fn take(&mut self, at: u64) -> bool {
+        // Collections do not come quite in order: a background one is told after those that ran in it.
+        let passed = at.saturating_sub(self.newest);
+        self.newest = self.newest.max(at);
+        self.earned_ns = self.earned_ns.saturating_add(passed).min(SECOND_NS);
+        let Some(price) = SECOND_NS.checked_div(u64::from(self.max_per_second)) else {
+            return false;
+        };
+        match self.earned_ns.checked_sub(price) {
+            Some(rest) => {
+                self.earned_ns = rest;
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spans::ids::Ids;
+
+    /// Scenario: 50 a second; 200 collections in one millisecond, then one every 10 ms for 10 s.
+    /// Guarantee: the first 50 are told, then 50 a second.
+    #[test]
+    fn the_rate_is_bounded_in_the_time_of_the_events() {
+        let mut bucket = TokenBucket::new(50);
+        let start = 1_700_000_000 * SECOND_NS;
+        let burst = (0..200).filter(|step| bucket.take(start + step * 5_000)).count();
+        assert_eq!(burst, 50);
+        let steady = (1..=1000).filter(|step| bucket.take(start + step * 10_000_000)).count();
+        assert!((499..=501).contains(&steady), "{steady}");
+    }
+
+    /// Scenario: times that go back, as those of background collections do, and a limit of none.
+    /// Guarantee: going back earns nothing; none is none.
+    #[test]
+    fn time_that_goes_back_earns_nothing() {
+        let mut bucket = TokenBucket::new(1);
+        assert!(bucket.take(10 * SECOND_NS));
+        assert!(!bucket.take(5 * SECOND_NS));
+        assert!(!bucket.take(10 * SECOND_NS));
+        assert!(bucket.take(11 * SECOND_NS));
+        assert!(!TokenBucket::new(0).take(SECOND_NS));
+    }
+
+    /// Scenario: shares of all, none, a half, a tenth, over 20,000 traces.
+    /// Guarantee: about that share is told, a smaller share is a part of a larger one, and the trace state says it.
+    #[test]
+    fn the_share_is_told() {
+        let mut ids = Vec::new();
+        for run in 0u128..20_000 {
+            ids.push(Ids::new((run << 64 | 77).to_le_bytes()).linked(None, 5));
+        }
+        let told = |ratio: f64| ids.iter().filter(|ids| ids.randomness() >= threshold(ratio)).count();
+        assert_eq!((told(1.0), told(0.0)), (20_000, 0));
+        assert!((9_700..10_300).contains(&told(0.5)), "{}", told(0.5));
+        assert!((1_850..2_150).contains(&told(0.1)), "{}", told(0.1));
+        assert_eq!(trace_state(threshold(1.0)), "");
+        assert_eq!(trace_state(threshold(0.5)), "ot=th:8");
+        assert_eq!(trace_state(threshold(0.25)), "ot=th:c");
+        assert_eq!(threshold(f64::NAN), 0);
+    }
+}

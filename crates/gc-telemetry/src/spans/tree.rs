@@ -1,0 +1,348 @@
+//! The spans of one collection.
+
+use std::borrow::Cow;
+
+use clr_gc::gc::{Collection, HeapGeneration, Missing, Pause, PauseKind};
+use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
+use prost::Message as _;
+
+use super::Encoded;
+use super::attributes::Attributes;
+use super::ids::{Ids, SpanIds, TraceIds};
+use crate::anomaly::{Anomaly, Marks};
+use crate::definition::span as row;
+use crate::names::{condemned, effective_type, pause_mode_name, reason_name, type_name};
+use crate::options::SpanOptions;
+use crate::wire::Wire;
+use gc_rules::time::TimeBase;
+
+/// Sampled, and the trace id is random (W3C trace context); the parent, where there is one, is not remote (OTLP).
+const FLAGS: u32 = 0x1 | 0x2 | 0x100;
+
+/// More than the spans of a collection take; one that takes more is no less right.
+const USUAL_BYTES: usize = 4 << 10;
+
+/// Numbers of the fields of `ScopeSpans`, `Span` and `Link` in `opentelemetry/proto/trace/v1/trace.proto`.
+mod field {
+    pub(super) const SPANS: u32 = 2;
+
+    pub(super) const TRACE_ID: u32 = 1;
+    pub(super) const SPAN_ID: u32 = 2;
+    pub(super) const TRACE_STATE: u32 = 3;
+    pub(super) const PARENT_SPAN_ID: u32 = 4;
+    pub(super) const NAME: u32 = 5;
+    pub(super) const KIND: u32 = 6;
+    pub(super) const START_TIME: u32 = 7;
+    pub(super) const END_TIME: u32 = 8;
+    pub(super) const ATTRIBUTES: u32 = 9;
+    pub(super) const EVENTS: u32 = 11;
+    pub(super) const LINKS: u32 = 13;
+    pub(super) const STATUS: u32 = 15;
+    pub(super) const FLAGS: u32 = 16;
+
+    pub(super) const LINK_TRACE_ID: u32 = 1;
+    pub(super) const LINK_SPAN_ID: u32 = 2;
+    pub(super) const LINK_ATTRIBUTES: u32 = 4;
+    pub(super) const LINK_FLAGS: u32 = 6;
+}
+
+/// From when to when, ns since the sync point.
+type Times = (i64, i64);
+
+/// Root first, then in the order in which they began, parents before children.
+pub(super) fn spans(
+    collection: &Collection,
+    base: TimeBase,
+    ids: &TraceIds,
+    others: &Ids,
+    options: &SpanOptions,
+    trace_state: &str,
+    anomalies: &[Anomaly<'_>],
+) -> Encoded {
+    let mut tree = Tree {
+        base,
+        ids,
+        trace_state,
+        wire: Wire::with_capacity(USUAL_BYTES),
+        count: 0,
+    };
+    let name = root_name(collection);
+    let marks = Marks::of(anomalies);
+    tree.span(ids.root(), None, &name, extent(collection), |wire| {
+        attributes(wire, collection, options.phases);
+        // Rare: these are made as messages first.
+        if let Some(attribute) = &marks.attribute {
+            wire.bytes(field::ATTRIBUTES, attribute.encode_to_vec());
+        }
+        for event in &marks.events {
+            wire.bytes(field::EVENTS, event.encode_to_vec());
+        }
+        links(wire, collection, others);
+        if let Some(status) = &marks.status {
+            wire.bytes(field::STATUS, status.encode_to_vec());
+        }
+    });
+    if options.children {
+        for (place, pause) in collection.pauses.iter().enumerate() {
+            tree.pause(collection, pause);
+            if let Some((name, times)) = concurrent_after(collection, place) {
+                tree.child(ids.root(), name, times);
+            }
+        }
+    }
+    Encoded {
+        fields: tree.wire.into_bytes(),
+        count: tree.count,
+    }
+}
+
+struct Tree<'a> {
+    base: TimeBase,
+    ids: &'a TraceIds,
+    trace_state: &'a str,
+    wire: Wire,
+    /// Spans written.
+    count: u64,
+}
+
+impl Tree<'_> {
+    /// Writes a span; `content` the fields between its times and its flags.
+    fn span(
+        &mut self,
+        ids: SpanIds,
+        parent: Option<SpanIds>,
+        name: &str,
+        (from, to): Times,
+        content: impl FnOnce(&mut Wire),
+    ) {
+        self.count += 1;
+        self.wire.message(field::SPANS, |wire| {
+            wire.bytes(field::TRACE_ID, ids.trace_id);
+            wire.bytes(field::SPAN_ID, ids.span_id);
+            wire.bytes_unless_empty(field::TRACE_STATE, self.trace_state);
+            if let Some(parent) = parent {
+                wire.bytes(field::PARENT_SPAN_ID, parent.span_id);
+            }
+            wire.bytes(field::NAME, name);
+            wire.number(field::KIND, SpanKind::Internal as u64);
+            wire.fixed64_unless_zero(field::START_TIME, self.base.unix_ns(from));
+            wire.fixed64_unless_zero(field::END_TIME, self.base.unix_ns(to));
+            content(wire);
+            wire.fixed32(field::FLAGS, FLAGS);
+        });
+    }
+
+    fn child(&mut self, parent: SpanIds, name: &str, times: Times) -> SpanIds {
+        self.child_with(parent, name, times, |_| {})
+    }
+
+    fn child_with(&mut self, parent: SpanIds, name: &str, times: Times, content: impl FnOnce(&mut Wire)) -> SpanIds {
+        let ids = self.ids.part(self.count);
+        self.span(ids, Some(parent), name, times, content);
+        ids
+    }
+
+    /// A stop, as far as it was this collection's: one span for each part.
+    fn pause(&mut self, collection: &Collection, pause: &Pause) {
+        let root = self.ids.root();
+        let suspend = suspend_times(pause);
+        if pause.spans.is_empty() {
+            // Where it ended is not known; how long it took to stop the threads may be.
+            if let Some(times) = suspend {
+                self.child(root, "GC suspend", times);
+            }
+            return;
+        }
+        let name = match pause.kind {
+            PauseKind::Blocking => "GC pause",
+            PauseKind::Initial => "GC pause initial",
+            PauseKind::Final => "GC pause final",
+        };
+        let edges = pause.edges;
+        let work = match pause.kind {
+            PauseKind::Blocking => collection.start.zip(collection.end),
+            PauseKind::Initial => collection.start.zip(edges.restart_begin),
+            PauseKind::Final => edges.suspend_end.zip(edges.restart_begin),
+        };
+        let restart = edges.restart_begin.zip(edges.restart_end);
+        for &part in pause.spans.iter().filter(|(from, to)| to > from) {
+            let parent = self.child_with(root, name, part, |wire| {
+                let mut attributes = Attributes::of(wire, field::ATTRIBUTES);
+                attributes.text(&row::PAUSE_KIND, Some(pause.kind.name()));
+                if !pause.shared_with.is_empty() {
+                    attributes.ms(&row::PAUSE_STOP_MS, pause.stopped_ns);
+                }
+            });
+            let inside = |times: &Times| part.0 <= times.0 && times.1 <= part.1;
+            if let Some(times) = suspend.filter(inside) {
+                self.child(parent, "GC suspend", times);
+            }
+            if let Some(times) = work.and_then(|times| common(times, part)) {
+                self.child(parent, "GC collect", times);
+            }
+            if let Some(times) = restart.filter(|(from, to)| from <= to).filter(inside) {
+                self.child(parent, "GC restart", times);
+            }
+        }
+    }
+}
+
+/// SuspendEEBegin to SuspendEEEnd, where the collection was the first of the stop and the edges can be trusted.
+fn suspend_times(pause: &Pause) -> Option<Times> {
+    let (from, to) = pause.edges.suspend_begin.zip(pause.edges.suspend_end)?;
+    (pause.suspend_ns? == to - from && pause.start == Some(from) && from <= to).then_some((from, to))
+}
+
+/// What two times have in common, unless it is nothing.
+fn common(a: Times, b: Times) -> Option<Times> {
+    let (from, to) = (a.0.max(b.0), a.1.min(b.1));
+    (from < to).then_some((from, to))
+}
+
+/// When the program went on after a stop beside a background collection, until the next stop or the end.
+fn concurrent_after(collection: &Collection, place: usize) -> Option<(&'static str, Times)> {
+    if !collection.is_concurrent() {
+        return None;
+    }
+    let from = collection.pauses.get(place)?.spans.last()?.1;
+    let to = match collection.pauses.get(place + 1) {
+        Some(next) => next.spans.first()?.0,
+        // Without its final stop it is not known where it stood still.
+        None if collection.missing.contains(Missing::Suspension) => return None,
+        None => collection.end?,
+    };
+    let kinds = collection.pauses.iter().map(|pause| pause.kind);
+    // The program is stopped a second time to finish the marking; what follows is the sweep.
+    let name = match (kinds.eq([PauseKind::Initial, PauseKind::Final]), place) {
+        (true, 0) => "GC concurrent mark",
+        (true, _) => "GC concurrent sweep",
+        (false, _) => "GC concurrent",
+    };
+    (from < to).then_some((name, (from, to)))
+}
+
+/// `GC gen2 background`, as far as it is known.
+fn root_name(collection: &Collection) -> String {
+    let mut name = String::with_capacity(24);
+    name.push_str("GC");
+    if let Some(generation) = condemned(collection) {
+        name.push(' ');
+        name.push_str(generation.name());
+    }
+    // A number that has no name here is in the attributes: the names of spans are few.
+    if let Some(Cow::Borrowed(gc_type)) = effective_type(collection).map(type_name) {
+        name.push(' ');
+        name.push_str(gc_type);
+    }
+    name
+}
+
+/// From the first to the last time that is known of it.
+fn extent(collection: &Collection) -> Times {
+    let stops = collection.pauses.iter().flat_map(|pause| &pause.spans);
+    let stops = stops.flat_map(|&(from, to)| [from, to]);
+    let suspends = collection.pauses.iter().filter_map(suspend_times);
+    let suspends = suspends.flat_map(|(from, to)| [from, to]);
+    let mut times = stops.chain(suspends).chain(collection.start).chain(collection.end);
+    let first = times.next().unwrap_or(collection.last_event);
+    // Where the end was not seen, it went on at least to its last event.
+    let last = collection.end.is_none().then_some(collection.last_event);
+    let all = times.chain(last);
+    all.fold((first, first), |(from, to), at| (from.min(at), to.max(at)))
+}
+
+/// To the background collection that it ran in, and to those before it in the same stop.
+fn links(wire: &mut Wire, collection: &Collection, others: &Ids) {
+    if collection.is_concurrent() {
+        return;
+    }
+    let background = collection.background.map(|number| (number, "background"));
+    let shared = collection.pauses.iter().flat_map(|pause| &pause.shared_with);
+    let before = shared
+        .filter(|&&number| number < collection.number && Some(number) != collection.background)
+        .map(|&number| (number, "same_stop"));
+    for (number, relation) in background.into_iter().chain(before) {
+        let ids = others.linked(collection.clr_instance, number);
+        wire.message(field::LINKS, |wire| {
+            wire.bytes(field::LINK_TRACE_ID, ids.trace_id);
+            wire.bytes(field::LINK_SPAN_ID, ids.span_id);
+            Attributes::of(wire, field::LINK_ATTRIBUTES)
+                .text(&row::LINK, Some(relation))
+                .int(&row::NUMBER, Some(number));
+            wire.fixed32(field::LINK_FLAGS, FLAGS);
+        });
+    }
+}
+
+/// What is known of the collection.
+fn attributes(wire: &mut Wire, collection: &Collection, phases: bool) {
+    let mut list = Attributes::of(wire, field::ATTRIBUTES);
+    let global = collection.global.as_ref();
+    let stats = collection.heap_stats.as_ref();
+    let announced_background = collection.became_blocking || collection.is_concurrent();
+    list.int(&row::NUMBER, Some(collection.number))
+        .text(&row::GENERATION, condemned(collection).map(HeapGeneration::name))
+        .text(&row::TYPE, effective_type(collection).map(type_name))
+        .bool(
+            &row::BECAME_BLOCKING,
+            announced_background.then_some(collection.became_blocking),
+        )
+        .text(&row::REASON, collection.reason.map(reason_name))
+        .text(&row::TRIGGER, collection.trigger.map(reason_name))
+        .ms(&row::DURATION_MS, collection.duration_ns())
+        .ms(&row::PAUSE_MS, collection.pause_ns)
+        .ms(&row::SUSPEND_MS, collection.suspend_ns)
+        .bool(&row::COMPACTING, collection.is_compacting())
+        .texts(
+            &row::CONDEMNED_REASONS,
+            global
+                .and_then(|global| global.condemn_reasons1)
+                .into_iter()
+                .flat_map(|reasons| reasons.names()),
+        )
+        .text(
+            &row::PAUSE_MODE,
+            global.map(|global| pause_mode_name(global.pause_mode)),
+        )
+        .int(&row::HEAP_COUNT, global.map(|global| global.heap_count))
+        .int(
+            &row::MEMORY_LOAD_PERCENT,
+            global.map(|global| global.memory_load_percent),
+        )
+        .int(&row::PINNED_OBJECTS, stats.map(|stats| stats.pinned_object_count))
+        .int(&row::SYNC_BLOCKS, stats.map(|stats| stats.sink_block_count))
+        .int(&row::HANDLES, stats.map(|stats| stats.gc_handle_count))
+        .int(
+            &row::FINALIZATION_PROMOTED_BYTES,
+            stats.map(|stats| stats.finalization_promoted_size),
+        )
+        .int(
+            &row::FINALIZATION_PROMOTED_COUNT,
+            stats.map(|stats| stats.finalization_promoted_count),
+        )
+        .int(&row::COMMITTED_BEFORE, collection.committed.before)
+        .int(&row::COMMITTED_AFTER, collection.committed.after)
+        .int(&row::ALLOCATED_SINCE_LAST, collection.allocated_since_last)
+        .int(&row::HEAP_SIZE_BEFORE, collection.heap_before())
+        .int(&row::HEAP_SIZE_AFTER, collection.heap_after())
+        .int(&row::HEAP_PROMOTED, collection.promoted());
+    for (place, sizes) in collection.heap.iter().enumerate() {
+        for measure in row::PER_GENERATION {
+            if let Some(attribute) = measure.attributes.get(place) {
+                list.int(attribute, (measure.of)(sizes));
+            }
+        }
+    }
+    if phases {
+        for (attribute, (_, ns)) in row::PHASES.iter().zip(collection.phases.named()) {
+            list.ms(attribute, ns);
+        }
+    }
+    list.bool(&row::COMPLETE, Some(collection.is_complete()))
+        .texts(&row::MISSING, collection.missing.iter().map(Missing::name))
+        .bool(&row::LOSSY, Some(collection.lossy))
+        .int(
+            &row::CLR_INSTANCE,
+            collection.clr_instance.filter(|&instance| instance != 0),
+        );
+}

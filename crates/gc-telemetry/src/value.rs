@@ -1,0 +1,78 @@
+//! Attributes as the messages of `opentelemetry-proto` have them.
+
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
+
+use gc_rules::field::FactValue;
+
+use super::definition::Attribute;
+
+/// A list of attributes that is being made. What is unknown is left out.
+#[derive(Debug, Default)]
+pub struct Attributes(Vec<KeyValue>);
+
+impl Attributes {
+    /// An empty list with room for `capacity` attributes.
+    pub fn with_capacity(capacity: usize) -> Self {
+        Self(Vec::with_capacity(capacity))
+    }
+
+    /// Adds a text, where it is known.
+    pub fn text(&mut self, attribute: &Attribute, value: Option<impl Into<String>>) -> &mut Self {
+        self.add(attribute, value.map(|text| Value::StringValue(text.into())))
+    }
+
+    /// Adds a number, where it is known. One that does not fit is as large as can be said.
+    pub fn int(&mut self, attribute: &Attribute, value: Option<impl Into<u64>>) -> &mut Self {
+        let int = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        self.add(attribute, value.map(|number| Value::IntValue(int(number.into()))))
+    }
+
+    /// The list.
+    pub fn into_list(self) -> Vec<KeyValue> {
+        self.0
+    }
+
+    fn add(&mut self, attribute: &Attribute, value: Option<Value>) -> &mut Self {
+        if let Some(value) = value {
+            self.0.push(key_value(attribute.name, value));
+        }
+        self
+    }
+}
+
+/// One attribute.
+pub fn key_value(key: &str, value: Value) -> KeyValue {
+    KeyValue {
+        key: key.to_owned(),
+        value: Some(AnyValue { value: Some(value) }),
+        ..KeyValue::default()
+    }
+}
+
+/// The text of the attribute `key`; `None`: there is none, or it is no text.
+pub fn text(attributes: &[KeyValue], key: &str) -> Option<String> {
+    let value = attributes
+        .iter()
+        .find(|attribute| attribute.key == key)?
+        .value
+        .as_ref()?;
+    match value.value.as_ref()? {
+        Value::StringValue(text) => Some(text.clone()),
+        _ => None,
+    }
+}
+
+/// The attributes of a resource as rules know them. Lists and bytes are none that rules know.
+pub fn facts(attributes: &[KeyValue]) -> impl Iterator<Item = (Box<str>, FactValue)> + '_ {
+    attributes.iter().filter_map(|attribute| {
+        let value = match attribute.value.as_ref()?.value.as_ref()? {
+            Value::StringValue(text) => FactValue::Text(text.as_str().into()),
+            Value::IntValue(number) => FactValue::Int(*number),
+            Value::DoubleValue(number) => FactValue::Double(*number),
+            Value::BoolValue(truth) => FactValue::Bool(*truth),
+            _ => return None,
+        };
+        Some((attribute.key.as_str().into(), value))
+    })
+}

@@ -1,0 +1,385 @@
+//! A tree of YAML against a JSON schema: every fault at once, each where it stands, and the values in the types that the
+//! schema asks for.
+//!
+//! The schema decides what a plain scalar is: `1000` where a text belongs is the text "1000". A value that is empty is a
+//! key that is not set. Of JSON schema it knows what `schemars` makes of structs, enums of words, maps and lists
+//! ([`unknown_keywords`] says what a schema has besides); further keywords of its own: `format` with a check of its own
+//! ([`Format`]), `x-minimum` and `x-maximum` in such a format, and `x-secret`: the value is never quoted.
+
+use serde_json::{Map, Value};
+
+use crate::path::{KeyPath, Step};
+use crate::quote::quoted;
+use crate::yaml::{Entry, Fault, Kind, Node, Position, Scalar};
+
+mod rule;
+mod scalar;
+
+pub use rule::{nearest, type_of, unknown_keywords, words};
+use scalar::{integer, list, number, one_of, shown, truth};
+
+/// A check of texts by the name in `format`.
+#[derive(Clone, Copy)]
+pub struct Format {
+    /// The name in the schema.
+    pub name: &'static str,
+    /// One word for it, for tables: "duration".
+    pub kind: &'static str,
+    /// What belongs here, for messages: "a duration such as 500ms".
+    pub what: &'static str,
+    /// What is wrong with a text; a number to compare with `x-minimum` and `x-maximum`, where that makes sense.
+    pub check: fn(&str) -> Result<Option<u128>, String>,
+}
+
+impl std::fmt::Debug for Format {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Format")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A fault and the key that it is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// The key.
+    pub path: KeyPath,
+    /// What is wrong with it, and where it stands.
+    pub fault: Fault,
+}
+
+/// A schema to compare with.
+#[derive(Debug, Clone, Copy)]
+pub struct Schema<'a> {
+    root: &'a Value,
+    formats: &'a [Format],
+}
+
+/// Findings that are told; a tree with more is compared no further.
+const MOST_FINDINGS: usize = 100;
+
+/// One comparison.
+struct Walk<'a> {
+    schema: Schema<'a>,
+    findings: Vec<Finding>,
+}
+
+impl<'a> Schema<'a> {
+    /// The schema `root` (its `$ref`s point into its `$defs`) and the formats that it names.
+    pub fn new(root: &'a Value, formats: &'a [Format]) -> Self {
+        Self { root, formats }
+    }
+
+    /// The format of this name.
+    pub fn format(self, name: &str) -> Option<&'a Format> {
+        self.formats.iter().find(|format| format.name == name)
+    }
+
+    /// Compares the value at `path` with what the schema says of that path: its value (`None`: it is empty), and
+    /// everything that is wrong. A value with findings is not whole.
+    pub fn check(self, node: &Node, path: &KeyPath) -> (Option<Value>, Vec<Finding>) {
+        let mut walk = Walk {
+            schema: self,
+            findings: Vec::new(),
+        };
+        let value = match self.at(path) {
+            Some((rule, secret)) => walk.value(node, rule, path, secret),
+            None => {
+                walk.finding(node.at, path, "there is no such key".to_owned());
+                None
+            }
+        };
+        (value, walk.findings)
+    }
+
+    /// What the schema says of the values at `path`, and whether they are secret.
+    pub fn at(self, path: &KeyPath) -> Option<(&'a Value, bool)> {
+        let mut rule = self.resolved(self.root);
+        let mut secret = is_secret(rule);
+        for step in path.steps() {
+            let next = match step {
+                Step::Key(key) => rule
+                    .get("properties")
+                    .and_then(|properties| properties.get(key))
+                    .or_else(|| rule.get("additionalProperties").filter(|rule| rule.is_object()))?,
+                Step::Index(_) => rule.get("items")?,
+            };
+            secret |= is_secret(next);
+            rule = self.resolved(next);
+            secret |= is_secret(rule);
+        }
+        Some((rule, secret))
+    }
+
+    /// What the schema says of the key at `path` where it is named, references not followed; `None` for what is no key.
+    pub fn property(self, path: &KeyPath) -> Option<&'a Value> {
+        let (last, above) = path.steps().split_last()?;
+        let (rule, _) = self.at(&KeyPath::from(above))?;
+        match last {
+            Step::Key(key) => rule.get("properties")?.get(key),
+            Step::Index(_) => None,
+        }
+    }
+
+    /// Follows references, and leaves out the alternative that a value may be null.
+    pub fn resolved(self, mut rule: &'a Value) -> &'a Value {
+        // Two references never follow upon each other in what `schemars` makes; the bound ends a circle.
+        for _ in 0..8 {
+            if let Some(name) = rule.get("$ref").and_then(Value::as_str) {
+                let pointer = name.strip_prefix('#').unwrap_or(name);
+                match self.root.pointer(pointer) {
+                    Some(target) => rule = target,
+                    None => return rule,
+                }
+            } else if let Some(some) = rule.get("anyOf").and_then(Value::as_array) {
+                match some.iter().find(|one| one.get("type") != Some(&Value::from("null"))) {
+                    Some(one) => rule = one,
+                    None => return rule,
+                }
+            } else {
+                return rule;
+            }
+        }
+        rule
+    }
+}
+
+fn is_secret(rule: &Value) -> bool {
+    rule.get("x-secret") == Some(&Value::Bool(true))
+}
+
+impl<'a> Walk<'a> {
+    fn finding(&mut self, at: Position, path: &KeyPath, message: String) {
+        let path = path.clone();
+        self.findings.push(Finding {
+            path,
+            fault: Fault { at, message },
+        });
+    }
+
+    fn value(&mut self, node: &Node, rule: &'a Value, path: &KeyPath, secret: bool) -> Option<Value> {
+        if node.is_null() || self.findings.len() >= MOST_FINDINGS {
+            return None;
+        }
+        let secret = secret || is_secret(rule);
+        let rule = self.schema.resolved(rule);
+        let secret = secret || is_secret(rule);
+        let words = words(rule);
+        let read = match (type_of(rule), &node.kind) {
+            (Some("object"), Kind::Mapping(entries)) => return self.mapping(node.at, entries, rule, path, secret),
+            (Some("array"), Kind::Sequence(items)) => return self.sequence(node.at, items, rule, path, secret),
+            (_, Kind::Scalar(scalar)) if !words.is_empty() => one_of(scalar, &words, secret),
+            (Some("string"), Kind::Scalar(scalar)) => self.text(scalar, rule, secret),
+            (Some("boolean"), Kind::Scalar(scalar)) => truth(scalar, secret),
+            (Some("integer"), Kind::Scalar(scalar)) => integer(scalar, rule, secret),
+            (Some("number"), Kind::Scalar(scalar)) => number(scalar, rule, secret),
+            (_, kind) => Err(format!(
+                "{} belongs here, not {}",
+                self.wanted(rule, &words),
+                told(kind, secret)
+            )),
+        };
+        match read {
+            Ok(value) => Some(value),
+            Err(message) => {
+                self.finding(node.at, path, message);
+                None
+            }
+        }
+    }
+
+    fn mapping(
+        &mut self,
+        at: Position,
+        entries: &[Entry],
+        rule: &'a Value,
+        path: &KeyPath,
+        secret: bool,
+    ) -> Option<Value> {
+        let properties = rule.get("properties").and_then(Value::as_object);
+        let others = rule.get("additionalProperties").filter(|rule| rule.is_object());
+        let before = self.findings.len();
+        let mut values = Map::new();
+        for entry in entries {
+            let known = properties.and_then(|properties| properties.get(&entry.key));
+            if self.findings.len() >= MOST_FINDINGS {
+                break;
+            }
+            let Some(rule) = known.or(others) else {
+                let message = self.unknown_key(&entry.key, properties);
+                self.finding(entry.at, path, message);
+                continue;
+            };
+            if let Some(value) = self.value(&entry.value, rule, &path.key(&entry.key), secret) {
+                values.insert(entry.key.clone(), value);
+            }
+        }
+        let required = rule.get("required").and_then(Value::as_array).into_iter().flatten();
+        for key in required.filter_map(Value::as_str) {
+            match entries.iter().find(|entry| entry.key == key) {
+                None => self.finding(at, path, format!("the key `{key}` is missing")),
+                Some(entry) if entry.value.is_null() => {
+                    self.finding(entry.at, &path.key(key), "a value is missing here".to_owned());
+                }
+                Some(_) => {}
+            }
+        }
+        let bound = |keyword: &str| rule.get(keyword).and_then(Value::as_u64);
+        let known = || {
+            let known: Vec<&str> = properties.into_iter().flat_map(Map::keys).map(String::as_str).collect();
+            known.join(", ")
+        };
+        let count = u64::try_from(values.len()).unwrap_or(u64::MAX);
+        // A key that is there and wrong is told already.
+        if bound("minProperties").is_some_and(|least| count < least) && self.findings.len() == before {
+            self.finding(at, path, format!("a key is missing here: {}", known()));
+        }
+        if let Some(most) = bound("maxProperties").filter(|most| count > *most) {
+            let message = match most {
+                1 => format!("only one key may be set here: {}", known()),
+                most => format!("{count} keys are set here; at most {most}"),
+            };
+            self.finding(at, path, message);
+        }
+        Some(Value::Object(values))
+    }
+
+    fn sequence(
+        &mut self,
+        at: Position,
+        items: &[Node],
+        rule: &'a Value,
+        path: &KeyPath,
+        secret: bool,
+    ) -> Option<Value> {
+        let mut values = Vec::new();
+        for (index, item) in items.iter().enumerate() {
+            if self.findings.len() >= MOST_FINDINGS {
+                break;
+            }
+            let path = path.index(index);
+            if item.is_null() {
+                self.finding(item.at, &path, "this list element is empty".to_owned());
+            } else if let Some(rule) = rule.get("items") {
+                values.extend(self.value(item, rule, &path, secret));
+            }
+        }
+        let bound = |keyword: &str| rule.get(keyword).and_then(Value::as_u64);
+        let count = u64::try_from(items.len()).unwrap_or(u64::MAX);
+        if let Some(least) = bound("minItems").filter(|least| count < *least) {
+            self.finding(at, path, format!("the list has {count} elements; at least {least}"));
+        }
+        if let Some(most) = bound("maxItems").filter(|most| count > *most) {
+            self.finding(at, path, format!("the list has {count} elements; at most {most}"));
+        }
+        Some(Value::Array(values))
+    }
+
+    /// What is said of a key that is not known here: the nearest one, the place where it is known, or those that are.
+    fn unknown_key(&self, key: &str, properties: Option<&Map<String, Value>>) -> String {
+        let shown = quoted(key);
+        let known: Vec<&str> = properties
+            .into_iter()
+            .flat_map(|properties| properties.keys().map(String::as_str))
+            .collect();
+        if let Some(near) = nearest(key, known.iter().copied()) {
+            return format!("unknown key {shown}; did you mean `{near}`?");
+        }
+        let elsewhere = self.places_of(key);
+        if let [place] = elsewhere.as_slice() {
+            return format!("unknown key {shown} here; did you mean `{place}`?");
+        }
+        if let Some(place) = elsewhere.first() {
+            return format!("unknown key {shown} here; there is `{place}`, for one");
+        }
+        format!("unknown key {shown}; known here: {}", known.join(", "))
+    }
+
+    /// Where in the schema a key of that name is, the highest first.
+    fn places_of(&self, key: &str) -> Vec<KeyPath> {
+        let mut found = Vec::new();
+        let mut level = vec![(KeyPath::default(), self.schema.root)];
+        // Sections of sections: a schema that refers to itself ends here.
+        for _ in 0..4 {
+            let mut below = Vec::new();
+            for (path, rule) in level {
+                let properties = self.schema.resolved(rule).get("properties").and_then(Value::as_object);
+                for (name, rule) in properties.into_iter().flatten() {
+                    if name == key {
+                        found.push(path.key(name));
+                    }
+                    below.push((path.key(name), rule));
+                }
+            }
+            level = below;
+        }
+        found
+    }
+
+    fn text(&self, scalar: &Scalar, rule: &Value, secret: bool) -> Result<Value, String> {
+        let text = &scalar.text;
+        let format = rule.get("format").and_then(Value::as_str);
+        if let Some(format) = format.and_then(|name| self.schema.format(name)) {
+            let measure = (format.check)(text).map_err(|message| {
+                // A check quotes the text; where it is secret, only what belongs there may be told.
+                if secret {
+                    format!("the value (not shown) is not {}", format.what)
+                } else {
+                    message
+                }
+            })?;
+            let bound = |keyword: &str| {
+                let text = rule.get(keyword).and_then(Value::as_str)?;
+                Some((text, (format.check)(text).ok()??))
+            };
+            let shown = shown(text, secret);
+            if let (Some((least, bound)), Some(is)) = (bound("x-minimum"), measure)
+                && is < bound
+            {
+                return Err(format!("{shown} is too little; at least {least}"));
+            }
+            if let (Some((most, bound)), Some(is)) = (bound("x-maximum"), measure)
+                && is > bound
+            {
+                return Err(format!("{shown} is too much; at most {most}"));
+            }
+        }
+        let length = u64::try_from(text.chars().count()).unwrap_or(u64::MAX);
+        let bound = |keyword: &str| rule.get(keyword).and_then(Value::as_u64);
+        if bound("minLength").is_some_and(|least| length < least) {
+            return Err("the text is empty".to_owned());
+        }
+        if let Some(most) = bound("maxLength").filter(|most| length > *most) {
+            return Err(format!("the text has {length} characters; at most {most}"));
+        }
+        Ok(Value::from(text.as_str()))
+    }
+
+    /// What belongs where this rule is.
+    fn wanted(&self, rule: &Value, words: &[(&str, Option<&str>)]) -> String {
+        if !words.is_empty() {
+            return format!("one of {}", list(words));
+        }
+        let format = rule.get("format").and_then(Value::as_str);
+        if let Some(format) = format.and_then(|name| self.schema.format(name)) {
+            return format.what.to_owned();
+        }
+        match type_of(rule) {
+            Some("object") => "a section with keys",
+            Some("array") => "a list",
+            Some("boolean") => "true or false",
+            Some("integer") => "a whole number",
+            Some("number") => "a number",
+            _ => "a text",
+        }
+        .to_owned()
+    }
+}
+
+fn told(kind: &Kind, secret: bool) -> String {
+    match kind {
+        Kind::Scalar(scalar) => shown(&scalar.text, secret),
+        Kind::Sequence(_) => "a list".to_owned(),
+        Kind::Mapping(_) => "a section with keys".to_owned(),
+    }
+}

@@ -1,0 +1,191 @@
+//! What a rule of a schema says, and which keywords it may have.
+
+use serde_json::{Map, Value};
+
+use super::Format;
+
+/// The words that a rule allows (`enum`, or `oneOf` of constants) each with its description; empty: it is no such rule.
+pub fn words(rule: &Value) -> Vec<(&str, Option<&str>)> {
+    let plain = rule.get("enum").and_then(Value::as_array).into_iter().flatten();
+    let told = rule.get("oneOf").and_then(Value::as_array).into_iter().flatten();
+    let plain = plain.filter_map(|word| Some((word.as_str()?, None)));
+    plain
+        .chain(told.flat_map(|one| {
+            let description = one.get("description").and_then(Value::as_str);
+            let constant = one.get("const").and_then(Value::as_str);
+            let several = one.get("enum").and_then(Value::as_array).into_iter().flatten();
+            constant
+                .into_iter()
+                .chain(several.filter_map(Value::as_str))
+                .map(move |word| (word, description))
+        }))
+        .collect()
+}
+
+/// The type that a rule asks for, `null` left out.
+pub fn type_of(rule: &Value) -> Option<&str> {
+    match rule.get("type") {
+        Some(Value::String(name)) => Some(name),
+        Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).find(|name| *name != "null"),
+        _ => None,
+    }
+}
+
+/// The one of `known` that `text` is a slip of the pen of, if one is.
+pub fn nearest<'k>(text: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+    // Long texts are no slips, and the comparison takes the product of both lengths.
+    if text.len() > 80 {
+        return None;
+    }
+    let plain = |text: &str| text.to_ascii_lowercase().replace('-', "_");
+    let text = plain(text);
+    known
+        .into_iter()
+        .map(|known| (strsim::damerau_levenshtein(&text, &plain(known)), known))
+        .filter(|(distance, known)| *distance <= (known.len() / 3).clamp(1, 3))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, known)| known)
+}
+
+/// Keywords of a schema that [`super::Schema::check`] would not look at: with one of them it would let through what the schema
+/// refuses. For the test of each schema that is used with it.
+pub fn unknown_keywords(schema: &Value, formats: &[Format]) -> Vec<String> {
+    const LOOKED_AT: [&str; 22] = [
+        "type",
+        "properties",
+        "additionalProperties",
+        "required",
+        "items",
+        "enum",
+        "const",
+        "oneOf",
+        "anyOf",
+        "$ref",
+        "minimum",
+        "maximum",
+        "minItems",
+        "maxItems",
+        "minProperties",
+        "maxProperties",
+        "minLength",
+        "maxLength",
+        "x-minimum",
+        "x-maximum",
+        "x-secret",
+        "$defs",
+    ];
+    const SAYS_ONLY: [&str; 7] = [
+        "$schema",
+        "$id",
+        "title",
+        "description",
+        "default",
+        "examples",
+        "x-default",
+    ];
+    const INTEGERS: [&str; 8] = [
+        "uint8", "uint16", "uint32", "uint64", "uint", "int32", "int64", "double",
+    ];
+    let mut unknown = Vec::new();
+    let mut rules = vec![schema];
+    while let Some(rule) = rules.pop() {
+        for (keyword, value) in rule.as_object().into_iter().flatten() {
+            let format = rule.get("format").and_then(Value::as_str).unwrap_or_default();
+            let checked = formats.iter().any(|known| known.name == format);
+            match keyword.as_str() {
+                "properties" | "$defs" => rules.extend(value.as_object().into_iter().flat_map(Map::values)),
+                "items" | "additionalProperties" => rules.push(value),
+                "oneOf" | "anyOf" => rules.extend(value.as_array().into_iter().flatten()),
+                "format" if checked || INTEGERS.contains(&format) => {}
+                // For editors: the format says the same, with better words.
+                "pattern" if checked => {}
+                known if LOOKED_AT.contains(&known) || SAYS_ONLY.contains(&known) => {}
+                "x-restart" | "x-expression" | "x-template" => {}
+                other => unknown.push(format!("{other}: {value}")),
+            }
+        }
+    }
+    unknown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::Schema;
+    use crate::path::KeyPath;
+    use crate::yaml::{Bounds, parse};
+    use serde_json::json;
+
+    /// What is said of a text, a line each, and its value.
+    fn checked(schema: &Value, text: &str) -> (Option<Value>, Vec<String>) {
+        let node = parse(text, Bounds::default()).unwrap().unwrap();
+        let (value, findings) = Schema::new(schema, &[]).check(&node, &KeyPath::default());
+        let told = |finding: &crate::check::Finding| format!("{} {}", finding.path, finding.fault);
+        (value, findings.iter().map(told).collect())
+    }
+
+    /// Scenario: a schema of another kind of file: required keys, lists of a type that refers to itself, words.
+    /// Guarantee: what fits becomes values in the schema's types, what does not is told with its place.
+    #[test]
+    fn other_schemas_are_checked_too() {
+        let schema = json!({
+            "$ref": "#/$defs/Rule",
+            "$defs": { "Rule": {
+                "type": "object",
+                "additionalProperties": false,
+                "required": ["id"],
+                "properties": {
+                    "id": { "type": "string" },
+                    "severity": { "enum": ["info", "error"] },
+                    "limit": { "anyOf": [{ "type": "integer", "format": "uint8" }, { "type": "null" }] },
+                    "rules": { "type": "array", "items": { "$ref": "#/$defs/Rule" } }
+                }
+            }}
+        });
+        assert_eq!(unknown_keywords(&schema, &[]), Vec::<String>::new());
+        let text = "id: 7\nseverity: error\nlimit: 0xff\nrules: [{id: a}]";
+        let value = json!({ "id": "7", "severity": "error", "limit": 255, "rules": [{ "id": "a" }] });
+        assert_eq!(checked(&schema, text), (Some(value), vec![]));
+        let (_, told) = checked(&schema, "severity: eror\nlimit: 256\nrules:\n  - {id: }\n  - {idd: a}");
+        assert_eq!(
+            told,
+            [
+                "severity 1:11: `eror` is not one of info, error; did you mean `error`?",
+                "limit 2:8: `256` is too much; at most 255",
+                "rules[0].id 4:6: a value is missing here",
+                "rules[1] 5:6: unknown key `idd`; did you mean `id`?",
+                "rules[1] 5:5: the key `id` is missing",
+                " 1:1: the key `id` is missing",
+            ]
+        );
+    }
+
+    /// Scenario: schemas with a keyword, a pattern and a format that the check knows nothing of.
+    /// Guarantee: each is named.
+    #[test]
+    fn keywords_without_a_check_are_named() {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "a": { "type": "string", "pattern": "^x$" },
+                "b": { "type": "string", "format": "uuid" },
+                "c": { "type": "array", "items": { "not": {} } }
+            }
+        });
+        let mut unknown = unknown_keywords(&schema, &[]);
+        unknown.sort();
+        assert_eq!(unknown, ["format: \"uuid\"", "not: {}", "pattern: \"^x$\""]);
+    }
+
+    /// Scenario: slips of the pen, and words that have nothing in common.
+    /// Guarantee: the first find the word that was meant, the others none.
+    #[test]
+    fn slips_find_the_word_that_was_meant() {
+        let known = ["endpoint", "timeout", "headers_from", "id"];
+        let near = |text| nearest(text, known);
+        assert_eq!(near("endpiont"), Some("endpoint"));
+        assert_eq!(near("Headers-From"), Some("headers_from"));
+        assert_eq!(near("colour"), None);
+        assert_eq!(near(&"x".repeat(10_000)), None);
+    }
+}

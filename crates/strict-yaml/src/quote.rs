@@ -1,0 +1,12 @@
+//! Foreign texts in messages.
+
+/// The text in backquotes: of several lines the first, and of a long one the beginning.
+pub fn quoted(text: &str) -> String {
+    const LONGEST: usize = 60;
+    let line = text.lines().next().unwrap_or_default();
+    match line.char_indices().nth(LONGEST) {
+        Some((cut, _)) => format!("`{}…`", line.get(..cut).unwrap_or_default()),
+        None if line.len() < text.len() => format!("`{line}…`"),
+        None => format!("`{line}`"),
+    }
+}

@@ -1,0 +1,76 @@
+//! A schema as cells of reference tables: what a key takes, and its default.
+
+use serde_json::Value;
+
+use crate::check::{self, Schema};
+
+/// The values that a key takes, with their bounds, as a cell of a table: `duration, at least 1s`. `property` is the schema where the key
+/// is named, `rule` the same with its reference followed.
+pub fn values(schema: Schema<'_>, property: &Value, rule: &Value) -> String {
+    let words = check::words(rule);
+    if !words.is_empty() {
+        let words = words.iter().map(|(word, described)| {
+            let described = described.map(|text| format!(": {}", uncapitalized(text.trim_end_matches('.'))));
+            format!("`{word}`{}", described.unwrap_or_default())
+        });
+        return words.collect::<Vec<_>>().join("<br>");
+    }
+    let format = rule.get("format").and_then(Value::as_str);
+    let format = format.and_then(|name| schema.format(name));
+    let kind = match (check::type_of(rule), format) {
+        (_, Some(format)) => format.kind,
+        (Some("boolean"), _) => "`true`, `false`",
+        (Some("integer"), _) => "integer",
+        (Some("number"), _) => "number",
+        (Some("array"), _) if rule.get("items").is_some_and(|items| items.get("format").is_some()) => {
+            "list of durations"
+        }
+        (Some("array"), _) if rule.get("items").and_then(check::type_of) == Some("string") => "list of texts",
+        (Some("array"), _) => "list, see below",
+        (Some("object"), _) if inner_is_text(rule) => "names and texts",
+        (Some("object"), _) => "names, see below",
+        _ => "text",
+    };
+    let bound = |plain: &str, own: &str| {
+        let bound = property.get(own).or_else(|| property.get(plain))?;
+        Some(bound.as_str().map_or_else(|| bound.to_string(), str::to_owned))
+    };
+    let bounds = match (bound("minimum", "x-minimum"), bound("maximum", "x-maximum")) {
+        (Some(least), Some(most)) => format!(", {least} to {most}"),
+        (Some(least), None) => format!(", at least {least}"),
+        (None, Some(most)) => format!(", at most {most}"),
+        (None, None) => String::new(),
+    };
+    format!("{kind}{bounds}")
+}
+
+fn inner_is_text(rule: &Value) -> bool {
+    rule.get("additionalProperties")
+        .is_some_and(|rule| check::type_of(rule) == Some("string"))
+}
+
+/// The text with a small first letter, to stand in a sentence; names (`gRPC`, `JSON`) stay as they are.
+pub fn uncapitalized(text: &str) -> String {
+    let name = text.chars().nth(1).is_some_and(char::is_uppercase);
+    let mut letters = text.chars();
+    match letters.next() {
+        Some(first) if !name => first.to_lowercase().chain(letters).collect(),
+        _ => text.to_owned(),
+    }
+}
+
+/// The default of a key as a cell of a table; `x-default` in the schema says it in words. Empty: it has none.
+pub fn default(property: &Value) -> String {
+    if let Some(words) = property.get("x-default").and_then(Value::as_str) {
+        return words.to_owned();
+    }
+    match property.get("default") {
+        Some(Value::String(text)) => format!("`{text}`"),
+        Some(Value::Array(items)) if !items.is_empty() => {
+            let items: Vec<&str> = items.iter().filter_map(Value::as_str).collect();
+            format!("`[{}]`", items.join(", "))
+        }
+        Some(Value::Array(_)) | None => String::new(),
+        Some(other) => format!("`{other}`"),
+    }
+}

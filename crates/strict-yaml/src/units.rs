@@ -1,0 +1,266 @@
+//! Durations and sizes as people write them: `500ms`, `1m30s`, `8MiB`.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::check::Format;
+use crate::quote::quoted;
+use crate::written_as_text;
+
+/// A text that is no duration or no size.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct UnitError(String);
+
+/// A duration: `500ms`, `30s`, `5m`, `1h`, `1m30s`, `1.5s`. To the nanosecond, at most 10,000 days.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct HumanDuration(pub Duration);
+
+/// A size in bytes: `8MiB`, `512KiB`, `1GB`, `4096B`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ByteSize(pub u64);
+
+/// Units of time in nanoseconds, the longest first.
+const TIMES: [(&str, u128); 8] = [
+    ("d", 86_400_000_000_000),
+    ("h", 3_600_000_000_000),
+    ("m", 60_000_000_000),
+    ("s", 1_000_000_000),
+    ("ms", 1_000_000),
+    ("us", 1_000),
+    ("µs", 1_000),
+    ("ns", 1),
+];
+
+/// Units of size in bytes; compared without regard to case.
+const SIZES: [(&str, u128); 7] = [
+    ("GiB", 1 << 30),
+    ("MiB", 1 << 20),
+    ("KiB", 1 << 10),
+    ("GB", 1_000_000_000),
+    ("MB", 1_000_000),
+    ("KB", 1_000),
+    ("B", 1),
+];
+
+/// What a duration looks like, for messages.
+pub const DURATION_EXAMPLES: &str = "500ms, 30s, 5m or 1h";
+/// What a size looks like, for messages.
+pub const SIZE_EXAMPLES: &str = "512KiB, 8MiB or 1GiB";
+
+/// The check of durations.
+pub const DURATION: Format = Format {
+    name: "duration-with-unit",
+    kind: "duration",
+    what: "a duration such as 500ms, 30s, 5m or 1h",
+    check: |text| {
+        let duration: HumanDuration = text.parse().map_err(|error| format!("{error}"))?;
+        Ok(Some(duration.0.as_nanos()))
+    },
+};
+
+/// The check of sizes.
+pub const SIZE: Format = Format {
+    name: "size-with-unit",
+    kind: "size",
+    what: "a size such as 512KiB, 8MiB or 1GiB",
+    check: |text| {
+        let size: ByteSize = text.parse().map_err(|error| format!("{error}"))?;
+        Ok(Some(u128::from(size.0)))
+    },
+};
+
+const LONGEST_NS: u128 = 10_000 * 86_400_000_000_000;
+
+impl FromStr for HumanDuration {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let mut total: u128 = 0;
+        let mut rest = text.trim();
+        if rest.is_empty() {
+            return Err(UnitError(format!("a duration is missing; write {DURATION_EXAMPLES}")));
+        }
+        while !rest.is_empty() {
+            let unit_at = rest
+                .find(|c: char| !c.is_ascii_digit() && c != '.')
+                .unwrap_or(rest.len());
+            let (number, tail) = rest.split_at(unit_at);
+            let next = tail
+                .find(|c: char| c.is_ascii_digit() || c == '.')
+                .unwrap_or(tail.len());
+            let (unit, after) = tail.split_at(next);
+            let unit = unit.trim();
+            if unit.is_empty() && !number.is_empty() {
+                return Err(UnitError(format!(
+                    "{} has no unit; write {DURATION_EXAMPLES}",
+                    quoted(text)
+                )));
+            }
+            let scale = TIMES.iter().find(|(name, _)| *name == unit).map(|(_, ns)| *ns);
+            let part = scale.and_then(|scale| scaled(number, scale));
+            let Some(part) = part else {
+                return Err(UnitError(format!(
+                    "{} is not a duration; write {DURATION_EXAMPLES}",
+                    quoted(text)
+                )));
+            };
+            total = total.saturating_add(part);
+            rest = after;
+        }
+        if total > LONGEST_NS {
+            return Err(UnitError(format!("{} is too long; at most 10000d", quoted(text))));
+        }
+        let (seconds, nanos) = (total / 1_000_000_000, total % 1_000_000_000);
+        match (u64::try_from(seconds), u32::try_from(nanos)) {
+            (Ok(seconds), Ok(nanos)) => Ok(Self(Duration::new(seconds, nanos))),
+            _ => Err(UnitError(format!("{} is too long; at most 10000d", quoted(text)))),
+        }
+    }
+}
+
+impl FromStr for ByteSize {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let trimmed = text.trim();
+        let unit_at = trimmed
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(trimmed.len());
+        let (number, unit) = trimmed.split_at(unit_at);
+        let unit = unit.trim();
+        if unit.is_empty() && !number.is_empty() {
+            return Err(UnitError(format!(
+                "{} has no unit; write {SIZE_EXAMPLES}",
+                quoted(text)
+            )));
+        }
+        let scale = SIZES.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit));
+        scale
+            .and_then(|(_, scale)| scaled(number, *scale))
+            .and_then(|bytes| u64::try_from(bytes).ok())
+            .map(Self)
+            .ok_or_else(|| UnitError(format!("{} is not a size; write {SIZE_EXAMPLES}", quoted(text))))
+    }
+}
+
+/// A decimal number times `scale`, what is less than one cut off; `None` for what is no number or too large.
+fn scaled(number: &str, scale: u128) -> Option<u128> {
+    let (whole, part) = number.split_once('.').unwrap_or((number, ""));
+    if whole.is_empty() || whole.len() > 20 || part.len() > 18 || number.ends_with('.') {
+        return None;
+    }
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if !digits(whole) || !digits(part) {
+        return None;
+    }
+    let whole: u128 = whole.parse().ok()?;
+    let fraction = if part.is_empty() {
+        0
+    } else {
+        let tens = 10_u128.checked_pow(u32::try_from(part.len()).ok()?)?;
+        part.parse::<u128>().ok()?.checked_mul(scale)? / tens
+    };
+    whole.checked_mul(scale)?.checked_add(fraction)
+}
+
+impl fmt::Display for HumanDuration {
+    /// In the longest unit (up to hours) that leaves no rest.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ns = self.0.as_nanos();
+        let (unit, scale) = TIMES
+            .into_iter()
+            .filter(|(unit, _)| !matches!(*unit, "d" | "µs"))
+            .find(|(_, scale)| ns > 0 && ns.is_multiple_of(*scale))
+            .unwrap_or(("s", 1_000_000_000));
+        write!(f, "{}{unit}", ns / scale)
+    }
+}
+
+impl fmt::Display for ByteSize {
+    /// In the largest binary unit that leaves no rest.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = u128::from(self.0);
+        let (unit, scale) = SIZES
+            .into_iter()
+            .filter(|(unit, _)| unit.contains('i'))
+            .find(|(_, scale)| bytes > 0 && bytes.is_multiple_of(*scale))
+            .unwrap_or(("B", 1));
+        write!(f, "{}{unit}", bytes / scale)
+    }
+}
+
+written_as_text!(
+    HumanDuration,
+    "duration-with-unit",
+    r"^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h|d))+$",
+    ["500ms", "30s", "5m", "1h"]
+);
+written_as_text!(
+    ByteSize,
+    "size-with-unit",
+    r"^[0-9]+(\.[0-9]+)? ?([KkMmGg][Ii]?)?[Bb]$",
+    ["512KiB", "8MiB", "1GiB"]
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Scenario: durations and sizes as people write them.
+    /// Guarantee: each is the value that it says.
+    #[test]
+    fn what_people_write_is_read() {
+        let time = |text: &str| text.parse::<HumanDuration>().unwrap().0;
+        assert_eq!(time("500ms"), Duration::from_millis(500));
+        assert_eq!(time("1.5s"), Duration::from_millis(1500));
+        assert_eq!(time("1h30m"), Duration::from_secs(5400));
+        assert_eq!(time("250us"), Duration::from_micros(250));
+        assert_eq!(time("0s"), Duration::ZERO);
+        let size = |text: &str| text.parse::<ByteSize>().unwrap().0;
+        assert_eq!(size("8MiB"), 8 << 20);
+        assert_eq!(size("8 MiB"), 8 << 20);
+        assert_eq!(size("1gb"), 1_000_000_000);
+        assert_eq!(size("0.5KiB"), 512);
+    }
+
+    /// Scenario: texts that are not quite durations or sizes.
+    /// Guarantee: they are refused, and the message shows what one looks like.
+    #[test]
+    fn what_is_not_is_refused() {
+        let time = |text: &str| text.parse::<HumanDuration>().unwrap_err().to_string();
+        assert_eq!(time("30"), "`30` has no unit; write 500ms, 30s, 5m or 1h");
+        assert_eq!(time("soon"), "`soon` is not a duration; write 500ms, 30s, 5m or 1h");
+        assert_eq!(time("-3s"), "`-3s` is not a duration; write 500ms, 30s, 5m or 1h");
+        assert_eq!(time("999999d"), "`999999d` is too long; at most 10000d");
+        for wrong in [
+            "",
+            "s",
+            "1.s",
+            ".5s",
+            "1..5s",
+            "5 minutes",
+            "99999999999999999999s",
+            "1s2",
+        ] {
+            assert!(wrong.parse::<HumanDuration>().is_err(), "{wrong}");
+        }
+        let size = |text: &str| text.parse::<ByteSize>().unwrap_err().to_string();
+        assert_eq!(size("8"), "`8` has no unit; write 512KiB, 8MiB or 1GiB");
+        assert_eq!(size("8MiBs"), "`8MiBs` is not a size; write 512KiB, 8MiB or 1GiB");
+    }
+
+    proptest! {
+        /// Scenario: any duration and any size, written and read again.
+        /// Guarantee: it is the same.
+        #[test]
+        fn written_and_read_is_the_same(ns in 0..10_000 * 86_400_000_000_000_u64, bytes: u64) {
+            let time = HumanDuration(Duration::from_nanos(ns));
+            prop_assert_eq!(time.to_string().parse::<HumanDuration>(), Ok(time));
+            let size = ByteSize(bytes);
+            prop_assert_eq!(size.to_string().parse::<ByteSize>(), Ok(size));
+        }
+    }
+}

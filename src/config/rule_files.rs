@@ -1,0 +1,107 @@
+//! The edge: rule files from the disk.
+
+use std::path::{Path, PathBuf};
+
+use crate::config::file::{read_bounded, yaml_files};
+use gc_rules::load::{Level, MOST_FILES, Problem, SourceFile};
+use strict_yaml::decode::decoded;
+
+/// Most bytes of one file.
+pub const MOST_BYTES: u64 = 1 << 20;
+
+/// Reads rule files: of each path the file, or all `*.yaml` and `*.yml` of a folder by name, but those of tests (`*.test.yaml`) and hidden
+/// ones; folders in it are not looked at.
+///
+/// # Errors
+///
+/// Each file and folder that cannot be read, and each folder without a rule file.
+pub fn read(paths: &[PathBuf]) -> Result<Vec<SourceFile>, Vec<Problem>> {
+    let (mut files, mut problems) = (Vec::new(), Vec::new());
+    for path in paths {
+        match named(path) {
+            Ok(found) => files.extend(found),
+            Err(problem) => problems.push(problem),
+        }
+    }
+    let mut sources = Vec::new();
+    // More are refused when they are loaded; not all need be held for that.
+    for file in files.iter().take(MOST_FILES + 1) {
+        match source(file) {
+            Ok(source) => sources.push(source),
+            Err(problem) => problems.push(problem),
+        }
+    }
+    if problems.is_empty() {
+        Ok(sources)
+    } else {
+        Err(problems)
+    }
+}
+
+/// The text of a rule file from its bytes; a name for messages.
+///
+/// # Errors
+///
+/// Where it is not UTF-8.
+pub fn decode(name: String, bytes: Vec<u8>) -> Result<SourceFile, Problem> {
+    decoded(bytes)
+        .map_err(|(at, message)| problem(&name, (at.line, at.column), message))
+        .map(|text| SourceFile { name, text })
+}
+
+/// Whether it is a file of tests of rules.
+pub fn is_test(path: &Path) -> bool {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+    name.is_some_and(|name| name.ends_with(".test.yaml") || name.ends_with(".test.yml"))
+}
+
+fn problem(name: &str, (line, column): (usize, usize), message: impl Into<String>) -> Problem {
+    Problem {
+        file: name.into(),
+        line,
+        column,
+        message: message.into(),
+        severity: Level::Error,
+    }
+}
+
+/// The files that a path names.
+fn named(path: &Path) -> Result<Vec<PathBuf>, Problem> {
+    let name = path.display().to_string();
+    let cannot = |error: std::io::Error| problem(&name, (1, 1), format!("it cannot be read: {error}"));
+    if !std::fs::metadata(path).map_err(cannot)?.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut files = yaml_files(path).map_err(cannot)?;
+    // A mounted ConfigMap has links to files; what is no file is no rule file.
+    files.retain(|file| !is_test(file) && std::fs::metadata(file).is_ok_and(|facts| facts.is_file()));
+    if files.is_empty() {
+        return Err(problem(
+            &name,
+            (1, 1),
+            "there is no file of rules (*.yaml) in the folder",
+        ));
+    }
+    Ok(files)
+}
+
+fn source(path: &Path) -> Result<SourceFile, Problem> {
+    let name = path.display().to_string();
+    if is_test(path) {
+        let message = "this is a file of tests, not of rules; `gcwatch rules test` runs it";
+        return Err(problem(&name, (1, 1), message));
+    }
+    text(path)
+}
+
+/// Reads one file, of rules or of tests.
+///
+/// # Errors
+///
+/// Where it cannot be read, has more than [`MOST_BYTES`] or is not UTF-8.
+pub fn text(path: &Path) -> Result<SourceFile, Problem> {
+    let name = path.display().to_string();
+    let bytes = read_bounded(path, MOST_BYTES)
+        .map_err(|error| problem(&name, (1, 1), format!("it cannot be read: {error}")))?;
+    decode(name, bytes)
+}

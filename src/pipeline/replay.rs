@@ -1,0 +1,228 @@
+//! A recording as the pipeline of a live process sees it.
+//!
+//! The same decoder, the same machine with the same patience as on a socket, then the same [`Feed`]: what `replay` exports is
+//! what the daemon would have exported.
+
+use std::path::Path;
+
+use clr_gc::gc::{LIVE_SETTLE_NS, Outcome, Settling};
+use clr_gc::stream::{GcStream, ProcessKey, Scope};
+use nettrace::{Ending, TraceHeader};
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+
+use crate::pipeline::{Feed, Pipeline};
+use crate::process::{Identity, Provenance, RunKey, State, StreamProgress};
+use crate::recording::RecordingError;
+use crate::recording::source::Source;
+use crate::targets::sink::Full;
+use gc_rules::time::TimeBase;
+use gc_telemetry::definition::resource as row;
+use gc_telemetry::value::key_value;
+
+/// The outcomes of a recording, one by one.
+#[derive(Debug)]
+pub struct Player {
+    source: Source,
+    stream: GcStream,
+    ended: bool,
+}
+
+impl Player {
+    /// Opens a recording.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be opened.
+    pub fn open(path: &Path) -> Result<Self, RecordingError> {
+        Ok(Self::new(Source::open(path)?))
+    }
+
+    /// The outcomes of a source.
+    pub fn new(source: Source) -> Self {
+        Self {
+            source,
+            stream: GcStream::new(Scope::Collections, Settling::After(LIVE_SETTLE_NS)),
+            ended: false,
+        }
+    }
+
+    /// Reads up to what the stream says of itself; `None`: it is cut short before.
+    ///
+    /// # Errors
+    ///
+    /// As [`next_outcome`](Self::next_outcome).
+    pub fn begin(&mut self) -> Result<Option<&TraceHeader>, RecordingError> {
+        while self.stream.header().is_none() && !self.ended {
+            self.read()?;
+        }
+        Ok(self.stream.header())
+    }
+
+    /// The next one, in the order in which a live process would have told them; `None` at the end. A recording that is cut short
+    /// ends where it is cut.
+    ///
+    /// # Errors
+    ///
+    /// When the bytes are no stream, or damaged, or cannot be had. What came before was told.
+    pub fn next_outcome(&mut self) -> Result<Option<(ProcessKey, Outcome)>, RecordingError> {
+        loop {
+            if let Some(outcome) = self.stream.next_outcome() {
+                return Ok(Some(outcome));
+            }
+            if self.ended {
+                return Ok(None);
+            }
+            self.read()?;
+        }
+    }
+
+    fn read(&mut self) -> Result<(), RecordingError> {
+        let n = self.source.read(self.stream.space(self.source.read_size()))?;
+        self.stream.filled(n);
+        if n == 0 {
+            self.stream.finish();
+        }
+        let advanced = self.stream.advance(|_| {});
+        if advanced.is_err() || n == 0 || self.stream.decoder().ending().is_some() {
+            self.ended = true;
+            self.stream.end();
+        }
+        advanced.map_err(|source| RecordingError::Stream {
+            name: self.source.name().to_owned(),
+            source,
+        })
+    }
+
+    /// How far it was read.
+    pub fn progress(&self) -> StreamProgress {
+        let stats = self.stream.decoder().stats();
+        StreamProgress {
+            bytes: stats.bytes,
+            events: stats.events,
+            lost_events: stats.lost,
+            undecodable: self.stream.undecodable(),
+        }
+    }
+
+    /// Where it is cut short, one sentence.
+    pub fn cut(&self) -> Option<String> {
+        match self.stream.decoder().ending() {
+            Some(Ending::Truncated { offset, reading }) => Some(format!(
+                "{} is cut short: it ends at byte {offset}, in {reading}; what is whole in it is told",
+                self.source.name()
+            )),
+            _ => None,
+        }
+    }
+}
+
+/// When an outcome was complete, nanoseconds after the sync point; `None` when that was not seen.
+pub fn told_at(outcome: &Outcome) -> Option<i64> {
+    match outcome {
+        Outcome::Collection(collection) => Some(collection.last_event),
+        Outcome::Suspension(suspension) => suspension.edges.restart_end.or(suspension.edges.suspend_begin),
+    }
+}
+
+/// Who the processes of a recording are taken for.
+#[derive(Debug, Clone)]
+pub struct Cast {
+    /// `service.name`.
+    pub service: String,
+    /// Further attributes of the resource.
+    pub attributes: Vec<KeyValue>,
+    /// Where the recording's sync point lies in Unix time.
+    pub base: TimeBase,
+    /// What tells this replay from another one of the same recording.
+    pub start_time: u64,
+}
+
+/// The feeds of a recording's processes, made as they appear.
+#[derive(Debug)]
+pub struct Stage {
+    pipeline: Pipeline,
+    cast: Cast,
+    feeds: Vec<(ProcessKey, Feed)>,
+}
+
+impl Stage {
+    /// No process has appeared.
+    pub fn new(pipeline: Pipeline, cast: Cast) -> Self {
+        Self {
+            pipeline,
+            cast,
+            feeds: Vec::new(),
+        }
+    }
+
+    /// What follows lies on another base: the recording is played again.
+    pub fn set_base(&mut self, base: TimeBase) {
+        self.cast.base = base;
+        for (_, feed) in &mut self.feeds {
+            feed.time_base(base);
+        }
+    }
+
+    /// Tells one outcome.
+    ///
+    /// # Errors
+    ///
+    /// When its process is one more than may be.
+    pub fn tell(&mut self, key: ProcessKey, outcome: Outcome) -> Result<(), Full> {
+        let place = self.feeds.iter().position(|(known, _)| *known == key);
+        let place = match place {
+            Some(place) => place,
+            None => {
+                let mut feed = self.pipeline.open(self.identity(key))?;
+                feed.time_base(self.cast.base);
+                feed.state(State::Attached);
+                self.feeds.push((key, feed));
+                self.feeds.len() - 1
+            }
+        };
+        if let Some((_, feed)) = self.feeds.get_mut(place) {
+            feed.observe(outcome);
+        }
+        Ok(())
+    }
+
+    /// How far the stream was read: counted for the first of its processes, as a stream's losses belong to no one of them.
+    pub fn progress(&mut self, progress: StreamProgress) {
+        if let Some((_, feed)) = self.feeds.first_mut() {
+            feed.progress(progress);
+        }
+    }
+
+    /// The recording is at its end: its processes are told a last time.
+    pub fn end(self) {
+        for (_, feed) in self.feeds {
+            feed.end();
+        }
+    }
+
+    fn identity(&self, key: ProcessKey) -> Identity {
+        // More than 32 bits is no pid of Linux; the low ones tell such processes apart as well as any.
+        let pid = key.pid.map_or(0, |pid| pid as u32);
+        let mut resource = vec![
+            key_value(row::SERVICE_NAME.name, Value::StringValue(self.cast.service.clone())),
+            key_value(row::PROCESS_PID.name, Value::IntValue(pid.into())),
+        ];
+        resource.extend(self.cast.attributes.iter().cloned());
+        let instance = key.clr_instance.filter(|instance| *instance != 0);
+        if let Some(instance) = instance {
+            resource.push(key_value(row::CLR_INSTANCE.name, Value::IntValue(instance.into())));
+        }
+        Identity {
+            key: RunKey {
+                pid,
+                start_time: self.cast.start_time.wrapping_add(instance.unwrap_or(0).into()),
+            },
+            ns_pid: Some(pid),
+            name: self.cast.service.clone(),
+            runtime: None,
+            resource,
+            provenance: Provenance::default(),
+        }
+    }
+}

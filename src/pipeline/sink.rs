@@ -1,0 +1,59 @@
+//! The pipeline as where the tasks of the targets report.
+
+use clr_gc::gc::{Open, Outcome};
+use gc_rules::time::TimeBase;
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+
+use crate::pipeline::{Feed, Pipeline};
+use crate::process::{Identity, RunKey, State, StreamProgress};
+use crate::targets::sink::{Full, RunSink, Sink};
+
+impl Sink for Pipeline {
+    type Run = Feed;
+
+    fn open(&self, identity: Identity) -> Result<Feed, Full> {
+        Self::open(self, identity)
+    }
+
+    fn note(&self, identity: &Identity, state: State) {
+        Self::note(self, identity, state);
+    }
+
+    fn forget(&self, key: RunKey) {
+        Self::forget(self, key);
+    }
+
+    fn scanned(&self) {
+        Self::scanned(self);
+    }
+}
+
+impl RunSink for Feed {
+    fn state(&mut self, state: State) {
+        Self::state(self, state);
+    }
+
+    fn learned(&mut self, runtime: Option<String>, attributes: Vec<KeyValue>) {
+        Self::learned(self, runtime, attributes);
+    }
+
+    fn time_base(&mut self, base: TimeBase) {
+        Self::time_base(self, base);
+    }
+
+    fn observe(&mut self, outcome: Outcome) {
+        Self::observe(self, outcome);
+    }
+
+    fn progress(&mut self, progress: StreamProgress) {
+        Self::progress(self, progress);
+    }
+
+    fn open(&mut self, open: Open) {
+        Self::open(self, open);
+    }
+
+    fn end(self) {
+        Self::end(self);
+    }
+}
