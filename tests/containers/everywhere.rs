@@ -8,8 +8,15 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::container::{PATIENCE, Recipe, is_possible};
+use test_support::add_tests;
+use test_support::harness::Tests;
+
+use crate::container::{PATIENCE, Recipe, containers};
 use crate::gcwatch::{doctor, through};
+
+pub(crate) fn tests(tests: &mut Tests) {
+    add_tests!(tests, containers; one_reason_everywhere);
+}
 
 /// A daemon that reads what its configuration means; its lines.
 struct Daemon {
@@ -79,11 +86,7 @@ fn get(address: &str, path: &str) -> String {
 /// nothing, another leaves a process out.
 /// Guarantee: `doctor` says that the first is attached, and by whom; the second has one reason in the log, the API, the metric, `ps`
 /// and `doctor`; the filter that fits nothing is told, what is left out is no mistake.
-#[test]
 fn one_reason_everywhere() {
-    if !is_possible(false) {
-        return;
-    }
     let folder = tempfile::Builder::new().prefix("gcwatch-everywhere").tempdir().unwrap();
     let mark = format!("k{}", std::process::id());
     let named = |name: &str| Recipe {

@@ -1,7 +1,14 @@
 //! Which rights reach a process of another user in another container: each row measured with gcwatch itself.
 
-use crate::container::{Recipe, USER, is_possible};
+use test_support::add_tests;
+use test_support::harness::Tests;
+
+use crate::container::{Recipe, USER, containers};
 use crate::gcwatch::{LEAST, texts, verdict};
+
+pub(crate) fn tests(tests: &mut Tests) {
+    add_tests!(tests, containers; exactly_these_rights_are_enough, an_unreadable_tmpdir_is_found);
+}
 
 /// A row: who gcwatch is (`setpriv`), and what it is to say: nothing when it can attach, else words of its remedy and words that
 /// must not be in it.
@@ -65,17 +72,12 @@ fn rows() -> Vec<Row> {
 /// Scenario: a process of another user in its own mount, pid, network and IPC namespaces; gcwatch with each set of rights.
 /// Guarantee: it attaches exactly where the rights are enough; elsewhere the verdict is `permission`, and its remedy names what is
 /// missing and nothing that is there.
-#[test]
 fn exactly_these_rights_are_enough() {
-    if !is_possible(false) {
-        return;
-    }
     let container = Recipe::default().start();
     for Row { name, who, says } in rows() {
         let who: Vec<&str> = who.iter().map(String::as_str).collect();
         let told = verdict(&who, container.pid);
         let text = texts(&told);
-        println!("{name}: {text}");
         match says {
             None => assert_eq!(told["verdict"], "attachable", "{name}: {text}"),
             Some((words, others)) => {
@@ -92,11 +94,7 @@ fn exactly_these_rights_are_enough() {
 
 /// Scenario: the process has its socket in a TMPDIR of its own, and gcwatch may read everything but its environment.
 /// Guarantee: the socket is found all the same, by the kernel's table, and what is missing is the right to connect.
-#[test]
 fn an_unreadable_tmpdir_is_found() {
-    if !is_possible(false) {
-        return;
-    }
     let recipe = Recipe {
         tmpdir: Some("/tmp/else where".to_owned()),
         prepare: "mkdir -m 1777 '/tmp/else where'".to_owned(),

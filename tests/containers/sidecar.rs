@@ -4,18 +4,21 @@ use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
-use crate::container::{Recipe, USER, is_possible};
+use test_support::add_tests;
+use test_support::harness::Tests;
+
+use crate::container::{Recipe, USER, containers};
 use crate::gcwatch::{doctor, through};
+
+pub(crate) fn tests(tests: &mut Tests) {
+    add_tests!(tests, containers; a_shared_directory_is_enough);
+}
 
 /// Scenario: an application has its sockets in a directory that it shares; gcwatch is in a pid and a mount namespace of its own, of the
 /// same user and group, without capabilities, and is told of the directory.
 /// Guarantee: `doctor` knows the process by its socket's name and it answers, whatever gcwatch's group; the daemon attaches to it;
 /// another user may not, and is told.
-#[test]
 fn a_shared_directory_is_enough() {
-    if !is_possible(false) {
-        return;
-    }
     let shared = tempfile::Builder::new().prefix("gcwatch-shared").tempdir().unwrap();
     std::fs::set_permissions(shared.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
     let recipe = Recipe {

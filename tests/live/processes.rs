@@ -6,10 +6,19 @@ use std::process::{Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+use test_support::harness::Tests;
+use test_support::runtimes::{FETCHED, NET_10, Runtime, need};
+use test_support::target::{PATIENCE, Start};
+use test_support::{add_tests, add_tests_on};
+
 use crate::gcwatch::{analyze, gcwatch, records, stderr};
 use crate::profiles::record;
-use crate::runtimes::{CORE_3_1, NET_10, is_wanted};
-use crate::target::Start;
+
+pub(crate) fn tests(tests: &mut Tests) {
+    add_tests_on!(tests, FETCHED; running_processes_are_listed, ctrl_c_ends_a_recording_in_order);
+    add_tests!(tests, need(&FETCHED); each_obstacle_has_its_reason);
+    add_tests!(tests, need(&[NET_10]); what_cannot_be_recorded_is_said, a_killed_process_leaves_a_recording, two_sessions_see_the_same);
+}
 
 fn process(pid: u32) -> Option<Value> {
     records(&["ps", "--format", "ndjson"])
@@ -19,39 +28,32 @@ fn process(pid: u32) -> Option<Value> {
 
 /// Scenario: running processes of both runtimes.
 /// Guarantee: both are listed as attachable, with name, socket and runtime.
-#[test]
-fn running_processes_are_listed() {
-    for runtime in [CORE_3_1, NET_10].into_iter().filter(|runtime| is_wanted(*runtime)) {
-        let target = Start::new(runtime, "idle").start();
-        let told = process(target.pid()).unwrap();
-        assert_eq!(told["kind"], "process");
-        assert_eq!(
-            (&told["attachable"], &told["reason"]),
-            (&Value::Bool(true), &Value::Null),
-            "{told}"
-        );
-        assert_eq!(told["ns_pid"], target.pid());
-        assert_eq!(
-            told["socket"].as_str().unwrap(),
-            target.socket().unwrap().to_str().unwrap()
-        );
-        let version = told["runtime"].as_str().unwrap_or_default();
-        assert!(
-            version.starts_with(if runtime.is_core_3() { "3.1" } else { "10.0" }),
-            "{told}"
-        );
-        target.stop();
-    }
+fn running_processes_are_listed(runtime: Runtime) {
+    let target = Start::new(runtime, "idle").start();
+    let told = process(target.pid()).unwrap();
+    assert_eq!(told["kind"], "process");
+    assert_eq!(
+        (&told["attachable"], &told["reason"]),
+        (&Value::Bool(true), &Value::Null),
+        "{told}"
+    );
+    assert_eq!(told["ns_pid"], target.pid());
+    assert_eq!(
+        told["socket"].as_str().unwrap(),
+        target.socket().unwrap().to_str().unwrap()
+    );
+    let version = told["runtime"].as_str().unwrap_or_default();
+    assert!(
+        version.starts_with(if runtime.is_core_3() { "3.1" } else { "10.0" }),
+        "{told}"
+    );
+    target.stop();
 }
 
 /// Scenario: diagnostics switched off, a process that is stopped, one that was killed and left its socket behind.
 /// Guarantee: each has its own reason and a sentence with what to do; the stopped one does not hold up the list.
-#[test]
 fn each_obstacle_has_its_reason() {
-    if !is_wanted(NET_10) || !is_wanted(CORE_3_1) {
-        return;
-    }
-    let mut off = Start::new(CORE_3_1, "idle")
+    let mut off = Start::new(test_support::runtimes::CORE_3_1, "idle")
         .env("COMPlus_EnableDiagnostics", "0")
         .spawn();
     off.await_line("off", |line| line.starts_with("ready "));
@@ -104,22 +106,22 @@ fn each_obstacle_has_its_reason() {
 
 /// Scenario: `record` on a process that is no .NET process, on one that is stopped, and into a folder that is not there.
 /// Guarantee: one sentence each, exit code 1, no file.
-#[test]
 fn what_cannot_be_recorded_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("r.nettrace");
-    let own = std::process::id().to_string();
-    let output = gcwatch(&["record", "--pid", &own, "-o", file.to_str().unwrap()]);
+    // It waits for input that does not come.
+    let mut other = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+    let pid = other.id().to_string();
+    let output = gcwatch(&["record", "--pid", &pid, "-o", file.to_str().unwrap()]);
+    drop(other.stdin.take());
+    other.wait().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(
-        stderr(&output).contains(&own) && stderr(&output).lines().count() == 1,
+        stderr(&output).contains(&pid) && stderr(&output).lines().count() == 1,
         "{}",
         stderr(&output)
     );
     assert!(!file.exists());
-    if !is_wanted(NET_10) {
-        return;
-    }
     let target = Start::new(NET_10, "idle").start();
     let pid = target.pid().to_string();
     let output = gcwatch(&["record", "--pid", &pid, "-o", "/no/such/folder/r"]);
@@ -140,41 +142,34 @@ fn what_cannot_be_recorded_is_said() {
 
 /// Scenario: Ctrl-C during a recording, into a file and into a pipe.
 /// Guarantee: the session is stopped and drained: the stream ends with its end tag, exit code 0, and the process works on.
-#[test]
-fn ctrl_c_ends_a_recording_in_order() {
-    for runtime in [CORE_3_1, NET_10].into_iter().filter(|runtime| is_wanted(*runtime)) {
-        let mut target = Start::new(runtime, "steady").start();
-        let mut gcwatch = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
-            .args(["record", "--pid", &target.pid().to_string(), "-o", "-"])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut stdout = gcwatch.stdout.take().unwrap();
-        let mut stream = vec![0; 4096];
-        // Its first bytes: the session runs.
-        stdout.read_exact(&mut stream).unwrap();
-        kill_process(Pid::from_child(&gcwatch), Signal::INT).unwrap();
-        stdout.read_to_end(&mut stream).unwrap();
-        let output = gcwatch.wait_with_output().unwrap();
-        assert!(output.status.success(), "{}", stderr(&output));
-        let file = target.tmp().join("r.nettrace");
-        std::fs::write(&file, &stream).unwrap();
-        let analyzed = analyze(&file);
-        assert_eq!(analyzed.stream["clean_end"], true);
-        assert!(!analyzed.gcs.is_empty());
-        target.await_ticks(2);
-        target.stop();
-    }
+fn ctrl_c_ends_a_recording_in_order(runtime: Runtime) {
+    let mut target = Start::new(runtime, "steady").start();
+    let mut gcwatch = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
+        .args(["record", "--pid", &target.pid().to_string(), "-o", "-"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdout = gcwatch.stdout.take().unwrap();
+    let mut stream = vec![0; 4096];
+    // Its first bytes: the session runs.
+    stdout.read_exact(&mut stream).unwrap();
+    kill_process(Pid::from_child(&gcwatch), Signal::INT).unwrap();
+    stdout.read_to_end(&mut stream).unwrap();
+    let output = gcwatch.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let file = target.tmp().join("r.nettrace");
+    std::fs::write(&file, &stream).unwrap();
+    let analyzed = analyze(&file);
+    assert_eq!(analyzed.stream["clean_end"], true);
+    assert!(!analyzed.gcs.is_empty());
+    target.await_ticks(2);
+    target.stop();
 }
 
 /// Scenario: the process is killed while it is recorded.
 /// Guarantee: what had come is a recording whose collections are told; that it was cut short is said; exit code 0.
-#[test]
 fn a_killed_process_leaves_a_recording() {
-    if !is_wanted(NET_10) {
-        return;
-    }
     let mut target = Start::new(NET_10, "threads").start();
     let file = target.tmp().join("r.nettrace");
     let gcwatch = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
@@ -191,7 +186,7 @@ fn a_killed_process_leaves_a_recording() {
     // Enough was written that there are collections in it.
     let since = std::time::Instant::now();
     while std::fs::metadata(&file).map_or(0, |file| file.len()) < 60_000 {
-        assert!(since.elapsed() < crate::target::PATIENCE, "nothing is recorded");
+        assert!(since.elapsed() < PATIENCE, "nothing is recorded");
         std::thread::yield_now();
     }
     target.kill();
@@ -205,11 +200,7 @@ fn a_killed_process_leaves_a_recording() {
 
 /// Scenario: two recordings of one process at once.
 /// Guarantee: both see the same collections in the time that they share.
-#[test]
 fn two_sessions_see_the_same() {
-    if !is_wanted(NET_10) {
-        return;
-    }
     let mut target = Start::new(NET_10, "steady").start();
     let second = target.tmp().join("second.nettrace");
     let other = Command::new(env!("CARGO_BIN_EXE_gcwatch"))

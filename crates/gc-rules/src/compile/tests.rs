@@ -6,8 +6,7 @@ mod texts;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::Path;
-use std::{env, fs};
+use std::fs;
 
 use super::*;
 use crate::field::{NoWindows, ProcessFacts, Scope, StreamFacts};
@@ -101,8 +100,8 @@ fn said(known: &Known, text: &str, roots: &[Root], wanted: Wanted) -> String {
 /// difference.
 #[test]
 fn what_is_said() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/expressions.txt");
-    let page = fs::read_to_string(&path).unwrap();
+    let path = "crates/gc-rules/tests/expressions.txt";
+    let page = fs::read_to_string(test_support::repository(path)).unwrap();
     let known = Known::new();
     let mut now = String::new();
     for (index, block) in page.split("\n\n").enumerate() {
@@ -137,14 +136,7 @@ fn what_is_said() {
         now.push('\n');
     }
     let now = format!("{}\n", now.trim_end());
-    if env::var_os("GCWATCH_UPDATE_GOLDEN").is_some() {
-        fs::write(&path, &now).unwrap();
-    }
-    let page = fs::read_to_string(&path).unwrap();
-    for (was, now) in page.split("\n\n").zip(now.split("\n\n")) {
-        assert_eq!(was.trim_end(), now.trim_end());
-    }
-    assert_eq!(page, now);
+    test_support::golden::compare(path, &now);
 }
 
 /// Scenario: macros that each use the one before twice, thirty times over; and a row of macros, each deeper than the one before.
