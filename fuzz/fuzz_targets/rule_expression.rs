@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use gcwatch::rules::compile::{Names, Wanted, compile, on_large_stack, parse_macro};
-use gcwatch::rules::field::{ProcessFacts, Root, Scope, StreamFacts};
+use gc_rules::compile::{Names, Wanted, compile, on_large_stack, parse_macro};
+use gc_rules::field::{ProcessFacts, Root, Scope, StreamFacts};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

@@ -1,7 +1,7 @@
 //! Any text as a file of rules, and as one that changes rules. No panic, no abort; what is refused is refused with places in the file.
 #![no_main]
 
-use gcwatch::rules::load::{SourceFile, load};
+use gc_rules::load::{SourceFile, load};
 use libfuzzer_sys::fuzz_target;
 
 const RULES: &str = "apiVersion: gcwatch/v1
