@@ -2,19 +2,19 @@
 
 use std::fmt;
 
-/// The reason in one word: a contract, shown as [`Reason::as_str`].
+/// The reason in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Reason {
     /// The runtime's diagnostics are switched off in its environment.
     DiagnosticsOff,
-    /// There is no socket, and nothing says why.
+    /// There is no socket, for an unknown reason.
     NoSocket,
     /// The directory in which the socket would be is missing, read-only, or not the process's to write.
     UnwritableDirectory,
-    /// Something else than a socket stands in the socket's place: a link, a file, a device.
+    /// Something else than a socket is in the socket's place: a link, a file, a device.
     NotASocket,
-    /// The runtime is older than what this speaks with.
+    /// The runtime is older than .NET Core 3.0.
     TooOld,
     /// The process has no socket that can be found, and its program is made for another machine or runs in an emulator.
     OtherArchitecture,
@@ -24,7 +24,7 @@ pub enum Reason {
     SocketRemoved,
     /// The socket, or what is needed to find it, belongs to another user.
     Permission,
-    /// Nobody listens on the socket.
+    /// No process listens on the socket.
     Refused,
     /// The runtime does not answer within the deadline.
     Silent,
@@ -36,16 +36,16 @@ pub enum Reason {
     Protocol,
     /// The runtime refuses the command.
     Rejected,
-    /// Nothing about the process says that it runs .NET.
+    /// Nothing shows that the process runs .NET.
     NotDotnet,
-    /// The process has ended.
+    /// The process has exited.
     Exited,
-    /// The operating system refuses for another reason; the detail has its words.
+    /// The operating system refuses for another reason, which is in the detail.
     Failed,
 }
 
 impl Reason {
-    /// The word.
+    /// The word, which is stable: for logs, metrics and scripts.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::DiagnosticsOff => "diagnostics-off",

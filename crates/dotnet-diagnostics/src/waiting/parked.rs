@@ -37,7 +37,8 @@ pub(super) enum Inserted {
 impl Parked {
     pub(super) fn insert(&mut self, advertised: Advertised, stream: UnixStream) -> Inserted {
         if let Some(runtime) = self.runtimes.get_mut(&advertised.cookie) {
-            // The same cookie from another process would be somebody who copies it: the first one keeps it while it lives.
+            // The same cookie from another process would be a copy: the first one keeps it while it
+            // lives.
             let same = runtime.advertised.pid == advertised.pid;
             if !same && runtime.waiting.as_ref().is_some_and(is_waiting) {
                 return Inserted::Refused;
@@ -81,8 +82,8 @@ impl Parked {
     }
 }
 
-/// A runtime that waits for a command has sent nothing and closed nothing. The socket itself is asked: what the executor knows of
-/// it may be old.
+/// A runtime that waits for a command has sent nothing and closed nothing. The socket itself is asked: what the
+/// executor knows of it may be old.
 fn is_waiting(stream: &UnixStream) -> bool {
     let mut byte = [0];
     let peeked = rustix::net::recv(stream.as_fd(), &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT);
@@ -102,7 +103,8 @@ mod tests {
     }
 
     /// Scenario: a runtime connects twice, then closes; another process uses its cookie.
-    /// Guarantee: the newest connection is taken, once; a closed one never; a foreign process does not replace a live one.
+    /// Guarantee: the newest connection is taken, once; a closed one never; a foreign process does not replace a live
+    /// one.
     #[tokio::test]
     async fn the_newest_live_connection_is_taken() {
         let mut parked = Parked::default();
