@@ -365,7 +365,7 @@ fn causes_that_can_be_seen_are_told() {
 
 /// Scenario: processes whose environment cannot be read and whose TMPDIR is elsewhere; the kernel's table has where the
 /// first one listens, and a name with a newline in a path; the second one listens nowhere.
-/// Guarantee: the first one's socket is found all the same; the second one is told with what was tried and what is
+/// Guarantee: the first one's socket is found all the same; the second one is listed with what was tried and what is
 /// missing.
 #[test]
 fn an_unreadable_environment_is_made_up_for() {

@@ -1,13 +1,9 @@
 //! Decoding is for the hot path: it allocates nothing.
 
-#[path = "events/cases.rs"]
-mod cases;
-#[path = "events/payload.rs"]
-mod payload;
-
-use cases::CASES;
 use clr_gc::event::*;
-use payload::Payload;
+
+use crate::cases::CASES;
+use crate::payload::Payload;
 
 /// Scenario: each event is decoded, asked for its fields, and refused when cut.
 /// Guarantee: no allocation in any of it.

@@ -1,14 +1,10 @@
 //! Every layout of every event: golden payloads of each version at 64 and 32 bits, cut, extended and damaged.
 
-#[path = "events/cases.rs"]
-mod cases;
-#[path = "events/payload.rs"]
-mod payload;
-
-use cases::{CASES, Case};
 use clr_gc::event::*;
-use payload::Payload;
 use proptest::prelude::*;
+
+use crate::cases::{CASES, Case};
+use crate::payload::Payload;
 
 const POINTERS: [PointerSize; 2] = [PointerSize::Eight, PointerSize::Four];
 
@@ -79,7 +75,7 @@ fn every_field_of_every_layout_comes_out() {
 }
 
 /// Scenario: the table of events is compared with the golden payloads.
-/// Guarantee: no event and no version that is said to be known goes untested.
+/// Guarantee: no event and no version in the tables goes untested.
 #[test]
 fn every_known_version_has_a_golden_payload() {
     for kind in Kind::ALL {
@@ -129,7 +125,7 @@ fn surplus_bytes_are_ignored() {
 }
 
 /// Scenario: the writer gives no version (nettrace V6), and the payload is whole.
-/// Guarantee: the length tells which version it is.
+/// Guarantee: the length decides which version it is.
 #[test]
 fn without_a_version_the_length_decides() {
     for (case, layout, pointer, payload) in payloads() {
@@ -170,7 +166,7 @@ fn newer_versions_are_read_as_the_newest_known_and_older_ones_are_unknown() {
 }
 
 /// Scenario: layouts are packed into tags and back, and numbers that are no tag are unpacked.
-/// Guarantee: every layout survives, two layouts never share a tag, and a wrong number is refused.
+/// Guarantee: every layout survives, two layouts never share a tag, and an invalid number is refused.
 #[test]
 fn tags_tell_layouts_apart() {
     let mut seen = std::collections::HashSet::new();

@@ -228,7 +228,8 @@ fn fields_of_later_versions_are_none_in_earlier_ones() {
 }
 
 /// Scenario: the generations of a heap's history.
-/// Guarantee: they come in order, as many as the payload has; survivors and fragmentation are sums that cannot overflow.
+/// Guarantee: they come in order, as many as the payload has; survivors and fragmentation are sums that cannot
+/// overflow.
 #[test]
 fn a_heap_history_has_its_generations() {
     let mut payload = vec![0; 86];
@@ -275,7 +276,7 @@ fn runtime_start(bcl: [u16; 3], path: &str) -> Option<String> {
 
 /// Scenario: RuntimeStart of .NET 10.0.14, whose native file version is 10.0.1426, and of .NET Core 3.1, which calls
 /// itself 4.0.0.
-/// Guarantee: the version told is that of the release, and nothing where the event does not say it.
+/// Guarantee: the version is that of the release, and nothing where the event does not say it.
 #[test]
 fn the_runtime_has_its_release_number() {
     assert_eq!(

@@ -1,18 +1,12 @@
-//! Recordings cut anywhere: what is whole is told as if nothing were missing, and nothing else is.
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test fails by panicking, and says what it does"
-)]
-
-mod recordings;
+//! Recordings cut anywhere: what is whole is reported as if nothing were missing, and nothing else is.
 
 use std::collections::HashMap;
 
 use clr_gc::gc::{Collection, Outcome, Settling};
 use clr_gc::stream::{GcStream, Scope};
 use nettrace::Ending;
-use recordings::Recording;
+
+use crate::recordings::{self, Recording};
 
 /// Recordings that are small enough to be cut at every byte.
 const EVERY_BYTE: usize = 20_000;
@@ -20,7 +14,7 @@ const EVERY_BYTE: usize = 20_000;
 /// Places at which each larger one is cut.
 const PLACES: usize = 500;
 
-fn told(bytes: &[u8], piece: usize) -> (Vec<Collection>, Option<Ending>) {
+fn collections(bytes: &[u8], piece: usize) -> (Vec<Collection>, Option<Ending>) {
     let mut stream = GcStream::new(Scope::Collections, Settling::AtTheEnd);
     for piece in bytes.chunks(piece) {
         stream.space(piece.len())[..piece.len()].copy_from_slice(piece);
@@ -43,13 +37,13 @@ fn told(bytes: &[u8], piece: usize) -> (Vec<Collection>, Option<Ending>) {
 }
 
 fn check(name: &str, bytes: &[u8], cut: usize, truth: &HashMap<u32, Collection>) -> usize {
-    let (collections, ending) = told(&bytes[..cut], 64 * 1024);
+    let (collections, ending) = collections(&bytes[..cut], 64 * 1024);
     let clean = cut == bytes.len();
     assert_eq!(ending == Some(Ending::Clean), clean, "{name} cut at {cut}: {ending:?}");
     let mut whole = 0;
     for claimed in collections.iter().filter(|gc| gc.is_complete() && !gc.lossy) {
         let truth = &truth[&claimed.number];
-        // What is lost of its time is only told by what comes later.
+        // What is lost of its time only later events show.
         if !truth.lossy {
             assert_eq!(claimed, truth, "{name} cut at {cut}");
             whole += 1;
@@ -61,7 +55,7 @@ fn check(name: &str, bytes: &[u8], cut: usize, truth: &HashMap<u32, Collection>)
 /// Scenario: small recordings cut at every byte, others at 500 seeded places.
 /// Guarantee: no panic, no error; collections that claim to be whole are those of the whole recording.
 #[test]
-fn what_is_whole_before_the_cut_is_told() {
+fn what_is_whole_before_the_cut_is_reported() {
     let mut seed = 0x2545_F491_4F6C_DD1D_u64;
     let (mut cut_everywhere, mut claims) = (0, 0);
     for name in recordings::names() {
@@ -86,22 +80,23 @@ fn what_is_whole_before_the_cut_is_told() {
             }
         }
     }
-    assert!(cut_everywhere >= 2 && claims > 100_000, "{cut_everywhere} {claims}");
+    let enough = if recordings::are_all_there() { 100_000 } else { 10_000 };
+    assert!(cut_everywhere >= 2 && claims > enough, "{cut_everywhere} {claims}");
 }
 
 /// Scenario: the same bytes in pieces of many sizes.
 /// Guarantee: the same collections.
 #[test]
 fn the_size_of_the_pieces_does_not_matter() {
-    for name in [
+    for name in recordings::present(&[
         "net31-steady",
         "net10-threads-server",
         "net8-threads-dotnettrace-default",
-    ] {
+    ]) {
         let bytes = recordings::bytes(name);
-        let expected = told(&bytes, bytes.len());
+        let expected = collections(&bytes, bytes.len());
         for piece in [1, 2, 3, 7, 64, 1_000, 4_096, 65_536] {
-            assert_eq!(told(&bytes, piece), expected, "{name} in pieces of {piece}");
+            assert_eq!(collections(&bytes, piece), expected, "{name} in pieces of {piece}");
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Every event of every recording: what real runtimes sent must decode, to the last byte.
 
-mod recordings;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use clr_gc::event::*;
 use nettrace::{Decoder, Item, Metadata, Options};
+
+use crate::recordings;
 
 /// The GC keyword of the public and of the private provider.
 const GC_KEYWORD: u64 = 0x1;
@@ -104,7 +104,7 @@ fn tally(name: &str) -> Tally {
 }
 
 /// Scenario: all recordings of .NET Core 3.1, .NET 8, 9, 10 and NativeAOT, with Verbose, private and rundown events.
-/// Guarantee: each event decodes and no byte of it is left over; its length alone tells the same; no event of the GC
+/// Guarantee: each event decodes and no byte of it is left over; its length alone gives the same; no event of the GC
 /// keyword and no dynamic event is unknown.
 #[test]
 fn every_event_of_every_recording_decodes() {
@@ -123,7 +123,7 @@ fn every_event_of_every_recording_decodes() {
 /// Scenario: recordings of .NET Core 3.1, of 10 at level Verbose, and of 10 with the private provider.
 /// Guarantee: as many of each event and version as another decoder finds in them.
 #[test]
-fn each_event_is_told_as_often_as_it_was_sent() {
+fn each_event_is_decoded_as_often_as_it_was_sent() {
     let expected = |counts: &[(&'static str, u8, u64)]| {
         let count = |(name, version, count): &(&'static str, u8, u64)| ((*name, Some(*version)), *count);
         counts.iter().map(count).collect::<BTreeMap<_, _>>()
@@ -146,6 +146,9 @@ fn each_event_is_told_as_often_as_it_was_sent() {
             ("GCGlobalHeapHistory", 2, 14),
         ])
     );
+    if !recordings::are_all_there() {
+        return;
+    }
     assert_eq!(
         tally("net10-steady-verbose").decoded,
         expected(&[

@@ -1,7 +1,4 @@
 //! The same collections whatever the container: real recordings written again as one-collect would have.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod recordings;
 
 use std::collections::HashMap;
 
@@ -10,8 +7,10 @@ use clr_gc::stream::{GcStream, ProcessKey, Scope};
 use nettrace::encode::{Encoder, EventRecord, ThreadRecord};
 use nettrace::{Decoder, Format, Item, Metadata, Options, TraceHeader};
 
-/// A recording as one-collect writes: V6, many processes in one stream, threads by index, no version in any definition and no
-/// sequence numbers.
+use crate::recordings;
+
+/// A recording as one-collect writes: V6, many processes in one stream, threads by index, no version in any definition
+/// and no sequence numbers.
 struct OneCollect {
     encoder: Encoder,
     /// Index and id of each thread of each process.
@@ -35,7 +34,7 @@ fn sent(name: &str, process: u32) -> (TraceHeader, Vec<Sent>) {
     let (mut header, mut events) = (None, Vec::new());
     while let Some(item) = decoder.next_item().unwrap() {
         match item {
-            Item::Header(told) => header = Some(told.clone()),
+            Item::Header(found) => header = Some(found.clone()),
             Item::Event(event) => events.push(Sent {
                 process,
                 at: event.timestamp - header.as_ref().unwrap().sync_ticks,
@@ -69,14 +68,14 @@ impl OneCollect {
         let key = (event.metadata.id, event.process);
         let id = *self.definitions.entry(key).or_insert(next);
         if id == next {
-            let told = Metadata {
+            let metadata = Metadata {
                 id,
                 version: None,
                 level: None,
                 keywords: None,
                 ..event.metadata.clone()
             };
-            self.encoder.metadata(&told).unwrap();
+            self.encoder.metadata(&metadata).unwrap();
         }
         let record = EventRecord {
             metadata_id: id,
@@ -90,34 +89,34 @@ impl OneCollect {
     }
 }
 
-fn told(bytes: &[u8]) -> HashMap<ProcessKey, Vec<Collection>> {
+fn collections(bytes: &[u8]) -> HashMap<ProcessKey, Vec<Collection>> {
     let mut stream = GcStream::new(Scope::Collections, Settling::AtTheEnd);
     stream.space(bytes.len())[..bytes.len()].copy_from_slice(bytes);
     stream.filled(bytes.len());
     stream.finish();
     stream.advance(|_| ()).unwrap();
     stream.end();
-    let mut told: HashMap<ProcessKey, Vec<Collection>> = HashMap::new();
+    let mut collections: HashMap<ProcessKey, Vec<Collection>> = HashMap::new();
     while let Some((key, outcome)) = stream.next_outcome() {
         if let Outcome::Collection(collection) = outcome {
-            told.entry(key).or_default().push(*collection);
+            collections.entry(key).or_default().push(*collection);
         }
     }
     assert_eq!(stream.decoder().stats().lost, None, "nothing is numbered");
-    told
+    collections
 }
 
 /// Scenario: three recordings of three runtimes as three processes of one V6 stream without versions.
-/// Guarantee: each process has exactly the collections of its recording: the layouts are found by the length of the payloads, and no
-/// process disturbs another.
+/// Guarantee: each process has exactly the collections of its recording: the layouts are found by the length of the
+/// payloads, and no process disturbs another.
 #[test]
-fn processes_of_a_v6_stream_are_told_apart() {
+fn processes_of_a_v6_stream_are_kept_apart() {
     let names = ["net31-steady", "net10-threads-server", "net8-clrgc-threads"];
     let mut all: Vec<Sent> = Vec::new();
     let mut header = None;
     for (index, name) in names.iter().enumerate() {
-        let (told, events) = sent(name, index as u32 + 100);
-        header = Some(told);
+        let (found, events) = sent(name, index as u32 + 100);
+        header = Some(found);
         all.extend(events);
     }
     all.sort_by_key(|event| event.at);
@@ -136,16 +135,16 @@ fn processes_of_a_v6_stream_are_told_apart() {
     for event in &all {
         stream.write(event);
     }
-    let told = told(&stream.encoder.finish().unwrap());
+    let all = collections(&stream.encoder.finish().unwrap());
     for (index, name) in names.iter().enumerate() {
         let key = ProcessKey {
             pid: Some(index as u64 + 100),
             clr_instance: Some(0),
         };
         let expected = recordings::Recording::read(name);
-        let mut collections = told[&key].clone();
+        let mut collections = all[&key].clone();
         collections.sort_by_key(|collection| collection.start);
         assert_eq!(collections, expected.collections(), "{name}");
     }
-    assert_eq!(told.len(), names.len());
+    assert_eq!(all.len(), names.len());
 }

@@ -1,20 +1,14 @@
-//! The time that a process stood still, counted in ways that know nothing of collections.
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test fails by panicking, and says what it does"
-)]
-
-mod recordings;
+//! The time that a process was stopped, counted in ways that know nothing of collections.
 
 use std::collections::HashMap;
 
 use clr_gc::event::ClrEvent;
 use clr_gc::gc::Collection;
 use clr_gc::stream::Scope;
-use recordings::{Recording, own};
 
-/// Stops as the events tell them: thread, begin, end, of reason 1 and 6.
+use crate::recordings::{self, Recording, own};
+
+/// Stops as the plain events show them: thread, begin, end, of reason 1 and 6.
 fn plain_stops(name: &str) -> (Recording, Vec<(u64, i64, i64)>) {
     let mut open: HashMap<u64, i64> = HashMap::new();
     let mut stops = Vec::new();
@@ -47,7 +41,7 @@ fn the_parts_add_up_to_the_time_stopped() {
     for name in recordings::names().into_iter().filter(|name| is_clean(name)) {
         let (recording, stops) = plain_stops(&name);
         let stopped: i64 = stops.iter().map(|(_, begin, end)| end - begin).sum();
-        let told = |begin: i64| {
+        let is_reported = |begin: i64| {
             recording
                 .collections()
                 .iter()
@@ -58,8 +52,8 @@ fn the_parts_add_up_to_the_time_stopped() {
                     .iter()
                     .any(|suspension| suspension.edges.suspend_begin == Some(begin) && suspension.stopped_ns.is_some())
         };
-        let untold: Vec<_> = stops.iter().filter(|(_, begin, _)| !told(*begin)).collect();
-        assert!(untold.is_empty(), "{name}: {untold:?}");
+        let missing: Vec<_> = stops.iter().filter(|(_, begin, _)| !is_reported(*begin)).collect();
+        assert!(missing.is_empty(), "{name}: {missing:?}");
         let parts = recording
             .collections()
             .iter()
@@ -72,16 +66,21 @@ fn the_parts_add_up_to_the_time_stopped() {
         assert_eq!(parts.chain(without).sum::<i64>(), stopped, "{name}");
         total += stopped;
     }
-    assert!(total > 10_000_000_000, "the recordings are gone");
+    let enough = if recordings::are_all_there() {
+        10_000_000_000
+    } else {
+        100_000_000
+    };
+    assert!(total > enough, "{total}: the recordings are gone");
 }
 
 /// Scenario: a recording with 44,806 lost events.
-/// Guarantee: no time is told twice or made up: what is told is less than what the process itself counted.
+/// Guarantee: no time is reported twice or made up: what is reported is less than what the process itself counted.
 #[test]
 fn nothing_is_made_up_where_events_are_lost() {
     let (recording, _) = plain_stops("net10b-loss");
     assert_eq!(recording.stream.decoder().stats().lost, Some(44_806));
-    let told: i64 = recording
+    let reported: i64 = recording
         .collections()
         .iter()
         .flat_map(|gc| &gc.pauses)
@@ -89,7 +88,10 @@ fn nothing_is_made_up_where_events_are_lost() {
         .sum();
     let ticks = own("net10b-loss").unwrap();
     let counted = ticks.iter().map(|tick| tick[4]).max().unwrap() * 1000;
-    assert!(told > 0 && told < counted, "told {told}, counted {counted}");
+    assert!(
+        reported > 0 && reported < counted,
+        "reported {reported}, counted {counted}"
+    );
     assert!(recording.collections().iter().any(|gc| gc.lossy) && recording.collections().iter().any(|gc| !gc.lossy));
 }
 
@@ -198,14 +200,14 @@ fn the_process_counts_the_same() {
         }
     }
     assert!(
-        compared > 1_500 && stopped_compared >= 8,
+        !recordings::are_all_there() || (compared > 1_500 && stopped_compared >= 8),
         "{compared} {stopped_compared}: the recordings are gone"
     );
 }
 
-/// Scenario: .NET Core 3.1 switches its events on one after another: a session began, and four collections came without GCStart but
-/// with everything else.
-/// Guarantee: each is told with its stop, its sizes and its histories, and only its start is missing.
+/// Scenario: .NET Core 3.1 switches its events on one after another: a session began, and four collections came without
+/// GCStart but with everything else.
+/// Guarantee: each is reported with its stop, its sizes and its histories, and only its start is missing.
 #[test]
 fn collections_without_a_start_keep_what_was_seen() {
     let recording = Recording::read("net31-attach-race");

@@ -1,4 +1,4 @@
-//! All that a decoder tells of a stream, kept for comparison.
+//! All that a decoder delivers of a stream, kept for comparison.
 
 use nettrace::{Decoder, Ending, Error, Event, Gap, Item, Metadata, Options, Order, Stats, TraceHeader};
 
@@ -42,17 +42,17 @@ impl OwnedEvent {
 
 /// An item with all that it borrowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum OwnedItem {
     Header(TraceHeader),
     Event(Box<OwnedEvent>),
     Gap(Gap),
     SequencePoint(i64),
 }
 
-/// All that was told of a stream.
+/// All that was delivered of a stream.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Story {
-    pub(crate) items: Vec<Told>,
+    pub(crate) items: Vec<OwnedItem>,
     pub(crate) error: Option<Error>,
     pub(crate) ending: Option<Ending>,
     pub(crate) stats: Stats,
@@ -63,7 +63,7 @@ impl Story {
         self.items
             .iter()
             .filter_map(|item| {
-                if let Told::Event(event) = item {
+                if let OwnedItem::Event(event) = item {
                     Some(&**event)
                 } else {
                     None
@@ -75,7 +75,13 @@ impl Story {
     pub(crate) fn gaps(&self) -> Vec<Gap> {
         self.items
             .iter()
-            .filter_map(|item| if let Told::Gap(gap) = item { Some(*gap) } else { None })
+            .filter_map(|item| {
+                if let OwnedItem::Gap(gap) = item {
+                    Some(*gap)
+                } else {
+                    None
+                }
+            })
             .collect()
     }
 }
@@ -90,14 +96,14 @@ pub(crate) fn everything(order: Order) -> Options {
 }
 
 /// Takes what is there. Gives the error, if there is one; it must stay.
-pub(crate) fn drain(decoder: &mut Decoder, items: &mut Vec<Told>) -> Option<Error> {
+pub(crate) fn drain(decoder: &mut Decoder, items: &mut Vec<OwnedItem>) -> Option<Error> {
     loop {
         match decoder.next_item() {
             Ok(None) => return None,
-            Ok(Some(Item::Header(header))) => items.push(Told::Header(header.clone())),
-            Ok(Some(Item::Event(event))) => items.push(Told::Event(Box::new(OwnedEvent::of(&event)))),
-            Ok(Some(Item::Gap(gap))) => items.push(Told::Gap(gap)),
-            Ok(Some(Item::SequencePoint(ticks))) => items.push(Told::SequencePoint(ticks)),
+            Ok(Some(Item::Header(header))) => items.push(OwnedItem::Header(header.clone())),
+            Ok(Some(Item::Event(event))) => items.push(OwnedItem::Event(Box::new(OwnedEvent::of(&event)))),
+            Ok(Some(Item::Gap(gap))) => items.push(OwnedItem::Gap(gap)),
+            Ok(Some(Item::SequencePoint(ticks))) => items.push(OwnedItem::SequencePoint(ticks)),
             Ok(Some(_)) => panic!("an item of a new kind"),
             Err(error) => {
                 assert_eq!(decoder.next_item().unwrap_err(), error, "an error stays");
