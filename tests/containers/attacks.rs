@@ -87,9 +87,9 @@ fn nothing_planted_leads_out() {
     ];
     for (commands, reason) in planted {
         container.inside(&format!("rm -rf $S; {commands}"));
-        let told = verdict(LEAST, container.pid);
-        assert_eq!(told["verdict"], reason, "{commands}: {}", texts(&told));
-        assert!(told["remedy"].is_string(), "{told}");
+        let found = verdict(LEAST, container.pid);
+        assert_eq!(found["verdict"], reason, "{commands}: {}", texts(&found));
+        assert!(found["remedy"].is_string(), "{found}");
     }
     assert_eq!(bait.connections(), 0);
     assert_eq!(named.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
@@ -115,8 +115,8 @@ fn a_replaced_directory_stays_inside() {
         "own".to_owned(),
     ] {
         container.inside(&format!("rm -rf /tmp/own; ln -s {link} /tmp/own"));
-        let told = verdict(LEAST, container.pid);
-        assert_eq!(told["ok"], false, "{link}: {}", texts(&told));
+        let found = verdict(LEAST, container.pid);
+        assert_eq!(found["ok"], false, "{link}: {}", texts(&found));
     }
     assert_eq!(named.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
 }
@@ -127,14 +127,14 @@ fn the_listener_has_to_be_the_process() {
     let bait = Bait::new();
     let container = victim(&bait);
     container.inside("mount --bind /mnt/shared/socket $S");
-    let told = verdict(LEAST, container.pid);
-    assert_eq!(told["verdict"], "wrong-peer", "{}", texts(&told));
+    let found = verdict(LEAST, container.pid);
+    assert_eq!(found["verdict"], "wrong-peer", "{}", texts(&found));
     assert!(
-        told["detail"]
+        found["detail"]
             .as_str()
             .unwrap()
             .contains(&std::process::id().to_string()),
-        "{told}"
+        "{found}"
     );
     assert_eq!(bait.connections(), 1);
 
@@ -153,20 +153,20 @@ fn the_listener_has_to_be_the_process() {
         .output()
         .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    let told = text.lines().last().unwrap();
-    let told: serde_json::Value = serde_json::from_str(told).unwrap();
+    let found = text.lines().last().unwrap();
+    let found: serde_json::Value = serde_json::from_str(found).unwrap();
     assert_eq!(
-        told["verdict"],
+        found["verdict"],
         "wrong-peer",
         "{text} {}",
         String::from_utf8_lossy(&output.stderr)
     );
     assert!(
-        told["detail"]
+        found["detail"]
             .as_str()
             .unwrap()
             .contains("outside of our pid namespace"),
-        "{told}"
+        "{found}"
     );
     bait.connections();
 }

@@ -108,8 +108,9 @@ fn works(program: &str, args: &[&str]) -> bool {
 impl Recipe {
     /// Starts it, and waits until its process works.
     pub(crate) fn start(&self) -> Container {
-        let container = self.spawn();
+        let mut container = self.spawn();
         container.await_line("ready ");
+        container.pid = container.find();
         container
     }
 
@@ -179,33 +180,25 @@ impl Recipe {
             }
         });
         let stdin = unshare.stdin.take().unwrap();
-        let mut container = Container {
+        Container {
             pid: unshare.id(),
             unshare,
             _stdin: stdin,
             lines,
-        };
-        container.pid = container.find();
-        container
+        }
     }
 }
 
 impl Container {
-    /// The process of the runtime: the last one below `unshare`.
+    /// The process of the runtime, which works: the last one below `unshare`.
     fn find(&self) -> u32 {
-        let since = Instant::now();
-        loop {
-            let mut pid = self.unshare.id();
-            while let Some(child) = child_of(pid) {
-                pid = child;
-            }
-            let comm = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-            if matches!(comm.trim(), "run" | "dosai") {
-                return pid;
-            }
-            assert!(since.elapsed() < PATIENCE, "the container does not start: {comm}");
-            std::thread::sleep(Duration::from_millis(20));
+        let mut pid = self.unshare.id();
+        while let Some(child) = child_of(pid) {
+            pid = child;
         }
+        let comm = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap();
+        assert!(matches!(comm.trim(), "run" | "dosai"), "{comm}");
+        pid
     }
 
     fn await_line(&self, start: &str) {

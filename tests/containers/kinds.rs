@@ -72,18 +72,18 @@ fn kinds() -> [(&'static str, Recipe); 5] {
 /// Guarantee: with the two capabilities alone it can be attached to.
 fn is_reached(recipe: &Recipe) {
     let container = recipe.start();
-    let told = verdict(LEAST, container.pid);
-    assert_eq!(told["verdict"], "attachable", "{}", texts(&told));
-    assert_eq!(told["uid"], recipe.uid, "{told}");
+    let found = verdict(LEAST, container.pid);
+    assert_eq!(found["verdict"], "attachable", "{}", texts(&found));
+    assert_eq!(found["uid"], recipe.uid, "{found}");
     assert_eq!(
-        told["runtime"].as_str().map(|version| version.starts_with("10.0")),
+        found["runtime"].as_str().map(|version| version.starts_with("10.0")),
         Some(true),
-        "{told}"
+        "{found}"
     );
 }
 
 /// Scenario: a recording of a process in a container, with the two capabilities alone.
-/// Guarantee: its collections are told, under the pid that the host sees.
+/// Guarantee: its collections are in it, under the pid that the host sees.
 fn collections_come_out_of_a_container() {
     let container = Recipe::default().start();
     let mut record = through(LEAST);
@@ -149,14 +149,14 @@ fn containers_without_a_socket_are_explained() {
         let container = recipe.start();
         // What is younger may only be starting; that verdict is awaited, not assumed.
         let since = std::time::Instant::now();
-        let mut told = verdict(LEAST, container.pid);
-        while told["verdict"] == "starting" && since.elapsed() < PATIENCE {
+        let mut found = verdict(LEAST, container.pid);
+        while found["verdict"] == "starting" && since.elapsed() < PATIENCE {
             std::thread::sleep(std::time::Duration::from_millis(500));
-            told = verdict(LEAST, container.pid);
+            found = verdict(LEAST, container.pid);
         }
-        assert_eq!(told["verdict"], reason, "{}", texts(&told));
-        assert!(told["detail"].as_str().unwrap().contains(words), "{}", texts(&told));
-        assert!(told["remedy"].is_string(), "{told}");
+        assert_eq!(found["verdict"], reason, "{}", texts(&found));
+        assert!(found["detail"].as_str().unwrap().contains(words), "{}", texts(&found));
+        assert!(found["remedy"].is_string(), "{found}");
     }
 }
 
@@ -183,7 +183,7 @@ fn names_from_containers_are_shown_safely() {
 }
 
 /// Scenario: gcwatch in a pid namespace of its own, as without hostPID.
-/// Guarantee: it says so of itself; the process of another container is not there for it, and it says where to look.
+/// Guarantee: it reports that; the process of another container is not there for it, and it says where to look.
 fn without_the_hosts_pids_it_says_so() {
     let container = Recipe::default().start();
     let (records, output) = doctor(
@@ -197,7 +197,7 @@ fn without_the_hosts_pids_it_says_so() {
         "{own}"
     );
     assert!(own["remedy"].as_str().unwrap().contains("hostPID"), "{own}");
-    let told = records.iter().find(|record| record["kind"] == "diagnosis").unwrap();
-    assert_eq!(told["verdict"], "exited", "{told}");
+    let found = records.iter().find(|record| record["kind"] == "diagnosis").unwrap();
+    assert_eq!(found["verdict"], "exited", "{found}");
     assert_eq!(output.status.code(), Some(1));
 }

@@ -76,13 +76,13 @@ fn exactly_these_rights_are_enough() {
     let container = Recipe::default().start();
     for Row { name, who, says } in rows() {
         let who: Vec<&str> = who.iter().map(String::as_str).collect();
-        let told = verdict(&who, container.pid);
-        let text = texts(&told);
+        let found = verdict(&who, container.pid);
+        let text = texts(&found);
         match says {
-            None => assert_eq!(told["verdict"], "attachable", "{name}: {text}"),
+            None => assert_eq!(found["verdict"], "attachable", "{name}: {text}"),
             Some((words, others)) => {
-                assert_eq!(told["verdict"], "permission", "{name}: {text}");
-                let remedy = told["remedy"].as_str().unwrap();
+                assert_eq!(found["verdict"], "permission", "{name}: {text}");
+                let remedy = found["remedy"].as_str().unwrap();
                 assert!(words.iter().all(|word| remedy.contains(word)), "{name}: {text}");
                 // The words before the colon say what is missing.
                 let missing = remedy.split(':').next().unwrap();
@@ -102,8 +102,11 @@ fn an_unreadable_tmpdir_is_found() {
     };
     let container = recipe.start();
     let who = ["setpriv", "--bounding-set", "-all,+sys_ptrace", "--inh-caps", "-all"];
-    let told = verdict(&who, container.pid);
-    assert_eq!(told["verdict"], "permission", "{}", texts(&told));
-    assert!(told["socket"].as_str().unwrap().contains("/tmp/else where/"), "{told}");
+    let found = verdict(&who, container.pid);
+    assert_eq!(found["verdict"], "permission", "{}", texts(&found));
+    assert!(
+        found["socket"].as_str().unwrap().contains("/tmp/else where/"),
+        "{found}"
+    );
     assert_eq!(verdict(LEAST, container.pid)["verdict"], "attachable");
 }

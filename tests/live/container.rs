@@ -1,4 +1,4 @@
-//! A real process in a container's control groups, told by the daemon: the container's id, limits and usage.
+//! A real process in a container's control groups, as the daemon reports it: the container's id, limits and usage.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -12,7 +12,7 @@ use test_support::runtimes::NET_10;
 use test_support::target::{PATIENCE, Start};
 
 pub(crate) fn tests(tests: &mut Tests) {
-    add_tests!(tests, need; a_container_is_told);
+    add_tests!(tests, need; limits_and_usage_of_a_container_are_exported);
 }
 
 fn need() -> Need {
@@ -87,8 +87,8 @@ fn metrics(address: &str) -> String {
 }
 
 /// Scenario: a process of .NET 10 in groups of version 1 with a memory limit and a CPU quota, which are named as a container's.
-/// Guarantee: the daemon tells the container's id, its limits and what it uses, below the limit.
-fn a_container_is_told() {
+/// Guarantee: the daemon exports the container's id, its limits and what it uses, below the limit.
+fn limits_and_usage_of_a_container_are_exported() {
     let id = format!("{:064x}", std::process::id());
     let groups = Groups::new(&id).unwrap();
     let folder = tempfile::Builder::new().prefix("gcwatch-container").tempdir().unwrap();

@@ -27,7 +27,7 @@ pub(crate) fn tests(tests: &mut Tests) {
     let newest = named("net10.0.14");
     add_tests_on!(tests, [CORE_3_1, newest]; missing_sockets_are_explained);
     add_tests_on!(tests, [newest]; a_removed_socket_is_explained);
-    add_tests!(tests, need(&[NET_10]); stopped_and_killed_processes_are_told, whoever_waits_is_resumed);
+    add_tests!(tests, need(&[NET_10]); stopped_and_killed_processes_are_recognized, whoever_waits_is_resumed);
 }
 
 fn named(name: &str) -> Runtime {
@@ -82,8 +82,11 @@ async fn every_runtime_is_recorded(runtime: Runtime) {
     );
     let client = Client::new(Endpoint::of(&process).unwrap());
     let info = client.probe().await.unwrap();
-    let told = info.as_ref().and_then(|info| info.runtime_version.as_deref());
-    assert!(told.is_none() == version.is_none() && told.unwrap_or_default().starts_with(version.unwrap_or_default()));
+    let reported = info.as_ref().and_then(|info| info.runtime_version.as_deref());
+    assert!(
+        reported.is_none() == version.is_none()
+            && reported.unwrap_or_default().starts_with(version.unwrap_or_default())
+    );
     match client.environment().await {
         Ok(variables) => {
             let proof = variables.iter().find(|variable| variable.name == "PROOF").unwrap();
@@ -126,7 +129,7 @@ async fn every_runtime_is_recorded(runtime: Runtime) {
 /// Scenario: a process is stopped by a signal, goes on, and is killed.
 /// Guarantee: silent, then answering, then a stream that ends, a connection refused and a stale socket.
 #[tokio::main(flavor = "current_thread")]
-async fn stopped_and_killed_processes_are_told() {
+async fn stopped_and_killed_processes_are_recognized() {
     let mut target = steady(NET_10).start();
     let process = found(&target);
     let endpoint = Endpoint::of(&process).unwrap();

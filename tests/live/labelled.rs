@@ -24,7 +24,7 @@ struct Run {
     /// The session is there before the work begins.
     from_start: bool,
     fits: fn(Runtime) -> bool,
-    /// One of these fires; which one of a group depends on what the runtime tells. None: nothing fires.
+    /// One of these fires; which one of a group depends on what the runtime sends. None: nothing fires.
     fires: &'static [&'static str],
     /// Whether it came to what they are about, by the records of its collections: how long a pause is depends on the host. If not, none of them fires.
     provoked: fn(&[Value]) -> bool,
@@ -221,15 +221,15 @@ fn judged(runtime: Runtime, run: &Run) -> (BTreeSet<String>, Vec<Value>) {
         target.write_line("go");
     }
     assert!(recorder.wait().unwrap().success(), "{} {}", runtime.name, run.mode);
-    let mut told = records(&["analyze", "--format", "ndjson", file.to_str().unwrap()]);
-    let fired = told
+    let mut analyzed = records(&["analyze", "--format", "ndjson", file.to_str().unwrap()]);
+    let fired = analyzed
         .iter()
         .filter(|record| record["kind"] == "anomaly" && record["severity"] != "info")
         .map(|record| record["rule"].as_str().unwrap().to_owned())
         .collect();
     target.stop();
-    told.retain(|record| record["kind"] == "gc");
-    (fired, told)
+    analyzed.retain(|record| record["kind"] == "gc");
+    (fired, analyzed)
 }
 
 /// Scenario: a sick or healthy process on a runtime, recorded live; without GCWATCH_MATRIX=full a selection of them.

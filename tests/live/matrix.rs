@@ -146,7 +146,7 @@ const CONFIGURATIONS: &[Configuration] = &[
     },
 ];
 
-/// The events whose versions a row tells: all runtimes send them.
+/// The events whose versions a row has: all runtimes send them.
 const EVENTS: [&str; 5] = [
     "GCStart",
     "GCEnd",

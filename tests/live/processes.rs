@@ -30,22 +30,22 @@ fn process(pid: u32) -> Option<Value> {
 /// Guarantee: both are listed as attachable, with name, socket and runtime.
 fn running_processes_are_listed(runtime: Runtime) {
     let target = Start::new(runtime, "idle").start();
-    let told = process(target.pid()).unwrap();
-    assert_eq!(told["kind"], "process");
+    let listed = process(target.pid()).unwrap();
+    assert_eq!(listed["kind"], "process");
     assert_eq!(
-        (&told["attachable"], &told["reason"]),
+        (&listed["attachable"], &listed["reason"]),
         (&Value::Bool(true), &Value::Null),
-        "{told}"
+        "{listed}"
     );
-    assert_eq!(told["ns_pid"], target.pid());
+    assert_eq!(listed["ns_pid"], target.pid());
     assert_eq!(
-        told["socket"].as_str().unwrap(),
+        listed["socket"].as_str().unwrap(),
         target.socket().unwrap().to_str().unwrap()
     );
-    let version = told["runtime"].as_str().unwrap_or_default();
+    let version = listed["runtime"].as_str().unwrap_or_default();
     assert!(
         version.starts_with(if runtime.is_core_3() { "3.1" } else { "10.0" }),
-        "{told}"
+        "{listed}"
     );
     target.stop();
 }
@@ -57,19 +57,22 @@ fn each_obstacle_has_its_reason() {
         .env("COMPlus_EnableDiagnostics", "0")
         .spawn();
     off.await_line("off", |line| line.starts_with("ready "));
-    let told = process(off.pid()).unwrap();
+    let listed = process(off.pid()).unwrap();
     assert_eq!(
-        (&told["attachable"], told["reason"].as_str()),
+        (&listed["attachable"], listed["reason"].as_str()),
         (&Value::Bool(false), Some("diagnostics-off")),
-        "{told}"
+        "{listed}"
     );
-    assert!(told["detail"].as_str().unwrap().contains("EnableDiagnostics"), "{told}");
+    assert!(
+        listed["detail"].as_str().unwrap().contains("EnableDiagnostics"),
+        "{listed}"
+    );
     off.stop();
 
     let stopped = Start::new(NET_10, "idle").start();
     stopped.freeze();
-    let told = process(stopped.pid()).unwrap();
-    assert_eq!(told["reason"].as_str(), Some("silent"), "{told}");
+    let listed = process(stopped.pid()).unwrap();
+    assert_eq!(listed["reason"].as_str(), Some("silent"), "{listed}");
     stopped.signal(Signal::CONT);
     stopped.stop();
 
@@ -83,13 +86,13 @@ fn each_obstacle_has_its_reason() {
         .env("TMPDIR", killed.tmp())
         .output()
         .unwrap();
-    let told = String::from_utf8(output.stdout).unwrap();
-    let told: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let told = told.iter().find(|record| record["pid"] == pid).unwrap();
+    let listed = String::from_utf8(output.stdout).unwrap();
+    let listed: Vec<Value> = listed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let listed = listed.iter().find(|record| record["pid"] == pid).unwrap();
     assert_eq!(
-        (&told["attachable"], told["reason"].as_str()),
+        (&listed["attachable"], listed["reason"].as_str()),
         (&Value::Bool(false), Some("stale-socket")),
-        "{told}"
+        "{listed}"
     );
     // To record it is refused in one sentence.
     let output = gcwatch(&[
@@ -168,7 +171,7 @@ fn ctrl_c_ends_a_recording_in_order(runtime: Runtime) {
 }
 
 /// Scenario: the process is killed while it is recorded.
-/// Guarantee: what had come is a recording whose collections are told; that it was cut short is said; exit code 0.
+/// Guarantee: what had come is a recording whose collections are complete; it reports that it was cut short; exit code 0.
 fn a_killed_process_leaves_a_recording() {
     let mut target = Start::new(NET_10, "threads").start();
     let file = target.tmp().join("r.nettrace");

@@ -139,7 +139,7 @@ impl Scene {
         bad.map(|alert| alert["rule"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// Collections that were told, all of them complete.
+    /// Collections so far, all of them complete.
     fn collections(&self) -> u64 {
         let targets: Value = serde_json::from_str(&get(&self.address, "/api/v1/targets")).unwrap();
         targets["targets"][0]["collections"].as_u64().unwrap_or(0)
@@ -199,7 +199,7 @@ const ORDINARY: &[&str] = &[
     "/cache",
 ];
 
-/// Scenario: an ASP.NET Core service under load, workstation and server GC, until twenty of its collections were told.
+/// Scenario: an ASP.NET Core service under load, workstation and server GC, until twenty of its collections were read.
 /// Guarantee: no rule from a warning on fires.
 fn a_service_under_load_is_healthy() {
     for server in [false, true] {
@@ -212,7 +212,7 @@ fn a_service_under_load_is_healthy() {
 }
 
 /// Scenario: the same service answers with large arrays, for more than a minute.
-/// Guarantee: what is told is that large objects make it collect, and that most of them are dead when it does.
+/// Guarantee: the alerts are that large objects make it collect, or that most of them are dead when it does.
 fn a_service_of_large_objects_is_not() {
     let scene = Scene::new(true, &["/loh?mb=4", "/json"]);
     let wanted = ["churn.large-objects-trigger", "churn.temporary-large-objects"];

@@ -1,6 +1,8 @@
-//! gcwatch as a library and as a program, without processes of .NET: recordings, simulated runtimes and scripted receivers.
+//! gcwatch as a library and as a program, without processes of .NET: recordings, simulated runtimes and scripted
+//! receivers.
 //!
-//! Tests share one process: none changes its environment, its folder or what listens to its events. What needs that runs `gcwatch` as a child.
+//! Tests share one process: none changes its environment, its folder or its log. What needs that runs `gcwatch` as a
+//! child.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

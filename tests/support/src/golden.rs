@@ -17,7 +17,8 @@ pub fn compare(path: &str, actual: &str) {
     }
 }
 
-/// How the text differs from the file of the repository, as a unified diff. With `GCWATCH_UPDATE_GOLDEN` it is written, and nothing differs.
+/// How the text differs from the file of the repository, as a unified diff. With `GCWATCH_UPDATE_GOLDEN` it is written,
+/// and nothing differs.
 pub fn difference(path: &str, actual: &str) -> Option<String> {
     let file = crate::repository(path);
     if env::var_os("GCWATCH_UPDATE_GOLDEN").is_some() {

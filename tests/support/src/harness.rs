@@ -1,8 +1,9 @@
 //! A harness for tests that need what a machine may not have: runtimes, root, programs of others.
 //!
-//! The harness of the standard library cannot ignore a test at run time: one that could not do its work would say `ok`. Here each test names
-//! what it needs; where that is not there, `cargo test` says `ignored` and the reason. A test binary with it has `harness = false`, and each
-//! of its modules a function `tests` that lists its tests; the compiler names those that no list has.
+//! The harness of the standard library cannot ignore a test at run time: one that could not do its work would say `ok`.
+//! Here each test names what it needs; where that is not there, `cargo test` says `ignored` and the reason. A test
+//! binary with it has `harness = false`, and each of its modules a function `tests` that lists its tests; the compiler
+//! names those that no list has.
 
 use std::process::ExitCode;
 

@@ -24,7 +24,7 @@ pub enum Host {
 pub struct Runtime {
     /// Its folder in the cache.
     pub name: &'static str,
-    /// What `ps` says of it; 3.1 tells no version.
+    /// What `ps` shows; 3.1 has no version in its answer.
     pub version: Option<&'static str>,
     pub host: Host,
 }

@@ -280,11 +280,17 @@ impl Target {
             return;
         }
         self.stdin = None;
-        let since = Instant::now();
-        while self.child.try_wait().unwrap().is_none() && since.elapsed() < PATIENCE {
-            // What it still prints must be read, or it waits for us.
-            let _rest = self.lines.recv_timeout(Duration::from_millis(20));
+        // Its output ends with it.
+        let until = Instant::now() + PATIENCE;
+        let left = || until.saturating_duration_since(Instant::now());
+        loop {
+            match self.lines.recv_timeout(left()) {
+                Ok(_rest) => {}
+                Err(RecvTimeoutError::Timeout) => return,
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
         }
+        let _status = self.child.wait();
     }
 
     /// Kills it, as the kernel does when memory is out: nothing is tidied up.
