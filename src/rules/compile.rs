@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! text -> words, bounds (token, order) -> tree with positions (syntax; the crate `cel` parses)
-//!      -> types, names, macros (check, name, operator, call) -> can it be true, can it be false (lint, domain, range) -> Expression
+//!      -> types, names, macros (check, name, operator, call) -> can it be true, can it be false (lint) -> Expression
 //! ```
 //!
 //! All mistakes are told at once, each where it is. A syntax mistake hides those after it: there is one.
@@ -12,13 +12,11 @@
 
 mod call;
 mod check;
-mod domain;
 mod lint;
 mod name;
 mod operator;
 mod order;
 mod quote;
-mod range;
 mod syntax;
 mod token;
 

@@ -5,7 +5,7 @@ use regex::RegexBuilder;
 use super::check::{Checker, Part, a};
 use super::syntax::{Call, Shape, Tree};
 use crate::config::check::nearest;
-use crate::rules::expression::{Node, TextTest};
+use crate::rules::expression::{Node, Pattern, TextTest};
 use crate::rules::value::Type;
 
 /// Most bytes that a pattern may take when it is compiled: `\w` alone takes some thousand.
@@ -113,7 +113,7 @@ impl<'a> Checker<'a> {
             .build();
         let whole = self.receiver(tree, receiver, whole?)?;
         match regex {
-            Ok(regex) => self.test(tree, whole, TextTest::Matches(Box::new(regex))),
+            Ok(regex) => self.test(tree, whole, TextTest::Matches(Box::new(Pattern(regex)))),
             Err(error) => {
                 let error = error.to_string();
                 let last = error.lines().last().unwrap_or("").trim_start_matches("error: ");
