@@ -94,6 +94,10 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// That of these windows.
+    #[expect(
+        clippy::mutable_key_type,
+        reason = "a pattern is hashed by its text, which does not change"
+    )]
     pub(crate) fn new(windows: &[Window]) -> Self {
         let mut plan = Self::default();
         let mut series: HashMap<Meaning<'_>, usize> = HashMap::new();

@@ -36,6 +36,10 @@ impl Windows {
     }
 
     /// Those of another rule set, with the samples of series that both have and use. Which are used is to be said by [`Self::select`].
+    #[expect(
+        clippy::mutable_key_type,
+        reason = "a pattern is hashed by its text, which does not change"
+    )]
     pub(super) fn adopt(self, rules: &Arc<RuleSet>) -> Self {
         let before = self.rules.plan.meanings(&self.rules.windows);
         let series = before.zip(self.live).zip(self.used);
