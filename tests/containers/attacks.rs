@@ -10,11 +10,12 @@ use tempfile::TempDir;
 use test_support::add_tests;
 use test_support::harness::Tests;
 
-use crate::container::{Container, Recipe, containers};
+use crate::container::{Container, Recipe, containers, containers_with_assemblies};
 use crate::gcwatch::{LEAST, texts, verdict};
 
 pub(crate) fn tests(tests: &mut Tests) {
-    add_tests!(tests, containers; nothing_planted_leads_out, a_replaced_directory_stays_inside, the_listener_has_to_be_the_process);
+    add_tests!(tests, containers_with_assemblies; nothing_planted_leads_out);
+    add_tests!(tests, containers; a_replaced_directory_stays_inside, the_listener_has_to_be_the_process);
 }
 
 /// A folder of the host with a socket on which this test listens: what an attacker wants gcwatch to speak with.

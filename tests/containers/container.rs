@@ -64,8 +64,12 @@ pub(crate) struct Container {
 
 /// The newest runtime that is there.
 fn runtime() -> Runtime {
+    if newest().is_there() { newest() } else { NET_10 }
+}
+
+fn newest() -> Runtime {
     let newest = ALL.into_iter().find(|runtime| runtime.name == "net10.0.14");
-    newest.filter(|runtime| runtime.is_there()).unwrap_or(NET_10)
+    newest.unwrap()
 }
 
 /// What a container needs.
@@ -83,6 +87,13 @@ pub(crate) fn containers() -> Need {
         return runtime().need();
     };
     Err(Missing::Ignored(missing.to_owned()))
+}
+
+/// What a container needs whose process is known by its assembly, or by the runtime's library. The single file of
+/// .NET 10.0.0 has neither.
+pub(crate) fn containers_with_assemblies() -> Need {
+    containers()?;
+    newest().need()
 }
 
 /// What a container with a user namespace of its own needs.

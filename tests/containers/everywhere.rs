@@ -11,11 +11,11 @@ use serde_json::Value;
 use test_support::add_tests;
 use test_support::harness::Tests;
 
-use crate::container::{PATIENCE, Recipe, containers};
+use crate::container::{PATIENCE, Recipe, containers_with_assemblies};
 use crate::gcwatch::{doctor, through};
 
 pub(crate) fn tests(tests: &mut Tests) {
-    add_tests!(tests, containers; one_reason_everywhere);
+    add_tests!(tests, containers_with_assemblies; one_reason_everywhere);
 }
 
 /// A daemon that reads what its configuration means; its lines.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use test_support::add_tests;
 use test_support::harness::Tests;
 
-use crate::container::{PATIENCE, Recipe, containers, user_namespaces};
+use crate::container::{PATIENCE, Recipe, containers, containers_with_assemblies, user_namespaces};
 use crate::gcwatch::{LEAST, doctor, texts, through, verdict};
 
 pub(crate) fn tests(tests: &mut Tests) {
@@ -23,9 +23,12 @@ pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(
         tests, containers;
         collections_come_out_of_a_container,
+        without_the_hosts_pids_it_says_so,
+    );
+    add_tests!(
+        tests, containers_with_assemblies;
         containers_without_a_socket_are_explained,
         names_from_containers_are_shown_safely,
-        without_the_hosts_pids_it_says_so,
     );
 }
 
