@@ -51,13 +51,23 @@
 //! # }
 //! ```
 
+// Time is a value: only the modules that allow it ask a clock (clippy.toml).
+#![deny(clippy::disallowed_methods)]
+
+#[allow(clippy::disallowed_methods, reason = "every exchange with a runtime has a deadline")]
 mod client;
 mod deadlines;
 pub mod discovery;
+#[allow(clippy::disallowed_methods, reason = "connecting to a runtime has a deadline")]
 mod endpoint;
 mod error;
 pub mod message;
+#[allow(
+    clippy::disallowed_methods,
+    reason = "a runtime that connects must identify itself within a deadline"
+)]
 pub mod reverse;
+#[allow(clippy::disallowed_methods, reason = "reading and stopping a session have deadlines")]
 mod session;
 pub mod text;
 
