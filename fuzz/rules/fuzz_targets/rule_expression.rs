@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use gcwatch::rules::compile::{Names, Wanted, compile, on_large_stack, parse_macro};
+use gcwatch::rules::compile::{Names, Wanted, compile, parse_macro};
 use gcwatch::rules::field::{ProcessFacts, Root, Scope, StreamFacts};
 use libfuzzer_sys::fuzz_target;
 
@@ -11,20 +11,18 @@ fuzz_target!(|text: &str| {
     let mut macros = BTreeMap::new();
     // The text itself is a macro too: one that may use itself.
     let texts = [("full", "gc.generation == 2 && gc.blocking"), ("self", text)];
-    let compiled = on_large_stack(|| {
-        for (name, text) in texts {
-            if let Ok(known) = parse_macro(text) {
-                macros.insert(name.to_owned(), known);
-            }
+    for (name, text) in texts {
+        if let Ok(known) = parse_macro(text) {
+            macros.insert(name.to_owned(), known);
         }
-        let names = Names {
-            macros: &macros,
-            lists: &BTreeMap::from([("induced".to_owned(), vec!["Induced".into()])]),
-            windows: &BTreeMap::from([("share".to_owned(), 0)]),
-            roots: &[Root::Gc, Root::Process, Root::Stream],
-        };
-        [Wanted::Bool, Wanted::Number, Wanted::Any].map(|wanted| compile(text, &names, wanted))
-    });
+    }
+    let names = Names {
+        macros: &macros,
+        lists: &BTreeMap::from([("induced".to_owned(), vec!["Induced".into()])]),
+        windows: &BTreeMap::from([("share".to_owned(), 0)]),
+        roots: &[Root::Gc, Root::Process, Root::Stream],
+    };
+    let compiled = [Wanted::Bool, Wanted::Number, Wanted::Any].map(|wanted| compile(text, &names, wanted));
     let (process, stream) = (ProcessFacts::default(), StreamFacts::default());
     let scope = Scope {
         gc: None,
@@ -34,7 +32,7 @@ fuzz_target!(|text: &str| {
         windows: &[Some(0.5)],
         now_unix_ns: 0,
     };
-    for outcome in compiled.expect("a thread") {
+    for outcome in compiled {
         match outcome {
             Ok(compiled) => {
                 if let Ok(Some(value)) = compiled.expression.evaluate(&scope) {
