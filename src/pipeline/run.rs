@@ -24,8 +24,8 @@ use gc_telemetry::definition::container as container_row;
 use gc_telemetry::definition::own::target as row;
 use gc_telemetry::options::Temporality;
 use gc_telemetry::series::Series;
-use gc_telemetry::sheet::{Number, Sheet, seconds, text, whole};
-use gc_telemetry::spans::{Encoded, LeftOut, Traced, Tracer};
+use gc_telemetry::snapshot::{MetricSnapshot, Number, seconds, text, whole};
+use gc_telemetry::spans::{Encoded, NotExported, Traced, Tracer};
 use gc_telemetry::value::{facts, key_value};
 
 /// A collection that is remembered.
@@ -82,7 +82,7 @@ pub(crate) struct Inside {
 #[derive(Debug)]
 pub(crate) struct Observed {
     /// Its spans, when it is among those that are told.
-    pub(crate) spans: Result<Encoded, LeftOut>,
+    pub(crate) spans: Result<Encoded, NotExported>,
     /// The changes of alerts that it made.
     pub(crate) notices: Vec<Notice>,
 }
@@ -225,7 +225,7 @@ fn merged(mut known: Vec<KeyValue>, news: impl IntoIterator<Item = KeyValue>) ->
 }
 
 /// What a container may use and does use, as metrics.
-fn container(sheet: &mut Sheet, figures: &Figures) {
+fn container(sheet: &mut MetricSnapshot, figures: &Figures) {
     use container_row as row;
     let (memory, cpu) = (&figures.memory, &figures.cpu);
     sheet.put_one(&row::MEMORY_LIMIT, figures.memory_limit.map(whole));
@@ -286,7 +286,7 @@ impl Inside {
     /// How well it is read.
     fn reading(&self, now_unix_ns: u64) -> Vec<Metric> {
         let progress = self.progress();
-        let mut sheet = Sheet::new(self.first_attach_unix_ns.unwrap_or(now_unix_ns), now_unix_ns);
+        let mut sheet = MetricSnapshot::new(self.first_attach_unix_ns.unwrap_or(now_unix_ns), now_unix_ns);
         sheet.put_one(&row::EVENTS, Some(whole(progress.events)));
         sheet.put_one(&row::UNDECODABLE, Some(whole(progress.undecodable)));
         sheet.put_one(&row::SIZE, Some(whole(progress.bytes)));
@@ -297,7 +297,7 @@ impl Inside {
         sheet.into_metrics()
     }
 
-    fn alerts(&self, sheet: &mut Sheet) {
+    fn alerts(&self, sheet: &mut MetricSnapshot) {
         let Some(ruled) = &self.ruled else { return };
         let mut points: BTreeMap<_, (u64, u64)> = BTreeMap::new();
         for ((rule, severity), fired) in ruled.fired() {
@@ -502,13 +502,13 @@ impl Inside {
         };
         let (ids, spans) = match tracer.trace_anomalies(&collection, base, &anomalies(&verdict, &collection, base)) {
             Traced::Spans { ids, spans } => (Some(ids), Ok(spans)),
-            Traced::NotSelected => (None, Err(LeftOut::NotSelected)),
-            Traced::OverRate => (None, Err(LeftOut::OverRate)),
+            Traced::NotSelected => (None, Err(NotExported::NotSelected)),
+            Traced::OverRate => (None, Err(NotExported::OverRate)),
         };
         if let Some(series) = self.series.as_mut() {
             series.observe(&collection, base, ids);
             if let (Err(why), true) = (&spans, settings.spans.enabled) {
-                series.untold(*why);
+                series.observe_unexported(*why);
             }
         }
         if settings.recent > 0 {

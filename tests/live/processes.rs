@@ -195,7 +195,7 @@ fn a_killed_process_leaves_a_recording() {
     target.kill();
     let output = gcwatch.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
-    assert!(stderr(&output).contains("the process ended"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("the process exited"), "{}", stderr(&output));
     let analyzed = analyze(&file);
     assert_eq!(analyzed.stream["clean_end"], false);
     assert!(analyzed.gcs.iter().filter(|gc| gc["complete"] == true).count() > 10);

@@ -339,5 +339,5 @@ fn the_demonstration_plays_its_recordings() {
         );
     }
     // 93, 290, 114 and 28, as their tables in tests/recordings say.
-    assert!(said.contains("told 525 collections"), "{said}");
+    assert!(said.contains("reported 525 collections"), "{said}");
 }

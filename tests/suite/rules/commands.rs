@@ -59,7 +59,7 @@ fn the_exit_code_says_whether_files_are_fine() {
 
     assert_eq!(
         check(&[&path("good.yaml")]),
-        (Some(0), "2 rules in 1 file: fine\n".to_owned())
+        (Some(0), "2 rules in 1 file: valid\n".to_owned())
     );
     let (code, text) = check(&[
         &path("wrong.yaml"),
@@ -114,7 +114,7 @@ fn folders_are_read_by_name() {
     write(folder, "notes.txt", "nonsense");
     write(folder, "b.test.yaml", "nonsense");
     fs::create_dir(folder.join("d.yaml")).unwrap();
-    assert_eq!(check(&[folder]), (Some(0), "2 rules in 2 files: fine\n".to_owned()));
+    assert_eq!(check(&[folder]), (Some(0), "2 rules in 2 files: valid\n".to_owned()));
 
     let (code, text) = told(&run(&["list", folder.to_str().unwrap(), "--format", "table"], ""));
     assert_eq!(code, Some(0));

@@ -9,7 +9,7 @@ use gc_telemetry::definition::{
 };
 use gc_telemetry::options::{GenerationKey, MetricOptions};
 use gc_telemetry::series::Series;
-use gc_telemetry::spans::{LeftOut, Traced, Tracer};
+use gc_telemetry::spans::{NotExported, Traced, Tracer};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
@@ -103,10 +103,10 @@ fn metrics_are_those_of_the_table() {
             emitted.extend(series(&process, few, all_spans()).cumulative(end(&process)));
         }
     }
-    let mut untold = Series::new(MetricOptions::default(), BASE_NS);
-    untold.untold(LeftOut::NotSelected);
-    untold.untold(LeftOut::OverRate);
-    emitted.extend(untold.cumulative(BASE_NS));
+    let mut unexported = Series::new(MetricOptions::default(), BASE_NS);
+    unexported.observe_unexported(NotExported::NotSelected);
+    unexported.observe_unexported(NotExported::OverRate);
+    emitted.extend(unexported.cumulative(BASE_NS));
 
     let mut attributes = Seen::default();
     for told in &emitted {

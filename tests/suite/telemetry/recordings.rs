@@ -5,7 +5,7 @@ use clr_gc::stream::Scope;
 use gc_rules::time::TimeBase;
 use gc_telemetry::options::{MetricOptions, SpanOptions};
 use gc_telemetry::series::Series;
-use gc_telemetry::spans::{LeftOut, Traced, Tracer};
+use gc_telemetry::spans::{NotExported, Traced, Tracer};
 use gcwatch::recording::Recording;
 use gcwatch::recording::source::Source;
 use opentelemetry_proto::tonic::trace::v1::Span;
@@ -82,11 +82,11 @@ pub(crate) fn series(process: &Process, options: MetricOptions, spans: SpanOptio
         let ids = match &traced {
             Traced::Spans { ids, .. } => Some(*ids),
             Traced::NotSelected => {
-                series.untold(LeftOut::NotSelected);
+                series.observe_unexported(NotExported::NotSelected);
                 None
             }
             Traced::OverRate => {
-                series.untold(LeftOut::OverRate);
+                series.observe_unexported(NotExported::OverRate);
                 None
             }
         };

@@ -1,4 +1,4 @@
-//! The values of one moment as metrics: what is counted elsewhere and only told here.
+//! A snapshot of values that are counted elsewhere, as metrics.
 
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
@@ -10,16 +10,16 @@ pub use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value as Num
 use crate::definition::{Attribute, Instrument, MetricDefinition};
 use crate::value::key_value;
 
-/// The metrics of one moment.
+/// The values of metrics at one time.
 #[derive(Debug)]
-pub struct Sheet {
+pub struct MetricSnapshot {
     start_unix_ns: u64,
     now_unix_ns: u64,
     metrics: Vec<Metric>,
 }
 
-impl Sheet {
-    /// Nothing is told; totals count from `start_unix_ns`.
+impl MetricSnapshot {
+    /// An empty snapshot; totals count from `start_unix_ns`.
     pub fn new(start_unix_ns: u64, now_unix_ns: u64) -> Self {
         Self {
             start_unix_ns,
@@ -28,7 +28,7 @@ impl Sheet {
         }
     }
 
-    /// One metric with its points. Without points it is left out. Totals are from the start on.
+    /// Adds a metric with its points. Without points it is omitted.
     pub fn put(
         &mut self,
         definition: &'static MetricDefinition,
@@ -68,18 +68,18 @@ impl Sheet {
         });
     }
 
-    /// One metric of one point without attributes; left out when it is not known.
+    /// Adds a metric with one point without attributes; omitted when the value is unknown.
     pub fn put_one(&mut self, definition: &'static MetricDefinition, value: Option<Number>) {
         self.put(definition, value.map(|value| (Vec::new(), value)));
     }
 
-    /// What was put.
+    /// The metrics in the order in which they were added.
     pub fn into_metrics(self) -> Vec<Metric> {
         self.metrics
     }
 }
 
-/// A whole number; OTLP has signed ones.
+/// An integer; OTLP has signed ones, so larger values become `i64::MAX`.
 pub fn whole(value: u64) -> Number {
     Number::AsInt(i64::try_from(value).unwrap_or(i64::MAX))
 }
@@ -89,7 +89,7 @@ pub fn seconds(ns: u64) -> Number {
     Number::AsDouble(ns as f64 / 1e9)
 }
 
-/// An attribute with a text.
+/// A string attribute of a point.
 pub fn text(attribute: &'static Attribute, value: &str) -> KeyValue {
     key_value(attribute.name, Value::StringValue(value.to_owned()))
 }

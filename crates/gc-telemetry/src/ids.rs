@@ -1,28 +1,28 @@
-//! Ids of traces and spans, made from what they stand for.
+//! Ids of traces and spans, derived from the collection.
 //!
-//! The ids of a collection follow from the seed of its process's run, the runtime's instance and the collection's number.
-//! So a foreground collection, which is told first, can link to the background collection that it ran in, and both halves
-//! of the telemetry agree without speaking to each other.
+//! The ids of a collection follow from the seed of its process's run, the runtime's instance and the collection's
+//! number. So a foreground collection, which is exported first, can link to the background collection that it ran in,
+//! and spans and exemplars agree without exchanging ids.
 
 use std::collections::VecDeque;
 
 use clr_gc::gc::Collection;
 
-/// How many collections back a number that comes again is noticed. Only the collections that a session's end cut in two
-/// come twice, and there are at most a few under way at once.
+/// How many collections back a repeated number is detected. Only collections that the end of a session cut in two occur
+/// twice, and only a few are in progress at once.
 const REMEMBERED: usize = 64;
 
-/// Ids of a span.
+/// Ids of a span, as in links, exemplars and log records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SpanIds {
-    /// Trace.
+    /// Id of the collection's trace.
     pub trace_id: [u8; 16],
-    /// Span.
+    /// Id of the span in that trace.
     pub span_id: [u8; 8],
 }
 
 impl SpanIds {
-    /// The 56 random bits of the trace id by which the share of traces is decided (W3C trace context, level 2).
+    /// The 56 random bits of the trace id that decide on sampling (W3C trace context, level 2).
     pub(crate) fn randomness(&self) -> u64 {
         let bytes = self.trace_id.iter().skip(9);
         bytes.fold(0, |value, &byte| value << 8 | u64::from(byte))
@@ -31,22 +31,22 @@ impl SpanIds {
 
 /// The ids of one run of a process.
 #[derive(Debug)]
-pub(super) struct Ids {
+pub(crate) struct Ids {
     key: [u64; 2],
-    /// What was asked for last, newest last.
+    /// The latest collections, newest last.
     recent: VecDeque<(u16, u32)>,
 }
 
 /// The ids of one collection's spans.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct TraceIds {
+pub(crate) struct TraceIds {
     key: [u64; 2],
     subject: [u64; 2],
     trace_id: [u8; 16],
 }
 
 impl Ids {
-    pub(super) fn new(seed: [u8; 16]) -> Self {
+    pub(crate) fn new(seed: [u8; 16]) -> Self {
         let [low, high] = words(seed);
         Self {
             key: [low, high],
@@ -54,9 +54,9 @@ impl Ids {
         }
     }
 
-    /// The ids of a collection that is told now. One that was told already, in parts (a session ended in the middle of
-    /// it), gets others, for two spans must not have one id.
-    pub(super) fn next(&mut self, collection: &Collection) -> TraceIds {
+    /// The ids of the next collection. One that was already exported in part (a session ended in the middle of it) gets
+    /// different ids, because span ids must be unique.
+    pub(crate) fn next(&mut self, collection: &Collection) -> TraceIds {
         let subject = (collection.clr_instance.unwrap_or(0), collection.number);
         let before = self.recent.iter().filter(|&&other| other == subject).count();
         if self.recent.len() >= REMEMBERED {
@@ -67,7 +67,7 @@ impl Ids {
     }
 
     /// The root span of another collection of the same runtime.
-    pub(super) fn linked(&self, clr_instance: Option<u16>, number: u32) -> SpanIds {
+    pub(crate) fn linked(&self, clr_instance: Option<u16>, number: u32) -> SpanIds {
         self.of(clr_instance.unwrap_or(0), number, 0).root()
     }
 
@@ -86,12 +86,12 @@ impl Ids {
 }
 
 impl TraceIds {
-    pub(super) fn root(&self) -> SpanIds {
+    pub(crate) fn root(&self) -> SpanIds {
         self.part(0)
     }
 
     /// The span with this place in the tree, 0 for the root.
-    pub(super) fn part(&self, place: u64) -> SpanIds {
+    pub(crate) fn part(&self, place: u64) -> SpanIds {
         let [collection, occurrence] = self.subject;
         SpanIds {
             trace_id: self.trace_id,
@@ -105,7 +105,7 @@ fn words(bytes: [u8; 16]) -> [u64; 2] {
     [whole as u64, (whole >> 64) as u64]
 }
 
-/// SipHash-2-4 (Aumasson and Bernstein, 2012) of 24 bytes, given as words. Never 0, which is no id.
+/// SipHash-2-4 (Aumasson and Bernstein, 2012) of 24 bytes, given as words. Never 0, which is an invalid id.
 fn hash(key: [u64; 2], message: [u64; 3]) -> u64 {
     let mut state = [
         key[0] ^ 0x736f_6d65_7073_6575,
@@ -157,7 +157,7 @@ mod tests {
     }
 
     /// Scenario: 200 runs of 500 collections with 12 spans each.
-    /// Guarantee: no id comes twice, none is zero.
+    /// Guarantee: every id is unique, none is zero.
     #[test]
     fn ids_are_unique() {
         let (mut traces, mut spans) = (HashSet::new(), HashSet::new());
