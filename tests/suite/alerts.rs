@@ -274,7 +274,7 @@ async fn a_reload_tells_a_new_alertmanager_what_fires() {
         .push(("a b".to_owned(), Secret::new("hunter2")));
     let error = notifier.reconfigure(&wrong).unwrap_err().to_string();
     assert!(
-        error.contains("the name of its header") && !error.contains("hunter2"),
+        error.contains("its name has characters") && !error.contains("hunter2"),
         "{error}"
     );
     notifier.notify(&resource(), &[ended(1)]);
