@@ -1,10 +1,11 @@
 //! What the rules cost: collections of a process through its engine, ticks included.
 //!
-//! Run with `cargo bench --bench rules`. The rules are made up, of the kinds that ship: two of five on the process, most with windows over
-//! minutes, some with quantiles and medians by kind; the process collects ten times a second and nothing fires.
+//! Run with `cargo bench --bench rules`. The rules are made up, of the kinds that ship: two of five on the process,
+//! most with windows over minutes, some with quantiles and medians by kind; the process collects ten times a second and
+//! nothing fires.
 //!
-//! Figures, with the machine that they are of, are in docs/performance.md: with the rules that ship a collection takes about 5 us in one process, and
-//! those of a second of 200 processes, which do not fit into the caches, 25 ms.
+//! Figures, with the machine that they are of, are in docs/performance.md: with the rules that ship a collection takes
+//! about 5 us in one process, and those of a second of 200 processes, which do not fit into the caches, 25 ms.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -95,7 +96,7 @@ fn rule(text: &mut String, index: usize) {
     };
     let _ = writeln!(
         text,
-        "  - id: rule.{index}\n    title: A rule\n    on: {on}\n    severity: warning\n    summary: told"
+        "  - id: rule.{index}\n    title: A rule\n    on: {on}\n    severity: warning\n    summary: fired"
     );
     if !windows.is_empty() {
         let _ = writeln!(text, "    let: {windows}");
@@ -181,7 +182,7 @@ fn collection(number: i64) -> Collection {
 struct Watched {
     engine: Engine,
     collections: Arc<[Collection]>,
-    told: i64,
+    observed: i64,
 }
 
 impl Watched {
@@ -195,7 +196,7 @@ impl Watched {
         let mut watched = Self {
             engine: Engine::new(rules, ProcessFacts::default(), began),
             collections,
-            told: 0,
+            observed: 0,
         };
         (0..before).for_each(|_| {
             watched.next();
@@ -203,11 +204,11 @@ impl Watched {
         watched
     }
 
-    /// Time comes to the next collection, and it is told: how much there was to tell.
+    /// Observes the next collection; returns the number of transitions.
     fn next(&mut self) -> usize {
-        let base = TimeBase::at(BEGIN + i128::from(self.told / CYCLE * CYCLE * EVERY));
-        let collection = &self.collections[usize::try_from(self.told % CYCLE).unwrap_or_default()];
-        self.told += 1;
+        let base = TimeBase::at(BEGIN + i128::from(self.observed / CYCLE * CYCLE * EVERY));
+        let collection = &self.collections[usize::try_from(self.observed % CYCLE).unwrap_or_default()];
+        self.observed += 1;
         let transitions = self.engine.advance(base.unix_ns(collection.last_event));
         let verdict = self.engine.collection(collection, base);
         transitions.len() + verdict.matched.len() + verdict.transitions.len()
@@ -232,8 +233,8 @@ fn collections_shipped(bencher: Bencher<'_, '_>) {
         .bench_local(|| (0..1000).map(|_| watched.next()).sum::<usize>());
 }
 
-/// One second of a full host: ten collections of each of 200 processes, in turn, with the rules that ship. What they keep does not fit
-/// into the caches of a core.
+/// One second of a full host: ten collections of each of 200 processes, in turn, with the rules that ship. What they
+/// keep does not fit into the caches of a core.
 #[divan::bench]
 #[allow(clippy::print_stderr, reason = "a figure that is not a time")]
 fn a_second_of_200_processes(bencher: Bencher<'_, '_>) {
@@ -271,7 +272,7 @@ fn load_shipped(bencher: Bencher<'_, '_>) {
 fn shipped_rules() -> Arc<RuleSet> {
     match load(&shipped()) {
         Ok(loaded) => Arc::new(loaded.rules),
-        Err(problems) => panic!("{} mistakes in the rules that ship", problems.len()),
+        Err(problems) => panic!("{} errors in the built-in rules", problems.len()),
     }
 }
 
@@ -290,7 +291,7 @@ fn ticks(bencher: Bencher<'_, '_>, count: usize) {
     });
 }
 
-/// A thousand processes of which one collection was told.
+/// A thousand processes of which one collection was observed.
 #[divan::bench(args = RULES)]
 fn attach(bencher: Bencher<'_, '_>, count: usize) {
     let rules = rules(count);

@@ -28,18 +28,18 @@
 // Time is a value: only the modules that allow it ask a clock (clippy.toml).
 #![deny(clippy::disallowed_methods)]
 
-#[allow(clippy::disallowed_methods, reason = "commands record, replay and wait in real time")]
+#[expect(clippy::disallowed_methods, reason = "commands record, replay and wait in real time")]
 pub mod commands;
 pub mod config;
 pub mod container;
-#[allow(
+#[expect(
     clippy::disallowed_methods,
     reason = "the loop of the daemon, its deadlines and its reload"
 )]
 pub mod daemon;
-#[allow(clippy::disallowed_methods, reason = "watches retry, and requests have deadlines")]
+#[expect(clippy::disallowed_methods, reason = "watches retry, and requests have deadlines")]
 pub mod kubernetes;
-#[allow(
+#[expect(
     clippy::disallowed_methods,
     reason = "a live collection is stamped with the time at which it was observed"
 )]
@@ -48,9 +48,9 @@ pub mod process;
 pub mod recording;
 pub mod records;
 pub mod report;
-#[allow(clippy::disallowed_methods, reason = "sessions have deadlines, lags and retries")]
+#[expect(clippy::disallowed_methods, reason = "sessions have deadlines, lags and retries")]
 pub mod targets;
-#[allow(
+#[expect(
     clippy::disallowed_methods,
     reason = "connections have deadlines, and `/metrics` is of now"
 )]

@@ -1,14 +1,15 @@
-//! What being watched costs a process: a real program on a real runtime does the same work with gcwatch attached and without,
-//! in turns; its CPU time is compared.
+//! What being watched costs a process: a real program on a real runtime does the same work with gcwatch attached and
+//! without, in turns; its CPU time is compared.
 //!
 //! ```text
 //! cargo bench --bench cost -- --pairs 30
 //! cargo bench --bench cost -- --pairs 30 --runtime net8.0.33 --gen0-size 0x400000     (a collection every 4 MB)
 //! ```
 //!
-//! The daemon runs all the time, in both halves of a pair, so that what it takes of the machine is the same; only processes with
-//! its mark in their environment are its targets. That it was attached is checked: it must have told collections of the one and
-//! none of the other. Wall time says nothing here, and hardware counters are mostly not to be had on virtual machines.
+//! The daemon runs all the time, in both halves of a pair, so that what it takes of the machine is the same; only
+//! processes with its mark in their environment are its targets. That it was attached is checked: it must have exported
+//! collections of the one and none of the other. Wall time says nothing here, and hardware counters are mostly not to
+//! be had on virtual machines.
 
 #![allow(
     clippy::print_stdout,
@@ -130,7 +131,7 @@ fn compare(arguments: &Arguments) -> anyhow::Result<()> {
             let as_meant = if attached { seen > 0 } else { seen == 0 };
             ensure!(
                 as_meant,
-                "of process {pid} {seen} collections were told. {}",
+                "{seen} collections of process {pid} were exported. {}",
                 daemon.log_tail()
             );
         }
@@ -183,7 +184,7 @@ fn compare(arguments: &Arguments) -> anyhow::Result<()> {
     } else if cost.low() > GOAL_PERCENT {
         "missed"
     } else {
-        "neither met nor missed: the interval holds the goal; more pairs or a quieter machine would tell"
+        "neither met nor missed: the interval holds the goal; more pairs or a quieter machine would decide"
     };
     println!("goal               {GOAL_PERCENT} % at most: {verdict}");
     Ok(())

@@ -32,8 +32,8 @@ impl Interval {
     }
 }
 
-/// The middle of the measurements with its 95 % interval (by ranks, the normal approximation of the binomial): what a few wild ones
-/// do not move.
+/// The middle of the measurements with its 95 % interval (by ranks, the normal approximation of the binomial): what a
+/// few wild ones do not move.
 pub(crate) fn median(values: &[f64]) -> Option<(f64, f64, f64)> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -52,8 +52,8 @@ impl fmt::Display for Interval {
     }
 }
 
-/// The 97.5 % quantile of Student's t, by the expansion in 1/freedom around the normal one (Abramowitz and Stegun 26.7.5).
-/// Right to 0.001 from 8 degrees on; below it is too small, by 2 % at 4.
+/// The 97.5 % quantile of Student's t, by the expansion in 1/freedom around the normal one (Abramowitz and Stegun
+/// 26.7.5). Right to 0.001 from 8 degrees on; below it is too small, by 2 % at 4.
 fn t_quantile(freedom: f64) -> f64 {
     const Z: f64 = 1.959_964;
     let terms = [

@@ -1,9 +1,9 @@
-//! One fake runtime: a process that serves the diagnostics protocol on the socket that a runtime of its pid would have, and
-//! tells collections at a rate. One thread, no executor.
+//! One fake runtime: a process that serves the diagnostics protocol on the socket that a runtime of its pid would have,
+//! and replays collections at a rate. One thread, no executor.
 //!
-//! What is as in a runtime: the socket's name, one command per connection, several sessions at once with streams of their own,
-//! events written every 100 ms as runs of one capture thread each of which only the first event is marked as sorted, events
-//! dropped (with their numbers) when the reader does not keep up with the session's buffer.
+//! What is as in a runtime: the socket's name, one command per connection, several sessions at once with streams of
+//! their own, events written every 100 ms as runs of one capture thread each of which only the first event is marked as
+//! sorted, events dropped (with their numbers) when the reader does not keep up with the session's buffer.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -22,7 +22,7 @@ use nettrace::{Format, SystemTime};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::template::{Template, Told};
+use crate::template::{Template, TimedEvent};
 
 /// What a fake runtime does.
 #[derive(Debug, Clone, Copy)]
@@ -48,7 +48,7 @@ struct Session {
     ended: bool,
 }
 
-/// What is told when the driver asks.
+/// Totals that are reported when the driver asks.
 #[derive(Debug, Default)]
 struct Counts {
     /// Collections written into a session.
@@ -111,7 +111,7 @@ impl Instance {
                     }
                     next_end += period;
                 }
-                self.tell(&due, period / 2)?;
+                self.write_collections(&due, period / 2)?;
                 write_at = now + flush;
             }
             self.send();
@@ -226,16 +226,16 @@ impl Instance {
     }
 
     /// Writes collections that ended at these instants into every session that wants them.
-    fn tell(&mut self, ends: &[i64], longest: i64) -> anyhow::Result<()> {
-        let mut told = Vec::new();
+    fn write_collections(&mut self, ends: &[i64], longest: i64) -> anyhow::Result<()> {
+        let mut events = Vec::new();
         for end in ends {
             self.number += 1;
-            told.extend(self.template.collection(self.number, *end, longest));
+            events.extend(self.template.collection(self.number, *end, longest));
         }
-        if told.is_empty() {
+        if events.is_empty() {
             return Ok(());
         }
-        let runs = runs(told);
+        let runs = runs(events);
         for session in self.sessions.iter_mut().filter(|session| session.collections) {
             if session.unsent.len() > session.buffer_bytes {
                 for part in runs.iter().flatten() {
@@ -312,12 +312,12 @@ impl Session {
     }
 }
 
-/// The order in which a runtime writes what its threads buffered: again and again the thread with the oldest event, with all
-/// that it has.
-fn runs(told: Vec<Told>) -> Vec<Vec<Told>> {
-    let mut threads: Vec<Vec<Told>> = Vec::new();
-    for part in told {
-        let of = |run: &Vec<Told>| {
+/// The order in which a runtime writes what its threads buffered: again and again the thread with the oldest event,
+/// with all that it has.
+fn runs(events: Vec<TimedEvent>) -> Vec<Vec<TimedEvent>> {
+    let mut threads: Vec<Vec<TimedEvent>> = Vec::new();
+    for part in events {
+        let of = |run: &Vec<TimedEvent>| {
             run.first()
                 .is_some_and(|first| first.capture_thread == part.capture_thread)
         };

@@ -5,13 +5,13 @@
 //! cargo bench --bench load -- --targets 1 --rate 1000 --seconds 60       one process in an out-of-memory loop
 //! ```
 //!
-//! Each fake runtime is a process of its own (this program, started again as `--instance`), because a target is found by
-//! `/proc`: pid, start time, environment, socket name, mount. Many in one process would need a made-up `/proc`, and the daemon
-//! would be measured without its scans, its watches and its process handles. What they tell are collections of a real recording
-//! with new times and numbers ([`template`]), in the way in which a runtime writes them ([`instance`]).
+//! Each fake runtime is a process of its own (this program, started again as `--instance`), because a target is found
+//! by `/proc`: pid, start time, environment, socket name, mount. Many in one process would need a made-up `/proc`, and
+//! the daemon would be measured without its scans, its watches and its process handles. They replay collections of a
+//! real recording with new times and numbers ([`template`]), in the way in which a runtime writes them ([`instance`]).
 //!
-//! Everything runs on loopback and in one temporary folder; the daemon is told to attach to nothing else, and all that was
-//! started is ended by its pid.
+//! Everything runs on loopback and in one temporary folder; the daemon is configured to attach to nothing else, and all
+//! that was started is ended by its pid.
 
 #![allow(
     clippy::print_stdout,
@@ -63,7 +63,7 @@ struct Arguments {
     /// Milliseconds between two writes of a process (a runtime: 100)
     #[arg(long, default_value_t = 100)]
     flush: u64,
-    /// The recording whose blocking collections are told
+    /// The recording whose blocking collections are replayed
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recordings/net10-steady.nettrace.gz"))]
     recording: PathBuf,
     /// The daemon
@@ -145,17 +145,17 @@ fn drive(arguments: &Arguments) -> anyhow::Result<()> {
     for target in &mut targets {
         target.quiet()?;
     }
-    let told = targets
+    let totals = targets
         .iter_mut()
-        .map(|target| target.told(PATIENCE))
+        .map(|target| target.totals(PATIENCE))
         .collect::<anyhow::Result<Vec<_>>>()?;
-    report::drain(&receiver, &told, DRAIN);
+    report::drain(&receiver, &totals, DRAIN);
     let shutdown = daemon.stop(PATIENCE)?;
     let report = Report {
         window,
         attached_after,
         shutdown,
-        told,
+        targets: totals,
         store: &receiver.store(),
     };
     print!("{report}");

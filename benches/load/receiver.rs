@@ -1,5 +1,5 @@
-//! An OTLP receiver over gRPC that keeps what the report needs: when which collection's span came, and what the counters
-//! say.
+//! An OTLP receiver over gRPC that keeps what the report needs: when which collection's span came, and what the
+//! counters say.
 
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
@@ -27,7 +27,7 @@ use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 
-/// A pod of 200 processes may send more than tonic's 4 MiB by mistake: then it is to be seen, not refused.
+/// A pod of 200 processes may send more than tonic's 4 MiB by mistake: it must be visible, not rejected.
 const MAX_MESSAGE_BYTES: usize = 64 << 20;
 
 /// What came of one process.
@@ -42,7 +42,7 @@ pub(crate) struct Received {
     /// `dotnet.gc.collections`, the newest value of each series.
     collections: HashMap<String, i64>,
     /// `gcwatch.collections.untold`, likewise.
-    untold: HashMap<String, i64>,
+    unexported: HashMap<String, i64>,
     /// `gcwatch.events.lost`, likewise.
     lost: HashMap<String, i64>,
 }
@@ -53,9 +53,9 @@ impl Received {
         self.collections.values().sum()
     }
 
-    /// Collections that the daemon says it made no spans of, because there are too many.
-    pub(crate) fn untold(&self) -> i64 {
-        self.untold.values().sum()
+    /// Collections that the daemon reports as not exported as spans because of the rate limit.
+    pub(crate) fn unexported(&self) -> i64 {
+        self.unexported.values().sum()
     }
 
     /// Events that the daemon says it never got.
@@ -184,7 +184,7 @@ impl MetricsService for Service {
                 let received = store.processes.entry(pid).or_default();
                 let series = match metric.name.as_str() {
                     "dotnet.gc.collections" => &mut received.collections,
-                    "gcwatch.collections.untold" => &mut received.untold,
+                    "gcwatch.collections.untold" => &mut received.unexported,
                     "gcwatch.events.lost" => &mut received.lost,
                     _ => continue,
                 };

@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 
 use crate::proc;
 use crate::receiver::{Receiver, Store};
-use crate::targets::{Daemon, Target, Told};
+use crate::targets::{Daemon, Sent, Target};
 
 /// Between two looks at the daemon's memory and descriptors.
 const SAMPLE: Duration = Duration::from_secs(1);
@@ -64,17 +64,17 @@ impl Window {
     }
 }
 
-/// Waits until every collection that was sent has come as a span, or until nothing new came for a fifth of `patience`: not all of a
-/// storm's do, the daemon bounds the spans of one process.
-pub(crate) fn drain(receiver: &Receiver, told: &[Told], patience: Duration) {
+/// Waits until every collection that was sent has come as a span, or until nothing new came for a fifth of `patience`:
+/// not all of a storm's do, the daemon bounds the spans of one process.
+pub(crate) fn drain(receiver: &Receiver, targets: &[Sent], patience: Duration) {
     let until = Instant::now() + patience;
     let arrived = || -> Vec<u64> {
         let store = receiver.store();
-        told.iter().map(|told| spans_of(&store, told)).collect()
+        targets.iter().map(|target| spans_of(&store, target)).collect()
     };
     let (mut last, mut since) = (arrived(), Instant::now());
     while Instant::now() < until && since.elapsed() < patience / 5 {
-        if told.iter().zip(&last).all(|(told, spans)| *spans >= told.sent) {
+        if targets.iter().zip(&last).all(|(target, spans)| *spans >= target.sent) {
             return;
         }
         std::thread::sleep(Duration::from_millis(50));
@@ -85,8 +85,8 @@ pub(crate) fn drain(receiver: &Receiver, told: &[Told], patience: Duration) {
     }
 }
 
-fn spans_of(store: &Store, told: &Told) -> u64 {
-    let received = store.processes.get(&i64::from(told.pid));
+fn spans_of(store: &Store, target: &Sent) -> u64 {
+    let received = store.processes.get(&i64::from(target.pid));
     received.map_or(0, |received| received.numbers.len() as u64)
 }
 
@@ -96,7 +96,7 @@ pub(crate) struct Report<'a> {
     pub(crate) window: Window,
     pub(crate) attached_after: Duration,
     pub(crate) shutdown: (Duration, ExitStatus),
-    pub(crate) told: Vec<Told>,
+    pub(crate) targets: Vec<Sent>,
     pub(crate) store: &'a Store,
 }
 
@@ -111,7 +111,7 @@ struct Sums {
     twice: u64,
     children: u64,
     counted: i64,
-    untold: i64,
+    unexported: i64,
     events_lost: i64,
     /// Processes of which a collection is missing, as a span or in the count.
     short: u64,
@@ -167,7 +167,7 @@ impl fmt::Display for Report<'_> {
             "received           {} requests, {} points of sums",
             self.store.requests, self.store.metric_points
         )?;
-        let mut rates: Vec<f64> = self.told.iter().map(|told| told.rate).collect();
+        let mut rates: Vec<f64> = self.targets.iter().map(|target| target.rate).collect();
         rates.sort_by(f64::total_cmp);
         rates.dedup();
         for rate in rates {
@@ -184,8 +184,8 @@ impl fmt::Display for Report<'_> {
             )?;
             writeln!(
                 f,
-                "  spans            {}, {} more told of as too many, {} twice, {} below them",
-                sums.spans, sums.untold, sums.twice, sums.children
+                "  spans            {}, {} more not exported because of the rate, {} twice, {} children",
+                sums.spans, sums.unexported, sums.twice, sums.children
             )?;
             writeln!(
                 f,
@@ -195,7 +195,7 @@ impl fmt::Display for Report<'_> {
             writeln!(
                 f,
                 "  lost             {} spans, {} counts, in {} processes",
-                (sums.sent as i64).saturating_sub(sums.spans as i64 + sums.untold),
+                (sums.sent as i64).saturating_sub(sums.spans as i64 + sums.unexported),
                 (sums.sent as i64).saturating_sub(sums.counted),
                 sums.short
             )?;
@@ -212,20 +212,20 @@ impl fmt::Display for Report<'_> {
 impl Report<'_> {
     fn sums(&self, rate: f64) -> Sums {
         let mut sums = Sums::default();
-        for told in self.told.iter().filter(|told| told.rate == rate) {
+        for target in self.targets.iter().filter(|target| target.rate == rate) {
             sums.processes += 1;
-            sums.sent += told.sent;
-            sums.dropped += told.dropped;
-            sums.sessions += told.sessions;
-            let spans = spans_of(self.store, told);
+            sums.sent += target.sent;
+            sums.dropped += target.dropped;
+            sums.sessions += target.sessions;
+            let spans = spans_of(self.store, target);
             sums.spans += spans;
-            let received = self.store.processes.get(&i64::from(told.pid));
+            let received = self.store.processes.get(&i64::from(target.pid));
             let counted = received.map_or(0, |received| received.counted());
             sums.counted += counted;
-            let untold = received.map_or(0, |received| received.untold());
-            sums.untold += untold;
-            let sent = told.sent as i64;
-            if spans as i64 + untold < sent || counted < sent {
+            let unexported = received.map_or(0, |received| received.unexported());
+            sums.unexported += unexported;
+            let sent = target.sent as i64;
+            if spans as i64 + unexported < sent || counted < sent {
                 sums.short += 1;
             }
             if let Some(received) = received {

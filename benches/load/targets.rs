@@ -24,9 +24,9 @@ pub(crate) struct Target {
     pub(crate) rate: f64,
 }
 
-/// What a target says that it told.
+/// Totals of one target, as it reports them.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Told {
+pub(crate) struct Sent {
     pub(crate) pid: u32,
     pub(crate) rate: f64,
     /// Collections written into sessions.
@@ -70,7 +70,7 @@ impl Target {
         self.child.id()
     }
 
-    /// Makes it tell nothing more; then [`Target::told`].
+    /// Stops its collections; [`Target::totals`] follows.
     pub(crate) fn quiet(&mut self) -> anyhow::Result<()> {
         let stdin = self.stdin.as_mut().context("standard input is closed")?;
         stdin
@@ -78,13 +78,13 @@ impl Target {
             .with_context(|| format!("process {} ended", self.child.id()))
     }
 
-    pub(crate) fn told(&mut self, patience: Duration) -> anyhow::Result<Told> {
+    pub(crate) fn totals(&mut self, patience: Duration) -> anyhow::Result<Sent> {
         let line = self.await_line("sent", Instant::now() + patience)?;
         let mut numbers = line.split_ascii_whitespace().filter_map(|word| word.parse().ok());
         let (Some(sent), Some(dropped), Some(sessions)) = (numbers.next(), numbers.next(), numbers.next()) else {
             bail!("process {} says {line:?}", self.pid());
         };
-        Ok(Told {
+        Ok(Sent {
             pid: self.pid(),
             rate: self.rate,
             sent,
@@ -202,7 +202,7 @@ impl Daemon {
         Ok(self.child.try_wait()?)
     }
 
-    /// Asks it to end, and tells how long that took and how it ended.
+    /// Stops it; returns how long that took and the exit status.
     pub(crate) fn stop(&mut self, patience: Duration) -> anyhow::Result<(Duration, ExitStatus)> {
         let since = Instant::now();
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);

@@ -1,4 +1,4 @@
-//! Real collections, cut out of a recording, to be told again with other times and numbers.
+//! Real collections, cut out of a recording, to be replayed with other times and numbers.
 
 use std::io::Read;
 use std::path::Path;
@@ -37,7 +37,7 @@ struct Unit {
 
 /// An event with its place in a new stream, before it has a number.
 #[derive(Debug, Clone)]
-pub(crate) struct Told {
+pub(crate) struct TimedEvent {
     pub(crate) metadata_id: u32,
     pub(crate) capture_thread: u64,
     pub(crate) thread: u64,
@@ -46,7 +46,7 @@ pub(crate) struct Told {
     pub(crate) payload: Vec<u8>,
 }
 
-/// The collections of a recording that can be told on their own, with the definitions of their events.
+/// The collections of a recording that can be replayed on their own, with the definitions of their events.
 #[derive(Debug)]
 pub(crate) struct Template {
     header: TraceHeader,
@@ -55,7 +55,7 @@ pub(crate) struct Template {
 }
 
 impl Template {
-    /// Reads a recording and keeps the collections that are whole when told alone: the project's own reconstruction says so.
+    /// Reads a recording and keeps the collections that are complete when replayed alone, by the own reconstruction.
     pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
         let packed = std::fs::read(path).with_context(|| format!("cannot read the recording {}", path.display()))?;
         let mut bytes = Vec::new();
@@ -158,7 +158,7 @@ impl Template {
     }
 
     /// The collection with this number, ended at `end` ticks; it takes `longest` nanoseconds at most.
-    pub(crate) fn collection(&self, number: u32, end: i64, longest: i64) -> Vec<Told> {
+    pub(crate) fn collection(&self, number: u32, end: i64, longest: i64) -> Vec<TimedEvent> {
         let index = number as usize % self.units.len();
         let Some(unit) = self.units.get(index) else {
             return Vec::new();
@@ -171,7 +171,7 @@ impl Template {
                 (i128::from(before) * i128::from(longest) / i128::from(length)) as i64
             }
         };
-        let told = unit.parts.iter().map(|part| {
+        let events = unit.parts.iter().map(|part| {
             let mut payload = part.payload.clone();
             // Count is the first field of both; the previous collection's number is the second of SuspendEEBegin.
             match part.event_id {
@@ -179,7 +179,7 @@ impl Template {
                 SUSPEND_BEGIN => put(&mut payload, 4, number.wrapping_sub(1)),
                 _ => {}
             }
-            Told {
+            TimedEvent {
                 metadata_id: part.metadata_id,
                 capture_thread: part.capture_thread,
                 thread: part.thread,
@@ -187,7 +187,7 @@ impl Template {
                 payload,
             }
         });
-        told.collect()
+        events.collect()
     }
 
     fn last_is_whole(&self) -> anyhow::Result<bool> {
@@ -199,10 +199,10 @@ impl Template {
         let mut numbers = std::collections::HashMap::<u64, u32>::new();
         // A number whose collection is the last unit.
         let number = (self.units.len() * 2 - 1) as u32;
-        for told in self.collection(number, 1_000_000_000_000, i64::MAX) {
-            let sequence = numbers.entry(told.capture_thread).or_default();
+        for event in self.collection(number, 1_000_000_000_000, i64::MAX) {
+            let sequence = numbers.entry(event.capture_thread).or_default();
             *sequence += 1;
-            encoder.event(&told.record(*sequence, true))?;
+            encoder.event(&event.record(*sequence, true))?;
         }
         let bytes = encoder.finish()?;
         let mut stream = GcStream::new(Scope::Collections, Settling::AtTheEnd);
@@ -223,7 +223,7 @@ impl Template {
     }
 }
 
-impl Told {
+impl TimedEvent {
     /// The event with its number among those of its capture thread.
     pub(crate) fn record(&self, sequence: u32, is_sorted: bool) -> EventRecord<'_> {
         EventRecord {

@@ -1,7 +1,7 @@
 //! The edge: the file, the environment of the process, and the awaiting of changes.
 
 mod read;
-#[allow(
+#[expect(
     clippy::disallowed_methods,
     reason = "the daemon reads changed files once they are written"
 )]

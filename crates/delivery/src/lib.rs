@@ -16,14 +16,14 @@
 // Time is a value: only the modules that allow it ask a clock (clippy.toml).
 #![deny(clippy::disallowed_methods)]
 
-#[allow(
+#[expect(
     clippy::disallowed_methods,
     reason = "the notifier retries, and limits the time of a request"
 )]
 pub mod alerts;
-#[allow(clippy::disallowed_methods, reason = "the clock that the others are given")]
+#[expect(clippy::disallowed_methods, reason = "the clock that the others are given")]
 pub mod clock;
-#[allow(
+#[expect(
     clippy::disallowed_methods,
     reason = "senders retry, and limit the time of a request"
 )]

@@ -162,7 +162,7 @@ mod tests {
         #[test]
         fn nonsense_is_harmless(bytes in proptest::collection::vec(any::<u8>(), 0..200), text in ".{0,60}") {
             prop_assert!(retry_info(&bytes).is_none_or(|delay| delay <= LONGEST_DEMAND));
-            prop_assert!(retry_after(&text, SystemTime::now()).is_none_or(|delay| delay <= LONGEST_DEMAND));
+            prop_assert!(retry_after(&text, SystemTime::UNIX_EPOCH).is_none_or(|delay| delay <= LONGEST_DEMAND));
         }
     }
 }
