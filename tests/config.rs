@@ -497,11 +497,11 @@ fn secrets_are_sent_and_never_shown() {
     assert_eq!(headers.len(), 5);
     let shown = format!("{}\n{config:?}", config.print());
     assert!(!shown.contains("hunter2") && !shown.contains("from-file"), "{shown}");
-    assert!(config.print().contains("x-two: \"<redacted>\"  # from gcwatch.yaml:2:"));
+    assert!(config.print().contains("x-two: <redacted>  # from gcwatch.yaml:2:"));
     assert!(
         config
             .print()
-            .contains("x-one: \"<redacted>\"  # from environment OTEL_EXPORTER_OTLP_HEADERS")
+            .contains("x-one: <redacted>  # from environment OTEL_EXPORTER_OTLP_HEADERS")
     );
 
     let changed = self::config(&file.replace("x-two: hunter2", "x-two: hunter3"), &variables, &[]);
@@ -597,7 +597,7 @@ fn odd_configurations_are_taken_with_a_warning() {
 }
 
 /// Scenario: a configuration of everything, printed and read again.
-/// Guarantee: it says the same, and where each value came from.
+/// Guarantee: it says the same, to another reader of YAML too, and where each value came from.
 #[test]
 fn what_is_printed_can_be_read_again() {
     let file = include_str!("config/full.yaml");
@@ -610,6 +610,9 @@ fn what_is_printed_can_be_read_again() {
         first.changes(&second)
     );
     assert_eq!(first.resource(), second.resource());
+    let read: serde_yaml::Value = serde_yaml::from_str(&printed).unwrap();
+    assert_eq!(read["resource"]["attributes"]["yes"], "true");
+    assert_eq!(read["otlp"]["metrics"]["enabled"], false);
     golden("tests/config/printed.txt", &printed);
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::options::LogFormat;
 use super::values::{Hidden, ListenAddress, LogLevel};
 
 mod alerts;
@@ -19,9 +20,9 @@ mod telemetry;
 
 pub(crate) use alerts::{Alertmanager, Alerts, Rules, Webhook};
 pub(crate) use kubernetes::Kubernetes;
-pub(crate) use otlp::{Limits, Otlp, ProtocolWord, SecretSource, Signal};
+pub(crate) use otlp::{Limits, Otlp, SecretSource, Signal};
 pub(crate) use targets::Targets;
-pub(crate) use telemetry::{HistogramWord, Metrics, Spans};
+pub(crate) use telemetry::{Histogram, Metrics, Spans};
 
 /// The configuration of gcwatch. Every key may be left out; an empty value is a key that is not set.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -77,18 +78,7 @@ pub(crate) struct Log {
     pub(crate) level: LogLevel,
     /// How lines are written.
     #[schemars(extend("x-restart" = true))]
-    pub(crate) format: LogFormatWord,
-}
-
-/// How log lines are written.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum LogFormatWord {
-    /// For people.
-    #[default]
-    Text,
-    /// One JSON object per line.
-    Json,
+    pub(crate) format: LogFormat,
 }
 
 /// What gcwatch tells of itself over OTLP.

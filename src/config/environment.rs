@@ -4,7 +4,10 @@
 //! configuration"). A variable with an empty value is not set. A value that is no good is said and left out, as the
 //! specification asks: it never keeps gcwatch from starting.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+
+use percent_encoding::percent_decode_str;
 
 use super::problem::{Origin, Problem};
 use strict_yaml::check::nearest;
@@ -311,20 +314,12 @@ fn pairs(text: &str, name: fn(&str) -> String, path: &KeyPath) -> Result<Vec<(Ke
     Ok(pairs)
 }
 
-/// The text that `%41` and so on stand for; `None` where that is no UTF-8, or no two hexadecimal digits follow a `%`.
+/// The decoded text; `None` where it is not UTF-8, or a `%` without two hexadecimal digits, which the decoder would leave as it is.
 fn percent_decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        if byte == b'%' {
-            let high = char::from(rest.next()?).to_digit(16)?;
-            let low = char::from(rest.next()?).to_digit(16)?;
-            bytes.push(u8::try_from(high * 16 + low).ok()?);
-        } else {
-            bytes.push(byte);
-        }
-    }
-    String::from_utf8(bytes).ok()
+    let is_code = |rest: &str| rest.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
+    let complete = text.split('%').skip(1).all(is_code);
+    let decoded = percent_decode_str(text).decode_utf8().ok();
+    decoded.filter(|_| complete).map(Cow::into_owned)
 }
 
 #[cfg(test)]

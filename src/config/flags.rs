@@ -2,8 +2,12 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser};
 
+use super::schema::SCHEMA;
+use super::values::FORMATS;
+use strict_yaml::check::{self, Schema};
 use strict_yaml::path::KeyPath;
 use strict_yaml::yaml::{Kind, Node, Position};
 
@@ -11,67 +15,45 @@ use strict_yaml::yaml::{Kind, Node, Position};
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Configuration")]
 pub struct ConfigFlags {
-    /// The configuration file [default: GCWATCH_CONFIG; without either, none]
+    /// Configuration file [default: $GCWATCH_CONFIG, else none]
     #[arg(short, long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Check the configuration, say everything that is wrong with it, and end
+    /// Check the configuration, print all errors, and exit
     #[arg(long, conflicts_with = "print_config")]
     pub check_config: bool,
-    /// Print the configuration with the origin of each value, secrets left out, and end
+    /// Print the configuration with the origin of each value, without secrets, and exit
     #[arg(long)]
     pub print_config: bool,
-    /// The OTLP receiver of all signals [default: http://localhost:4317, with HTTP http://localhost:4318]
+    /// OTLP endpoint for all signals [default: http://localhost:4317, with HTTP http://localhost:4318]
     #[arg(long, value_name = "URL")]
     pub endpoint: Option<String>,
-    /// The form of OTLP on the wire, for all signals [default: grpc]
-    #[arg(long, value_enum, value_name = "FORM")]
-    pub protocol: Option<ProtocolFlag>,
-    /// Send no spans
+    /// OTLP protocol for all signals [default: grpc]
+    #[arg(long, value_parser = words("otlp.protocol"), value_name = "PROTOCOL")]
+    pub protocol: Option<String>,
+    /// Do not send spans
     #[arg(long)]
     pub no_traces: bool,
-    /// Send no metrics
+    /// Do not send metrics
     #[arg(long)]
     pub no_metrics: bool,
-    /// Send no log records
+    /// Do not send log records
     #[arg(long)]
     pub no_logs: bool,
-    /// Address and port of /metrics and the API, or none [default: 127.0.0.1:9464]
+    /// Address and port for /metrics and the API, or none [default: 127.0.0.1:9464]
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<String>,
-    /// off, error, warn, info, debug or trace; also by module: info,gcwatch::targets=debug [default: info]
+    /// Log level: off, error, warn, info, debug or trace; per module: info,gcwatch::targets=debug [default: info]
     #[arg(long, value_name = "LEVEL")]
     pub log_level: Option<String>,
-    /// How log lines are written [default: text]
-    #[arg(long, value_enum, value_name = "FORM")]
-    pub log_format: Option<LogFormatFlag>,
-    /// The folder of the leases by which several gcwatches share the processes [default: /run/gcwatch]
+    /// Log format [default: text]
+    #[arg(long, value_parser = words("log.format"), value_name = "FORMAT")]
+    pub log_format: Option<String>,
+    /// Directory of the leases by which several gcwatches share the processes [default: /run/gcwatch]
     #[arg(long, value_name = "FOLDER")]
     pub lease_folder: Option<String>,
-    /// A directory of runtimes' sockets, or one socket, read beside what /proc shows (may be given several times)
+    /// Directory of diagnostics sockets, or one socket, in addition to those found through /proc (repeatable)
     #[arg(long, value_name = "PATH")]
     pub sockets: Vec<String>,
-}
-
-/// The three forms that OTLP has on the wire.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ProtocolFlag {
-    /// Protobuf over gRPC
-    Grpc,
-    /// Protobuf over HTTP
-    #[value(name = "http/protobuf")]
-    HttpProtobuf,
-    /// JSON over HTTP
-    #[value(name = "http/json")]
-    HttpJson,
-}
-
-/// How log lines are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum LogFormatFlag {
-    /// For people
-    Text,
-    /// One JSON object per line
-    Json,
 }
 
 /// The flags and the keys that they set; the page and the test of the flags go by it.
@@ -101,13 +83,13 @@ pub(crate) fn settings(flags: &ConfigFlags) -> Vec<FlagSetting> {
     let mut settings = Vec::new();
     let given = [
         flags.endpoint.clone(),
-        flags.protocol.as_ref().and_then(word),
+        flags.protocol.clone(),
         flags.no_traces.then(|| "false".to_owned()),
         flags.no_metrics.then(|| "false".to_owned()),
         flags.no_logs.then(|| "false".to_owned()),
         flags.listen.clone(),
         flags.log_level.clone(),
-        flags.log_format.as_ref().and_then(word),
+        flags.log_format.clone(),
         flags.lease_folder.clone(),
     ];
     let given = given.map(|text| text.map(|text| Node::plain(Position::START, text)));
@@ -141,9 +123,14 @@ fn list(texts: &[String]) -> Option<Node> {
     })
 }
 
-/// The word of a flag's value, as clap shows it; the document has the same.
-fn word(value: &impl ValueEnum) -> Option<String> {
-    value.to_possible_value().map(|value| value.get_name().to_owned())
+/// The words that a key takes, as clap takes and describes them.
+fn words(path: &str) -> PossibleValuesParser {
+    let schema = Schema::new(&SCHEMA, &FORMATS);
+    let words = schema.at(&KeyPath::of(path)).map(|(rule, _)| check::words(rule));
+    let value = |(word, description): (&'static str, Option<&'static str>)| {
+        PossibleValue::new(word).help(description.unwrap_or_default().trim_end_matches('.'))
+    };
+    PossibleValuesParser::new(words.unwrap_or_default().into_iter().map(value))
 }
 
 #[cfg(test)]

@@ -2,13 +2,18 @@
 
 use std::path::PathBuf;
 
-/// How log lines are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LogFormat {
-    /// For people.
-    Text,
-    /// One JSON object per line.
-    Json,
+use strict_yaml::words;
+
+words! {
+    /// The format of log lines.
+    #[derive(Default)]
+    pub enum LogFormat {
+        /// Plain text.
+        #[default]
+        Text = "text",
+        /// One JSON object per line.
+        Json = "json",
+    }
 }
 
 /// What gcwatch writes to standard error.

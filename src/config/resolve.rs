@@ -3,10 +3,10 @@
 use std::io;
 use std::path::Path;
 
-use super::document::{Document, HistogramWord, LogFormatWord};
+use super::document::{Document, Histogram};
 use super::environment::Environment;
 use super::layers::Origins;
-use super::options::{LogFormat, LogOptions, SelfTelemetryOptions};
+use super::options::{LogOptions, SelfTelemetryOptions};
 use super::problem::Origin;
 use strict_yaml::path::KeyPath;
 
@@ -100,11 +100,11 @@ impl Resolver<'_> {
                 break;
             }
         }
-        let explicit = document.metrics.histogram == HistogramWord::Explicit;
+        let explicit = document.metrics.histogram == Histogram::Explicit;
         for (key, used) in [("metrics.bounds", explicit), ("metrics.max_buckets", !explicit)] {
             let path = KeyPath::of(key);
             if !used && *self.origins.of(&path) != Origin::Default {
-                let histogram = if explicit { "explicit" } else { "exponential" };
+                let histogram = document.metrics.histogram;
                 self.odd(path, format!("is not used: `metrics.histogram` is {histogram}"));
             }
         }
@@ -140,10 +140,7 @@ impl Resolver<'_> {
 pub(crate) fn log(document: &Document) -> LogOptions {
     LogOptions {
         filter: document.log.level.to_string(),
-        format: match document.log.format {
-            LogFormatWord::Text => LogFormat::Text,
-            LogFormatWord::Json => LogFormat::Json,
-        },
+        format: document.log.format,
     }
 }
 

@@ -3,18 +3,22 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Where metadata of pods comes from.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Source {
-    /// The API server, where gcwatch runs in a pod with a service account; else nowhere.
-    #[default]
-    Auto,
-    /// The API server.
-    ApiServer,
-    /// The kubelet of the node.
-    Kubelet,
-    /// Nowhere.
-    Nowhere,
+use strict_yaml::words;
+
+words! {
+    /// Where metadata of pods comes from.
+    #[derive(Default)]
+    pub enum Source {
+        /// The API server, if gcwatch runs in a pod with a service account; else nowhere.
+        #[default]
+        Auto = "auto",
+        /// The API server: lists and watches the pods of the node.
+        ApiServer = "api-server",
+        /// The kubelet of the node, polled.
+        Kubelet = "kubelet",
+        /// Nowhere.
+        Nowhere = "none",
+    }
 }
 
 /// Where metadata of pods comes from, and what of it is told.

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use strict_yaml::words;
+
 use super::rule::{Rule, Severity};
 
 /// Which run of a process: a pid is used again, a pid with its start time is not.
@@ -56,31 +58,19 @@ impl Alert {
     }
 }
 
-/// Why an alert ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
-    /// The condition ended, or nothing came for as long as it is kept.
-    Cleared,
-    /// A worse one of its group was told instead.
-    Superseded,
-    /// It is not known any more whether the condition holds.
-    Unknown,
-    /// The process ended.
-    ProcessEnded,
-    /// The rule was removed or changed, or an exception applies now.
-    RuleChanged,
-}
-
-impl Ending {
-    /// `cleared`, `superseded`, `unknown`, `process-ended`, `rule-changed`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Cleared => "cleared",
-            Self::Superseded => "superseded",
-            Self::Unknown => "unknown",
-            Self::ProcessEnded => "process-ended",
-            Self::RuleChanged => "rule-changed",
-        }
+words! {
+    /// Why an alert ended.
+    pub enum Ending {
+        /// The condition ended, or nothing came for as long as the alert is kept.
+        Cleared = "cleared",
+        /// A more severe one of its group fires instead.
+        Superseded = "superseded",
+        /// It is no longer known whether the condition holds.
+        Unknown = "unknown",
+        /// The process exited.
+        ProcessEnded = "process-ended",
+        /// The rule was removed or changed, or an exception applies now.
+        RuleChanged = "rule-changed",
     }
 }
 

@@ -9,16 +9,17 @@ use std::collections::BTreeMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 
+use crate::rule::{On, Severity, Status};
 use strict_yaml::units::HumanDuration;
 
+mod emit;
 pub mod schema;
 mod text;
 mod window;
-mod words;
 
+pub(crate) use emit::Destination;
 pub(crate) use text::{Id, Moment, Name, Version, is_name};
-pub(crate) use window::{FunctionWord, WindowKeys};
-pub(crate) use words::{ByWord, EmitWord, OnWord, SeverityWord, StatusWord, emit};
+pub(crate) use window::WindowKeys;
 
 /// A file of rules.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -76,7 +77,7 @@ pub(crate) struct Family {
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Defaults {
     /// As in a rule.
-    pub(crate) status: Option<StatusWord>,
+    pub(crate) status: Option<Status>,
     /// As in a rule.
     #[schemars(extend("x-maximum" = "24h"))]
     pub(crate) keep_firing_for: Option<HumanDuration>,
@@ -91,7 +92,7 @@ pub(crate) struct Defaults {
     pub(crate) annotations: BTreeMap<String, String>,
     /// As in a rule.
     #[schemars(length(max = 4))]
-    pub(crate) emit: Option<Vec<EmitWord>>,
+    pub(crate) emit: Option<Vec<Destination>>,
 }
 
 /// One rule.
@@ -106,9 +107,9 @@ pub(crate) struct Rule {
     pub(crate) title: Option<String>,
     /// How far it can be relied on.
     #[schemars(extend("x-default" = "`experimental`"))]
-    pub(crate) status: Option<StatusWord>,
+    pub(crate) status: Option<Status>,
     /// When the condition is evaluated.
-    pub(crate) on: Option<OnWord>,
+    pub(crate) on: Option<On>,
     /// Which processes it is for, an expression over what is known of the process; not set: all. Where it is unknown, the rule waits.
     #[schemars(extend("x-expression" = "bool"), length(min = 1))]
     pub(crate) select: Option<String>,
@@ -136,7 +137,7 @@ pub(crate) struct Rule {
     /// The group that it belongs to: one of `groups`, of this file or another.
     pub(crate) group: Option<Name>,
     /// How bad it is.
-    pub(crate) severity: Option<SeverityWord>,
+    pub(crate) severity: Option<Severity>,
     /// Labels of its alerts: names and templates. They are part of what tells alerts apart: few different values.
     pub(crate) labels: BTreeMap<String, String>,
     /// One sentence that says what happened, a template.
@@ -155,7 +156,7 @@ pub(crate) struct Rule {
     pub(crate) annotations: BTreeMap<String, String>,
     /// Where its alerts go; `[]`: nowhere, but they are seen in the API.
     #[schemars(extend("x-default" = "all"), length(max = 4))]
-    pub(crate) emit: Option<Vec<EmitWord>>,
+    pub(crate) emit: Option<Vec<Destination>>,
     /// When it is silent.
     #[schemars(length(max = 50))]
     pub(crate) exceptions: Vec<ExceptionKeys>,

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::compile::{MAX_NESTING, MAX_TEXT, MAX_TOKENS};
-use super::document::FunctionWord;
 use super::document::schema::{SCHEMA, schema};
 use super::field::{self, Field, Root};
+use super::rule::Function;
 use super::template::{MOST_LABEL_BYTES, MOST_TEXT_BYTES, UNKNOWN};
 use strict_yaml::check;
 use strict_yaml::reference::{default, uncapitalized, values};
@@ -269,7 +269,7 @@ fn functions(out: &mut String) {
         .map(|(rule, _)| check::words(rule))
         .unwrap_or_default();
     out.push_str("| `fn` | of | `where` | reaches back | `min_samples` | Least | |\n|---|---|---|---|---|---|---|\n");
-    for function in FunctionWord::ALL {
+    for function in Function::ALL.iter().copied() {
         let (name, traits) = (function.name(), function.traits());
         let told = words
             .iter()
@@ -277,7 +277,7 @@ fn functions(out: &mut String) {
             .and_then(|(_, told)| *told)
             .unwrap_or_default();
         let of = match function {
-            FunctionWord::Share => "a time in ns",
+            Function::Share => "a time in ns",
             _ if traits.of => "a number",
             _ => "",
         };

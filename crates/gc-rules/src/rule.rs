@@ -1,135 +1,17 @@
 //! Rules after the check.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::Arc;
 
 use super::expression::Expression;
-use super::field::{Field, Root};
+use super::field::Root;
 use super::plan::Plan;
 
-/// How bad it is. The order is that of badness.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Severity {
-    /// Worth knowing; nothing has to be done.
-    Info,
-    /// Somebody should look at it in working hours.
-    Warning,
-    /// Something does not work as it should.
-    Error,
-    /// Somebody has to act now.
-    Critical,
-}
+mod function;
+mod word;
 
-impl Severity {
-    /// All, the least first.
-    pub const ALL: [Self; 4] = [Self::Info, Self::Warning, Self::Error, Self::Critical];
-
-    /// `info`, `warning`, `error`, `critical`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Info => "info",
-            Self::Warning => "warning",
-            Self::Error => "error",
-            Self::Critical => "critical",
-        }
-    }
-}
-
-impl fmt::Display for Severity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// How far a rule can be relied on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Status {
-    /// It is right; its threshold is proven.
-    Stable,
-    /// It is believed to be right.
-    Test,
-    /// Its threshold is a first value.
-    Experimental,
-    /// It goes away; its text says what instead.
-    Deprecated,
-}
-
-impl Status {
-    /// `stable`, `test`, `experimental`, `deprecated`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Stable => "stable",
-            Self::Test => "test",
-            Self::Experimental => "experimental",
-            Self::Deprecated => "deprecated",
-        }
-    }
-}
-
-/// When a rule's condition is evaluated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum On {
-    /// At each collection, on it. Every match is an occurrence; the alert ends `keep_firing_for` after the last one.
-    Gc,
-    /// On the process: at each collection, at each tick, and when more is known of it. The alert is there while the condition holds.
-    Process,
-}
-
-impl On {
-    /// `gc`, `process`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Gc => "gc",
-            Self::Process => "process",
-        }
-    }
-}
-
-/// What a window makes of its samples. The result is a double.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Function {
-    /// How many samples (for which `where` holds).
-    Count,
-    /// Samples for which `where` holds, of all samples.
-    Ratio,
-    /// Samples per second of the window.
-    Rate,
-    /// Their sum.
-    Sum,
-    /// Their sum in nanoseconds, of the window's length: the share of time. `of` is a field in `ns`.
-    Share,
-    /// The smallest.
-    Min,
-    /// The largest.
-    Max,
-    /// The mean.
-    Mean,
-    /// The quantile `q`, by linear interpolation.
-    Quantile(f64),
-    /// The median.
-    Median,
-    /// The median of the distances from the median.
-    Mad,
-    /// The slope of the line that fits best, per hour.
-    Slope,
-    /// The same as a share of the mean, per hour.
-    RelativeSlope,
-    /// How well that line fits: 0 to 1.
-    R2,
-    /// The newest less the oldest.
-    Change,
-    /// The newest less the oldest, as a share of the oldest.
-    RelativeChange,
-    /// The newest sample.
-    Newest,
-    /// How many samples, up to the newest, in a row (for which `where` holds).
-    Streak,
-    /// How many samples, up to the newest, each larger than the one before.
-    Rises,
-    /// How often the samples turned from rising to falling or back.
-    Turns,
-}
+pub use function::{By, Function};
+pub use word::{On, Severity, Status};
 
 /// How far a window reaches back. Windows are bounded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -140,20 +22,13 @@ pub enum Extent {
     Last(u32),
 }
 
-/// What tells the samples of a window apart: only those that are like the present collection count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum By {
-    /// All are alike.
-    Nothing,
-    /// The collection's generation, and whether it was blocking.
-    GenerationAndType,
-}
-
 /// A window over what is sampled of one process. Windows with one meaning are one, whichever rules use them.
 #[derive(Debug, Clone)]
 pub struct Window {
     /// What it makes of its samples.
     pub function: Function,
+    /// Which quantile, for [`Function::Quantile`]; else 0.
+    pub q: f64,
     /// What is sampled: a number. `None`: that there is a sample (count, ratio, rate, streak).
     pub of: Option<Expression>,
     /// Which samples count. Unknown: it does not count, and the window has one of unknown worth; see [`Window::unknown_share`].
@@ -324,19 +199,5 @@ impl RuleSet {
     /// Rules by id.
     pub fn by_id(&self) -> HashMap<&str, &Arc<Rule>> {
         self.rules.iter().map(|rule| (&*rule.id, rule)).collect()
-    }
-}
-
-/// The fields by which [`By::GenerationAndType`] tells collections apart.
-pub const ALIKE: [&str; 2] = ["gc.generation", "gc.blocking"];
-
-impl By {
-    /// The fields.
-    pub fn fields(self) -> impl Iterator<Item = &'static Field> {
-        let names: &[&str] = match self {
-            Self::Nothing => &[],
-            Self::GenerationAndType => &ALIKE,
-        };
-        names.iter().filter_map(|name| Field::of(name))
     }
 }

@@ -121,7 +121,7 @@ impl Class {
         match window.function {
             Function::Count | Function::Ratio | Function::Rate if over => Self::Counts,
             Function::Count | Function::Ratio | Function::Rate | Function::Streak => Self::Marks,
-            Function::Quantile(_) | Function::Median | Function::Mad => Self::Sorted,
+            Function::Quantile | Function::Median | Function::Mad => Self::Sorted,
             Function::Sum | Function::Share | Function::Mean if over => Self::Sums,
             Function::Min | Function::Max if over => Self::Extremes,
             Function::Change | Function::RelativeChange | Function::Newest if over => Self::Ends,
@@ -283,7 +283,7 @@ impl Live {
         {
             return None;
         }
-        each!(series, series => series.answer(window.function, at)).filter(|value| value.is_finite())
+        each!(series, series => series.answer(window, at)).filter(|value| value.is_finite())
     }
 
     /// Bytes on the heap.

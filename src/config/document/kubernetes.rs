@@ -12,7 +12,7 @@ use strict_yaml::units::HumanDuration;
 pub(crate) struct Kubernetes {
     /// Who is asked. `auto`: the API server, where gcwatch runs in a pod with a service account; else nobody.
     #[schemars(extend("x-restart" = true))]
-    pub(crate) metadata: SourceWord,
+    pub(crate) metadata: Source,
     /// The node that gcwatch runs on: only its pods are asked for. In a manifest it is `spec.nodeName` of the pod.
     #[schemars(length(min = 1), extend("x-restart" = true))]
     pub(crate) node_name: Option<String>,
@@ -42,26 +42,11 @@ pub(crate) struct Kubernetes {
     pub(crate) well_known_labels: bool,
 }
 
-/// Who is asked about pods.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum SourceWord {
-    /// The API server, where there is one.
-    #[default]
-    Auto,
-    /// The API server: lists and watches the pods of the node.
-    ApiServer,
-    /// The kubelet of the node, again and again.
-    Kubelet,
-    /// Nobody.
-    None,
-}
-
 impl Default for Kubernetes {
     fn default() -> Self {
         let settings = Settings::default();
         Self {
-            metadata: SourceWord::Auto,
+            metadata: settings.source,
             node_name: settings.node,
             kubelet_url: None,
             kubelet_interval: HumanDuration(settings.kubelet_interval),
@@ -78,12 +63,7 @@ impl From<&Kubernetes> for Settings {
     fn from(keys: &Kubernetes) -> Self {
         let usual = Self::default();
         Self {
-            source: match keys.metadata {
-                SourceWord::Auto => Source::Auto,
-                SourceWord::ApiServer => Source::ApiServer,
-                SourceWord::Kubelet => Source::Kubelet,
-                SourceWord::None => Source::Nowhere,
-            },
+            source: keys.metadata,
             node: keys.node_name.clone(),
             kubelet_url: keys
                 .kubelet_url

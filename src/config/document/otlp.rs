@@ -2,7 +2,7 @@
 
 use super::{BTreeMap, Deserialize, Duration, Hidden, JsonSchema, PathBuf, Serialize};
 use crate::config::values::Endpoint;
-use delivery::otlp::settings;
+use delivery::otlp::settings::{self, Compression, Protocol};
 use strict_yaml::units::{ByteSize, HumanDuration};
 
 /// Where spans, metrics and log records are sent.
@@ -15,7 +15,7 @@ pub(crate) struct Otlp {
     #[schemars(extend("x-default" = "http://localhost:4317, with HTTP http://localhost:4318"))]
     pub(crate) endpoint: Option<Endpoint>,
     /// The form of OTLP on the wire.
-    pub(crate) protocol: ProtocolWord,
+    pub(crate) protocol: Protocol,
     /// Sent with every request: names and values. Values are never shown.
     #[schemars(extend("x-secret" = true))]
     pub(crate) headers: BTreeMap<String, Hidden>,
@@ -27,7 +27,7 @@ pub(crate) struct Otlp {
     #[schemars(extend("x-minimum" = "1ms", "x-maximum" = "1h"))]
     pub(crate) timeout: HumanDuration,
     /// How requests are packed.
-    pub(crate) compression: CompressionWord,
+    pub(crate) compression: Compression,
     /// PEM file of the authorities that are trusted instead of the system's.
     pub(crate) certificate: Option<PathBuf>,
     /// PEM file of gcwatch's own certificate chain (mTLS); needs `client_key`.
@@ -51,11 +51,11 @@ impl Default for Otlp {
         Self {
             enabled: true,
             endpoint: None,
-            protocol: ProtocolWord::Grpc,
+            protocol: Protocol::Grpc,
             headers: BTreeMap::new(),
             headers_from: BTreeMap::new(),
             timeout: HumanDuration(Duration::from_secs(10)),
-            compression: CompressionWord::None,
+            compression: Compression::None,
             certificate: None,
             client_certificate: None,
             client_key: None,
@@ -77,7 +77,7 @@ pub(crate) struct Signal {
     /// The receiver; with HTTP the whole URL, taken as it is.
     pub(crate) endpoint: Option<Endpoint>,
     /// The form of OTLP on the wire.
-    pub(crate) protocol: Option<ProtocolWord>,
+    pub(crate) protocol: Option<Protocol>,
     /// Sent with every request, instead of all common headers.
     #[schemars(extend("x-secret" = true))]
     pub(crate) headers: BTreeMap<String, Hidden>,
@@ -88,7 +88,7 @@ pub(crate) struct Signal {
     #[schemars(extend("x-minimum" = "1ms", "x-maximum" = "1h"))]
     pub(crate) timeout: Option<HumanDuration>,
     /// How requests are packed.
-    pub(crate) compression: Option<CompressionWord>,
+    pub(crate) compression: Option<Compression>,
     /// PEM file of the authorities that are trusted instead of the system's.
     pub(crate) certificate: Option<PathBuf>,
     /// PEM file of gcwatch's own certificate chain.
@@ -126,52 +126,6 @@ pub(crate) struct SecretSource {
     pub(crate) file: Option<PathBuf>,
     /// The name of a variable of gcwatch's environment.
     pub(crate) env: Option<String>,
-}
-
-/// The form of OTLP on the wire.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub(crate) enum ProtocolWord {
-    /// Protobuf over gRPC, usually port 4317.
-    #[serde(rename = "grpc")]
-    Grpc,
-    /// Protobuf over HTTP, usually port 4318.
-    #[serde(rename = "http/protobuf")]
-    HttpProtobuf,
-    /// JSON over HTTP, usually port 4318.
-    #[serde(rename = "http/json")]
-    HttpJson,
-}
-
-impl From<ProtocolWord> for settings::Protocol {
-    fn from(word: ProtocolWord) -> Self {
-        match word {
-            ProtocolWord::Grpc => Self::Grpc,
-            ProtocolWord::HttpProtobuf => Self::HttpProtobuf,
-            ProtocolWord::HttpJson => Self::HttpJson,
-        }
-    }
-}
-
-/// How requests are packed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum CompressionWord {
-    /// Not at all.
-    None,
-    /// gzip, which every receiver knows.
-    Gzip,
-    /// zstd.
-    Zstd,
-}
-
-impl From<CompressionWord> for settings::Compression {
-    fn from(word: CompressionWord) -> Self {
-        match word {
-            CompressionWord::None => Self::None,
-            CompressionWord::Gzip => Self::Gzip,
-            CompressionWord::Zstd => Self::Zstd,
-        }
-    }
 }
 
 /// Bounds on what waits and on what is sent at once.

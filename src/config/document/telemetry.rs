@@ -3,6 +3,7 @@
 use super::{Deserialize, Duration, JsonSchema, Serialize};
 use gc_telemetry::options::{GenerationKey, HistogramBuckets, MetricOptions, SpanOptions, Temporality};
 use strict_yaml::units::HumanDuration;
+use strict_yaml::words;
 
 /// Which collections become spans, and how much of each.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -66,13 +67,13 @@ pub(crate) struct Metrics {
     pub(crate) interval: HumanDuration,
     /// What a point's value counts from (over OTLP; `/metrics` is always cumulative).
     #[schemars(extend("x-restart" = true))]
-    pub(crate) temporality: TemporalityWord,
+    pub(crate) temporality: Temporality,
     /// Under which attribute a point says its generation.
     #[schemars(extend("x-restart" = true))]
-    pub(crate) generation_key: GenerationKeyWord,
+    pub(crate) generation_key: GenerationKey,
     /// How pauses are distributed into buckets.
     #[schemars(extend("x-restart" = true))]
-    pub(crate) histogram: HistogramWord,
+    pub(crate) histogram: Histogram,
     /// Most buckets of an exponential histogram; its scale becomes coarser when they do not suffice.
     #[schemars(range(min = 2, max = 1000), extend("x-restart" = true))]
     pub(crate) max_buckets: u16,
@@ -101,9 +102,9 @@ impl Default for Metrics {
         };
         Self {
             interval: HumanDuration(options.interval),
-            temporality: TemporalityWord::Cumulative,
-            generation_key: GenerationKeyWord::Conventions,
-            histogram: HistogramWord::Exponential,
+            temporality: options.temporality,
+            generation_key: options.generation_key,
+            histogram: Histogram::Exponential,
             max_buckets,
             bounds: bounds_us.map(|us| HumanDuration(Duration::from_micros(us))).to_vec(),
             runtime_metrics: options.runtime_metrics,
@@ -116,19 +117,13 @@ impl From<&Metrics> for MetricOptions {
     fn from(keys: &Metrics) -> Self {
         Self {
             interval: keys.interval.0,
-            temporality: match keys.temporality {
-                TemporalityWord::Cumulative => Temporality::Cumulative,
-                TemporalityWord::Delta => Temporality::Delta,
-            },
-            generation_key: match keys.generation_key {
-                GenerationKeyWord::Conventions => GenerationKey::Conventions,
-                GenerationKeyWord::Runtime => GenerationKey::Runtime,
-            },
+            temporality: keys.temporality,
+            generation_key: keys.generation_key,
             buckets: match keys.histogram {
-                HistogramWord::Exponential => HistogramBuckets::Exponential {
+                Histogram::Exponential => HistogramBuckets::Exponential {
                     max_buckets: keys.max_buckets,
                 },
-                HistogramWord::Explicit => {
+                Histogram::Explicit => {
                     HistogramBuckets::Explicit(keys.bounds.iter().map(|bound| bound.0.as_secs_f64()).collect())
                 }
             },
@@ -138,32 +133,12 @@ impl From<&Metrics> for MetricOptions {
     }
 }
 
-/// What a point's value counts from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum TemporalityWord {
-    /// From the first attach to the process.
-    Cumulative,
-    /// From the previous export.
-    Delta,
-}
-
-/// Under which attribute a point says its generation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum GenerationKeyWord {
-    /// `dotnet.gc.heap.generation`, as the semantic conventions say.
-    Conventions,
-    /// `gc.heap.generation`, as the runtime's own meter of .NET 9 and later has it.
-    Runtime,
-}
-
-/// How pauses are distributed into buckets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum HistogramWord {
-    /// Buckets that adapt to the values: every quantile within a few percent.
-    Exponential,
-    /// The buckets of `bounds`, for receivers that know no other.
-    Explicit,
+words! {
+    /// The type of histogram for pauses.
+    pub(crate) enum Histogram {
+        /// Buckets that adapt to the values: every quantile within a few percent.
+        Exponential = "exponential",
+        /// The buckets of `bounds`, for receivers without exponential histograms.
+        Explicit = "explicit",
+    }
 }

@@ -1,7 +1,7 @@
 //! Where each signal goes.
 
 use super::Resolver;
-use crate::config::document::{Document, Limits, Otlp, ProtocolWord, Signal};
+use crate::config::document::{Document, Limits, Otlp, Signal};
 use crate::config::problem::Origin;
 use crate::config::values::Endpoint;
 use delivery::otlp::settings::{Protocol, Receiver, Secret, Settings};
@@ -27,10 +27,10 @@ struct Common {
     client: bool,
 }
 
-fn default_endpoint(protocol: ProtocolWord) -> Endpoint {
+fn default_endpoint(protocol: Protocol) -> Endpoint {
     Endpoint::new(match protocol {
-        ProtocolWord::Grpc => "http://localhost:4317",
-        ProtocolWord::HttpProtobuf | ProtocolWord::HttpJson => "http://localhost:4318",
+        Protocol::Grpc => "http://localhost:4317",
+        Protocol::HttpProtobuf | Protocol::HttpJson => "http://localhost:4318",
     })
 }
 
@@ -139,17 +139,17 @@ impl Resolver<'_> {
         } else {
             common.client
         };
-        let word = signal.protocol.unwrap_or(otlp.protocol);
+        let protocol = signal.protocol.unwrap_or(otlp.protocol);
         let (endpoint, at, whole) = match (&signal.endpoint, &otlp.endpoint) {
             (Some(own), _) => (own.clone(), format!("{section}.endpoint"), true),
             (None, Some(common)) => (common.clone(), "otlp.endpoint".to_owned(), false),
-            (None, None) => (default_endpoint(word), "otlp.endpoint".to_owned(), false),
+            (None, None) => (default_endpoint(protocol), "otlp.endpoint".to_owned(), false),
         };
         let insecure = signal.insecure.or(otlp.insecure);
         let endpoint = self.address(
             &endpoint,
             &KeyPath::of(&at),
-            word,
+            protocol,
             insecure,
             (!whole).then_some(http_path),
         )?;
@@ -169,10 +169,10 @@ impl Resolver<'_> {
         };
         let receiver = Receiver {
             endpoint,
-            protocol: word.into(),
+            protocol,
             headers,
             timeout: signal.timeout.unwrap_or(otlp.timeout).0,
-            compression: signal.compression.unwrap_or(otlp.compression).into(),
+            compression: signal.compression.unwrap_or(otlp.compression),
             certificate: signal.certificate.clone().or_else(|| otlp.certificate.clone()),
             client_certificate: client_certificate.clone().filter(|_| client),
             client_key: client_key.clone().filter(|_| client),
@@ -197,12 +197,12 @@ impl Resolver<'_> {
         &mut self,
         endpoint: &Endpoint,
         path: &KeyPath,
-        protocol: ProtocolWord,
+        protocol: Protocol,
         insecure: Option<bool>,
         appended: Option<&str>,
     ) -> Option<String> {
         let text = endpoint.as_str();
-        let grpc = Protocol::from(protocol) == Protocol::Grpc;
+        let grpc = protocol == Protocol::Grpc;
         let whole = if endpoint.has_scheme() {
             text.to_owned()
         } else {

@@ -33,7 +33,7 @@ pub fn text() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::FunctionWord;
+    use crate::rule::Function;
     use strict_yaml::check::{unknown_keywords, words};
     use strict_yaml::path::KeyPath;
 
@@ -54,6 +54,7 @@ mod tests {
             .into_iter()
             .map(|(word, told)| told.map(|_| word).unwrap())
             .collect();
-        assert_eq!(told, FunctionWord::ALL.map(FunctionWord::name));
+        let names: Vec<&str> = Function::ALL.iter().map(|function| function.name()).collect();
+        assert_eq!(told, names);
     }
 }

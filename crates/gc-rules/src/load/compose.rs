@@ -15,7 +15,7 @@ use crate::compile::{Compiled, Names, Wanted, compile};
 use crate::document::schema::schema;
 use crate::document::{self, Moment};
 use crate::field::{Field, Root};
-use crate::rule::{Emit, Exception, Group, On, Rule, Severity, Status, Window};
+use crate::rule::{Emit, Exception, Group, On, Rule, Status, Window};
 use strict_yaml::check::nearest;
 use strict_yaml::path::KeyPath;
 use strict_yaml::quote::quoted;
@@ -87,7 +87,7 @@ impl Composer<'_, '_> {
     pub(super) fn rule(&mut self, draft: &Draft<'_>) -> Option<Rule> {
         let errors = self.report.errors();
         let keys = self.plain(draft);
-        let on = keys.on.map(On::from);
+        let on = keys.on;
         let mut rough = Rough {
             id: &draft.id,
             on,
@@ -128,8 +128,8 @@ impl Composer<'_, '_> {
             description: text(keys.description),
             remedy: text(keys.remedy),
             source: text(keys.source),
-            status: keys.status.map_or(Status::Experimental, Status::from),
-            severity: Severity::from(keys.severity?),
+            status: keys.status.unwrap_or(Status::Experimental),
+            severity: keys.severity?,
             on: on?,
             select: select.map(|compiled| compiled.expression),
             when: when.expression,
@@ -143,7 +143,7 @@ impl Composer<'_, '_> {
             summary: summary?.template,
             annotations,
             exceptions,
-            emit: keys.emit.as_deref().map_or_else(Emit::default, document::emit),
+            emit: keys.emit.map_or_else(Emit::default, Emit::from_iter),
             enabled: keys.enabled.unwrap_or(true),
             location: format!("{}:{}", self.report.name(draft.file), draft.at).into(),
             meaning: 0,

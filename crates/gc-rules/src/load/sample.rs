@@ -6,9 +6,9 @@ use super::file::typed;
 use super::report::Placed;
 use super::text::{entries, entry};
 use crate::compile::{Compiled, Wanted};
-use crate::document::{FunctionWord, WindowKeys, is_name};
+use crate::document::{WindowKeys, is_name};
 use crate::field::Root;
-use crate::rule::{By, Extent, On, Window};
+use crate::rule::{By, Extent, Function, On, Window};
 use strict_yaml::path::KeyPath;
 use strict_yaml::yaml::{Entry, Node, Position};
 
@@ -83,7 +83,7 @@ impl Composer<'_, '_> {
                 Root::Gc
             }
         };
-        let by = keys.by.map_or(By::Nothing, By::from);
+        let by = keys.by.unwrap_or_default();
         if by != By::Nothing && rough.on == Some(On::Process) {
             let message =
                 "a rule `on: process` has no present collection to be compared with; leave `by` out, or use `on: gc`";
@@ -101,7 +101,8 @@ impl Composer<'_, '_> {
             return None;
         }
         Some(Window {
-            function: function.function(keys.q.unwrap_or_default()),
+            function,
+            q: keys.q.unwrap_or_default(),
             of: of.map(|compiled| compiled.expression),
             filter: filter.map(|compiled| compiled.expression),
             sampled,
@@ -117,7 +118,7 @@ impl Composer<'_, '_> {
 }
 
 /// A window of fewer samples than is usual for the function is full with those.
-fn usual_samples(function: FunctionWord, last: Option<u32>) -> u32 {
+fn usual_samples(function: Function, last: Option<u32>) -> u32 {
     let traits = function.traits();
     let most = last.unwrap_or(u32::MAX).max(traits.least_samples);
     traits.usual_samples.min(most)
@@ -143,7 +144,7 @@ impl Spots<'_> {
 
 /// Keys that do not go together.
 fn faults_of_keys(
-    function: FunctionWord,
+    function: Function,
     keys: &WindowKeys,
     of: Option<&Compiled>,
     spots: Spots<'_>,
@@ -191,11 +192,11 @@ fn faults_of_keys(
         _ => {}
     }
     match (function, spots.has("q")) {
-        (FunctionWord::Quantile, false) => fault(
+        (Function::Quantile, false) => fault(
             spots.at("fn"),
             "which quantile is missing; set `q`, as in `q: 0.99`".to_owned(),
         ),
-        (FunctionWord::Quantile, true) | (_, false) => {}
+        (Function::Quantile, true) | (_, false) => {}
         (_, true) => fault(
             spots.at("q"),
             format!("`q` is for `fn: quantile`, not for `fn: {name}`"),
@@ -213,7 +214,7 @@ fn faults_of_keys(
             format!("a window of {last} samples never has {least}"),
         );
     }
-    if function == FunctionWord::Share
+    if function == Function::Share
         && let Some(of) = of
         && (of.fields.is_empty() || of.fields.iter().any(|field| field.unit != "ns"))
     {

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::engine::State;
+use crate::rule::Severity;
 use strict_yaml::units::HumanDuration;
 
 /// A file with tests of rules.
@@ -56,21 +58,7 @@ pub struct Test {
     pub fires: Option<Vec<String>>,
     /// The least severity that `fires` is about: `info`, `warning`, `error`, `critical`. By default all.
     #[serde(default)]
-    pub fires_from: Option<SeverityName>,
-}
-
-/// Severity of an alert.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum SeverityName {
-    /// Worth knowing.
-    Info,
-    /// Somebody should look at it.
-    Warning,
-    /// Something does not work.
-    Error,
-    /// Somebody has to act now.
-    Critical,
+    pub fires_from: Option<Severity>,
 }
 
 /// Who the process is.
@@ -111,7 +99,7 @@ pub struct TestEvent {
     pub container: Option<BTreeMap<String, String>>,
     /// What begins now and does not end, until the next such event: `stop`, `collection`, `background`, or `nothing`.
     #[serde(default)]
-    pub open: Option<OpenName>,
+    pub open: Option<Unfinished>,
     /// The process ends.
     #[serde(default)]
     pub end: bool,
@@ -123,7 +111,7 @@ pub struct TestEvent {
 /// What is under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum OpenName {
+pub enum Unfinished {
     /// A stop for the collector.
     Stop,
     /// A blocking collection.
@@ -156,7 +144,7 @@ pub struct Expectation {
     /// The rule.
     pub rule: String,
     /// What it does then.
-    pub state: StateName,
+    pub state: State,
     /// How often the condition held, for one that fires.
     #[serde(default)]
     pub count: Option<u64>,
@@ -169,39 +157,4 @@ pub struct Expectation {
     /// All of its annotations, without the summary.
     #[serde(default)]
     pub annotations: Option<BTreeMap<String, String>>,
-}
-
-/// What a rule does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum StateName {
-    /// Its condition does not hold.
-    Inactive,
-    /// Its condition holds, not yet for long enough.
-    Pending,
-    /// It fires.
-    Firing,
-    /// It would fire; a worse one of its group does.
-    Inhibited,
-    /// It is not known whether its condition holds.
-    Unknown,
-    /// It is not for this process.
-    NotSelected,
-    /// An exception applies.
-    Excepted,
-}
-
-impl StateName {
-    /// As it is written: `inactive`, `not_selected`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Inactive => "inactive",
-            Self::Pending => "pending",
-            Self::Firing => "firing",
-            Self::Inhibited => "inhibited",
-            Self::Unknown => "unknown",
-            Self::NotSelected => "not_selected",
-            Self::Excepted => "excepted",
-        }
-    }
 }

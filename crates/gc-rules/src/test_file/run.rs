@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use clr_gc::gc::{Collection, Suspension};
 
-use super::document::{Expectation, OpenName, Process, SeverityName, StateName, Test, TestEvent};
+use super::document::{Expectation, Process, Test, TestEvent, Unfinished};
 use super::script;
 use crate::alert::Alert;
-use crate::engine::State;
 use crate::field::{ContainerFacts, FactValue, Open, ProcessFacts, StreamFacts};
 use crate::review::{History, Review, Step, repeated, steps};
 use crate::rule::{RuleSet, Severity};
@@ -201,19 +200,19 @@ fn played(events: &[TestEvent], start: i128) -> Result<Vec<(i64, Played)>, Strin
         } else if let Some(open) = event.open {
             let begun = Some(base.unix_ns(at));
             stream.open = match open {
-                OpenName::Stop => Open {
+                Unfinished::Stop => Open {
                     stop: begun,
                     ..Open::default()
                 },
-                OpenName::Collection => Open {
+                Unfinished::Collection => Open {
                     collection: begun,
                     ..Open::default()
                 },
-                OpenName::Background => Open {
+                Unfinished::Background => Open {
                     background: begun,
                     ..Open::default()
                 },
-                OpenName::Nothing => Open::default(),
+                Unfinished::Nothing => Open::default(),
             };
             Played::Stream(Box::new(stream))
         } else {
@@ -332,19 +331,8 @@ fn facts(process: &Process) -> ProcessFacts {
     ProcessFacts::new(process.pid, process.name.as_deref(), process.runtime.as_deref(), all)
 }
 
-impl From<SeverityName> for Severity {
-    fn from(name: SeverityName) -> Self {
-        match name {
-            SeverityName::Info => Self::Info,
-            SeverityName::Warning => Self::Warning,
-            SeverityName::Error => Self::Error,
-            SeverityName::Critical => Self::Critical,
-        }
-    }
-}
-
-fn compare_fires(fires: &[String], from: Option<SeverityName>, review: &Review) -> Option<String> {
-    let least = from.map_or(Severity::Info, Severity::from);
+fn compare_fires(fires: &[String], from: Option<Severity>, review: &Review) -> Option<String> {
+    let least = from.unwrap_or(Severity::Info);
     let fired: BTreeSet<&str> = review
         .alerts()
         .filter(|reviewed| reviewed.alert.severity() >= least)
@@ -367,22 +355,10 @@ fn compare_fires(fires: &[String], from: Option<SeverityName>, review: &Review) 
     Some(format!("fires: {}", parts.join("; ")))
 }
 
-fn name(state: State) -> StateName {
-    match state {
-        State::Inactive => StateName::Inactive,
-        State::Pending => StateName::Pending,
-        State::Firing => StateName::Firing,
-        State::Inhibited => StateName::Inhibited,
-        State::Unknown => StateName::Unknown,
-        State::NotSelected => StateName::NotSelected,
-        State::Excepted => StateName::Excepted,
-    }
-}
-
 /// What is not as expected.
 fn compare(expectation: &Expectation, review: &Review, rules: &RuleSet) -> Option<String> {
     let place = rules.rules.iter().position(|rule| *rule.id == *expectation.rule)?;
-    let state = name(review.engine().states().get(place)?.state);
+    let state = review.engine().states().get(place)?.state;
     let said = format!("at {}s `{}`", expectation.at.0.as_secs_f64(), expectation.rule);
     if state != expectation.state {
         return Some(format!(

@@ -2,7 +2,7 @@
 
 use super::aggregate::{Aggregate, Sample};
 use super::{BUCKETS, Moment, Worth};
-use crate::rule::Function;
+use crate::rule::Window;
 
 /// How many tallies there are of the sub-intervals before the newest, when there are any.
 const PLACES: usize = BUCKETS as usize;
@@ -189,13 +189,13 @@ impl<A: Aggregate> Buckets<A> {
         )
     }
 
-    pub(super) fn answer(&self, function: Function, at: Moment) -> Option<f64> {
+    pub(super) fn answer(&self, window: &Window, at: Moment) -> Option<f64> {
         let length = || {
             let covered = at.now - self.oldest(at.now).saturating_mul(self.width).min(at.now);
             covered.min(at.watched)
         };
         let total = self.total();
-        total.aggregate.answer(total.known, function, &length)
+        total.aggregate.answer(total.known, window.function, &length)
     }
 
     pub(super) fn memory(&self) -> usize {
