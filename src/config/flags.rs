@@ -11,7 +11,7 @@ use strict_yaml::check::{self, Schema};
 use strict_yaml::path::KeyPath;
 use strict_yaml::yaml::{Kind, Node, Position};
 
-/// Flags for the configuration: over the environment, over the file.
+/// Flags of the configuration. They override the environment and the file.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Configuration")]
 pub struct ConfigFlags {
@@ -56,7 +56,7 @@ pub struct ConfigFlags {
     pub sockets: Vec<String>,
 }
 
-/// The flags and the keys that they set; the page and the test of the flags go by it.
+/// The flags and the keys that they set; for the page and the tests too.
 pub(crate) const FLAGS: [(&str, &str); 10] = [
     ("--endpoint", "otlp.endpoint"),
     ("--protocol", "otlp.protocol"),
@@ -70,15 +70,15 @@ pub(crate) const FLAGS: [(&str, &str); 10] = [
     ("--sockets", "targets.sockets"),
 ];
 
-/// What one flag sets.
+/// The setting of one flag.
 pub(crate) struct FlagSetting {
     pub(crate) flag: &'static str,
     pub(crate) path: KeyPath,
-    /// The value; `None`: whatever a lower layer says there is taken away.
+    /// The value; `None`: the values of lower layers are removed.
     pub(crate) value: Option<Node>,
 }
 
-/// What the flags set.
+/// The settings of the flags.
 pub(crate) fn settings(flags: &ConfigFlags) -> Vec<FlagSetting> {
     let mut settings = Vec::new();
     let given = [
@@ -96,7 +96,7 @@ pub(crate) fn settings(flags: &ConfigFlags) -> Vec<FlagSetting> {
     let given = given.into_iter().chain([list(&flags.sockets)]);
     for ((flag, path), value) in FLAGS.into_iter().zip(given) {
         let Some(value) = value else { continue };
-        // A flag that speaks of all signals does: what a file or the environment says of one of them yields to it.
+        // A flag for all signals overrides the keys of single signals in file and environment.
         if let Some(key) = path.strip_prefix("otlp.").filter(|key| !key.contains('.')) {
             settings.extend(["traces", "metrics", "logs"].map(|signal| FlagSetting {
                 flag,
@@ -113,7 +113,7 @@ pub(crate) fn settings(flags: &ConfigFlags) -> Vec<FlagSetting> {
     settings
 }
 
-/// The values of a flag that may be given several times.
+/// The values of a repeatable flag.
 fn list(texts: &[String]) -> Option<Node> {
     let items = texts.iter().map(|text| Node::text(Position::START, text));
     let items: Vec<Node> = items.collect();
@@ -123,7 +123,7 @@ fn list(texts: &[String]) -> Option<Node> {
     })
 }
 
-/// The words that a key takes, as clap takes and describes them.
+/// The words of a key, with their descriptions, for clap.
 fn words(path: &str) -> PossibleValuesParser {
     let schema = Schema::new(&SCHEMA, &FORMATS);
     let words = schema.at(&KeyPath::of(path)).map(|(rule, _)| check::words(rule));
@@ -145,7 +145,7 @@ mod tests {
     }
 
     /// Scenario: each flag of the table given alone.
-    /// Guarantee: it sets its key and, besides taking away what single signals say, no other.
+    /// Guarantee: it sets its key and, except for the removal of keys of single signals, no other.
     #[test]
     fn each_flag_sets_its_key() {
         for (flag, path) in FLAGS {

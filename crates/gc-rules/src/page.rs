@@ -1,4 +1,4 @@
-//! The reference page `docs/rules-reference.md`, made from the types of rule files, the functions and the table of fields.
+//! The reference page `docs/rules-reference.md`, generated from the types of rule files, the functions and the table of fields.
 
 use std::fmt::Write as _;
 
@@ -15,10 +15,10 @@ use strict_yaml::reference::{default, uncapitalized, values};
 const INTRODUCTION: &str = "\
 # Rules: reference
 
-<!-- Made from the types and tables in src/rules: do not edit. `GCWATCH_UPDATE_GOLDEN=1 cargo test --test rules` writes it. -->
+<!-- Generated from the types and tables in crates/gc-rules: do not edit. `GCWATCH_UPDATE_GOLDEN=1 cargo test --test rules` writes it. -->
 
-A rule says on which collection, or in which state of a process, an alert fires. `gcwatch rules check FILE...` says everything that is
-wrong with files of rules, each with file, line and column; `gcwatch rules list` shows the rules that ship.
+A rule defines on which collection, or in which state of a process, an alert fires. `gcwatch rules check FILE...` reports all
+errors of rule files with file, line and column; `gcwatch rules list` lists the shipped rules.
 
 ";
 
@@ -27,7 +27,7 @@ const EXAMPLE: &str = "\
 # yaml-language-server: $schema=gcwatch-rules.schema.json
 apiVersion: gcwatch/v1
 groups:
-  pauses: The program is stopped for too long
+  pauses: The program is paused for too long
 macros:
   full_blocking: |
     gc.generation == 2 && gc.blocking
@@ -43,10 +43,10 @@ rules:
       full_blocking && gc.pause_ms > 200.0 && gc.pause_ms > 10.0 * usual
     cooldown: 5m
     summary: \"gen{{ gc.generation }} paused {{ gc.pause_ms | ms }}, usually {{ usual | ms }}\"
-    description: Much more survived than usual, or the process did not get its CPUs.
-    remedy: Compare what was promoted; look at CPU throttling.
+    description: Much more survived than usual, or the process was CPU-throttled.
+    remedy: Compare the promoted bytes; check for CPU throttling.
   - id: process.pauses.share
-    title: Much of the time goes into pauses
+    title: A large part of the time is spent in pauses
     on: process
     severity: error
     group: pauses
@@ -56,18 +56,17 @@ rules:
     clear: share < 0.1
     for: 30s
     summary: \"{{ share | percent }} of the last minute in pauses\"
-    description: The program stands still for the collector.
+    description: The program is paused for garbage collections.
     remedy: Allocate less, or allow a larger generation 0.
 ";
 
 const FORM: &str = "\
-Files are YAML 1.2 of the plain kind: no anchors, aliases, tags or merge keys, no key twice; an empty value is a key that is not set.
-Durations have a unit: `500ms`, `30s`, `5m`, `1h`. Conditions are best written as blocks (below `|`): in an unquoted text YAML takes
-` #` for the beginning of a comment and a leading `!` for a tag. So an unquoted condition has to stand on one line, without a comment
-after it.
+Files are YAML 1.2 without anchors, aliases, tags, merge keys and duplicate keys; a key with an empty value is not set. Durations
+have a unit: `500ms`, `30s`, `5m`, `1h`. Write conditions as blocks (below `|`): in an unquoted string, YAML reads ` #` as the start
+of a comment and a leading `!` as a tag. Therefore an unquoted condition must be on one line, without a comment after it.
 
-Several files are read in order. Macros and lists belong to their file, groups and ids to all of them. A later file changes rules of
-those before it by `overrides`:
+Files are read in order. Macros and lists belong to their file, groups and ids to all files. A later file can change rules of
+earlier ones with `overrides`:
 
 ```yaml
 apiVersion: gcwatch/v1
@@ -88,59 +87,58 @@ overrides:
 const EXPRESSIONS: &str = "\
 ## Expressions
 
-Expressions are a part of [CEL](https://cel.dev); all of it is checked when a file is read.
+Expressions are a subset of [CEL](https://cel.dev). They are checked when a file is read.
 
 | | |
 |---|---|
 | `&&`, `\\|\\|`, `!` | and, or, not |
-| `==`, `!=`, `<`, `<=`, `>`, `>=` | numbers with numbers, texts with texts |
+| `==`, `!=`, `<`, `<=`, `>`, `>=` | numbers with numbers, strings with strings |
 | `+`, `-`, `*`, `/`, `%` | numbers of one type: `2 * gc.number`, `2.0 * gc.pause_ms` |
 | `a ? b : c` | a choice |
 | `'Induced' in induced`, `gc.generation in [0, 1]` | one of several |
-| `a.contains('b')`, `a.startsWith('b')`, `a.endsWith('b')`, `a.matches('^b+$')` | texts; a pattern stands in quotes |
-| `size(a)` | characters of a text, elements of a list |
-| `double(a)`, `int(a)` | a number of the other type, towards zero |
+| `a.contains('b')`, `a.startsWith('b')`, `a.endsWith('b')`, `a.matches('^b+$')` | strings; a pattern is a literal in quotes |
+| `size(a)` | length of a string in characters, of a list in elements |
+| `double(a)`, `int(a)` | conversion to the other number type, towards zero |
 | `has(gc.trigger)` | whether a field, an attribute or a window is known |
-| `process.attributes['k8s.namespace.name']` | an attribute of the process's resource, as text |
+| `process.attributes['k8s.namespace.name']` | a resource attribute of the process, as a string |
 | `// ...` | a comment |
 
-**Unknown** is a third value. What was never seen is unknown, and so is what is computed from it, unless the rest decides:
-`false && unknown` is false, `true || unknown` is true. A condition that is unknown fires nothing and clears nothing at once.
+**Unknown** is a third value. A value that was not seen is unknown, and so is a result computed from it, unless the other operand
+decides: `false && unknown` is false, `true || unknown` is true. An unknown condition does not fire, and does not clear at once.
 
 ";
 
-/// What each expression may use.
+/// What each expression can use.
 const USES: &str = "\
 | Where | Fields | Windows |
 |---|---|---|
-| `when`, `exceptions[].when`, templates of a rule `on: gc` | all but `suspension.*` | yes |
-| `when`, `clear`, `exceptions[].when`, templates of a rule `on: process` | all but `gc.*`, `suspension.*` | yes |
+| `when`, `exceptions[].when`, templates of a rule `on: gc` | all except `suspension.*` | yes |
+| `when`, `clear`, `exceptions[].when`, templates of a rule `on: process` | all except `gc.*`, `suspension.*` | yes |
 | `select` | `process.*`, `settings.*`, `container.*` | no |
-| `of`, `where` of a window | all; `gc.*` and `suspension.*` not together | no |
+| `of`, `where` of a window | all, but not both `gc.*` and `suspension.*` | no |
 
 ";
 
 const WINDOWS: &str = "\
 ## Functions of windows
 
-A window has the value of `fn` over its samples, a double; with fewer than `min_samples` it is unknown. *Least* is what `min_samples` may
-be at least; where it is not set, a window with `last` asks for no more than it can have. Samples are taken at each collection where `of`
-or `where` names a field of `gc.*` (or no field at all), at each stop without a collection where they name one of `suspension.*`, and once
-a second else.
+The value of a window is that of `fn` over its samples, a double; with fewer samples than `min_samples` it is unknown. *Minimum* is
+the lowest value of `min_samples`; its default is at most `last`. Samples are taken at each collection if `of` or `where` use a
+field of `gc.*` (or no field), at each suspension without a collection if they use one of `suspension.*`, else once a second.
 
 ";
 
 const TEMPLATES: &str = "\
 ## Templates
 
-`summary`, `labels` and `annotations` are texts with values in them: `{{ expression }}` or `{{ expression | filter }}`.
+`summary`, `labels` and `annotations` are strings with values in them: `{{ expression }}` or `{{ expression | filter }}`.
 
 | Filter | |
 |---|---|
-| none | a whole number as it is, a double with three digits that say something |
-| `round(n)` | with n digits after the point |
+| none | an integer as it is, a double with three significant digits |
+| `round(n)` | with n decimal places |
 | `bytes` | `1.5 GiB` |
-| `percent` | of a share: `12.5 %` |
+| `percent` | of a ratio: `12.5 %` |
 | `ms` | of milliseconds: `350 ms`, `1.2 s`, `2 min 5 s` |
 | `s` | of seconds: `2 min 5 s` |
 
@@ -158,8 +156,8 @@ pub fn text() -> String {
     out.push_str(TEMPLATES);
     let _ = write!(
         out,
-        "What is unknown is `{UNKNOWN}`. A text has at most {MOST_TEXT_BYTES} bytes, the value of a label {MOST_LABEL_BYTES}; more is cut. \
-         Control characters in values are written as escapes.\n\n"
+        "Unknown values are `{UNKNOWN}`. A string has at most {MOST_TEXT_BYTES} bytes, the value of a label {MOST_LABEL_BYTES}; the rest is \
+         truncated. Control characters in values are escaped.\n\n"
     );
     limits(&mut out);
     fields(&mut out);
@@ -172,7 +170,7 @@ fn example() -> &'static str {
     EXAMPLE
 }
 
-/// The sections of a file: the heading, and the path to the keys by steps; `[]` and `NAME` stand for any element.
+/// The sections of a file: the heading, and the keys in the schema; `[]` and `NAME` stand for any element.
 const SECTIONS: [(&str, &str); 8] = [
     ("The file", ""),
     ("`defaults`", "/$defs/Defaults"),
@@ -220,7 +218,7 @@ fn keys(out: &mut String) {
     }
 }
 
-/// What belongs under a key.
+/// The values of a key.
 fn value_of(key: &str, property: &Value) -> String {
     let rule = schema().resolved(property);
     if property.get("x-template").is_some() {
@@ -236,19 +234,19 @@ fn value_of(key: &str, property: &Value) -> String {
     }
     let words = rule.get("items").map(|items| check::words(schema().resolved(items)));
     if let Some(words) = words.filter(|words| !words.is_empty()) {
-        let told = words.iter().map(|(word, told)| {
+        let words = words.iter().map(|(word, description)| {
             format!(
                 "`{word}`: {}",
-                uncapitalized(told.unwrap_or_default().trim_end_matches('.'))
+                uncapitalized(description.unwrap_or_default().trim_end_matches('.'))
             )
         });
-        return format!("list of<br>{}", told.collect::<Vec<_>>().join("<br>"));
+        return format!("list of<br>{}", words.collect::<Vec<_>>().join("<br>"));
     }
     match key {
         "fn" => "see [functions](#functions-of-windows)".to_owned(),
         "labels" | "annotations" => "names and templates".to_owned(),
         "macros" => "names and expressions".to_owned(),
-        "lists" => "names and lists of texts".to_owned(),
+        "lists" => "names and lists of strings".to_owned(),
         "fields" => "list of fields".to_owned(),
         "replace" => "keys of [a rule](#rules)".to_owned(),
         "add" => "`labels`, `annotations`, `exceptions`".to_owned(),
@@ -257,7 +255,7 @@ fn value_of(key: &str, property: &Value) -> String {
     }
 }
 
-/// A text in a cell of a table.
+/// Escapes a cell of a table.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
@@ -268,16 +266,16 @@ fn functions(out: &mut String) {
         .at(&path)
         .map(|(rule, _)| check::words(rule))
         .unwrap_or_default();
-    out.push_str("| `fn` | of | `where` | reaches back | `min_samples` | Least | |\n|---|---|---|---|---|---|---|\n");
+    out.push_str("| `fn` | `of` | `where` | Length | `min_samples` | Minimum | |\n|---|---|---|---|---|---|---|\n");
     for function in Function::ALL.iter().copied() {
         let (name, traits) = (function.name(), function.traits());
-        let told = words
+        let description = words
             .iter()
             .find(|(word, _)| *word == name)
-            .and_then(|(_, told)| *told)
+            .and_then(|(_, description)| *description)
             .unwrap_or_default();
         let of = match function {
-            Function::Share => "a time in ns",
+            Function::Share => "a duration in ns",
             _ if traits.of => "a number",
             _ => "",
         };
@@ -292,7 +290,7 @@ fn functions(out: &mut String) {
             "| `{name}` | {of} | {filter} | {extent} | {} | {} | {} |",
             traits.usual_samples,
             traits.least_samples,
-            cell(told)
+            cell(description)
         );
     }
     out.push('\n');
@@ -312,12 +310,12 @@ fn limits(out: &mut String) {
 | | At most |
 |---|---|
 | a file | 1 MiB, 1000 rules, 1000 overrides |
-| files together | {} |
-| an expression | {MAX_TEXT} bytes, {MAX_TOKENS} words and signs, {MAX_NESTING} brackets in each other |
+| files | {} |
+| an expression | {MAX_TEXT} bytes, {MAX_TOKENS} tokens, {MAX_NESTING} nested brackets |
 | windows of a rule | 16 |
 | a window | `over: 24h`, `last: 4096` |
 | labels, annotations of a rule | 20 each |
-| exceptions of a list | 50 |
+| exceptions of a rule or override | 50 |
 
 ",
         super::load::MOST_FILES
@@ -326,21 +324,18 @@ fn limits(out: &mut String) {
 
 fn fields(out: &mut String) {
     let sections = [
-        (Root::Gc, "`gc.*`: the collection that was just told"),
+        (Root::Gc, "`gc.*`: the current collection"),
         (
             Root::Suspension,
-            "`suspension.*`: a stop in which no collection ran; in windows only",
+            "`suspension.*`: a suspension without a collection; only in windows",
         ),
-        (
-            Root::Process,
-            "`process.*`, `settings.*`, `container.*`: what is known of the process",
-        ),
+        (Root::Process, "`process.*`, `settings.*`, `container.*`: the process"),
         (
             Root::Stream,
-            "`stream.*`, `open.*`: how well the process is read, and what is under way",
+            "`stream.*`, `open.*`: health of the event stream, and what is in progress",
         ),
     ];
-    out.push_str("## Fields\n\nEach field can be unknown; the table says when, where that is not plain.\n\n");
+    out.push_str("## Fields\n\nEach field can be unknown; the table says when, unless it is obvious.\n\n");
     for (root, heading) in sections {
         let _ = write!(out, "### {heading}\n\n| Field | Type | Unit | |\n|---|---|---|---|\n");
         for field in field::ALL.iter().filter(|field| field.root == root) {
@@ -355,7 +350,7 @@ fn fields(out: &mut String) {
         }
         out.push('\n');
     }
-    // One line break ends a file.
+    // A file ends with one line break.
     out.pop();
 }
 
@@ -374,7 +369,7 @@ mod tests {
     use crate::load::{SourceFile, load};
 
     /// Scenario: the examples in the page, in their order.
-    /// Guarantee: they load, the overrides fit the rules, and nothing is odd.
+    /// Guarantee: they load without warnings, and the overrides match the rules.
     #[test]
     fn the_examples_load() {
         let page = text();
@@ -391,13 +386,13 @@ mod tests {
         assert_eq!(files.len(), 2);
         assert_eq!(files[0].text, example());
         let loaded = load(&files).unwrap_or_else(|problems| panic!("{problems:#?}"));
-        let told: Vec<String> = loaded.warnings.iter().map(ToString::to_string).collect();
-        assert_eq!(told, Vec::<String>::new());
+        let warnings: Vec<String> = loaded.warnings.iter().map(ToString::to_string).collect();
+        assert_eq!(warnings, Vec::<String>::new());
         assert!(!loaded.rules.rule("process.pauses.share").unwrap().enabled);
     }
 
     /// Scenario: the sections of the page and the types in the schema.
-    /// Guarantee: each section is there, and each type that has keys is in the page, or is said to be like another.
+    /// Guarantee: each section exists, and each type with keys is on the page, or is like another one.
     #[test]
     fn every_section_is_in_the_page() {
         for (heading, pointer) in SECTIONS {
@@ -405,11 +400,11 @@ mod tests {
         }
         let types = SCHEMA.get("$defs").and_then(Value::as_object).unwrap();
         for (name, rule) in types {
-            let told = SECTIONS
+            let described = SECTIONS
                 .iter()
                 .any(|(_, pointer)| pointer.ends_with(&format!("/{name}")));
             let like = ["Replace", "Add"].contains(&name.as_str());
-            assert!(told || like || rule.get("properties").is_none(), "{name}");
+            assert!(described || like || rule.get("properties").is_none(), "{name}");
         }
     }
 }

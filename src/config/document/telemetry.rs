@@ -9,18 +9,18 @@ use strict_yaml::words;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Spans {
-    /// No spans at all when false.
+    /// If false, there are no spans.
     pub(crate) enabled: bool,
-    /// Only collections of this generation or an older one; 0: all.
+    /// Only collections of this or a higher generation; 0: all.
     #[schemars(range(min = 0, max = 2))]
     pub(crate) min_generation: u32,
-    /// Only collections that stopped the process at least as long; one whose pause is unknown is told.
+    /// Only collections with at least this pause, or with an unknown one.
     #[schemars(extend("x-maximum" = "1h"))]
     pub(crate) min_pause: HumanDuration,
-    /// The share of the collections that is told, 0 to 1.
+    /// The ratio of collections that become spans, 0 to 1.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub(crate) ratio: f64,
-    /// Most collections of one process that become spans in one second; the others are counted.
+    /// Maximum number of collections per process and second that become spans; the others are counted.
     #[schemars(range(min = 0, max = 100_000))]
     pub(crate) max_per_second: u32,
     /// Child spans for pauses and the concurrent part.
@@ -62,28 +62,28 @@ impl From<&Spans> for SpanOptions {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Metrics {
-    /// How often they are sent over OTLP.
+    /// Export interval over OTLP.
     #[schemars(extend("x-minimum" = "100ms", "x-maximum" = "1h"))]
     pub(crate) interval: HumanDuration,
-    /// What a point's value counts from (over OTLP; `/metrics` is always cumulative).
+    /// The time that a point's value counts from (over OTLP; `/metrics` is always cumulative).
     #[schemars(extend("x-restart" = true))]
     pub(crate) temporality: Temporality,
-    /// Under which attribute a point says its generation.
+    /// The attribute of a point's generation.
     #[schemars(extend("x-restart" = true))]
     pub(crate) generation_key: GenerationKey,
-    /// How pauses are distributed into buckets.
+    /// The type of histogram for pauses.
     #[schemars(extend("x-restart" = true))]
     pub(crate) histogram: Histogram,
-    /// Most buckets of an exponential histogram; its scale becomes coarser when they do not suffice.
+    /// Maximum number of buckets of an exponential histogram; its scale is reduced when needed.
     #[schemars(range(min = 2, max = 1000), extend("x-restart" = true))]
     pub(crate) max_buckets: u16,
-    /// Upper bounds of the buckets of an explicit histogram, rising.
+    /// Upper bounds of the buckets of an explicit histogram, ascending.
     #[schemars(length(min = 1, max = 200), extend("x-restart" = true))]
     pub(crate) bounds: Vec<HumanDuration>,
-    /// The `dotnet.gc.*` metrics that a process of .NET 9 or later may send by itself are told as well.
+    /// Export the `dotnet.gc.*` metrics as well, which a process of .NET 9 or later may also send itself.
     #[schemars(extend("x-restart" = true))]
     pub(crate) runtime_metrics: bool,
-    /// Most series of one process; more are counted, not told.
+    /// Maximum number of series per process; more are dropped and counted.
     #[schemars(range(min = 1, max = 100_000), extend("x-restart" = true))]
     pub(crate) max_series: u32,
 }
@@ -91,7 +91,7 @@ pub(crate) struct Metrics {
 impl Default for Metrics {
     fn default() -> Self {
         let options = MetricOptions::default();
-        // What pauses are: from the youngest generation of a small heap to a blocking collection of a large one.
+        // The range of pauses: from the youngest generation of a small heap to a blocking collection of a large one.
         let bounds_us = [
             500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000,
             5_000_000, 10_000_000,

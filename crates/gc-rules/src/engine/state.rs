@@ -1,4 +1,4 @@
-//! What a rule says of a process now.
+//! The state of a rule for a process.
 
 use strict_yaml::words;
 
@@ -25,17 +25,17 @@ words! {
 /// The state of a rule for one process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleState {
-    /// What it says.
+    /// The state.
     pub state: State,
     /// Since when, Unix nanoseconds.
     pub since: u64,
-    /// Until when it does not fire again, Unix nanoseconds; `None`: it was never told, or the time is over.
+    /// Until when it does not fire again, Unix nanoseconds; `None`: there is no cooldown.
     pub cooling_until: Option<u64>,
-    /// Firings that the cooldown left out since the last alert.
+    /// Alerts that the cooldown suppressed since the last alert.
     pub suppressed: u64,
     /// How often its condition was evaluated.
     pub evaluations: u64,
-    /// How often that failed; samples of its windows are among them.
+    /// How often that failed, including samples of its windows.
     pub failures: u64,
     /// Why the newest one failed.
     pub last_failure: Option<String>,

@@ -1,21 +1,21 @@
-//! What a window computes, and what each function requires.
+//! The functions of windows, and what each requires.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use strict_yaml::words;
 
 words! {
-    /// What a window makes of its samples.
+    /// The function of a window. Its value is a double.
     pub enum Function {
-        /// How many samples. Of a process that was watched for a shorter time than the window, what was seen so far.
+        /// The number of samples; so far, if the process was watched for less than the window.
         Count = "count",
-        /// The samples for which `where` holds, as a share of all: 0 to 1.
+        /// The ratio of samples for which `where` holds: 0 to 1.
         Ratio = "ratio",
         /// Samples per second of the window.
         Rate = "rate",
         /// Their sum.
         Sum = "sum",
-        /// Their sum, nanoseconds, as a share of the window's length: the share of time.
+        /// Their sum in nanoseconds relative to the length of the window: the share of time.
         Share = "share",
         /// The smallest.
         Min = "min",
@@ -23,50 +23,50 @@ words! {
         Max = "max",
         /// The mean.
         Mean = "mean",
-        /// The quantile `q`, between samples by linear interpolation.
+        /// The quantile `q`, linearly interpolated.
         Quantile = "quantile",
         /// The median.
         Median = "median",
-        /// The median of the distances from the median: how much is usual.
+        /// The median absolute deviation from the median: the usual spread.
         Mad = "mad",
-        /// The slope of the line that fits best, per hour.
+        /// The slope of the regression line, per hour.
         Slope = "slope",
-        /// The same as a share of the mean, per hour: 0.1 is 10 % an hour.
+        /// The slope relative to the mean, per hour: 0.1 is 10 % an hour.
         RelativeSlope = "relative_slope",
-        /// How well that line fits: 0 (not at all) to 1.
+        /// The coefficient of determination of that line: 0 (no fit) to 1.
         R2 = "r2",
-        /// The newest less the oldest.
+        /// The newest minus the oldest.
         Change = "change",
-        /// The newest less the oldest, as a share of the oldest.
+        /// The newest minus the oldest, relative to the oldest.
         RelativeChange = "relative_change",
         /// The newest sample.
         Newest = "newest",
-        /// How many samples in a row, up to the newest, `where` holds for.
+        /// The number of consecutive samples, up to the newest, for which `where` holds.
         Streak = "streak",
-        /// How many samples in a row, up to the newest, are larger than the one before.
+        /// The number of consecutive samples, up to the newest, that are larger than the previous one.
         Rises = "rises",
-        /// How often the samples turned from rising to falling or back.
+        /// How often the samples changed from rising to falling or back.
         Turns = "turns",
     }
 }
 
-/// What a function asks for.
+/// What a function requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Traits {
-    /// It is of a number.
+    /// It requires `of`.
     pub(crate) of: bool,
-    /// It is nothing without `where`.
+    /// It requires `where`.
     pub(crate) needs_where: bool,
-    /// It is of a time.
+    /// It requires `over`.
     pub(crate) needs_over: bool,
-    /// With fewer samples there is nothing to compute: `min_samples` may not be less.
+    /// The minimum of `min_samples`: with fewer samples there is no value.
     pub(crate) least_samples: u32,
-    /// `min_samples` where it is not set.
+    /// The default of `min_samples`.
     pub(crate) usual_samples: u32,
 }
 
 impl Function {
-    /// What it asks for. An empty window counts 0; what is typical of a process takes some samples to tell; a trend takes more.
+    /// What it requires. An empty window counts 0; a typical value needs some samples; a trend needs more.
     pub(crate) fn traits(self) -> Traits {
         let (of, needs_where, needs_over, least_samples, usual_samples) = match self {
             Self::Count => (false, false, false, 0, 0),

@@ -1,4 +1,4 @@
-//! Runs one test: the virtual clock, what comes, what must be.
+//! Runs one test: virtual clock, events, expectations.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,28 +13,28 @@ use crate::review::{History, Review, Step, repeated, steps};
 use crate::rule::{RuleSet, Severity};
 use crate::time::TimeBase;
 
-/// Most events of a test, repetitions included.
+/// Maximum number of events of a test, including repetitions.
 const MAX_EVENTS: usize = 200_000;
 /// 2026-01-01T00:00:00Z in Unix nanoseconds.
 const DEFAULT_START: i128 = 1_767_225_600_000_000_000;
 
-/// Something that is not as the test says.
+/// A difference between expected and actual.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// Which expectation, by its place; `None`: the test as a whole.
+    /// The expectation, by its place; `None`: the test as a whole.
     pub expectation: Option<usize>,
-    /// What was expected and what is.
+    /// Actual and expected.
     pub message: String,
 }
 
-/// What came out of a test.
+/// The result of a test.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TestOutcome {
-    /// What is not as it should be; none: the test passed.
+    /// The differences; if there are none, the test passed.
     pub differences: Vec<Difference>,
 }
 
-/// What a test plays: written events, or a recording that was read before.
+/// One event of a test.
 enum Played {
     Collection(Box<Collection>),
     Suspension(Suspension),
@@ -42,7 +42,7 @@ enum Played {
     End,
 }
 
-/// Runs a test. `recording` is what was read of the test's recording: the process, its sync time in Unix nanoseconds, and how long it was
+/// Runs a test. `recording`: the history of the process in the test's recording, its sync time in Unix nanoseconds, and how long it was
 /// observed.
 pub fn run(test: &Test, rules: &Arc<RuleSet>, recording: Option<(History<'_>, i128, i64)>) -> TestOutcome {
     let mut outcome = TestOutcome::default();
@@ -60,7 +60,10 @@ pub fn run(test: &Test, rules: &Arc<RuleSet>, recording: Option<(History<'_>, i1
         Some(text) => match text.parse::<jiff::Timestamp>() {
             Ok(time) => time.as_nanosecond(),
             Err(_) => {
-                fail(None, format!("start: `{text}` is not a time as 2026-01-01T00:00:00Z"));
+                fail(
+                    None,
+                    format!("start: `{text}` is not a time such as 2026-01-01T00:00:00Z"),
+                );
                 return outcome;
             }
         },
@@ -178,7 +181,7 @@ fn played(events: &[TestEvent], start: i128) -> Result<Vec<(i64, Played)>, Strin
         ];
         if kinds.iter().filter(|given| **given).count() != 1 {
             return Err(here(
-                "exactly one of gc, suspension, stream, container, open and end belongs here".to_owned(),
+                "an event requires exactly one of gc, suspension, stream, container, open and end".to_owned(),
             ));
         }
         let stepped = |fields: &BTreeMap<String, String>| stepped(fields, event, round);
@@ -235,7 +238,7 @@ fn stepped(
             return Err(format!("step: `{name}` is not among the fields of the event"));
         };
         let first: f64 = value.parse().map_err(|_| format!("step: `{name}` is not a number"))?;
-        // Whole numbers below 2^53 stay whole.
+        // Integers below 2^53 stay integers.
         *value = (first + step * f64::from(round)).to_string();
     }
     Ok(fields)
@@ -249,12 +252,12 @@ fn counters(stream: &mut StreamFacts, fields: &BTreeMap<String, String>) -> Resu
                 .map_err(|_| format!("stream: {name}: `{value}` is not a number"))
         };
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
-        let whole = || number().map(|number| Some(number as u64));
+        let integer = || number().map(|number| Some(number as u64));
         match name.as_str() {
-            "events" => stream.events = whole()?,
-            "lost_events" => stream.lost_events = whole()?,
-            "undecodable" => stream.undecodable = whole()?,
-            "sessions" => stream.sessions = whole()?,
+            "events" => stream.events = integer()?,
+            "lost_events" => stream.lost_events = integer()?,
+            "undecodable" => stream.undecodable = integer()?,
+            "sessions" => stream.sessions = integer()?,
             "lag_s" => {
                 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
                 let ns = (number()? * 1e9) as u64;
@@ -262,7 +265,7 @@ fn counters(stream: &mut StreamFacts, fields: &BTreeMap<String, String>) -> Resu
             }
             _ => {
                 return Err(format!(
-                    "stream: there is no `{name}`; there are events, lost_events, undecodable, sessions, lag_s"
+                    "stream: unknown field `{name}`; known fields: events, lost_events, undecodable, sessions, lag_s"
                 ));
             }
         }
@@ -270,29 +273,29 @@ fn counters(stream: &mut StreamFacts, fields: &BTreeMap<String, String>) -> Resu
     Ok(())
 }
 
-/// What a container uses. Its limits are known from the beginning on, by the process.
+/// Usage of the container. Its limits are attributes of the process.
 fn container(facts: &mut ContainerFacts, fields: &BTreeMap<String, String>) -> Result<(), String> {
     for (name, value) in fields {
         let number: f64 = value
             .parse()
             .map_err(|_| format!("container: {name}: `{value}` is not a number"))?;
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
-        let whole = Some(number as u64);
+        let integer = Some(number as u64);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
         let ns = Some((number * 1e9) as u64);
         match name.as_str() {
-            "memory_usage" => facts.memory_usage = whole,
-            "memory_working_set" => facts.memory_working_set = whole,
-            "oom_kills" => facts.oom_kills = whole,
-            "memory_limit_hits" => facts.memory_limit_hits = whole,
-            "memory_high_events" => facts.memory_high_events = whole,
-            "cpu_periods" => facts.cpu_periods = whole,
-            "throttled_periods" => facts.throttled_periods = whole,
+            "memory_usage" => facts.memory_usage = integer,
+            "memory_working_set" => facts.memory_working_set = integer,
+            "oom_kills" => facts.oom_kills = integer,
+            "memory_limit_hits" => facts.memory_limit_hits = integer,
+            "memory_high_events" => facts.memory_high_events = integer,
+            "cpu_periods" => facts.cpu_periods = integer,
+            "throttled_periods" => facts.throttled_periods = integer,
             "throttled_s" => facts.throttled_ns = ns,
             "throttled_ratio" => facts.throttled_ratio = Some(number),
             _ => {
                 return Err(format!(
-                    "container: there is no `{name}`; there are memory_usage, memory_working_set, oom_kills, memory_limit_hits, \
+                    "container: unknown field `{name}`; known fields: memory_usage, memory_working_set, oom_kills, memory_limit_hits, \
                      memory_high_events, cpu_periods, throttled_periods, throttled_s, throttled_ratio"
                 ));
             }
@@ -303,8 +306,8 @@ fn container(facts: &mut ContainerFacts, fields: &BTreeMap<String, String>) -> R
 
 fn facts(process: &Process) -> ProcessFacts {
     let value = |text: &str| {
-        if let Ok(truth) = text.parse() {
-            FactValue::Bool(truth)
+        if let Ok(boolean) = text.parse() {
+            FactValue::Bool(boolean)
         } else if let Ok(number) = text.parse() {
             FactValue::Int(number)
         } else {
@@ -320,7 +323,7 @@ fn facts(process: &Process) -> ProcessFacts {
         .iter()
         .map(|(name, text)| (format!("dotnet.gc.settings.{name}").into(), value(text)));
     let limits = process.container.iter().map(|(name, text)| {
-        // As a limit is told: `memory_limit` of `gcwatch.container.memory.limit`; a whole number of CPUs is one all the same.
+        // As a resource attribute: `memory_limit` is `gcwatch.container.memory.limit`; CPUs are always a double.
         let value = match (name.as_str(), text.parse::<f64>()) {
             ("cpu_limit", Ok(cpus)) => FactValue::Double(cpus),
             _ => value(text),
@@ -350,12 +353,12 @@ fn compare_fires(fires: &[String], from: Option<Severity>, review: &Review) -> O
         parts.push(format!("never fired: {}", list(missing)));
     }
     if !beyond.is_empty() {
-        parts.push(format!("fired, and must not: {}", list(beyond)));
+        parts.push(format!("fired unexpectedly: {}", list(beyond)));
     }
     Some(format!("fires: {}", parts.join("; ")))
 }
 
-/// What is not as expected.
+/// The differences of an expectation.
 fn compare(expectation: &Expectation, review: &Review, rules: &RuleSet) -> Option<String> {
     let place = rules.rules.iter().position(|rule| *rule.id == *expectation.rule)?;
     let state = review.engine().states().get(place)?.state;
@@ -374,7 +377,7 @@ fn compare(expectation: &Expectation, review: &Review, rules: &RuleSet) -> Optio
         .find(|alert| *alert.rule.id == *expectation.rule)
     else {
         let asked = expectation.count.is_some() || expectation.labels.is_some() || expectation.summary.is_some();
-        return asked.then(|| format!("{said} does not fire: it has no count, labels or texts"));
+        return asked.then(|| format!("{said} does not fire, so it has no count, labels or summary"));
     };
     let mut differences = Vec::new();
     if let Some(count) = expectation.count.filter(|count| *count != alert.count) {

@@ -75,7 +75,7 @@ struct Ring {
     runs: bool,
     /// Those of known worth, the smallest first, for functions of their order: a sample more costs a search and a move, not a sort.
     sorted: Option<Vec<f64>>,
-    /// What was made of these very samples, until one comes or goes.
+    /// The last computed value, until a sample is added or removed.
     made: Cell<Option<Made>>,
 }
 
@@ -205,7 +205,7 @@ impl Ring {
         if let Some(sorted) = &self.sorted {
             return make(sorted);
         }
-        // Whole numbers of the same order are put in order faster.
+        // Integers of the same order are sorted faster.
         let mut space = [0; ORDER_ON_DEMAND];
         let mut count = 0;
         for (place, (_, value)) in space.iter_mut().zip(self.known()) {
@@ -276,7 +276,7 @@ impl Ring {
     }
 }
 
-/// A number whose order among whole numbers is that of `value` by [`f64::total_cmp`].
+/// An integer with the order of `value` by [`f64::total_cmp`].
 fn ordinal(value: f64) -> i64 {
     of_bits(value.to_bits().cast_signed())
 }

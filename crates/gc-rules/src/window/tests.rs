@@ -257,7 +257,7 @@ proptest! {
 }
 
 /// Scenario: a hundred thousand samples, a thousand a second, into windows of every function and extent, in each of the six keys.
-/// Guarantee: no window takes more memory than was said before.
+/// Guarantee: the memory of every window is within its limit.
 #[test]
 fn memory_is_bounded() {
     for extent in [
@@ -312,7 +312,7 @@ fn nothing_is_zero_where_it_is_counted() {
     }
 }
 
-/// Scenario: a process that stands still for a second of its first five; the window is of a minute and wants ten seconds.
+/// Scenario: a process that is paused for a second of its first five; the window is of a minute and wants ten seconds.
 /// Guarantee: the share is unknown for ten seconds, then of the time that was watched; a pause of which more than the window is known is all of it.
 #[test]
 fn a_share_is_of_the_time_that_was_watched() {
