@@ -225,7 +225,7 @@ impl Config {
         &self.alerts
     }
 
-    /// What Kubernetes is asked.
+    /// The source of pod metadata.
     pub fn kubernetes(&self) -> &kubernetes::settings::Settings {
         &self.kubernetes
     }

@@ -1,6 +1,6 @@
 //! Rule files: what is said of wrong ones, what becomes of right ones, the commands, and the files made from the types.
 //!
-//! `tests/rules/wrong.txt` has wrong files and what is said of them. After a change that is meant, run with `GCWATCH_UPDATE_GOLDEN=1` and
+//! `tests/rules/errors.txt` has invalid files with their errors. After an intended change, run with `GCWATCH_UPDATE_GOLDEN=1` and
 //! read the difference; the same writes `docs/rules-reference.md` and the schemas in `rules/`.
 #![allow(
     clippy::unwrap_used,
@@ -55,19 +55,19 @@ fn fine(files: &[SourceFile]) -> Loaded {
     loaded
 }
 
-fn golden(path: &str, told: &str) {
+fn golden(path: &str, actual: &str) {
     let path = root().join(path);
     if env::var_os("GCWATCH_UPDATE_GOLDEN").is_some() {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(&path, told).unwrap();
+        fs::write(&path, actual).unwrap();
     }
     let committed = fs::read_to_string(&path).unwrap_or_default();
-    let first = told
+    let first = actual
         .lines()
         .zip(committed.lines())
-        .position(|(told, committed)| told != committed);
+        .position(|(actual, committed)| actual != committed);
     assert!(
-        told == committed,
+        actual == committed,
         "{} is not what the code says (first at line {:?}); run with GCWATCH_UPDATE_GOLDEN=1 and read the difference",
         path.display(),
         first.map(|line| line + 1)
@@ -77,10 +77,10 @@ fn golden(path: &str, told: &str) {
 /// Scenario: files with every kind of mistake.
 /// Guarantee: all mistakes of a file are said at once, by line, each with its place and with what to do, in the committed words.
 #[test]
-fn mistakes_are_said_in_the_committed_words() {
-    let name = "tests/rules/wrong.txt";
+fn errors_are_reported_in_the_committed_words() {
+    let name = "tests/rules/errors.txt";
     let committed = fs::read_to_string(root().join(name)).unwrap();
-    let mut told = String::new();
+    let mut report = String::new();
     let mut cases = 0;
     for case in committed.split("=== ").skip(1) {
         let (title, rest) = case.split_once('\n').unwrap();
@@ -94,11 +94,11 @@ fn mistakes_are_said_in_the_committed_words() {
         };
         let places: Vec<(usize, usize)> = problems.iter().map(|problem| (problem.line, problem.column)).collect();
         assert!(places.is_sorted() && !places.is_empty(), "{title}: {places:?}");
-        write!(told, "=== {title}\n{text}--- is told\n{}\n", lines(&problems)).unwrap();
+        write!(report, "=== {title}\n{text}--- reports\n{}\n", lines(&problems)).unwrap();
         cases += 1;
     }
     assert!(cases >= 22, "cases are missing");
-    golden(name, &told);
+    golden(name, &report);
 }
 
 /// Scenario: the reference page and the schemas.

@@ -41,7 +41,7 @@ pub(crate) struct Document {
     pub(crate) rules: Rules,
     /// Receivers of notifications when an alert begins and ends.
     pub(crate) alerts: Alerts,
-    /// What Kubernetes is asked about the pods of processes.
+    /// Pod metadata from Kubernetes.
     pub(crate) kubernetes: Kubernetes,
     /// Resource attributes of every target. The identity of a process (`service.name` and so on) comes from the process
     /// itself: its `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` override these.

@@ -50,3 +50,8 @@ pub mod test_file;
 pub mod time;
 pub mod value;
 pub mod window;
+
+/// The example in the README compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -115,7 +115,7 @@ pub(crate) enum Class {
 }
 
 impl Class {
-    /// What the function of a window is told from.
+    /// The class of a window.
     pub(crate) fn of(window: &Window) -> Self {
         let over = matches!(window.extent, Extent::Over(_));
         match window.function {

@@ -102,10 +102,10 @@ impl Resolver<'_> {
                 ),
             ),
         ];
-        for (keys, wrong, message) in pairs {
+        for (keys, conflict, message) in pairs {
             let [batch, queue] = keys.map(KeyPath::of);
             // The default of a batch is no error if the queue is set to less: a batch is never larger than the queue.
-            if wrong && *self.origins.of(&batch) != Origin::Default {
+            if conflict && *self.origins.of(&batch) != Origin::Default {
                 // Reported at the one that was set; if both were, at the later one.
                 let later = self.origins.of(&queue) > self.origins.of(&batch);
                 let at = if later { queue.clone() } else { batch.clone() };

@@ -35,7 +35,7 @@ impl Windows {
         }
     }
 
-    /// Those of another rule set, with the samples of series that both have and use. Which are used is to be said by [`Self::select`].
+    /// Those of another rule set, with the samples of series that both have and use. [`Self::select`] selects the used ones.
     pub(super) fn adopt(self, rules: &Arc<RuleSet>) -> Self {
         let series = self.rules.plan.meanings.iter().zip(self.live).zip(self.used);
         let mut kept: HashMap<&str, Live> = series
