@@ -1,7 +1,8 @@
 //! The configuration: errors, precedence, secrets, and the files generated from it.
 //!
 //! `tests/config/errors.txt` has invalid files with their errors. After an intended change, run with
-//! `GCWATCH_UPDATE_GOLDEN=1` and read the difference; the same writes `docs/configuration.md` and `docs/gcwatch.schema.json`.
+//! `GCWATCH_UPDATE_GOLDEN=1` and read the difference; the same writes `docs/configuration.md` and
+//! `docs/gcwatch.schema.json`.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
@@ -83,7 +84,8 @@ fn golden(path: &str, actual: &str) {
 }
 
 /// Scenario: files with every kind of error.
-/// Guarantee: all errors of a file are reported at once, each with its position and how to fix it, in the committed words.
+/// Guarantee: all errors of a file are reported at once, each with its position and how to fix it, in the committed
+/// words.
 #[test]
 fn errors_are_reported_in_the_committed_words() {
     let name = "tests/config/errors.txt";
@@ -279,7 +281,8 @@ fn the_common_variables_count() {
 }
 
 /// Scenario: the variables of one signal, beside the common ones.
-/// Guarantee: they go over the common ones; a signal's HTTP endpoint is taken as it is, its headers replace the common ones.
+/// Guarantee: they go over the common ones; a signal's HTTP endpoint is taken as it is, its headers replace the common
+/// ones.
 #[test]
 fn the_variables_of_one_signal_count() {
     for (signal, number) in [("TRACES", 0), ("METRICS", 1), ("LOGS", 2)] {
@@ -512,8 +515,8 @@ fn secrets_are_sent_and_never_shown() {
 }
 
 /// Scenario: a webhook whose URL and key are secrets, an Alertmanager with a header from a file.
-/// Guarantee: they are used, nothing that is printed or debugged has them, their files are watched, and a change of them is a change of
-/// `alerts`.
+/// Guarantee: they are used, nothing that is printed or debugged has them, their files are watched, and a change of
+/// them is a change of `alerts`.
 #[test]
 fn receivers_of_alerts_keep_their_secrets() {
     let file = "alerts:\n  alertmanagers:\n    - url: http://am:9093/prefix/\n      headers_from: {authorization: {file: /run/secrets/token}}\n  \
@@ -649,7 +652,8 @@ fn changes_are_reported_by_section_and_key() {
 }
 
 /// Scenario: a file of each kind that makes careless parsers slow or large: nesting, aliases, long lines, many keys.
-/// Guarantee: each is refused within bounds; none ends the process. (The time is not asserted: a test that hangs is seen.)
+/// Guarantee: each is refused within bounds; none ends the process. (The time is not asserted: a test that hangs is
+/// seen.)
 #[test]
 fn hostile_files_cost_nothing() {
     const MANY: usize = 1 << 18;
@@ -775,7 +779,8 @@ async fn changes_of_a_file_are_awaited() {
         .expect("changed after a call that was given up");
 }
 
-/// Scenario: a folder as Kubernetes mounts a ConfigMap: the file is a link through `..data`, which is pointed elsewhere.
+/// Scenario: a folder as Kubernetes mounts a ConfigMap: the file is a link through `..data`, which is pointed
+/// elsewhere.
 /// Guarantee: each such swap is reported, the old directory deleted or not.
 #[tokio::test]
 async fn swaps_of_a_config_map_are_awaited() {

@@ -1,7 +1,8 @@
 //! Rule files: what is said of wrong ones, what becomes of right ones, the commands, and the files made from the types.
 //!
-//! `tests/rules/errors.txt` has invalid files with their errors. After an intended change, run with `GCWATCH_UPDATE_GOLDEN=1` and
-//! read the difference; the same writes `docs/rules-reference.md` and the schemas in `rules/`.
+//! `tests/rules/errors.txt` has invalid files with their errors. After an intended change, run with
+//! `GCWATCH_UPDATE_GOLDEN=1` and read the difference; the same writes `docs/rules-reference.md` and the schemas in
+//! `rules/`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -75,7 +76,8 @@ fn golden(path: &str, actual: &str) {
 }
 
 /// Scenario: files with every kind of mistake.
-/// Guarantee: all mistakes of a file are said at once, by line, each with its place and with what to do, in the committed words.
+/// Guarantee: all mistakes of a file are said at once, by line, each with its place and with what to do, in the
+/// committed words.
 #[test]
 fn errors_are_reported_in_the_committed_words() {
     let name = "tests/rules/errors.txt";

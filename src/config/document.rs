@@ -31,7 +31,8 @@ pub(crate) use telemetry::{Histogram, Metrics, Spans};
 pub(crate) struct Document {
     /// Which processes gcwatch attaches to, and how.
     pub(crate) targets: Targets,
-    /// Where spans, metrics and log records are sent. The keys of `traces`, `metrics` and `logs` override the common ones.
+    /// Where spans, metrics and log records are sent. The keys of `traces`, `metrics` and `logs` override the common
+    /// ones.
     pub(crate) otlp: Otlp,
     /// Which collections become spans, and how much of each.
     pub(crate) spans: Spans,
@@ -46,8 +47,8 @@ pub(crate) struct Document {
     /// Resource attributes of every target. The identity of a process (`service.name` and so on) comes from the process
     /// itself: its `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` override these.
     pub(crate) resource: Resource,
-    /// Address and port of `/metrics`, `/livez`, `/readyz` and the API, or `none`. There is no authentication: consider this
-    /// before you use an address that other hosts can reach.
+    /// Address and port of `/metrics`, `/livez`, `/readyz` and the API, or `none`. There is no authentication: consider
+    /// this before you use an address that other hosts can reach.
     #[schemars(extend("x-restart" = true))]
     pub(crate) listen: ListenAddress,
     /// The log on standard error.

@@ -1,8 +1,8 @@
 //! Environment variables and the keys that they set: one table for the reading and for the page.
 //!
-//! Names and forms are those of the OpenTelemetry specification ("Environment Variable Specification" and "OTLP exporter
-//! configuration"). A variable with an empty value is not set. An invalid value is reported and ignored, as the specification
-//! requires: it never prevents the start.
+//! Names and forms are those of the OpenTelemetry specification ("Environment Variable Specification" and "OTLP
+//! exporter configuration"). A variable with an empty value is not set. An invalid value is reported and ignored, as
+//! the specification requires: it never prevents the start.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -312,7 +312,8 @@ fn pairs(text: &str, name: fn(&str) -> String, path: &KeyPath) -> Result<Vec<(Ke
     Ok(pairs)
 }
 
-/// The decoded text; `None` where it is not UTF-8, or a `%` without two hexadecimal digits, which the decoder would leave as it is.
+/// The decoded text; `None` where it is not UTF-8, or a `%` without two hexadecimal digits, which the decoder would
+/// leave as it is.
 fn percent_decoded(text: &str) -> Option<String> {
     let is_code = |rest: &str| rest.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
     let complete = text.split('%').skip(1).all(is_code);

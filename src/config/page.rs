@@ -28,12 +28,12 @@ const INTRODUCTION: &str = "\
 
 `--endpoint` and `--protocol` apply to all signals: they override the keys of single signals, too.
 
-`gcwatch run --check-config` reports all errors with line and column, and exits; `--print-config` prints the configuration in
-effect with the origin of each value, without secrets. gcwatch does not start with an invalid file or flag. An invalid
-environment variable is reported and ignored, as the specification requires.
+`gcwatch run --check-config` reports all errors with line and column, and exits; `--print-config` prints the
+configuration in effect with the origin of each value, without secrets. gcwatch does not start with an invalid file or
+flag. An invalid environment variable is reported and ignored, as the specification requires.
 
-The file and the rule files are reloaded when they change and on SIGHUP. An invalid file changes nothing: the previous values
-and rules stay in effect. Changes of keys marked with **restart** need a restart.
+The file and the rule files are reloaded when they change and on SIGHUP. An invalid file changes nothing: the previous
+values and rules stay in effect. Changes of keys marked with **restart** need a restart.
 
 ";
 
@@ -65,10 +65,10 @@ alerts:
 
 /// The text between the example and the tables.
 const FORM: &str = "\
-The file is YAML 1.2 without anchors, aliases, tags, merge keys and duplicate keys, at most 1 MiB. A key with an empty value is
-not set. Durations have a unit: `500us`, `500ms`, `30s`, `5m`, `1h`, `1m30s`; so do sizes: `512KiB`, `8MiB`, `1GB`. Relative paths
-are relative to gcwatch's working directory.
-[gcwatch.schema.json](gcwatch.schema.json) is a JSON schema for editors.
+The file is YAML 1.2 without anchors, aliases, tags, merge keys and duplicate keys, at most 1 MiB. A key with an empty
+value is not set. Durations have a unit: `500us`, `500ms`, `30s`, `5m`, `1h`, `1m30s`; so do sizes: `512KiB`, `8MiB`,
+`1GB`. Relative paths are relative to gcwatch's working directory. [gcwatch.schema.json](gcwatch.schema.json) is a JSON
+schema for editors.
 
 ## Keys
 
@@ -77,14 +77,14 @@ are relative to gcwatch's working directory.
 const ENVIRONMENT: &str = "\
 ## Environment
 
-Of several variables for one key, the first in this table is used. An empty variable is not set. `<SIGNAL>` is `TRACES`, `METRICS`
-or `LOGS`.
+Of several variables for one key, the first in this table is used. An empty variable is not set. `<SIGNAL>` is `TRACES`,
+`METRICS` or `LOGS`.
 
 ";
 
 const AFTER: &str = "
-`OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` in gcwatch's environment apply to gcwatch itself; those of a target, in its
-own environment, apply to the target.
+`OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` in gcwatch's environment apply to gcwatch itself; those of a target,
+in its own environment, apply to the target.
 
 Requests over HTTP use the proxy in `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`.
 ";

@@ -1,7 +1,7 @@
 //! The configuration as a YAML file with the origin of each value: `--print-config`.
 //!
-//! `serde_yaml` writes the values. It has no comments; the tree with positions reads what was written, and so finds the line of each
-//! value, to which its origin is appended.
+//! `serde_yaml` writes the values. It has no comments; the tree with positions reads what was written, and so finds the
+//! line of each value, to which its origin is appended.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -9,8 +9,8 @@ use strict_yaml::decode::decoded;
 /// Maximum size of a file, bytes.
 pub const MOST_BYTES: u64 = 1 << 20;
 
-/// Reads rule files: each path is a file, or a directory with `*.yaml` and `*.yml` files, which are read in the order of their names
-/// except tests (`*.test.yaml`) and hidden files. Subdirectories are ignored.
+/// Reads rule files: each path is a file, or a directory with `*.yaml` and `*.yml` files, which are read in the order
+/// of their names except tests (`*.test.yaml`) and hidden files. Subdirectories are ignored.
 ///
 /// # Errors
 ///

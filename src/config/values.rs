@@ -240,7 +240,8 @@ impl LogLevel {
 impl FromStr for LogLevel {
     type Err = String;
 
-    /// `info`, or `info,gcwatch::targets=debug`. Stricter than `tracing-subscriber`, which accepts any word as a module.
+    /// `info`, or `info,gcwatch::targets=debug`. Stricter than `tracing-subscriber`, which accepts any word as a
+    /// module.
     fn from_str(text: &str) -> Result<Self, String> {
         for part in text.split(',') {
             let (module, level) = match part.split_once('=') {

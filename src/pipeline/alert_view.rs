@@ -78,7 +78,8 @@ pub struct RuleView {
     pub failures: u64,
     /// What the newest failure was.
     pub last_failure: Option<String>,
-    /// How many processes are in each state: `inactive`, `pending`, `firing`, `inhibited`, `unknown`, `not_selected`, `excepted`.
+    /// How many processes are in each state: `inactive`, `pending`, `firing`, `inhibited`, `unknown`, `not_selected`,
+    /// `excepted`.
     pub states: BTreeMap<&'static str, u64>,
     /// The processes on which it fires.
     pub firing: Vec<FiringView>,

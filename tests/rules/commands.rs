@@ -128,7 +128,8 @@ fn folders_are_read_by_name() {
 }
 
 /// Scenario: a file from standard input, for programs.
-/// Guarantee: one record per mistake, and the result last; `list` gives a record per rule, with null where there is nothing.
+/// Guarantee: one record per mistake, and the result last; `list` gives a record per rule, with null where there is
+/// nothing.
 #[test]
 fn programs_get_records() {
     let records = |output: &Output| -> Vec<Value> {
@@ -228,7 +229,8 @@ fn each_rule_that_ships_is_seen_firing() {
 }
 
 /// Scenario: a test that expects what is not, one of a rule that there is not, and a folder without tests.
-/// Guarantee: exit code 1, and each difference begins with file, line and column and says what is and what was expected.
+/// Guarantee: exit code 1, and each difference begins with file, line and column and says what is and what was
+/// expected.
 #[test]
 fn a_test_that_fails_says_where_and_why() {
     let folder = tempfile::tempdir().unwrap();

@@ -80,8 +80,8 @@ fn later_files_change_rules() {
     assert_eq!(loaded.rules.windows.len(), 2, "a rule that is off needs no windows");
 }
 
-/// Scenario: an override that names a macro of the other file, one with a wrong value that fits several rules, and one that takes a rule's
-/// needed key away.
+/// Scenario: an override that names a macro of the other file, one with a wrong value that fits several rules, and one
+/// that takes a rule's needed key away.
 /// Guarantee: errors are reported once, at their position in the file of the override.
 #[test]
 fn errors_of_overrides_are_reported_in_their_file() {
@@ -124,8 +124,8 @@ fn what_is_there_twice_names_the_first() {
 }
 
 /// Scenario: rules changed in words, in what they mean, and in the rules around them.
-/// Guarantee: the digest, by which state is kept over a reload, changes with the meaning and with nothing else; windows of one meaning are
-/// one.
+/// Guarantee: the digest, by which state is kept over a reload, changes with the meaning and with nothing else; windows
+/// of one meaning are one.
 #[test]
 fn digests_are_of_the_meaning() {
     let meaning = |text: String| {

@@ -95,8 +95,8 @@ impl Transition {
 /// The result of the rules for one collection.
 #[derive(Debug, Clone, Default)]
 pub struct Verdict {
-    /// Rules `on: gc` whose condition holds on this collection, including those that fire already or are inhibited. The collection is an
-    /// anomaly if there is one.
+    /// Rules `on: gc` whose condition holds on this collection, including those that fire already or are inhibited. The
+    /// collection is an anomaly if there is one.
     pub matched: Vec<Arc<Rule>>,
     /// Changes of alerts.
     pub transitions: Vec<Transition>,

@@ -1,7 +1,7 @@
 //! The types of a rule file: reading, JSON schema and reference page are derived from them.
 //!
-//! The doc comments are the users' documentation. What a schema cannot express (which keys can be combined, what an expression can use)
-//! is checked by [`super::load`].
+//! The doc comments are the users' documentation. What a schema cannot express (which keys can be combined, what an
+//! expression can use) is checked by [`super::load`].
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -38,8 +38,8 @@ pub(crate) struct RuleFile {
     pub(crate) lists: BTreeMap<String, TextList>,
     /// Expressions by name, for the expressions of this file. A macro is inserted as if in parentheses.
     pub(crate) macros: BTreeMap<String, String>,
-    /// Groups: name and description. Of the rules of a group, only the most severe fires for a process: each incident raises one
-    /// alert. A group can be used in all files.
+    /// Groups: name and description. Of the rules of a group, only the most severe fires for a process: each incident
+    /// raises one alert. A group can be used in all files.
     pub(crate) groups: BTreeMap<String, String>,
     /// The rules.
     #[schemars(length(max = 1000))]
@@ -100,7 +100,8 @@ pub(crate) struct Defaults {
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["id", "title", "on", "severity", "when", "summary"]))]
 pub(crate) struct Rule {
-    /// Unique in all files, words with dots: `gc.pause.long`. It identifies the rule's state; do not use it again for another rule.
+    /// Unique in all files, words with dots: `gc.pause.long`. It identifies the rule's state; do not use it again for
+    /// another rule.
     pub(crate) id: Option<Id>,
     /// What the rule finds, in a few words.
     #[schemars(length(min = 1, max = 200))]
@@ -110,7 +111,8 @@ pub(crate) struct Rule {
     pub(crate) status: Option<Status>,
     /// When the condition is evaluated.
     pub(crate) on: Option<On>,
-    /// The processes that the rule is for, an expression on the process; not set: all. While it is unknown, the rule is not evaluated.
+    /// The processes that the rule is for, an expression on the process; not set: all. While it is unknown, the rule is
+    /// not evaluated.
     #[schemars(extend("x-expression" = "bool"), length(min = 1))]
     pub(crate) select: Option<String>,
     /// Windows by name, for the expressions of this rule; at most 16.
@@ -120,7 +122,8 @@ pub(crate) struct Rule {
     /// The condition. The rule fires when it is true; unknown is not true.
     #[schemars(extend("x-expression" = "bool"), length(min = 1))]
     pub(crate) when: Option<String>,
-    /// When the alert ends, for rules `on: process`; not set: when `when` is false. A lower threshold than in `when` prevents flapping.
+    /// When the alert ends, for rules `on: process`; not set: when `when` is false. A lower threshold than in `when`
+    /// prevents flapping.
     #[schemars(extend("x-expression" = "bool"), length(min = 1))]
     pub(crate) clear: Option<String>,
     /// How long the condition must hold before the rule fires, for rules `on: process`.
@@ -130,7 +133,8 @@ pub(crate) struct Rule {
     /// How long the alert continues after the condition ended; with `on: gc`, after the last matching collection.
     #[schemars(extend("x-maximum" = "24h", "x-default" = "`1m` with `on: gc`, else `0s`"))]
     pub(crate) keep_firing_for: Option<HumanDuration>,
-    /// How long after its end the rule does not fire again for the same process; the next alert has the number of suppressed ones.
+    /// How long after its end the rule does not fire again for the same process; the next alert has the number of
+    /// suppressed ones.
     #[schemars(extend("x-maximum" = "7d", "x-default" = "`0s`"))]
     pub(crate) cooldown: Option<HumanDuration>,
     /// The group: one of `groups`, of this file or another.

@@ -18,37 +18,39 @@
 //! | inhibited | as firing, but a more severe one of its group, or an equal one that was first, fires instead |
 //! | excepted | the condition holds and an exception applies |
 //!
-//! The cooldown begins when an alert was cleared or became unknown. Occurrences of a rule `on: gc` during it, and alerts of other rules that
-//! would begin and end during it, are counted as suppressed in the next alert; a condition that holds until its end fires then.
+//! The cooldown begins when an alert was cleared or became unknown. Occurrences of a rule `on: gc` during it, and
+//! alerts of other rules that would begin and end during it, are counted as suppressed in the next alert; a condition
+//! that holds until its end fires then.
 //!
 //! # Groups
 //!
-//! Of the rules of a group that hold at once, one fires: the most severe; of equals the one that fires already, else the first in the
-//! files. A more severe one ends the previous one as superseded. When it ends, the most severe one that still holds fires, with its texts
-//! of the time when it began to hold.
+//! Of the rules of a group that hold at once, one fires: the most severe; of equals the one that fires already, else
+//! the first in the files. A more severe one ends the previous one as superseded. When it ends, the most severe one
+//! that still holds fires, with its texts of the time when it began to hold.
 //!
 //! # Time
 //!
-//! The time is that of the last [`Engine::advance`]. Observations can be up to [`AHEAD_NS`] ahead of it and [`BEHIND_NS`] behind; times
-//! beyond are limited to that, so that a stream cannot move the clock arbitrarily. There is a tick at every full second; a gap of more than
-//! [`TICKS_DENSE`] seconds continues in at most [`TICKS_SPARSE`] longer steps. Up to that gap, the number of steps makes no difference.
+//! The time is that of the last [`Engine::advance`]. Observations can be up to [`AHEAD_NS`] ahead of it and
+//! [`BEHIND_NS`] behind; times beyond are limited to that, so that a stream cannot move the clock arbitrarily. There is
+//! a tick at every full second; a gap of more than [`TICKS_DENSE`] seconds continues in at most [`TICKS_SPARSE`] longer
+//! steps. Up to that gap, the number of steps makes no difference.
 //!
 //! # Edges of a session
 //!
-//! The first collection after an attach and the last before an end miss parts. Their values are unknown and so are conditions with them.
-//! They are evaluated like all others: the last collection before an out-of-memory exit matters.
+//! The first collection after an attach and the last before an end miss parts. Their values are unknown and so are
+//! conditions with them. They are evaluated like all others: the last collection before an out-of-memory exit matters.
 //!
 //! # Memory
 //!
-//! [`Engine::most_memory`] is the upper limit for one process: for each rule its state and, while it holds, an alert, and the samples of its
-//! windows, which are most of it (see [`window`](super::window)); `benches/rules.rs` measures it. Rules that are not for this process take
-//! no memory, and a process without collections almost none.
+//! [`Engine::most_memory`] is the upper limit for one process: for each rule its state and, while it holds, an alert,
+//! and the samples of its windows, which are most of it (see [`window`](super::window)); `benches/rules.rs` measures
+//! it. Rules that are not for this process take no memory, and a process without collections almost none.
 //!
 //! # Speed
 //!
-//! A host has hundreds of processes, so the memory of one is cold at its next collection. What each collection touches is close together:
-//! equal conditions and values are evaluated once (`plan`), windows are read only when a condition needs them, and of a rule without a
-//! change only the condition is read, which all processes share.
+//! A host has hundreds of processes, so the memory of one is cold at its next collection. What each collection touches
+//! is close together: equal conditions and values are evaluated once (`plan`), windows are read only when a condition
+//! needs them, and of a rule without a change only the condition is read, which all processes share.
 
 mod groups;
 mod judge;
@@ -173,8 +175,8 @@ impl Engine {
         self.stream = facts;
     }
 
-    /// Observes a collection. They come in the order of their ends, as from the reconstruction. Its time is its end, or if that was not
-    /// seen its last event.
+    /// Observes a collection. They come in the order of their ends, as from the reconstruction. Its time is its end, or
+    /// if that was not seen its last event.
     pub fn collection(&mut self, collection: &Collection, base: TimeBase) -> Verdict {
         let time = self.observed(base.unix_ns(collection_at(collection)));
         let mut verdict = Verdict::default();
@@ -208,7 +210,8 @@ impl Engine {
         self.windows.sample(When::Suspension, None, &scope, time);
     }
 
-    /// Advances the time. Called about once a second, and before each collection and suspension of a recording with its time.
+    /// Advances the time. Called about once a second, and before each collection and suspension of a recording with its
+    /// time.
     pub fn advance(&mut self, now_unix_ns: u64) -> Vec<Transition> {
         self.advanced = self.advanced.max(now_unix_ns);
         let mut transitions = Vec::new();
@@ -229,7 +232,8 @@ impl Engine {
         transitions
     }
 
-    /// Replaces the rules. A rule keeps its state if its id and meaning are unchanged; a window keeps its samples if its meaning is.
+    /// Replaces the rules. A rule keeps its state if its id and meaning are unchanged; a window keeps its samples if
+    /// its meaning is.
     pub fn adopt(&mut self, rules: Arc<RuleSet>, now_unix_ns: u64) -> Vec<Transition> {
         let mut transitions = self.advance(now_unix_ns);
         self.on_gc.wake(&mut self.runs);
@@ -294,7 +298,8 @@ impl Engine {
         self.windows.memory()
     }
 
-    /// Maximum memory of one process with these rules, bytes, without its alerts, which share their texts with notifications.
+    /// Maximum memory of one process with these rules, bytes, without its alerts, which share their texts with
+    /// notifications.
     pub fn most_memory(rules: &RuleSet) -> usize {
         let enabled = rules.rules.iter().filter(|rule| rule.enabled).count();
         size_of::<Self>() + enabled * (size_of::<Run>() + run::MOST_ACTIVE) + Windows::most_memory(rules)

@@ -1,8 +1,8 @@
 //! All fields that a rule can use.
 //!
-//! One table ([`ALL`]) has each field's name, type, unit, description and accessor, for the check of rule files, the reference page and
-//! the evaluation. `gc.*` has the names of the ndjson `gc` record; durations exist twice, as `*_ns` (integer nanoseconds) and as `*_ms`
-//! (milliseconds, a double).
+//! One table ([`ALL`]) has each field's name, type, unit, description and accessor, for the check of rule files, the
+//! reference page and the evaluation. `gc.*` has the names of the ndjson `gc` record; durations exist twice, as `*_ns`
+//! (integer nanoseconds) and as `*_ms` (milliseconds, a double).
 
 mod gc;
 mod process;
@@ -23,9 +23,11 @@ pub enum Root {
     Gc,
     /// `suspension.*`: a suspension without a collection. Only in windows, sampled at each one.
     Suspension,
-    /// `process.*`, `settings.*`, `container.*`: what is known of the process. Everywhere; in windows sampled at each tick.
+    /// `process.*`, `settings.*`, `container.*`: what is known of the process. Everywhere; in windows sampled at each
+    /// tick.
     Process,
-    /// `stream.*`, `open.*`: health of the event stream, and what is in progress. Everywhere; in windows sampled at each tick.
+    /// `stream.*`, `open.*`: health of the event stream, and what is in progress. Everywhere; in windows sampled at
+    /// each tick.
     Stream,
 }
 
@@ -82,8 +84,8 @@ pub static ALL: LazyLock<Vec<&'static Field>> = LazyLock::new(|| {
 pub struct GcFacts<'a> {
     /// The collection.
     pub collection: &'a Collection,
-    /// Nanoseconds from the last restart before it to its SuspendEEBegin; `None` for the first one, after a loss, and if an edge is
-    /// missing.
+    /// Nanoseconds from the last restart before it to its SuspendEEBegin; `None` for the first one, after a loss, and
+    /// if an edge is missing.
     pub since_last_ns: Option<i64>,
     /// Foreground collections during it, for a background collection; else `None`.
     pub foreground_within: Option<u32>,
@@ -108,7 +110,8 @@ pub struct Scope<'a> {
 
 /// The source of window values.
 pub trait WindowValues: fmt::Debug {
-    /// The value of the window at that place in the rule set; `None`: unknown, most often because there are too few samples.
+    /// The value of the window at that place in the rule set; `None`: unknown, most often because there are too few
+    /// samples.
     fn value(&self, place: usize) -> Option<f64>;
 }
 
@@ -161,7 +164,8 @@ mod tests {
     use super::*;
 
     /// Scenario: the whole table.
-    /// Guarantee: names are unique, each field has a description, and each duration in milliseconds exists in nanoseconds.
+    /// Guarantee: names are unique, each field has a description, and each duration in milliseconds exists in
+    /// nanoseconds.
     #[test]
     fn the_table_is_sound() {
         let names: HashSet<&str> = ALL.iter().map(|field| field.name).collect();

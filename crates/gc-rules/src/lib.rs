@@ -25,13 +25,15 @@
 //!
 //! # Invariants
 //!
-//! * **Pure.** No I/O and no clock: [`load::load`] takes texts, and time is a part of the observations, so the daemon, a recording and a
-//!   rule's test run the same code.
-//! * **Three values.** A value that was not seen is unknown, and an expression with it is unknown unless the other operand decides
-//!   (`false && unknown` is false, `true || unknown` is true). Unknown never fires, and never clears at once.
-//! * **Bounded.** Windows, alerts, strings and expressions have limits that are checked when a file is read; the maximum memory of one
-//!   process is known in advance ([`engine::Engine::most_memory`]).
-//! * **Files are harmless.** Any file is refused with its errors, or evaluated in bounded time; after a refusal the previous rules continue.
+//! * **Pure.** No I/O and no clock: [`load::load`] takes texts, and time is a part of the observations, so the daemon,
+//!   a recording and a rule's test run the same code.
+//! * **Three values.** A value that was not seen is unknown, and an expression with it is unknown unless the other
+//!   operand decides (`false && unknown` is false, `true || unknown` is true). Unknown never fires, and never clears at
+//!   once.
+//! * **Bounded.** Windows, alerts, strings and expressions have limits that are checked when a file is read; the
+//!   maximum memory of one process is known in advance ([`engine::Engine::most_memory`]).
+//! * **Files are harmless.** Any file is refused with its errors, or evaluated in bounded time; after a refusal the
+//!   previous rules continue.
 
 pub mod alert;
 pub mod compile;

@@ -5,8 +5,8 @@
 //!       -> compose, sample: expressions and templates compiled, keys checked against each other -> RuleSet
 //! ```
 //!
-//! Macros and lists belong to their file; groups and ids to all files. An error inside an expression is reported at its position in the
-//! file, also inside a block.
+//! Macros and lists belong to their file; groups and ids to all files. An error inside an expression is reported at its
+//! position in the file, also inside a block.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! The reference page `docs/rules-reference.md`, generated from the types of rule files, the functions and the table of fields.
+//! The reference page `docs/rules-reference.md`, generated from the types of rule files, the functions and the table of
+//! fields.
 
 use std::fmt::Write as _;
 

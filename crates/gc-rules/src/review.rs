@@ -1,7 +1,7 @@
 //! Rules applied to complete histories: a recording, or the events of a test.
 //!
-//! A [`Review`] drives one [`Engine`] with events in the order of their time, and keeps all alerts. `gcwatch analyze` and `gcwatch rules
-//! test` use it; the daemon drives its engines with the same calls.
+//! A [`Review`] drives one [`Engine`] with events in the order of their time, and keeps all alerts. `gcwatch analyze`
+//! and `gcwatch rules test` use it; the daemon drives its engines with the same calls.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -106,8 +106,8 @@ impl Review {
         review
     }
 
-    /// Reviews the history of a process in a recording. `observed_ns`: from its sync point to its last event; `lost_events`: in the whole
-    /// recording.
+    /// Reviews the history of a process in a recording. `observed_ns`: from its sync point to its last event;
+    /// `lost_events`: in the whole recording.
     pub fn of(
         rules: Arc<RuleSet>,
         facts: ProcessFacts,
@@ -216,7 +216,8 @@ pub(crate) fn steps(history: History<'_>) -> Vec<(i64, Step<'_>)> {
     steps
 }
 
-/// What is in progress at the end of a recording: the newest collection without its end, or its suspension without a restart.
+/// What is in progress at the end of a recording: the newest collection without its end, or its suspension without a
+/// restart.
 fn open(history: History<'_>, base: TimeBase) -> Open {
     let unix = |at: Option<i64>| at.map(|at| base.unix_ns(at));
     let newest = history

@@ -91,7 +91,8 @@ pub struct Exception {
     pub until_unix_ns: Option<u64>,
 }
 
-/// Rules for one kind of incident: of those that hold for a process, only the most severe fires, and of equals the first.
+/// Rules for one kind of incident: of those that hold for a process, only the most severe fires, and of equals the
+/// first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
     /// Its name.

@@ -1,7 +1,7 @@
 //! Strings with values in them: `gen{{ gc.generation }} paused {{ gc.pause_ms | ms }}`.
 //!
-//! Between `{{` and `}}` is an expression and, after `|`, the filter for its value. Templates are checked when the file is read; rendering
-//! never fails: unknown values are `<na>`.
+//! Between `{{` and `}}` is an expression and, after `|`, the filter for its value. Templates are checked when the file
+//! is read; rendering never fails: unknown values are `<na>`.
 
 use std::fmt::Write as _;
 
@@ -38,8 +38,8 @@ impl Template {
         self.render_within(scope, MOST_LABEL_BYTES)
     }
 
-    /// The string, at most `most` bytes (at least those of `…`, which ends a truncated one). Control characters of values are escaped:
-    /// names of processes are foreign.
+    /// The string, at most `most` bytes (at least those of `…`, which ends a truncated one). Control characters of
+    /// values are escaped: names of processes are foreign.
     pub fn render_within(&self, scope: &Scope<'_>, most: usize) -> String {
         let mut out = String::new();
         for part in &self.parts {

@@ -5,8 +5,8 @@
 //!                                            recording ---------------'
 //! ```
 //!
-//! Expectations are exact: an expected alert has exactly these labels and annotations, and `fires` lists every rule that fired at any time,
-//! so an empty list asserts that no rule fires.
+//! Expectations are exact: an expected alert has exactly these labels and annotations, and `fires` lists every rule
+//! that fired at any time, so an empty list asserts that no rule fires.
 
 pub mod document;
 mod file;

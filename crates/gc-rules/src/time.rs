@@ -8,9 +8,9 @@ pub fn rfc3339(unix_ns: u64) -> Option<String> {
 
 /// Unix time of a stream's offsets: nanoseconds since the epoch at the stream's sync point.
 ///
-/// A stream's own sync time has a resolution of one millisecond. On the host where the process runs, the offsets are ticks
-/// of the host's monotonic clock, and the base is better taken from the host's clocks: then spans align with the traces
-/// of requests.
+/// A stream's own sync time has a resolution of one millisecond. On the host where the process runs, the offsets are
+/// ticks of the host's monotonic clock, and the base is better taken from the host's clocks: then spans align with the
+/// traces of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeBase {
     /// Unix nanoseconds of the stream's sync point; negative before 1970.

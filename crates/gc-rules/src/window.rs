@@ -8,25 +8,26 @@
 //!
 //! # Time
 //!
-//! Time is that of the observations, in Unix nanoseconds. Sub-intervals are aligned to multiples of their length from the epoch, so a window
-//! of 32 of them covers between 31 and 32: the current one, and the 31 before it. [`Function::Rate`] and [`Function::Share`] divide by the
-//! covered time, at most the time that the process was watched. Samples can be out of order; one older than the window is dropped.
+//! Time is that of the observations, in Unix nanoseconds. Sub-intervals are aligned to multiples of their length from
+//! the epoch, so a window of 32 of them covers between 31 and 32: the current one, and the 31 before it.
+//! [`Function::Rate`] and [`Function::Share`] divide by the covered time, at most the time that the process was
+//! watched. Samples can be out of order; one older than the window is dropped.
 //!
 //! # What counts
 //!
-//! * Functions that count (count, ratio, rate, streak) see every sample, and whether it matches the filter. For all others the window only
-//!   contains samples that match; `Last(n)` are the newest n of those.
-//! * A sample whose filter or value is unknown is unknown. With a higher ratio of them than `unknown_share`, the value is unknown; below that,
-//!   streak, rises and turns ignore them.
+//! * Functions that count (count, ratio, rate, streak) see every sample, and whether it matches the filter. For all
+//!   others the window only contains samples that match; `Last(n)` are the newest n of those.
+//! * A sample whose filter or value is unknown is unknown. With a higher ratio of them than `unknown_share`, the value
+//!   is unknown; below that, streak, rises and turns ignore them.
 //! * For turns, consecutive equal samples are one, with the time of the newest.
-//! * With [`By::GenerationAndType`] there are six windows in one, and the value is that of the current collection's key. At a tick there is no
-//!   current collection, and the value is unknown.
+//! * With [`By::GenerationAndType`] there are six windows in one, and the value is that of the current collection's
+//!   key. At a tick there is no current collection, and the value is unknown.
 //!
 //! # Memory
 //!
-//! None before the first sample. At most, for each key: `BUCKETS` x (12 to 48) bytes = 0.4 to 1.5 KiB for sub-intervals, 16 KiB for
-//! `MAX_SAMPLES`, 16 n bytes (n rounded up to a power of two) for `Last(n)`, and half as much again for quantile, median and mad.
-//! [`most_memory`] computes it for a window.
+//! None before the first sample. At most, for each key: `BUCKETS` x (12 to 48) bytes = 0.4 to 1.5 KiB for
+//! sub-intervals, 16 KiB for `MAX_SAMPLES`, 16 n bytes (n rounded up to a power of two) for `Last(n)`, and half as much
+//! again for quantile, median and mad. [`most_memory`] computes it for a window.
 
 mod aggregate;
 mod buckets;
@@ -213,8 +214,8 @@ impl Live {
         }
     }
 
-    /// Adds a sample; windows by key ignore one without a key. `window` is one of its windows. Expired samples are already removed. Returns
-    /// when the next sample expires.
+    /// Adds a sample; windows by key ignore one without a key. `window` is one of its windows. Expired samples are
+    /// already removed. Returns when the next sample expires.
     pub(crate) fn add(&mut self, window: &Window, key: Option<Key>, worth: Worth, time: u64, now: u64) -> u64 {
         if worth == Worth::Not && !Class::of(window).counts() {
             return u64::MAX;

@@ -1,10 +1,10 @@
 //! A tree of YAML against a JSON schema: all faults at once, each with its position, and the values in the types of the
 //! schema.
 //!
-//! The schema decides what a plain scalar is: `1000` where a string is expected is the string "1000". A key with an empty
-//! value is not set. Of JSON schema it supports what `schemars` generates for structs, enums of words, maps and lists
-//! ([`unknown_keywords`] lists what else a schema has), and in addition `format` with a check ([`Format`]), `x-minimum` and
-//! `x-maximum` in such a format, and `x-secret`: the value is never quoted.
+//! The schema decides what a plain scalar is: `1000` where a string is expected is the string "1000". A key with an
+//! empty value is not set. Of JSON schema it supports what `schemars` generates for structs, enums of words, maps and
+//! lists ([`unknown_keywords`] lists what else a schema has), and in addition `format` with a check ([`Format`]),
+//! `x-minimum` and `x-maximum` in such a format, and `x-secret`: the value is never quoted.
 
 use serde_json::{Map, Value};
 
@@ -75,8 +75,8 @@ impl<'a> Schema<'a> {
         self.formats.iter().find(|format| format.name == name)
     }
 
-    /// Checks the node against the schema of `path`: its value (`None`: it is empty), and all faults. A value with findings
-    /// is incomplete.
+    /// Checks the node against the schema of `path`: its value (`None`: it is empty), and all faults. A value with
+    /// findings is incomplete.
     pub fn check(self, node: &Node, path: &KeyPath) -> (Option<Value>, Vec<Finding>) {
         let mut walk = Walk {
             schema: self,

@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use crate::check::{self, Schema};
 
-/// The values of a key with their limits as a cell of a table: `duration, at least 1s`. `property` is the schema of the key,
-/// `rule` the same with its reference followed.
+/// The values of a key with their limits as a cell of a table: `duration, at least 1s`. `property` is the schema of the
+/// key, `rule` the same with its reference followed.
 pub fn values(schema: Schema<'_>, property: &Value, rule: &Value) -> String {
     let words = check::words(rule);
     if !words.is_empty() {

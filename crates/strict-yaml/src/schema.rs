@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-/// Removes defaults without information (of sections, whose keys have their own; empty maps; `null`) and the line breaks of
-/// doc comments.
+/// Removes defaults without information (of sections, whose keys have their own; empty maps; `null`) and the line
+/// breaks of doc comments.
 pub fn tidy(schema: &mut Value) {
     match schema {
         Value::Object(map) => {

@@ -1,7 +1,7 @@
 //! Types whose values are strings in a document: words of a fixed set, and strings that `FromStr` reads.
 
-/// An enum of words. One definition gives the names in documents, records and messages, the descriptions in the schema (the doc
-/// comments), and a parser.
+/// An enum of words. One definition gives the names in documents, records and messages, the descriptions in the schema
+/// (the doc comments), and a parser.
 ///
 /// ```
 /// strict_yaml::words! {

@@ -1,4 +1,5 @@
-//! Durations and sizes with units: `500ms`, `1m30s`, `8MiB`. The only grammar of both: files, environment and flags use it.
+//! Durations and sizes with units: `500ms`, `1m30s`, `8MiB`. The only grammar of both: files, environment and flags use
+//! it.
 
 use std::fmt;
 use std::str::FromStr;

@@ -49,3 +49,15 @@ fn tags_and_aliases() {
     assert_eq!(expanded["b"][1][0], "x");
     assert_eq!(faults(text).len(), 3);
 }
+
+/// Scenario: scalars that look like numbers and booleans, where a string or a boolean is expected.
+/// Guarantee: `serde_yaml` keeps strings as they are written, and takes `yes` for no boolean.
+#[test]
+fn scalars() {
+    let version: BTreeMap<String, String> = serde_yaml::from_str("version: 1.10\nanswer: yes\n").unwrap();
+    assert_eq!((version["version"].as_str(), version["answer"].as_str()), ("1.10", "yes"));
+    let value: serde_yaml::Value = serde_yaml::from_str("version: 1.10\n").unwrap();
+    assert_eq!(value["version"], 1.1);
+    assert!(serde_yaml::from_str::<BTreeMap<String, bool>>("enabled: yes\n").is_err());
+    assert!(serde_yaml::from_str::<BTreeMap<String, String>>("name: *.Tests\n").is_err());
+}

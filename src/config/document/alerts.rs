@@ -13,8 +13,8 @@ use strict_yaml::units::HumanDuration;
 pub(crate) struct Rules {
     /// Load the shipped rules, before the files. `overrides` in a file change or disable single ones.
     pub(crate) shipped: bool,
-    /// Rule files, and directories whose `*.yaml` files are read in the order of their names (except `*.test.yaml`). Later files
-    /// can change rules of earlier ones. They are read again when they change.
+    /// Rule files, and directories whose `*.yaml` files are read in the order of their names (except `*.test.yaml`).
+    /// Later files can change rules of earlier ones. They are read again when they change.
     pub(crate) files: Vec<PathBuf>,
 }
 
@@ -37,7 +37,8 @@ impl From<&Rules> for RuleSources {
     }
 }
 
-/// Receivers of notifications when an alert begins and ends. The API, `/metrics` and the spans of collections always have alerts.
+/// Receivers of notifications when an alert begins and ends. The API, `/metrics` and the spans of collections always
+/// have alerts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Alerts {
@@ -49,7 +50,8 @@ pub(crate) struct Alerts {
     pub(crate) stdout: bool,
     /// Send each change as a log record over OTLP.
     pub(crate) log: bool,
-    /// How often firing alerts are sent to Alertmanager again. After four intervals without a request, it resolves an alert.
+    /// How often firing alerts are sent to Alertmanager again. After four intervals without a request, it resolves an
+    /// alert.
     #[schemars(extend("x-minimum" = "1s", "x-maximum" = "1h"))]
     pub(crate) resend_interval: HumanDuration,
     /// URL of this gcwatch for links in notifications; without it, there are no links.
@@ -79,8 +81,8 @@ pub(crate) struct Alertmanager {
     /// Headers of every request: names and values. Values are never shown.
     #[schemars(extend("x-secret" = true))]
     pub(crate) headers: BTreeMap<String, Hidden>,
-    /// Headers whose value is in a file or an environment variable: `authorization: {file: /run/secrets/alertmanager}`, which
-    /// contains `Basic …` or `Bearer …`.
+    /// Headers whose value is in a file or an environment variable: `authorization: {file: /run/secrets/alertmanager}`,
+    /// which contains `Basic …` or `Bearer …`.
     #[schemars(extend("x-secret" = true))]
     pub(crate) headers_from: BTreeMap<String, SecretSource>,
     /// Timeout of one request.
@@ -118,8 +120,8 @@ pub(crate) struct Webhook {
     pub(crate) url: Option<Hidden>,
     /// The source of the URL, instead of `url`.
     pub(crate) url_from: Option<SecretSource>,
-    /// The source of the key that signs requests: `X-Gcwatch-Signature: sha256=…` is the HMAC-SHA256 of the body. Without it,
-    /// requests are not signed.
+    /// The source of the key that signs requests: `X-Gcwatch-Signature: sha256=…` is the HMAC-SHA256 of the body.
+    /// Without it, requests are not signed.
     pub(crate) secret_from: Option<SecretSource>,
     /// Headers of every request: names and values. Values are never shown.
     #[schemars(extend("x-secret" = true))]

@@ -5,8 +5,8 @@ use crate::config::values::WebUrl;
 use crate::kubernetes::settings::{Settings, Source};
 use strict_yaml::units::HumanDuration;
 
-/// Pod metadata from Kubernetes. gcwatch does not wait for it; without it, only the ids of container and pod are exported, which come
-/// from control groups.
+/// Pod metadata from Kubernetes. gcwatch does not wait for it; without it, only the ids of container and pod are
+/// exported, which come from control groups.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Kubernetes {
@@ -22,22 +22,23 @@ pub(crate) struct Kubernetes {
     /// The interval of requests to the kubelet.
     #[schemars(extend("x-restart" = true, "x-minimum" = "5s", "x-maximum" = "1h"))]
     pub(crate) kubelet_interval: HumanDuration,
-    /// PEM file of the certificate authorities of the kubelet; not set: those of the service account, outside of a pod the
-    /// system's.
+    /// PEM file of the certificate authorities of the kubelet; not set: those of the service account, outside of a pod
+    /// the system's.
     #[schemars(extend("x-restart" = true))]
     pub(crate) kubelet_certificate: Option<PathBuf>,
-    /// If false, the kubelet's certificate is not verified (it is often self-signed), so an impostor can receive gcwatch's token.
+    /// If false, the kubelet's certificate is not verified (it is often self-signed), so an impostor can receive
+    /// gcwatch's token.
     #[schemars(extend("x-restart" = true))]
     pub(crate) kubelet_verify: bool,
     /// Labels of pods that become attributes `k8s.pod.label.NAME`.
     #[schemars(extend("x-restart" = true))]
     pub(crate) labels: Vec<String>,
-    /// Annotations of pods that become attributes `k8s.pod.annotation.NAME`. Those with the prefix `resource.opentelemetry.io/` always
-    /// become attributes.
+    /// Annotations of pods that become attributes `k8s.pod.annotation.NAME`. Those with the prefix
+    /// `resource.opentelemetry.io/` always become attributes.
     #[schemars(extend("x-restart" = true))]
     pub(crate) annotations: Vec<String>,
-    /// Use the labels `app.kubernetes.io/instance`, `app.kubernetes.io/name` and `app.kubernetes.io/version` for the service, in preference
-    /// to the deployment.
+    /// Use the labels `app.kubernetes.io/instance`, `app.kubernetes.io/name` and `app.kubernetes.io/version` for the
+    /// service, in preference to the deployment.
     #[schemars(extend("x-restart" = true))]
     pub(crate) well_known_labels: bool,
 }

@@ -132,8 +132,8 @@ pub(crate) struct SecretSource {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Limits {
-    /// Items (spans, log records, or metrics of one process) in the queue of a signal; if there are more, the oldest is dropped
-    /// and counted.
+    /// Items (spans, log records, or metrics of one process) in the queue of a signal; if there are more, the oldest is
+    /// dropped and counted.
     #[schemars(range(min = 1, max = 10_000_000))]
     pub(crate) queue_items: u32,
     /// Encoded bytes in the queue of a signal.

@@ -27,8 +27,9 @@ pub(crate) struct Targets {
     /// A socket of gcwatch that processes connect to (`DOTNET_DiagnosticPorts`); not set: none.
     #[schemars(extend("x-restart" = true))]
     pub(crate) listen: Option<PathBuf>,
-    /// Directories of diagnostics sockets, or single sockets, in addition to those of the processes in `/proc`: for a sidecar that
-    /// shares only a directory with its application. Sockets keep their names, `dotnet-diagnostic-PID-KEY-socket`.
+    /// Directories of diagnostics sockets, or single sockets, in addition to those of the processes in `/proc`: for a
+    /// sidecar that shares only a directory with its application. Sockets keep their names,
+    /// `dotnet-diagnostic-PID-KEY-socket`.
     #[schemars(inner(length(min = 1)))]
     pub(crate) sockets: Vec<PathBuf>,
     /// The directory of the leases by which several gcwatches on one host share the processes.

@@ -22,8 +22,8 @@ const SLOW_LOOK: Duration = Duration::from_secs(60);
 const FAST_LOOK: Duration = Duration::from_secs(5);
 /// Between two reads of notifications: limits the cost of a continuous writer.
 const REST: Duration = Duration::from_millis(20);
-/// Notifications that are read at once. Where reading causes notifications (a trace of gcwatch in the same directory) there is no
-/// last one.
+/// Notifications that are read at once. Where reading causes notifications (a trace of gcwatch in the same directory)
+/// there is no last one.
 const MOST_EVENTS: usize = 1024;
 /// Larger files are compared by size and time only.
 const LARGEST: u64 = 4 << 20;
@@ -31,8 +31,8 @@ const LARGEST: u64 = 4 << 20;
 /// Maximum number of files of a directory.
 const MOST_FILES: usize = 1000;
 
-/// Awaits a change of the contents of several files, or of the YAML files of a directory: written in place, replaced by a rename, or
-/// changed through a symbolic link, as Kubernetes does with a ConfigMap (`..data`).
+/// Awaits a change of the contents of several files, or of the YAML files of a directory: written in place, replaced by
+/// a rename, or changed through a symbolic link, as Kubernetes does with a ConfigMap (`..data`).
 #[derive(Debug)]
 pub struct Watch {
     paths: Vec<PathBuf>,
@@ -67,8 +67,8 @@ impl Watch {
         self.notifications.as_ref().err()
     }
 
-    /// Waits until the contents of a file differ from those at the last return (or the beginning), and nothing happened for
-    /// 200 ms. Cancel safe.
+    /// Waits until the contents of a file differ from those at the last return (or the beginning), and nothing happened
+    /// for 200 ms. Cancel safe.
     pub async fn changed(&mut self) {
         loop {
             if !self.pending {
@@ -121,8 +121,8 @@ impl Watch {
 impl Notifications {
     fn begin() -> io::Result<Self> {
         let inotify = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
-        // The constructor that replaces this one is `unsafe`, which this project has none of. What it is about cannot happen
-        // here: an `OwnedFd` is the same descriptor as long as it lives.
+        // The constructor that replaces this one is `unsafe`, which this project has none of. What it is about cannot
+        // happen here: an `OwnedFd` is the same descriptor as long as it lives.
         #[allow(deprecated, reason = "see above")]
         let inotify = AsyncFd::new(inotify)?;
         Ok(Self(inotify))
@@ -137,8 +137,8 @@ impl Notifications {
             | inotify::WatchFlags::MOVED_FROM
             | inotify::WatchFlags::DELETE
             | inotify::WatchFlags::ONLYDIR;
-        // All of them again: a replaced directory keeps its name. For one that is already watched this changes nothing. One that
-        // cannot be watched is still read periodically.
+        // All of them again: a replaced directory keeps its name. For one that is already watched this changes nothing.
+        // One that cannot be watched is still read periodically.
         for directory in directories {
             let _ = inotify::add_watch(&self.0, directory, what);
         }

@@ -14,8 +14,8 @@ pub(crate) struct WindowKeys {
     /// The function.
     #[serde(rename = "fn")]
     pub(crate) function: Option<Function>,
-    /// What is sampled, a number. Its fields determine when: `gc.*` at each collection, `suspension.*` at each suspension without a
-    /// collection, all others once a second.
+    /// What is sampled, a number. Its fields determine when: `gc.*` at each collection, `suspension.*` at each
+    /// suspension without a collection, all others once a second.
     #[schemars(extend("x-expression" = "number"), length(min = 1))]
     pub(crate) of: Option<String>,
     /// Which samples count; not set: all. If it is unknown, so is the sample.

@@ -6,8 +6,8 @@ use clr_gc::gc::{Collection, Suspension};
 
 use crate::field::GcFacts;
 
-/// Maximum number of remembered suspensions. A background collection with more during it does not find the one before it: its value is
-/// unknown.
+/// Maximum number of remembered suspensions. A background collection with more during it does not find the one before
+/// it: its value is unknown.
 const MAX_STOPS: usize = 64;
 
 /// Background collections in progress whose foreground ones are counted; normally one, more after lost events.
@@ -75,7 +75,8 @@ impl Preceding {
         self.foreground.push_back((background, 1));
     }
 
-    /// From the last restart before it. The collection before it must be known with all of its restarts, else there may be a gap.
+    /// From the last restart before it. The collection before it must be known with all of its restarts, else there may
+    /// be a gap.
     fn since_last_ns(&self, collection: &Collection) -> Option<i64> {
         let first = collection.pauses.first().filter(|_| !collection.lossy)?;
         let begin = first.edges.suspend_begin?;

@@ -4,8 +4,9 @@ use super::run::Run;
 use crate::field::Scope;
 use crate::rule::{On, Rule, RuleSet};
 
-/// The rules `on: gc` or `on: process` of one process. Of a quiet rule (selected, and its condition false or unknown) only the condition is
-/// read, which all processes share: its state is elsewhere in memory, and nearly all rules are quiet nearly always.
+/// The rules `on: gc` or `on: process` of one process. Of a quiet rule (selected, and its condition false or unknown)
+/// only the condition is read, which all processes share: its state is elsewhere in memory, and nearly all rules are
+/// quiet nearly always.
 #[derive(Debug, Default)]
 pub(super) struct Round {
     entries: Box<[Entry]>,

@@ -89,7 +89,8 @@ pub(super) struct Status {
     evaluations: u64,
     /// The round since which it is quiet: evaluations from then on are not counted yet.
     quiet_since: Option<u64>,
-    /// `None`: it never fired, failed or was suppressed. Boxed, as there are dozens of rules in each of hundreds of processes.
+    /// `None`: it never fired, failed or was suppressed. Boxed, as there are dozens of rules in each of hundreds of
+    /// processes.
     past: Option<Box<Past>>,
 }
 

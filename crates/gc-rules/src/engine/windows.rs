@@ -35,7 +35,8 @@ impl Windows {
         }
     }
 
-    /// Those of another rule set, with the samples of series that both have and use. [`Self::select`] selects the used ones.
+    /// Those of another rule set, with the samples of series that both have and use. [`Self::select`] selects the used
+    /// ones.
     pub(super) fn adopt(self, rules: &Arc<RuleSet>) -> Self {
         let series = self.rules.plan.meanings.iter().zip(self.live).zip(self.used);
         let mut kept: HashMap<&str, Live> = series
@@ -204,7 +205,8 @@ fn uses(used: &[bool], measured: &Measured) -> bool {
     series.any(|series| used.get(*series).copied().unwrap_or_default())
 }
 
-/// The windows of one process at one time. Values are computed on demand: most conditions are decided without most of theirs.
+/// The windows of one process at one time. Values are computed on demand: most conditions are decided without most of
+/// theirs.
 #[derive(Debug)]
 pub(super) struct Values<'a> {
     windows: &'a Windows,

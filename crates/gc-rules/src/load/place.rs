@@ -11,10 +11,11 @@ impl<'a> Lines<'a> {
         Self(text.strip_prefix('\u{feff}').unwrap_or(text).lines().collect())
     }
 
-    /// The position in the file of the character at `line` and `column` (from 1) of `text`, the value that begins at `at`.
+    /// The position in the file of the character at `line` and `column` (from 1) of `text`, the value that begins at
+    /// `at`.
     ///
-    /// However a value is written, its characters are in the file in the same order, except for white space and escaped quotes; so they
-    /// are counted. If that fails, the position is that of the value.
+    /// However a value is written, its characters are in the file in the same order, except for white space and escaped
+    /// quotes; so they are counted. If that fails, the position is that of the value.
     pub(super) fn inside(&self, at: Position, text: &str, line: usize, column: usize) -> Position {
         let before = before(text, line, column);
         let skip = before.chars().filter(|c| !c.is_whitespace()).count();
@@ -132,7 +133,8 @@ mod tests {
         (node, text)
     }
 
-    /// Scenario: one expression written in each of the ways that YAML has, with umlauts, blank lines, escaped quotes and unusual indentation.
+    /// Scenario: one expression written in each of the ways that YAML has, with umlauts, blank lines, escaped quotes
+    /// and unusual indentation.
     /// Guarantee: positions in the value become positions in the file.
     #[test]
     fn places_inside_values_are_places_in_the_file() {

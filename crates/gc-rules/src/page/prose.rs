@@ -5,8 +5,8 @@ pub(super) const INTRODUCTION: &str = "\
 
 <!-- Generated from the types and tables in crates/gc-rules: do not edit. `GCWATCH_UPDATE_GOLDEN=1 cargo test --test rules` writes it. -->
 
-A rule defines on which collection, or in which state of a process, an alert fires. `gcwatch rules check FILE...` reports all
-errors of rule files with file, line and column; `gcwatch rules list` lists the shipped rules.
+A rule defines on which collection, or in which state of a process, an alert fires. `gcwatch rules check FILE...`
+reports all errors of rule files with file, line and column; `gcwatch rules list` lists the shipped rules.
 
 ";
 
@@ -49,12 +49,13 @@ rules:
 ";
 
 pub(super) const FORM: &str = "\
-Files are YAML 1.2 without anchors, aliases, tags, merge keys and duplicate keys; a key with an empty value is not set. Durations
-have a unit: `500ms`, `30s`, `5m`, `1h`. Write conditions as blocks (below `|`): in an unquoted string, YAML reads ` #` as the start
-of a comment and a leading `!` as a tag. Therefore an unquoted condition must be on one line, without a comment after it.
+Files are YAML 1.2 without anchors, aliases, tags, merge keys and duplicate keys; a key with an empty value is not set.
+Durations have a unit: `500ms`, `30s`, `5m`, `1h`. Write conditions as blocks (below `|`): in an unquoted string, YAML
+reads ` #` as the start of a comment and a leading `!` as a tag. Therefore an unquoted condition must be on one line,
+without a comment after it.
 
-Files are read in order. Macros and lists belong to their file, groups and ids to all files. A later file can change rules of
-earlier ones with `overrides`:
+Files are read in order. Macros and lists belong to their file, groups and ids to all files. A later file can change
+rules of earlier ones with `overrides`:
 
 ```yaml
 apiVersion: gcwatch/v1
@@ -91,8 +92,9 @@ Expressions are a subset of [CEL](https://cel.dev). They are checked when a file
 | `process.attributes['k8s.namespace.name']` | a resource attribute of the process, as a string |
 | `// ...` | a comment |
 
-**Unknown** is a third value. A value that was not seen is unknown, and so is a result computed from it, unless the other operand
-decides: `false && unknown` is false, `true || unknown` is true. An unknown condition does not fire, and does not clear at once.
+**Unknown** is a third value. A value that was not seen is unknown, and so is a result computed from it, unless the
+other operand decides: `false && unknown` is false, `true || unknown` is true. An unknown condition does not fire, and
+does not clear at once.
 
 ";
 
@@ -110,16 +112,18 @@ pub(super) const USES: &str = "\
 pub(super) const WINDOWS: &str = "\
 ## Functions of windows
 
-The value of a window is that of `fn` over its samples, a double; with fewer samples than `min_samples` it is unknown. *Minimum* is
-the lowest value of `min_samples`; its default is at most `last`. Samples are taken at each collection if `of` or `where` use a
-field of `gc.*` (or no field), at each suspension without a collection if they use one of `suspension.*`, else once a second.
+The value of a window is that of `fn` over its samples, a double; with fewer samples than `min_samples` it is unknown.
+*Minimum* is the lowest value of `min_samples`; its default is at most `last`. Samples are taken at each collection if
+`of` or `where` use a field of `gc.*` (or no field), at each suspension without a collection if they use one of
+`suspension.*`, else once a second.
 
 ";
 
 pub(super) const TEMPLATES: &str = "\
 ## Templates
 
-`summary`, `labels` and `annotations` are strings with values in them: `{{ expression }}` or `{{ expression | filter }}`.
+`summary`, `labels` and `annotations` are strings with values in them: `{{ expression }}` or
+`{{ expression | filter }}`.
 
 | Filter | |
 |---|---|

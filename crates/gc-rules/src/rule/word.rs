@@ -1,4 +1,5 @@
-//! Severity, status and occasion of a rule: one type each, for rule files, their schema, tests of rules, records and messages.
+//! Severity, status and occasion of a rule: one type each, for rule files, their schema, tests of rules, records and
+//! messages.
 
 use strict_yaml::words;
 
@@ -36,7 +37,8 @@ words! {
     pub enum On {
         /// At each collection, on it. Each match is an occurrence; the alert ends `keep_firing_for` after the last one.
         Gc = "gc",
-        /// On the process: at each collection, once a second, and when more is known of it. The alert lasts as long as the condition.
+        /// On the process: at each collection, once a second, and when more is known of it. The alert lasts as long as
+        /// the condition.
         Process = "process",
     }
 }

@@ -93,7 +93,8 @@ pub struct TestEvent {
     /// Counters of the stream, as `lost_events: 12`.
     #[serde(default)]
     pub stream: Option<BTreeMap<String, String>>,
-    /// Usage of its container from now on: fields of `container.` by name, as `memory_usage: 100000000`, `throttled_ratio: 0.5`.
+    /// Usage of its container from now on: fields of `container.` by name, as `memory_usage: 100000000`,
+    /// `throttled_ratio: 0.5`.
     #[serde(default)]
     pub container: Option<BTreeMap<String, String>>,
     /// What begins now and does not end until the next such event.

@@ -178,7 +178,8 @@ mod tests {
         assert_eq!(unknown_keywords(&SCHEMA, &[DURATION]), Vec::<String>::new());
     }
 
-    /// Scenario: test files with an unknown key, without tests, with a test that expects nothing, of another version, and empty.
+    /// Scenario: test files with an unknown key, without tests, with a test that expects nothing, of another version,
+    /// and empty.
     /// Guarantee: each is refused with the position of the error.
     #[test]
     fn errors_have_their_position() {

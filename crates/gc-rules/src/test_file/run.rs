@@ -34,8 +34,8 @@ pub struct TestOutcome {
     pub differences: Vec<Difference>,
 }
 
-/// Runs a test. `recording`: the history of the process in the test's recording, its sync time in Unix nanoseconds, and how long it was
-/// observed.
+/// Runs a test. `recording`: the history of the process in the test's recording, its sync time in Unix nanoseconds, and
+/// how long it was observed.
 pub fn run(test: &Test, rules: &Arc<RuleSet>, recording: Option<(History<'_>, i128, i64)>) -> TestOutcome {
     let mut outcome = TestOutcome::default();
     let mut fail = |expectation, message| outcome.differences.push(Difference { expectation, message });

@@ -40,8 +40,9 @@ impl<A: Aggregate> Tally<A> {
     }
 }
 
-/// The sub-intervals of a window. Nearly every sample falls into the newest, and values are those of the newest and of all before
-/// it: both stand here, so that a host of processes does not go through the memory of all sub-intervals with each collection.
+/// The sub-intervals of a window. Nearly every sample falls into the newest, and values are those of the newest and of
+/// all before it: both stand here, so that a host of processes does not go through the memory of all sub-intervals with
+/// each collection.
 #[derive(Debug)]
 pub(super) struct Buckets<A> {
     /// When the newest sub-interval began that has samples, nanoseconds; 0 before the first.
@@ -54,7 +55,8 @@ pub(super) struct Buckets<A> {
     width: u64,
     /// The time of the first sample ever; 0 before it.
     origin: u64,
-    /// Those before the newest: a sub-interval has the place of its number from the epoch, modulo [`PLACES`]. Nothing until there is one.
+    /// Those before the newest: a sub-interval has the place of its number from the epoch, modulo [`PLACES`]. Nothing
+    /// until there is one.
     older: Box<[Tally<A>]>,
 }
 

@@ -63,7 +63,8 @@ impl Samples {
     }
 }
 
-/// The samples, the oldest first. Unknown worth is NaN, which no value is; for functions that count, 1 fulfils and 0 does not.
+/// The samples, the oldest first. Unknown worth is NaN, which no value is; for functions that count, 1 fulfils and 0
+/// does not.
 #[derive(Debug)]
 struct Ring {
     kept: VecDeque<(u64, f64)>,
@@ -73,7 +74,8 @@ struct Ring {
     unknown: usize,
     /// One that equals the newest is one with it: only what changes is looked at.
     runs: bool,
-    /// Those of known worth, the smallest first, for functions of their order: a sample more costs a search and a move, not a sort.
+    /// Those of known worth, the smallest first, for functions of their order: a sample more costs a search and a move,
+    /// not a sort.
     sorted: Option<Vec<f64>>,
     /// The last computed value, until a sample is added or removed.
     made: Cell<Option<Made>>,

@@ -192,8 +192,10 @@ fn came() -> impl Strategy<Value = Vec<(u64, u64, Worth)>> {
 }
 
 proptest! {
-    /// Scenario: samples at any times, some late, some unknown, some that the filter leaves out; windows over time and over samples.
-    /// Guarantee: after each sample every function says what it says of all samples by definition, within the documented resolution.
+    /// Scenario: samples at any times, some late, some unknown, some that the filter leaves out; windows over time and
+    /// over samples.
+    /// Guarantee: after each sample every function says what it says of all samples by definition, within the
+    /// documented resolution.
     #[test]
     fn windows_are_what_they_are_by_definition(
         came in came(),
@@ -256,7 +258,8 @@ proptest! {
     }
 }
 
-/// Scenario: a hundred thousand samples, a thousand a second, into windows of every function and extent, in each of the six keys.
+/// Scenario: a hundred thousand samples, a thousand a second, into windows of every function and extent, in each of the
+/// six keys.
 /// Guarantee: the memory of every window is within its limit.
 #[test]
 fn memory_is_bounded() {
@@ -313,7 +316,8 @@ fn nothing_is_zero_where_it_is_counted() {
 }
 
 /// Scenario: a process that is paused for a second of its first five; the window is of a minute and wants ten seconds.
-/// Guarantee: the share is unknown for ten seconds, then of the time that was watched; a pause of which more than the window is known is all of it.
+/// Guarantee: the share is unknown for ten seconds, then of the time that was watched; a pause of which more than the
+/// window is known is all of it.
 #[test]
 fn a_share_is_of_the_time_that_was_watched() {
     let window = Window {

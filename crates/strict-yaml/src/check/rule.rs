@@ -4,7 +4,8 @@ use serde_json::{Map, Value};
 
 use super::Format;
 
-/// The words that a rule allows (`enum`, or `oneOf` of constants), each with its description; empty if it is not such a rule.
+/// The words that a rule allows (`enum`, or `oneOf` of constants), each with its description; empty if it is not such a
+/// rule.
 pub fn words(rule: &Value) -> Vec<(&str, Option<&str>)> {
     let plain = rule.get("enum").and_then(Value::as_array).into_iter().flatten();
     let described = rule.get("oneOf").and_then(Value::as_array).into_iter().flatten();
@@ -47,8 +48,8 @@ pub fn nearest<'k>(text: &str, known: impl IntoIterator<Item = &'k str>) -> Opti
         .map(|(_, known)| known)
 }
 
-/// Keywords of a schema that [`super::Schema::check`] does not support: with one of them it would accept what the schema
-/// refuses. For the tests of schemas.
+/// Keywords of a schema that [`super::Schema::check`] does not support: with one of them it would accept what the
+/// schema refuses. For the tests of schemas.
 pub fn unknown_keywords(schema: &Value, formats: &[Format]) -> Vec<String> {
     const CHECKED: [&str; 22] = [
         "type",

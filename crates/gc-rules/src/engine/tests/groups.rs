@@ -68,9 +68,10 @@ fn the_most_severe_fires() {
     );
 }
 
-/// Scenario: a less severe one first, then an equal one, then a more severe one, which ends while the others still hold.
-/// Guarantee: an equal one does not fire, a more severe one supersedes; when it ends, the first that still holds fires, with the text of
-/// its own collection, and without the cooldown: it never ended.
+/// Scenario: a less severe one first, then an equal one, then a more severe one, which ends while the others still
+/// hold.
+/// Guarantee: an equal one does not fire, a more severe one supersedes; when it ends, the first that still holds fires,
+/// with the text of its own collection, and without the cooldown: it never ended.
 #[test]
 fn a_worse_one_supersedes() {
     let mut story = Story::of(GROUP);

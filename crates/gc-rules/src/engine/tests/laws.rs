@@ -11,7 +11,8 @@ use crate::alert::Transition;
 use crate::engine::{Engine, State};
 use crate::rule::RuleSet;
 
-/// Rules of every kind: on collections and on the process, with and without windows, `for`, `clear`, groups, exceptions.
+/// Rules of every kind: on collections and on the process, with and without windows, `for`, `clear`, groups,
+/// exceptions.
 const MANY: &str = r#"
   - {id: a, title: a, on: gc, severity: info, group: g, when: "gc.pause_ms > 50.0", keep_firing_for: 5s, cooldown: 10s, summary: a}
   - {id: b, title: b, on: gc, severity: error, group: g, when: "gc.generation == 2 && gc.pause_ms > 100.0", keep_firing_for: 2s, cooldown: 0s, summary: b}
@@ -78,7 +79,8 @@ fn seen(transitions: &[Transition]) -> Vec<String> {
 }
 
 proptest! {
-    /// Scenario: any story of collections of which nothing is known, with conditions that are true or false of any known value.
+    /// Scenario: any story of collections of which nothing is known, with conditions that are true or false of any
+    /// known value.
     /// Guarantee: unknown never matches and never fires.
     #[test]
     fn unknown_never_fires(gaps in prop::collection::vec(1..5000u64, 1..60)) {
@@ -130,8 +132,8 @@ proptest! {
     }
 
     /// Scenario: any story, to its end.
-    /// Guarantee: every alert has a number of its own, begins once and ends once, not before it began; of a group one fires, and none that is
-    /// inhibited is more severe; the alerts are those of the transitions.
+    /// Guarantee: every alert has a number of its own, begins once and ends once, not before it began; of a group one
+    /// fires, and none that is inhibited is more severe; the alerts are those of the transitions.
     #[test]
     fn alerts_begin_and_end_and_groups_fire_one(steps in story()) {
         let mut story = many();

@@ -69,9 +69,10 @@ const AFTER: &str = r#"
     summary: other words
 "#;
 
-/// Scenario: rules are replaced while they fire: one is the same but for its words and its place, one has another threshold, one is new; the window of one
-/// has two of three samples.
-/// Guarantee: what has its meaning still goes on, what has not ends; windows keep their samples; a new one does not know the time before.
+/// Scenario: rules are replaced while they fire: one is the same but for its words and its place, one has another
+/// threshold, one is new; the window of one has two of three samples.
+/// Guarantee: what has its meaning still goes on, what has not ends; windows keep their samples; a new one does not
+/// know the time before.
 #[test]
 fn what_means_the_same_goes_on() {
     let mut story = Story::of(BEFORE);

@@ -17,7 +17,8 @@ const LONG: &str = r#"
 "#;
 
 /// Scenario: long pauses, some within a minute of each other, then none.
-/// Guarantee: each is an occurrence; there is one alert, ends a minute after the last one, and its times are those of the collections.
+/// Guarantee: each is an occurrence; there is one alert, ends a minute after the last one, and its times are those of
+/// the collections.
 #[test]
 fn a_rule_on_collections_fires_until_none_came_for_a_while() {
     let mut story = Story::of(LONG);
@@ -75,8 +76,8 @@ const OPEN: &str = r#"
 "#;
 
 /// Scenario: a collection that is open for longer and longer, while no event comes; then none is open; then one again.
-/// Guarantee: silence counts: the condition holds by time alone, fires after `for`, stays for `keep_firing_for`, and fires again only when the cooldown
-/// is over.
+/// Guarantee: silence counts: the condition holds by time alone, fires after `for`, stays for `keep_firing_for`, and
+/// fires again only when the cooldown is over.
 #[test]
 fn silence_counts() {
     Story::of(OPEN).play(&[
@@ -168,7 +169,8 @@ const SHARE: &str = r#"
 "#;
 
 /// Scenario: a share of time that rises above the one threshold, falls below it, and later below the other.
-/// Guarantee: it clears at the second one only; before the process was watched long enough nothing fires; the value is with the alert.
+/// Guarantee: it clears at the second one only; before the process was watched long enough nothing fires; the value is
+/// with the alert.
 #[test]
 fn it_clears_by_a_condition_of_its_own() {
     let mut story = Story::of(SHARE);
@@ -201,7 +203,8 @@ const MEDIAN: &str = r#"
 "#;
 
 /// Scenario: a window whose samples become unknown while the alert fires, and later are known again.
-/// Guarantee: unknown neither fires nor ends at once: the alert is held for 15 minutes, then ends as unknown, and the cooldown begins.
+/// Guarantee: unknown neither fires nor ends at once: the alert is held for 15 minutes, then ends as unknown, and the
+/// cooldown begins.
 #[test]
 fn what_is_unknown_is_held_for_a_while() {
     let mut story = Story::of(MEDIAN);
@@ -296,7 +299,8 @@ const CHOSEN: &str = r#"
 "#;
 
 /// Scenario: a process whose name is learned, then another one, then one that is excepted, the time of which ends.
-/// Guarantee: before it is known the rule is not for it; a change ends what fires; an exception is silent until its day is over.
+/// Guarantee: before it is known the rule is not for it; a change ends what fires; an exception is silent until its day
+/// is over.
 #[test]
 fn rules_are_for_processes() {
     let mut story = Story::of(CHOSEN);
@@ -329,8 +333,8 @@ fn an_exception_ends_what_fires() {
 }
 
 /// Scenario: a recording that jumps ten hours, then centuries; a stream whose times lie centuries ahead, then before.
-/// Guarantee: each is one bounded piece of work; ends that were due in the gap have their own time; the time of the stream
-/// does not carry the engine away.
+/// Guarantee: each is one bounded piece of work; ends that were due in the gap have their own time; the time of the
+/// stream does not carry the engine away.
 #[test]
 fn gaps_and_wild_times_are_bounded() {
     let mut story = Story::of(&format!("{LONG}{SHARE}"));
