@@ -55,7 +55,10 @@ fn tags_and_aliases() {
 #[test]
 fn scalars() {
     let version: BTreeMap<String, String> = serde_yaml::from_str("version: 1.10\nanswer: yes\n").unwrap();
-    assert_eq!((version["version"].as_str(), version["answer"].as_str()), ("1.10", "yes"));
+    assert_eq!(
+        (version["version"].as_str(), version["answer"].as_str()),
+        ("1.10", "yes")
+    );
     let value: serde_yaml::Value = serde_yaml::from_str("version: 1.10\n").unwrap();
     assert_eq!(value["version"], 1.1);
     assert!(serde_yaml::from_str::<BTreeMap<String, bool>>("enabled: yes\n").is_err());
