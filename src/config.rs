@@ -1,7 +1,7 @@
-//! What the operator may set: flags over environment over one YAML file, every key optional.
+//! The configuration: flags over environment over one YAML file, all keys optional.
 //!
 //! ```text
-//! file         -> yaml: values with places --+
+//! file         -> yaml: values, positions ---+
 //! environment  -> environment: values -------+--> check: against the schema --> layers: merged, with origins
 //! flags        -> flags: values -------------+          ^                              |
 //!                                                document: the types                   v
@@ -9,7 +9,7 @@
 //! ```
 //!
 //! [`Config::read`] is pure: texts in, options or problems out, all problems at once. [`load`] reads the file and the
-//! environment of the process, [`file::Watch`] awaits a change. `yaml` and `check` know nothing of this configuration.
+//! environment of the process, [`file::Watch`] awaits a change.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -49,7 +49,7 @@ use problem::{Origin, Problem, Problems};
 pub use resolve::ReadFile;
 use resolve::Resolver;
 
-/// What a configuration is read from.
+/// The sources of a configuration.
 #[derive(Clone, Copy)]
 pub struct Sources<'a> {
     /// The file: its name for messages, and its text.
@@ -71,19 +71,19 @@ impl fmt::Debug for Sources<'_> {
     }
 }
 
-/// A configuration, and what is odd about it.
+/// A configuration with its warnings.
 #[derive(Debug, Clone)]
 pub struct Loaded {
     /// The configuration.
     pub config: Config,
-    /// Said once at the start and at each reload: values of the environment that are no good, keys without effect.
+    /// Reported at the start and at each reload: invalid environment variables, keys without effect.
     pub warnings: Vec<Problem>,
-    /// The files that it came from: the one that was named, and those of `headers_from`. When one changes, it has to be
-    /// read again.
+    /// The files that it was read from: the configuration file and those of secrets. When one changes, it must be read
+    /// again.
     pub files: Vec<PathBuf>,
 }
 
-/// What the operator set, and the defaults for all else.
+/// All keys, set or default, and the options of the daemon's parts.
 #[derive(Debug, Clone)]
 pub struct Config {
     document: Document,
@@ -105,19 +105,19 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// Everything that is wrong with the file and the flags. What is wrong with the environment is a warning.
+    /// All errors of the file and the flags. Errors of the environment are warnings.
     pub fn read(sources: &Sources<'_>) -> Result<Loaded, Problems> {
         let schema = Schema::new(&schema::SCHEMA, &values::FORMATS);
         let (mut layers, mut problems, mut warnings) =
             Layers::read(sources.file, sources.environment, sources.flags, schema);
-        // A variable that does not go with the rest is left out, and what is without it is looked at again.
+        // An environment variable that conflicts with other keys is dropped, and the rest is resolved again.
         loop {
             let (merged, origins) = layers.merged();
             let document: Document = match serde_json::from_value(merged) {
                 Ok(document) => document,
-                // The check lets nothing through that the types do not take; a test holds that.
+                // What the check accepts, the types accept; a test ensures that.
                 Err(error) if problems.is_empty() => {
-                    let message = format!("the configuration does not fit together: {error}");
+                    let message = format!("the configuration is inconsistent: {error}");
                     problems.push(Problem {
                         origin: Origin::Default,
                         path: KeyPath::default(),
@@ -131,47 +131,47 @@ impl Config {
                 origins: &origins,
                 environment: sources.environment,
                 read_file: sources.read_file,
-                oddities: Vec::new(),
+                findings: Vec::new(),
             };
             let otlp = resolver.otlp(&document);
             let alerts = resolver.alerts(&document);
             let resource = resolver.resource(&document);
             resolver.sections(&document);
-            let oddities = resolver.oddities;
+            let findings = resolver.findings;
             let mut dropped = Vec::new();
-            let mut odd = Vec::new();
-            let mut wrong = Vec::new();
-            for oddity in oddities {
-                // What is wrong with one of two keys alone is said already.
-                if problems.iter().any(|problem| oddity.with.contains(&problem.path)) {
+            let mut new_warnings = Vec::new();
+            let mut errors = Vec::new();
+            for finding in findings {
+                // An error of one of the keys alone is reported already.
+                if problems.iter().any(|problem| finding.with.contains(&problem.path)) {
                     continue;
                 }
                 let mut problem = Problem {
-                    origin: origins.of(&oddity.path).clone(),
-                    path: oddity.path,
-                    message: oddity.message,
+                    origin: origins.of(&finding.path).clone(),
+                    path: finding.path,
+                    message: finding.message,
                 };
-                match (&problem.origin, oddity.wrong) {
+                match (&problem.origin, finding.is_error) {
                     (Origin::Environment(name), true) => {
                         dropped.push(name.clone());
                         problem.message = environment::not_used(&problem.message);
                         warnings.push(problem);
                     }
-                    (_, true) => wrong.push(problem),
-                    (_, false) => odd.push(problem),
+                    (_, true) => errors.push(problem),
+                    (_, false) => new_warnings.push(problem),
                 }
             }
             if !dropped.is_empty() {
                 dropped.iter().for_each(|name| layers.drop_variable(name));
                 continue;
             }
-            problems.extend(wrong);
+            problems.extend(errors);
             if !problems.is_empty() {
                 problems.sort_by(|one, other| one.origin.cmp(&other.origin));
                 return Err(Problems(problems));
             }
-            odd.sort_by(|one, other| one.origin.cmp(&other.origin));
-            warnings.extend(odd);
+            new_warnings.sort_by(|one, other| one.origin.cmp(&other.origin));
+            warnings.extend(new_warnings);
             let config = Self {
                 targets: (&document.targets).into(),
                 otlp,
@@ -195,12 +195,12 @@ impl Config {
         }
     }
 
-    /// Which processes are attached to, and how.
+    /// Which processes gcwatch attaches to, and how.
     pub fn targets(&self) -> &TargetOptions {
         &self.targets
     }
 
-    /// Where each signal goes.
+    /// The receiver of each signal.
     pub fn otlp(&self) -> &Settings {
         &self.otlp
     }
@@ -215,37 +215,37 @@ impl Config {
         &self.metrics
     }
 
-    /// Which rules judge collections.
+    /// Sources of rules.
     pub fn rules(&self) -> &RuleSources {
         &self.rules
     }
 
-    /// Who is told of alerts.
+    /// Receivers of notifications.
     pub fn alerts(&self) -> &alerts::settings::Settings {
         &self.alerts
     }
 
-    /// What Kubernetes is asked.
+    /// The source of pod metadata.
     pub fn kubernetes(&self) -> &kubernetes::settings::Settings {
         &self.kubernetes
     }
 
-    /// Attributes of every target's resource, below what the target says of itself: names and texts, sorted by name.
+    /// Resource attributes of every target, which its own ones override: names and strings, sorted by name.
     pub fn resource(&self) -> &[(String, String)] {
         &self.resource
     }
 
-    /// Where the web server listens; `None`: nowhere.
+    /// The address of the web server; `None`: there is none.
     pub fn listen(&self) -> Option<SocketAddr> {
         self.document.listen.0
     }
 
-    /// What gcwatch writes to standard error.
+    /// The log on standard error.
     pub fn log(&self) -> &LogOptions {
         &self.log
     }
 
-    /// What gcwatch tells of itself over OTLP.
+    /// Telemetry of gcwatch itself over OTLP.
     pub fn self_telemetry(&self) -> &SelfTelemetryOptions {
         &self.self_telemetry
     }
@@ -269,12 +269,12 @@ impl Config {
         sources.filter_map(|source| source.file.clone()).collect()
     }
 
-    /// The configuration as a YAML file with the origin of each value, values of headers left out.
+    /// The configuration as a YAML file with the origin of each value, without secrets.
     pub fn print(&self) -> String {
         print::print(self)
     }
 
-    /// What is different in `new`, and what of it a reload cannot change.
+    /// The differences of `new`, and which of them need a restart.
     pub fn changes(&self, new: &Self) -> Change {
         let different = [
             (Section::Targets, self.targets != new.targets),

@@ -11,7 +11,7 @@ use clr_gc::gc::Collection;
 use clr_gc::stream::Scope;
 use nettrace::TraceHeader;
 
-use crate::commands::cli::{AnalyzeArgs, FailOn, Format, Sort};
+use crate::commands::cli::{AnalyzeArgs, Format, Sort};
 use crate::commands::output::{Output, say};
 use crate::config::rule_files;
 use crate::recording::source::{Source, SourceError};
@@ -24,7 +24,7 @@ use gc_rules::field::ProcessFacts;
 use gc_rules::load::{load, shipped};
 use gc_rules::record::AnomalyRecord;
 use gc_rules::review::Review;
-use gc_rules::rule::{RuleSet, Severity};
+use gc_rules::rule::RuleSet;
 use gc_rules::time::TimeBase;
 
 /// Limit of standard input that is kept in memory to be read twice.
@@ -96,14 +96,8 @@ fn time_base(recording: &Recording) -> TimeBase {
 
 /// No alert is as severe as `--fail-on`.
 fn passes(args: &AnalyzeArgs, review: &Review) -> bool {
-    let least = match args.fail_on {
-        None => return true,
-        Some(FailOn::Info) => Severity::Info,
-        Some(FailOn::Warning) => Severity::Warning,
-        Some(FailOn::Error) => Severity::Error,
-        Some(FailOn::Critical) => Severity::Critical,
-    };
-    review.alerts().all(|reviewed| reviewed.alert.severity() < least)
+    let below = |least| review.alerts().all(|reviewed| reviewed.alert.severity() < least);
+    args.fail_on.is_none_or(below)
 }
 
 /// Opens and reads a recording; reports its errors.

@@ -3,9 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::config::flags::ConfigFlags;
+use gc_rules::rule::Severity;
+use strict_yaml::units::{HumanDuration, UnitError};
 
 /// Reports every GC of every .NET process on this host.
 #[derive(Debug, Parser)]
@@ -161,19 +164,6 @@ pub enum Sort {
     Promoted,
 }
 
-/// Severity of an anomaly.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum FailOn {
-    /// Information
-    Info,
-    /// Needs attention
-    Warning,
-    /// Something does not work correctly
-    Error,
-    /// Needs action now
-    Critical,
-}
-
 /// `gcwatch analyze`
 #[derive(Debug, Args)]
 pub struct AnalyzeArgs {
@@ -202,8 +192,8 @@ pub struct AnalyzeArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["no_rules", "gc"])]
     pub rules: Vec<PathBuf>,
     /// Exit with 1 if there is an anomaly of this or a higher severity
-    #[arg(long, value_enum, value_name = "SEVERITY", conflicts_with_all = ["no_rules", "gc"])]
-    pub fail_on: Option<FailOn>,
+    #[arg(long, value_parser = severity(), value_name = "SEVERITY", conflicts_with_all = ["no_rules", "gc"])]
+    pub fail_on: Option<Severity>,
     /// The output format.
     #[command(flatten)]
     pub format: FormatArgs,
@@ -346,16 +336,17 @@ pub struct CompletionsArgs {
     pub shell: clap_complete::Shell,
 }
 
-/// `1.5s`, `250ms`, `2m`, `1h 30m`; a bare number is seconds.
-fn duration(text: &str) -> Result<Duration, String> {
-    let text = text.trim();
-    let seconds = text.parse::<f64>().ok().map(|seconds| format!("{seconds}s"));
-    let parsed: jiff::SignedDuration = seconds
-        .as_deref()
-        .unwrap_or(text)
-        .parse()
-        .map_err(|_| format!("'{text}' is no time; write it as 1.5s, 250ms, 2m or 1h"))?;
-    Duration::try_from(parsed).map_err(|_| "a time cannot be negative".to_owned())
+/// Durations as in the configuration: `1.5s`, `250ms`, `2m`, `1h30m`; here a bare number is seconds.
+fn duration(text: &str) -> Result<Duration, UnitError> {
+    let bare = text.trim().bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') && !text.trim().is_empty();
+    let seconds = bare.then(|| format!("{}s", text.trim()));
+    let duration: HumanDuration = seconds.as_deref().unwrap_or(text).parse()?;
+    Ok(duration.0)
+}
+
+fn severity() -> impl TypedValueParser<Value = Severity> {
+    PossibleValuesParser::new(Severity::ALL.iter().map(|severity| severity.name()))
+        .try_map(|word| word.parse::<Severity>())
 }
 
 #[cfg(test)]
@@ -377,6 +368,6 @@ mod tests {
         assert_eq!(duration("1.5"), Ok(Duration::from_millis(1500)));
         assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
         assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
-        assert!(duration("-3s").is_err() && duration("soon").is_err_and(|error| error.contains("250ms")));
+        assert!(duration("-3s").is_err() && duration("soon").is_err_and(|error| error.to_string().contains("500ms")));
     }
 }

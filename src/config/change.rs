@@ -1,4 +1,4 @@
-//! What a reload changes, and what it cannot.
+//! The differences of two configurations, and which of them need a restart.
 
 use serde_json::Value;
 
@@ -40,7 +40,7 @@ pub enum Section {
 pub struct Change {
     /// The parts whose options differ.
     pub sections: Vec<Section>,
-    /// The keys that differ and count from the next start only.
+    /// The keys that differ and need a restart.
     pub restart: Vec<KeyPath>,
 }
 

@@ -1,6 +1,6 @@
-//! Every key that there is, once: from these types come the reading, the JSON schema, the page and `--print-config`.
+//! All keys: reading, JSON schema, reference page and `--print-config` are derived from these types.
 //!
-//! The doc comments are what users read. `x-restart` marks keys that a reload cannot change.
+//! The doc comments are the users' documentation. `x-restart` marks keys that a reload cannot change.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,6 +9,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::options::LogFormat;
 use super::values::{Hidden, ListenAddress, LogLevel};
 
 mod alerts;
@@ -19,45 +20,45 @@ mod telemetry;
 
 pub(crate) use alerts::{Alertmanager, Alerts, Rules, Webhook};
 pub(crate) use kubernetes::Kubernetes;
-pub(crate) use otlp::{Limits, Otlp, ProtocolWord, SecretSource, Signal};
+pub(crate) use otlp::{Limits, Otlp, SecretSource, Signal};
 pub(crate) use targets::Targets;
-pub(crate) use telemetry::{HistogramWord, Metrics, Spans};
+pub(crate) use telemetry::{Histogram, Metrics, Spans};
 
-/// The configuration of gcwatch. Every key may be left out; an empty value is a key that is not set.
+/// The configuration of gcwatch. All keys are optional; a key with an empty value is not set.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(title = "gcwatch configuration")]
 pub(crate) struct Document {
-    /// Which processes are attached to, and how.
+    /// Which processes gcwatch attaches to, and how.
     pub(crate) targets: Targets,
-    /// Where spans, metrics and log records are sent. `traces`, `metrics` and `logs` have keys of their own for what
-    /// differs from the common ones.
+    /// Where spans, metrics and log records are sent. The keys of `traces`, `metrics` and `logs` override the common
+    /// ones.
     pub(crate) otlp: Otlp,
     /// Which collections become spans, and how much of each.
     pub(crate) spans: Spans,
     /// How the collections of a process become metrics.
     pub(crate) metrics: Metrics,
-    /// Which rules say what an anomaly is.
+    /// The rules for anomalies.
     pub(crate) rules: Rules,
-    /// Who is told when an alert begins and ends.
+    /// Receivers of notifications when an alert begins and ends.
     pub(crate) alerts: Alerts,
-    /// What Kubernetes is asked about the pods of processes.
+    /// Pod metadata from Kubernetes.
     pub(crate) kubernetes: Kubernetes,
-    /// Attributes that every target's telemetry carries. The identity of a process (`service.name` and so on) comes from
-    /// the process itself: its `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` win over these.
+    /// Resource attributes of every target. The identity of a process (`service.name` and so on) comes from the process
+    /// itself: its `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` override these.
     pub(crate) resource: Resource,
-    /// Address and port of `/metrics`, `/livez`, `/readyz` and the API, or `none`. An address that others can reach is
-    /// your decision: there is no authentication.
+    /// Address and port of `/metrics`, `/livez`, `/readyz` and the API, or `none`. There is no authentication: consider
+    /// this before you use an address that other hosts can reach.
     #[schemars(extend("x-restart" = true))]
     pub(crate) listen: ListenAddress,
-    /// What gcwatch writes to standard error.
+    /// The log on standard error.
     pub(crate) log: Log,
-    /// What gcwatch tells of itself over OTLP, as a service of its own.
+    /// Telemetry of gcwatch itself over OTLP, as a separate service.
     #[schemars(extend("x-restart" = true))]
     pub(crate) self_telemetry: SelfTelemetry,
 }
 
-/// Attributes that every target's telemetry carries.
+/// Resource attributes of every target.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Resource {
@@ -65,45 +66,34 @@ pub(crate) struct Resource {
     pub(crate) environment: Option<String>,
     /// `k8s.cluster.name`.
     pub(crate) cluster: Option<String>,
-    /// Other attributes: names and texts.
+    /// Other attributes: names and strings.
     pub(crate) attributes: BTreeMap<String, String>,
 }
 
-/// What gcwatch writes to standard error.
+/// The log on standard error.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Log {
-    /// `off`, `error`, `warn`, `info`, `debug` or `trace`; also by module: `info,gcwatch::targets=debug`.
+    /// `off`, `error`, `warn`, `info`, `debug` or `trace`; also per module: `info,gcwatch::targets=debug`.
     pub(crate) level: LogLevel,
-    /// How lines are written.
+    /// The format of log lines.
     #[schemars(extend("x-restart" = true))]
-    pub(crate) format: LogFormatWord,
+    pub(crate) format: LogFormat,
 }
 
-/// How log lines are written.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum LogFormatWord {
-    /// For people.
-    #[default]
-    Text,
-    /// One JSON object per line.
-    Json,
-}
-
-/// What gcwatch tells of itself over OTLP.
+/// Telemetry of gcwatch itself over OTLP.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct SelfTelemetry {
-    /// Nothing is told when false; `/metrics` has the metrics all the same.
+    /// If false, nothing is exported; `/metrics` still has the metrics.
     pub(crate) enabled: bool,
-    /// Spans of its own work.
+    /// Spans: attach, export, reload.
     pub(crate) traces: bool,
-    /// Metrics of its own health: losses, queues, retries.
+    /// Metrics: losses, queues, retries.
     pub(crate) metrics: bool,
-    /// Its log as log records.
+    /// The log as log records.
     pub(crate) logs: bool,
-    /// From which level on log lines become log records; as in `log.level`.
+    /// The minimum level of log records; as in `log.level`.
     pub(crate) log_level: LogLevel,
     /// The `service.name` of gcwatch itself.
     #[schemars(length(min = 1))]

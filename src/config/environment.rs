@@ -1,10 +1,13 @@
-//! The variables of the environment, and the keys that they set: one table for the reading and for the page.
+//! Environment variables and the keys that they set: one table for the reading and for the page.
 //!
-//! Names and forms are those of the OpenTelemetry specification ("Environment Variable Specification" and "OTLP exporter
-//! configuration"). A variable with an empty value is not set. A value that is no good is said and left out, as the
-//! specification asks: it never keeps gcwatch from starting.
+//! Names and forms are those of the OpenTelemetry specification ("Environment Variable Specification" and "OTLP
+//! exporter configuration"). A variable with an empty value is not set. An invalid value is reported and ignored, as
+//! the specification requires: it never prevents the start.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+
+use percent_encoding::percent_decode_str;
 
 use super::problem::{Origin, Problem};
 use strict_yaml::check::nearest;
@@ -15,18 +18,18 @@ use strict_yaml::yaml::{Node, Position};
 /// The environment: names and values.
 pub type Environment = BTreeMap<String, String>;
 
-/// How a variable's text becomes a value.
+/// The form of a variable's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     /// As it is.
     Text,
-    /// A word, its case does not matter.
+    /// A word in any case.
     Word,
-    /// A whole number.
+    /// An integer.
     Count,
-    /// A whole number of milliseconds.
+    /// An integer number of milliseconds.
     Milliseconds,
-    /// `true` or `false`, their case does not matter.
+    /// `true` or `false` in any case.
     Truth,
     /// `true` sets false.
     Disabled,
@@ -57,7 +60,7 @@ pub(crate) struct EnvironmentSetting {
     pub(crate) value: Node,
 }
 
-/// The variables that set one key each. Of two for the same key, the first that is set counts.
+/// Variables for one key each. Of two for the same key, the first that is set is used.
 const SINGLE: [(&str, &str, Form); 19] = [
     ("GCWATCH_LISTEN", "listen", Form::Text),
     ("GCWATCH_LOG", "log.level", Form::Text),
@@ -96,7 +99,7 @@ const SINGLE: [(&str, &str, Form); 19] = [
     ("OTEL_SERVICE_NAME", "self_telemetry.service_name", Form::Text),
 ];
 
-/// The variables that exist once for all signals and once for each: `OTEL_EXPORTER_OTLP_ENDPOINT`,
+/// Variables that exist once for all signals and once for each: `OTEL_EXPORTER_OTLP_ENDPOINT`,
 /// `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`.
 const PER_SIGNAL: [(&str, &str, Form); 9] = [
     ("ENDPOINT", "endpoint", Form::Text),
@@ -110,7 +113,7 @@ const PER_SIGNAL: [(&str, &str, Form); 9] = [
     ("INSECURE", "insecure", Form::Truth),
 ];
 
-/// All variables that set keys, in the order in which they count.
+/// All variables that set keys, in the order of precedence.
 pub(crate) fn variables() -> Vec<Variable> {
     let variable = |name: String, path: String, form| Variable { name, path, form };
     let mut all: Vec<Variable> = SINGLE
@@ -131,7 +134,7 @@ pub(crate) fn variables() -> Vec<Variable> {
             )
         }));
     }
-    // After OTEL_EXPORTER_OTLP_METRICS_TIMEOUT, which says the same of the same request and is the more exact one.
+    // After OTEL_EXPORTER_OTLP_METRICS_TIMEOUT, which sets the same timeout and is more specific.
     let export_timeout = ("OTEL_METRIC_EXPORT_TIMEOUT", "otlp.metrics.timeout", Form::Milliseconds);
     let attributes = (
         "OTEL_RESOURCE_ATTRIBUTES",
@@ -144,12 +147,12 @@ pub(crate) fn variables() -> Vec<Variable> {
     all
 }
 
-/// The words for a variable that is no good.
+/// The message on an invalid variable.
 pub(crate) fn not_used(message: &str) -> String {
-    format!("{message}; the variable is not used")
+    format!("{message}; the variable is ignored")
 }
 
-/// What the environment sets, and what in it is no good.
+/// The settings of the environment, and warnings on invalid ones.
 pub(crate) fn settings(environment: &Environment) -> (Vec<EnvironmentSetting>, Vec<Problem>) {
     let mut settings: Vec<EnvironmentSetting> = Vec::new();
     let mut warnings = Vec::new();
@@ -175,11 +178,11 @@ pub(crate) fn settings(environment: &Environment) -> (Vec<EnvironmentSetting>, V
                             path,
                             value,
                         }),
-                        // Within one variable the last one counts.
+                        // Within one variable, the last one is used.
                         Some(before) if before.name == variable.name => before.value = value,
-                        // The others have an order that users expect; these two look independent, and are not.
+                        // The others have a documented precedence; these two look independent, and are not.
                         Some(before) if before.value != value && variable.name.starts_with("OTEL_BLRP_") => {
-                            warn(format!("is not used: {} sets the same key `{path}`", before.name));
+                            warn(format!("is ignored: {} sets the same key `{path}`", before.name));
                         }
                         Some(_) => {}
                     }
@@ -191,20 +194,20 @@ pub(crate) fn settings(environment: &Environment) -> (Vec<EnvironmentSetting>, V
     (settings, warnings)
 }
 
-/// Variables that look like one of `known` and are none.
+/// Unknown variables with names like those of `known`.
 fn unknown(environment: &Environment, known: &[Variable]) -> Vec<Problem> {
     let ours = ["GCWATCH_CONFIG"];
     let names = || known.iter().map(|variable| variable.name.as_str()).chain(ours);
     let mut warnings = Vec::new();
     for (name, value) in environment {
         let exporter = name.starts_with("OTEL_EXPORTER_OTLP_");
-        // Kubernetes sets GCWATCH_PORT and more of that kind for a service of that name: only a near miss is one.
+        // Kubernetes sets GCWATCH_PORT and others for a service of that name: only probable misspellings are reported.
         if value.is_empty() || !(exporter || name.starts_with("GCWATCH_")) || names().any(|known| known == name) {
             continue;
         }
         let message = match nearest(name, names()) {
             Some(near) => format!("there is no such variable; did you mean {near}?"),
-            None if exporter => "there is no such variable; it is not used".to_owned(),
+            None if exporter => "there is no such variable; it is ignored".to_owned(),
             None => continue,
         };
         let origin = Origin::Environment(name.clone());
@@ -217,7 +220,7 @@ fn unknown(environment: &Environment, known: &[Variable]) -> Vec<Problem> {
     warnings
 }
 
-/// The keys that a variable's text sets, with their values.
+/// The keys that a variable sets, with their values.
 fn values(variable: &Variable, text: &str) -> Result<Vec<(KeyPath, Node)>, String> {
     let path = KeyPath::of(&variable.path);
     let plain = |text: &str| Node::plain(Position::START, text);
@@ -227,10 +230,10 @@ fn values(variable: &Variable, text: &str) -> Result<Vec<(KeyPath, Node)>, Strin
         Form::Text => Node::text(Position::START, text),
         Form::Word if variable.path == "log.level" && lower == "none" => plain("off"),
         Form::Word => Node::text(Position::START, lower),
-        Form::Count => plain(digits(text).ok_or_else(|| format!("{} is not a whole number", quoted(text)))?),
+        Form::Count => plain(digits(text).ok_or_else(|| format!("{} is not an integer", quoted(text)))?),
         Form::Milliseconds => {
             let digits =
-                digits(text).ok_or_else(|| format!("{} is not a whole number of milliseconds", quoted(text)))?;
+                digits(text).ok_or_else(|| format!("{} is not an integer number of milliseconds", quoted(text)))?;
             plain(&format!("{digits}ms"))
         }
         Form::Truth => plain(if truth(text, &lower)? { "true" } else { "false" }),
@@ -272,7 +275,7 @@ fn truth(text: &str, lower: &str) -> Result<bool, String> {
     }
 }
 
-/// `otlp` and `none`; of several, `otlp` counts.
+/// `otlp` and `none`; of several, `otlp` is used.
 fn exporter(text: &str, lower: &str) -> Result<&'static str, String> {
     let names: Vec<&str> = lower.split(',').map(str::trim).collect();
     if names.contains(&"otlp") {
@@ -280,15 +283,13 @@ fn exporter(text: &str, lower: &str) -> Result<&'static str, String> {
     }
     match names.as_slice() {
         ["none"] => Ok("false"),
-        ["prometheus"] => {
-            Err("gcwatch serves /metrics in any case; write none to send no metrics over OTLP".to_owned())
-        }
+        ["prometheus"] => Err("gcwatch always serves /metrics; write none to send no metrics over OTLP".to_owned()),
         _ => Err(format!("{} is not one of otlp, none", quoted(text))),
     }
 }
 
-/// `name=value,name=value`, names and values percent-encoded. One that is wrong makes all of them be left out, as the
-/// specification asks. Messages quote nothing: what looks like a name may be a part of a token.
+/// `name=value,name=value`, names and values percent-encoded. If one is invalid, all are ignored, as the specification
+/// requires. Messages quote nothing: what looks like a name may be a part of a token.
 fn pairs(text: &str, name: fn(&str) -> String, path: &KeyPath) -> Result<Vec<(KeyPath, Node)>, String> {
     let mut pairs = Vec::new();
     for (place, pair) in text.split(',').map(str::trim).enumerate() {
@@ -300,7 +301,7 @@ fn pairs(text: &str, name: fn(&str) -> String, path: &KeyPath) -> Result<Vec<(Ke
             .split_once('=')
             .ok_or_else(|| format!("entry {place} is not name=value"))?;
         let decoded = |text: &str| {
-            percent_decoded(text.trim()).ok_or_else(|| format!("entry {place} is wrongly percent-encoded"))
+            percent_decoded(text.trim()).ok_or_else(|| format!("entry {place} has invalid percent-encoding"))
         };
         let (key, value) = (name(&decoded(key)?), decoded(value)?);
         if key.is_empty() {
@@ -311,20 +312,13 @@ fn pairs(text: &str, name: fn(&str) -> String, path: &KeyPath) -> Result<Vec<(Ke
     Ok(pairs)
 }
 
-/// The text that `%41` and so on stand for; `None` where that is no UTF-8, or no two hexadecimal digits follow a `%`.
+/// The decoded text; `None` where it is not UTF-8, or a `%` without two hexadecimal digits, which the decoder would
+/// leave as it is.
 fn percent_decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        if byte == b'%' {
-            let high = char::from(rest.next()?).to_digit(16)?;
-            let low = char::from(rest.next()?).to_digit(16)?;
-            bytes.push(u8::try_from(high * 16 + low).ok()?);
-        } else {
-            bytes.push(byte);
-        }
-    }
-    String::from_utf8(bytes).ok()
+    let is_code = |rest: &str| rest.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
+    let complete = text.split('%').skip(1).all(is_code);
+    let decoded = percent_decode_str(text).decode_utf8().ok();
+    decoded.filter(|_| complete).map(Cow::into_owned)
 }
 
 #[cfg(test)]
@@ -332,15 +326,15 @@ mod tests {
     use super::*;
 
     /// Scenario: texts with and without percent-encoding.
-    /// Guarantee: what is encoded is decoded, what is wrongly encoded is refused, and `+` is a plus.
+    /// Guarantee: valid encodings are decoded, invalid ones refused, and `+` is a plus.
     #[test]
     fn percent_encoding_is_undone() {
         let decoded = |text| percent_decoded(text);
         assert_eq!(decoded("Basic%20YTpi%3D").as_deref(), Some("Basic YTpi="));
         assert_eq!(decoded("a+b").as_deref(), Some("a+b"));
         assert_eq!(decoded("%C3%BC").as_deref(), Some("ü"));
-        for wrong in ["%", "%4", "%zz", "%ff"] {
-            assert_eq!(decoded(wrong), None, "{wrong}");
+        for invalid in ["%", "%4", "%zz", "%ff"] {
+            assert_eq!(decoded(invalid), None, "{invalid}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! The edge: the file, the environment of the process, and the awaiting of changes.
+//! I/O of the configuration: the file, the environment of the process, changes of files.
 
 mod read;
 #[expect(

@@ -2,12 +2,16 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser};
 
+use super::schema::SCHEMA;
+use super::values::FORMATS;
+use strict_yaml::check::{self, Schema};
 use strict_yaml::path::KeyPath;
 use strict_yaml::yaml::{Kind, Node, Position};
 
-/// Flags for the configuration: over the environment, over the file.
+/// Flags of the configuration. They override the environment and the file.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Configuration")]
 pub struct ConfigFlags {
@@ -24,8 +28,8 @@ pub struct ConfigFlags {
     #[arg(long, value_name = "URL")]
     pub endpoint: Option<String>,
     /// OTLP protocol for all signals [default: grpc]
-    #[arg(long, value_enum, value_name = "FORM")]
-    pub protocol: Option<ProtocolFlag>,
+    #[arg(long, value_parser = words("otlp.protocol"), value_name = "PROTOCOL")]
+    pub protocol: Option<String>,
     /// Do not send spans
     #[arg(long)]
     pub no_traces: bool,
@@ -42,8 +46,8 @@ pub struct ConfigFlags {
     #[arg(long, value_name = "LEVEL")]
     pub log_level: Option<String>,
     /// Log format [default: text]
-    #[arg(long, value_enum, value_name = "FORM")]
-    pub log_format: Option<LogFormatFlag>,
+    #[arg(long, value_parser = words("log.format"), value_name = "FORMAT")]
+    pub log_format: Option<String>,
     /// Directory of the leases by which several gcwatches share the processes [default: /run/gcwatch]
     #[arg(long, value_name = "FOLDER")]
     pub lease_folder: Option<String>,
@@ -52,29 +56,7 @@ pub struct ConfigFlags {
     pub sockets: Vec<String>,
 }
 
-/// The three forms that OTLP has on the wire.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ProtocolFlag {
-    /// Protobuf over gRPC
-    Grpc,
-    /// Protobuf over HTTP
-    #[value(name = "http/protobuf")]
-    HttpProtobuf,
-    /// JSON over HTTP
-    #[value(name = "http/json")]
-    HttpJson,
-}
-
-/// How log lines are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum LogFormatFlag {
-    /// Plain text
-    Text,
-    /// One JSON object per line
-    Json,
-}
-
-/// The flags and the keys that they set; the page and the test of the flags go by it.
+/// The flags and the keys that they set; for the page and the tests too.
 pub(crate) const FLAGS: [(&str, &str); 10] = [
     ("--endpoint", "otlp.endpoint"),
     ("--protocol", "otlp.protocol"),
@@ -88,33 +70,33 @@ pub(crate) const FLAGS: [(&str, &str); 10] = [
     ("--sockets", "targets.sockets"),
 ];
 
-/// What one flag sets.
+/// The setting of one flag.
 pub(crate) struct FlagSetting {
     pub(crate) flag: &'static str,
     pub(crate) path: KeyPath,
-    /// The value; `None`: whatever a lower layer says there is taken away.
+    /// The value; `None`: the values of lower layers are removed.
     pub(crate) value: Option<Node>,
 }
 
-/// What the flags set.
+/// The settings of the flags.
 pub(crate) fn settings(flags: &ConfigFlags) -> Vec<FlagSetting> {
     let mut settings = Vec::new();
     let given = [
         flags.endpoint.clone(),
-        flags.protocol.as_ref().and_then(word),
+        flags.protocol.clone(),
         flags.no_traces.then(|| "false".to_owned()),
         flags.no_metrics.then(|| "false".to_owned()),
         flags.no_logs.then(|| "false".to_owned()),
         flags.listen.clone(),
         flags.log_level.clone(),
-        flags.log_format.as_ref().and_then(word),
+        flags.log_format.clone(),
         flags.lease_folder.clone(),
     ];
     let given = given.map(|text| text.map(|text| Node::plain(Position::START, text)));
     let given = given.into_iter().chain([list(&flags.sockets)]);
     for ((flag, path), value) in FLAGS.into_iter().zip(given) {
         let Some(value) = value else { continue };
-        // A flag that speaks of all signals does: what a file or the environment says of one of them yields to it.
+        // A flag for all signals overrides the keys of single signals in file and environment.
         if let Some(key) = path.strip_prefix("otlp.").filter(|key| !key.contains('.')) {
             settings.extend(["traces", "metrics", "logs"].map(|signal| FlagSetting {
                 flag,
@@ -131,7 +113,7 @@ pub(crate) fn settings(flags: &ConfigFlags) -> Vec<FlagSetting> {
     settings
 }
 
-/// The values of a flag that may be given several times.
+/// The values of a repeatable flag.
 fn list(texts: &[String]) -> Option<Node> {
     let items = texts.iter().map(|text| Node::text(Position::START, text));
     let items: Vec<Node> = items.collect();
@@ -141,9 +123,14 @@ fn list(texts: &[String]) -> Option<Node> {
     })
 }
 
-/// The word of a flag's value, as clap shows it; the document has the same.
-fn word(value: &impl ValueEnum) -> Option<String> {
-    value.to_possible_value().map(|value| value.get_name().to_owned())
+/// The words of a key, with their descriptions, for clap.
+fn words(path: &str) -> PossibleValuesParser {
+    let schema = Schema::new(&SCHEMA, &FORMATS);
+    let words = schema.at(&KeyPath::of(path)).map(|(rule, _)| check::words(rule));
+    let value = |(word, description): (&'static str, Option<&'static str>)| {
+        PossibleValue::new(word).help(description.unwrap_or_default().trim_end_matches('.'))
+    };
+    PossibleValuesParser::new(words.unwrap_or_default().into_iter().map(value))
 }
 
 #[cfg(test)]
@@ -158,7 +145,7 @@ mod tests {
     }
 
     /// Scenario: each flag of the table given alone.
-    /// Guarantee: it sets its key and, besides taking away what single signals say, no other.
+    /// Guarantee: it sets its key and, except for the removal of keys of single signals, no other.
     #[test]
     fn each_flag_sets_its_key() {
         for (flag, path) in FLAGS {

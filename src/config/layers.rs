@@ -1,4 +1,4 @@
-//! File, environment and flags laid over each other, key by key, with the origin of each value.
+//! File, environment and flags, merged key by key, with the origin of each value.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,31 +12,31 @@ use strict_yaml::check::Schema;
 use strict_yaml::path::{KeyPath, Step};
 use strict_yaml::yaml::{self, Bounds, Fault, Kind, Node};
 
-/// Where each value comes from; what is not in it is a default.
+/// The origin of each value that is not a default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Origins(BTreeMap<KeyPath, Origin>);
 
 impl Origins {
-    /// Where the value of exactly this key comes from.
+    /// The origin of the value of exactly this key.
     pub(crate) fn of(&self, path: &KeyPath) -> &Origin {
         self.0.get(path).unwrap_or(&Origin::Default)
     }
 
-    /// Takes away what is known of the key and all in it.
+    /// Removes the origins of the key and of all keys in it.
     fn forget(&mut self, path: &KeyPath) {
         self.0.retain(|known, _| !known.steps().starts_with(path.steps()));
     }
 }
 
-/// What one variable or flag sets.
+/// The setting of one variable or flag.
 struct Setting {
     path: KeyPath,
-    /// `None`: what is below it is taken away.
+    /// `None`: the values of lower layers are removed.
     value: Option<Value>,
     origin: Origin,
 }
 
-/// All that is set, lowest first, each checked against the schema.
+/// All settings, lowest layer first, each checked against the schema.
 pub(crate) struct Layers {
     file: Value,
     positions: BTreeMap<KeyPath, Origin>,
@@ -44,7 +44,7 @@ pub(crate) struct Layers {
 }
 
 impl Layers {
-    /// Reads the three. The first list is what is wrong, the second what is odd or left out.
+    /// Reads all layers. The first list has errors, the second warnings.
     pub(crate) fn read(
         file: Option<(&str, &str)>,
         environment: &Environment,
@@ -63,8 +63,8 @@ impl Layers {
         let (settings, mut warnings) = environment::settings(environment);
         for setting in settings {
             let origin = Origin::Environment(setting.name);
-            if let Err(wrong) = layers.add(origin, setting.path, Some(&setting.value), schema) {
-                warnings.extend(wrong.into_iter().map(|problem| Problem {
+            if let Err(errors) = layers.add(origin, setting.path, Some(&setting.value), schema) {
+                warnings.extend(errors.into_iter().map(|problem| Problem {
                     message: not_used(&problem.message),
                     ..problem
                 }));
@@ -72,8 +72,8 @@ impl Layers {
         }
         for setting in flags::settings(flags) {
             let origin = Origin::Flag(setting.flag);
-            if let Err(wrong) = layers.add(origin, setting.path, setting.value.as_ref(), schema) {
-                problems.extend(wrong);
+            if let Err(errors) = layers.add(origin, setting.path, setting.value.as_ref(), schema) {
+                problems.extend(errors);
             }
         }
         (layers, problems, warnings)
@@ -106,7 +106,7 @@ impl Layers {
             .collect()
     }
 
-    /// Remembers where each value of the file stands.
+    /// Records the position of each value of the file.
     fn place(&mut self, name: &Arc<str>, node: &Node, path: &KeyPath) {
         if node.is_null() {
             return;
@@ -141,7 +141,7 @@ impl Layers {
         let value = match node.map(|node| schema.check(node, &path)) {
             None => None,
             Some((Some(value), findings)) if findings.is_empty() => Some(value),
-            // Empty: as if it were not there.
+            // Empty: not set.
             Some((None, findings)) if findings.is_empty() => return Ok(()),
             Some((_, findings)) => {
                 let problem = |message| Problem {
@@ -159,13 +159,13 @@ impl Layers {
         Ok(())
     }
 
-    /// Takes away what a variable sets: it does not go with the rest.
+    /// Removes the settings of a variable that conflicts with other keys.
     pub(crate) fn drop_variable(&mut self, name: &str) {
         self.above
             .retain(|setting| !matches!(&setting.origin, Origin::Environment(known) if known == name));
     }
 
-    /// The values that count, as one tree, and where each comes from.
+    /// The values in effect, as one tree, and their origins.
     pub(crate) fn merged(&self) -> (Value, Origins) {
         let mut merged = self.file.clone();
         let mut origins = Origins(self.positions.clone());
@@ -180,7 +180,7 @@ impl Layers {
     }
 }
 
-/// Sets (`None`: takes away) the value at a path of keys.
+/// Sets (`None`: removes) the value at a path of keys.
 fn put(tree: &mut Value, steps: &[Step], value: Option<Value>) {
     let [Step::Key(key), below @ ..] = steps else {
         return;

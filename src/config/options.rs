@@ -1,46 +1,51 @@
-//! What of the configuration concerns the daemon as a whole.
+//! Options of the daemon as a whole.
 
 use std::path::PathBuf;
 
-/// How log lines are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LogFormat {
-    /// For people.
-    Text,
-    /// One JSON object per line.
-    Json,
+use strict_yaml::words;
+
+words! {
+    /// The format of log lines.
+    #[derive(Default)]
+    pub enum LogFormat {
+        /// Plain text.
+        #[default]
+        Text = "text",
+        /// One JSON object per line.
+        Json = "json",
+    }
 }
 
-/// What gcwatch writes to standard error.
+/// The log on standard error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogOptions {
     /// A filter as `tracing_subscriber::EnvFilter` reads it: `info`, `info,gcwatch::targets=debug`.
     pub filter: String,
-    /// How lines are written.
+    /// The format of log lines.
     pub format: LogFormat,
 }
 
-/// What gcwatch tells of itself over OTLP, to the same receivers as the targets' telemetry.
+/// Telemetry of gcwatch itself over OTLP, to the same receivers as the targets' telemetry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SelfTelemetryOptions {
-    /// Spans of its own work.
+    /// Spans: attach, export, reload.
     pub traces: bool,
-    /// Metrics of its own health.
+    /// Metrics: losses, queues, retries.
     pub metrics: bool,
-    /// Its log lines as log records, of those that this filter lets through; `None`: none.
+    /// The log as log records, with this filter; `None`: no log records.
     pub logs: Option<String>,
     /// The `service.name` of gcwatch itself.
     pub service_name: String,
-    /// Further attributes of its resource: names and texts.
+    /// Further attributes of its resource: names and strings.
     pub attributes: Vec<(String, String)>,
 }
 
-/// Where rules come from. Later files may change what earlier ones say.
+/// Sources of rules. Later files can change rules of earlier ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleSources {
-    /// The rules that ship come first.
+    /// Load the shipped rules, before the files.
     pub shipped: bool,
-    /// Files, and folders whose `*.yaml` and `*.yml` are read in the order of their names, `*.test.yaml` aside.
+    /// Files, and directories whose `*.yaml` and `*.yml` files are read in the order of their names, except tests.
     pub paths: Vec<PathBuf>,
 }
 

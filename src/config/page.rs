@@ -1,4 +1,4 @@
-//! The reference page `docs/configuration.md`, made from the schema and the tables of variables and flags.
+//! The reference page `docs/configuration.md`, generated from the schema and the tables of variables and flags.
 
 use std::fmt::Write as _;
 
@@ -12,28 +12,28 @@ use strict_yaml::check::{Schema, words};
 use strict_yaml::path::KeyPath;
 use strict_yaml::reference::{default, values};
 
-/// What stands before the tables.
+/// The text before the tables.
 const INTRODUCTION: &str = "\
 # Configuration
 
-<!-- Made from the types in src/config/document: do not edit. `GCWATCH_UPDATE_GOLDEN=1 cargo test --test suite config` writes it. -->
+<!-- Generated from the types in src/config/document: do not edit. `GCWATCH_UPDATE_GOLDEN=1 cargo test --test suite config` writes it. -->
 
 `gcwatch run` needs no configuration: it attaches to every .NET process on the host and sends to an OTLP receiver at
-`http://localhost:4317` (gRPC). What is to be otherwise is set by
+`http://localhost:4317` (gRPC). For each key, the order of precedence is
 
-1. flags, over
-2. variables of the environment (those of the OpenTelemetry specification), over
-3. one YAML file (`--config FILE`, or the variable `GCWATCH_CONFIG`), over
-4. the defaults,
+1. flags,
+2. environment variables (those of the OpenTelemetry specification),
+3. one YAML file (`--config FILE`, or the variable `GCWATCH_CONFIG`),
+4. defaults.
 
-for each key by itself. `--endpoint` and `--protocol` speak of all signals: they go over the keys of single signals, too.
+`--endpoint` and `--protocol` apply to all signals: they override the keys of single signals, too.
 
-`gcwatch run --check-config` says everything that is wrong, each with line and column, and ends; `--print-config` prints what
-is in effect and where each value comes from, without secrets. A wrong file or flag ends gcwatch at its start. A variable that
-is no good is said and not used, as the specification asks.
+`gcwatch run --check-config` reports all errors with line and column, and exits; `--print-config` prints the
+configuration in effect with the origin of each value, without secrets. gcwatch does not start with an invalid file or
+flag. An invalid environment variable is reported and ignored, as the specification requires.
 
-The file is read again when it changes and on SIGHUP, and so are the rule files. A file that is wrong changes nothing: the old values, the
-old rules stay. Keys marked with **restart** count from the next start only.
+The file and the rule files are reloaded when they change and on SIGHUP. An invalid file changes nothing: the previous
+values and rules stay in effect. Changes of keys marked with **restart** need a restart.
 
 ";
 
@@ -63,12 +63,12 @@ alerts:
     - url: http://alertmanager:9093
 ";
 
-/// What stands between the example and the tables.
+/// The text between the example and the tables.
 const FORM: &str = "\
-The file is YAML 1.2 of the plain kind: no anchors, aliases, tags or merge keys, no key twice; at most 1 MiB. An empty value is a
-key that is not set. Durations have a unit: `500us`, `500ms`, `30s`, `5m`, `1h`, `1m30s`; sizes, too: `512KiB`, `8MiB`, `1GB`.
-Relative paths begin in gcwatch's working folder.
-[gcwatch.schema.json](gcwatch.schema.json) is a JSON schema for editors.
+The file is YAML 1.2 without anchors, aliases, tags, merge keys and duplicate keys, at most 1 MiB. A key with an empty
+value is not set. Durations have a unit: `500us`, `500ms`, `30s`, `5m`, `1h`, `1m30s`; so do sizes: `512KiB`, `8MiB`,
+`1GB`. Relative paths are relative to gcwatch's working directory. [gcwatch.schema.json](gcwatch.schema.json) is a JSON
+schema for editors.
 
 ## Keys
 
@@ -77,15 +77,16 @@ Relative paths begin in gcwatch's working folder.
 const ENVIRONMENT: &str = "\
 ## Environment
 
-Of several variables for one key the upper one counts. An empty variable is not set. `<SIGNAL>` is `TRACES`, `METRICS` or `LOGS`.
+Of several variables for one key, the first in this table is used. An empty variable is not set. `<SIGNAL>` is `TRACES`,
+`METRICS` or `LOGS`.
 
 ";
 
 const AFTER: &str = "
-`OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` in gcwatch's own environment name gcwatch itself. A process that is watched is
-named by the ones in its own environment.
+`OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` in gcwatch's environment apply to gcwatch itself; those of a target,
+in its own environment, apply to the target.
 
-With HTTP, requests go through the proxy that `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` name.
+Requests over HTTP use the proxy in `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`.
 ";
 
 /// The page.
@@ -101,11 +102,11 @@ pub fn text() -> String {
     out
 }
 
-/// Keys that stand together, at every place where they may stand.
+/// Keys of one type, with all places of that type.
 struct Section {
     places: Vec<String>,
     rule: &'static Value,
-    /// What the key says of them that has them.
+    /// The description of the key that has them.
     description: Option<&'static str>,
 }
 
@@ -113,7 +114,7 @@ fn schema() -> Schema<'static> {
     Schema::new(&SCHEMA, &FORMATS)
 }
 
-/// All sections, the outer before the inner; those of one type once.
+/// All sections, outer ones first; those of one type once.
 fn sections() -> Vec<Section> {
     let root = Section {
         places: vec![String::new()],
@@ -164,7 +165,7 @@ fn below(place: &str, key: &str) -> String {
     }
 }
 
-/// The rule of the keys in a property's value, and what has to be appended to its path to come to them.
+/// The rule of the keys in a property's value, and the suffix of its path to them.
 fn inner(property: &'static Value) -> Option<(&'static Value, &'static str)> {
     let rule = schema().resolved(property);
     let ways = [
@@ -189,7 +190,7 @@ impl Section {
         if !top {
             let places: Vec<String> = self.places.iter().map(|place| format!("`{place}`")).collect();
             let _ = write!(out, "### {}\n\n", places.join(", "));
-            // Where several keys share the type, what the type says holds for all of them.
+            // If several keys share the type, its description applies to all of them.
             let shared = self.rule.get("description").and_then(Value::as_str);
             let own = self.description.filter(|_| self.places.len() == 1);
             if let Some(description) = own.or(shared) {
@@ -217,7 +218,7 @@ impl Section {
         format!("| `{key}` | {value} | {default} | {description}{restart}{by} |\n")
     }
 
-    /// The variables and flags that set a key, at all places.
+    /// The variables and flags of a key, at all places.
     fn set_by(&self, key: &str) -> String {
         let mut names: Vec<String> = Vec::new();
         for place in &self.places {
@@ -239,11 +240,11 @@ impl Section {
     }
 }
 
-/// A name that exists for each signal, once: `OTEL_TRACES_EXPORTER` as `OTEL_<SIGNAL>_EXPORTER`.
+/// One name for the variables of all signals: `OTEL_TRACES_EXPORTER` as `OTEL_<SIGNAL>_EXPORTER`.
 fn any_signal(name: &str) -> String {
     for signal in ["TRACES", "METRICS", "LOGS"] {
         let general = name.replacen(&format!("_{signal}_"), "_<SIGNAL>_", 1);
-        // What only metrics have stays as it is.
+        // Variables of metrics only stay as they are.
         let others = ["TRACES", "METRICS", "LOGS"].map(|other| general.replacen("<SIGNAL>", other, 1));
         let known = |name: &String| environment::variables().iter().any(|variable| variable.name == *name);
         if general != name && others.iter().all(known) {
@@ -263,10 +264,10 @@ fn variables(out: &mut String) {
         out,
         "| `GCWATCH_CONFIG` | path | the configuration file, as `--config` |"
     );
-    let mut told: Vec<String> = Vec::new();
+    let mut listed: Vec<String> = Vec::new();
     for variable in environment::variables() {
         let name = any_signal(&variable.name);
-        if told.contains(&name) {
+        if listed.contains(&name) {
             continue;
         }
         let mut key = variable.path.clone();
@@ -274,7 +275,7 @@ fn variables(out: &mut String) {
             key = key.replacen("otlp.traces.", "otlp.<signal>.", 1);
         }
         let _ = writeln!(out, "| `{name}` | {} | `{key}` |", form(variable.form, &variable.path));
-        told.push(name);
+        listed.push(name);
     }
 }
 
@@ -282,9 +283,9 @@ fn form(form: Form, path: &str) -> String {
     match form {
         Form::Text if path.ends_with("endpoint") => "URL",
         Form::Text if path == "listen" => "address:port or `none`",
-        Form::Text if path == "log.level" => "level, also by module",
+        Form::Text if path == "log.level" => "level, also per module",
         Form::Text if path.contains("certificate") || path.ends_with("key") => "path",
-        Form::Text => "text",
+        Form::Text => "string",
         Form::Word => {
             let rule = schema().at(&KeyPath::of(path)).map(|(rule, _)| words(rule));
             let words: Vec<String> = rule
@@ -298,10 +299,10 @@ fn form(form: Form, path: &str) -> String {
                 words.join(", ")
             };
         }
-        Form::Count => "whole number",
+        Form::Count => "integer",
         Form::Milliseconds => "milliseconds",
         Form::Truth => "`true`, `false`",
-        Form::Disabled => "`true`: nothing is sent over OTLP",
+        Form::Disabled => "`true`: disables OTLP",
         Form::Exporter => "`otlp`, `none`",
         Form::Headers | Form::Attributes => "`name=value,name=value`, percent-encoded",
         Form::Temporality => "`cumulative`, `delta`, `lowmemory` (as `delta`)",

@@ -1,75 +1,80 @@
 //! The configuration as a YAML file with the origin of each value: `--print-config`.
+//!
+//! `serde_yaml` writes the values. It has no comments; the tree with positions reads what was written, and so finds the
+//! line of each value, to which its origin is appended.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
 use super::Config;
 use super::problem::Origin;
-use delivery::otlp::settings::{Protocol, Receiver};
+use delivery::otlp::settings::Receiver;
 use gc_telemetry::options::HistogramBuckets;
 use strict_yaml::path::KeyPath;
+use strict_yaml::yaml::{self, Bounds, Kind, Node};
 
-/// A file that says the same when it is read; only values of headers are missing.
+/// A file with the same meaning as the configuration in effect; only secrets are missing.
 pub(crate) fn print(config: &Config) -> String {
-    let mut out = String::from("# What is in effect. A value without a remark is the default.\n");
-    let tree = serde_json::to_value(&config.document).unwrap_or_default();
-    section(&mut out, config, &tree, &KeyPath::default(), 0);
-    out.push_str("\n# What is sent where:\n");
+    let mut document = serde_json::to_value(&config.document).unwrap_or_default();
+    prune(&mut document, config, &KeyPath::default());
+    // A tree of JSON always has a form in YAML.
+    let values = serde_yaml::to_string(&document).unwrap_or_default();
+    let origins = origins(&values, config);
+    let mut out = String::from("# Configuration in effect. Values without a comment are defaults.\n");
+    for (line, text) in (1..).zip(values.lines()) {
+        out.push_str(text);
+        if let Some(origin) = origins.get(&line) {
+            let _ = write!(out, "  # from {origin}");
+        }
+        out.push('\n');
+    }
+    out.push_str("\n# Endpoints:\n");
     let otlp = &config.otlp;
     for (name, receiver) in [
         ("traces", &otlp.traces),
         ("metrics", &otlp.metrics),
         ("logs", &otlp.logs),
     ] {
-        let told = receiver.as_ref().map_or_else(|| "nowhere".to_owned(), address);
-        let _ = writeln!(out, "#   {name:<8} {told}");
+        let endpoint = receiver.as_ref().map_or_else(|| "none".to_owned(), endpoint);
+        let _ = writeln!(out, "#   {name:<8} {endpoint}");
     }
     out
 }
 
-fn address(receiver: &Receiver) -> String {
-    let protocol = match receiver.protocol {
-        Protocol::Grpc => "grpc",
-        Protocol::HttpProtobuf => "http/protobuf",
-        Protocol::HttpJson => "http/json",
-    };
-    format!("{} ({protocol})", receiver.shown())
+fn endpoint(receiver: &Receiver) -> String {
+    format!("{} ({})", receiver.shown(), receiver.protocol)
 }
 
-/// The keys of a mapping. What is not set at all is left out, so that what is there is what counts.
-fn section(out: &mut String, config: &Config, tree: &Value, path: &KeyPath, depth: usize) {
-    for (key, value) in tree.as_object().into_iter().flatten() {
-        let path = path.key(key);
-        if value.is_null() || is_empty(value) || is_unused(config, &path) {
-            continue;
+/// Removes keys that are not set or not used: what remains is in effect.
+fn prune(value: &mut Value, config: &Config, path: &KeyPath) {
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map.iter_mut() {
+                prune(value, config, &path.key(key));
+            }
+            map.retain(|key, value| !is_empty(value) && !is_unused(config, &path.key(key)));
         }
-        let indent = "  ".repeat(depth);
-        let origin = match config.origins.of(&path) {
-            Origin::Default => String::new(),
-            origin => format!("  # from {origin}"),
-        };
-        match value {
-            Value::Object(_) => {
-                // A section that sets nothing (`otlp.traces`, all as the common keys) is left out with its heading.
-                let mut inner = String::new();
-                section(&mut inner, config, value, &path, depth + 1);
-                if !inner.is_empty() {
-                    let _ = write!(out, "{indent}{}:\n{inner}", scalar(key));
-                }
-            }
-            Value::Array(items) => {
-                let items: Vec<String> = items.iter().map(flow).collect();
-                let _ = writeln!(out, "{indent}{}: [{}]{origin}", scalar(key), items.join(", "));
-            }
-            value => {
-                let _ = writeln!(out, "{indent}{}: {}{origin}", scalar(key), flow(value));
+        Value::Array(items) => {
+            for (index, item) in items.iter_mut().enumerate() {
+                prune(item, config, &path.index(index));
             }
         }
+        _ => {}
     }
 }
 
-/// The keys of the kind of histogram that is not made, unless somebody set them.
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Object(map) => map.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        _ => false,
+    }
+}
+
+/// The keys of the other kind of histogram, unless they were set.
 fn is_unused(config: &Config, path: &KeyPath) -> bool {
     let explicit = matches!(config.metrics.buckets, HistogramBuckets::Explicit(_));
     let unused = if explicit {
@@ -80,41 +85,28 @@ fn is_unused(config: &Config, path: &KeyPath) -> bool {
     *path == KeyPath::of(unused) && *config.origins.of(path) == Origin::Default
 }
 
-fn is_empty(value: &Value) -> bool {
-    value.as_object().is_some_and(serde_json::Map::is_empty) || value.as_array().is_some_and(Vec::is_empty)
-}
-
-/// A value on one line.
-fn flow(value: &Value) -> String {
-    match value {
-        Value::String(text) => scalar(text),
-        Value::Array(items) => format!("[{}]", items.iter().map(flow).collect::<Vec<_>>().join(", ")),
-        Value::Object(map) => {
-            let entries = map.iter().filter(|(_, value)| !value.is_null() && !is_empty(value));
-            let entries: Vec<String> = entries
-                .map(|(key, value)| format!("{}: {}", scalar(key), flow(value)))
-                .collect();
-            format!("{{{}}}", entries.join(", "))
-        }
-        other => other.to_string(),
+/// The origin of each value that is not a default, by the line of its key.
+fn origins<'c>(values: &str, config: &'c Config) -> BTreeMap<usize, &'c Origin> {
+    let unbounded = Bounds {
+        bytes: usize::MAX,
+        nodes: usize::MAX,
+        ..Bounds::default()
+    };
+    let mut found = BTreeMap::new();
+    if let Ok(Some(root)) = yaml::parse(values, unbounded) {
+        collect(&root, config, &KeyPath::default(), &mut found);
     }
+    found
 }
 
-/// A text as YAML: plain where that is safe, else in quotes as JSON writes it, which YAML reads the same.
-fn scalar(text: &str) -> String {
-    let first = text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '/');
-    let safe = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
-    // A colon within a word (`http://host:4317`) is no key.
-    let colons = !text.contains(": ") && !text.ends_with(':');
-    // What would be something else than a text, also for readers of YAML 1.1.
-    let word = matches!(
-        text.to_ascii_lowercase().as_str(),
-        "null" | "true" | "false" | "yes" | "no" | "on" | "off" | "y" | "n"
-    );
-    let number = text.parse::<f64>().is_ok() || text.starts_with("0x") || text.starts_with("0o");
-    if first && colons && !word && !number && text.chars().all(|c| safe(c) || c == ':') {
-        text.to_owned()
-    } else {
-        Value::from(text).to_string()
+fn collect<'c>(node: &Node, config: &'c Config, path: &KeyPath, found: &mut BTreeMap<usize, &'c Origin>) {
+    let Kind::Mapping(entries) = &node.kind else { return };
+    for entry in entries {
+        let path = path.key(&entry.key);
+        if matches!(entry.value.kind, Kind::Mapping(_)) {
+            collect(&entry.value, config, &path, found);
+        } else if *config.origins.of(&path) != Origin::Default {
+            found.insert(entry.at.line, config.origins.of(&path));
+        }
     }
 }

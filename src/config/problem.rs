@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, where each value of it comes from, and how both are told.
+//! Errors and warnings of a configuration, and the origins of its values.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,26 +6,26 @@ use std::sync::Arc;
 use strict_yaml::path::KeyPath;
 use strict_yaml::yaml::Position;
 
-/// Where a value comes from; a later one goes over an earlier one.
+/// The origin of a value; a later one overrides an earlier one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
-    /// gcwatch's own.
+    /// The default.
     Default,
     /// The file.
     File {
-        /// As it was named to gcwatch.
+        /// Its path as it was given.
         name: Arc<str>,
-        /// Where in it; `None`: the file as a whole (it cannot be read).
+        /// The position; `None`: the file as a whole (it cannot be read).
         at: Option<Position>,
     },
-    /// This variable of the environment.
+    /// This environment variable.
     Environment(String),
     /// This flag.
     Flag(&'static str),
 }
 
 impl Origin {
-    /// Which layer it is, from the lowest.
+    /// The rank of the layer, 0 for the lowest.
     pub(crate) fn rank(&self) -> u8 {
         match self {
             Self::Default => 0,
@@ -48,14 +48,14 @@ impl fmt::Display for Origin {
     }
 }
 
-/// One thing that is wrong or odd: `gcwatch.yaml:4:3: otlp: unknown key ...`. Never quotes a secret.
+/// An error or a warning: `gcwatch.yaml:4:3: otlp: unknown key ...`. Never quotes a secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct Problem {
-    /// Where the value comes from.
+    /// The origin of the value.
     pub origin: Origin,
-    /// The key; empty where it is about no single one.
+    /// The key; empty if it concerns several ones.
     pub path: KeyPath,
-    /// What is wrong, and what to do.
+    /// The fault, and how to fix it.
     pub message: String,
 }
 
@@ -64,7 +64,7 @@ impl fmt::Display for Problem {
         if self.origin != Origin::Default {
             write!(f, "{}: ", self.origin)?;
         }
-        // Who set a variable or a flag knows it by that name.
+        // A variable or a flag is known by its own name.
         let named = matches!(self.origin, Origin::Environment(_) | Origin::Flag(_));
         if !named && !self.path.steps().is_empty() {
             write!(f, "{}: ", self.path)?;
@@ -73,7 +73,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Everything that is wrong with a configuration, a line each; never empty.
+/// All errors of a configuration, a line each; never empty.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct Problems(pub Vec<Problem>);
 

@@ -1,12 +1,12 @@
-//! From the keys to the options that the parts of the daemon take, and what only the keys together can be wrong in.
+//! From the keys to the options of the daemon's parts, with the checks that concern several keys.
 
 use std::io;
 use std::path::Path;
 
-use super::document::{Document, HistogramWord, LogFormatWord};
+use super::document::{Document, Histogram};
 use super::environment::Environment;
 use super::layers::Origins;
-use super::options::{LogFormat, LogOptions, SelfTelemetryOptions};
+use super::options::{LogOptions, SelfTelemetryOptions};
 use super::problem::Origin;
 use strict_yaml::path::KeyPath;
 
@@ -17,67 +17,64 @@ mod receivers;
 /// Reads a small file: the value of a header.
 pub type ReadFile<'a> = &'a dyn Fn(&Path) -> io::Result<String>;
 
-/// What keys together are wrong or odd in.
+/// A finding on several keys together.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Oddity {
+pub(crate) struct Finding {
     pub(crate) path: KeyPath,
     pub(crate) message: String,
-    /// Other keys that it is about.
+    /// The other keys.
     pub(crate) with: Vec<KeyPath>,
-    /// gcwatch does not start with it.
-    pub(crate) wrong: bool,
+    /// An error, which prevents the start; else a warning.
+    pub(crate) is_error: bool,
 }
 
-/// The world around the keys.
+/// What the keys are resolved with.
 pub(crate) struct Resolver<'a> {
     pub(crate) origins: &'a Origins,
     pub(crate) environment: &'a Environment,
     pub(crate) read_file: ReadFile<'a>,
-    pub(crate) oddities: Vec<Oddity>,
+    pub(crate) findings: Vec<Finding>,
 }
 
 impl Resolver<'_> {
-    fn wrong(&mut self, path: KeyPath, message: impl Into<String>) {
-        self.say(path, message.into(), Vec::new(), true);
+    fn error(&mut self, path: KeyPath, message: impl Into<String>) {
+        self.add(path, message.into(), Vec::new(), true);
     }
 
-    fn wrong_with(&mut self, path: KeyPath, with: Vec<KeyPath>, message: impl Into<String>) {
-        self.say(path, message.into(), with, true);
+    fn error_with(&mut self, path: KeyPath, with: Vec<KeyPath>, message: impl Into<String>) {
+        self.add(path, message.into(), with, true);
     }
 
-    fn odd(&mut self, path: KeyPath, message: impl Into<String>) {
-        self.say(path, message.into(), Vec::new(), false);
+    fn warning(&mut self, path: KeyPath, message: impl Into<String>) {
+        self.add(path, message.into(), Vec::new(), false);
     }
 
-    fn say(&mut self, path: KeyPath, message: String, with: Vec<KeyPath>, wrong: bool) {
-        let oddity = Oddity {
+    fn add(&mut self, path: KeyPath, message: String, with: Vec<KeyPath>, is_error: bool) {
+        let finding = Finding {
             path,
             message,
             with,
-            wrong,
+            is_error,
         };
-        // What concerns a common key is found for each signal, and said once.
-        if !self.oddities.contains(&oddity) {
-            self.oddities.push(oddity);
+        // A finding on a common key is found for each signal, and reported once.
+        if !self.findings.contains(&finding) {
+            self.findings.push(finding);
         }
     }
 
-    /// What only whole sections are wrong in, besides `otlp`.
+    /// Checks of whole sections, except `otlp`.
     pub(crate) fn sections(&mut self, document: &Document) {
         let targets = &document.targets;
         for (index, path) in targets.sockets.iter().enumerate() {
             if !path.is_absolute() {
-                self.wrong(
-                    KeyPath::of("targets.sockets").index(index),
-                    "the path has to be absolute",
-                );
+                self.error(KeyPath::of("targets.sockets").index(index), "the path must be absolute");
             }
         }
         if !targets.lease_folder.is_absolute() {
             let path = KeyPath::of("targets.lease_folder");
-            self.wrong(
+            self.error(
                 path,
-                "the path has to be absolute: several gcwatches have to mean the same folder",
+                "the path must be absolute: all gcwatches of a host must use the same directory",
             );
         }
         if let Some(socket) = &targets.listen {
@@ -85,9 +82,12 @@ impl Resolver<'_> {
             // sun_path of sockaddr_un has 108 bytes, the last of them 0.
             let length = socket.as_os_str().len();
             if !socket.is_absolute() {
-                self.wrong(path, "the path has to be absolute: processes are pointed at it");
+                self.error(path, "the path must be absolute: processes connect to it");
             } else if length > 107 {
-                self.wrong(path, format!("the path has {length} bytes; a socket's may have 107"));
+                self.error(
+                    path,
+                    format!("the path has {length} bytes; the path of a socket can have 107"),
+                );
             }
         }
         let bounds = &document.metrics.bounds;
@@ -96,16 +96,16 @@ impl Resolver<'_> {
                 && one >= next
             {
                 let path = KeyPath::of("metrics.bounds").index(index + 1);
-                self.wrong(path, format!("the bounds have to rise: {next} comes after {one}"));
+                self.error(path, format!("the bounds must be ascending: {next} comes after {one}"));
                 break;
             }
         }
-        let explicit = document.metrics.histogram == HistogramWord::Explicit;
+        let explicit = document.metrics.histogram == Histogram::Explicit;
         for (key, used) in [("metrics.bounds", explicit), ("metrics.max_buckets", !explicit)] {
             let path = KeyPath::of(key);
             if !used && *self.origins.of(&path) != Origin::Default {
-                let histogram = if explicit { "explicit" } else { "exponential" };
-                self.odd(path, format!("is not used: `metrics.histogram` is {histogram}"));
+                let histogram = document.metrics.histogram;
+                self.warning(path, format!("has no effect: `metrics.histogram` is {histogram}"));
             }
         }
     }
@@ -122,37 +122,34 @@ impl Resolver<'_> {
             let Some(value) = value else { continue };
             if attributes.insert(name.to_owned(), value.clone()).is_some() {
                 let path = KeyPath::of("resource.attributes").key(name);
-                self.wrong(path, format!("the attribute is given twice; also as `resource.{key}`"));
+                self.error(path, format!("duplicate attribute; also set as `resource.{key}`"));
             }
         }
         if attributes.contains_key("service.name") {
             let path = KeyPath::of("resource.attributes").key("service.name");
-            self.odd(
+            self.warning(
                 path,
-                "names all processes alike, save those that have an OTEL_SERVICE_NAME of their own",
+                "gives all processes the same name, except those with their own OTEL_SERVICE_NAME",
             );
         }
         attributes.into_iter().collect()
     }
 }
 
-/// What is logged, and how.
+/// Options of the log.
 pub(crate) fn log(document: &Document) -> LogOptions {
     LogOptions {
         filter: document.log.level.to_string(),
-        format: match document.log.format {
-            LogFormatWord::Text => LogFormat::Text,
-            LogFormatWord::Json => LogFormat::Json,
-        },
+        format: document.log.format,
     }
 }
 
-/// What gcwatch tells of itself.
+/// Options of gcwatch's own telemetry.
 pub(crate) fn self_telemetry(document: &Document, origins: &Origins) -> SelfTelemetryOptions {
     let keys = &document.self_telemetry;
     let on = keys.enabled && document.otlp.enabled;
     let mut attributes = keys.attributes.clone();
-    // The specification: OTEL_SERVICE_NAME goes over the service.name in OTEL_RESOURCE_ATTRIBUTES.
+    // The specification: OTEL_SERVICE_NAME overrides the service.name in OTEL_RESOURCE_ATTRIBUTES.
     let inner = attributes.remove("service.name");
     let named = *origins.of(&KeyPath::of("self_telemetry.service_name")) != Origin::Default;
     SelfTelemetryOptions {

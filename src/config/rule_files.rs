@@ -1,4 +1,4 @@
-//! The edge: rule files from the disk.
+//! Rule files from the disk.
 
 use std::path::{Path, PathBuf};
 
@@ -6,15 +6,15 @@ use crate::config::file::{read_bounded, yaml_files};
 use gc_rules::load::{Level, MOST_FILES, Problem, SourceFile};
 use strict_yaml::decode::decoded;
 
-/// Most bytes of one file.
+/// Maximum size of a file, bytes.
 pub const MOST_BYTES: u64 = 1 << 20;
 
-/// Reads rule files: of each path the file, or all `*.yaml` and `*.yml` of a folder by name, but those of tests (`*.test.yaml`) and hidden
-/// ones; folders in it are not looked at.
+/// Reads rule files: each path is a file, or a directory with `*.yaml` and `*.yml` files, which are read in the order
+/// of their names except tests (`*.test.yaml`) and hidden files. Subdirectories are ignored.
 ///
 /// # Errors
 ///
-/// Each file and folder that cannot be read, and each folder without a rule file.
+/// Each file and directory that cannot be read, and each directory without a rule file.
 pub fn read(paths: &[PathBuf]) -> Result<Vec<SourceFile>, Vec<Problem>> {
     let (mut files, mut problems) = (Vec::new(), Vec::new());
     for path in paths {
@@ -24,7 +24,7 @@ pub fn read(paths: &[PathBuf]) -> Result<Vec<SourceFile>, Vec<Problem>> {
         }
     }
     let mut sources = Vec::new();
-    // More are refused when they are loaded; not all need be held for that.
+    // More are refused when they are loaded.
     for file in files.iter().take(MOST_FILES + 1) {
         match source(file) {
             Ok(source) => sources.push(source),
@@ -49,7 +49,7 @@ pub fn decode(name: String, bytes: Vec<u8>) -> Result<SourceFile, Problem> {
         .map(|text| SourceFile { name, text })
 }
 
-/// Whether it is a file of tests of rules.
+/// Whether it is a test file.
 pub fn is_test(path: &Path) -> bool {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
     name.is_some_and(|name| name.ends_with(".test.yaml") || name.ends_with(".test.yml"))
@@ -73,13 +73,13 @@ fn named(path: &Path) -> Result<Vec<PathBuf>, Problem> {
         return Ok(vec![path.to_owned()]);
     }
     let mut files = yaml_files(path).map_err(cannot)?;
-    // A mounted ConfigMap has links to files; what is no file is no rule file.
+    // A mounted ConfigMap has links to files, and links to directories.
     files.retain(|file| !is_test(file) && std::fs::metadata(file).is_ok_and(|facts| facts.is_file()));
     if files.is_empty() {
         return Err(problem(
             &name,
             (1, 1),
-            "there is no file of rules (*.yaml) in the folder",
+            "there is no rule file (*.yaml) in the directory",
         ));
     }
     Ok(files)
@@ -88,7 +88,7 @@ fn named(path: &Path) -> Result<Vec<PathBuf>, Problem> {
 fn source(path: &Path) -> Result<SourceFile, Problem> {
     let name = path.display().to_string();
     if is_test(path) {
-        let message = "this is a file of tests, not of rules; `gcwatch rules test` runs it";
+        let message = "this is a test file, not a rule file; `gcwatch rules test` runs it";
         return Err(problem(&name, (1, 1), message));
     }
     text(path)

@@ -1,4 +1,4 @@
-//! Values that are more than a text: endpoints, addresses, log levels, secrets; and the formats that the schema names.
+//! Endpoints, addresses, log levels, secrets; and the formats of the schema.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,7 +14,7 @@ use strict_yaml::quote::quoted;
 use strict_yaml::units::{DURATION, SIZE};
 use strict_yaml::written_as_text;
 
-/// The checks of texts that the schema of the configuration names.
+/// The formats of the configuration's schema.
 pub(crate) const FORMATS: [Format; 6] = [
     DURATION,
     SIZE,
@@ -44,10 +44,10 @@ pub(crate) const FORMATS: [Format; 6] = [
     },
 ];
 
-/// The words for log levels.
+/// Log levels.
 pub(crate) const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
-/// A text that is read, but never written: it serializes as `<redacted>`.
+/// A string that is never written: it serializes as `<redacted>`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Hidden(pub(crate) Secret);
 
@@ -77,7 +77,7 @@ impl JsonSchema for Hidden {
     }
 }
 
-/// A receiver's address: a URL, or host and port alone, whose scheme `insecure` says.
+/// The address of a receiver: a URL, or host and port, with the scheme from `insecure`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Endpoint(String);
 
@@ -90,7 +90,7 @@ impl Endpoint {
         &self.0
     }
 
-    /// Whether it says http or https.
+    /// Whether it has a scheme.
     pub(crate) fn has_scheme(&self) -> bool {
         self.0.contains("://")
     }
@@ -107,29 +107,29 @@ impl FromStr for Endpoint {
             }
             Some((scheme, _)) => {
                 return Err(format!(
-                    "{} is not a scheme of OTLP; write http:// or https://",
+                    "{} is not a scheme for OTLP; write http:// or https://",
                     quoted(&format!("{scheme}://"))
                 ));
             }
             None => format!("http://{text}"),
         };
         if text.contains("${") {
-            return Err("`${…}` is not replaced in a URL; set OTEL_EXPORTER_OTLP_ENDPOINT instead".to_owned());
+            return Err("`${…}` is not expanded in a URL; set OTEL_EXPORTER_OTLP_ENDPOINT instead".to_owned());
         }
         let url = reqwest::Url::parse(&whole)
             .map_err(|error| format!("this is not a URL ({error}); write it as http://collector:4317"))?;
-        // Before anything that would quote it: a password may be in it.
+        // Before messages that quote the URL: it may contain a password.
         if !url.username().is_empty() || url.password().is_some() {
-            return Err("a name or password in the URL is not sent; use `headers_from`".to_owned());
+            return Err("user and password in a URL are not supported; use `headers_from`".to_owned());
         }
         if url.query().is_some() || url.fragment().is_some() {
-            return Err("a `?` or `#` does not belong into a receiver's URL".to_owned());
+            return Err("the URL of a receiver cannot have a `?` or `#`".to_owned());
         }
         Ok(Self(text.to_owned()))
     }
 }
 
-/// The URL of something that speaks HTTP.
+/// The URL of an HTTP server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WebUrl(String);
 
@@ -138,14 +138,14 @@ impl WebUrl {
         &self.0
     }
 
-    /// What is wrong with a text as a URL; nothing of it is quoted.
+    /// The fault of a URL, without a quote of it.
     pub(crate) fn check(text: &str) -> Result<(), &'static str> {
         if text.contains("${") {
-            return Err("`${…}` is not replaced in a URL");
+            return Err("`${…}` is not expanded in a URL");
         }
         let url = reqwest::Url::parse(text.trim()).map_err(|_| "this is not a URL; write it as http://host:port")?;
         if !matches!(url.scheme(), "http" | "https") {
-            return Err("the scheme of the URL is neither http nor https");
+            return Err("the scheme of the URL must be http or https");
         }
         Ok(())
     }
@@ -158,12 +158,12 @@ impl FromStr for WebUrl {
         Self::check(text)?;
         let text = text.trim();
         let url = reqwest::Url::parse(text).map_err(|error| error.to_string())?;
-        // Before anything that would show it.
+        // Before messages that show it.
         if !url.username().is_empty() || url.password().is_some() {
-            return Err("a name or password in the URL would be shown; use `headers_from`".to_owned());
+            return Err("user and password in a URL are not supported; use `headers_from`".to_owned());
         }
         if url.query().is_some() || url.fragment().is_some() {
-            return Err("a `?` or `#` does not belong into this URL".to_owned());
+            return Err("this URL cannot have a `?` or `#`".to_owned());
         }
         Ok(Self(text.to_owned()))
     }
@@ -175,7 +175,7 @@ impl fmt::Display for WebUrl {
     }
 }
 
-/// Where the web server listens; `None`: there is none.
+/// The address of the web server; `None`: none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ListenAddress(pub(crate) Option<SocketAddr>);
 
@@ -199,7 +199,7 @@ impl FromStr for ListenAddress {
         }
         if let Some(port) = text.strip_prefix(':').or(Some(text)).and_then(port) {
             return Err(format!(
-                "{} has no address; write 127.0.0.1:{port}, or 0.0.0.0:{port} to be reached by others",
+                "{} has no address; write 127.0.0.1:{port}, or 0.0.0.0:{port} to listen on all interfaces",
                 quoted(text)
             ));
         }
@@ -221,7 +221,7 @@ impl fmt::Display for ListenAddress {
     }
 }
 
-/// What is logged: a level, or levels by module, as `tracing-subscriber` reads them.
+/// A log filter: a level, or levels per module, as `tracing-subscriber` reads them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LogLevel(String);
 
@@ -240,7 +240,8 @@ impl LogLevel {
 impl FromStr for LogLevel {
     type Err = String;
 
-    /// `info`, or `info,gcwatch::targets=debug`. Stricter than `tracing-subscriber`, for which any word is a module.
+    /// `info`, or `info,gcwatch::targets=debug`. Stricter than `tracing-subscriber`, which accepts any word as a
+    /// module.
     fn from_str(text: &str) -> Result<Self, String> {
         for part in text.split(',') {
             let (module, level) = match part.split_once('=') {

@@ -3,18 +3,22 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The source of pod metadata.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Source {
-    /// The API server where gcwatch runs in a pod with a service account, else none.
-    #[default]
-    Auto,
-    /// The API server: pods are listed and watched.
-    ApiServer,
-    /// The kubelet of the node: pods are polled.
-    Kubelet,
-    /// None.
-    Nowhere,
+use strict_yaml::words;
+
+words! {
+    /// The source of pod metadata.
+    #[derive(Default)]
+    pub enum Source {
+        /// The API server where gcwatch runs in a pod with a service account, else none.
+        #[default]
+        Auto = "auto",
+        /// The API server: pods are listed and watched.
+        ApiServer = "api-server",
+        /// The kubelet of the node: pods are polled.
+        Kubelet = "kubelet",
+        /// None.
+        Nowhere = "none",
+    }
 }
 
 /// Where pod metadata comes from, and which of it is reported.

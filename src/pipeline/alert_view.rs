@@ -1,5 +1,6 @@
-//! What is shown of rules and alerts: the records of `/api/v1/rules` and `/api/v1/alerts`. Their names are a contract.
+//! The records of `/api/v1/rules` and `/api/v1/alerts`. The names of their fields are a contract.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -7,9 +8,11 @@ use serde::Serialize;
 
 use crate::pipeline::registry::Pipeline;
 use crate::pipeline::run::Run;
+use crate::records::event::hex;
 use gc_rules::alert::Alert;
 use gc_rules::engine::State;
-use gc_rules::rule::Rule;
+use gc_rules::record::AlertRecord;
+use gc_rules::rule::{On, Rule, Severity, Status};
 use gc_rules::time::rfc3339;
 use gc_telemetry::value::text;
 
@@ -22,44 +25,19 @@ pub struct AlertView {
     pub process: String,
     /// `service.name` of its resource.
     pub service_name: Option<String>,
-    /// Id of the rule.
-    pub rule: String,
-    /// What the rule finds.
-    pub title: String,
-    /// The group of rules of which only the worst is told.
-    pub group: Option<String>,
-    /// `info`, `warning`, `error`, `critical`.
-    pub severity: &'static str,
-    /// What happened, one sentence.
-    pub summary: String,
-    /// What it means.
-    pub description: String,
-    /// What to do.
-    pub remedy: String,
-    /// The rule's labels.
-    pub labels: BTreeMap<String, String>,
-    /// The rule's further texts.
-    pub annotations: BTreeMap<String, String>,
-    /// The rule's windows when it began to fire; null where unknown.
-    pub values: BTreeMap<String, Option<f64>>,
     /// When the condition began to hold, RFC 3339.
     pub active: Option<String>,
     /// When it began to fire.
     pub since: Option<String>,
     /// When the condition held last.
     pub last: Option<String>,
-    /// The collection that it began on.
-    pub gc_number: Option<u32>,
-    /// The trace of that collection.
+    /// The trace of the collection that it began on.
     pub trace_id: Option<String>,
-    /// How often the condition held.
-    pub count: u64,
-    /// Alerts that the cooldown left out before it.
-    pub suppressed: u64,
+    /// The alert.
+    #[serde(flatten)]
+    pub alert: AlertRecord,
     #[serde(skip)]
     started_unix_ns: u64,
-    #[serde(skip)]
-    badness: gc_rules::rule::Severity,
 }
 
 /// A process on which a rule fires.
@@ -73,21 +51,21 @@ pub struct FiringView {
     pub since: Option<String>,
 }
 
-/// A rule and what it does.
+/// A rule and its state in all processes.
 #[derive(Debug, Serialize)]
 pub struct RuleView {
     /// Its id.
     pub id: String,
-    /// What it finds.
+    /// Title.
     pub title: String,
-    /// The group of rules of which only the worst is told.
+    /// The group; of its rules only the most severe fires.
     pub group: Option<String>,
-    /// `info`, `warning`, `error`, `critical`.
-    pub severity: &'static str,
-    /// `stable`, `test`, `experimental`, `deprecated`.
-    pub status: &'static str,
-    /// `gc` or `process`.
-    pub on: &'static str,
+    /// Severity of its alerts.
+    pub severity: Severity,
+    /// How reliable it is.
+    pub status: Status,
+    /// When its condition is evaluated.
+    pub on: On,
     /// False: it is switched off.
     pub enabled: bool,
     /// File, line and column.
@@ -100,7 +78,8 @@ pub struct RuleView {
     pub failures: u64,
     /// What the newest failure was.
     pub last_failure: Option<String>,
-    /// How many processes are in each state: `inactive`, `pending`, `firing`, `inhibited`, `unknown`, `not_selected`, `excepted`.
+    /// How many processes are in each state: `inactive`, `pending`, `firing`, `inhibited`, `unknown`, `not_selected`,
+    /// `excepted`.
     pub states: BTreeMap<&'static str, u64>,
     /// The processes on which it fires.
     pub firing: Vec<FiringView>,
@@ -110,10 +89,10 @@ pub struct RuleView {
 type OverRuns = (BTreeMap<&'static str, u64>, Vec<FiringView>);
 
 impl Pipeline {
-    /// Every alert that fires, the worst first, of equals the newest.
+    /// Every alert that fires: the most severe first, then the newest.
     pub fn alerts(&self) -> Vec<AlertView> {
         let mut alerts: Vec<AlertView> = self.runs().iter().flat_map(|run| alerts_of(run)).collect();
-        alerts.sort_by_key(|alert| std::cmp::Reverse((alert.badness, alert.started_unix_ns)));
+        alerts.sort_by_key(|alert| Reverse((alert.alert.severity, alert.started_unix_ns)));
         alerts
     }
 
@@ -143,9 +122,9 @@ impl Pipeline {
                 id: rule.id.to_string(),
                 title: rule.title.to_string(),
                 group: group.map(|group| group.name.to_string()),
-                severity: rule.severity.name(),
-                status: rule.status.name(),
-                on: rule.on.name(),
+                severity: rule.severity,
+                status: rule.status,
+                on: rule.on,
                 enabled: rule.enabled,
                 location: rule.location.to_string(),
                 health: if counts.failures == 0 { "ok" } else { "err" },
@@ -163,46 +142,16 @@ impl Pipeline {
 fn alerts_of(run: &Run) -> Vec<AlertView> {
     let inside = run.inside();
     let Some(ruled) = &inside.ruled else { return Vec::new() };
-    let texts = |texts: &[(Arc<str>, Box<str>)]| -> BTreeMap<String, String> {
-        texts
-            .iter()
-            .map(|(name, text)| (name.to_string(), text.to_string()))
-            .collect()
-    };
-    let view = |alert: Arc<Alert>| {
-        let rule = &alert.rule;
-        AlertView {
-            pid: run.key().pid,
-            process: inside.identity.name.clone(),
-            service_name: text(&inside.resource.attributes, "service.name"),
-            rule: rule.id.to_string(),
-            title: rule.title.to_string(),
-            group: ruled.group(&alert).map(|group| group.to_string()),
-            severity: rule.severity.name(),
-            summary: alert.summary.to_string(),
-            description: rule.description.to_string(),
-            remedy: rule.remedy.to_string(),
-            labels: texts(&alert.labels),
-            annotations: texts(&alert.annotations),
-            values: alert
-                .values
-                .iter()
-                .map(|(name, value)| (name.to_string(), *value))
-                .collect(),
-            active: rfc3339(alert.active_unix_ns),
-            since: rfc3339(alert.started_unix_ns),
-            last: rfc3339(alert.last_unix_ns),
-            gc_number: alert.collection,
-            trace_id: ruled.span(&alert).map(|span| hexadecimal(&span.trace_id)),
-            count: alert.count,
-            suppressed: alert.suppressed,
-            started_unix_ns: alert.started_unix_ns,
-            badness: rule.severity,
-        }
+    let view = |alert: Arc<Alert>| AlertView {
+        pid: run.key().pid,
+        process: inside.identity.name.clone(),
+        service_name: text(&inside.resource.attributes, "service.name"),
+        active: rfc3339(alert.active_unix_ns),
+        since: rfc3339(alert.started_unix_ns),
+        last: rfc3339(alert.last_unix_ns),
+        trace_id: ruled.span(&alert).map(|span| hex(&span.trace_id)),
+        alert: AlertRecord::new(&alert, ruled.group(&alert).as_deref()),
+        started_unix_ns: alert.started_unix_ns,
     };
     ruled.alerts().into_iter().map(view).collect()
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

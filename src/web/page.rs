@@ -60,12 +60,12 @@ fn firing(page: &mut String, alerts: &[AlertView]) {
         let _ = writeln!(
             page,
             "<tr><td><span class=\"{severity}\">{severity}</span></td><td>{} <small>{}</small></td><td>{} <small>{}</small></td><td>{}</td></tr>",
-            escape(&alert.summary),
-            escape(&alert.rule),
+            escape(&alert.alert.summary),
+            escape(&alert.alert.rule),
             escape(&alert.process),
             alert.pid,
             alert.since.as_deref().unwrap_or_default(),
-            severity = alert.severity,
+            severity = alert.alert.severity,
         );
     }
     page.push_str("</tbody></table>\n");

@@ -1,7 +1,8 @@
-//! The configuration: what is said of wrong ones, what goes over what, what is never shown, and the files made from it.
+//! The configuration: errors, precedence, secrets, and the files generated from it.
 //!
-//! `tests/config/wrong.txt` has wrong files and what is said of them. After a change that is meant, run with
-//! `GCWATCH_UPDATE_GOLDEN=1` and read the difference; the same writes `docs/configuration.md` and `docs/gcwatch.schema.json`.
+//! `tests/config/errors.txt` has invalid files with their errors. After an intended change, run with
+//! `GCWATCH_UPDATE_GOLDEN=1` and read the difference; the same writes `docs/configuration.md` and
+//! `docs/gcwatch.schema.json`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -64,13 +65,14 @@ fn traces(config: &Config) -> &Receiver {
     config.otlp().traces.as_ref().unwrap()
 }
 
-/// Scenario: files with every kind of mistake.
-/// Guarantee: all mistakes of a file are said at once, each with its place and with what to do, in the committed words.
+/// Scenario: files with every kind of error.
+/// Guarantee: all errors of a file are reported at once, each with its position and how to fix it, in the committed
+/// words.
 #[test]
-fn mistakes_are_said_in_the_committed_words() {
-    let name = "tests/config/wrong.txt";
+fn errors_are_reported_in_the_committed_words() {
+    let name = "tests/config/errors.txt";
     let committed = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).unwrap();
-    let mut told = String::new();
+    let mut report = String::new();
     let mut cases = 0;
     for case in committed.split("=== ").skip(1) {
         let (title, rest) = case.split_once('\n').unwrap();
@@ -78,15 +80,15 @@ fn mistakes_are_said_in_the_committed_words() {
         let problems = read(text, &[], &[])
             .err()
             .map_or_else(|| "nothing".to_owned(), |problems| problems.to_string());
-        told += &format!("=== {title}\n{text}--- is told\n{problems}\n\n");
+        report += &format!("=== {title}\n{text}--- reports\n{problems}\n\n");
         cases += 1;
     }
     assert!(cases >= 40, "cases are missing");
     assert!(
-        !told.contains("--- is told\nnothing"),
-        "a wrong file was taken:\n{told}"
+        !report.contains("--- reports\nnothing"),
+        "an invalid file was accepted:\n{report}"
     );
-    golden::compare(name, &told);
+    golden::compare(name, &report);
 }
 
 /// Scenario: the reference page, the schema, and the example in the page.
@@ -172,10 +174,10 @@ fn flags_for_all_signals_are_for_all() {
     assert_eq!(flagged.otlp().logs, None);
 }
 
-/// Scenario: wrong values in flags.
-/// Guarantee: they are told under the name of the flag.
+/// Scenario: invalid values of flags.
+/// Guarantee: they are reported under the name of the flag.
 #[test]
-fn wrong_flags_are_told_by_their_names() {
+fn invalid_flags_are_reported_by_their_names() {
     let problems = read(
         "",
         &[],
@@ -184,7 +186,7 @@ fn wrong_flags_are_told_by_their_names() {
     assert_eq!(
         problems.unwrap_err().to_string(),
         "--endpoint: `collector:4317` has no scheme; write http:// or https:// before it\n\
-         --listen: `9464` has no address; write 127.0.0.1:9464, or 0.0.0.0:9464 to be reached by others\n\
+         --listen: `9464` has no address; write 127.0.0.1:9464, or 0.0.0.0:9464 to listen on all interfaces\n\
          --log-level: `inf` is not one of off, error, warn, info, debug, trace; did you mean `info`?"
     );
 }
@@ -261,7 +263,8 @@ fn the_common_variables_count() {
 }
 
 /// Scenario: the variables of one signal, beside the common ones.
-/// Guarantee: they go over the common ones; a signal's HTTP endpoint is taken as it is, its headers replace the common ones.
+/// Guarantee: they go over the common ones; a signal's HTTP endpoint is taken as it is, its headers replace the common
+/// ones.
 #[test]
 fn the_variables_of_one_signal_count() {
     for (signal, number) in [("TRACES", 0), ("METRICS", 1), ("LOGS", 2)] {
@@ -406,10 +409,10 @@ fn the_other_variables_count() {
     );
 }
 
-/// Scenario: variables with values that are no good, that do not go with others, or that do not exist.
-/// Guarantee: each is said by its name and not used; gcwatch starts, and secrets are not in what is said.
+/// Scenario: variables with invalid values, with conflicts, and unknown ones.
+/// Guarantee: each is reported by its name and ignored; gcwatch starts, and secrets are not reported.
 #[test]
-fn variables_that_are_no_good_are_said_and_left_out() {
+fn invalid_variables_are_reported_and_ignored() {
     let loaded = read(
         "otlp: {timeout: 7s}",
         &[
@@ -438,9 +441,9 @@ fn variables_that_are_no_good_are_said_and_left_out() {
         &[],
     )
     .unwrap();
-    let said = warnings(&loaded);
-    assert!(!said.contains("hunter2"), "{said}");
-    golden::compare("tests/config/variables.txt", &format!("{said}\n"));
+    let warnings = warnings(&loaded);
+    assert!(!warnings.contains("hunter2"), "{warnings}");
+    golden::compare("tests/config/variables.txt", &format!("{warnings}\n"));
     let receiver = traces(&loaded.config);
     assert_eq!(
         receiver.timeout,
@@ -479,11 +482,11 @@ fn secrets_are_sent_and_never_shown() {
     assert_eq!(headers.len(), 5);
     let shown = format!("{}\n{config:?}", config.print());
     assert!(!shown.contains("hunter2") && !shown.contains("from-file"), "{shown}");
-    assert!(config.print().contains("x-two: \"<redacted>\"  # from gcwatch.yaml:2:"));
+    assert!(config.print().contains("x-two: <redacted>  # from gcwatch.yaml:2:"));
     assert!(
         config
             .print()
-            .contains("x-one: \"<redacted>\"  # from environment OTEL_EXPORTER_OTLP_HEADERS")
+            .contains("x-one: <redacted>  # from environment OTEL_EXPORTER_OTLP_HEADERS")
     );
 
     let changed = self::config(&file.replace("x-two: hunter2", "x-two: hunter3"), &variables, &[]);
@@ -494,8 +497,8 @@ fn secrets_are_sent_and_never_shown() {
 }
 
 /// Scenario: a webhook whose URL and key are secrets, an Alertmanager with a header from a file.
-/// Guarantee: they are used, nothing that is printed or debugged has them, their files are watched, and a change of them is a change of
-/// `alerts`.
+/// Guarantee: they are used, nothing that is printed or debugged has them, their files are watched, and a change of
+/// them is a change of `alerts`.
 #[test]
 fn receivers_of_alerts_keep_their_secrets() {
     let file = "alerts:\n  alertmanagers:\n    - url: http://am:9093/prefix/\n      headers_from: {authorization: {file: /run/secrets/token}}\n  \
@@ -564,22 +567,25 @@ fn mistakes_with_secrets_do_not_quote_them() {
     }
 }
 
-/// Scenario: values with no effect, and endpoints that look wrong.
-/// Guarantee: they are taken, and a warning with the place says what is odd.
+/// Scenario: values without effect, and endpoints that look like errors.
+/// Guarantee: they are accepted with warnings, each with its position.
 #[test]
-fn odd_configurations_are_taken_with_a_warning() {
-    let file = include_str!("../config/odd.yaml");
+fn questionable_configurations_are_accepted_with_warnings() {
+    let file = include_str!("../config/warnings.yaml");
     let one_https = file.replace(
         "http/protobuf}",
         "http/protobuf}\n  metrics: {endpoint: 'https://x:4317'}",
     );
-    let said = |file: &str| warnings(&read(file, &[], &[]).unwrap());
-    golden::compare("tests/config/odd.txt", &format!("{}\n", said(file)));
-    assert!(said(file).contains("otlp.certificate: is not used") && !said(&one_https).contains("otlp.certificate"));
+    let reported = |file: &str| warnings(&read(file, &[], &[]).unwrap());
+    golden::compare("tests/config/warnings.txt", &format!("{}\n", reported(file)));
+    assert!(
+        reported(file).contains("otlp.certificate: has no effect")
+            && !reported(&one_https).contains("otlp.certificate")
+    );
 }
 
 /// Scenario: a configuration of everything, printed and read again.
-/// Guarantee: it says the same, and where each value came from.
+/// Guarantee: it says the same, to another reader of YAML too, and where each value came from.
 #[test]
 fn what_is_printed_can_be_read_again() {
     let file = include_str!("../config/full.yaml");
@@ -592,13 +598,16 @@ fn what_is_printed_can_be_read_again() {
         first.changes(&second)
     );
     assert_eq!(first.resource(), second.resource());
+    let read: serde_yaml::Value = serde_yaml::from_str(&printed).unwrap();
+    assert_eq!(read["resource"]["attributes"]["yes"], "true");
+    assert_eq!(read["otlp"]["metrics"]["enabled"], false);
     golden::compare("tests/config/printed.txt", &printed);
 }
 
 /// Scenario: two configurations that differ in keys that can be changed while gcwatch runs, and in ones that cannot.
 /// Guarantee: the sections are named, and the keys that need a new start.
 #[test]
-fn changes_are_told_by_section_and_key() {
+fn changes_are_reported_by_section_and_key() {
     let old = config("", &[], &[]);
     let new = config(
         "listen: none\nlog: {level: debug, format: json}\nspans: {min_pause: 1ms}\ntargets: {lease_folder: /tmp/leases, max_targets: 5}\nself_telemetry: {traces: true}\n",
@@ -625,7 +634,8 @@ fn changes_are_told_by_section_and_key() {
 }
 
 /// Scenario: a file of each kind that makes careless parsers slow or large: nesting, aliases, long lines, many keys.
-/// Guarantee: each is refused within bounds; none ends the process. (The time is not asserted: a test that hangs is seen.)
+/// Guarantee: each is refused within bounds; none ends the process. (The time is not asserted: a test that hangs is
+/// seen.)
 #[test]
 fn hostile_files_cost_nothing() {
     const MANY: usize = 1 << 18;
@@ -696,7 +706,7 @@ proptest! {
             Err(problems) => {
                 prop_assert!(!problems.0.is_empty());
                 // What the check lets through, the types take.
-                prop_assert!(!problems.to_string().contains("does not fit together"), "{}", problems);
+                prop_assert!(!problems.to_string().contains("is inconsistent"), "{}", problems);
             }
         }
     }
@@ -718,7 +728,7 @@ proptest! {
 const LONG: Duration = Duration::from_secs(30);
 
 /// Scenario: a file is written in place, replaced by a rename, deleted and written anew.
-/// Guarantee: each is told once; what leaves the contents the same is not told.
+/// Guarantee: each is reported once; the same contents again are not a change.
 #[tokio::test]
 async fn changes_of_a_file_are_awaited() {
     let folder = tempfile::tempdir().unwrap();
@@ -740,7 +750,7 @@ async fn changes_of_a_file_are_awaited() {
     fs::write(&path, "listen: 127.0.0.1:3\n").unwrap();
     tokio::time::timeout(LONG, watch.changed()).await.expect("written anew");
 
-    // The same contents again, and another file beside it: only the change after them may be told.
+    // The same contents again, and another file beside it: only the change after them is reported.
     fs::write(&path, "listen: 127.0.0.1:3\n").unwrap();
     fs::write(folder.path().join("other"), "x").unwrap();
     let early = tokio::time::timeout(Duration::from_secs(1), watch.changed()).await;
@@ -751,8 +761,9 @@ async fn changes_of_a_file_are_awaited() {
         .expect("changed after a call that was given up");
 }
 
-/// Scenario: a folder as Kubernetes mounts a ConfigMap: the file is a link through `..data`, which is pointed elsewhere.
-/// Guarantee: each such swap is told, the old folder deleted or not.
+/// Scenario: a folder as Kubernetes mounts a ConfigMap: the file is a link through `..data`, which is pointed
+/// elsewhere.
+/// Guarantee: each such swap is reported, the old directory deleted or not.
 #[tokio::test]
 async fn swaps_of_a_config_map_are_awaited() {
     use std::os::unix::fs::symlink;
@@ -784,7 +795,7 @@ async fn swaps_of_a_config_map_are_awaited() {
 }
 
 /// Scenario: somebody writes to another file beside it without end; the runtime has one thread.
-/// Guarantee: the thread goes on with other work, and the change is told all the same.
+/// Guarantee: the thread continues with other work, and the change is reported.
 #[tokio::test]
 async fn a_writer_beside_it_holds_nothing_up() {
     use std::io::Write as _;
@@ -807,16 +818,16 @@ async fn a_writer_beside_it_holds_nothing_up() {
         tokio::task::yield_now().await;
         fs::write(&path, "listen: 127.0.0.1:1\n").unwrap();
     };
-    let (told, ()) = tokio::join!(tokio::time::timeout(LONG, watch.changed()), work);
+    let (changed, ()) = tokio::join!(tokio::time::timeout(LONG, watch.changed()), work);
     end.store(true, Ordering::Relaxed);
     writer.join().unwrap();
-    told.expect("told beside a writer");
+    changed.expect("reported beside a writer");
 }
 
 /// Scenario: the file that a flag names, read from a real folder: there, not there, a folder, not UTF-8.
-/// Guarantee: it is read, or the reason is told with the name of the file.
+/// Guarantee: it is read, or the reason is reported with the name of the file.
 #[test]
-fn files_are_read_or_the_reason_is_told() {
+fn files_are_read_or_the_reason_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
     let load = |name: &str| gcwatch::config::load(&flags(&["--config", &path(name), "--listen", "127.0.0.1:5"]));
@@ -826,21 +837,21 @@ fn files_are_read_or_the_reason_is_told() {
     assert_eq!(good.files, [PathBuf::from(path("good"))]);
     fs::write(path("latin"), b"a: 1\nb: \xff\n").unwrap();
     fs::write(path("large"), "#".repeat((1 << 20) + 1)).unwrap();
-    let said = |name: &str| load(name).unwrap_err().to_string();
+    let error = |name: &str| load(name).unwrap_err().to_string();
     assert_eq!(
-        said("latin"),
+        error("latin"),
         format!("{}:2:4: the file is not UTF-8 from here on", path("latin"))
     );
     assert_eq!(
-        said("large"),
+        error("large"),
         format!(
             "--config: {} cannot be read: it has more than 1048576 bytes",
             path("large")
         )
     );
-    assert!(said("none").starts_with(&format!("--config: {} cannot be read: No such file", path("none"))));
+    assert!(error("none").starts_with(&format!("--config: {} cannot be read: No such file", path("none"))));
     assert_eq!(
-        said("."),
+        error("."),
         format!("--config: {} cannot be read: it is not a file", path("."))
     );
 }

@@ -240,7 +240,7 @@ fn notices_have_the_ids_of_the_collections_span() {
     }
     let firing = pipeline.alerts();
     assert_eq!(
-        (firing[0].rule.as_str(), firing[0].pid),
+        (firing[0].alert.rule.as_str(), firing[0].pid),
         ("test.background", 7),
         "the worst first"
     );
@@ -423,7 +423,7 @@ fn other_rules_keep_what_is_the_same() {
         .map(|notice| notice.transition.alert().rule.id.to_string())
         .collect();
     assert!(!ends.contains(&"test.background".to_owned()), "{ends:?}");
-    assert_eq!(pipeline.alerts()[0].rule, "test.background");
+    assert_eq!(pipeline.alerts()[0].alert.rule, "test.background");
     assert_eq!(pipeline.rule_counts()["test.background"].evaluations, before);
     let views = pipeline.rule_views();
     let ids: Vec<&str> = views.iter().map(|view| view.id.as_str()).collect();

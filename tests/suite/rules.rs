@@ -1,7 +1,8 @@
 //! Rule files: what is said of wrong ones, what becomes of right ones, the commands, and the files made from the types.
 //!
-//! `tests/rules/wrong.txt` has wrong files and what is said of them. After a change that is meant, run with `GCWATCH_UPDATE_GOLDEN=1` and
-//! read the difference; the same writes `docs/rules-reference.md` and the schemas in `rules/`.
+//! `tests/rules/errors.txt` has invalid files with their errors. After an intended change, run with
+//! `GCWATCH_UPDATE_GOLDEN=1` and read the difference; the same writes `docs/rules-reference.md` and the schemas in
+//! `rules/`.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -48,12 +49,13 @@ fn fine(files: &[SourceFile]) -> Loaded {
 }
 
 /// Scenario: files with every kind of mistake.
-/// Guarantee: all mistakes of a file are said at once, by line, each with its place and with what to do, in the committed words.
+/// Guarantee: all mistakes of a file are said at once, by line, each with its place and with what to do, in the
+/// committed words.
 #[test]
-fn mistakes_are_said_in_the_committed_words() {
-    let name = "tests/rules/wrong.txt";
+fn errors_are_reported_in_the_committed_words() {
+    let name = "tests/rules/errors.txt";
     let committed = fs::read_to_string(root().join(name)).unwrap();
-    let mut told = String::new();
+    let mut report = String::new();
     let mut cases = 0;
     for case in committed.split("=== ").skip(1) {
         let (title, rest) = case.split_once('\n').unwrap();
@@ -67,11 +69,11 @@ fn mistakes_are_said_in_the_committed_words() {
         };
         let places: Vec<(usize, usize)> = problems.iter().map(|problem| (problem.line, problem.column)).collect();
         assert!(places.is_sorted() && !places.is_empty(), "{title}: {places:?}");
-        write!(told, "=== {title}\n{text}--- is told\n{}\n", lines(&problems)).unwrap();
+        write!(report, "=== {title}\n{text}--- reports\n{}\n", lines(&problems)).unwrap();
         cases += 1;
     }
     assert!(cases >= 22, "cases are missing");
-    golden::compare(name, &told);
+    golden::compare(name, &report);
 }
 
 /// Scenario: the reference page and the schemas.

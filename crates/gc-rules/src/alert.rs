@@ -1,90 +1,80 @@
-//! What a rule says of a process, and when that changes.
+//! Alerts and their transitions.
 
 use std::sync::Arc;
 
+use strict_yaml::words;
+
 use super::rule::{Rule, Severity};
 
-/// Which run of a process: a pid is used again, a pid with its start time is not.
+/// One run of a process: pids are reused, a pid with its start time is not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RunKey {
-    /// The host's pid; in a recording, the pid that the stream names.
+    /// Pid on the host; in a recording, the pid in the stream.
     pub pid: u32,
     /// When it started: clock ticks after boot (field 22 of `/proc/PID/stat`); in a recording, the stream's sync time.
     pub start_time: u64,
 }
 
-/// One alert: a rule that fires on a process.
+/// An alert: a rule that fires for a process.
 #[derive(Debug, Clone)]
 pub struct Alert {
     /// The rule.
     pub rule: Arc<Rule>,
-    /// Tells this firing apart from every other one of the run: unique with the run of the process.
+    /// Number of the alert, unique in the run of the process.
     pub number: u64,
-    /// When the condition began to hold, Unix nanoseconds, by the time of what was observed.
+    /// When the condition began to hold, Unix nanoseconds, by the time of the observed events.
     pub active_unix_ns: u64,
     /// When it began to fire.
     pub started_unix_ns: u64,
-    /// When the newest occurrence was, or when the condition held last.
+    /// The newest occurrence, or when the condition held last.
     pub last_unix_ns: u64,
     /// When it ended; `None`: it fires.
     pub ended_unix_ns: Option<u64>,
-    /// The rule's own labels, as they were when it began; names as in the rule.
+    /// The rule's labels at the beginning.
     pub labels: Arc<[(Arc<str>, Box<str>)]>,
     /// What happened, one sentence.
     pub summary: Arc<str>,
-    /// Further texts, by name.
+    /// The rule's annotations.
     pub annotations: Arc<[(Arc<str>, Box<str>)]>,
-    /// The windows of the rule when it began to fire: name and value, where known.
+    /// The rule's windows when it began to fire: name and value, if known.
     pub values: Arc<[(Arc<str>, Option<f64>)]>,
-    /// The collection that it began to fire on: its number.
+    /// Number of the collection that it began to fire on.
     pub collection: Option<u32>,
     /// How often the condition held: occurrences of a rule `on: gc`; 1 for others.
     pub count: u64,
-    /// Firings that the cooldown left out since the alert before this one.
+    /// Alerts that the cooldown suppressed before this one.
     pub suppressed: u64,
 }
 
 impl Alert {
-    /// How bad it is.
+    /// Its severity.
     pub fn severity(&self) -> Severity {
         self.rule.severity
     }
 
-    /// It has not ended.
+    /// Whether it has not ended.
     pub fn is_firing(&self) -> bool {
         self.ended_unix_ns.is_none()
     }
 }
 
-/// Why an alert ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
-    /// The condition ended, or nothing came for as long as it is kept.
-    Cleared,
-    /// A worse one of its group was told instead.
-    Superseded,
-    /// It is not known any more whether the condition holds.
-    Unknown,
-    /// The process ended.
-    ProcessEnded,
-    /// The rule was removed or changed, or an exception applies now.
-    RuleChanged,
-}
-
-impl Ending {
-    /// `cleared`, `superseded`, `unknown`, `process-ended`, `rule-changed`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Cleared => "cleared",
-            Self::Superseded => "superseded",
-            Self::Unknown => "unknown",
-            Self::ProcessEnded => "process-ended",
-            Self::RuleChanged => "rule-changed",
-        }
+words! {
+    /// Why an alert ended.
+    pub enum Ending {
+        /// The condition ended, or nothing came for as long as the alert is kept.
+        Cleared = "cleared",
+        /// A more severe one of its group fires instead.
+        Superseded = "superseded",
+        /// It is no longer known whether the condition holds.
+        Unknown = "unknown",
+        /// The process exited.
+        ProcessEnded = "process-ended",
+        /// The rule was removed or changed, or an exception applies now.
+        RuleChanged = "rule-changed",
     }
 }
 
-/// A change that is told outside.
+/// A change of an alert.
 #[derive(Debug, Clone)]
 pub enum Transition {
     /// An alert began to fire.
@@ -102,12 +92,12 @@ impl Transition {
     }
 }
 
-/// What the rules say of one collection.
+/// The result of the rules for one collection.
 #[derive(Debug, Clone, Default)]
 pub struct Verdict {
-    /// Rules whose condition holds on this very collection (`on: gc`), also where the alert was told before or another one of the group is told
-    /// instead. The collection is an anomaly when there is one.
+    /// Rules `on: gc` whose condition holds on this collection, including those that fire already or are inhibited. The
+    /// collection is an anomaly if there is one.
     pub matched: Vec<Arc<Rule>>,
-    /// What changed.
+    /// Changes of alerts.
     pub transitions: Vec<Transition>,
 }

@@ -1,7 +1,7 @@
-//! The types of a rule file: from them come the reading, the JSON schema and the reference page.
+//! The types of a rule file: reading, JSON schema and reference page are derived from them.
 //!
-//! The doc comments are what users read. What the schema cannot say (which keys go together, what an expression may use) is checked when
-//! a file is loaded, see [`super::load`].
+//! The doc comments are the users' documentation. What a schema cannot express (which keys can be combined, what an
+//! expression can use) is checked by [`super::load`].
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -9,55 +9,56 @@ use std::collections::BTreeMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 
+use crate::rule::{On, Severity, Status};
 use strict_yaml::units::HumanDuration;
 
+mod emit;
 pub mod schema;
 mod text;
 mod window;
-mod words;
 
+pub(crate) use emit::Destination;
 pub(crate) use text::{Id, Moment, Name, Version, is_name};
-pub(crate) use window::{FunctionWord, WindowKeys};
-pub(crate) use words::{ByWord, EmitWord, OnWord, SeverityWord, StatusWord, emit};
+pub(crate) use window::WindowKeys;
 
-/// A file of rules.
+/// A rule file.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 #[schemars(title = "gcwatch rules", extend("required" = ["apiVersion"]))]
 pub(crate) struct RuleFile {
     /// The version of the format: `gcwatch/v1`.
     pub(crate) api_version: Version,
-    /// What gcwatch has to know for this file.
+    /// What this file requires of gcwatch.
     pub(crate) requires: Requires,
-    /// What the rules of the file have in common, for the reader.
+    /// A description of the file, for readers.
     pub(crate) family: Family,
-    /// For each rule of this file that does not say otherwise.
+    /// Defaults for the rules of this file.
     pub(crate) defaults: Defaults,
-    /// Lists of texts by name, for `in` in the expressions of this file: `gc.reason in induced`.
+    /// Lists of strings by name, for `in` in the expressions of this file: `gc.reason in induced`.
     pub(crate) lists: BTreeMap<String, TextList>,
-    /// Expressions by name, for the expressions of this file. A macro is put in as a whole, as if in parentheses.
+    /// Expressions by name, for the expressions of this file. A macro is inserted as if in parentheses.
     pub(crate) macros: BTreeMap<String, String>,
-    /// Groups: a name and a sentence that says what the group is about. Of the rules of one group that fire on one process only the worst
-    /// is told. A group may be used in every file.
+    /// Groups: name and description. Of the rules of a group, only the most severe fires for a process: each incident
+    /// raises one alert. A group can be used in all files.
     pub(crate) groups: BTreeMap<String, String>,
     /// The rules.
     #[schemars(length(max = 1000))]
     pub(crate) rules: Vec<Rule>,
-    /// Changes to rules of files before this one, and of this one.
+    /// Changes to rules of this file and of earlier ones.
     #[schemars(length(max = 1000))]
     pub(crate) overrides: Vec<Override>,
 }
 
-/// What gcwatch has to know for this file.
+/// What this file requires of gcwatch.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Requires {
-    /// Fields. A gcwatch that does not know one of them refuses the file with that reason.
+    /// Fields. A gcwatch without one of them refuses the file.
     #[schemars(length(max = 1000))]
     pub(crate) fields: Vec<String>,
 }
 
-/// What the rules of a file have in common.
+/// A description of the file.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Family {
@@ -66,17 +67,17 @@ pub(crate) struct Family {
     /// A few words.
     #[schemars(length(min = 1, max = 200))]
     pub(crate) title: Option<String>,
-    /// What they are about.
+    /// What the rules are about.
     #[schemars(length(max = 10_000))]
     pub(crate) description: Option<String>,
 }
 
-/// For each rule of the file that does not say otherwise.
+/// Defaults for the rules of the file.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Defaults {
     /// As in a rule.
-    pub(crate) status: Option<StatusWord>,
+    pub(crate) status: Option<Status>,
     /// As in a rule.
     #[schemars(extend("x-maximum" = "24h"))]
     pub(crate) keep_firing_for: Option<HumanDuration>,
@@ -85,13 +86,13 @@ pub(crate) struct Defaults {
     pub(crate) cooldown: Option<HumanDuration>,
     /// As in a rule.
     pub(crate) group: Option<Name>,
-    /// Labels of each rule, besides its own; its own go before them.
+    /// Labels of all rules; a rule's own ones take precedence.
     pub(crate) labels: BTreeMap<String, String>,
-    /// Annotations of each rule, besides its own; its own go before them.
+    /// Annotations of all rules; a rule's own ones take precedence.
     pub(crate) annotations: BTreeMap<String, String>,
     /// As in a rule.
     #[schemars(length(max = 4))]
-    pub(crate) emit: Option<Vec<EmitWord>>,
+    pub(crate) emit: Option<Vec<Destination>>,
 }
 
 /// One rule.
@@ -99,101 +100,104 @@ pub(crate) struct Defaults {
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["id", "title", "on", "severity", "when", "summary"]))]
 pub(crate) struct Rule {
-    /// Unique over all files, words with dots: `gc.pause.long`. The state of the rule is kept by it; it is never used for something else.
+    /// Unique in all files, words with dots: `gc.pause.long`. It identifies the rule's state; do not use it again for
+    /// another rule.
     pub(crate) id: Option<Id>,
-    /// What it finds, a few words.
+    /// What the rule finds, in a few words.
     #[schemars(length(min = 1, max = 200))]
     pub(crate) title: Option<String>,
-    /// How far it can be relied on.
+    /// How reliable the rule is.
     #[schemars(extend("x-default" = "`experimental`"))]
-    pub(crate) status: Option<StatusWord>,
+    pub(crate) status: Option<Status>,
     /// When the condition is evaluated.
-    pub(crate) on: Option<OnWord>,
-    /// Which processes it is for, an expression over what is known of the process; not set: all. Where it is unknown, the rule waits.
+    pub(crate) on: Option<On>,
+    /// The processes that the rule is for, an expression on the process; not set: all. While it is unknown, the rule is
+    /// not evaluated.
     #[schemars(extend("x-expression" = "bool"), length(min = 1))]
     pub(crate) select: Option<String>,
     /// Windows by name, for the expressions of this rule; at most 16.
     #[serde(rename = "let")]
     #[schemars(extend("maxProperties" = 16))]
     pub(crate) windows: BTreeMap<String, WindowKeys>,
-    /// The condition. It fires when it is true; unknown is not true.
+    /// The condition. The rule fires when it is true; unknown is not true.
     #[schemars(extend("x-expression" = "bool"), length(min = 1))]
     pub(crate) when: Option<String>,
-    /// When the alert ends, for rules `on: process`; not set: when `when` is not true any more. With a lower threshold than in `when` the
-    /// alert does not come and go.
+    /// When the alert ends, for rules `on: process`; not set: when `when` is false. A lower threshold than in `when`
+    /// prevents flapping.
     #[schemars(extend("x-expression" = "bool"), length(min = 1))]
     pub(crate) clear: Option<String>,
-    /// How long the condition has to hold before the rule fires, for rules `on: process`.
+    /// How long the condition must hold before the rule fires, for rules `on: process`.
     #[serde(rename = "for")]
     #[schemars(extend("x-maximum" = "24h", "x-default" = "`0s`"))]
     pub(crate) hold: Option<HumanDuration>,
-    /// How long the alert stays after the condition ended; with `on: gc`, after the last collection that it held on.
+    /// How long the alert continues after the condition ended; with `on: gc`, after the last matching collection.
     #[schemars(extend("x-maximum" = "24h", "x-default" = "`1m` with `on: gc`, else `0s`"))]
     pub(crate) keep_firing_for: Option<HumanDuration>,
-    /// How long after its end the rule does not fire again on the same process; what is left out is counted and told with the next alert.
+    /// How long after its end the rule does not fire again for the same process; the next alert has the number of
+    /// suppressed ones.
     #[schemars(extend("x-maximum" = "7d", "x-default" = "`0s`"))]
     pub(crate) cooldown: Option<HumanDuration>,
-    /// The group that it belongs to: one of `groups`, of this file or another.
+    /// The group: one of `groups`, of this file or another.
     pub(crate) group: Option<Name>,
-    /// How bad it is.
-    pub(crate) severity: Option<SeverityWord>,
-    /// Labels of its alerts: names and templates. They are part of what tells alerts apart: few different values.
+    /// Severity of the alert.
+    pub(crate) severity: Option<Severity>,
+    /// Labels of the alert: names and templates. They are a part of its identity: use few different values.
     pub(crate) labels: BTreeMap<String, String>,
-    /// One sentence that says what happened, a template.
+    /// What happened, one sentence; a template.
     #[schemars(extend("x-template" = true), length(min = 1, max = 2000))]
     pub(crate) summary: Option<String>,
-    /// What it means, and how it comes about.
+    /// What it means, and its causes.
     #[schemars(length(max = 10_000))]
     pub(crate) description: Option<String>,
     /// What to do.
     #[schemars(length(max = 10_000))]
     pub(crate) remedy: Option<String>,
-    /// Where its threshold comes from.
+    /// The source of its threshold.
     #[schemars(length(max = 10_000))]
     pub(crate) source: Option<String>,
-    /// Further texts of its alerts: names and templates.
+    /// Annotations of the alert: names and templates.
     pub(crate) annotations: BTreeMap<String, String>,
-    /// Where its alerts go; `[]`: nowhere, but they are seen in the API.
+    /// Where alerts go; `[]`: only to the API.
     #[schemars(extend("x-default" = "all"), length(max = 4))]
-    pub(crate) emit: Option<Vec<EmitWord>>,
-    /// When it is silent.
+    pub(crate) emit: Option<Vec<Destination>>,
+    /// When the rule does not fire.
     #[schemars(length(max = 50))]
     pub(crate) exceptions: Vec<ExceptionKeys>,
-    /// False: it is checked and listed, but not evaluated.
+    /// If false, the rule is checked and listed, but not evaluated.
     #[schemars(extend("x-default" = "`true`"))]
     pub(crate) enabled: Option<bool>,
 }
 
-/// A reason to be silent.
+/// An exception of a rule.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["name", "when"]))]
 pub(crate) struct ExceptionKeys {
-    /// Why, in a word or a few.
+    /// The reason, in a few words.
     #[schemars(length(min = 1, max = 200))]
     pub(crate) name: Option<String>,
-    /// The rule does not fire while this holds. It may use what `when` may use.
+    /// The rule does not fire while this holds. It can use the same fields as `when`.
     #[schemars(extend("x-expression" = "bool"), length(min = 1))]
     pub(crate) when: Option<String>,
-    /// Until when it counts: a day, up to its end in UTC, or a time; not set: for ever.
+    /// When it expires: a day (its end in UTC) or a time; not set: never.
     pub(crate) until: Option<Moment>,
 }
 
-/// A change to rules. Changes are made in the order of the files.
+/// A change to rules. Changes apply in the order of the files.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["id"]))]
 pub(crate) struct Override {
-    /// Which rules: an id, or a pattern with `*` and `?`.
+    /// The rules: an id, or a pattern with `*` and `?`.
     #[schemars(length(min = 1, max = 200))]
     pub(crate) id: Option<String>,
-    /// Keys of the rule, each put in the place of the rule's own.
+    /// Keys that replace those of the rule.
     pub(crate) replace: Replace,
-    /// Labels, annotations and exceptions besides the rule's own; a label or annotation goes over one of the same name.
+    /// Additional labels, annotations and exceptions; a label or annotation replaces one of the same name.
     pub(crate) add: Add,
 }
 
-/// Keys of a rule, but its id, each put in the place of the rule's own.
+/// Keys of a rule, except its id, that replace those of the rule.
 #[derive(Debug, Default, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Replace(#[allow(dead_code, reason = "it is read key by key; the type is for the schema")] Rule);
@@ -211,13 +215,13 @@ impl JsonSchema for Replace {
         }
         schema.insert(
             "description".to_owned(),
-            "Keys of a rule, but its id, each put in the place of the rule's own.".into(),
+            "Keys of a rule, except its id, that replace those of the rule.".into(),
         );
         schema
     }
 }
 
-/// What is put to a rule's own.
+/// Additions to a rule.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Add {
@@ -230,7 +234,7 @@ pub(crate) struct Add {
     pub(crate) exceptions: Vec<ExceptionKeys>,
 }
 
-/// A list of texts.
+/// A list of strings.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(transparent)]
 #[schemars(inline)]

@@ -10,45 +10,47 @@
 //!
 //! | State | When |
 //! |---|---|
-//! | not selected | its `select` is false or unknown; asked anew when more is known of the process |
+//! | not selected | its `select` is false or unknown; evaluated again when more is known of the process |
 //! | inactive | the condition is false |
-//! | unknown | the condition is unknown, or its evaluation failed (which is counted): never an alert. What was pending falls back |
-//! | pending | the condition holds, not yet for `for`; or longer, and the cooldown is not over |
-//! | firing | told. `on: process`: until the condition was false (or `clear` true) for `keep_firing_for`, or unknown for [`HELD_UNKNOWN_NS`]. `on: gc`: until `keep_firing_for` after the last occurrence, or a collection on which `clear` holds |
-//! | inhibited | as firing, but a worse one of its group, or one as bad that was first, is told instead |
+//! | unknown | the condition is unknown, or its evaluation failed (which is counted): no alert. Pending rules are reset |
+//! | pending | the condition holds, not yet for `for`; or the cooldown is not over |
+//! | firing | there is an alert. `on: process`: until the condition was false (or `clear` true) for `keep_firing_for`, or unknown for [`HELD_UNKNOWN_NS`]. `on: gc`: until `keep_firing_for` after the last occurrence, or a collection on which `clear` holds |
+//! | inhibited | as firing, but a more severe one of its group, or an equal one that was first, fires instead |
 //! | excepted | the condition holds and an exception applies |
 //!
-//! The cooldown begins when an alert ended by itself. Occurrences of a rule `on: gc` in it, and firings of others that began and ended in it, are
-//! counted as suppressed and told with the next alert; a condition that holds until the cooldown is over fires then.
+//! The cooldown begins when an alert was cleared or became unknown. Occurrences of a rule `on: gc` during it, and
+//! alerts of other rules that would begin and end during it, are counted as suppressed in the next alert; a condition
+//! that holds until its end fires then.
 //!
 //! # Groups
 //!
-//! Of the rules of a group that hold at once, one is told: the worst, of equals the one that is told already, of others the first in
-//! the files. A worse one ends the one before it as superseded. When it ends, the worst that still holds is told, with the texts of the moment when
-//! it began to hold.
+//! Of the rules of a group that hold at once, one fires: the most severe; of equals the one that fires already, else
+//! the first in the files. A more severe one ends the previous one as superseded. When it ends, the most severe one
+//! that still holds fires, with its texts of the time when it began to hold.
 //!
 //! # Time
 //!
-//! The time is what [`Engine::advance`] was told last. What is observed may be up to [`AHEAD_NS`] ahead of it and [`BEHIND_NS`] behind; what lies
-//! beyond counts as that, so that no stream can carry its process into another century. Ticks come at every whole second; a gap of more than [`TICKS_DENSE`]
-//! seconds goes on in at most [`TICKS_SPARSE`] longer steps. Up to that gap it makes no difference in how many steps the time comes.
+//! The time is that of the last [`Engine::advance`]. Observations can be up to [`AHEAD_NS`] ahead of it and
+//! [`BEHIND_NS`] behind; times beyond are limited to that, so that a stream cannot move the clock arbitrarily. There is
+//! a tick at every full second; a gap of more than [`TICKS_DENSE`] seconds continues in at most [`TICKS_SPARSE`] longer
+//! steps. Up to that gap, the number of steps makes no difference.
 //!
 //! # Edges of a session
 //!
-//! The first collection after an attach and the last before an end miss parts. Their values are unknown and so are conditions with them;
-//! nothing more is left out, or the one collection before the process died of its memory would be silent.
+//! The first collection after an attach and the last before an end miss parts. Their values are unknown and so are
+//! conditions with them. They are evaluated like all others: the last collection before an out-of-memory exit matters.
 //!
 //! # Memory
 //!
-//! [`Engine::most_memory`] says what one process takes at most: for each rule its state and, while it holds, an alert, and the samples of its
-//! windows, which are most of it (see [`window`](super::window)); `benches/rules.rs` has the figures. Rules that are not for this process take nothing, and a process
-//! that never collected next to nothing.
+//! [`Engine::most_memory`] is the upper limit for one process: for each rule its state and, while it holds, an alert,
+//! and the samples of its windows, which are most of it (see [`window`](super::window)); `benches/rules.rs` measures
+//! it. Rules that are not for this process take no memory, and a process without collections almost none.
 //!
 //! # Speed
 //!
-//! A host has hundreds of processes, so that the memory of one is cold when its next collection comes. What each collection touches lies together: equal
-//! conditions and values are evaluated once (`plan`), windows are read only when a condition comes to them, and of a rule to which
-//! nothing happens only its condition is looked at, which all processes share.
+//! A host has hundreds of processes, so the memory of one is cold at its next collection. What each collection touches
+//! is close together: equal conditions and values are evaluated once (`plan`), windows are read only when a condition
+//! needs them, and of a rule without a change only the condition is read, which all processes share.
 
 mod groups;
 mod judge;
@@ -69,7 +71,7 @@ use super::rule::{On, Rule, RuleSet};
 use super::window::Key;
 use crate::time::TimeBase;
 use groups::Groups;
-use judge::{Hand, ended, scope};
+use judge::{Current, ended, scope};
 use preceding::Preceding;
 use round::Round;
 use run::Run;
@@ -78,26 +80,26 @@ use windows::Windows;
 pub use run::HELD_UNKNOWN_NS;
 pub use state::{RuleState, State};
 
-/// How far the time of what is observed may be ahead of the engine's.
+/// How far the time of an observation can be ahead of the engine's.
 pub const AHEAD_NS: u64 = 10_000_000_000;
 
-/// How far it may be behind: what comes later than this counts as this old.
+/// How far it can be behind.
 pub const BEHIND_NS: u64 = 3_600_000_000_000;
 
-/// Ticks of one second that one call of [`Engine::advance`] makes at most.
+/// Maximum number of one-second ticks in a call of [`Engine::advance`].
 pub const TICKS_DENSE: u64 = 1024;
 
-/// Longer steps for what is left of the gap after those.
+/// Maximum number of longer steps for the rest of the gap.
 pub const TICKS_SPARSE: u64 = 512;
 
 const TICK_NS: u64 = 1_000_000_000;
 
-/// When a collection is taken for: its end, or where that was not seen its last event. Offset in its stream.
+/// The time of a collection: its end, or if that was not seen its last event. Offset in its stream.
 pub fn collection_at(collection: &Collection) -> i64 {
     collection.end.unwrap_or(collection.last_event)
 }
 
-/// When a stop without a collection is taken for: its last known edge. Offset in its stream.
+/// The time of a suspension without a collection: its last known edge. Offset in its stream.
 pub fn suspension_at(suspension: &Suspension) -> Option<i64> {
     let edges = &suspension.edges;
     let restarted = edges.restart_end.or(edges.restart_begin);
@@ -110,13 +112,13 @@ pub struct Engine {
     rules: Arc<RuleSet>,
     facts: ProcessFacts,
     stream: StreamFacts,
-    /// When watching began, where the stream does not say.
+    /// When watching began, unless the stream facts say.
     began: u64,
-    /// Told by [`Engine::advance`].
-    told: u64,
-    /// The newest time that was told or observed.
+    /// The time of the last [`Engine::advance`].
+    advanced: u64,
+    /// The newest time of an advance or an observation.
     now: u64,
-    /// The last tick, a whole second.
+    /// The last tick, Unix seconds.
     ticked: u64,
     windows: Windows,
     preceding: Preceding,
@@ -140,7 +142,7 @@ impl Engine {
             facts,
             stream: StreamFacts::default(),
             began: now_unix_ns,
-            told: now_unix_ns,
+            advanced: now_unix_ns,
             now: now_unix_ns,
             ticked: now_unix_ns / TICK_NS,
             preceding: Preceding::default(),
@@ -156,46 +158,46 @@ impl Engine {
         &self.rules
     }
 
-    /// More is known of the process, or something else than before.
+    /// New facts on the process.
     pub fn learned(&mut self, facts: ProcessFacts, now_unix_ns: u64) -> Vec<Transition> {
         let mut transitions = self.advance(now_unix_ns);
         self.facts = facts;
         self.windows.expire(self.now);
         self.select(self.now);
         self.end_unselected(&mut transitions);
-        self.judge_process(Hand::default(), &mut transitions);
+        self.judge_process(Current::default(), &mut transitions);
         self.settle_groups(&mut transitions);
         transitions
     }
 
-    /// The newest counters of the stream, and what is open. They are used from the next evaluation on.
+    /// New facts on the stream. They are used from the next evaluation on.
     pub fn stream(&mut self, facts: StreamFacts) {
         self.stream = facts;
     }
 
-    /// A collection was told. They come in the order of their ends, as the reconstruction tells them. Its time is its end, or where that was not seen its
-    /// last event.
+    /// Observes a collection. They come in the order of their ends, as from the reconstruction. Its time is its end, or
+    /// if that was not seen its last event.
     pub fn collection(&mut self, collection: &Collection, base: TimeBase) -> Verdict {
         let time = self.observed(base.unix_ns(collection_at(collection)));
         let mut verdict = Verdict::default();
         self.expire(time, &mut verdict.transitions);
         let facts = self.preceding.collection(collection);
-        let hand = Hand {
+        let current = Current {
             gc: Some(facts),
             key: Key::of(collection),
         };
         self.windows.expire(self.now);
-        let scope = scope(&self.facts, &self.stream, self.now, hand.gc);
+        let scope = scope(&self.facts, &self.stream, self.now, current.gc);
         self.windows.sample(When::Gc, None, &scope, time);
-        self.judge_gc(hand, time, &mut verdict);
-        self.judge_process(hand, &mut verdict.transitions);
-        let scope = self::scope(&self.facts, &self.stream, self.now, hand.gc);
-        self.windows.sample(When::Keyed, hand.key, &scope, time);
+        self.judge_gc(current, time, &mut verdict);
+        self.judge_process(current, &mut verdict.transitions);
+        let scope = self::scope(&self.facts, &self.stream, self.now, current.gc);
+        self.windows.sample(When::Keyed, current.key, &scope, time);
         self.settle_groups(&mut verdict.transitions);
         verdict
     }
 
-    /// A stop in which no collection ran was told. Its time is its last known edge.
+    /// Observes a suspension without a collection. Its time is its last known edge.
     pub fn suspension(&mut self, suspension: &Suspension, base: TimeBase) {
         self.preceding.suspension(suspension);
         let Some(edge) = suspension_at(suspension) else { return };
@@ -208,11 +210,12 @@ impl Engine {
         self.windows.sample(When::Suspension, None, &scope, time);
     }
 
-    /// Time passes. To be called about once a second, and before each collection and each stop of a recording with its time.
+    /// Advances the time. Called about once a second, and before each collection and suspension of a recording with its
+    /// time.
     pub fn advance(&mut self, now_unix_ns: u64) -> Vec<Transition> {
-        self.told = self.told.max(now_unix_ns);
+        self.advanced = self.advanced.max(now_unix_ns);
         let mut transitions = Vec::new();
-        let until = self.told / TICK_NS;
+        let until = self.advanced / TICK_NS;
         let gap = until.saturating_sub(self.ticked);
         if gap > 0 && self.on_process.is_empty() && !self.windows.has_ticks() && !self.any_active() {
             self.ticked = until;
@@ -225,11 +228,12 @@ impl Engine {
             self.now = self.now.max(self.ticked.saturating_mul(TICK_NS));
             self.tick(&mut transitions);
         }
-        self.now = self.now.max(self.told);
+        self.now = self.now.max(self.advanced);
         transitions
     }
 
-    /// Other rules from now on. Where a rule's id and meaning are as before its state goes on, where a window's meaning is, its samples do.
+    /// Replaces the rules. A rule keeps its state if its id and meaning are unchanged; a window keeps its samples if
+    /// its meaning is.
     pub fn adopt(&mut self, rules: Arc<RuleSet>, now_unix_ns: u64) -> Vec<Transition> {
         let mut transitions = self.advance(now_unix_ns);
         self.on_gc.wake(&mut self.runs);
@@ -240,7 +244,7 @@ impl Engine {
         self.groups = Groups::new(self.rules.groups.len());
         let runs = std::mem::take(&mut self.runs);
         for gone in self.place_rules(runs) {
-            if let Some(alert) = gone.status.told() {
+            if let Some(alert) = gone.status.firing() {
                 transitions.push(Transition::Ended(ended(alert, self.now), Ending::RuleChanged));
             }
         }
@@ -250,12 +254,12 @@ impl Engine {
         transitions
     }
 
-    /// The process ended: so do its alerts.
+    /// The process exited, so its alerts end.
     pub fn end(&mut self, now_unix_ns: u64) -> Vec<Transition> {
         let mut transitions = self.advance(now_unix_ns);
         let now = self.now;
         for run in &mut self.runs {
-            if let Some(alert) = run.status.told() {
+            if let Some(alert) = run.status.firing() {
                 transitions.push(Transition::Ended(ended(alert, now), Ending::ProcessEnded));
             }
             run.status.forget(now);
@@ -265,7 +269,7 @@ impl Engine {
 
     /// The alerts that fire.
     pub fn alerts(&self) -> Vec<Arc<Alert>> {
-        self.runs.iter().filter_map(|run| run.status.told()).collect()
+        self.runs.iter().filter_map(|run| run.status.firing()).collect()
     }
 
     /// The state of each rule, by its place in the set.
@@ -289,18 +293,19 @@ impl Engine {
         self.rules.rules.iter().map(state).collect()
     }
 
-    /// Bytes that the samples of this process take now.
+    /// Current memory of the samples of this process, bytes.
     pub fn memory(&self) -> usize {
         self.windows.memory()
     }
 
-    /// The most bytes that one process takes with these rules, but for its alerts, which share their texts with what is sent.
+    /// Maximum memory of one process with these rules, bytes, without its alerts, which share their texts with
+    /// notifications.
     pub fn most_memory(rules: &RuleSet) -> usize {
         let enabled = rules.rules.iter().filter(|rule| rule.enabled).count();
         size_of::<Self>() + enabled * (size_of::<Run>() + run::MOST_ACTIVE) + Windows::most_memory(rules)
     }
 
-    /// Makes a run for each rule; those of before that are not in it come back.
+    /// Creates a run for each rule; returns previous runs without a rule.
     fn place_rules(&mut self, mut before: Vec<Run>) -> Vec<Run> {
         let now = self.now;
         let enabled = self.rules.rules.iter().filter(|rule| rule.enabled);
@@ -319,7 +324,7 @@ impl Engine {
         before
     }
 
-    /// Asks which rules are for this process. What only others look at is not sampled; what is sampled from now on began at `began`.
+    /// Selects the rules for this process. Windows of other rules are not sampled; new windows began at `began`.
     fn select(&mut self, began: u64) {
         self.on_gc.wake(&mut self.runs);
         self.on_process.wake(&mut self.runs);
@@ -339,10 +344,10 @@ impl Engine {
         }
     }
 
-    /// When it was observed, within what the engine's own time allows.
+    /// The time of an observation, limited relative to the engine's time.
     fn observed(&mut self, unix_ns: u64) -> u64 {
-        let oldest = self.told.saturating_sub(BEHIND_NS);
-        let time = unix_ns.clamp(oldest, self.told.saturating_add(AHEAD_NS));
+        let oldest = self.advanced.saturating_sub(BEHIND_NS);
+        let time = unix_ns.clamp(oldest, self.advanced.saturating_add(AHEAD_NS));
         self.now = self.now.max(time);
         time
     }
@@ -360,7 +365,7 @@ impl Engine {
         self.windows.expire(self.now);
         let scope = scope(&self.facts, &self.stream, self.now, None);
         self.windows.sample(When::Tick, None, &scope, self.now);
-        self.judge_process(Hand::default(), transitions);
+        self.judge_process(Current::default(), transitions);
         self.settle_groups(transitions);
     }
 }

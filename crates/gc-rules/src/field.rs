@@ -1,8 +1,8 @@
-//! The vocabulary: every name that a rule may use.
+//! All fields that a rule can use.
 //!
-//! One table ([`ALL`]) says each field's name, type, unit, meaning and how it is read. The check of rule files, the reference page and the
-//! evaluation all use it. `gc.*` has the names of the ndjson `gc` record; a duration is there twice, as `*_ns` (whole nanoseconds) and as
-//! `*_ms` (milliseconds, a double).
+//! One table ([`ALL`]) has each field's name, type, unit, description and accessor, for the check of rule files, the
+//! reference page and the evaluation. `gc.*` has the names of the ndjson `gc` record; durations exist twice, as `*_ns`
+//! (integer nanoseconds) and as `*_ms` (milliseconds, a double).
 
 mod gc;
 mod process;
@@ -17,16 +17,18 @@ use super::value::{Type, Value};
 
 pub use process::{ContainerFacts, FactValue, Open, ProcessFacts, StreamFacts};
 
-/// What a field belongs to: where it may be used, and when it is read.
+/// What a field belongs to: where it can be used, and when it is sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Root {
-    /// `gc.*`: the collection that was just told. In conditions of rules `on: gc`, in windows, sampled at each collection.
+    /// `gc.*`: the current collection. In conditions of rules `on: gc`, and in windows, sampled at each collection.
     Gc,
-    /// `suspension.*`: a stop in which no collection ran. In windows only, sampled at each.
+    /// `suspension.*`: a suspension without a collection. Only in windows, sampled at each one.
     Suspension,
-    /// `process.*`, `settings.*`, `container.*`: what is known of the process. Everywhere; in windows sampled at each tick.
+    /// `process.*`, `settings.*`, `container.*`: what is known of the process. Everywhere; in windows sampled at each
+    /// tick.
     Process,
-    /// `stream.*`, `open.*`: how well the process is read, and what is under way. Everywhere; in windows sampled at each tick.
+    /// `stream.*`, `open.*`: health of the event stream, and what is in progress. Everywhere; in windows sampled at
+    /// each tick.
     Stream,
 }
 
@@ -38,11 +40,11 @@ pub struct Field {
     pub root: Root,
     /// The type of its value.
     pub kind: Type,
-    /// Its unit, empty where it has none: `ns`, `ms`, `bytes`, `bytes/s`, `s`, `percent`, `ratio`.
+    /// Its unit, empty if it has none: `ns`, `ms`, `bytes`, `bytes/s`, `s`, `percent`, `ratio`.
     pub unit: &'static str,
-    /// What it says, and when it is unknown; one or two sentences.
+    /// Description, with the conditions under which it is unknown; one or two sentences.
     pub description: &'static str,
-    /// The values that a text can have, where they are a closed set: a comparison with another one is a mistake.
+    /// The values of a string, if they are a closed set: a comparison with another one is an error.
     pub words: &'static [&'static str],
     read: for<'a> fn(&Scope<'a>) -> Option<Value<'a>>,
 }
@@ -86,42 +88,43 @@ pub static ALL: LazyLock<Vec<&'static Field>> = LazyLock::new(|| {
     gc.chain(process::FIELDS).chain(process::STREAM_FIELDS).collect()
 });
 
-/// A collection, and what only the one before it makes known.
+/// A collection, and what follows from the ones before it.
 #[derive(Debug, Clone, Copy)]
 pub struct GcFacts<'a> {
     /// The collection.
     pub collection: &'a Collection,
-    /// Nanoseconds from the last restart before it to its SuspendEEBegin; `None` for the first one, after a loss, and where an edge is
-    /// missing.
+    /// Nanoseconds from the last restart before it to its SuspendEEBegin; `None` for the first one, after a loss, and
+    /// if an edge is missing.
     pub since_last_ns: Option<i64>,
-    /// Foreground collections that ran while it was under way, for a background collection; else `None`.
+    /// Foreground collections during it, for a background collection; else `None`.
     pub foreground_within: Option<u32>,
 }
 
-/// What an expression is evaluated on.
+/// The data that an expression is evaluated on.
 #[derive(Debug, Clone, Copy)]
 pub struct Scope<'a> {
-    /// The collection that was just told.
+    /// The current collection.
     pub gc: Option<GcFacts<'a>>,
-    /// The stop without a collection that was just told.
+    /// The current suspension without a collection.
     pub suspension: Option<&'a Suspension>,
     /// What is known of the process.
     pub process: &'a ProcessFacts,
-    /// How well it is read.
+    /// Health of its event stream.
     pub stream: &'a StreamFacts,
     /// The windows of the rule set.
     pub windows: &'a dyn WindowValues,
-    /// The time of what is observed, Unix nanoseconds.
+    /// The time, Unix nanoseconds.
     pub now_unix_ns: u64,
 }
 
-/// Where the values of windows come from.
+/// The source of window values.
 pub trait WindowValues: fmt::Debug {
-    /// The value of the window at that place in the rule set; `None`: it is unknown, most often for want of samples.
+    /// The value of the window at that place in the rule set; `None`: unknown, most often because there are too few
+    /// samples.
     fn value(&self, place: usize) -> Option<f64>;
 }
 
-/// There is no window.
+/// No windows.
 #[derive(Debug, Clone, Copy)]
 pub struct NoWindows;
 
@@ -131,7 +134,7 @@ impl WindowValues for NoWindows {
     }
 }
 
-/// By place; those behind the last are unknown.
+/// By place; those after the last are unknown.
 impl<const N: usize> WindowValues for [Option<f64>; N] {
     fn value(&self, place: usize) -> Option<f64> {
         self.get(place).copied().flatten()
@@ -170,7 +173,8 @@ mod tests {
     use super::*;
 
     /// Scenario: the whole table.
-    /// Guarantee: no name is there twice, each says what it is in a sentence, and a duration in milliseconds has its nanoseconds.
+    /// Guarantee: names are unique, each field has a description, and each duration in milliseconds exists in
+    /// nanoseconds.
     #[test]
     fn the_table_is_sound() {
         let names: HashSet<&str> = ALL.iter().map(|field| field.name).collect();

@@ -1,37 +1,39 @@
 //! Rules: from collections to alerts.
 //!
 //! ```text
-//! files (YAML) -> document -> check, lower -> RuleSet            once, when files are read
+//! texts (YAML) -> document -> load, compile -> RuleSet          once, when files are read
 //!                                               |
-//! Collection, Suspension, counters, the time -> engine (windows, conditions, states) -> Transition -> export
+//! Collection, Suspension, counters, the time -> engine (windows, conditions, states) -> Transition
 //!                                               one per process
 //! ```
 //!
 //! | Module | What it is |
 //! |---|---|
-//! | [`value`] | what an expression yields |
-//! | [`field`] | the vocabulary: every name a rule may use, with type, unit, meaning and where it is read |
-//! | [`expression`] | conditions after the check: typed trees that are evaluated without allocation |
-//! | [`compile`] | from CEL text to a checked expression |
-//! | [`rule`] | rules, windows and groups after the check: a [`rule::RuleSet`] |
-//! | [`alert`] | what a rule says of a process, and when that changes |
-//! | [`document`], [`load`] | rule files: their types, their reading and their check, every mistake at once |
-//! | [`template`] | texts with values in them: read, and written |
-//! | [`page`] | the reference page, made from the tables and the types |
-//! | [`file`](mod@file) | the edge: rule files from the disk |
-//! | `plan` | which samples feed which windows, worked out once for all processes |
-//! | [`engine`], [`window`] | the state of every rule for one process |
-//! | [`review`] | an engine over what is already there: a recording, or written events |
+//! | [`time`], [`value`] | Unix time of a stream; values of expressions |
+//! | [`field`] | all fields that a rule can use: type, unit, description, accessor |
+//! | [`expression`] | checked expressions: typed trees that are evaluated without allocation |
+//! | [`compile`] | from CEL to a checked expression |
+//! | [`rule`] | checked rules, windows and groups: a [`rule::RuleSet`] |
+//! | [`template`] | strings with values in them: parser and rendering |
+//! | [`document`], [`load`] | rule files: types, reading and checks, all errors at once |
+//! | [`page`] | the reference page, generated from the tables and the types |
+//! | `plan` | which samples feed which windows, computed once for all processes |
+//! | [`window`], [`engine`] | the state of every rule for one process |
+//! | [`alert`], [`record`] | alerts and their transitions; their JSON |
+//! | [`review`] | the rules applied to a complete history: a recording, or the events of a test |
 //! | [`test_file`] | tests of rules |
 //!
 //! # Invariants
 //!
-//! * **Pure.** No I/O (but in [`file`](mod@file)), no clock: time comes in with what is observed, so that the daemon, a recording and a rule's own test are one.
-//! * **Three values.** What was never seen is unknown, and an expression with it is unknown unless the rest decides
-//!   (`false && unknown` is false, `true || unknown` is true). Unknown is never an alert, and never clears one at once.
-//! * **Bounded.** Windows, alerts, texts and expressions have limits that are checked when a file is read; the memory of one process is
-//!   known before it comes.
-//! * **A file never harms.** Whatever it holds, it is refused with its faults or it is evaluated in bounded time; the rules before it run on.
+//! * **Pure.** No I/O and no clock: [`load::load`] takes texts, and time is a part of the observations, so the daemon,
+//!   a recording and a rule's test run the same code.
+//! * **Three values.** A value that was not seen is unknown, and an expression with it is unknown unless the other
+//!   operand decides (`false && unknown` is false, `true || unknown` is true). Unknown never fires, and never clears at
+//!   once.
+//! * **Bounded.** Windows, alerts, strings and expressions have limits that are checked when a file is read; the
+//!   maximum memory of one process is known in advance ([`engine::Engine::most_memory`]).
+//! * **Files are harmless.** Any file is refused with its errors, or evaluated in bounded time; after a refusal the
+//!   previous rules continue.
 
 // Time is a value: no clock is asked here (clippy.toml).
 #![deny(clippy::disallowed_methods)]
@@ -53,3 +55,8 @@ pub mod test_file;
 pub mod time;
 pub mod value;
 pub mod window;
+
+/// The example in the README compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,12 +1,12 @@
-//! From rule files to a rule set: every mistake of all files at once.
+//! From rule files to a rule set; all errors of all files at once.
 //!
 //! ```text
-//! files -> file: trees, checked against the schema -> draft: rules with defaults and overrides put in, each value with its place
-//!       -> build, window: expressions and templates compiled, what does not go together told -> RuleSet
+//! files -> file: trees, checked against the schema -> draft: rules after defaults and overrides, each value with its position
+//!       -> compose, sample: expressions and templates compiled, keys checked against each other -> RuleSet
 //! ```
 //!
-//! Macros and lists belong to their file; groups and ids to all files together. A mistake inside an expression is told where it is in the
-//! file, also in a block.
+//! Macros and lists belong to their file; groups and ids to all files. An error inside an expression is reported at its
+//! position in the file, also inside a block.
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,24 +28,24 @@ mod wording;
 
 pub use shipped::shipped;
 
-/// Most files that are read together.
+/// Maximum number of files.
 pub const MOST_FILES: usize = 500;
 
 /// A rule file that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceFile {
-    /// Its name, as it is to be told.
+    /// Its name in messages.
     pub name: String,
     /// Its text.
     pub text: String,
 }
 
-/// Whether something is wrong or odd.
+/// The level of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
-    /// It is wrong: the files are not used.
+    /// The files are not used.
     Error,
-    /// It is odd: the files are used.
+    /// The files are used.
     Warning,
 }
 
@@ -59,18 +59,18 @@ impl Level {
     }
 }
 
-/// One thing that is wrong or odd in a rule file.
+/// An error or warning on a rule file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct Problem {
-    /// The file, as it was named.
+    /// The file, as in [`SourceFile::name`].
     pub file: Arc<str>,
     /// The line, from 1.
     pub line: usize,
     /// The column, from 1, in characters.
     pub column: usize,
-    /// What it is about, what is wrong, and what to do.
+    /// The subject, the fault, and how to fix it.
     pub message: String,
-    /// Whether it is wrong or odd.
+    /// Error or warning.
     pub severity: Level,
 }
 
@@ -90,15 +90,15 @@ impl fmt::Display for Problem {
 pub struct Loaded {
     /// The rules.
     pub rules: RuleSet,
-    /// What is odd about them, by file and line.
+    /// Warnings, by file and line.
     pub warnings: Vec<Problem>,
 }
 
-/// Loads rule files. A later file may change rules of those before it. No files: no rules.
+/// Loads rule files. A later file can change rules of earlier ones. No files: no rules.
 ///
 /// # Errors
 ///
-/// Everything that is wrong, and odd, with all of the files, by file and line; never empty.
+/// All errors and warnings of all files, by file and line; never empty.
 pub fn load(files: &[SourceFile]) -> Result<Loaded, Vec<Problem>> {
     if files.is_empty() {
         return Ok(Loaded::default());

@@ -1,13 +1,12 @@
-//! How the windows of a rule set are fed: worked out once, used for every process.
+//! How the windows of a rule set are fed: computed once, used for every process.
 //!
 //! ```text
 //! sample -> filter (once) -> measured value (once) -> series -> values of the windows on it
 //! ```
 //!
-//! Many windows of a rule set look at the same samples: the same condition, the same value, the same extent. What they keep is a series, and windows
-//! whose functions can be told from one series (count, ratio and rate; slope and r2; median and mad) share it. Conditions and values
-//! that are written the same are evaluated once for each sample, however many series they feed; a value is not even
-//! looked at where its condition is false.
+//! Many windows of a rule set use the same samples: the same condition, value and extent. Their samples are a series, and windows whose
+//! functions can use one series (count, ratio and rate; slope and r2; median and mad) share it. Equal conditions and values are evaluated
+//! once for each sample, however many series they feed; a value is only evaluated if its condition is true.
 
 use std::collections::HashMap;
 
@@ -189,11 +188,11 @@ mod tests {
     use super::*;
     use crate::load::{SourceFile, load, shipped};
 
-    /// Scenario: windows of two rules with the same condition, value and extent, of functions that can be told from one series and of others.
+    /// Scenario: windows of two rules with the same condition, value and extent, of functions that can share a series and of others.
     /// Guarantee: one series where one is enough, and the condition stands once.
     #[test]
     fn windows_share_series_and_conditions() {
-        let text = "apiVersion: gcwatch/v1\nrules:\n  - id: a.a\n    title: A\n    on: process\n    severity: info\n    summary: told\n    let:\n      \
+        let text = "apiVersion: gcwatch/v1\nrules:\n  - id: a.a\n    title: A\n    on: process\n    severity: info\n    summary: x\n    let:\n      \
             slope: {fn: slope, of: gc.pause_ms, where: gc.generation == 2, over: 1h}\n      \
             fit: {fn: r2, of: gc.pause_ms, where: gc.generation == 2, over: 1h}\n      \
             full: {fn: count, where: gc.generation == 2, over: 1h}\n      \

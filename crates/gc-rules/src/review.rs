@@ -1,7 +1,7 @@
-//! The rules over what is already there: a recording, or the events of a rule's test.
+//! Rules applied to complete histories: a recording, or the events of a test.
 //!
-//! A [`Review`] drives one [`Engine`] with what comes in the order of its time, and remembers every alert. It is what `gcwatch analyze` and
-//! `gcwatch rules test` have in common; the daemon drives its engines with the same calls.
+//! A [`Review`] drives one [`Engine`] with events in the order of their time, and keeps all alerts. `gcwatch analyze`
+//! and `gcwatch rules test` use it; the daemon drives its engines with the same calls.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::field::{Open, ProcessFacts, StreamFacts};
 use super::rule::{Rule, RuleSet};
 use super::time::TimeBase;
 
-/// What a recording holds of one process.
+/// The history of one process in a recording.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct History<'a> {
     /// Its collections, by GCStart; those without one first.
@@ -39,28 +39,28 @@ impl Repeated {
     }
 }
 
-/// Something that comes.
+/// One step of a history.
 #[derive(Debug, Clone)]
-#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
+#[expect(clippy::large_enum_variant, reason = "there is only one at a time")]
 pub enum Step<'a> {
-    /// A collection is told.
+    /// A collection.
     Collection(&'a Collection),
-    /// A stop without a collection is told.
+    /// A suspension without a collection.
     Suspension(&'a Suspension),
-    /// The newest counters, and what is open.
+    /// New facts on the stream.
     Stream(StreamFacts),
-    /// More is known of the process.
+    /// New facts on the process.
     Learned(ProcessFacts),
-    /// The process ends.
+    /// The process exits.
     End,
 }
 
-/// An alert as it was at last.
+/// The last state of an alert.
 #[derive(Debug, Clone)]
 pub struct Reviewed {
     /// The alert.
     pub alert: Arc<Alert>,
-    /// Why it ended; `None`: it fires still.
+    /// Why it ended; `None`: it still fires.
     pub ending: Option<Ending>,
 }
 
@@ -74,7 +74,7 @@ impl Reviewed {
         }
     }
 
-    /// The name of its group in the rules that it is of.
+    /// The name of its group in its rule set.
     pub fn group<'r>(&self, rules: &'r RuleSet) -> Option<&'r str> {
         rules.groups.get(self.alert.rule.group?).map(|group| &*group.name)
     }
@@ -106,8 +106,8 @@ impl Review {
         review
     }
 
-    /// Reviews all that a recording holds of a process. `observed_ns`: from its sync point to its last event; `lost_events`: how many events
-    /// are missing in all of it.
+    /// Reviews the history of a process in a recording. `observed_ns`: from its sync point to its last event;
+    /// `lost_events`: in the whole recording.
     pub fn of(
         rules: Arc<RuleSet>,
         facts: ProcessFacts,
@@ -126,7 +126,7 @@ impl Review {
         for (at, step) in steps(history) {
             review.step(at, &step);
         }
-        // Where in it they are missing is known of single collections only.
+        // Where they were lost is only known for single collections.
         let open = open(history, base);
         review.step(
             observed_ns,
@@ -139,7 +139,7 @@ impl Review {
         review
     }
 
-    /// Something comes, `at` nanoseconds since the sync point.
+    /// Applies a step, `at` nanoseconds since the sync point.
     pub fn step(&mut self, at: i64, step: &Step<'_>) {
         let now = self.base.unix_ns(at);
         let passed = self.engine.advance(now);
@@ -168,7 +168,7 @@ impl Review {
         }
     }
 
-    /// Time passes up to `at`.
+    /// Advances the time to `at`.
     pub fn until(&mut self, at: i64) {
         let passed = self.engine.advance(self.base.unix_ns(at));
         self.take(passed);
@@ -183,8 +183,7 @@ impl Review {
         &self.engine
     }
 
-    /// Every alert that there was, in the order in which they began to fire; those that fire as they were at the last
-    /// [`until`](Self::until).
+    /// All alerts in the order in which they began to fire; those that fire as of the last [`until`](Self::until).
     pub fn alerts(&self) -> impl Iterator<Item = &Reviewed> {
         self.alerts.values()
     }
@@ -205,7 +204,7 @@ impl Review {
     }
 }
 
-/// What a recording holds of a process, in the order in which a live session tells it.
+/// The steps of a history in the order of a live session.
 pub(crate) fn steps(history: History<'_>) -> Vec<(i64, Step<'_>)> {
     let collections = history.collections.iter();
     let collections = collections.map(|collection| (collection_at(collection), Step::Collection(collection)));
@@ -217,7 +216,8 @@ pub(crate) fn steps(history: History<'_>) -> Vec<(i64, Step<'_>)> {
     steps
 }
 
-/// What had begun at the end of a recording and not ended: the newest collection without its end, or its stop without a restart.
+/// What is in progress at the end of a recording: the newest collection without its end, or its suspension without a
+/// restart.
 fn open(history: History<'_>, base: TimeBase) -> Open {
     let unix = |at: Option<i64>| at.map(|at| base.unix_ns(at));
     let newest = history
@@ -245,8 +245,7 @@ fn open(history: History<'_>, base: TimeBase) -> Open {
     }
 }
 
-/// A recording played several times, one behind the other: what a process would be that did the same for longer. `length_ns` is how long
-/// one round takes.
+/// A recording repeated in sequence, to simulate a longer run. `length_ns` is the length of one round.
 pub(crate) fn repeated(history: History<'_>, length_ns: i64, rounds: u32) -> Repeated {
     let mut whole = Repeated::default();
     let numbers = history

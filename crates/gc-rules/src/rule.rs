@@ -1,139 +1,20 @@
-//! Rules after the check.
+//! Checked rules.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::mem::discriminant;
 use std::sync::Arc;
 
 use super::expression::Expression;
-use super::field::{Field, Root};
+use super::field::Root;
 use super::plan::Plan;
 
-/// How bad it is. The order is that of badness.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Severity {
-    /// Worth knowing; nothing has to be done.
-    Info,
-    /// Somebody should look at it in working hours.
-    Warning,
-    /// Something does not work as it should.
-    Error,
-    /// Somebody has to act now.
-    Critical,
-}
+mod function;
+mod word;
 
-impl Severity {
-    /// All, the least first.
-    pub const ALL: [Self; 4] = [Self::Info, Self::Warning, Self::Error, Self::Critical];
+pub use function::{By, Function};
+pub use word::{On, Severity, Status};
 
-    /// `info`, `warning`, `error`, `critical`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Info => "info",
-            Self::Warning => "warning",
-            Self::Error => "error",
-            Self::Critical => "critical",
-        }
-    }
-}
-
-impl fmt::Display for Severity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// How far a rule can be relied on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Status {
-    /// It is right; its threshold is proven.
-    Stable,
-    /// It is believed to be right.
-    Test,
-    /// Its threshold is a first value.
-    Experimental,
-    /// It goes away; its text says what instead.
-    Deprecated,
-}
-
-impl Status {
-    /// `stable`, `test`, `experimental`, `deprecated`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Stable => "stable",
-            Self::Test => "test",
-            Self::Experimental => "experimental",
-            Self::Deprecated => "deprecated",
-        }
-    }
-}
-
-/// When a rule's condition is evaluated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum On {
-    /// At each collection, on it. Every match is an occurrence; the alert ends `keep_firing_for` after the last one.
-    Gc,
-    /// On the process: at each collection, at each tick, and when more is known of it. The alert is there while the condition holds.
-    Process,
-}
-
-impl On {
-    /// `gc`, `process`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Gc => "gc",
-            Self::Process => "process",
-        }
-    }
-}
-
-/// What a window makes of its samples. The result is a double.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Function {
-    /// How many samples (for which `where` holds).
-    Count,
-    /// Samples for which `where` holds, of all samples.
-    Ratio,
-    /// Samples per second of the window.
-    Rate,
-    /// Their sum.
-    Sum,
-    /// Their sum in nanoseconds, of the window's length: the share of time. `of` is a field in `ns`.
-    Share,
-    /// The smallest.
-    Min,
-    /// The largest.
-    Max,
-    /// The mean.
-    Mean,
-    /// The quantile `q`, by linear interpolation.
-    Quantile(f64),
-    /// The median.
-    Median,
-    /// The median of the distances from the median.
-    Mad,
-    /// The slope of the line that fits best, per hour.
-    Slope,
-    /// The same as a share of the mean, per hour.
-    RelativeSlope,
-    /// How well that line fits: 0 to 1.
-    R2,
-    /// The newest less the oldest.
-    Change,
-    /// The newest less the oldest, as a share of the oldest.
-    RelativeChange,
-    /// The newest sample.
-    Newest,
-    /// How many samples, up to the newest, in a row (for which `where` holds).
-    Streak,
-    /// How many samples, up to the newest, each larger than the one before.
-    Rises,
-    /// How often the samples turned from rising to falling or back.
-    Turns,
-}
-
-/// How far a window reaches back. Windows are bounded.
+/// The length of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Extent {
     /// This many nanoseconds.
@@ -142,35 +23,28 @@ pub enum Extent {
     Last(u32),
 }
 
-/// What tells the samples of a window apart: only those that are like the present collection count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum By {
-    /// All are alike.
-    Nothing,
-    /// The collection's generation, and whether it was blocking.
-    GenerationAndType,
-}
-
 /// A window over what is sampled of one process. Windows that are equal are one, whichever rules use them.
 #[derive(Debug, Clone)]
 pub struct Window {
-    /// What it makes of its samples.
+    /// Its function.
     pub function: Function,
-    /// What is sampled: a number. `None`: that there is a sample (count, ratio, rate, streak).
+    /// Which quantile, for [`Function::Quantile`]; else 0.
+    pub q: f64,
+    /// What is sampled: a number. `None`: only that there is a sample (count, ratio, rate, streak).
     pub of: Option<Expression>,
-    /// Which samples count. Unknown: it does not count, and the window has one of unknown worth; see [`Window::unknown_share`].
+    /// Which samples count. Unknown: the sample is unknown, see [`Window::unknown_share`].
     pub filter: Option<Expression>,
     /// When it is sampled: at each collection, suspension, or tick.
     pub sampled: Root,
-    /// How far it reaches back.
+    /// Its length.
     pub extent: Extent,
-    /// Which samples are alike. Not the sample of the present collection itself: it is compared with those before it.
+    /// Which samples are comparable with the current collection, which is not among them.
     pub by: By,
-    /// With fewer samples its value is unknown.
+    /// With fewer samples, its value is unknown.
     pub min_samples: u32,
-    /// Unless the process was watched for so long, its value is unknown, nanoseconds.
+    /// Until the process was watched for this time, its value is unknown, nanoseconds.
     pub min_watched_ns: u64,
-    /// Where more than this share of samples is of unknown worth, the value is unknown.
+    /// With a higher ratio of unknown samples, its value is unknown.
     pub unknown_share: f64,
 }
 
@@ -179,6 +53,7 @@ impl Window {
     fn identity(&self) -> impl Hash + Eq + '_ {
         let Self {
             function,
+            q,
             of,
             filter,
             sampled,
@@ -188,13 +63,9 @@ impl Window {
             min_watched_ns,
             unknown_share,
         } = self;
-        let q = match function {
-            Function::Quantile(q) => q.to_bits(),
-            _ => 0,
-        };
         let samples = (of, filter, sampled, extent, by);
         let bounds = (min_samples, min_watched_ns, unknown_share.to_bits());
-        (discriminant(function), q, samples, bounds)
+        (function, q.to_bits(), samples, bounds)
     }
 }
 
@@ -212,7 +83,7 @@ impl Hash for Window {
     }
 }
 
-/// A text with fields in it: `gen{{ gc.generation }} paused {{ gc.pause_ms | round(1) }} ms`.
+/// A string with values in it: `gen{{ gc.generation }} paused {{ gc.pause_ms | round(1) }} ms`.
 #[derive(Debug, Clone, Default)]
 pub struct Template {
     /// Its parts, in order.
@@ -222,22 +93,22 @@ pub struct Template {
 /// A part of a template.
 #[derive(Debug, Clone)]
 pub enum Part {
-    /// Text as it stands.
+    /// Literal text.
     Text(Box<str>),
-    /// A value and how it is written; `<na>` where it is unknown.
+    /// A value and its format; `<na>` if it is unknown.
     Value(Expression, Form),
 }
 
-/// How a value is written.
+/// The format of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// A whole number as it is, a double with as many digits as say something.
+    /// An integer as it is, a double with three significant digits.
     Plain,
-    /// With so many digits after the point.
+    /// With this number of decimal places.
     Round(u8),
     /// Bytes, as `1.5 GiB`.
     Bytes,
-    /// A share, as `12.5 %`.
+    /// A ratio, as `12.5 %`.
     Percent,
     /// Milliseconds, as `1.2 s` or `350 ms`.
     Milliseconds,
@@ -245,23 +116,24 @@ pub enum Form {
     Seconds,
 }
 
-/// A reason to be silent, in data.
+/// An exception of a rule.
 #[derive(Debug, Clone)]
 pub struct Exception {
     /// Its name.
     pub name: Arc<str>,
     /// When it applies. Unknown: it does not.
     pub when: Expression,
-    /// Until when, Unix nanoseconds; `None`: for ever.
+    /// When it expires, Unix nanoseconds; `None`: never.
     pub until_unix_ns: Option<u64>,
 }
 
-/// Rules that are one emergency: of those that fire on one process only the worst is told, and of equals the first.
+/// Rules for one kind of incident: of those that hold for a process, only the most severe fires, and of equals the
+/// first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
     /// Its name.
     pub name: Arc<str>,
-    /// What it is about, one sentence.
+    /// Its description, one sentence.
     pub title: Arc<str>,
 }
 
@@ -289,26 +161,26 @@ impl Default for Emit {
     }
 }
 
-/// A rule after the check.
+/// A checked rule.
 #[derive(Debug, Clone)]
 pub struct Rule {
-    /// Unique over all files; what its state is kept by.
+    /// Id, unique in all files; identifies its state.
     pub id: Arc<str>,
-    /// What it finds, a few words.
+    /// What it finds, in a few words.
     pub title: Arc<str>,
-    /// What it means, how it comes about.
+    /// What it means, and its causes.
     pub description: Arc<str>,
     /// What to do.
     pub remedy: Arc<str>,
-    /// Where its threshold comes from.
+    /// The source of its threshold.
     pub source: Arc<str>,
-    /// How far it can be relied on.
+    /// How reliable it is.
     pub status: Status,
-    /// How bad it is.
+    /// Severity of its alerts.
     pub severity: Severity,
     /// When it is evaluated.
     pub on: On,
-    /// Which processes it is for; `None`: all. Unknown: not this one, for now.
+    /// The processes that it is for; `None`: all. Unknown: not this one, for now.
     pub select: Option<Expression>,
     /// When it fires.
     pub when: Expression,
@@ -318,23 +190,23 @@ pub struct Rule {
     pub windows: Vec<(Arc<str>, usize)>,
     /// How long the condition must hold before it fires, nanoseconds. 0 for rules `on: gc`.
     pub hold_ns: u64,
-    /// How long it stays after the condition ended, or after the last occurrence, nanoseconds.
+    /// How long the alert continues after the condition ended, or after the last occurrence, nanoseconds.
     pub keep_firing_ns: u64,
-    /// How long after its end it does not fire again, nanoseconds; what is left out is counted.
+    /// How long after its end it does not fire again, nanoseconds; suppressed alerts are counted.
     pub cooldown_ns: u64,
-    /// The group that it belongs to, by place in the set.
+    /// Its group, by place in the set.
     pub group: Option<usize>,
-    /// Labels of its alerts, besides those that all have.
+    /// Labels of its alerts, in addition to those of all alerts.
     pub labels: Vec<(Arc<str>, Template)>,
-    /// One sentence that says what happened.
+    /// What happened, one sentence.
     pub summary: Template,
-    /// Further texts.
+    /// Annotations of its alerts.
     pub annotations: Vec<(Arc<str>, Template)>,
-    /// When it is silent.
+    /// When it does not fire.
     pub exceptions: Vec<Exception>,
     /// Where its alerts go.
     pub emit: Emit,
-    /// False: it is checked and listed, not evaluated.
+    /// If false, it is checked and listed, not evaluated.
     pub enabled: bool,
     /// File, line and column of its beginning: `rules/pauses.yaml:12:3`.
     pub location: Arc<str>,
@@ -342,7 +214,7 @@ pub struct Rule {
     pub meaning: u64,
 }
 
-/// All rules after the check.
+/// All checked rules.
 #[derive(Debug, Clone, Default)]
 pub struct RuleSet {
     /// Rules, in the order of the files.
@@ -364,19 +236,5 @@ impl RuleSet {
     /// Rules by id.
     pub fn by_id(&self) -> HashMap<&str, &Arc<Rule>> {
         self.rules.iter().map(|rule| (&*rule.id, rule)).collect()
-    }
-}
-
-/// The fields by which [`By::GenerationAndType`] tells collections apart.
-pub const ALIKE: [&str; 2] = ["gc.generation", "gc.blocking"];
-
-impl By {
-    /// The fields.
-    pub fn fields(self) -> impl Iterator<Item = &'static Field> {
-        let names: &[&str] = match self {
-            Self::Nothing => &[],
-            Self::GenerationAndType => &ALIKE,
-        };
-        names.iter().filter_map(|name| Field::of(name))
     }
 }

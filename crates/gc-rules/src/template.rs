@@ -1,7 +1,7 @@
-//! Texts with values in them: `gen{{ gc.generation }} paused {{ gc.pause_ms | ms }}`.
+//! Strings with values in them: `gen{{ gc.generation }} paused {{ gc.pause_ms | ms }}`.
 //!
-//! Between `{{` and `}}` stands an expression and, after `|`, how its value is written. All of it is checked when the file is read; to
-//! write a text never fails: what is unknown is `<na>`.
+//! Between `{{` and `}}` is an expression and, after `|`, the filter for its value. Templates are checked when the file
+//! is read; rendering never fails: unknown values are `<na>`.
 
 use std::fmt::Write as _;
 
@@ -15,31 +15,31 @@ mod parse;
 
 pub(crate) use parse::{Filling, parse};
 
-/// Longest summary or annotation, bytes.
+/// Maximum length of a summary or annotation, bytes.
 pub const MOST_TEXT_BYTES: usize = 1024;
-/// Longest value of a label, bytes.
+/// Maximum length of a label's value, bytes.
 pub const MOST_LABEL_BYTES: usize = 256;
 
-/// Stands for a value that is unknown.
+/// An unknown value.
 pub const UNKNOWN: &str = "<na>";
-/// Stands for a value that cannot be computed, such as one divided by zero.
+/// A value whose evaluation failed, such as a division by zero.
 const FAILED: &str = "<error>";
-/// Ends a text that was cut.
+/// The end of a truncated string.
 const CUT: char = '…';
 
 impl Template {
-    /// The text, at most [`MOST_TEXT_BYTES`]; for summaries and annotations.
+    /// The string, at most [`MOST_TEXT_BYTES`]; for summaries and annotations.
     pub fn render(&self, scope: &Scope<'_>) -> String {
         self.render_within(scope, MOST_TEXT_BYTES)
     }
 
-    /// The text, at most [`MOST_LABEL_BYTES`]; for labels.
+    /// The string, at most [`MOST_LABEL_BYTES`]; for labels.
     pub fn render_label(&self, scope: &Scope<'_>) -> String {
         self.render_within(scope, MOST_LABEL_BYTES)
     }
 
-    /// The text, at most `most` bytes (at least those of `…`, by which a longer one ends). Control characters of values are written as
-    /// escapes: names of processes are foreign.
+    /// The string, at most `most` bytes (at least those of `…`, which ends a truncated one). Control characters of
+    /// values are escaped: names of processes are foreign.
     pub fn render_within(&self, scope: &Scope<'_>, most: usize) -> String {
         let mut out = String::new();
         for part in &self.parts {
@@ -56,7 +56,7 @@ impl Template {
     }
 }
 
-/// Cuts a text that is too long between characters, so that it ends in `…`.
+/// Truncates a string between characters, with `…` at its end.
 fn cut(out: &mut String, most: usize) {
     let end = most.saturating_sub(CUT.len_utf8());
     let end = (0..=end).rev().find(|&end| out.is_char_boundary(end)).unwrap_or(0);
@@ -68,9 +68,9 @@ fn push_value(out: &mut String, expression: &Expression, form: Form, scope: &Sco
     match expression.evaluate(scope) {
         Err(_) => out.push_str(FAILED),
         Ok(None) => out.push_str(UNKNOWN),
-        Ok(Some(Value::Bool(truth))) => out.push_str(if truth { "true" } else { "false" }),
-        Ok(Some(Value::Int(number))) => number::push(out, number::Number::Whole(number), form),
-        Ok(Some(Value::Double(number))) => number::push(out, number::Number::Broken(number), form),
+        Ok(Some(Value::Bool(boolean))) => out.push_str(if boolean { "true" } else { "false" }),
+        Ok(Some(Value::Int(number))) => number::push(out, number::Number::Integer(number), form),
+        Ok(Some(Value::Double(number))) => number::push(out, number::Number::Double(number), form),
         Ok(Some(Value::Text(text))) => push_foreign(out, text, most),
         Ok(Some(Value::Texts(texts))) => push_texts(out, texts, most),
     }
@@ -87,7 +87,7 @@ fn push_texts(out: &mut String, texts: Texts<'_>, most: usize) {
     });
 }
 
-/// A text from outside: no character that a terminal, a log or a header would obey, and no more of it than fits.
+/// A foreign string: escapes characters that a terminal, a log or a header would interpret, and stops at the limit.
 fn push_foreign(out: &mut String, text: &str, most: usize) {
     for c in text.chars() {
         if out.len() > most {

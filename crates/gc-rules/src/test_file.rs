@@ -1,12 +1,12 @@
-//! Tests of rules: what happens to a process, and which alerts there must be.
+//! Tests of rules: events of a process, and the expected alerts.
 //!
 //! ```text
 //! *.test.yaml -> document (types, schema) -> script (written events) --+-> review (engine, virtual clock) -> differences
 //!                                            recording ---------------'
 //! ```
 //!
-//! Expectations are exact: an expected alert has these labels and texts, and `fires` names every rule that fired at any time, so that an
-//! empty list asserts silence.
+//! Expectations are exact: an expected alert has exactly these labels and annotations, and `fires` lists every rule
+//! that fired at any time, so an empty list asserts that no rule fires.
 
 pub mod document;
 mod file;

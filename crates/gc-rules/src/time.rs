@@ -1,15 +1,15 @@
-//! The time of a stream as Unix time. Nothing here asks a clock: times are values, given by who observes.
+//! The time of a stream as Unix time. Nothing reads a clock: times are values from the caller.
 
-/// RFC 3339; `None` where it is beyond the years that has.
+/// RFC 3339; `None` if it is out of range.
 pub fn rfc3339(unix_ns: u64) -> Option<String> {
     let time = jiff::Timestamp::from_nanosecond(unix_ns.into()).ok()?;
     Some(time.to_string())
 }
 
-/// Where a stream's offsets lie in Unix time: nanoseconds since the epoch at the stream's sync point.
+/// Unix time of a stream's offsets: nanoseconds since the epoch at the stream's sync point.
 ///
-/// A stream's own sync time is cut to a millisecond. On the host where the process runs, the offsets are ticks of the
-/// host's monotonic clock, so that the base is better taken from the host's own clocks: then spans line up with the
+/// A stream's own sync time has a resolution of one millisecond. On the host where the process runs, the offsets are
+/// ticks of the host's monotonic clock, and the base is better taken from the host's clocks: then spans align with the
 /// traces of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeBase {
@@ -23,7 +23,7 @@ impl TimeBase {
         Self { unix_ns_at_sync }
     }
 
-    /// Unix nanoseconds of an offset from the sync point; 0 where that lies before 1970 (as OTLP's "unknown").
+    /// Unix nanoseconds of an offset from the sync point; 0 if that is before 1970 (as OTLP's "unknown").
     pub fn unix_ns(self, offset_ns: i64) -> u64 {
         u64::try_from(self.unix_ns_at_sync + i128::from(offset_ns)).unwrap_or(0)
     }

@@ -1,4 +1,4 @@
-//! What an expression yields.
+//! Values of expressions.
 
 use std::cmp::Ordering;
 
@@ -8,15 +8,15 @@ use clr_gc::gc::MissingParts;
 /// The type of a field or an expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Type {
-    /// True or false.
+    /// A boolean.
     Bool,
-    /// A signed 64-bit number.
+    /// A signed 64-bit integer.
     Int,
     /// A floating-point number.
     Double,
-    /// A text.
+    /// A string.
     Text,
-    /// Several texts.
+    /// Several strings.
     Texts,
 }
 
@@ -32,35 +32,35 @@ impl Type {
         }
     }
 
-    /// Whether it can be counted with.
+    /// Whether it is a number.
     pub fn is_number(self) -> bool {
         matches!(self, Self::Int | Self::Double)
     }
 }
 
-/// A value that is known. One that is not is `None` wherever values are.
+/// A known value. Unknown ones are `None`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value<'a> {
-    /// True or false.
+    /// A boolean.
     Bool(bool),
-    /// A whole number.
+    /// An integer.
     Int(i64),
-    /// A number; never NaN.
+    /// A floating-point number; never NaN.
     Double(f64),
-    /// A text.
+    /// A string.
     Text(&'a str),
-    /// Several texts.
+    /// Several strings.
     Texts(Texts<'a>),
 }
 
-/// Several texts, each from a fixed set or of the rule itself.
+/// Several strings, from a fixed set or a list of the rule.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Texts<'a> {
     /// Why a generation was condemned.
     Condemned(CondemnReasons1),
-    /// What was never seen of a collection.
+    /// Missing parts of a collection.
     Missing(MissingParts),
-    /// Those of a list in a rule.
+    /// A list of a rule.
     List(&'a [Box<str>]),
 }
 
@@ -91,7 +91,7 @@ impl<'a> Texts<'a> {
         }
     }
 
-    /// How many.
+    /// Their number.
     pub fn len(self) -> usize {
         match self {
             Self::Condemned(reasons) => reasons.names().count(),
@@ -100,7 +100,7 @@ impl<'a> Texts<'a> {
         }
     }
 
-    /// There is none.
+    /// Whether there is none.
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
@@ -118,7 +118,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// As a number; `None` for what is none.
+    /// The number; `None` if it is something else.
     pub fn as_number(self) -> Option<f64> {
         match self {
             Self::Int(number) => Some(number as f64),
@@ -127,7 +127,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// How two values compare, as CEL does: numbers across their types by value, texts by code points. `None`: they do not.
+    /// Compares as CEL does: numbers of both types by value, strings by code points. `None`: they are not comparable.
     pub fn compare(self, other: Value<'_>) -> Option<Ordering> {
         match (self, other) {
             (Self::Bool(a), Value::Bool(b)) => Some(a.cmp(&b)),
@@ -141,7 +141,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// A whole number against another: as a double it might be rounded.
+/// Compares an integer with a double, without rounding the integer.
 fn compare_mixed(int: i64, double: f64) -> Option<Ordering> {
     // 2^63: the first double beyond every i64.
     const BEYOND: f64 = 9_223_372_036_854_775_808.0;
@@ -154,17 +154,17 @@ fn compare_mixed(int: i64, double: f64) -> Option<Ordering> {
     if double < -BEYOND {
         return Some(Ordering::Greater);
     }
-    let whole = double.trunc();
-    #[expect(clippy::cast_possible_truncation, reason = "within i64, and whole")]
-    let order = int.cmp(&(whole as i64));
-    Some(order.then_with(|| 0.0_f64.partial_cmp(&(double - whole)).unwrap_or(Ordering::Equal)))
+    let truncated = double.trunc();
+    #[expect(clippy::cast_possible_truncation, reason = "within i64, and without a fraction")]
+    let order = int.cmp(&(truncated as i64));
+    Some(order.then_with(|| 0.0_f64.partial_cmp(&(double - truncated)).unwrap_or(Ordering::Equal)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Scenario: whole numbers beside doubles, also where the one cannot be written as the other.
+    /// Scenario: integers and doubles, including integers that no double represents.
     /// Guarantee: they compare by value, without rounding.
     #[test]
     fn numbers_compare_by_value() {

@@ -1,4 +1,4 @@
-//! Windows over what is sampled of one process.
+//! Windows over the samples of one process.
 //!
 //! | Extent | What is kept | What is exact |
 //! |---|---|---|
@@ -8,25 +8,26 @@
 //!
 //! # Time
 //!
-//! Time is that of what was observed, in Unix nanoseconds. Sub-intervals lie on multiples of their length from the epoch, so a window of 32
-//! of them covers between 31 and 32: the one that is going on, and the 31 before it. The time that is covered, never longer than the process
-//! was watched, is what [`Function::Rate`] and [`Function::Share`] divide by. Samples may come out of order: each goes where its time
-//! says; one older than the window counts nothing.
+//! Time is that of the observations, in Unix nanoseconds. Sub-intervals are aligned to multiples of their length from
+//! the epoch, so a window of 32 of them covers between 31 and 32: the current one, and the 31 before it.
+//! [`Function::Rate`] and [`Function::Share`] divide by the covered time, at most the time that the process was
+//! watched. Samples can be out of order; one older than the window is dropped.
 //!
 //! # What counts
 //!
-//! * Functions that count (count, ratio, rate, streak) know every sample: the filter says whether it fulfils or not. For all others the
-//!   filter says what is in the window at all; `Last(n)` are the newest n of those.
-//! * A sample whose filter or value is unknown is of unknown worth. It is counted; where more than `unknown_share` of the samples are, the value
-//!   is unknown. Below that a streak, a rise and a turn pass over it.
-//! * For turns, samples that come in a row and are equal are one, of the newest one's time.
-//! * With [`By::GenerationAndType`] there are six windows in one, and the value is that of the key of the collection at hand. At a tick there is
-//!   none, and the value is unknown.
+//! * Functions that count (count, ratio, rate, streak) see every sample, and whether it matches the filter. For all
+//!   others the window only contains samples that match; `Last(n)` are the newest n of those.
+//! * A sample whose filter or value is unknown is unknown. With a higher ratio of them than `unknown_share`, the value
+//!   is unknown; below that, streak, rises and turns ignore them.
+//! * For turns, consecutive equal samples are one, with the time of the newest.
+//! * With [`By::GenerationAndType`] there are six windows in one, and the value is that of the current collection's
+//!   key. At a tick there is no current collection, and the value is unknown.
 //!
 //! # Memory
 //!
-//! Nothing is taken before the first sample. At most, for each key: `BUCKETS` x (12 to 48) bytes = 0.4 to 1.5 KiB for sub-intervals, 16 KiB for
-//! `MAX_SAMPLES`, 16 n bytes (n rounded up to a power of two) for `Last(n)`, and half as much again for quantile, median and mad. [`most_memory`] says it for a window.
+//! None before the first sample. At most, for each key: `BUCKETS` x (12 to 48) bytes = 0.4 to 1.5 KiB for
+//! sub-intervals, 16 KiB for `MAX_SAMPLES`, 16 n bytes (n rounded up to a power of two) for `Last(n)`, and half as much
+//! again for quantile, median and mad. [`most_memory`] computes it for a window.
 
 mod aggregate;
 mod buckets;
@@ -50,10 +51,10 @@ pub const BUCKETS: u64 = 32;
 /// Samples kept one by one in a window over time.
 pub const MAX_SAMPLES: usize = 1024;
 
-/// Most samples of a window over samples; a larger number counts as this.
+/// Maximum number of samples of a window over samples.
 pub const MAX_LAST: usize = 4096;
 
-/// What one sample is worth.
+/// The value of one sample.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Worth {
     /// It counts, with this value; 1 where nothing is measured. Finite.
@@ -80,7 +81,7 @@ impl Key {
     }
 }
 
-/// When a value is asked for.
+/// The time of a value.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moment {
     /// Unix nanoseconds, not before any sample.
@@ -115,13 +116,13 @@ pub(crate) enum Class {
 }
 
 impl Class {
-    /// What the function of a window is told from.
+    /// The class of a window.
     pub(crate) fn of(window: &Window) -> Self {
         let over = matches!(window.extent, Extent::Over(_));
         match window.function {
             Function::Count | Function::Ratio | Function::Rate if over => Self::Counts,
             Function::Count | Function::Ratio | Function::Rate | Function::Streak => Self::Marks,
-            Function::Quantile(_) | Function::Median | Function::Mad => Self::Sorted,
+            Function::Quantile | Function::Median | Function::Mad => Self::Sorted,
             Function::Sum | Function::Share | Function::Mean if over => Self::Sums,
             Function::Min | Function::Max if over => Self::Extremes,
             Function::Change | Function::RelativeChange | Function::Newest if over => Self::Ends,
@@ -132,13 +133,13 @@ impl Class {
         }
     }
 
-    /// Whether it knows samples that do not fulfil the filter.
+    /// Whether it includes samples that do not match the filter.
     pub(crate) fn counts(self) -> bool {
         matches!(self, Self::Counts | Self::Marks)
     }
 }
 
-/// The samples of one process that one or more windows of one [`Class`], extent, filter and value look at.
+/// The samples of one process for all windows of one [`Class`], extent, filter and value.
 #[derive(Debug, Default)]
 pub(crate) struct Live {
     kept: Kept,
@@ -205,7 +206,7 @@ impl Series {
 }
 
 impl Live {
-    /// Nothing was sampled yet. What is looked at only since the process is watched knows nothing of the time before.
+    /// Without samples; `began` is when sampling begins.
     pub(crate) fn new(began: u64) -> Self {
         Self {
             kept: Kept::Nothing,
@@ -213,8 +214,8 @@ impl Live {
         }
     }
 
-    /// Adds a sample; where there is a key, one without belongs nowhere. `window` is one of those that look at it. What expired until `now` is
-    /// forgotten already. Returns when something of what it was added to is too old.
+    /// Adds a sample; windows by key ignore one without a key. `window` is one of its windows. Expired samples are
+    /// already removed. Returns when the next sample expires.
     pub(crate) fn add(&mut self, window: &Window, key: Option<Key>, worth: Worth, time: u64, now: u64) -> u64 {
         if worth == Worth::Not && !Class::of(window).counts() {
             return u64::MAX;
@@ -246,7 +247,7 @@ impl Live {
         each!(series, series => series.add(worth, time.min(now), now))
     }
 
-    /// Time passes: samples that are too old now are forgotten. Returns when the next one is.
+    /// Removes expired samples. Returns when the next one expires.
     pub(crate) fn expire(&mut self, now: u64) -> u64 {
         match &mut self.kept {
             Kept::Nothing => u64::MAX,
@@ -259,7 +260,7 @@ impl Live {
         }
     }
 
-    /// The value of a window that looks at it; `None`: unknown. What expired until then is forgotten already.
+    /// The value of one of its windows; `None`: unknown. Expired samples are already removed.
     pub(crate) fn value(&self, window: &Window, key: Option<Key>, at: Moment) -> Option<f64> {
         let at = Moment {
             watched: at.watched.min(at.now.saturating_sub(self.began)),
@@ -283,7 +284,7 @@ impl Live {
         {
             return None;
         }
-        each!(series, series => series.answer(window.function, at)).filter(|value| value.is_finite())
+        each!(series, series => series.answer(window, at)).filter(|value| value.is_finite())
     }
 
     /// Bytes on the heap.
@@ -299,7 +300,7 @@ impl Live {
     }
 }
 
-/// What functions make of no sample at all: nothing happened is 0, and nothing measured is unknown.
+/// The value without any sample: a count is 0, a measured value is unknown.
 fn nothing(function: Function, at: Moment) -> Option<f64> {
     match function {
         Function::Count | Function::Sum | Function::Streak | Function::Rises | Function::Turns => Some(0.0),
@@ -324,7 +325,7 @@ pub(crate) fn worth(of: Option<&Expression>, scope: &Scope<'_>) -> Result<Worth,
     })
 }
 
-/// The most bytes that the samples of `window` take for one process.
+/// Maximum memory of the samples of `window` for one process, bytes.
 pub(crate) fn most_memory(window: &Window) -> usize {
     let one = each!(&Series::new(window), series => series.most_memory());
     match window.by {

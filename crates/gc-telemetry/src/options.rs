@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use strict_yaml::words;
+
 /// Which collections become spans, and with how much detail.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SpanOptions {
@@ -35,14 +37,16 @@ impl Default for SpanOptions {
     }
 }
 
-/// Key of the generation in the attributes of points.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum GenerationKey {
-    /// `dotnet.gc.heap.generation`, as in the semantic conventions.
-    #[default]
-    Conventions,
-    /// `gc.heap.generation`, as in the runtime's own meter of .NET 9 and later.
-    Runtime,
+words! {
+    /// The attribute of a point's generation.
+    #[derive(Default)]
+    pub enum GenerationKey {
+        /// `dotnet.gc.heap.generation`, as in the semantic conventions.
+        #[default]
+        Conventions = "conventions",
+        /// `gc.heap.generation`, as in the runtime's own meter (.NET 9 and later).
+        Runtime = "runtime",
+    }
 }
 
 /// Buckets of the histograms of durations.
@@ -57,14 +61,16 @@ pub enum HistogramBuckets {
     Explicit(Vec<f64>),
 }
 
-/// What a point's value counts from.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Temporality {
-    /// From the first attach to the process.
-    #[default]
-    Cumulative,
-    /// From the previous export.
-    Delta,
+words! {
+    /// The time that a point's value counts from.
+    #[derive(Default)]
+    pub enum Temporality {
+        /// The first attach to the process.
+        #[default]
+        Cumulative = "cumulative",
+        /// The previous export.
+        Delta = "delta",
+    }
 }
 
 /// How the collections of a process become metrics.

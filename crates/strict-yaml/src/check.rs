@@ -1,10 +1,10 @@
-//! A tree of YAML against a JSON schema: every fault at once, each where it stands, and the values in the types that the
-//! schema asks for.
+//! A tree of YAML against a JSON schema: all faults at once, each with its position, and the values in the types of the
+//! schema.
 //!
-//! The schema decides what a plain scalar is: `1000` where a text belongs is the text "1000". A value that is empty is a
-//! key that is not set. Of JSON schema it knows what `schemars` makes of structs, enums of words, maps and lists
-//! ([`unknown_keywords`] says what a schema has besides); further keywords of its own: `format` with a check of its own
-//! ([`Format`]), `x-minimum` and `x-maximum` in such a format, and `x-secret`: the value is never quoted.
+//! The schema decides what a plain scalar is: `1000` where a string is expected is the string "1000". A key with an
+//! empty value is not set. Of JSON schema it supports what `schemars` generates for structs, enums of words, maps and
+//! lists ([`unknown_keywords`] lists what else a schema has), and in addition `format` with a check ([`Format`]),
+//! `x-minimum` and `x-maximum` in such a format, and `x-secret`: the value is never quoted.
 
 use serde_json::{Map, Value};
 
@@ -18,7 +18,7 @@ mod scalar;
 pub use rule::{nearest, type_of, unknown_keywords, words};
 use scalar::{integer, list, number, one_of, shown, truth};
 
-/// A check of texts by the name in `format`.
+/// A check of strings by the name in `format`.
 #[derive(Clone, Copy)]
 pub struct Format {
     /// The name in the schema.
@@ -27,7 +27,7 @@ pub struct Format {
     pub kind: &'static str,
     /// What belongs here, for messages: "a duration such as 500ms".
     pub what: &'static str,
-    /// What is wrong with a text; a number to compare with `x-minimum` and `x-maximum`, where that makes sense.
+    /// The fault of a string; else a number to compare with `x-minimum` and `x-maximum`, if the format has one.
     pub check: fn(&str) -> Result<Option<u128>, String>,
 }
 
@@ -44,7 +44,7 @@ impl std::fmt::Debug for Format {
 pub struct Finding {
     /// The key.
     pub path: KeyPath,
-    /// What is wrong with it, and where it stands.
+    /// Its fault.
     pub fault: Fault,
 }
 
@@ -55,7 +55,7 @@ pub struct Schema<'a> {
     formats: &'a [Format],
 }
 
-/// Findings that are told; a tree with more is compared no further.
+/// Findings that are reported; the check ends with the last of them.
 const MOST_FINDINGS: usize = 100;
 
 /// One comparison.
@@ -75,8 +75,8 @@ impl<'a> Schema<'a> {
         self.formats.iter().find(|format| format.name == name)
     }
 
-    /// Compares the value at `path` with what the schema says of that path: its value (`None`: it is empty), and
-    /// everything that is wrong. A value with findings is not whole.
+    /// Checks the node against the schema of `path`: its value (`None`: it is empty), and all faults. A value with
+    /// findings is incomplete.
     pub fn check(self, node: &Node, path: &KeyPath) -> (Option<Value>, Vec<Finding>) {
         let mut walk = Walk {
             schema: self,
@@ -92,7 +92,7 @@ impl<'a> Schema<'a> {
         (value, walk.findings)
     }
 
-    /// What the schema says of the values at `path`, and whether they are secret.
+    /// The schema of the values at `path`, and whether they are secret.
     pub fn at(self, path: &KeyPath) -> Option<(&'a Value, bool)> {
         let mut rule = self.resolved(self.root);
         let mut secret = is_secret(rule);
@@ -111,7 +111,7 @@ impl<'a> Schema<'a> {
         Some((rule, secret))
     }
 
-    /// What the schema says of the key at `path` where it is named, references not followed; `None` for what is no key.
+    /// The schema of the key at `path`, references not followed; `None` if it is not a key.
     pub fn property(self, path: &KeyPath) -> Option<&'a Value> {
         let (last, above) = path.steps().split_last()?;
         let (rule, _) = self.at(&KeyPath::from(above))?;
@@ -121,9 +121,9 @@ impl<'a> Schema<'a> {
         }
     }
 
-    /// Follows references, and leaves out the alternative that a value may be null.
+    /// Follows references, and ignores the alternative `null`.
     pub fn resolved(self, mut rule: &'a Value) -> &'a Value {
-        // Two references never follow upon each other in what `schemars` makes; the bound ends a circle.
+        // `schemars` never generates a reference to a reference; the bound ends a cycle.
         for _ in 0..8 {
             if let Some(name) = rule.get("$ref").and_then(Value::as_str) {
                 let pointer = name.strip_prefix('#').unwrap_or(name);
@@ -174,9 +174,9 @@ impl<'a> Walk<'a> {
             (Some("integer"), Kind::Scalar(scalar)) => integer(scalar, rule, secret),
             (Some("number"), Kind::Scalar(scalar)) => number(scalar, rule, secret),
             (_, kind) => Err(format!(
-                "{} belongs here, not {}",
+                "expected {}, not {}",
                 self.wanted(rule, &words),
-                told(kind, secret)
+                described(kind, secret)
             )),
         };
         match read {
@@ -230,13 +230,13 @@ impl<'a> Walk<'a> {
             known.join(", ")
         };
         let count = u64::try_from(values.len()).unwrap_or(u64::MAX);
-        // A key that is there and wrong is told already.
+        // A key that is there and invalid is reported already.
         if bound("minProperties").is_some_and(|least| count < least) && self.findings.len() == before {
-            self.finding(at, path, format!("a key is missing here: {}", known()));
+            self.finding(at, path, format!("one of these keys is required: {}", known()));
         }
         if let Some(most) = bound("maxProperties").filter(|most| count > *most) {
             let message = match most {
-                1 => format!("only one key may be set here: {}", known()),
+                1 => format!("only one of these keys can be set: {}", known()),
                 most => format!("{count} keys are set here; at most {most}"),
             };
             self.finding(at, path, message);
@@ -275,7 +275,7 @@ impl<'a> Walk<'a> {
         Some(Value::Array(values))
     }
 
-    /// What is said of a key that is not known here: the nearest one, the place where it is known, or those that are.
+    /// The message on an unknown key: the nearest known one, the place where it is known, or the known keys.
     fn unknown_key(&self, key: &str, properties: Option<&Map<String, Value>>) -> String {
         let shown = quoted(key);
         let known: Vec<&str> = properties
@@ -290,16 +290,16 @@ impl<'a> Walk<'a> {
             return format!("unknown key {shown} here; did you mean `{place}`?");
         }
         if let Some(place) = elsewhere.first() {
-            return format!("unknown key {shown} here; there is `{place}`, for one");
+            return format!("unknown key {shown} here; did you mean `{place}` or another one?");
         }
-        format!("unknown key {shown}; known here: {}", known.join(", "))
+        format!("unknown key {shown}; known keys: {}", known.join(", "))
     }
 
-    /// Where in the schema a key of that name is, the highest first.
+    /// The paths of all keys of that name in the schema, the shortest first.
     fn places_of(&self, key: &str) -> Vec<KeyPath> {
         let mut found = Vec::new();
         let mut level = vec![(KeyPath::default(), self.schema.root)];
-        // Sections of sections: a schema that refers to itself ends here.
+        // Bounded, since a schema may refer to itself.
         for _ in 0..4 {
             let mut below = Vec::new();
             for (path, rule) in level {
@@ -321,7 +321,7 @@ impl<'a> Walk<'a> {
         let format = rule.get("format").and_then(Value::as_str);
         if let Some(format) = format.and_then(|name| self.schema.format(name)) {
             let measure = (format.check)(text).map_err(|message| {
-                // A check quotes the text; where it is secret, only what belongs there may be told.
+                // A check quotes the string, which may be secret.
                 if secret {
                     format!("the value (not shown) is not {}", format.what)
                 } else {
@@ -336,26 +336,26 @@ impl<'a> Walk<'a> {
             if let (Some((least, bound)), Some(is)) = (bound("x-minimum"), measure)
                 && is < bound
             {
-                return Err(format!("{shown} is too little; at least {least}"));
+                return Err(format!("{shown} is too small; at least {least}"));
             }
             if let (Some((most, bound)), Some(is)) = (bound("x-maximum"), measure)
                 && is > bound
             {
-                return Err(format!("{shown} is too much; at most {most}"));
+                return Err(format!("{shown} is too large; at most {most}"));
             }
         }
         let length = u64::try_from(text.chars().count()).unwrap_or(u64::MAX);
         let bound = |keyword: &str| rule.get(keyword).and_then(Value::as_u64);
         if bound("minLength").is_some_and(|least| length < least) {
-            return Err("the text is empty".to_owned());
+            return Err("the string is empty".to_owned());
         }
         if let Some(most) = bound("maxLength").filter(|most| length > *most) {
-            return Err(format!("the text has {length} characters; at most {most}"));
+            return Err(format!("the string has {length} characters; at most {most}"));
         }
         Ok(Value::from(text.as_str()))
     }
 
-    /// What belongs where this rule is.
+    /// What this rule expects.
     fn wanted(&self, rule: &Value, words: &[(&str, Option<&str>)]) -> String {
         if !words.is_empty() {
             return format!("one of {}", list(words));
@@ -368,15 +368,15 @@ impl<'a> Walk<'a> {
             Some("object") => "a section with keys",
             Some("array") => "a list",
             Some("boolean") => "true or false",
-            Some("integer") => "a whole number",
+            Some("integer") => "an integer",
             Some("number") => "a number",
-            _ => "a text",
+            _ => "a string",
         }
         .to_owned()
     }
 }
 
-fn told(kind: &Kind, secret: bool) -> String {
+fn described(kind: &Kind, secret: bool) -> String {
     match kind {
         Kind::Scalar(scalar) => shown(&scalar.text, secret),
         Kind::Sequence(_) => "a list".to_owned(),

@@ -1,4 +1,4 @@
-//! Bytes as text.
+//! UTF-8, with the position of what is not.
 
 use crate::yaml::Position;
 
@@ -6,7 +6,7 @@ use crate::yaml::Position;
 ///
 /// # Errors
 ///
-/// Where they are not UTF-8: the place of the first character that is none, and a sentence.
+/// The position of the first character that is not UTF-8, and a message.
 pub fn decoded(bytes: Vec<u8>) -> Result<String, (Position, String)> {
     String::from_utf8(bytes).map_err(|error| {
         let valid = error

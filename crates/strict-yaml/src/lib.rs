@@ -1,25 +1,25 @@
-//! YAML for documents that people write and programs must not misread.
+//! YAML for documents that people write: a tree with positions, checked against a schema.
 //!
 //! ```text
-//! text -> yaml: a tree of values with positions -> check: against a JSON schema -> values, or every fault with its place
+//! text -> yaml: a tree of values with positions -> check: against a JSON schema -> values, or all faults with positions
 //! ```
 //!
 //! | Module | What it is |
 //! |---|---|
-//! | [`yaml`] | the tree: less than YAML allows, and bounded |
+//! | [`yaml`] | the tree: a bounded subset of YAML |
 //! | [`path`] | the path of a key: `otlp.traces.endpoint` |
-//! | [`check`] | the tree against a schema: every fault at once, each with its position |
-//! | [`schema`] | schemas as `schemars` makes them, made fit for editors |
+//! | [`check`] | the tree against a schema: all faults at once, each with its position |
+//! | [`schema`] | schemas of `schemars`, prepared for editors |
 //! | [`reference`](mod@reference) | a schema as cells of reference tables |
-//! | [`units`], [`pattern`], [`text`] | values that are texts in a document: durations, sizes, patterns |
-//! | [`quote`], [`decode`](mod@decode) | foreign texts in messages; bytes as text |
+//! | [`text`], [`units`], [`pattern`] | types that are strings in a document: enums of words, durations and sizes, patterns |
+//! | [`quote`], [`decode`](mod@decode) | quotes of foreign texts in messages; UTF-8 with positions |
 //!
 //! # Invariants
 //!
 //! * **Pure.** No I/O and no clock: texts in, values or faults out.
-//! * **Every fault at once**, each with line and column; what may be secret (`x-secret` in the schema) is never quoted.
-//! * **Bounded.** Depth, number of values and bytes are limited while reading; no anchors, aliases or tags.
-//! * **Knows nothing of what a document is for**: the configuration and the rule files of gcwatch bring their schemas.
+//! * **All faults at once**, each with line and column; what may be secret (`x-secret` in the schema) is never quoted.
+//! * **Bounded.** Nesting, number of values and bytes are limited while reading; no anchors, aliases or tags.
+//! * **Independent of the kind of document**: the configuration and the rule files of gcwatch provide their schemas.
 
 // Time is a value: no clock is asked here (clippy.toml).
 #![deny(clippy::disallowed_methods)]
@@ -37,3 +37,8 @@ pub mod yaml;
 
 #[doc(hidden)]
 pub use {schemars, serde};
+
+/// The example in the README compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

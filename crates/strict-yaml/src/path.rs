@@ -11,7 +11,7 @@ pub enum Step {
     Index(usize),
 }
 
-/// The way from the top of a document to a value in it; empty: the whole document.
+/// The path from the root of a document to a value in it; empty: the whole document.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyPath(Vec<Step>);
 
@@ -33,7 +33,7 @@ impl KeyPath {
         self.with(Step::Index(index))
     }
 
-    /// The steps from the top.
+    /// The steps from the root.
     pub fn steps(&self) -> &[Step] {
         &self.0
     }
@@ -60,10 +60,10 @@ impl fmt::Display for KeyPath {
                     if place > 0 {
                         f.write_str(".")?;
                     }
-                    // Names come from files and may be of any length.
+                    // Names come from files and can have any length.
                     let short = key.char_indices().nth(80).and_then(|(cut, _)| key.get(..cut));
                     let (key, more) = short.map_or((key.as_str(), ""), |short| (short, "…"));
-                    // A name with a dot in it (`deployment.environment.name`) is one step, and has to look like one.
+                    // A name with a dot in it (`deployment.environment.name`) is one step.
                     if key.contains(['.', '[', ' ']) {
                         write!(f, "\"{key}{more}\"")?;
                     } else {

@@ -5,11 +5,11 @@
 pub struct Pattern(pub String);
 
 impl Pattern {
-    /// Whether the pattern fits the whole text. In time proportional to the product of both lengths, whatever they hold.
+    /// Whether the pattern matches the whole text. The time is at most proportional to the product of both lengths.
     pub fn fits(&self, text: &str) -> bool {
         let (pattern, text): (Vec<char>, Vec<char>) = (self.0.chars().collect(), text.chars().collect());
         let (mut p, mut t) = (0, 0);
-        // The last star, and how much of the text it stands for so far: more is tried when the rest does not fit.
+        // The last star, and the end of what it matches so far: more is tried when the rest does not match.
         let mut star: Option<(usize, usize)> = None;
         while t < text.len() {
             match pattern.get(p) {
@@ -44,7 +44,7 @@ mod tests {
     }
 
     /// Scenario: patterns with and without wildcards.
-    /// Guarantee: `*` is any characters, `?` one, everything else itself; the whole text has to fit.
+    /// Guarantee: `*` is any characters, `?` one, everything else itself; the whole text must match.
     #[test]
     fn wildcards_stand_for_characters() {
         for (wanted, text) in [
@@ -75,7 +75,7 @@ mod tests {
 
     proptest! {
         /// Scenario: any pattern and text of few letters.
-        /// Guarantee: the answer is that of the definition.
+        /// Guarantee: the result is that of the definition.
         #[test]
         fn patterns_do_what_their_definition_says(wanted in "[ab*?]{0,8}", text in "[ab]{0,10}") {
             let by_definition = slow(&wanted.chars().collect::<Vec<_>>(), &text.chars().collect::<Vec<_>>());

@@ -1,6 +1,6 @@
-//! Foreign texts in messages.
+//! Quotes of foreign texts in messages.
 
-/// The text in backquotes: of several lines the first, and of a long one the beginning.
+/// The text in backquotes: the first line, and at most 60 characters of it.
 pub fn quoted(text: &str) -> String {
     const LONGEST: usize = 60;
     let line = text.lines().next().unwrap_or_default();

@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use crate::check::{self, Schema};
 
-/// The values that a key takes, with their bounds, as a cell of a table: `duration, at least 1s`. `property` is the schema where the key
-/// is named, `rule` the same with its reference followed.
+/// The values of a key with their limits as a cell of a table: `duration, at least 1s`. `property` is the schema of the
+/// key, `rule` the same with its reference followed.
 pub fn values(schema: Schema<'_>, property: &Value, rule: &Value) -> String {
     let words = check::words(rule);
     if !words.is_empty() {
@@ -25,11 +25,11 @@ pub fn values(schema: Schema<'_>, property: &Value, rule: &Value) -> String {
         (Some("array"), _) if rule.get("items").is_some_and(|items| items.get("format").is_some()) => {
             "list of durations"
         }
-        (Some("array"), _) if rule.get("items").and_then(check::type_of) == Some("string") => "list of texts",
+        (Some("array"), _) if rule.get("items").and_then(check::type_of) == Some("string") => "list of strings",
         (Some("array"), _) => "list, see below",
-        (Some("object"), _) if inner_is_text(rule) => "names and texts",
+        (Some("object"), _) if inner_is_string(rule) => "names and strings",
         (Some("object"), _) => "names, see below",
-        _ => "text",
+        _ => "string",
     };
     let bound = |plain: &str, own: &str| {
         let bound = property.get(own).or_else(|| property.get(plain))?;
@@ -44,12 +44,12 @@ pub fn values(schema: Schema<'_>, property: &Value, rule: &Value) -> String {
     format!("{kind}{bounds}")
 }
 
-fn inner_is_text(rule: &Value) -> bool {
+fn inner_is_string(rule: &Value) -> bool {
     rule.get("additionalProperties")
         .is_some_and(|rule| check::type_of(rule) == Some("string"))
 }
 
-/// The text with a small first letter, to stand in a sentence; names (`gRPC`, `JSON`) stay as they are.
+/// The text with a lower-case first letter, for the middle of a sentence; names (`gRPC`, `JSON`) stay as they are.
 pub fn uncapitalized(text: &str) -> String {
     let name = text.chars().nth(1).is_some_and(char::is_uppercase);
     let mut letters = text.chars();
@@ -59,7 +59,7 @@ pub fn uncapitalized(text: &str) -> String {
     }
 }
 
-/// The default of a key as a cell of a table; `x-default` in the schema says it in words. Empty: it has none.
+/// The default of a key as a cell of a table; `x-default` in the schema describes it in words. Empty: it has none.
 pub fn default(property: &Value) -> String {
     if let Some(words) = property.get("x-default").and_then(Value::as_str) {
         return words.to_owned();

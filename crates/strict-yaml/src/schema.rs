@@ -1,16 +1,16 @@
-//! JSON schemas as `schemars` makes them from types, made fit for editors and for [`crate::check`].
+//! JSON schemas of `schemars`, prepared for editors and for [`crate::check`].
 
 use serde_json::Value;
 
-/// Takes away defaults that say nothing: of sections, whose keys have their own, of empty maps, and `null`; and the line breaks of
-/// doc comments.
+/// Removes defaults without information (of sections, whose keys have their own; empty maps; `null`) and the line
+/// breaks of doc comments.
 pub fn tidy(schema: &mut Value) {
     match schema {
         Value::Object(map) => {
             if matches!(map.get("default"), Some(Value::Object(_) | Value::Null)) {
                 map.shift_remove("default");
             }
-            // Where a doc comment's lines break says nothing.
+            // Line breaks of doc comments have no meaning.
             if let Some(Value::String(text)) = map.get_mut("description") {
                 *text = text.replace('\n', " ");
             }

@@ -1,6 +1,72 @@
-//! Values that are texts in a document: read by their `FromStr`, in the schema with a format.
+//! Types whose values are strings in a document: words of a fixed set, and strings that `FromStr` reads.
 
-/// A type is read from a text: `Type, format, examples` or `Type, format, pattern, examples`.
+/// An enum of words. One definition gives the names in documents, records and messages, the descriptions in the schema
+/// (the doc comments), and a parser.
+///
+/// ```
+/// strict_yaml::words! {
+///     /// How urgent it is.
+///     pub enum Urgency {
+///         /// Can wait.
+///         Low = "low",
+///         /// Cannot.
+///         High = "high",
+///     }
+/// }
+/// assert_eq!(Urgency::High.name(), "high");
+/// assert_eq!("low".parse(), Ok(Urgency::Low));
+/// ```
+#[macro_export]
+macro_rules! words {
+    (
+        $(#[$about:meta])*
+        $visible:vis enum $name:ident { $($(#[$of:meta])* $variant:ident = $word:literal),+ $(,)? }
+    ) => {
+        $(#[$about])*
+        #[derive(
+            Debug, Clone, Copy, PartialEq, Eq, Hash,
+            $crate::serde::Serialize, $crate::serde::Deserialize, $crate::schemars::JsonSchema,
+        )]
+        #[serde(crate = "::strict_yaml::serde")]
+        #[schemars(crate = "::strict_yaml::schemars")]
+        $visible enum $name {
+            $($(#[$of])* #[serde(rename = $word)] $variant,)+
+        }
+
+        impl $name {
+            /// All variants, in the order of their definition.
+            #[allow(dead_code, reason = "not every enum of words is listed")]
+            $visible const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// The word for it.
+            $visible const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word,)+
+                }
+            }
+        }
+
+        impl ::std::fmt::Display for $name {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                f.pad(self.name())
+            }
+        }
+
+        impl ::std::str::FromStr for $name {
+            type Err = String;
+
+            fn from_str(word: &str) -> Result<Self, String> {
+                let known = Self::ALL.iter().copied().find(|known| known.name() == word);
+                known.ok_or_else(|| {
+                    let words: Vec<&str> = Self::ALL.iter().map(|known| known.name()).collect();
+                    format!("{} is not one of {}", $crate::quote::quoted(word), words.join(", "))
+                })
+            }
+        }
+    };
+}
+
+/// Deserializes a type from a string: `Type, format, examples` or `Type, format, pattern, examples`.
 #[macro_export]
 macro_rules! read_from_text {
     ($type:ty, $format:literal, $pattern:literal, $examples:expr) => {
@@ -37,7 +103,7 @@ macro_rules! read_from_text {
     };
 }
 
-/// The same, and written as it is displayed.
+/// The same, and serializes it as it is displayed.
 #[macro_export]
 macro_rules! written_as_text {
     ($type:ty, $($form:tt)+) => {

@@ -1,4 +1,5 @@
-//! Durations and sizes as people write them: `500ms`, `1m30s`, `8MiB`.
+//! Durations and sizes with units: `500ms`, `1m30s`, `8MiB`. The only grammar of both: files, environment and flags use
+//! it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +9,7 @@ use crate::check::Format;
 use crate::quote::quoted;
 use crate::written_as_text;
 
-/// A text that is no duration or no size.
+/// An invalid duration or size.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct UnitError(String);
@@ -145,7 +146,7 @@ impl FromStr for ByteSize {
     }
 }
 
-/// A decimal number times `scale`, what is less than one cut off; `None` for what is no number or too large.
+/// A decimal number times `scale`, rounded down; `None` if it is not a number or too large.
 fn scaled(number: &str, scale: u128) -> Option<u128> {
     let (whole, part) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() || whole.len() > 20 || part.len() > 18 || number.ends_with('.') {
@@ -166,7 +167,7 @@ fn scaled(number: &str, scale: u128) -> Option<u128> {
 }
 
 impl fmt::Display for HumanDuration {
-    /// In the longest unit (up to hours) that leaves no rest.
+    /// In the longest unit (up to hours) without a remainder.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ns = self.0.as_nanos();
         let (unit, scale) = TIMES
@@ -179,7 +180,7 @@ impl fmt::Display for HumanDuration {
 }
 
 impl fmt::Display for ByteSize {
-    /// In the largest binary unit that leaves no rest.
+    /// In the largest binary unit without a remainder.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bytes = u128::from(self.0);
         let (unit, scale) = SIZES
@@ -209,10 +210,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Scenario: durations and sizes as people write them.
-    /// Guarantee: each is the value that it says.
+    /// Scenario: valid durations and sizes.
+    /// Guarantee: each has its value.
     #[test]
-    fn what_people_write_is_read() {
+    fn valid_ones_are_read() {
         let time = |text: &str| text.parse::<HumanDuration>().unwrap().0;
         assert_eq!(time("500ms"), Duration::from_millis(500));
         assert_eq!(time("1.5s"), Duration::from_millis(1500));
@@ -226,16 +227,16 @@ mod tests {
         assert_eq!(size("0.5KiB"), 512);
     }
 
-    /// Scenario: texts that are not quite durations or sizes.
-    /// Guarantee: they are refused, and the message shows what one looks like.
+    /// Scenario: invalid durations and sizes.
+    /// Guarantee: they are refused, and the message has an example.
     #[test]
-    fn what_is_not_is_refused() {
+    fn invalid_ones_are_refused() {
         let time = |text: &str| text.parse::<HumanDuration>().unwrap_err().to_string();
         assert_eq!(time("30"), "`30` has no unit; write 500ms, 30s, 5m or 1h");
         assert_eq!(time("soon"), "`soon` is not a duration; write 500ms, 30s, 5m or 1h");
         assert_eq!(time("-3s"), "`-3s` is not a duration; write 500ms, 30s, 5m or 1h");
         assert_eq!(time("999999d"), "`999999d` is too long; at most 10000d");
-        for wrong in [
+        for invalid in [
             "",
             "s",
             "1.s",
@@ -245,7 +246,7 @@ mod tests {
             "99999999999999999999s",
             "1s2",
         ] {
-            assert!(wrong.parse::<HumanDuration>().is_err(), "{wrong}");
+            assert!(invalid.parse::<HumanDuration>().is_err(), "{invalid}");
         }
         let size = |text: &str| text.parse::<ByteSize>().unwrap_err().to_string();
         assert_eq!(size("8"), "`8` has no unit; write 512KiB, 8MiB or 1GiB");

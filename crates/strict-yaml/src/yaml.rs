@@ -1,10 +1,11 @@
-//! YAML text as a tree of values that know where they stand.
+//! YAML as a tree of values with their positions.
 //!
-//! Less than YAML allows, and bounded: one document, no tags (an unquoted `!` would silently change a value), no anchors
-//! and aliases (a small file could stand for gigabytes), no merge keys, no key twice, text as keys. Plain scalars are what
-//! the core schema of YAML 1.2 says: `yes` is a text. Every fault that does not end the reading is told, not only the first.
+//! A subset of YAML, bounded: one document, no tags (an unquoted `!` would silently change a value), no anchors and
+//! aliases (a small file could expand to gigabytes), no merge keys, no duplicate keys, only strings as keys. Plain
+//! scalars follow the core schema of YAML 1.2: `yes` is a string. All faults are reported, not only the first, unless
+//! one ends the reading.
 //!
-//! Knows nothing of what a document is for: [`super::check`] compares the tree with a schema.
+//! Independent of the kind of document: [`super::check`] compares the tree with a schema.
 
 mod node;
 mod parse;

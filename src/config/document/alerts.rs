@@ -7,14 +7,14 @@ use crate::config::values::WebUrl;
 use delivery::alerts::settings::Settings;
 use strict_yaml::units::HumanDuration;
 
-/// Which rules say what an anomaly is.
+/// The rules for anomalies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Rules {
-    /// The rules that ship with gcwatch come first. Single ones are changed or switched off by `overrides` in a file of your own.
+    /// Load the shipped rules, before the files. `overrides` in a file change or disable single ones.
     pub(crate) shipped: bool,
-    /// Rule files, and folders whose `*.yaml` files are read in the order of their names (`*.test.yaml` aside). Later ones may change what
-    /// earlier ones say. They are read again when they change.
+    /// Rule files, and directories whose `*.yaml` files are read in the order of their names (except `*.test.yaml`).
+    /// Later files can change rules of earlier ones. They are read again when they change.
     pub(crate) files: Vec<PathBuf>,
 }
 
@@ -37,22 +37,24 @@ impl From<&Rules> for RuleSources {
     }
 }
 
-/// Who is told when an alert begins and ends. The API, `/metrics` and the spans of collections have alerts in any case.
+/// Receivers of notifications when an alert begins and ends. The API, `/metrics` and the spans of collections always
+/// have alerts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Alerts {
-    /// Alertmanagers; each is told of every alert, as a cluster of them expects.
+    /// Alertmanagers; each receives every alert, as an Alertmanager cluster expects.
     pub(crate) alertmanagers: Vec<Alertmanager>,
-    /// Receivers of requests in the format of Alertmanager's webhooks, one for each change of an alert.
+    /// Webhooks: one request for each change of an alert, in the format of Alertmanager's webhooks.
     pub(crate) webhooks: Vec<Webhook>,
-    /// Each change is a line of JSON on standard output.
+    /// Write each change as a line of JSON to standard output.
     pub(crate) stdout: bool,
-    /// Each change is a log record over OTLP.
+    /// Send each change as a log record over OTLP.
     pub(crate) log: bool,
-    /// How often an Alertmanager is told of what still fires. After four times as long without a word it takes an alert for resolved.
+    /// How often firing alerts are sent to Alertmanager again. After four intervals without a request, it resolves an
+    /// alert.
     #[schemars(extend("x-minimum" = "1s", "x-maximum" = "1h"))]
     pub(crate) resend_interval: HumanDuration,
-    /// Where people reach this gcwatch, for links in notifications; not set: there are none.
+    /// URL of this gcwatch for links in notifications; without it, there are no links.
     pub(crate) external_url: Option<WebUrl>,
 }
 
@@ -70,23 +72,23 @@ impl Default for Alerts {
     }
 }
 
-/// How requests to one receiver of alerts are made.
+/// One Alertmanager.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Alertmanager {
-    /// Its URL, as a browser shows it; `/api/v2/alerts` is appended.
+    /// URL, as in a browser; `/api/v2/alerts` is appended.
     pub(crate) url: Option<WebUrl>,
-    /// Sent with every request: names and values. Values are never shown.
+    /// Headers of every request: names and values. Values are never shown.
     #[schemars(extend("x-secret" = true))]
     pub(crate) headers: BTreeMap<String, Hidden>,
-    /// Headers whose value is in a file or in a variable of the environment: `authorization: {file: /run/secrets/alertmanager}`, which holds
-    /// `Basic …` or `Bearer …`.
+    /// Headers whose value is in a file or an environment variable: `authorization: {file: /run/secrets/alertmanager}`,
+    /// which contains `Basic …` or `Bearer …`.
     #[schemars(extend("x-secret" = true))]
     pub(crate) headers_from: BTreeMap<String, SecretSource>,
-    /// Bound on one attempt to send.
+    /// Timeout of one request.
     #[schemars(extend("x-minimum" = "1ms", "x-maximum" = "1h"))]
     pub(crate) timeout: HumanDuration,
-    /// PEM file of the authorities that are trusted instead of the system's.
+    /// PEM file of the certificate authorities to trust instead of the system's.
     pub(crate) certificate: Option<PathBuf>,
     /// PEM file of gcwatch's own certificate chain (mTLS); needs `client_key`.
     pub(crate) client_certificate: Option<PathBuf>,
@@ -114,23 +116,23 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Webhook {
-    /// Its URL. It is never shown but for its host: many a webhook's path is its password.
+    /// URL. Only its host is ever shown: the path of a webhook is often its password.
     pub(crate) url: Option<Hidden>,
-    /// Where its URL is, instead.
+    /// The source of the URL, instead of `url`.
     pub(crate) url_from: Option<SecretSource>,
-    /// Where the key is with which requests are signed: `X-Gcwatch-Signature: sha256=…` is the HMAC-SHA256 of the body. Not set: they are not
-    /// signed.
+    /// The source of the key that signs requests: `X-Gcwatch-Signature: sha256=…` is the HMAC-SHA256 of the body.
+    /// Without it, requests are not signed.
     pub(crate) secret_from: Option<SecretSource>,
-    /// Sent with every request: names and values. Values are never shown.
+    /// Headers of every request: names and values. Values are never shown.
     #[schemars(extend("x-secret" = true))]
     pub(crate) headers: BTreeMap<String, Hidden>,
-    /// Headers whose value is in a file or in a variable of the environment.
+    /// Headers whose value is in a file or an environment variable.
     #[schemars(extend("x-secret" = true))]
     pub(crate) headers_from: BTreeMap<String, SecretSource>,
-    /// Bound on one attempt to send.
+    /// Timeout of one request.
     #[schemars(extend("x-minimum" = "1ms", "x-maximum" = "1h"))]
     pub(crate) timeout: HumanDuration,
-    /// PEM file of the authorities that are trusted instead of the system's.
+    /// PEM file of the certificate authorities to trust instead of the system's.
     pub(crate) certificate: Option<PathBuf>,
     /// PEM file of gcwatch's own certificate chain (mTLS); needs `client_key`.
     pub(crate) client_certificate: Option<PathBuf>,

@@ -5,63 +5,49 @@ use crate::config::values::WebUrl;
 use crate::kubernetes::settings::{Settings, Source};
 use strict_yaml::units::HumanDuration;
 
-/// What Kubernetes is asked about the pods of processes. Nothing waits for it; without it the ids of container and pod are told, which
-/// control groups have.
+/// Pod metadata from Kubernetes. gcwatch does not wait for it; without it, only the ids of container and pod are
+/// exported, which come from control groups.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Kubernetes {
-    /// Who is asked. `auto`: the API server, where gcwatch runs in a pod with a service account; else nobody.
+    /// The source of pod metadata. `auto`: the API server if gcwatch runs in a pod with a service account, else none.
     #[schemars(extend("x-restart" = true))]
-    pub(crate) metadata: SourceWord,
-    /// The node that gcwatch runs on: only its pods are asked for. In a manifest it is `spec.nodeName` of the pod.
+    pub(crate) metadata: Source,
+    /// The node that gcwatch runs on: only its pods are read. In a manifest it is `spec.nodeName` of the pod.
     #[schemars(length(min = 1), extend("x-restart" = true))]
     pub(crate) node_name: Option<String>,
-    /// Where the kubelet is, with `metadata: kubelet`; not set: `https://127.0.0.1:10250`.
+    /// URL of the kubelet, for `metadata: kubelet`; not set: `https://127.0.0.1:10250`.
     #[schemars(extend("x-restart" = true))]
     pub(crate) kubelet_url: Option<WebUrl>,
-    /// How often the kubelet is asked.
+    /// The interval of requests to the kubelet.
     #[schemars(extend("x-restart" = true, "x-minimum" = "5s", "x-maximum" = "1h"))]
     pub(crate) kubelet_interval: HumanDuration,
-    /// PEM file with the certificates by which the kubelet is known; not set: those of the service account.
+    /// PEM file of the certificate authorities of the kubelet; not set: those of the service account, outside of a pod
+    /// the system's.
     #[schemars(extend("x-restart" = true))]
     pub(crate) kubelet_certificate: Option<PathBuf>,
-    /// When false, whoever answers in the kubelet's place is believed, and is shown gcwatch's token: kubelets often have certificates that nobody
-    /// signed.
+    /// If false, the kubelet's certificate is not verified (it is often self-signed), so an impostor can receive
+    /// gcwatch's token.
     #[schemars(extend("x-restart" = true))]
     pub(crate) kubelet_verify: bool,
-    /// Labels of pods that are told as `k8s.pod.label.NAME`.
+    /// Labels of pods that become attributes `k8s.pod.label.NAME`.
     #[schemars(extend("x-restart" = true))]
     pub(crate) labels: Vec<String>,
-    /// Annotations of pods that are told as `k8s.pod.annotation.NAME`. Those that begin with `resource.opentelemetry.io/` are attributes in any
-    /// case.
+    /// Annotations of pods that become attributes `k8s.pod.annotation.NAME`. Those with the prefix
+    /// `resource.opentelemetry.io/` always become attributes.
     #[schemars(extend("x-restart" = true))]
     pub(crate) annotations: Vec<String>,
-    /// Whether the labels `app.kubernetes.io/instance`, `app.kubernetes.io/name` and `app.kubernetes.io/version` name services, before the
-    /// deployment does.
+    /// Use the labels `app.kubernetes.io/instance`, `app.kubernetes.io/name` and `app.kubernetes.io/version` for the
+    /// service, in preference to the deployment.
     #[schemars(extend("x-restart" = true))]
     pub(crate) well_known_labels: bool,
-}
-
-/// Who is asked about pods.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum SourceWord {
-    /// The API server, where there is one.
-    #[default]
-    Auto,
-    /// The API server: lists and watches the pods of the node.
-    ApiServer,
-    /// The kubelet of the node, again and again.
-    Kubelet,
-    /// Nobody.
-    None,
 }
 
 impl Default for Kubernetes {
     fn default() -> Self {
         let settings = Settings::default();
         Self {
-            metadata: SourceWord::Auto,
+            metadata: settings.source,
             node_name: settings.node,
             kubelet_url: None,
             kubelet_interval: HumanDuration(settings.kubelet_interval),
@@ -78,12 +64,7 @@ impl From<&Kubernetes> for Settings {
     fn from(keys: &Kubernetes) -> Self {
         let usual = Self::default();
         Self {
-            source: match keys.metadata {
-                SourceWord::Auto => Source::Auto,
-                SourceWord::ApiServer => Source::ApiServer,
-                SourceWord::Kubelet => Source::Kubelet,
-                SourceWord::None => Source::Nowhere,
-            },
+            source: keys.metadata,
             node: keys.node_name.clone(),
             kubelet_url: keys
                 .kubelet_url

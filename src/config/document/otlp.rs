@@ -2,33 +2,33 @@
 
 use super::{BTreeMap, Deserialize, Duration, Hidden, JsonSchema, PathBuf, Serialize};
 use crate::config::values::Endpoint;
-use delivery::otlp::settings;
+use delivery::otlp::settings::{self, Compression, Protocol};
 use strict_yaml::units::{ByteSize, HumanDuration};
 
 /// Where spans, metrics and log records are sent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Otlp {
-    /// Nothing is sent over OTLP when false; `/metrics` is served all the same.
+    /// If false, nothing is sent over OTLP; `/metrics` is still served.
     pub(crate) enabled: bool,
-    /// The receiver: scheme, host and port. With HTTP `/v1/traces`, `/v1/metrics` and `/v1/logs` are appended.
+    /// The receiver: scheme, host and port. With HTTP, `/v1/traces`, `/v1/metrics` and `/v1/logs` are appended.
     #[schemars(extend("x-default" = "http://localhost:4317, with HTTP http://localhost:4318"))]
     pub(crate) endpoint: Option<Endpoint>,
-    /// The form of OTLP on the wire.
-    pub(crate) protocol: ProtocolWord,
-    /// Sent with every request: names and values. Values are never shown.
+    /// The OTLP protocol.
+    pub(crate) protocol: Protocol,
+    /// Headers of every request: names and values. Values are never shown.
     #[schemars(extend("x-secret" = true))]
     pub(crate) headers: BTreeMap<String, Hidden>,
-    /// Headers whose value is in a file (a Kubernetes secret, mounted) or in a variable of the environment:
+    /// Headers whose value is in a file (such as a mounted Kubernetes secret) or an environment variable:
     /// `authorization: {file: /run/secrets/token}`.
     #[schemars(extend("x-secret" = true))]
     pub(crate) headers_from: BTreeMap<String, SecretSource>,
-    /// Bound on one attempt to send.
+    /// Timeout of one request.
     #[schemars(extend("x-minimum" = "1ms", "x-maximum" = "1h"))]
     pub(crate) timeout: HumanDuration,
-    /// How requests are packed.
-    pub(crate) compression: CompressionWord,
-    /// PEM file of the authorities that are trusted instead of the system's.
+    /// How requests are compressed.
+    pub(crate) compression: Compression,
+    /// PEM file of the certificate authorities to trust instead of the system's.
     pub(crate) certificate: Option<PathBuf>,
     /// PEM file of gcwatch's own certificate chain (mTLS); needs `client_key`.
     pub(crate) client_certificate: Option<PathBuf>,
@@ -36,13 +36,13 @@ pub(crate) struct Otlp {
     pub(crate) client_key: Option<PathBuf>,
     /// For a gRPC endpoint without a scheme: true is http, false is https.
     pub(crate) insecure: Option<bool>,
-    /// Spans: what differs from the common keys.
+    /// Overrides for spans.
     pub(crate) traces: Signal,
-    /// Metrics: what differs from the common keys.
+    /// Overrides for metrics.
     pub(crate) metrics: Signal,
-    /// Log records: what differs from the common keys.
+    /// Overrides for log records.
     pub(crate) logs: Signal,
-    /// Bounds on what waits and on what is sent at once; the same for each signal.
+    /// Limits of queues and requests, the same for each signal.
     pub(crate) limits: Limits,
 }
 
@@ -51,11 +51,11 @@ impl Default for Otlp {
         Self {
             enabled: true,
             endpoint: None,
-            protocol: ProtocolWord::Grpc,
+            protocol: Protocol::Grpc,
             headers: BTreeMap::new(),
             headers_from: BTreeMap::new(),
             timeout: HumanDuration(Duration::from_secs(10)),
-            compression: CompressionWord::None,
+            compression: Compression::None,
             certificate: None,
             client_certificate: None,
             client_key: None,
@@ -68,28 +68,28 @@ impl Default for Otlp {
     }
 }
 
-/// What differs from the common keys for one signal.
+/// Overrides for one signal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Signal {
-    /// The signal is not sent when false.
+    /// If false, the signal is not sent.
     pub(crate) enabled: bool,
-    /// The receiver; with HTTP the whole URL, taken as it is.
+    /// The receiver; with HTTP the complete URL, used as it is.
     pub(crate) endpoint: Option<Endpoint>,
-    /// The form of OTLP on the wire.
-    pub(crate) protocol: Option<ProtocolWord>,
-    /// Sent with every request, instead of all common headers.
+    /// The OTLP protocol.
+    pub(crate) protocol: Option<Protocol>,
+    /// Headers of every request, instead of all common headers.
     #[schemars(extend("x-secret" = true))]
     pub(crate) headers: BTreeMap<String, Hidden>,
-    /// Headers whose value is elsewhere, instead of all common headers.
+    /// Headers from files or environment variables, instead of all common headers.
     #[schemars(extend("x-secret" = true))]
     pub(crate) headers_from: BTreeMap<String, SecretSource>,
-    /// Bound on one attempt to send.
+    /// Timeout of one request.
     #[schemars(extend("x-minimum" = "1ms", "x-maximum" = "1h"))]
     pub(crate) timeout: Option<HumanDuration>,
-    /// How requests are packed.
-    pub(crate) compression: Option<CompressionWord>,
-    /// PEM file of the authorities that are trusted instead of the system's.
+    /// How requests are compressed.
+    pub(crate) compression: Option<Compression>,
+    /// PEM file of the certificate authorities to trust instead of the system's.
     pub(crate) certificate: Option<PathBuf>,
     /// PEM file of gcwatch's own certificate chain.
     pub(crate) client_certificate: Option<PathBuf>,
@@ -117,84 +117,38 @@ impl Default for Signal {
     }
 }
 
-/// Where a header's value is; one of the two.
+/// The source of a secret; one of the two.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
 pub(crate) struct SecretSource {
-    /// The file's text, white space at its end taken away. It is read again at every reload.
+    /// A file; white space at its end is removed. It is read again at every reload.
     pub(crate) file: Option<PathBuf>,
-    /// The name of a variable of gcwatch's environment.
+    /// An environment variable of gcwatch.
     pub(crate) env: Option<String>,
 }
 
-/// The form of OTLP on the wire.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub(crate) enum ProtocolWord {
-    /// Protobuf over gRPC, usually port 4317.
-    #[serde(rename = "grpc")]
-    Grpc,
-    /// Protobuf over HTTP, usually port 4318.
-    #[serde(rename = "http/protobuf")]
-    HttpProtobuf,
-    /// JSON over HTTP, usually port 4318.
-    #[serde(rename = "http/json")]
-    HttpJson,
-}
-
-impl From<ProtocolWord> for settings::Protocol {
-    fn from(word: ProtocolWord) -> Self {
-        match word {
-            ProtocolWord::Grpc => Self::Grpc,
-            ProtocolWord::HttpProtobuf => Self::HttpProtobuf,
-            ProtocolWord::HttpJson => Self::HttpJson,
-        }
-    }
-}
-
-/// How requests are packed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum CompressionWord {
-    /// Not at all.
-    None,
-    /// gzip, which every receiver knows.
-    Gzip,
-    /// zstd.
-    Zstd,
-}
-
-impl From<CompressionWord> for settings::Compression {
-    fn from(word: CompressionWord) -> Self {
-        match word {
-            CompressionWord::None => Self::None,
-            CompressionWord::Gzip => Self::Gzip,
-            CompressionWord::Zstd => Self::Zstd,
-        }
-    }
-}
-
-/// Bounds on what waits and on what is sent at once.
+/// Limits of queues and requests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Limits {
-    /// Items (spans, log records, or metrics of one process) that wait per signal; the oldest is dropped, and counted,
-    /// when there are more.
+    /// Items (spans, log records, or metrics of one process) in the queue of a signal; if there are more, the oldest is
+    /// dropped and counted.
     #[schemars(range(min = 1, max = 10_000_000))]
     pub(crate) queue_items: u32,
-    /// Their encoded bytes per signal.
+    /// Encoded bytes in the queue of a signal.
     #[schemars(extend("x-minimum" = "64KiB", "x-maximum" = "4GiB"))]
     pub(crate) queue_bytes: ByteSize,
-    /// Items in one request.
+    /// Items in a request.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub(crate) batch_items: u32,
-    /// Encoded bytes of one request, before it is packed. Most receivers refuse more than 4MiB.
+    /// Encoded bytes in a request, before compression. Most receivers refuse more than 4MiB.
     #[schemars(extend("x-minimum" = "16KiB", "x-maximum" = "64MiB"))]
     pub(crate) batch_bytes: ByteSize,
-    /// How long an item waits for company, as long as less than 256 KiB wait.
+    /// How long an item waits for a larger batch, while less than 256 KiB wait.
     #[schemars(extend("x-maximum" = "1m"))]
     pub(crate) batch_delay: HumanDuration,
-    /// How long a request that fails is tried again before it is dropped, and counted.
+    /// How long a failed request is retried before it is dropped and counted.
     #[schemars(extend("x-maximum" = "24h"))]
     pub(crate) retry_for: HumanDuration,
 }

@@ -5,34 +5,34 @@ use crate::targets::options::{Filter, TargetOptions};
 use strict_yaml::pattern::Pattern;
 use strict_yaml::units::HumanDuration;
 
-/// Which processes are attached to, and how.
+/// Which processes gcwatch attaches to, and how.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Targets {
-    /// Only processes that one of these filters fits; without any, all.
+    /// Only processes that match one of these filters; without filters, all.
     pub(crate) include: Vec<FilterKeys>,
-    /// Of those, not the ones that one of these filters fits.
+    /// Except processes that match one of these filters.
     pub(crate) exclude: Vec<FilterKeys>,
-    /// Most processes that are attached to at once; more are counted, and wait.
+    /// Maximum number of attached processes; more are counted, and wait.
     #[schemars(range(min = 1, max = 100_000))]
     pub(crate) max_targets: u32,
-    /// Upper limit of the event buffers in each process, in megabytes. It is the process's memory.
+    /// Maximum size of the event buffers in each process, in megabytes of the process's memory.
     #[schemars(range(min = 1, max = 1024))]
     pub(crate) buffer_mb: u32,
-    /// How often `/proc` is read although nothing announced a process.
+    /// How often `/proc` is scanned in addition to notifications of new processes.
     #[schemars(extend("x-minimum" = "1s", "x-maximum" = "24h"))]
     pub(crate) scan_interval: HumanDuration,
-    /// Whether each process's GC settings are read once, by a short session of their own.
+    /// Read the GC settings of each process once, in a short session.
     pub(crate) read_settings: bool,
-    /// A socket of gcwatch's own, to which processes are pointed by `DOTNET_DiagnosticPorts`; not set: there is none.
+    /// A socket of gcwatch that processes connect to (`DOTNET_DiagnosticPorts`); not set: none.
     #[schemars(extend("x-restart" = true))]
     pub(crate) listen: Option<PathBuf>,
-    /// Directories of sockets that are read beside those of the processes in `/proc`, or single sockets: for a sidecar that shares a
-    /// directory with its application and may see nothing else of it. A socket has the name that its runtime gave it,
+    /// Directories of diagnostics sockets, or single sockets, in addition to those of the processes in `/proc`: for a
+    /// sidecar that shares only a directory with its application. Sockets keep their names,
     /// `dotnet-diagnostic-PID-KEY-socket`.
     #[schemars(inner(length(min = 1)))]
     pub(crate) sockets: Vec<PathBuf>,
-    /// The folder of the leases by which several gcwatches on one host share the processes.
+    /// The directory of the leases by which several gcwatches on one host share the processes.
     #[schemars(extend("x-restart" = true))]
     pub(crate) lease_folder: PathBuf,
 }
@@ -70,21 +70,21 @@ impl From<&Targets> for TargetOptions {
     }
 }
 
-/// Conditions on a process; all that are given must hold. In patterns `*` stands for any characters, `?` for one.
+/// Conditions on a process; all of them must hold. In patterns, `*` matches any characters and `?` one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("minProperties" = 1))]
 pub(crate) struct FilterKeys {
-    /// Pattern for the process's name: the entry assembly's, else the executable's.
+    /// Pattern for the name of the process: of its entry assembly, else of its executable.
     #[schemars(length(min = 1))]
     pub(crate) name: Option<String>,
-    /// Pattern for its command line, arguments joined by a space.
+    /// Pattern for the command line, arguments joined by spaces.
     #[schemars(length(min = 1))]
     pub(crate) command_line: Option<String>,
-    /// The user that it runs as: a name or a number.
+    /// The user that the process runs as: a name or a number.
     #[schemars(length(min = 1))]
     pub(crate) user: Option<String>,
-    /// Variables of its environment, each with a pattern for the value.
+    /// Environment variables of the process, each with a pattern for its value.
     pub(crate) environment: BTreeMap<String, String>,
 }
 

@@ -3,23 +3,24 @@
 use super::{Deserialize, Duration, JsonSchema, Serialize};
 use gc_telemetry::options::{GenerationKey, HistogramBuckets, MetricOptions, SpanOptions, Temporality};
 use strict_yaml::units::HumanDuration;
+use strict_yaml::words;
 
 /// Which collections become spans, and how much of each.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Spans {
-    /// No spans at all when false.
+    /// If false, there are no spans.
     pub(crate) enabled: bool,
-    /// Only collections of this generation or an older one; 0: all.
+    /// Only collections of this or a higher generation; 0: all.
     #[schemars(range(min = 0, max = 2))]
     pub(crate) min_generation: u32,
-    /// Only collections that stopped the process at least as long; one whose pause is unknown is told.
+    /// Only collections with at least this pause, or with an unknown one.
     #[schemars(extend("x-maximum" = "1h"))]
     pub(crate) min_pause: HumanDuration,
-    /// The share of the collections that is told, 0 to 1.
+    /// The ratio of collections that become spans, 0 to 1.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub(crate) ratio: f64,
-    /// Most collections of one process that become spans in one second; the others are counted.
+    /// Maximum number of collections per process and second that become spans; the others are counted.
     #[schemars(range(min = 0, max = 100_000))]
     pub(crate) max_per_second: u32,
     /// Child spans for pauses and the concurrent part.
@@ -61,28 +62,28 @@ impl From<&Spans> for SpanOptions {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Metrics {
-    /// How often they are sent over OTLP.
+    /// Export interval over OTLP.
     #[schemars(extend("x-minimum" = "100ms", "x-maximum" = "1h"))]
     pub(crate) interval: HumanDuration,
-    /// What a point's value counts from (over OTLP; `/metrics` is always cumulative).
+    /// The time that a point's value counts from (over OTLP; `/metrics` is always cumulative).
     #[schemars(extend("x-restart" = true))]
-    pub(crate) temporality: TemporalityWord,
-    /// Under which attribute a point says its generation.
+    pub(crate) temporality: Temporality,
+    /// The attribute of a point's generation.
     #[schemars(extend("x-restart" = true))]
-    pub(crate) generation_key: GenerationKeyWord,
-    /// How pauses are distributed into buckets.
+    pub(crate) generation_key: GenerationKey,
+    /// The type of histogram for pauses.
     #[schemars(extend("x-restart" = true))]
-    pub(crate) histogram: HistogramWord,
-    /// Most buckets of an exponential histogram; its scale becomes coarser when they do not suffice.
+    pub(crate) histogram: Histogram,
+    /// Maximum number of buckets of an exponential histogram; its scale is reduced when needed.
     #[schemars(range(min = 2, max = 1000), extend("x-restart" = true))]
     pub(crate) max_buckets: u16,
-    /// Upper bounds of the buckets of an explicit histogram, rising.
+    /// Upper bounds of the buckets of an explicit histogram, ascending.
     #[schemars(length(min = 1, max = 200), extend("x-restart" = true))]
     pub(crate) bounds: Vec<HumanDuration>,
-    /// The `dotnet.gc.*` metrics that a process of .NET 9 or later may send by itself are told as well.
+    /// Export the `dotnet.gc.*` metrics as well, which a process of .NET 9 or later may also send itself.
     #[schemars(extend("x-restart" = true))]
     pub(crate) runtime_metrics: bool,
-    /// Most series of one process; more are counted, not told.
+    /// Maximum number of series per process; more are dropped and counted.
     #[schemars(range(min = 1, max = 100_000), extend("x-restart" = true))]
     pub(crate) max_series: u32,
 }
@@ -90,7 +91,7 @@ pub(crate) struct Metrics {
 impl Default for Metrics {
     fn default() -> Self {
         let options = MetricOptions::default();
-        // What pauses are: from the youngest generation of a small heap to a blocking collection of a large one.
+        // The range of pauses: from the youngest generation of a small heap to a blocking collection of a large one.
         let bounds_us = [
             500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000,
             5_000_000, 10_000_000,
@@ -101,9 +102,9 @@ impl Default for Metrics {
         };
         Self {
             interval: HumanDuration(options.interval),
-            temporality: TemporalityWord::Cumulative,
-            generation_key: GenerationKeyWord::Conventions,
-            histogram: HistogramWord::Exponential,
+            temporality: options.temporality,
+            generation_key: options.generation_key,
+            histogram: Histogram::Exponential,
             max_buckets,
             bounds: bounds_us.map(|us| HumanDuration(Duration::from_micros(us))).to_vec(),
             runtime_metrics: options.runtime_metrics,
@@ -116,19 +117,13 @@ impl From<&Metrics> for MetricOptions {
     fn from(keys: &Metrics) -> Self {
         Self {
             interval: keys.interval.0,
-            temporality: match keys.temporality {
-                TemporalityWord::Cumulative => Temporality::Cumulative,
-                TemporalityWord::Delta => Temporality::Delta,
-            },
-            generation_key: match keys.generation_key {
-                GenerationKeyWord::Conventions => GenerationKey::Conventions,
-                GenerationKeyWord::Runtime => GenerationKey::Runtime,
-            },
+            temporality: keys.temporality,
+            generation_key: keys.generation_key,
             buckets: match keys.histogram {
-                HistogramWord::Exponential => HistogramBuckets::Exponential {
+                Histogram::Exponential => HistogramBuckets::Exponential {
                     max_buckets: keys.max_buckets,
                 },
-                HistogramWord::Explicit => {
+                Histogram::Explicit => {
                     HistogramBuckets::Explicit(keys.bounds.iter().map(|bound| bound.0.as_secs_f64()).collect())
                 }
             },
@@ -138,32 +133,12 @@ impl From<&Metrics> for MetricOptions {
     }
 }
 
-/// What a point's value counts from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum TemporalityWord {
-    /// From the first attach to the process.
-    Cumulative,
-    /// From the previous export.
-    Delta,
-}
-
-/// Under which attribute a point says its generation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum GenerationKeyWord {
-    /// `dotnet.gc.heap.generation`, as the semantic conventions say.
-    Conventions,
-    /// `gc.heap.generation`, as the runtime's own meter of .NET 9 and later has it.
-    Runtime,
-}
-
-/// How pauses are distributed into buckets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum HistogramWord {
-    /// Buckets that adapt to the values: every quantile within a few percent.
-    Exponential,
-    /// The buckets of `bounds`, for receivers that know no other.
-    Explicit,
+words! {
+    /// The type of histogram for pauses.
+    pub(crate) enum Histogram {
+        /// Buckets that adapt to the values: every quantile within a few percent.
+        Exponential = "exponential",
+        /// The buckets of `bounds`, for receivers without exponential histograms.
+        Explicit = "explicit",
+    }
 }

@@ -13,7 +13,7 @@ use strict_yaml::decode::decoded;
 use strict_yaml::path::KeyPath;
 use strict_yaml::yaml::Bounds;
 
-/// Largest file that holds the value of a header.
+/// Maximum size of a file with a secret.
 const LARGEST_SECRET: u64 = 64 << 10;
 
 /// The file that the flags or the environment name.
@@ -30,7 +30,7 @@ pub(super) fn named(flags: &ConfigFlags, environment: &Environment) -> Option<(P
 ///
 /// # Errors
 ///
-/// A file that cannot be read, and everything that is wrong in it and in the flags.
+/// A file that cannot be read, and all errors in it and in the flags.
 pub fn load(flags: &ConfigFlags) -> Result<Loaded, Problems> {
     let environment: Environment = std::env::vars_os()
         .map(|(name, value)| {
@@ -81,9 +81,9 @@ fn text(path: &Path, name: &str, origin: Origin) -> Result<String, Problem> {
     })
 }
 
-/// The bytes of a regular file of at most `limit`; a pipe or a device is not read, for it might never end.
+/// The bytes of a regular file of at most `limit`. Pipes and devices are refused: they may never end.
 pub(crate) fn read_bounded(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    // Asked before it is opened: the opening of a pipe waits for a writer.
+    // Before it is opened: opening a pipe waits for a writer.
     if !std::fs::metadata(path)?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
     }

@@ -1,4 +1,4 @@
-//! Awaits that a file changes.
+//! Awaits changes of files.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -12,70 +12,70 @@ use rustix::fs::inotify;
 use tokio::io::unix::AsyncFd;
 use tokio::time::Instant;
 
-/// How long it has to be quiet before a change is told: editors write in several steps, Kubernetes renames.
+/// How long nothing must happen before a change is reported: editors write in several steps, Kubernetes renames.
 const QUIET: Duration = Duration::from_millis(200);
-/// A file that is written to without end is looked at all the same.
+/// A file that is written continuously is read after this time.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
-/// How often the files are looked at although nothing announced a change (network file systems announce nothing).
+/// How often the files are read without a notification (network file systems send none).
 const SLOW_LOOK: Duration = Duration::from_secs(60);
-/// The same where the kernel announces nothing at all.
+/// The same without inotify.
 const FAST_LOOK: Duration = Duration::from_secs(5);
-/// Between two readings of what is announced: somebody who writes without end costs a look now and then, and no more.
+/// Between two reads of notifications: limits the cost of a continuous writer.
 const REST: Duration = Duration::from_millis(20);
-/// Announcements that are read at once. Where reading is itself announced (a trace of us is written beside the file) there is no last one.
+/// Notifications that are read at once. Where reading causes notifications (a trace of gcwatch in the same directory)
+/// there is no last one.
 const MOST_EVENTS: usize = 1024;
-/// Files larger than this are told apart by their size and time only.
+/// Larger files are compared by size and time only.
 const LARGEST: u64 = 4 << 20;
 
-/// Most files of one folder.
+/// Maximum number of files of a directory.
 const MOST_FILES: usize = 1000;
 
-/// Awaits that the contents of one of several files change, or those of a folder's YAML files, or which there are, by whatever way: written in place, replaced by a rename, or
-/// through a symbolic link that is pointed elsewhere, as Kubernetes does with a ConfigMap (`..data`).
+/// Awaits a change of the contents of several files, or of the YAML files of a directory: written in place, replaced by
+/// a rename, or changed through a symbolic link, as Kubernetes does with a ConfigMap (`..data`).
 #[derive(Debug)]
 pub struct Watch {
     paths: Vec<PathBuf>,
     seen: Vec<Option<u64>>,
-    announcements: io::Result<Announcements>,
-    /// Something was announced, and nobody was told yet: a call that was given up loses nothing.
+    notifications: io::Result<Notifications>,
+    /// There was a notification that no call has returned for yet: a cancelled call loses nothing.
     pending: bool,
 }
 
 #[derive(Debug)]
-struct Announcements(AsyncFd<OwnedFd>);
+struct Notifications(AsyncFd<OwnedFd>);
 
 impl Watch {
-    /// Begins to watch; what the files hold now is what they are compared with. Needs a tokio runtime. Files that are not
-    /// there may come.
+    /// Begins to watch; changes are relative to the current contents. Needs a tokio runtime. Missing files may appear.
     pub fn new(paths: Vec<PathBuf>) -> Self {
-        let announcements = Announcements::begin();
-        if let Ok(announcements) = &announcements {
-            announcements.watch(&folders(&paths));
+        let notifications = Notifications::begin();
+        if let Ok(notifications) = &notifications {
+            notifications.watch(&directories(&paths));
         }
-        // After the watching began: no change falls between.
+        // After the watch began, so that no change is missed.
         let seen = fingerprints(&paths);
         Self {
             paths,
             seen,
-            announcements,
+            notifications,
             pending: false,
         }
     }
 
-    /// Why the kernel announces no changes, when it does not: then the files are looked at every few seconds.
+    /// Why inotify does not work; then the files are read every few seconds.
     pub fn degraded(&self) -> Option<&io::Error> {
-        self.announcements.as_ref().err()
+        self.notifications.as_ref().err()
     }
 
-    /// Waits until the contents of a file are others than at the last return (or the beginning), and for 200 ms nothing
-    /// happened. May be dropped while it waits, and called again.
+    /// Waits until the contents of a file differ from those at the last return (or the beginning), and nothing happened
+    /// for 200 ms. Cancel safe.
     pub async fn changed(&mut self) {
         loop {
             if !self.pending {
-                match &mut self.announcements {
-                    Ok(announcements) => tokio::select! {
-                        announced = announcements.next() => if let Err(error) = announced {
-                            self.announcements = Err(error);
+                match &mut self.notifications {
+                    Ok(notifications) => tokio::select! {
+                        read = notifications.next() => if let Err(error) = read {
+                            self.notifications = Err(error);
                         },
                         () = tokio::time::sleep(SLOW_LOOK) => {}
                     },
@@ -84,9 +84,9 @@ impl Watch {
                 self.pending = true;
             }
             self.quiet().await;
-            // Links may lead into other folders now; these are watched before the files are looked at.
-            if let (Ok(announcements), Some(folders)) = (&self.announcements, self.look(folders).await) {
-                announcements.watch(&folders);
+            // Links may lead to other directories now; these are watched before the files are read.
+            if let (Ok(notifications), Some(directories)) = (&self.notifications, self.look(directories).await) {
+                notifications.watch(&directories);
             }
             let now = self.look(fingerprints).await;
             self.pending = false;
@@ -97,20 +97,20 @@ impl Watch {
         }
     }
 
-    /// Looks at the files on a thread that may wait: a network file system can be slow.
+    /// Reads the files on a thread that may block: a network file system can be slow.
     async fn look<T: Send + 'static>(&self, at: fn(&[PathBuf]) -> T) -> Option<T> {
         let paths = self.paths.clone();
         tokio::task::spawn_blocking(move || at(&paths)).await.ok()
     }
 
-    /// Waits until nothing is announced for a while.
+    /// Waits until there is no notification for a while.
     async fn quiet(&mut self) {
-        let Ok(announcements) = &mut self.announcements else {
+        let Ok(notifications) = &mut self.notifications else {
             return;
         };
         let end = Instant::now() + LONGEST_WAIT;
         while Instant::now() < end {
-            match tokio::time::timeout(QUIET, announcements.next()).await {
+            match tokio::time::timeout(QUIET, notifications.next()).await {
                 Ok(Ok(())) => tokio::time::sleep(REST).await,
                 Ok(Err(_)) | Err(_) => return,
             }
@@ -118,18 +118,18 @@ impl Watch {
     }
 }
 
-impl Announcements {
+impl Notifications {
     fn begin() -> io::Result<Self> {
         let inotify = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
-        // The constructor that replaces this one is `unsafe`, which this project has none of. What it is about cannot happen
-        // here: an `OwnedFd` is the same descriptor as long as it lives.
+        // The constructor that replaces this one is `unsafe`, which this project has none of. What it is about cannot
+        // happen here: an `OwnedFd` is the same descriptor as long as it lives.
         #[allow(deprecated, reason = "see above")]
         let inotify = AsyncFd::new(inotify)?;
         Ok(Self(inotify))
     }
 
-    /// Watches folders, each by the name that it has now.
-    fn watch(&self, folders: &BTreeSet<PathBuf>) {
+    /// Watches directories by name.
+    fn watch(&self, directories: &BTreeSet<PathBuf>) {
         let what = inotify::WatchFlags::CREATE
             | inotify::WatchFlags::CLOSE_WRITE
             | inotify::WatchFlags::MODIFY
@@ -137,14 +137,14 @@ impl Announcements {
             | inotify::WatchFlags::MOVED_FROM
             | inotify::WatchFlags::DELETE
             | inotify::WatchFlags::ONLYDIR;
-        // All of them again: a folder that was replaced has the old name and is another. For one that is watched already
-        // this changes nothing. One that cannot be watched is looked at slowly, as everything is.
-        for folder in folders {
-            let _ = inotify::add_watch(&self.0, folder, what);
+        // All of them again: a replaced directory keeps its name. For one that is already watched this changes nothing.
+        // One that cannot be watched is still read periodically.
+        for directory in directories {
+            let _ = inotify::add_watch(&self.0, directory, what);
         }
     }
 
-    /// Waits until something happens in one of the folders, and takes what has happened, up to [`MOST_EVENTS`].
+    /// Waits for notifications of the directories, and reads up to [`MOST_EVENTS`].
     async fn next(&mut self) -> io::Result<()> {
         loop {
             let mut ready = self.0.readable().await?;
@@ -172,14 +172,14 @@ impl Announcements {
     }
 }
 
-/// The YAML files of a folder, by name, hidden ones aside. A mounted ConfigMap is a folder of links.
+/// The YAML files of a directory, sorted by name, except hidden ones. A mounted ConfigMap is a directory of links.
 ///
 /// # Errors
 ///
-/// When it is none, cannot be read, or has too many.
-pub(crate) fn yaml_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
+/// When it is not a directory, cannot be read, or has too many files.
+pub(crate) fn yaml_files(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
-    for entry in std::fs::read_dir(folder)? {
+    for entry in std::fs::read_dir(directory)? {
         let name = entry?.file_name();
         let text = name.to_string_lossy();
         if text.starts_with('.') || !(text.ends_with(".yaml") || text.ends_with(".yml")) {
@@ -189,50 +189,50 @@ pub(crate) fn yaml_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
             let message = format!("it has more than {MOST_FILES} YAML files");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
-        files.push(folder.join(name));
+        files.push(directory.join(name));
     }
     files.sort();
     Ok(files)
 }
 
-/// Every folder that decides what `paths` are: their own, and those of the links on the way.
-fn folders(paths: &[PathBuf]) -> BTreeSet<PathBuf> {
-    let mut folders = BTreeSet::new();
+/// Every directory that determines what `paths` are: their own, and those of symbolic links.
+fn directories(paths: &[PathBuf]) -> BTreeSet<PathBuf> {
+    let mut directories = BTreeSet::new();
     let inside = paths.iter().filter_map(|path| {
         let files = yaml_files(path).ok()?;
-        folders.insert(path.clone());
+        directories.insert(path.clone());
         Some(files)
     });
     let inside: Vec<PathBuf> = inside.flatten().collect();
     for path in paths.iter().chain(&inside) {
         let mut link = path.clone();
-        // As many links as the kernel follows; a circle ends here.
+        // As many links as the kernel follows; bounds cycles.
         for _ in 0..40 {
-            let Some(folder) = link.parent() else { break };
-            let folder = if folder.as_os_str().is_empty() {
+            let Some(directory) = link.parent() else { break };
+            let directory = if directory.as_os_str().is_empty() {
                 Path::new(".")
             } else {
-                folder
+                directory
             };
-            folders.insert(folder.to_owned());
+            directories.insert(directory.to_owned());
             match std::fs::read_link(&link) {
-                Ok(target) => link = folder.join(target),
+                Ok(target) => link = directory.join(target),
                 Err(_) => break,
             }
         }
-        // The folder may itself be behind links (`..data`).
+        // The directory itself may be behind links (`..data`).
         if let Ok(real) = path.canonicalize() {
-            folders.extend(real.parent().map(Path::to_owned));
+            directories.extend(real.parent().map(Path::to_owned));
         }
     }
-    folders
+    directories
 }
 
 fn fingerprints(paths: &[PathBuf]) -> Vec<Option<u64>> {
     paths.iter().map(|path| fingerprint(path)).collect()
 }
 
-/// What tells two contents apart; `None`: there is no such file. Never shown: the file may hold a secret.
+/// A hash of the contents; `None`: there is no such file. Never shown: the file may contain a secret.
 fn fingerprint(path: &Path) -> Option<u64> {
     let metadata = std::fs::metadata(path).ok()?;
     let mut hasher = DefaultHasher::new();

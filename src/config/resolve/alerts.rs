@@ -1,4 +1,4 @@
-//! Who is told of alerts.
+//! Receivers of notifications.
 
 use std::path::PathBuf;
 
@@ -9,11 +9,11 @@ use delivery::alerts::settings::{self, Settings};
 use delivery::otlp::settings::{Compression, Protocol, Receiver, Secret};
 use strict_yaml::path::KeyPath;
 
-/// Where an Alertmanager takes alerts.
+/// The path of Alertmanager's API for alerts.
 const API: &str = "/api/v2/alerts";
 
 impl Resolver<'_> {
-    /// Who is told of alerts.
+    /// Receivers of notifications.
     pub(crate) fn alerts(&mut self, document: &Document) -> Settings {
         let alerts: &Alerts = &document.alerts;
         let place = |list: &str, index: usize| KeyPath::of("alerts").key(list).index(index);
@@ -39,13 +39,13 @@ impl Resolver<'_> {
         let headers = self.headers(path, &keys.headers, &keys.headers_from);
         let client = self.client(path, keys.client_certificate.is_some(), keys.client_key.is_some());
         let Some(url) = &keys.url else {
-            // One that is no URL is told already.
-            self.wrong_with(path.clone(), vec![path.key("url")], "needs `url`");
+            // An invalid URL is reported already.
+            self.error_with(path.clone(), vec![path.key("url")], "requires `url`");
             return None;
         };
         let base = url.as_str().trim_end_matches('/');
         if base.ends_with(API) {
-            self.wrong(path.key("url"), format!("gets `{API}` appended; leave that out"));
+            self.error(path.key("url"), format!("`{API}` is appended; remove it from the URL"));
             return None;
         }
         let pem = [&keys.certificate, &keys.client_certificate, &keys.client_key];
@@ -66,16 +66,16 @@ impl Resolver<'_> {
                 (self.secret_at(source, at.clone())?, at)
             }
             (None, None) => {
-                self.wrong(path.clone(), "needs `url` or `url_from`");
+                self.error(path.clone(), "requires `url` or `url_from`");
                 return None;
             }
             (Some(_), Some(_)) => {
-                self.wrong(path.clone(), "has both `url` and `url_from`; one of them is enough");
+                self.error(path.clone(), "only one of `url` and `url_from` can be set");
                 return None;
             }
         };
         if let Err(message) = WebUrl::check(url.reveal()) {
-            self.wrong(at, message);
+            self.error(at, message);
             return None;
         }
         let pem = [&keys.certificate, &keys.client_certificate, &keys.client_key];
@@ -88,13 +88,13 @@ impl Resolver<'_> {
     fn secret_at(&mut self, source: &SecretSource, path: KeyPath) -> Option<Secret> {
         match self.secret(source) {
             Ok(secret) if secret.reveal().is_empty() => {
-                self.wrong(path, "the value is empty");
+                self.error(path, "the value is empty");
                 None
             }
             Ok(secret) => Some(secret),
-            // Where neither or both of its keys are set, that is told already.
+            // Where neither or both of its keys are set, that is reported already.
             Err(message) => {
-                self.wrong_with(path.clone(), vec![path], message);
+                self.error_with(path.clone(), vec![path], message);
                 None
             }
         }

@@ -1,4 +1,4 @@
-//! The headers of requests, and where their values are.
+//! The headers of requests, and the sources of their values.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use crate::config::values::Hidden;
 use delivery::otlp::settings::Secret;
 use strict_yaml::path::KeyPath;
 
-/// Header names that are OTLP's or HTTP's own.
+/// Headers that OTLP or HTTP set themselves.
 const RESERVED: [&str; 11] = [
     "connection",
     "content-encoding",
@@ -25,7 +25,7 @@ const RESERVED: [&str; 11] = [
 ];
 
 impl Resolver<'_> {
-    /// The headers of a section, sorted by name. Of one name given twice the higher origin counts.
+    /// The headers of a section, sorted by name. Of duplicates, the one of the higher origin is used.
     pub(super) fn headers(
         &mut self,
         section: &KeyPath,
@@ -47,15 +47,15 @@ impl Resolver<'_> {
         for (name, path, value) in direct.chain(read) {
             let name = name.to_ascii_lowercase();
             if let Err(message) = header_name(&name) {
-                self.wrong(path, message);
+                self.error(path, message);
                 continue;
             }
             if let Some((other, _)) = headers.get(&name) {
                 match self.origins.of(&path).rank().cmp(&self.origins.of(other).rank()) {
                     Ordering::Less => continue,
                     Ordering::Equal => {
-                        let message = format!("the header is given twice; also as {other}");
-                        self.wrong(path, message);
+                        let message = format!("duplicate header; also set as {other}");
+                        self.error(path, message);
                         continue;
                     }
                     Ordering::Greater => {}
@@ -69,8 +69,8 @@ impl Resolver<'_> {
                 Ok(value) => {
                     headers.insert(name, (path, value));
                 }
-                // Where neither or both of its keys are set, that is told already.
-                Err(message) => self.wrong_with(path.clone(), vec![path], message),
+                // Where neither or both of its keys are set, that is reported already.
+                Err(message) => self.error_with(path.clone(), vec![path], message),
             }
         }
         headers.into_iter().map(|(name, (_, value))| (name, value)).collect()
@@ -83,9 +83,9 @@ impl Resolver<'_> {
             }
             (None, Some(name)) => match self.environment.get(name) {
                 Some(text) => text.clone(),
-                None => return Err(format!("there is no variable {name} in the environment")),
+                None => return Err(format!("the environment variable {name} is not set")),
             },
-            _ => return Err("needs either `file` or `env`".to_owned()),
+            _ => return Err("requires either `file` or `env`".to_owned()),
         };
         Ok(Secret::new(text.trim_end()))
     }
@@ -94,13 +94,13 @@ impl Resolver<'_> {
 fn header_name(name: &str) -> Result<(), String> {
     let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if name.is_empty() || !name.bytes().all(token) {
-        return Err("this is not the name of a header".to_owned());
+        return Err("invalid header name".to_owned());
     }
     if RESERVED.contains(&name) {
-        return Err(format!("the header {name} is the protocol's own"));
+        return Err(format!("the header {name} is set by the protocol"));
     }
     if name.ends_with("-bin") {
-        return Err("headers of gRPC whose name ends in -bin are not supported".to_owned());
+        return Err("headers with names that end in -bin are not supported".to_owned());
     }
     Ok(())
 }
@@ -108,7 +108,7 @@ fn header_name(name: &str) -> Result<(), String> {
 /// Messages quote nothing of a value.
 fn header_value(value: &str) -> Result<(), &'static str> {
     if value.contains("${") {
-        return Err("`${…}` is not replaced in a header; use `headers_from` with `env` or `file`");
+        return Err("`${…}` is not expanded in a header; use `headers_from` with `env` or `file`");
     }
     let visible = |byte: u8| (0x20..0x7f).contains(&byte) || byte == b'\t';
     if !value.bytes().all(visible) {

@@ -1,7 +1,7 @@
-//! Where each signal goes.
+//! The receiver of each signal.
 
 use super::Resolver;
-use crate::config::document::{Document, Limits, Otlp, ProtocolWord, Signal};
+use crate::config::document::{Document, Limits, Otlp, Signal};
 use crate::config::problem::Origin;
 use crate::config::values::Endpoint;
 use delivery::otlp::settings::{Protocol, Receiver, Secret, Settings};
@@ -15,32 +15,32 @@ const SIGNALS: [(&str, &str); 3] = [
     ("logs", "/v1/logs"),
 ];
 
-const UNUSED_TLS: &str = "is not used: the endpoint's scheme is http, not https";
+const UNUSED_TLS: &str = "has no effect: the scheme of the endpoint is http, not https";
 
 fn is_https(endpoint: &str) -> bool {
     endpoint.starts_with("https://")
 }
 
-/// What the signals have in common.
+/// The keys that all signals have in common.
 struct Common {
     headers: Vec<(String, Secret)>,
     client: bool,
 }
 
-fn default_endpoint(protocol: ProtocolWord) -> Endpoint {
+fn default_endpoint(protocol: Protocol) -> Endpoint {
     Endpoint::new(match protocol {
-        ProtocolWord::Grpc => "http://localhost:4317",
-        ProtocolWord::HttpProtobuf | ProtocolWord::HttpJson => "http://localhost:4318",
+        Protocol::Grpc => "http://localhost:4317",
+        Protocol::HttpProtobuf | Protocol::HttpJson => "http://localhost:4318",
     })
 }
 
 impl Resolver<'_> {
-    /// Where each signal goes.
+    /// The receiver of each signal.
     pub(crate) fn otlp(&mut self, document: &Document) -> Settings {
         let otlp = &document.otlp;
         if !otlp.enabled {
             let path = KeyPath::of("otlp.enabled");
-            self.odd(path, "nothing is exported over OTLP");
+            self.warning(path, "nothing is exported over OTLP");
         }
         self.limits(&otlp.limits);
         let common = Common {
@@ -70,14 +70,14 @@ impl Resolver<'_> {
         };
         let sent = [&settings.traces, &settings.metrics, &settings.logs];
         let sent: Vec<bool> = sent.into_iter().flatten().map(|to| is_https(&to.endpoint)).collect();
-        // Common certificates are of use as soon as one signal goes to https.
+        // Common certificates are used if one signal goes to https.
         if !sent.is_empty() && !sent.contains(&true) {
             let keys = [
                 ("otlp.certificate", otlp.certificate.is_some()),
                 ("otlp.client_certificate", common.client),
             ];
             for (key, _) in keys.into_iter().filter(|(_, set)| *set) {
-                self.odd(KeyPath::of(key), UNUSED_TLS);
+                self.warning(KeyPath::of(key), UNUSED_TLS);
             }
         }
         settings
@@ -89,7 +89,7 @@ impl Resolver<'_> {
                 ["otlp.limits.batch_items", "otlp.limits.queue_items"],
                 limits.batch_items > limits.queue_items,
                 format!(
-                    "a batch of {} items does not fit into a queue of {}",
+                    "a batch of {} items is larger than the queue of {}",
                     limits.batch_items, limits.queue_items
                 ),
             ),
@@ -97,19 +97,19 @@ impl Resolver<'_> {
                 ["otlp.limits.batch_bytes", "otlp.limits.queue_bytes"],
                 limits.batch_bytes > limits.queue_bytes,
                 format!(
-                    "a batch of {} does not fit into a queue of {}",
+                    "a batch of {} is larger than the queue of {}",
                     limits.batch_bytes, limits.queue_bytes
                 ),
             ),
         ];
-        for (keys, wrong, message) in pairs {
+        for (keys, conflict, message) in pairs {
             let [batch, queue] = keys.map(KeyPath::of);
-            // The default of a batch is no mistake of who sets a small queue: a batch is never more than what waits.
-            if wrong && *self.origins.of(&batch) != Origin::Default {
-                // At the one that was set; at the one that was set last, when both were.
+            // The default of a batch is no error if the queue is set to less: a batch is never larger than the queue.
+            if conflict && *self.origins.of(&batch) != Origin::Default {
+                // Reported at the one that was set; if both were, at the later one.
                 let later = self.origins.of(&queue) > self.origins.of(&batch);
                 let at = if later { queue.clone() } else { batch.clone() };
-                self.wrong_with(at, vec![batch, queue], message);
+                self.error_with(at, vec![batch, queue], message);
             }
         }
     }
@@ -124,7 +124,7 @@ impl Resolver<'_> {
         let section = format!("otlp.{name}");
         let own_headers = !signal.headers.is_empty() || !signal.headers_from.is_empty();
         let own_client = signal.client_certificate.is_some() || signal.client_key.is_some();
-        // Looked at although the signal may be off: what is wrong is said before it is switched on.
+        // Checked even if the signal is off: errors are reported before it is enabled.
         let headers = if own_headers {
             self.headers(&KeyPath::of(&section), &signal.headers, &signal.headers_from)
         } else {
@@ -139,17 +139,17 @@ impl Resolver<'_> {
         } else {
             common.client
         };
-        let word = signal.protocol.unwrap_or(otlp.protocol);
+        let protocol = signal.protocol.unwrap_or(otlp.protocol);
         let (endpoint, at, whole) = match (&signal.endpoint, &otlp.endpoint) {
             (Some(own), _) => (own.clone(), format!("{section}.endpoint"), true),
             (None, Some(common)) => (common.clone(), "otlp.endpoint".to_owned(), false),
-            (None, None) => (default_endpoint(word), "otlp.endpoint".to_owned(), false),
+            (None, None) => (default_endpoint(protocol), "otlp.endpoint".to_owned(), false),
         };
         let insecure = signal.insecure.or(otlp.insecure);
         let endpoint = self.address(
             &endpoint,
             &KeyPath::of(&at),
-            word,
+            protocol,
             insecure,
             (!whole).then_some(http_path),
         )?;
@@ -159,7 +159,7 @@ impl Resolver<'_> {
         ];
         for (key, own) in keys {
             if own && !is_https(&endpoint) {
-                self.odd(KeyPath::of(&format!("{section}.{key}")), UNUSED_TLS);
+                self.warning(KeyPath::of(&format!("{section}.{key}")), UNUSED_TLS);
             }
         }
         let (client_certificate, client_key) = if own_client {
@@ -169,10 +169,10 @@ impl Resolver<'_> {
         };
         let receiver = Receiver {
             endpoint,
-            protocol: word.into(),
+            protocol,
             headers,
             timeout: signal.timeout.unwrap_or(otlp.timeout).0,
-            compression: signal.compression.unwrap_or(otlp.compression).into(),
+            compression: signal.compression.unwrap_or(otlp.compression),
             certificate: signal.certificate.clone().or_else(|| otlp.certificate.clone()),
             client_certificate: client_certificate.clone().filter(|_| client),
             client_key: client_key.clone().filter(|_| client),
@@ -180,13 +180,13 @@ impl Resolver<'_> {
         (otlp.enabled && signal.enabled).then_some(receiver)
     }
 
-    /// Whether there is a client certificate with its key; one without the other is wrong.
+    /// Whether there is a client certificate with its key; one without the other is an error.
     pub(super) fn client(&mut self, section: &KeyPath, certificate: bool, key: bool) -> bool {
         let path = |key: &str| section.key(key);
         let (first, second) = (path("client_certificate"), path("client_key"));
         match (certificate, key) {
-            (true, false) => self.wrong_with(first, vec![second], "needs `client_key` beside it"),
-            (false, true) => self.wrong_with(second, vec![first], "needs `client_certificate` beside it"),
+            (true, false) => self.error_with(first, vec![second], "requires `client_key`"),
+            (false, true) => self.error_with(second, vec![first], "requires `client_certificate`"),
             _ => {}
         }
         certificate && key
@@ -197,21 +197,21 @@ impl Resolver<'_> {
         &mut self,
         endpoint: &Endpoint,
         path: &KeyPath,
-        protocol: ProtocolWord,
+        protocol: Protocol,
         insecure: Option<bool>,
         appended: Option<&str>,
     ) -> Option<String> {
         let text = endpoint.as_str();
-        let grpc = Protocol::from(protocol) == Protocol::Grpc;
+        let grpc = protocol == Protocol::Grpc;
         let whole = if endpoint.has_scheme() {
             text.to_owned()
         } else {
             match insecure {
                 Some(true) if grpc => format!("http://{text}"),
                 Some(false) if grpc => format!("https://{text}"),
-                // The specification: without a scheme and without more, gRPC is https.
+                // The specification: without a scheme and without `insecure`, gRPC uses https.
                 None if grpc && matches!(self.origins.of(path), Origin::Environment(_)) => {
-                    self.odd(
+                    self.warning(
                         path.clone(),
                         format!(
                             "{} has no scheme: https is used; write http:// or https://",
@@ -221,7 +221,7 @@ impl Resolver<'_> {
                     format!("https://{text}")
                 }
                 _ => {
-                    self.wrong(
+                    self.error(
                         path.clone(),
                         format!("{} has no scheme; write http:// or https:// before it", quoted(text)),
                     );
@@ -232,7 +232,7 @@ impl Resolver<'_> {
         let url = match reqwest::Url::parse(&whole) {
             Ok(url) => url,
             Err(error) => {
-                self.wrong(
+                self.error(
                     path.clone(),
                     format!("this is not a URL ({error}); write it as http://collector:4317"),
                 );
@@ -242,35 +242,35 @@ impl Resolver<'_> {
         if grpc {
             if url.path() != "/" {
                 let unused = quoted(url.path());
-                self.odd(
+                self.warning(
                     path.clone(),
-                    format!("gRPC takes scheme, host and port only: {unused} is not used"),
+                    format!("gRPC uses only scheme, host and port: {unused} is ignored"),
                 );
             }
             if url.port() == Some(4318) {
                 let message = "port 4318 is usually for OTLP over HTTP; for that, set `protocol: http/protobuf`";
-                self.odd(path.clone(), message);
+                self.warning(path.clone(), message);
             }
             return Some(url.origin().ascii_serialization());
         }
         if url.port() == Some(4317) {
-            self.odd(
+            self.warning(
                 path.clone(),
                 "port 4317 is usually for OTLP over gRPC; for that, set `protocol: grpc`",
             );
         }
         let Some(appended) = appended else {
             if url.path() == "/" {
-                let message = "one signal's endpoint is taken as it is, and this one has no path (usually `/v1/traces` and so on)";
-                self.odd(path.clone(), message);
+                let message = "the endpoint of one signal is used as it is, and this one has no path (usually `/v1/traces` and so on)";
+                self.warning(path.clone(), message);
             }
             return Some(url.to_string());
         };
         let base = url.as_str().trim_end_matches('/');
         if SIGNALS.iter().any(|(_, signal)| base.ends_with(signal)) {
-            let message = "the common endpoint gets `/v1/traces` and so on appended; leave that out, or set the endpoint of \
-                           one signal";
-            self.wrong(path.clone(), message);
+            let message = "`/v1/traces` and so on are appended to the common endpoint; remove the path, or set the endpoint of one \
+                           signal";
+            self.error(path.clone(), message);
             return None;
         }
         Some(format!("{base}{appended}"))

@@ -80,11 +80,11 @@ fn later_files_change_rules() {
     assert_eq!(loaded.rules.windows.len(), 2, "a rule that is off needs no windows");
 }
 
-/// Scenario: an override that names a macro of the other file, one with a wrong value that fits several rules, and one that takes a rule's
-/// needed key away.
-/// Guarantee: mistakes are told once, where they are: in the file of the override.
+/// Scenario: an override that names a macro of the other file, one with a wrong value that fits several rules, and one
+/// that takes a rule's needed key away.
+/// Guarantee: errors are reported once, at their position in the file of the override.
 #[test]
-fn mistakes_of_overrides_are_told_in_their_file() {
+fn errors_of_overrides_are_reported_in_their_file() {
     let change = "apiVersion: gcwatch/v1\noverrides:\n  - id: gc.*\n    replace: {when: full_blocking}\n  - id: '*'\n    replace:\n      \
                   summary: \"{{ process.nam }}\"\n      severity: bad\n";
     let problems = load(&[file("example.yaml", example()), file("change.yaml", change)]).unwrap_err();
@@ -104,7 +104,7 @@ fn mistakes_of_overrides_are_told_in_their_file() {
 }
 
 /// Scenario: the same id in two files, and two titles of one group.
-/// Guarantee: the second is refused, and told where the first is.
+/// Guarantee: the second is refused, with the position of the first.
 #[test]
 fn what_is_there_twice_names_the_first() {
     let one = example();
@@ -112,18 +112,20 @@ fn what_is_there_twice_names_the_first() {
     let problems = load(&[file("one.yaml", one), file("two.yaml", two)]).unwrap_err();
     let errors = lines(&problems);
     assert!(
-        errors.contains("two.yaml:21:9: gc.pause.long: there is a rule of that id in one.yaml:21:9; to change that one, use `overrides`\n"),
+        errors.contains(
+            "two.yaml:21:9: gc.pause.long: duplicate id; first in one.yaml:21:9; to change that rule, use `overrides`\n"
+        ),
         "{errors}"
     );
     assert!(
-        errors.contains("two.yaml:19:3: groups.pause: the group has another title in one.yaml:19:3\n"),
+        errors.contains("two.yaml:19:3: groups.pause: the group has another description in one.yaml:19:3\n"),
         "{errors}"
     );
 }
 
 /// Scenario: rules changed in words, in what they mean, and in the rules around them.
-/// Guarantee: the digest, by which state is kept over a reload, changes with the meaning and with nothing else; windows of one meaning are
-/// one.
+/// Guarantee: the digest, by which state is kept over a reload, changes with the meaning and with nothing else; windows
+/// of one meaning are one.
 #[test]
 fn digests_are_of_the_meaning() {
     let meaning = |text: String| {

@@ -45,7 +45,8 @@ fn values_are_written_in_their_form() {
     });
 }
 
-/// Scenario: a process whose name has line breaks, escapes for a terminal and marks that turn the direction of text, and a long one.
+/// Scenario: a process whose name has line breaks, escapes for a terminal and marks that turn the direction of text,
+/// and a long one.
 /// Guarantee: nothing of it has an effect outside, and a text is as long as it may be at most.
 #[test]
 fn foreign_values_have_no_effect() {

@@ -4,31 +4,34 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use strict_yaml::words;
 use tonic::codegen::http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::transport::Error;
 use crate::transport::text;
 
-/// The three forms that OTLP has on the wire.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Protocol {
-    /// Protobuf over gRPC, usually port 4317.
-    Grpc,
-    /// Protobuf over HTTP, usually port 4318.
-    HttpProtobuf,
-    /// JSON over HTTP, usually port 4318.
-    HttpJson,
+words! {
+    /// The OTLP protocol.
+    pub enum Protocol {
+        /// Protobuf over gRPC, usually port 4317.
+        Grpc = "grpc",
+        /// Protobuf over HTTP, usually port 4318.
+        HttpProtobuf = "http/protobuf",
+        /// JSON over HTTP, usually port 4318.
+        HttpJson = "http/json",
+    }
 }
 
-/// How a request's body is packed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Compression {
-    /// Not at all.
-    None,
-    /// gzip, which every receiver knows.
-    Gzip,
-    /// zstd.
-    Zstd,
+words! {
+    /// How request bodies are compressed.
+    pub enum Compression {
+        /// Not compressed.
+        None = "none",
+        /// gzip, which every receiver supports.
+        Gzip = "gzip",
+        /// zstd.
+        Zstd = "zstd",
+    }
 }
 
 /// A text that is never shown: the value of a header.

@@ -1,4 +1,4 @@
-//! Texts with a form of their own: the version, ids, names, times.
+//! Formats of strings: version, ids, names, times.
 
 use std::str::FromStr;
 
@@ -11,7 +11,7 @@ use strict_yaml::quote::quoted;
 use strict_yaml::read_from_text;
 use strict_yaml::units::DURATION;
 
-/// The checks of texts that the schema of rule files names.
+/// The formats of the schema of rule files.
 pub(crate) const FORMATS: [Format; 5] = [
     DURATION,
     Format {
@@ -40,9 +40,9 @@ pub(crate) const FORMATS: [Format; 5] = [
     },
 ];
 
-/// Longest id.
+/// Maximum length of an id.
 const LONGEST_ID: usize = 100;
-/// Longest name.
+/// Maximum length of a name.
 const LONGEST_NAME: usize = 60;
 
 /// The version of the format.
@@ -56,13 +56,10 @@ impl FromStr for Version {
         match text.strip_prefix("gcwatch/v") {
             Some("1") => Ok(Self),
             Some(other) if !other.is_empty() && other.bytes().all(|byte| byte.is_ascii_digit()) => Err(format!(
-                "this gcwatch reads rules of the version gcwatch/v1, not {}; take a newer gcwatch, or rewrite the file",
+                "this gcwatch supports version gcwatch/v1, not {}; use a newer gcwatch, or convert the file",
                 quoted(text)
             )),
-            _ => Err(format!(
-                "{} is no version of the format; write gcwatch/v1",
-                quoted(text)
-            )),
+            _ => Err(format!("{} is not a valid version; write gcwatch/v1", quoted(text))),
         }
     }
 }
@@ -115,9 +112,9 @@ fn is_word(word: &str) -> bool {
             .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte))
 }
 
-/// Whether it can be the name of a window, a macro or a list: a word of letters, digits and `_` that is nothing else in an expression.
+/// Whether it is a valid name of a window, a macro or a list: letters, digits and `_`, and not reserved.
 pub(crate) fn is_name(text: &str) -> Result<(), String> {
-    // Words of CEL that cannot be names, and the roots of the fields.
+    // Reserved words of CEL, and the roots of the fields.
     const TAKEN: [&str; 34] = [
         "as",
         "bool",
@@ -163,15 +160,12 @@ pub(crate) fn is_name(text: &str) -> Result<(), String> {
         ));
     }
     if TAKEN.contains(&text) {
-        return Err(format!(
-            "{} means something else in expressions; take another name",
-            quoted(text)
-        ));
+        return Err(format!("{} is reserved in expressions; use another name", quoted(text)));
     }
     Ok(())
 }
 
-/// A time, Unix nanoseconds; a day is the time of its end, in UTC.
+/// A time, Unix nanoseconds; a day stands for its end, in UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Moment(pub(crate) u64);
 
@@ -219,33 +213,33 @@ read_from_text!(
 mod tests {
     use super::*;
 
-    /// Scenario: days and times, and what is neither.
-    /// Guarantee: a day lasts up to its end in UTC, a time is itself, all else is refused.
+    /// Scenario: days, times, and other strings.
+    /// Guarantee: a day stands for its end in UTC; all else but times is refused.
     #[test]
     fn a_day_lasts_up_to_its_end() {
         let read = |text: &str| text.parse::<Moment>().ok().map(|moment| moment.0 / 1_000_000_000);
         assert_eq!(read("1970-01-01"), Some(86_400));
         assert_eq!(read("2027-03-01"), read("2027-03-02T00:00:00Z"));
         assert_eq!(read("1970-01-01T01:00:00+01:00"), Some(0));
-        for wrong in ["", "soon", "2027-13-01", "1.3.2027", "1969-01-01", "9999-12-31"] {
-            assert_eq!(read(wrong), None, "{wrong}");
+        for invalid in ["", "soon", "2027-13-01", "1.3.2027", "1969-01-01", "9999-12-31"] {
+            assert_eq!(read(invalid), None, "{invalid}");
         }
     }
 
-    /// Scenario: ids, names of groups and names in expressions, good ones and others.
-    /// Guarantee: only the good ones are taken.
+    /// Scenario: valid and invalid ids, names of groups and names in expressions.
+    /// Guarantee: only the valid ones are accepted.
     #[test]
-    fn only_good_names_are_taken() {
-        for good in ["gc.pause.long", "a", "2.x-y_z"] {
-            assert!(good.parse::<Id>().is_ok(), "{good}");
+    fn only_valid_names_are_accepted() {
+        for valid in ["gc.pause.long", "a", "2.x-y_z"] {
+            assert!(valid.parse::<Id>().is_ok(), "{valid}");
         }
-        for wrong in ["", ".", "a.", ".a", "Gc", "a b", "-a", "ä"] {
-            assert!(wrong.parse::<Id>().is_err(), "{wrong}");
-            assert!(wrong.parse::<Name>().is_err(), "{wrong}");
+        for invalid in ["", ".", "a.", ".a", "Gc", "a b", "-a", "ä"] {
+            assert!(invalid.parse::<Id>().is_err(), "{invalid}");
+            assert!(invalid.parse::<Name>().is_err(), "{invalid}");
         }
         assert!(is_name("full_blocking2").is_ok() && is_name("P99").is_ok());
-        for wrong in ["", "2x", "a-b", "a.b", "gc", "in", "true"] {
-            assert!(is_name(wrong).is_err(), "{wrong}");
+        for invalid in ["", "2x", "a-b", "a.b", "gc", "in", "true"] {
+            assert!(is_name(invalid).is_err(), "{invalid}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Which rule of a group is told.
+//! Which rule of a group fires.
 
 use std::cmp::Reverse;
 
@@ -45,11 +45,11 @@ impl Groups {
     }
 }
 
-/// The worst that holds; of equals the one that is told, of others the first.
+/// The most severe one that holds; of equals the one that fires already, else the first.
 pub(super) fn winner(members: &[usize], runs: &[Run]) -> Option<usize> {
     let active = members.iter().filter_map(|&place| {
         let run = runs.get(place).filter(|run| run.status.is_active())?;
-        Some((run.rule.severity, run.status.is_told(), Reverse(place)))
+        Some((run.rule.severity, run.status.is_firing(), Reverse(place)))
     });
     active.max().map(|(_, _, Reverse(place))| place)
 }

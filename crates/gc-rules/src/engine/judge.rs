@@ -1,4 +1,4 @@
-//! Evaluation of the rules, and what is told of it.
+//! Evaluation of the rules, and the resulting transitions.
 
 use std::sync::Arc;
 
@@ -10,15 +10,15 @@ use crate::field::{GcFacts, NoWindows, ProcessFacts, Scope, StreamFacts};
 use crate::rule::{On, Rule};
 use crate::window::{Key, Moment};
 
-/// What is at hand when conditions are evaluated.
+/// The current collection, if conditions are evaluated on one.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Hand<'a> {
+pub(super) struct Current<'a> {
     pub(super) gc: Option<GcFacts<'a>>,
     pub(super) key: Option<Key>,
 }
 
 impl Engine {
-    /// Ends alerts of rules `on: gc` whose last occurrence is too long ago.
+    /// Ends alerts of rules `on: gc` that had no occurrence for `keep_firing_for`.
     pub(super) fn expire(&mut self, now: u64, transitions: &mut Vec<Transition>) {
         let expired = self.on_gc.awake();
         let expired = expired.filter_map(|place| Some((place, self.runs.get(place)?.expired(now)?)));
@@ -27,11 +27,11 @@ impl Engine {
         }
     }
 
-    pub(super) fn judge_gc(&mut self, hand: Hand<'_>, time: u64, verdict: &mut Verdict) {
-        let values = self.windows.values(hand.key, self.moment());
+    pub(super) fn judge_gc(&mut self, current: Current<'_>, time: u64, verdict: &mut Verdict) {
+        let values = self.windows.values(current.key, self.moment());
         let scope = Scope {
             windows: &values,
-            ..scope(&self.facts, &self.stream, self.now, hand.gc)
+            ..scope(&self.facts, &self.stream, self.now, current.gc)
         };
         let mut changes = Vec::new();
         self.on_gc.evaluate(&self.rules, &mut self.runs, &scope, |place, run| {
@@ -43,12 +43,12 @@ impl Engine {
                 changes.push((place, occurrence.change));
             }
         });
-        self.apply(changes, hand, &mut verdict.transitions);
+        self.apply(changes, current, &mut verdict.transitions);
     }
 
-    pub(super) fn judge_process(&mut self, hand: Hand<'_>, transitions: &mut Vec<Transition>) {
-        let values = self.windows.values(hand.key, self.moment());
-        // Their own conditions know no collection: at a tick there is none.
+    pub(super) fn judge_process(&mut self, current: Current<'_>, transitions: &mut Vec<Transition>) {
+        let values = self.windows.values(current.key, self.moment());
+        // Their conditions do not use a collection: at a tick there is none.
         let scope = Scope {
             windows: &values,
             ..scope(&self.facts, &self.stream, self.now, None)
@@ -61,34 +61,34 @@ impl Engine {
                     changes.push((place, change));
                 }
             });
-        self.apply(changes, hand, transitions);
+        self.apply(changes, current, transitions);
     }
 
-    fn apply(&mut self, changes: Vec<(usize, Change)>, hand: Hand<'_>, transitions: &mut Vec<Transition>) {
+    fn apply(&mut self, changes: Vec<(usize, Change)>, current: Current<'_>, transitions: &mut Vec<Transition>) {
         for (place, change) in changes {
             match change {
                 Change::None => {}
                 Change::End(ending, at) => self.end_run(place, ending, at, transitions),
-                Change::Begin { active } => self.begin(place, active, hand, transitions),
+                Change::Begin { active } => self.begin(place, active, current, transitions),
             }
         }
     }
 
-    fn begin(&mut self, place: usize, active: u64, hand: Hand<'_>, transitions: &mut Vec<Transition>) {
-        let values = self.windows.values(hand.key, self.moment());
+    fn begin(&mut self, place: usize, active: u64, current: Current<'_>, transitions: &mut Vec<Transition>) {
+        let values = self.windows.values(current.key, self.moment());
         let Some(run) = self.runs.get_mut(place) else { return };
         let on_gc = run.rule.on == On::Gc;
         let scope = Scope {
             windows: &values,
-            ..scope(&self.facts, &self.stream, self.now, hand.gc.filter(|_| on_gc))
+            ..scope(&self.facts, &self.stream, self.now, current.gc.filter(|_| on_gc))
         };
-        let alert = alert(&run.rule, &scope, active, hand.gc.map(|gc| gc.collection.number));
+        let alert = alert(&run.rule, &scope, active, current.gc.map(|gc| gc.collection.number));
         let round = if on_gc { &mut self.on_gc } else { &mut self.on_process };
         round.wake_one(place, run);
         run.status.begin(alert, if on_gc { active } else { self.now });
         match run.rule.group {
             Some(group) => self.groups.touch(group),
-            None => self.tell(place, transitions),
+            None => self.fire(place, transitions),
         }
     }
 
@@ -99,13 +99,13 @@ impl Engine {
         }
     }
 
-    /// Tells the alert of a rule that holds.
-    pub(super) fn tell(&mut self, place: usize, transitions: &mut Vec<Transition>) {
+    /// Fires the alert of a rule that holds.
+    pub(super) fn fire(&mut self, place: usize, transitions: &mut Vec<Transition>) {
         let now = self.now;
         if let Some(alert) = self
             .runs
             .get_mut(place)
-            .and_then(|run| run.status.tell(self.next_number, now))
+            .and_then(|run| run.status.fire(self.next_number, now))
         {
             self.next_number += 1;
             transitions.push(Transition::Fired(alert));
@@ -137,7 +137,7 @@ impl Engine {
                     transitions.push(Transition::Ended(ended(alert, self.now), Ending::Superseded));
                 }
             }
-            self.tell(winner, transitions);
+            self.fire(winner, transitions);
         }
     }
 }
@@ -164,7 +164,7 @@ pub(super) fn ended(mut alert: Arc<Alert>, at: u64) -> Arc<Alert> {
     alert
 }
 
-/// The alert as it is when the rule begins to hold; its texts stay.
+/// The alert at the time when the rule begins to hold; its texts do not change.
 pub(super) fn alert(rule: &Arc<Rule>, scope: &Scope<'_>, active: u64, collection: Option<u32>) -> Alert {
     let labels = rule.labels.iter();
     let labels = labels.map(|(name, text)| (Arc::clone(name), text.render_label(scope).into()));

@@ -1,4 +1,4 @@
-//! What only the collections before it make known of a collection.
+//! Values of a collection that depend on earlier ones.
 
 use std::collections::VecDeque;
 
@@ -6,18 +6,18 @@ use clr_gc::gc::{Collection, Suspension};
 
 use crate::field::GcFacts;
 
-/// Stops that are remembered. A background collection during which more ran does not find the one before it any more: its value is
-/// unknown.
+/// Maximum number of remembered suspensions. A background collection with more during it does not find the one before
+/// it: its value is unknown.
 const MAX_STOPS: usize = 64;
 
-/// Background collections under way of which foreground ones are counted; there is one, more are the leavings of lost events.
+/// Background collections in progress whose foreground ones are counted; normally one, more after lost events.
 const MAX_BACKGROUND: usize = 4;
 
 /// The newest restarts, and foreground collections by their background collection.
 #[derive(Debug, Default)]
 pub(super) struct Preceding {
     stops: VecDeque<Restart>,
-    /// The latest end of any of them, and of those that are forgotten.
+    /// The latest end, including that of removed ones.
     newest_end: Option<i64>,
     foreground: VecDeque<(Identity, u32)>,
 }
@@ -27,14 +27,14 @@ type Identity = (Option<u16>, u32);
 
 #[derive(Debug)]
 struct Restart {
-    /// `None`: no collection ran in the stop.
+    /// `None`: a suspension without a collection.
     collection: Option<Identity>,
     /// `None`: its edge is missing.
     end: Option<i64>,
 }
 
 impl Preceding {
-    /// What the ones before it say of it; from now on it is one of them.
+    /// The facts from the collections before it; then adds it to them.
     pub(super) fn collection<'a>(&mut self, collection: &'a Collection) -> GcFacts<'a> {
         let facts = GcFacts {
             collection,
@@ -51,7 +51,7 @@ impl Preceding {
         facts
     }
 
-    /// A stop without a collection.
+    /// A suspension without a collection.
     pub(super) fn suspension(&mut self, suspension: &Suspension) {
         self.restarted(None, suspension.edges.restart_end);
     }
@@ -75,16 +75,17 @@ impl Preceding {
         self.foreground.push_back((background, 1));
     }
 
-    /// From the last restart before it. The collection before it must be known with all of its restarts, else one may be missing in between.
+    /// From the last restart before it. The collection before it must be known with all of its restarts, else there may
+    /// be a gap.
     fn since_last_ns(&self, collection: &Collection) -> Option<i64> {
         let first = collection.pauses.first().filter(|_| !collection.lossy)?;
         let begin = first.edges.suspend_begin?;
-        // One that began inside another one's stop did not stop anything.
+        // A collection inside another one's suspension.
         if first.start != Some(begin) {
             return None;
         }
         let before = Some((collection.clr_instance, collection.number.checked_sub(1)?));
-        // The newest stops first: nearly always it is the very last one. Those of one collection are told one after the other.
+        // The newest stops first: nearly always it is the very last one. Those of one collection are consecutive.
         let newest = self.stops.iter().rev();
         let mut own = newest
             .skip_while(|stop| stop.collection != before)

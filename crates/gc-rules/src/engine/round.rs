@@ -1,11 +1,12 @@
-//! The rules that are evaluated together, and which of them nothing is happening to.
+//! The rules that are evaluated together, and which of them are quiet.
 
 use super::run::Run;
 use crate::field::Scope;
 use crate::rule::{On, Rule, RuleSet};
 
-/// The rules on collections, or on the process, of one process. Of a quiet rule (selected, and its condition false or unknown) only the condition
-/// is looked at, which all processes share: its state is far away in memory, and nearly all rules are quiet nearly always.
+/// The rules `on: gc` or `on: process` of one process. Of a quiet rule (selected, and its condition false or unknown)
+/// only the condition is read, which all processes share: its state is elsewhere in memory, and nearly all rules are
+/// quiet nearly always.
 #[derive(Debug, Default)]
 pub(super) struct Round {
     entries: Box<[Entry]>,
@@ -21,7 +22,7 @@ struct Entry {
     quiet: Option<Quiet>,
 }
 
-/// What the condition of a quiet rule comes to: as long as it does nothing happens to the rule.
+/// The value of a quiet rule's condition: while it is the same, nothing changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Quiet {
     False,
@@ -54,7 +55,7 @@ impl Round {
         awake.map(|entry| entry.run as usize)
     }
 
-    /// Something else than the conditions changes the rules: none is quiet until it is evaluated again.
+    /// The rules changed: none is quiet until it is evaluated again.
     pub(super) fn wake(&mut self, runs: &mut [Run]) {
         for entry in &mut self.entries {
             if entry.quiet.take().is_some()
@@ -75,7 +76,7 @@ impl Round {
         }
     }
 
-    /// Evaluates each selected rule to which something may happen.
+    /// Evaluates each selected rule that may change.
     pub(super) fn evaluate(
         &mut self,
         rules: &RuleSet,

@@ -5,14 +5,16 @@ use std::sync::Arc;
 use super::round::Quiet;
 use super::state::{RuleState, State};
 use crate::alert::{Alert, Ending};
-use crate::expression::{EvaluationError, Expression};
+use crate::expression::EvaluationError;
 use crate::field::Scope;
 use crate::rule::Rule;
 
-/// How long an alert stays while it is not known whether its condition holds: 15 minutes.
+mod evaluate;
+
+/// How long an alert continues while its condition is unknown: 15 minutes.
 pub const HELD_UNKNOWN_NS: u64 = 15 * 60 * 1_000_000_000;
 
-/// Bytes of what a rule that holds has besides its texts.
+/// Memory of a rule that holds, without its texts, bytes.
 pub(super) const MOST_ACTIVE: usize = size_of::<Active>() + size_of::<Alert>() + size_of::<Past>();
 
 /// An evaluation that failed.
@@ -22,11 +24,11 @@ pub(super) struct Failure {
     pub(super) at_unix_ns: u64,
 }
 
-/// What is to be done after an evaluation.
+/// The result of an evaluation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
     None,
-    /// It fires, or would but for its group; the condition has held since `active`.
+    /// It fires, unless its group inhibits it; the condition has held since `active`.
     Begin {
         active: u64,
     },
@@ -34,7 +36,7 @@ pub(super) enum Change {
     End(Ending, u64),
 }
 
-/// What a collection is to a rule `on: gc`.
+/// The result of a collection for a rule `on: gc`.
 #[derive(Debug)]
 pub(super) struct Occurrence {
     /// The condition holds on it, and no exception applies.
@@ -54,13 +56,13 @@ enum Phase {
     Active(Box<Active>),
 }
 
-/// A rule that fires, or would but for its group.
+/// A rule that fires, or is inhibited by its group.
 #[derive(Debug)]
 struct Active {
-    /// As it was told, or will be.
     alert: Arc<Alert>,
-    told: bool,
-    /// When it began to be so; taken when it is told, or is not because of its group.
+    /// False: it is inhibited, or its group is not settled yet.
+    firing: bool,
+    /// When it began; taken when it fires or is inhibited.
     begun: Option<u64>,
     /// When the newest occurrence was, or when the condition held last.
     last: u64,
@@ -85,13 +87,14 @@ pub(super) struct Status {
     phase: Phase,
     since: u64,
     evaluations: u64,
-    /// Since that round it is quiet: evaluations from then on are not counted yet.
+    /// The round since which it is quiet: evaluations from then on are not counted yet.
     quiet_since: Option<u64>,
-    /// `None`: nothing of it happened yet. There are dozens of rules in each of hundreds of processes.
+    /// `None`: it never fired, failed or was suppressed. Boxed, as there are dozens of rules in each of hundreds of
+    /// processes.
     past: Option<Box<Past>>,
 }
 
-/// What most rules never come to.
+/// State that most rules never have.
 #[derive(Debug, Clone, Default)]
 struct Past {
     /// The end of the cooldown.
@@ -116,12 +119,12 @@ impl Run {
         }
     }
 
-    /// The same state under a rule of the same meaning. An alert that is told keeps the texts that it was told with.
+    /// The same state with a rule of the same meaning. A firing alert keeps its texts.
     pub(super) fn with(self, rule: Arc<Rule>) -> Self {
         Self { rule, ..self }
     }
 
-    /// Asks whether the rule is for this process.
+    /// Evaluates whether the rule is for this process.
     pub(super) fn select(&mut self, scope: &Scope<'_>) {
         let status = &mut self.status;
         let selected = match &self.rule.select {
@@ -142,15 +145,15 @@ impl Run {
         }
     }
 
-    /// When the alert of a rule `on: gc` ended because nothing came for as long as it is kept.
+    /// When the alert of a rule `on: gc` ended because there was no occurrence for `keep_firing_for`.
     pub(super) fn expired(&self, now: u64) -> Option<u64> {
         let end = self.status.active()?.last.saturating_add(self.rule.keep_firing_ns);
         (end <= now).then_some(end)
     }
 
-    /// It ended. The alert comes back where it was told.
+    /// Ends it. Returns the alert if it fired.
     pub(super) fn end(&mut self, ending: Ending, at: u64) -> Option<Arc<Alert>> {
-        let alert = self.status.told();
+        let alert = self.status.firing();
         self.status.enter(Phase::Inactive, at);
         if alert.is_some() && matches!(ending, Ending::Cleared | Ending::Unknown) {
             self.status.past().cooling = at.saturating_add(self.rule.cooldown_ns);
@@ -158,7 +161,7 @@ impl Run {
         alert
     }
 
-    /// As it is shown after so many rounds; what the windows say of failed samples is added.
+    /// The state after a number of rounds, including failed samples of its windows.
     pub(super) fn state(&self, now: u64, round: u64, of_windows: (u64, Option<Failure>)) -> RuleState {
         let status = &self.status;
         let quiet = status.quiet_since.map_or(0, |since| round.saturating_sub(since));
@@ -168,7 +171,7 @@ impl Run {
             Phase::Unknown => State::Unknown,
             Phase::Excepted => State::Excepted,
             Phase::Pending(_) | Phase::Cooling(_) => State::Pending,
-            Phase::Active(active) if active.told => State::Firing,
+            Phase::Active(active) if active.firing => State::Firing,
             Phase::Active(_) => State::Inhibited,
         };
         let past = status.past.as_deref().cloned().unwrap_or_default();
@@ -204,7 +207,7 @@ impl Status {
         self.selected
     }
 
-    /// As long as its condition stays what it is nothing happens to it.
+    /// The value of its condition that changes nothing.
     pub(super) fn quiet(&self) -> Option<Quiet> {
         match self.phase {
             Phase::Inactive if self.selected => Some(Quiet::False),
@@ -213,12 +216,12 @@ impl Status {
         }
     }
 
-    /// From that round on it is quiet.
+    /// It is quiet from that round on.
     pub(super) fn quiet_since(&mut self, round: u64) {
         self.quiet_since = Some(round);
     }
 
-    /// It is quiet no more; up to that round it was evaluated.
+    /// It is no longer quiet; it was evaluated up to that round.
     pub(super) fn woken(&mut self, round: u64) {
         if let Some(since) = self.quiet_since.take() {
             self.evaluations = self.evaluations.saturating_add(round.saturating_sub(since));
@@ -229,13 +232,13 @@ impl Status {
         matches!(self.phase, Phase::Active(_))
     }
 
-    pub(super) fn is_told(&self) -> bool {
-        self.active().is_some_and(|active| active.told)
+    pub(super) fn is_firing(&self) -> bool {
+        self.active().is_some_and(|active| active.firing)
     }
 
-    /// The alert that is told, as it is now.
-    pub(super) fn told(&self) -> Option<Arc<Alert>> {
-        self.active().filter(|active| active.told).map(Active::now)
+    /// The alert that fires, as it is now.
+    pub(super) fn firing(&self) -> Option<Arc<Alert>> {
+        self.active().filter(|active| active.firing).map(Active::now)
     }
 
     fn active(&self) -> Option<&Active> {
@@ -282,114 +285,12 @@ impl Status {
         past.last_failure = Some(Failure { error, at_unix_ns });
     }
 
-    /// What cannot be evaluated is not known.
-    fn holds(&mut self, condition: &Expression, scope: &Scope<'_>) -> Option<bool> {
-        condition.holds(scope).unwrap_or_else(|error| {
-            self.failed(error, scope.now_unix_ns);
-            None
-        })
-    }
-
-    fn is_excepted(&mut self, rule: &Rule, scope: &Scope<'_>) -> bool {
-        let now = scope.now_unix_ns;
-        let mut exceptions = rule.exceptions.iter();
-        exceptions.any(|exception| {
-            exception.until_unix_ns.is_none_or(|until| now < until) && self.holds(&exception.when, scope) == Some(true)
-        })
-    }
-
-    /// A collection was told, at `time`, to a rule `on: gc`.
-    pub(super) fn occurrence(&mut self, rule: &Rule, scope: &Scope<'_>, time: u64) -> Occurrence {
-        let nothing = |change| Occurrence { matched: false, change };
-        self.evaluations = self.evaluations.saturating_add(1);
-        let holds = self.holds(&rule.when, scope);
-        if holds != Some(true) {
-            if self.is_active() {
-                let clear = rule.clear.as_ref();
-                let cleared = clear.is_some_and(|clear| self.holds(clear, scope) == Some(true));
-                return nothing(if cleared {
-                    Change::End(Ending::Cleared, time)
-                } else {
-                    Change::None
-                });
-            }
-            let phase = if holds.is_none() {
-                Phase::Unknown
-            } else {
-                Phase::Inactive
-            };
-            self.enter(phase, time);
-            return nothing(Change::None);
-        }
-        let excepted = self.is_excepted(rule, scope);
-        if let Phase::Active(active) = &mut self.phase {
-            if excepted {
-                return nothing(Change::End(Ending::RuleChanged, time));
-            }
-            active.last = active.last.max(time);
-            active.count = active.count.saturating_add(1);
-            return Occurrence {
-                matched: true,
-                change: Change::None,
-            };
-        }
-        if excepted {
-            self.enter(Phase::Excepted, time);
-            return nothing(Change::None);
-        }
-        self.enter(Phase::Inactive, time);
-        let change = if time < self.cooling() {
-            self.suppress();
-            Change::None
-        } else {
-            Change::Begin { active: time }
-        };
-        Occurrence { matched: true, change }
-    }
-
-    /// Evaluates a rule `on: process`.
-    pub(super) fn condition(&mut self, rule: &Rule, scope: &Scope<'_>) -> Change {
-        let now = scope.now_unix_ns;
-        self.evaluations = self.evaluations.saturating_add(1);
-        if self.is_active() {
-            let holds = match &rule.clear {
-                None => self.holds(&rule.when, scope),
-                Some(clear) => self.holds(clear, scope).map(|cleared| !cleared),
-            };
-            let excepted = self.is_excepted(rule, scope);
-            return match &mut self.phase {
-                Phase::Active(_) if excepted => Change::End(Ending::RuleChanged, now),
-                Phase::Active(active) => active.condition(holds, rule.keep_firing_ns, now),
-                _ => Change::None,
-            };
-        }
-        let holds = self.holds(&rule.when, scope);
-        let excepted = holds == Some(true) && self.is_excepted(rule, scope);
-        let active = match self.phase {
-            Phase::Pending(active) | Phase::Cooling(active) => active,
-            _ => now,
-        };
-        let phase = match holds {
-            None => Phase::Unknown,
-            Some(false) => Phase::Inactive,
-            Some(true) if excepted => Phase::Excepted,
-            Some(true) if now.saturating_sub(active) < rule.hold_ns => Phase::Pending(active),
-            Some(true) if now < self.cooling() => Phase::Cooling(active),
-            Some(true) => return Change::Begin { active },
-        };
-        if matches!(self.phase, Phase::Cooling(_)) && !matches!(phase, Phase::Cooling(_)) {
-            self.suppress();
-        }
-        self.enter(phase, now);
-        Change::None
-    }
-
-    /// From that time on it fires, or would but for its group.
+    /// It holds from that time on.
     pub(super) fn begin(&mut self, alert: Alert, at: u64) {
         let active = Active {
             last: at.max(alert.active_unix_ns),
             alert: Arc::new(alert),
-            told: false,
+            firing: false,
             begun: Some(at),
             count: 1,
             cleared: None,
@@ -398,15 +299,15 @@ impl Status {
         self.enter(Phase::Active(Box::new(active)), at);
     }
 
-    /// Tells it, if that was not done: the alert.
-    pub(super) fn tell(&mut self, number: u64, now: u64) -> Option<Arc<Alert>> {
+    /// Fires it, unless it fires already: the alert.
+    pub(super) fn fire(&mut self, number: u64, now: u64) -> Option<Arc<Alert>> {
         let Phase::Active(active) = &mut self.phase else {
             return None;
         };
-        if active.told {
+        if active.firing {
             return None;
         }
-        active.told = true;
+        active.firing = true;
         let now = active.begun.take().unwrap_or(now);
         let alert = Arc::make_mut(&mut active.alert);
         alert.number = number;
@@ -419,50 +320,20 @@ impl Status {
         Some(active.now())
     }
 
-    /// Another one of its group is told: the alert, where it was told.
+    /// Another one of its group fires: the alert, if it fired.
     pub(super) fn inhibit(&mut self, now: u64) -> Option<Arc<Alert>> {
-        let told = self.told();
+        let fired = self.firing();
         if let Phase::Active(active) = &mut self.phase {
             active.begun = None;
-            if std::mem::take(&mut active.told) {
+            if std::mem::take(&mut active.firing) {
                 self.since = now;
             }
         }
-        told
+        fired
     }
 
-    /// There is nothing to evaluate any more.
+    /// Resets it.
     pub(super) fn forget(&mut self, now: u64) {
         self.enter(Phase::Inactive, now);
-    }
-}
-
-impl Active {
-    fn condition(&mut self, holds: Option<bool>, keep: u64, now: u64) -> Change {
-        match holds {
-            Some(true) => {
-                (self.cleared, self.unknown) = (None, None);
-                self.last = now;
-            }
-            Some(false) => {
-                self.unknown = None;
-                self.cleared.get_or_insert(now);
-            }
-            None => {
-                self.unknown.get_or_insert(now);
-            }
-        }
-        if let Some(end) = self
-            .cleared
-            .map(|since| since.saturating_add(keep))
-            .filter(|end| *end <= now)
-        {
-            return Change::End(Ending::Cleared, end);
-        }
-        let held = self.unknown.map(|since| since.saturating_add(HELD_UNKNOWN_NS));
-        match held.filter(|end| *end <= now) {
-            Some(end) => Change::End(Ending::Unknown, end),
-            None => Change::None,
-        }
     }
 }

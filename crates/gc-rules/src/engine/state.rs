@@ -1,53 +1,41 @@
-//! What a rule says of a process now.
+//! The state of a rule for a process.
 
-/// What a rule says of a process now; see the [module](super).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum State {
-    /// The condition is false.
-    Inactive,
-    /// The condition holds, not for long enough.
-    Pending,
-    /// It is told.
-    Firing,
-    /// Another one of its group is told.
-    Inhibited,
-    /// It is not known whether the condition holds.
-    Unknown,
-    /// It is not for this process, or not enabled.
-    NotSelected,
-    /// The condition holds, and an exception applies.
-    Excepted,
-}
+use strict_yaml::words;
 
-impl State {
-    /// `inactive`, `pending`, `firing`, `inhibited`, `unknown`, `not_selected`, `excepted`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Inactive => "inactive",
-            Self::Pending => "pending",
-            Self::Firing => "firing",
-            Self::Inhibited => "inhibited",
-            Self::Unknown => "unknown",
-            Self::NotSelected => "not_selected",
-            Self::Excepted => "excepted",
-        }
+words! {
+    /// State of a rule for one process.
+    pub enum State {
+        /// The condition is false.
+        Inactive = "inactive",
+        /// The condition holds, not yet for long enough.
+        Pending = "pending",
+        /// The alert fires.
+        Firing = "firing",
+        /// The alert would fire; another one of its group does.
+        Inhibited = "inhibited",
+        /// It is not known whether the condition holds.
+        Unknown = "unknown",
+        /// The rule is not for this process, or not enabled.
+        NotSelected = "not_selected",
+        /// The condition holds, and an exception applies.
+        Excepted = "excepted",
     }
 }
 
 /// The state of a rule for one process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleState {
-    /// What it says.
+    /// The state.
     pub state: State,
     /// Since when, Unix nanoseconds.
     pub since: u64,
-    /// Until when it does not fire again, Unix nanoseconds; `None`: it was never told, or the time is over.
+    /// Until when it does not fire again, Unix nanoseconds; `None`: there is no cooldown.
     pub cooling_until: Option<u64>,
-    /// Firings that the cooldown left out since the last alert.
+    /// Alerts that the cooldown suppressed since the last alert.
     pub suppressed: u64,
     /// How often its condition was evaluated.
     pub evaluations: u64,
-    /// How often that failed; samples of its windows are among them.
+    /// How often that failed, including samples of its windows.
     pub failures: u64,
     /// Why the newest one failed.
     pub last_failure: Option<String>,

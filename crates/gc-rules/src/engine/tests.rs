@@ -1,4 +1,4 @@
-//! The engine, told as stories: when, what comes, what is expected.
+//! The engine in stories: time, event, expected transitions.
 
 mod groups;
 mod laws;

@@ -1,4 +1,4 @@
-//! The series of one process: fed with each sample, read when a condition asks.
+//! The series of one process: fed with each sample, read when a condition needs them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use crate::window::{Key, Live, Moment, Worth, most_memory, worth};
 pub(super) struct Windows {
     rules: Arc<RuleSet>,
     live: Vec<Live>,
-    /// Whether a selected rule looks at it; as long as `live`.
+    /// Whether a selected rule uses it; same length as `live`.
     used: Vec<bool>,
-    /// When a sample of one of them is too old: most of the time none is.
+    /// When the next sample of any of them expires.
     expires: u64,
-    /// Series whose samples could not be evaluated, which are few: how many samples, and the newest failure.
+    /// Series with failed evaluations: number of samples, and the newest failure.
     failed: Vec<(usize, u64, Failure)>,
 }
 
@@ -35,7 +35,8 @@ impl Windows {
         }
     }
 
-    /// Those of another rule set, with the samples of series that both have and use. Which are used is to be said by [`Self::select`].
+    /// Those of another rule set, with the samples of series that both have and use. [`Self::select`] selects the used
+    /// ones.
     #[expect(
         clippy::mutable_key_type,
         reason = "a pattern is hashed by its text, which does not change"
@@ -59,7 +60,7 @@ impl Windows {
         adopted
     }
 
-    /// Only series that these rules look at are fed from now on. One that was not before knows nothing of the time before `now`.
+    /// Feeds only the series of these rules from now on. New ones began at `now`.
     pub(super) fn select<'r>(&mut self, rules: impl Iterator<Item = &'r Rule>, now: u64) {
         let mut used = vec![false; self.live.len()];
         let plan = &self.rules.plan;
@@ -76,7 +77,7 @@ impl Windows {
         self.used = used;
     }
 
-    /// What is too old now is forgotten: before anything is sampled or read at that time.
+    /// Removes expired samples; before anything is sampled or read at that time.
     pub(super) fn expire(&mut self, now: u64) {
         if now < self.expires {
             return;
@@ -90,7 +91,7 @@ impl Windows {
         feeds.any(|feed| feed.when == When::Tick && feed.measured.iter().any(|measured| uses(&self.used, measured)))
     }
 
-    /// Adds a sample to each series that is sampled then. Of those by key, one without a key belongs nowhere.
+    /// Adds a sample to each series that is sampled then. Series by key ignore samples without a key.
     pub(super) fn sample(&mut self, when: When, key: Option<Key>, scope: &Scope<'_>, time: u64) {
         let rules = Arc::clone(&self.rules);
         for feed in rules.plan.feeds.iter().filter(|feed| feed.when == when) {
@@ -99,7 +100,7 @@ impl Windows {
     }
 
     fn feed(&mut self, feed: &Feed, key: Option<Key>, scope: &Scope<'_>, time: u64) {
-        // Not before one of them is used.
+        // Evaluated only if one of them is used.
         let mut fulfilled = None;
         for measured in &feed.measured {
             if !uses(&self.used, measured) {
@@ -188,7 +189,7 @@ impl Windows {
         )
     }
 
-    /// What conditions read at that time; for windows by key, those of `key`.
+    /// The window values at that time; for windows by key, those of `key`.
     pub(super) fn values(&self, key: Option<Key>, at: Moment) -> Values<'_> {
         Values { windows: self, key, at }
     }
@@ -209,7 +210,8 @@ fn uses(used: &[bool], measured: &Measured) -> bool {
     series.any(|series| used.get(*series).copied().unwrap_or_default())
 }
 
-/// The windows of one process at one moment. A value is made when it is asked for: most conditions are decided without most of theirs.
+/// The windows of one process at one time. Values are computed on demand: most conditions are decided without most of
+/// theirs.
 #[derive(Debug)]
 pub(super) struct Values<'a> {
     windows: &'a Windows,

@@ -26,18 +26,18 @@ fn ms(ns: Option<i64>) -> Option<Value<'static>> {
     ns.map(|ns| Value::Double(ns as f64 / 1e6))
 }
 
-/// Part of a whole; a whole of nothing has no parts.
+/// The part relative to the whole; unknown if the whole is 0.
 fn ratio(part: Option<u64>, whole: Option<u64>) -> Option<Value<'static>> {
     let whole = whole.filter(|whole| *whole > 0)?;
     Some(Value::Double(part? as f64 / whole as f64))
 }
 
-/// Ran while all threads stood still, whatever it was announced as.
+/// Ran while all threads were suspended, whatever its announced type.
 fn is_blocking(gc: &Collection) -> Option<bool> {
     Some(gc.gc_type? != GcType::BACKGROUND || gc.became_blocking)
 }
 
-/// The sum of the parts of a background collection's stops of one kind.
+/// The sum of a background collection's pauses of one kind.
 fn pauses(gc: &Collection, kind: PauseKind) -> Option<i64> {
     let mut sum = None;
     for pause in gc.pauses.iter().filter(|pause| pause.kind == kind) {
@@ -46,7 +46,7 @@ fn pauses(gc: &Collection, kind: PauseKind) -> Option<i64> {
     sum
 }
 
-/// From GCEnd to the restart of a blocking collection that had a stop of its own.
+/// From GCEnd to the restart, for a blocking collection with a suspension of its own.
 fn restart_ns(gc: &Collection) -> Option<i64> {
     let last = gc
         .pauses
@@ -84,53 +84,53 @@ fn mode_name(mode: PauseMode) -> &'static str {
 }
 
 fields! { FIELDS Gc
-    "gc.number" Int "" "Its number in the process, counted from 1 (GCStart's Count)."
+    "gc.number" Int "" "Number of the collection in the process, from 1 (Count of GCStart)."
         = |s| gc(s).map(|gc| Value::Int(gc.number.into()));
-    "gc.generation" Int "" "The generation that was collected: 0, 1, 2."
+    "gc.generation" Int "" "Collected generation: 0, 1, 2."
         = |s| number(gc(s)?.generation);
-    "gc.type" Text "" ["blocking", "background", "foreground", "Unknown"] "As the runtime announced it."
+    "gc.type" Text "" ["blocking", "background", "foreground", "Unknown"] "Type as announced by the runtime."
         = |s| type_name(gc(s)?.gc_type);
-    "gc.blocking" Bool "" "It ran while all threads stood still: blocking, foreground, or background that became blocking."
+    "gc.blocking" Bool "" "It ran while all threads were suspended: blocking, foreground, or background that became blocking."
         = |s| is_blocking(gc(s)?).map(Value::Bool);
-    "gc.became_blocking" Bool "" "Announced as background, but it ran to its end before the threads were restarted."
+    "gc.became_blocking" Bool "" "Announced as background, but completed before the threads were restarted."
         = |s| gc(s).map(|gc| Value::Bool(gc.became_blocking));
     "gc.reason" Text "" ["AllocSmall", "Induced", "LowMemory", "Empty", "AllocLarge", "OutOfSpaceSOH", "OutOfSpaceLOH", "InducedNotForced",
         "GCStress", "LowMemoryBlocking", "InducedCompacting", "LowMemoryHost", "PMFullGC", "LowMemoryHostBlocking", "BGCTuningSOH",
-        "BGCTuningLOH", "BGCStepping", "InducedAggressive", "Unknown"] "Why it began."
+        "BGCTuningLOH", "BGCStepping", "InducedAggressive", "Unknown"] "Reason of the collection."
         = |s| reason_name(gc(s)?.reason);
     "gc.trigger" Text "" ["AllocSmall", "Induced", "LowMemory", "Empty", "AllocLarge", "OutOfSpaceSOH", "OutOfSpaceLOH", "InducedNotForced",
         "GCStress", "LowMemoryBlocking", "InducedCompacting", "LowMemoryHost", "PMFullGC", "LowMemoryHostBlocking", "BGCTuningSOH",
-        "BGCTuningLOH", "BGCStepping", "InducedAggressive", "Unknown"] "The reason of the newest GCTriggered before it; unknown when none came."
+        "BGCTuningLOH", "BGCStepping", "InducedAggressive", "Unknown"] "Reason of the newest GCTriggered before it; unknown if there is none."
         = |s| reason_name(gc(s)?.trigger);
-    "gc.duration_ns" Int "ns" "GCStart to GCEnd; most of a background collection's ran beside the program."
+    "gc.duration_ns" Int "ns" "GCStart to GCEnd; a background collection mostly runs concurrently to the program."
         = |s| ns(gc(s)?.duration_ns());
     "gc.duration_ms" Double "ms" "The same in milliseconds."
         = |s| ms(gc(s)?.duration_ns());
-    "gc.pause_ns" Int "ns" "How long it stopped the program: the sum of its parts of the stops."
+    "gc.pause_ns" Int "ns" "Pause: the sum of its shares of the suspensions."
         = |s| ns(gc(s)?.pause_ns);
     "gc.pause_ms" Double "ms" "The same in milliseconds."
         = |s| ms(gc(s)?.pause_ns);
-    "gc.suspend_ns" Int "ns" "How long it took to bring the threads to a stop; 0 for a collection inside another one's stop."
+    "gc.suspend_ns" Int "ns" "Time to suspend the threads; 0 for a collection inside the suspension of another one."
         = |s| ns(gc(s)?.suspend_ns);
     "gc.suspend_ms" Double "ms" "The same in milliseconds."
         = |s| ms(gc(s)?.suspend_ns);
-    "gc.initial_pause_ns" Int "ns" "A background collection's first stop; unknown for others."
+    "gc.initial_pause_ns" Int "ns" "First pause of a background collection; unknown for others."
         = |s| ns(pauses(gc(s)?, PauseKind::Initial));
     "gc.initial_pause_ms" Double "ms" "The same in milliseconds."
         = |s| ms(pauses(gc(s)?, PauseKind::Initial));
-    "gc.final_pause_ns" Int "ns" "A background collection's last stop; unknown for others."
+    "gc.final_pause_ns" Int "ns" "Last pause of a background collection; unknown for others."
         = |s| ns(pauses(gc(s)?, PauseKind::Final));
     "gc.final_pause_ms" Double "ms" "The same in milliseconds."
         = |s| ms(pauses(gc(s)?, PauseKind::Final));
-    "gc.restart_ns" Int "ns" "From the end of a blocking collection to the restart of the threads; unknown for background and shared stops."
+    "gc.restart_ns" Int "ns" "From the end of a blocking collection to the restart of the threads; unknown for background and for shared suspensions."
         = |s| ns(restart_ns(gc(s)?));
     "gc.restart_ms" Double "ms" "The same in milliseconds."
         = |s| ms(restart_ns(gc(s)?));
-    "gc.since_last_ns" Int "ns" "How long the program ran between the stop before and this one; unknown for the first and after a loss."
+    "gc.since_last_ns" Int "ns" "How long the program ran between the previous suspension and this one; unknown for the first and after a loss."
         = |s| ns(s.gc?.since_last_ns);
     "gc.since_last_ms" Double "ms" "The same in milliseconds."
         = |s| ms(s.gc?.since_last_ns);
-    "gc.foreground_within" Int "" "Foreground collections that ran while this background collection was under way; unknown for others."
+    "gc.foreground_within" Int "" "Foreground collections during this background collection; unknown for others."
         = |s| number(s.gc?.foreground_within);
     "gc.heap_before" Int "bytes" "Bytes in all generations before it."
         = |s| bytes(gc(s)?.heap_before());
@@ -138,7 +138,7 @@ fields! { FIELDS Gc
         = |s| bytes(gc(s)?.heap_after());
     "gc.promoted" Int "bytes" "Bytes that survived, in all generations."
         = |s| bytes(gc(s)?.promoted());
-    "gc.pinned_objects" Int "" "Pinned objects that it met."
+    "gc.pinned_objects" Int "" "Pinned objects that it found."
         = |s| number(Some(gc(s)?.heap_stats.as_ref()?.pinned_object_count));
     "gc.sync_blocks" Int "" "Sync blocks in use."
         = |s| number(Some(gc(s)?.heap_stats.as_ref()?.sink_block_count));
@@ -148,43 +148,43 @@ fields! { FIELDS Gc
         = |s| bytes(Some(gc(s)?.heap_stats.as_ref()?.finalization_promoted_size));
     "gc.finalization_promoted_count" Int "" "Objects kept because their finalizers have to run."
         = |s| bytes(Some(gc(s)?.heap_stats.as_ref()?.finalization_promoted_count));
-    "gc.heap_count" Int "" "Heaps that took part; with DATAS it changes."
+    "gc.heap_count" Int "" "Number of heaps; with DATAS it changes."
         = |s| number(Some(gc(s)?.global?.heap_count));
-    "gc.memory_load_percent" Int "percent" "Load of the machine's or the container's memory, as the collector sees it."
+    "gc.memory_load_percent" Int "percent" "Memory load of the host or the container, as reported by the GC."
         = |s| number(Some(gc(s)?.global?.memory_load_percent));
-    "gc.pause_mode" Text "" "The process's latency mode: `Batch`, `Interactive`, `LowLatency`, `SustainedLowLatency`, `NoGC`."
+    "gc.pause_mode" Text "" "Latency mode: `Batch`, `Interactive`, `LowLatency`, `SustainedLowLatency`, `NoGC`."
         = |s| Some(Value::Text(mode_name(gc(s)?.global?.pause_mode)));
     "gc.compacting" Bool "" "It moved objects."
         = |s| gc(s)?.is_compacting().map(Value::Bool);
-    "gc.elevation" Bool "" "A full collection was put off for a generation 1 collection."
+    "gc.elevation" Bool "" "A full collection was replaced by a generation 1 collection."
         = |s| Some(Value::Bool(gc(s)?.global?.mechanisms.is_elevation()));
-    "gc.condemned_reasons" Texts "" "Why that generation was chosen, as names: `'BeforeOOM' in gc.condemned_reasons`. Unknown on .NET Core 3."
+    "gc.condemned_reasons" Texts "" "Reasons for the generation, as names: `'BeforeOOM' in gc.condemned_reasons`. Unknown on .NET Core 3."
         = |s| Some(Value::Texts(Texts::Condemned(gc(s)?.global?.condemn_reasons1?)));
     "gc.committed_before" Int "bytes" "Committed memory right after its start (.NET 8 and later)."
         = |s| bytes(gc(s)?.committed.before);
     "gc.committed_after" Int "bytes" "Committed memory right before its end (.NET 8 and later); unknown for background ones."
         = |s| bytes(gc(s)?.committed.after);
-    "gc.bookkeeping" Int "bytes" "Committed for the collector's own tables (.NET 8 and later)."
+    "gc.bookkeeping" Int "bytes" "Committed for the GC's own data (.NET 8 and later)."
         = |s| bytes(gc(s)?.committed.bookkeeping);
-    "gc.imbalance" Double "" "What survived in the heap in which the most did, as a multiple of the mean of all heaps; 1 with a single heap."
+    "gc.imbalance" Double "" "Survived bytes of the heap with the most, relative to the mean of all heaps; 1 with a single heap."
         = |s| imbalance(gc(s)?);
-    "gc.throughput_cost_percent" Double "percent" "What collecting costs the program, as DATAS measured it; only in collections that tuned the number of heaps."
+    "gc.throughput_cost_percent" Double "percent" "Cost of GC for the program as measured by DATAS; only in collections that adapted the number of heaps."
         = |s| gc(s)?.throughput_cost_percent.map(|cost| Value::Double(cost.into()));
-    "gc.allocated_since_last" Int "bytes" "Bytes allocated since the collection before; unknown for the first, for background ones and after a loss."
+    "gc.allocated_since_last" Int "bytes" "Bytes allocated since the previous collection; unknown for the first, for background ones and after a loss."
         = |s| bytes(gc(s)?.allocated_since_last);
-    "gc.allocation_rate" Double "bytes/s" "The same per second of the program's running time since then."
+    "gc.allocation_rate" Double "bytes/s" "The same per second that the program ran since then."
         = |s| {
             let running = s.gc?.since_last_ns.filter(|ns| *ns > 0)?;
             Some(Value::Double(gc(s)?.allocated_since_last? as f64 / (running as f64 / 1e9)))
         };
-    "gc.finalization_share" Double "ratio" "Bytes kept for finalizers, of all that survived."
+    "gc.finalization_share" Double "ratio" "Bytes kept for finalizers, relative to all survived bytes."
         = |s| ratio(Some(gc(s)?.heap_stats.as_ref()?.finalization_promoted_size), gc(s)?.promoted());
-    "gc.suspend_share" Double "ratio" "The time to stop the threads, of the whole pause."
+    "gc.suspend_share" Double "ratio" "Time to suspend the threads, relative to the pause."
         = |s| {
             let pause = gc(s)?.pause_ns.filter(|ns| *ns > 0)?;
             Some(Value::Double(gc(s)?.suspend_ns? as f64 / pause as f64))
         };
-    "gc.phases.mark_sized_refs_ns" Int "ns" "Marking from sized references; phases are unknown where the runtime does not tell them."
+    "gc.phases.mark_sized_refs_ns" Int "ns" "Marking from sized references; phases are unknown if the runtime does not report them."
         = |s| ns(gc(s)?.phases.mark_sized_refs);
     "gc.phases.mark_roots_ns" Int "ns" "Marking from roots."
         = |s| ns(gc(s)?.phases.mark_roots);
@@ -202,26 +202,26 @@ fields! { FIELDS Gc
         = |s| ns(gc(s)?.phases.compact);
     "gc.phases.sweep_ns" Int "ns" "Sweeping."
         = |s| ns(gc(s)?.phases.sweep);
-    "gc.missing" Texts "" "What was never seen of it: `start`, `end`, `heap_stats`, `suspension`, `global_history`, `per_heap_history`."
+    "gc.missing" Texts "" "Parts of it that were not seen: `start`, `end`, `heap_stats`, `suspension`, `global_history`, `per_heap_history`."
         = |s| Some(Value::Texts(Texts::Missing(gc(s)?.missing)));
-    "gc.complete" Bool "" "Nothing is missing."
+    "gc.complete" Bool "" "No part is missing."
         = |s| gc(s).map(|gc| Value::Bool(gc.is_complete()));
-    "gc.lossy" Bool "" "Events are missing somewhere in its time."
+    "gc.lossy" Bool "" "Events were lost during it."
         = |s| gc(s).map(|gc| Value::Bool(gc.lossy));
 }
 
 fields! { SUSPENSION_FIELDS Suspension
-    "suspension.stopped_ns" Int "ns" "A stop in which no collection ran: from SuspendEEBegin to the restart."
+    "suspension.stopped_ns" Int "ns" "A suspension without a collection: from SuspendEEBegin to the restart."
         = |s| ns(s.suspension?.stopped_ns);
     "suspension.stopped_ms" Double "ms" "The same in milliseconds."
         = |s| ms(s.suspension?.stopped_ns);
-    "suspension.suspend_ns" Int "ns" "How long it took to bring the threads to a stop."
+    "suspension.suspend_ns" Int "ns" "Time to suspend the threads."
         = |s| ns(s.suspension?.suspend_ns);
     "suspension.suspend_ms" Double "ms" "The same in milliseconds."
         = |s| ms(s.suspension?.suspend_ns);
-    "suspension.triggered" Bool "" "A collection was asked for in it; false: a memory limit was refreshed."
+    "suspension.triggered" Bool "" "A collection was requested in it; false: a memory limit was refreshed."
         = |s| s.suspension.map(|suspension| Value::Bool(suspension.triggered));
-    "suspension.reason" Text "" "Why the threads were stopped."
+    "suspension.reason" Text "" "Reason of the suspension."
         = |s| s.suspension?.reason.map(|reason: SuspendReason| Value::Text(reason.name().unwrap_or("Unknown")));
 }
 
@@ -233,17 +233,17 @@ macro_rules! generation {
                 |s| bytes(gc(s)?.heap.get($index)?.before)),
             heap_field(concat!("gc.heap.", $name, ".after"), Type::Int, "bytes", concat!("Bytes in ", $what, " after it, free space included."),
                 |s| bytes(gc(s)?.heap.get($index)?.after)),
-            heap_field(concat!("gc.heap.", $name, ".promoted"), Type::Int, "bytes", concat!("Bytes that survived in ", $what, "; only what was collected is counted."),
+            heap_field(concat!("gc.heap.", $name, ".promoted"), Type::Int, "bytes", concat!("Bytes that survived in ", $what, "; only of collected generations."),
                 |s| bytes(gc(s)?.heap.get($index)?.promoted)),
             heap_field(concat!("gc.heap.", $name, ".fragmentation"), Type::Int, "bytes", concat!("Free bytes inside ", $what, " after it."),
                 |s| bytes(gc(s)?.heap.get($index)?.fragmentation)),
-            heap_field(concat!("gc.heap.", $name, ".fragmentation_ratio"), Type::Double, "ratio", concat!("Free bytes inside ", $what, " after it, of its bytes."),
+            heap_field(concat!("gc.heap.", $name, ".fragmentation_ratio"), Type::Double, "ratio", concat!("Free bytes inside ", $what, " after it, relative to its bytes."),
                 |s| ratio(gc(s)?.heap.get($index)?.fragmentation, gc(s)?.heap.get($index)?.after)),
-            heap_field(concat!("gc.heap.", $name, ".budget"), Type::Int, "bytes", concat!("What may be allocated in ", $what, " before the next collection."),
+            heap_field(concat!("gc.heap.", $name, ".budget"), Type::Int, "bytes", concat!("Bytes that can be allocated in ", $what, " before the next collection."),
                 |s| bytes(gc(s)?.heap.get($index)?.budget)),
-            heap_field(concat!("gc.heap.", $name, ".survived"), Type::Int, "bytes", concat!("Bytes that survived in ", $what, ", pinned and not, by the histories of the heaps."),
+            heap_field(concat!("gc.heap.", $name, ".survived"), Type::Int, "bytes", concat!("Bytes that survived in ", $what, ", pinned or not, from the per-heap histories."),
                 |s| bytes(gc(s)?.heap.get($index)?.survived)),
-            heap_field(concat!("gc.heap.", $name, ".survival_ratio"), Type::Double, "ratio", concat!("Bytes that survived in ", $what, ", of those before it."),
+            heap_field(concat!("gc.heap.", $name, ".survival_ratio"), Type::Double, "ratio", concat!("Bytes that survived in ", $what, ", relative to those before it."),
                 |s| survival(gc(s)?.heap.get($index)?)),
         )+];
     };

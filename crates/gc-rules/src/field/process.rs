@@ -3,12 +3,12 @@
 use super::{Scope, fields};
 use crate::value::Value;
 
-/// What is known of a process: the attributes of its resource, which include the settings of its collector and, in a container, its limits.
+/// What is known of a process: its resource attributes, which include its GC settings and, in a container, its limits.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ProcessFacts {
-    /// The host's pid; in a recording, the pid that the stream names.
+    /// Pid on the host; in a recording, the pid in the stream.
     pub pid: Option<u32>,
-    /// The name that people know it by.
+    /// Its name.
     pub name: Option<Box<str>>,
     /// The runtime's version, as `10.0.1`.
     pub runtime: Option<Box<str>>,
@@ -18,18 +18,18 @@ pub struct ProcessFacts {
 /// The value of an attribute.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FactValue {
-    /// A text.
+    /// A string.
     Text(Box<str>),
-    /// A whole number.
+    /// An integer.
     Int(i64),
-    /// A number.
+    /// A floating-point number.
     Double(f64),
-    /// True or false.
+    /// A boolean.
     Bool(bool),
 }
 
 impl FactValue {
-    /// The text; `None` for what is none.
+    /// The string; `None` if it is something else.
     pub fn as_text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
@@ -48,7 +48,7 @@ impl FactValue {
 }
 
 impl ProcessFacts {
-    /// The facts of a run: who it is, and the attributes of its resource. A number that is NaN is no fact.
+    /// Identity and resource attributes of a run. NaN is dropped.
     pub fn new(
         pid: Option<u32>,
         name: Option<&str>,
@@ -65,7 +65,7 @@ impl ProcessFacts {
         }
     }
 
-    /// An attribute of the resource; `None`: it has none of that name.
+    /// A resource attribute; `None`: there is none of that name.
     pub fn attribute(&self, name: &str) -> Option<&FactValue> {
         self.attributes
             .iter()
@@ -73,62 +73,62 @@ impl ProcessFacts {
             .map(|(_, value)| value)
     }
 
-    /// The attributes of the resource.
+    /// The resource attributes.
     pub fn attributes(&self) -> impl Iterator<Item = (&str, &FactValue)> {
         self.attributes.iter().map(|(name, value)| (&**name, value))
     }
 }
 
-/// How well a process is read, and what is under way in it. Counters are since the first attach.
+/// Health of the event stream, and what is in progress. Counters are since the first attach.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct StreamFacts {
-    /// When the process was first attached to, Unix nanoseconds; in a recording, its beginning.
+    /// Time of the first attach, Unix nanoseconds; in a recording, its beginning.
     pub since_unix_ns: Option<u64>,
     /// Events delivered.
     pub events: Option<u64>,
-    /// Events that the runtime dropped; `None` where it numbers nothing.
+    /// Events that the runtime dropped; `None` if its events have no sequence numbers.
     pub lost_events: Option<u64>,
     /// Events whose payload could not be decoded.
     pub undecodable: Option<u64>,
-    /// Sessions begun.
+    /// Sessions.
     pub sessions: Option<u64>,
-    /// How late the newest collection was told, nanoseconds after its end.
+    /// Lag of the newest collection, nanoseconds: from its end until it was processed.
     pub lag_ns: Option<u64>,
-    /// When the newest event of a collection was, Unix nanoseconds.
+    /// Time of the newest event of a collection, Unix nanoseconds.
     pub newest_unix_ns: Option<u64>,
-    /// What has begun and not ended.
+    /// What is in progress.
     pub open: Open,
-    /// What its container may use and does use; counters are since the first attach, too.
+    /// Usage of its container; counters are since the first attach.
     pub container: ContainerFacts,
 }
 
-/// What the container of a process uses. Counters are since the first attach; `None`: unknown.
+/// Usage of a process's container. Counters are since the first attach; `None`: unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ContainerFacts {
-    /// Memory in use with the pages of files, bytes.
+    /// Memory in use including the page cache, bytes.
     pub memory_usage: Option<u64>,
-    /// The same without pages of files that were not used lately, bytes.
+    /// The same without inactive page cache, bytes.
     pub memory_working_set: Option<u64>,
-    /// Processes that were killed because the memory limit was met.
+    /// Processes killed at the memory limit.
     pub oom_kills: Option<u64>,
-    /// How often the memory limit was met.
+    /// How often the memory limit was reached.
     pub memory_limit_hits: Option<u64>,
-    /// How often a process was slowed down because the group was over `memory.high`.
+    /// How often processes were throttled because usage exceeded `memory.high`.
     pub memory_high_events: Option<u64>,
-    /// Periods of the CPU limit in which something ran.
+    /// Periods of the CPU limit in which the container ran.
     pub cpu_periods: Option<u64>,
     /// Those of them that were CPU-throttled.
     pub throttled_periods: Option<u64>,
-    /// For how long it was CPU-throttled, nanoseconds, summed over its CPUs.
+    /// CPU-throttled time, nanoseconds, summed over its CPUs.
     pub throttled_ns: Option<u64>,
-    /// Which share of the periods between the last two readings was throttled, 0 to 1.
+    /// Ratio of throttled periods between the last two readings, 0 to 1.
     pub throttled_ratio: Option<f64>,
 }
 
-/// What has begun and not ended, Unix nanoseconds of its beginning; `None`: nothing of the kind is open.
+/// What has begun and not ended: Unix nanoseconds of the beginning; `None`: nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Open {
-    /// The oldest stop for the collector: SuspendEEBegin without RestartEEEnd.
+    /// The oldest suspension: SuspendEEBegin without RestartEEEnd.
     pub stop: Option<u64>,
     /// The oldest blocking or foreground collection: GCStart without GCEnd.
     pub collection: Option<u64>,
@@ -154,7 +154,7 @@ fn version(runtime: Option<&str>, index: usize) -> Option<Value<'static>> {
     part.parse().ok().map(Value::Int)
 }
 
-/// The working set as a share of the limit.
+/// The working set relative to the limit.
 fn used<'a>(scope: &Scope<'a>) -> Option<Value<'a>> {
     let Some(Value::Int(limit @ 1..)) = attribute(scope, "gcwatch.container.memory.limit") else {
         return None;
@@ -164,20 +164,20 @@ fn used<'a>(scope: &Scope<'a>) -> Option<Value<'a>> {
     ))
 }
 
-/// Seconds from then to now; 0 where then is later.
+/// Seconds from then to now; 0 if then is later.
 fn age(scope: &Scope<'_>, then: Option<u64>) -> Option<Value<'static>> {
     then.map(|then| Value::Double(scope.now_unix_ns.saturating_sub(then) as f64 / 1e9))
 }
 
-/// What is open, in seconds: nothing open is 0, not unknown.
+/// Seconds that something has been open; 0 if nothing is.
 fn open(scope: &Scope<'_>, begun: Option<u64>) -> Option<Value<'static>> {
     age(scope, Some(begun.unwrap_or(scope.now_unix_ns)))
 }
 
 fields! { FIELDS Process
-    "process.pid" Int "" "Its pid on the host; in a recording, the pid that the stream names."
+    "process.pid" Int "" "Pid on the host; in a recording, the pid in the stream."
         = |s| s.process.pid.map(|pid| Value::Int(pid.into()));
-    "process.name" Text "" "The name that people know it by: the entry assembly's, else the executable's."
+    "process.name" Text "" "Name of the process: of its entry assembly, else of its executable."
         = |s| text(s.process.name.as_deref());
     "process.runtime" Text "" "The runtime's version, as `10.0.1`."
         = |s| text(s.process.runtime.as_deref());
@@ -187,85 +187,85 @@ fields! { FIELDS Process
         = |s| version(s.process.runtime.as_deref(), 1);
     "process.service" Text "" "Its `service.name`."
         = |s| attribute(s, "service.name");
-    "process.user" Text "" "The user that it runs as: the name, else the number. Unknown in a recording."
+    "process.user" Text "" "User that the process runs as: the name, else the number. Unknown in a recording."
         = |s| attribute(s, "process.owner");
     "process.executable" Text "" "Path of the executable as the process sees it. Unknown in a recording."
         = |s| attribute(s, "process.executable.path");
-    "process.watched_s" Double "s" "Seconds since it was first attached to; in a recording, since its beginning."
+    "process.watched_s" Double "s" "Seconds since the first attach; in a recording, since its beginning."
         = |s| age(s, s.stream.since_unix_ns);
-    "settings.server" Bool "" "Server GC: one heap per core. Settings are read from .NET 9 and later (CoreCLR); elsewhere they are unknown."
+    "settings.server" Bool "" "Server GC: one heap per core. Settings are known for .NET 9 and later (CoreCLR)."
         = |s| attribute(s, "dotnet.gc.settings.server");
-    "settings.concurrent" Bool "" "Background collections are allowed."
+    "settings.concurrent" Bool "" "Background collections are enabled."
         = |s| attribute(s, "dotnet.gc.settings.concurrent");
     "settings.large_pages" Bool "" "The heap uses large pages."
         = |s| attribute(s, "dotnet.gc.settings.large_pages");
-    "settings.hard_limit" Int "bytes" "Most bytes that the heap may commit; unknown without a limit."
+    "settings.hard_limit" Int "bytes" "Maximum bytes that the heap can commit; unknown without a limit."
         = |s| attribute(s, "dotnet.gc.settings.hard_limit");
-    "settings.loh_threshold" Int "bytes" "From which size on an object goes to the large object heap."
+    "settings.loh_threshold" Int "bytes" "Minimum size of objects in the large object heap."
         = |s| attribute(s, "dotnet.gc.settings.loh_threshold");
-    "settings.physical_memory" Int "bytes" "The physical memory that the collector was told to reckon with; unknown when it was not."
+    "settings.physical_memory" Int "bytes" "Configured physical memory for the GC (GCTotalPhysicalMemory); unknown if not configured."
         = |s| attribute(s, "dotnet.gc.settings.physical_memory");
-    "settings.gen0_min_budget" Int "bytes" "Configured least budget of generation 0 (GCgen0size); unknown when it was not."
+    "settings.gen0_min_budget" Int "bytes" "Configured minimum budget of generation 0 (GCgen0size); unknown if not configured."
         = |s| attribute(s, "dotnet.gc.settings.gen0_min_budget");
-    "settings.gen0_max_budget" Int "bytes" "Configured largest budget of generation 0; unknown when it was not."
+    "settings.gen0_max_budget" Int "bytes" "Configured maximum budget of generation 0; unknown if not configured."
         = |s| attribute(s, "dotnet.gc.settings.gen0_max_budget");
-    "settings.high_memory_percent" Int "percent" "Configured memory load from which on the collector works harder; unknown when it was not."
+    "settings.high_memory_percent" Int "percent" "Configured memory load above which the GC is more aggressive; unknown if not configured."
         = |s| attribute(s, "dotnet.gc.settings.high_memory_percent");
-    "settings.dynamic_adaptation" Bool "" "True once the number of heaps was seen to follow the application's size (DATAS); else unknown."
+    "settings.dynamic_adaptation" Bool "" "True after the number of heaps was seen to adapt to the application's size (DATAS); else unknown."
         = |s| attribute(s, "dotnet.gc.settings.dynamic_adaptation");
     "container.memory_limit" Int "bytes" "The memory limit of its container; unknown outside one."
         = |s| attribute(s, "gcwatch.container.memory.limit");
-    "container.memory_usage" Int "bytes" "The memory in use in its container, with the pages of files. Read every 15 s, as all that follow; unknown in a recording."
+    "container.memory_usage" Int "bytes" "Memory in use in its container, including the page cache. Read every 15 s, as the following fields; unknown in a recording."
         = |s| count(s.stream.container.memory_usage);
-    "container.memory_working_set" Int "bytes" "The same without pages of files that were not used lately: what counts when the limit is met."
+    "container.memory_working_set" Int "bytes" "The same without inactive page cache: relevant for the memory limit."
         = |s| count(s.stream.container.memory_working_set);
-    "container.memory_used_ratio" Double "ratio" "The working set as a share of the limit, 0 to 1; unknown without a limit."
+    "container.memory_used_ratio" Double "ratio" "Working set relative to the limit, 0 to 1; unknown without a limit."
         = used;
-    "container.oom_kills" Int "" "Processes of its container that were killed because the memory limit was met, since the first attach."
+    "container.oom_kills" Int "" "Processes of its container that were killed at the memory limit, since the first attach."
         = |s| count(s.stream.container.oom_kills);
-    "container.memory_limit_hits" Int "" "How often its container met the memory limit, since the first attach."
+    "container.memory_limit_hits" Int "" "How often its container reached the memory limit, since the first attach."
         = |s| count(s.stream.container.memory_limit_hits);
-    "container.memory_high_events" Int "" "How often processes of its container were slowed down because it was over memory.high, since the first attach; unknown with cgroup version 1."
+    "container.memory_high_events" Int "" "How often processes of its container were throttled because usage exceeded memory.high, since the first attach; unknown with cgroup version 1."
         = |s| count(s.stream.container.memory_high_events);
-    "container.cpu_limit" Double "" "CPUs that its container may use; unknown without a limit."
+    "container.cpu_limit" Double "" "CPU limit of its container; unknown without a limit."
         = |s| attribute(s, "gcwatch.container.cpu.limit");
     "container.cpu_periods" Int "" "Periods of the CPU limit in which its container ran, since the first attach; unknown without a limit."
         = |s| count(s.stream.container.cpu_periods);
-    "container.throttled_periods" Int "" "Those of them in which it stood still because the CPU limit was used up."
+    "container.throttled_periods" Int "" "Those of them in which it was CPU-throttled."
         = |s| count(s.stream.container.throttled_periods);
-    "container.throttled_s" Double "s" "For how long it stood still because of the CPU limit, summed over its CPUs, since the first attach."
+    "container.throttled_s" Double "s" "CPU-throttled time, summed over its CPUs, since the first attach."
         = |s| s.stream.container.throttled_ns.map(|ns| Value::Double(ns as f64 / 1e9));
-    "container.throttled_ratio" Double "ratio" "Which share of the periods between the last two readings was throttled, 0 to 1; unknown without a CPU limit."
+    "container.throttled_ratio" Double "ratio" "Ratio of throttled periods between the last two readings, 0 to 1; unknown without a CPU limit."
         = |s| s.stream.container.throttled_ratio.map(Value::Double);
-    "container.id" Text "" "The id of its container; unknown outside one."
+    "container.id" Text "" "Id of its container; unknown outside one."
         = |s| attribute(s, "container.id");
-    "container.image" Text "" "The image of its container, without tag and digest; known where Kubernetes is asked."
+    "container.image" Text "" "The image of its container, without tag and digest; known with Kubernetes metadata."
         = |s| attribute(s, "container.image.name");
-    "container.name" Text "" "The name of its container in its pod; known where Kubernetes is asked."
+    "container.name" Text "" "The name of its container in its pod; known with Kubernetes metadata."
         = |s| attribute(s, "k8s.container.name");
-    "container.pod" Text "" "The name of its pod; known where Kubernetes is asked."
+    "container.pod" Text "" "The name of its pod; known with Kubernetes metadata."
         = |s| attribute(s, "k8s.pod.name");
-    "container.namespace" Text "" "The namespace of its pod; known where Kubernetes is asked."
+    "container.namespace" Text "" "The namespace of its pod; known with Kubernetes metadata."
         = |s| attribute(s, "k8s.namespace.name");
 }
 
 fields! { STREAM_FIELDS Stream
     "stream.events" Int "" "Events delivered since the first attach."
         = |s| count(s.stream.events);
-    "stream.lost_events" Int "" "Events that the runtime dropped since the first attach; unknown where it numbers nothing."
+    "stream.lost_events" Int "" "Events that the runtime dropped since the first attach; unknown if its events have no sequence numbers."
         = |s| count(s.stream.lost_events);
-    "stream.undecodable" Int "" "Events whose payload could not be decoded since the first attach."
+    "stream.undecodable" Int "" "Events with undecodable payload since the first attach."
         = |s| count(s.stream.undecodable);
-    "stream.sessions" Int "" "Sessions begun in it; more than one: it was attached to again."
+    "stream.sessions" Int "" "Sessions since the first attach; more than one after a new attach."
         = |s| count(s.stream.sessions);
-    "stream.lag_s" Double "s" "How late the newest collection was told, after its end. Unknown in a recording."
+    "stream.lag_s" Double "s" "Lag of the newest collection: from its end until it was processed. Unknown in a recording."
         = |s| s.stream.lag_ns.map(|ns| Value::Double(ns as f64 / 1e9));
     "stream.silent_s" Double "s" "Seconds since the newest event of a collection; unknown before the first one."
         = |s| age(s, s.stream.newest_unix_ns);
-    "open.stop_s" Double "s" "How long its threads have been stopped for the collector and not restarted; 0 when they run."
+    "open.stop_s" Double "s" "How long its threads have been suspended for the GC; 0 if they run."
         = |s| open(s, s.stream.open.stop);
-    "open.collection_s" Double "s" "How long a blocking or foreground collection has been under way; 0 when none is."
+    "open.collection_s" Double "s" "How long a blocking or foreground collection has been in progress; 0 if none is."
         = |s| open(s, s.stream.open.collection);
-    "open.background_s" Double "s" "How long a background collection has been under way; 0 when none is."
+    "open.background_s" Double "s" "How long a background collection has been in progress; 0 if none is."
         = |s| open(s, s.stream.open.background);
 }

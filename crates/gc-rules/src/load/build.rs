@@ -19,7 +19,7 @@ use strict_yaml::yaml::Position;
 pub(super) fn load(files: &[SourceFile]) -> Result<Loaded, Vec<Problem>> {
     let mut report = Report::new(files);
     if files.len() > MOST_FILES {
-        let message = format!("{} files of rules; at most {MOST_FILES} are read", files.len());
+        let message = format!("{} rule files; at most {MOST_FILES} are read", files.len());
         report.error(0, Position::START, message);
         return Err(report.finish());
     }
@@ -58,7 +58,7 @@ pub(super) fn load(files: &[SourceFile]) -> Result<Loaded, Vec<Problem>> {
         .filter_map(|draft| composer.rule(draft).map(Arc::new))
         .collect();
     let (used_groups, windows) = (composer.used_groups, composer.windows);
-    // An expression that is wrong may be the one that uses it.
+    // An invalid expression may be the one that uses them.
     if report.errors() == 0 {
         lint::unused_words(&all_words, &mut report);
         lint::unused_groups(&groups, &used_groups, &mut report);
@@ -93,7 +93,7 @@ fn groups(roots: &[Placed<'_>], report: &mut Report<'_>) -> Groups {
             }
             let Some(title) = scalar(&entry.value).map(|scalar| scalar.text.trim()) else {
                 if entry.value.is_null() {
-                    let message = format!("groups.{}: what the group is about is missing", entry.key);
+                    let message = format!("groups.{}: the description of the group is missing", entry.key);
                     report.error(root.file, entry.at, message);
                 }
                 continue;
@@ -101,7 +101,7 @@ fn groups(roots: &[Placed<'_>], report: &mut Report<'_>) -> Groups {
             if let Some((group, file, at)) = groups.places.get(&entry.key).and_then(|place| groups.all.get(*place)) {
                 if *group.title != *title {
                     let message = format!(
-                        "groups.{}: the group has another title in {}:{at}",
+                        "groups.{}: the group has another description in {}:{at}",
                         entry.key,
                         report.name(*file)
                     );

@@ -15,7 +15,7 @@ use crate::compile::{Compiled, Names, Wanted, compile};
 use crate::document::schema::schema;
 use crate::document::{self, Moment};
 use crate::field::{Field, Root};
-use crate::rule::{Emit, Exception, Group, On, Rule, Severity, Status, Window};
+use crate::rule::{Emit, Exception, Group, On, Rule, Status, Window};
 use strict_yaml::check::nearest;
 use strict_yaml::path::KeyPath;
 use strict_yaml::quote::quoted;
@@ -39,17 +39,17 @@ const PLAIN: [&str; 14] = [
     "emit",
     "enabled",
 ];
-/// How long an alert of a rule `on: gc` stays where the rule does not say.
+/// The default of `keep_firing_for` of rules `on: gc`.
 const KEEP_FIRING_NS: u64 = 60_000_000_000;
 
-/// All groups, and where each is.
+/// All groups and their positions.
 #[derive(Debug)]
 pub(super) struct Groups {
     pub(super) all: Vec<(Group, usize, Position)>,
     pub(super) places: BTreeMap<String, usize>,
 }
 
-/// Makes rules of drafts.
+/// Builds rules from drafts.
 pub(super) struct Composer<'c, 'f> {
     /// Macros and lists by file.
     pub(super) words: &'c mut [Words],
@@ -62,32 +62,32 @@ pub(super) struct Composer<'c, 'f> {
     pub(super) complete: bool,
 }
 
-/// What is known of the rule that is being made.
+/// The state of the rule that is being built.
 pub(super) struct Rough<'d> {
     pub(super) id: &'d str,
-    /// When it is evaluated; `None` where that is wrong.
+    /// When it is evaluated; `None` if that is invalid.
     pub(super) on: Option<On>,
     /// Its windows: for now, places are those in `windows`.
     pub(super) places: BTreeMap<String, usize>,
     pub(super) windows: Vec<Local<'d>>,
 }
 
-/// A window of the rule that is being made.
+/// A window of the rule that is being built.
 pub(super) struct Local<'d> {
     pub(super) name: &'d str,
     pub(super) file: usize,
     pub(super) at: Position,
-    /// `None` where it is wrong.
+    /// `None` if it is invalid.
     pub(super) window: Option<Window>,
     pub(super) used: bool,
 }
 
 impl Composer<'_, '_> {
-    /// The rule; `None` where it is wrong, which is told.
+    /// The rule; `None` if it is invalid, which is reported.
     pub(super) fn rule(&mut self, draft: &Draft<'_>) -> Option<Rule> {
         let errors = self.report.errors();
         let keys = self.plain(draft);
-        let on = keys.on.map(On::from);
+        let on = keys.on;
         let mut rough = Rough {
             id: &draft.id,
             on,
@@ -128,8 +128,8 @@ impl Composer<'_, '_> {
             description: text(keys.description),
             remedy: text(keys.remedy),
             source: text(keys.source),
-            status: keys.status.map_or(Status::Experimental, Status::from),
-            severity: Severity::from(keys.severity?),
+            status: keys.status.unwrap_or(Status::Experimental),
+            severity: keys.severity?,
             on: on?,
             select: select.map(|compiled| compiled.expression),
             when: when.expression,
@@ -143,7 +143,7 @@ impl Composer<'_, '_> {
             summary: summary?.template,
             annotations,
             exceptions,
-            emit: keys.emit.as_deref().map_or_else(Emit::default, document::emit),
+            emit: keys.emit.map_or_else(Emit::default, Emit::from_iter),
             enabled: keys.enabled.unwrap_or(true),
             location: format!("{}:{}", self.report.name(draft.file), draft.at).into(),
             meaning: 0,
@@ -153,7 +153,7 @@ impl Composer<'_, '_> {
         Some(rule)
     }
 
-    /// The keys that are neither expressions nor templates. What is wrong with one was told when its file was checked.
+    /// The keys that are neither expressions nor templates. Their faults were reported when the file was checked.
     fn plain(&mut self, draft: &Draft<'_>) -> document::Rule {
         let mut values = Map::new();
         for key in PLAIN {
@@ -164,8 +164,8 @@ impl Composer<'_, '_> {
             values.extend(value.map(|value| (key.to_owned(), value)));
         }
         serde_json::from_value(Value::Object(values)).unwrap_or_else(|error| {
-            // The check lets nothing through that the types do not take.
-            let message = format!("{}: the keys do not fit together: {error}", draft.id);
+            // What the check accepts, the types accept.
+            let message = format!("{}: the keys are inconsistent: {error}", draft.id);
             self.report.error(draft.file, draft.at, message);
             document::Rule::default()
         })
@@ -177,7 +177,7 @@ impl Composer<'_, '_> {
         self.expression(*placed, rough, key, roots, Wanted::Bool)
     }
 
-    /// An expression, compiled; what is wrong with it is told.
+    /// Compiles an expression; its faults are reported.
     pub(super) fn expression(
         &mut self,
         placed: Placed<'_>,
@@ -189,7 +189,7 @@ impl Composer<'_, '_> {
         let scalar = scalar(placed.node)?;
         let text = scalar.text.as_str();
         if text.is_empty() {
-            // The check tells that.
+            // Reported by the check.
             return None;
         }
         let what = format!("{}: {key}", rough.id);
@@ -208,7 +208,7 @@ impl Composer<'_, '_> {
                 Some(compiled)
             }
             Err(mut mistakes) => {
-                mistakes.retain(|mistake| !words.is_told(text, mistake));
+                mistakes.retain(|mistake| !words.is_reported(text, mistake));
                 self.report.mistakes(placed, text, &what, &mistakes, Level::Error);
                 None
             }
@@ -245,7 +245,7 @@ impl Composer<'_, '_> {
         exceptions
     }
 
-    /// Times that do not go with the kind of rule.
+    /// Keys that do not apply to the kind of rule.
     fn timing(&mut self, draft: &Draft<'_>, keys: &document::Rule, on: Option<On>) {
         if on != Some(On::Gc) {
             return;
@@ -255,16 +255,16 @@ impl Composer<'_, '_> {
             (
                 "for",
                 held,
-                "a collection is one moment, and a rule `on: gc` fires at once; use `on: process` with a window",
+                "a rule `on: gc` fires at once; use `on: process` with a window",
             ),
             (
                 "clear",
                 true,
-                "an alert of a rule `on: gc` ends `keep_firing_for` after the last collection that it held on; use that",
+                "the alert of a rule `on: gc` ends `keep_firing_for` after the last matching collection; use that",
             ),
         ];
-        for (key, wrong, why) in faults {
-            if let Some(placed) = draft.keys.get(key).filter(|_| wrong) {
+        for (key, applies, why) in faults {
+            if let Some(placed) = draft.keys.get(key).filter(|_| applies) {
                 let message = format!("{}: {key}: {why}", draft.id);
                 self.report.error(placed.file, placed.node.at, message);
             }
@@ -278,12 +278,12 @@ impl Composer<'_, '_> {
             Some(place) => {
                 self.used_groups.insert(place);
             }
-            // In a file that was refused it may be.
+            // It may be in a file that was refused.
             None if !self.complete => {}
             None => {
                 let near = nearest(name, self.groups.places.keys().map(String::as_str));
                 let hint = near.map_or_else(
-                    || "name it under `groups`".to_owned(),
+                    || "add it to `groups`".to_owned(),
                     |near| format!("did you mean `{near}`?"),
                 );
                 let message = format!("{}: group: there is no group {}; {hint}", draft.id, quoted(name));
@@ -295,7 +295,7 @@ impl Composer<'_, '_> {
         place
     }
 
-    /// Puts the windows that the rule uses into the set, and makes its digest.
+    /// Adds the windows that the rule uses to the set, and computes its digest.
     fn settle(&mut self, rule: &mut Rule, rough: &Rough<'_>) {
         if !rule.enabled {
             // It is never evaluated: no process has to keep samples for it, and none of its windows is one of the set.
@@ -350,7 +350,7 @@ impl Rough<'_> {
     }
 }
 
-/// The fields in an expression that say when a window is sampled.
+/// The fields in an expression that determine when a window is sampled.
 pub(super) fn roots_of(fields: &[&'static Field]) -> BTreeSet<&'static str> {
     fields
         .iter()

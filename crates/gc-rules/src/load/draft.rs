@@ -1,4 +1,4 @@
-//! Rules before they are built: the values of their keys, each where it stands, after defaults and overrides.
+//! Rules before they are built: the values of their keys, each with its position, after defaults and overrides.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -22,12 +22,12 @@ pub(super) struct Draft<'a> {
     pub(super) at: Position,
     /// The value of each key.
     pub(super) keys: BTreeMap<&'a str, Placed<'a>>,
-    /// The values of the keys of which there may be several, the first the least.
+    /// The values of keys with layers, in ascending precedence.
     pub(super) layers: BTreeMap<&'a str, Vec<Placed<'a>>>,
 }
 
 impl<'a> Draft<'a> {
-    /// Puts a value in the place of the one before it.
+    /// Replaces the value of a key.
     fn replace(&mut self, key: &'a str, placed: Placed<'a>) {
         if LAYERED.contains(&key) {
             self.layers.insert(key, vec![placed]);
@@ -36,22 +36,22 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Puts a value over those before it.
+    /// Adds a value above the previous ones.
     fn add(&mut self, key: &'a str, placed: Placed<'a>) {
         self.layers.entry(key).or_default().push(placed);
     }
 
-    /// The values of a key of which there may be several.
+    /// The values of a key with layers.
     pub(super) fn layers(&self, key: &str) -> &[Placed<'a>] {
         self.layers.get(key).map(Vec::as_slice).unwrap_or_default()
     }
 }
 
-/// Reads the rules of all files in order, and changes them as the overrides say.
-/// `complete`: no file was refused, so that what fits nothing really does.
+/// Reads the rules of all files in order, and applies the overrides.
+/// `complete`: no file was refused, so overrides without a match can be reported.
 pub(super) fn drafts<'a>(roots: &[Placed<'a>], complete: bool, report: &mut Report<'_>) -> Vec<Draft<'a>> {
     let mut drafts: Vec<Draft<'a>> = Vec::new();
-    // Where each id was first.
+    // The first position of each id.
     let mut first: HashMap<String, (usize, Position)> = HashMap::new();
     for root in roots {
         let defaults = entry(root.node, "defaults").map(|defaults| &defaults.value);
@@ -67,7 +67,7 @@ pub(super) fn drafts<'a>(roots: &[Placed<'a>], complete: bool, report: &mut Repo
                     format!("in {}:{at}", report.name(*file))
                 };
                 let message = format!(
-                    "{}: there is a rule of that id {place}; to change that one, use `overrides`",
+                    "{}: duplicate id; first {place}; to change that rule, use `overrides`",
                     draft.id
                 );
                 report.error(root.file, id_place(node), message);
@@ -89,7 +89,7 @@ fn id_place(rule: &Node) -> Position {
 }
 
 fn draft<'a>(rule: Placed<'a>, defaults: Option<&'a Node>) -> Option<Draft<'a>> {
-    // Without an id, or with one that is none, it cannot be told from others: the check says so.
+    // A missing or invalid id is reported by the check.
     let id: Id = scalar(&entry(rule.node, "id")?.value)?.text.parse().ok()?;
     let mut draft = Draft {
         id: id.0,
@@ -114,7 +114,7 @@ fn draft<'a>(rule: Placed<'a>, defaults: Option<&'a Node>) -> Option<Draft<'a>> 
     Some(draft)
 }
 
-/// Changes the rules that an override means.
+/// Applies an override.
 fn change<'a>(placed: Placed<'a>, drafts: &mut [Draft<'a>], complete: bool, report: &mut Report<'_>) {
     let (file, node) = (placed.file, placed.node);
     let Some(id) = entry(node, "id") else { return };
@@ -125,17 +125,13 @@ fn change<'a>(placed: Placed<'a>, drafts: &mut [Draft<'a>], complete: bool, repo
     let replace = entry(node, "replace").map(|replace| entries(&replace.value));
     let add = entry(node, "add").map(|add| entries(&add.value));
     if replace.is_none() && add.is_none() {
-        report.warning(
-            file,
-            node.at,
-            "overrides: nothing is changed here; there is neither `replace` nor `add`",
-        );
+        report.warning(file, node.at, "overrides: no change; set `replace` or `add`");
     }
-    let mut meant = false;
+    let mut matched = false;
     for draft in drafts.iter_mut().filter(|draft| pattern.fits(&draft.id)) {
-        meant = true;
+        matched = true;
         for entry in replace.unwrap_or_default() {
-            // The check refuses it.
+            // Refused by the check.
             if entry.key != "id" && !entry.value.is_null() {
                 let node = &entry.value;
                 draft.replace(&entry.key, Placed { file, node });
@@ -148,12 +144,12 @@ fn change<'a>(placed: Placed<'a>, drafts: &mut [Draft<'a>], complete: bool, repo
             }
         }
     }
-    if !meant && complete {
+    if !matched && complete {
         let hint = nearest(text, drafts.iter().map(|draft| draft.id.as_str()))
             .map(|near| format!("; did you mean `{near}`?"))
             .unwrap_or_default();
         let message = format!(
-            "overrides: {} fits no rule of this file and those before it{hint}",
+            "overrides: {} matches no rule of this file and earlier ones{hint}",
             quoted(text)
         );
         report.warning(file, id.value.at, message);

@@ -1,4 +1,4 @@
-//! One file: its tree against the schema, its macros and lists.
+//! One file: check against the schema, macros and lists.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use strict_yaml::path::{KeyPath, Step};
 use strict_yaml::quote::quoted;
 use strict_yaml::yaml::{Bounds, Kind, Node, Position, parse};
 
-/// How much a file may be. A thousand rules have some sixty thousand values.
+/// Limits of a file. A thousand rules have about sixty thousand values.
 const BOUNDS: Bounds = Bounds {
     bytes: 1 << 20,
     depth: 32,
@@ -29,20 +29,20 @@ const BOUNDS: Bounds = Bounds {
 pub(super) struct Words {
     pub(super) macros: BTreeMap<String, Macro>,
     pub(super) lists: BTreeMap<String, Vec<Box<str>>>,
-    /// Where each of them is.
+    /// Their positions.
     pub(super) places: BTreeMap<String, Position>,
-    /// Those that are wrong themselves.
+    /// Invalid ones.
     pub(super) broken: Vec<String>,
-    /// Those that an expression uses.
+    /// Those that are used.
     pub(super) used: BTreeSet<String>,
 }
 
-/// The tree of a file; `None` where there is nothing to go on with.
+/// The tree of a file; `None` if it is empty or invalid.
 pub(super) fn tree(file: usize, text: &str, report: &mut Report<'_>) -> Option<Node> {
     match parse(text, BOUNDS) {
         Ok(Some(root)) => Some(root),
         Ok(None) => {
-            let message = "there is nothing in the file; a file of rules begins with `apiVersion: gcwatch/v1`";
+            let message = "the file is empty; a rule file begins with `apiVersion: gcwatch/v1`";
             report.error(file, Position::START, message);
             None
         }
@@ -55,7 +55,7 @@ pub(super) fn tree(file: usize, text: &str, report: &mut Report<'_>) -> Option<N
     }
 }
 
-/// Whether the file is one that this gcwatch can read: of that version, and with the fields that it asks for.
+/// Whether this gcwatch supports the version and the required fields of the file.
 pub(super) fn is_readable(root: Placed<'_>, report: &mut Report<'_>) -> bool {
     if let Some(entry) = entry(root.node, "apiVersion")
         && let Some(scalar) = scalar(&entry.value)
@@ -74,9 +74,9 @@ pub(super) fn is_readable(root: Placed<'_>, report: &mut Report<'_>) -> bool {
             let near = nearest(name, field::ALL.iter().map(|field| field.name));
             let hint = near
                 .map(|near| format!("did you mean `{near}`?"))
-                .unwrap_or_else(|| "take a newer gcwatch".to_owned());
+                .unwrap_or_else(|| "use a newer gcwatch".to_owned());
             let message = format!(
-                "requires.fields: the file needs the field {}, which this gcwatch does not know; {hint}",
+                "requires.fields: this gcwatch does not have the required field {}; {hint}",
                 quoted(name)
             );
             report.error(root.file, node.at, message);
@@ -86,11 +86,11 @@ pub(super) fn is_readable(root: Placed<'_>, report: &mut Report<'_>) -> bool {
     known
 }
 
-/// Compares the file with the schema.
+/// Checks the file against the schema.
 pub(super) fn check(root: Placed<'_>, report: &mut Report<'_>) {
     let (_, findings) = schema().check(root.node, &KeyPath::default());
     for finding in findings {
-        let what = told(&finding.path, root.node);
+        let what = subject(&finding.path, root.node);
         let message = if what.is_empty() {
             finding.fault.message
         } else {
@@ -99,17 +99,17 @@ pub(super) fn check(root: Placed<'_>, report: &mut Report<'_>) {
         report.error(root.file, finding.fault.at, message);
     }
     let lists = ["rules", "overrides"].map(|key| entry(root.node, key).map(|entry| &entry.value.kind));
-    // What is no list is told already.
+    // What is not a list is reported already.
     let empty =
         |kind: &Option<&Kind>| kind.is_none_or(|kind| matches!(kind, Kind::Sequence(items) if items.is_empty()));
     if matches!(root.node.kind, Kind::Mapping(_)) && lists.iter().all(empty) {
-        let message = "there are neither `rules` nor `overrides` in the file";
+        let message = "the file has neither `rules` nor `overrides`";
         report.error(root.file, root.node.at, message);
     }
 }
 
-/// A path as it is told: rules by their ids.
-fn told(path: &KeyPath, root: &Node) -> String {
+/// A path in messages: rules by their ids.
+fn subject(path: &KeyPath, root: &Node) -> String {
     if let [Step::Key(list), Step::Index(index), rest @ ..] = path.steps()
         && list == "rules"
         && let Some(rule) = entry(root, "rules").and_then(|rules| items(&rules.value).get(*index))
@@ -124,14 +124,14 @@ fn told(path: &KeyPath, root: &Node) -> String {
     path.to_string()
 }
 
-/// An id in messages: bounded, whatever it is.
+/// An id in messages, truncated.
 fn short(id: &str) -> &str {
     let line = id.lines().next().unwrap_or_default();
     let end = line.char_indices().nth(100).map_or(line.len(), |(end, _)| end);
     line.get(..end).unwrap_or_default()
 }
 
-/// The value in the type that the schema has at `path`; `None` where it does not fit, which [`check`] tells.
+/// The value in the type of the schema at `path`; `None` if it is invalid, which [`check`] reports.
 pub(super) fn typed<T: DeserializeOwned>(node: &Node, path: &KeyPath) -> Option<T> {
     let (value, _) = schema().check(node, path);
     serde_json::from_value(value?).ok()
@@ -169,7 +169,7 @@ pub(super) fn words(root: Placed<'_>, report: &mut Report<'_>) -> Words {
             continue;
         }
         if words.places.contains_key(name) {
-            report.error(file, entry.at, format!("{what}: there is a list of that name"));
+            report.error(file, entry.at, format!("{what}: there is a list with this name"));
             continue;
         }
         words.places.insert(name.clone(), entry.at);
@@ -196,8 +196,8 @@ pub(super) fn words(root: Placed<'_>, report: &mut Report<'_>) -> Words {
 }
 
 impl Words {
-    /// Whether a mistake is only that a name is not known because what it names is wrong itself: that is told already.
-    pub(super) fn is_told(&self, text: &str, mistake: &Mistake) -> bool {
+    /// Whether the mistake is an unknown name whose definition is invalid, which is reported already.
+    pub(super) fn is_reported(&self, text: &str, mistake: &Mistake) -> bool {
         if self.broken.is_empty() {
             return false;
         }

@@ -1,4 +1,4 @@
-//! What is allowed, and odd.
+//! Warnings on valid rules.
 
 use std::collections::BTreeSet;
 
@@ -11,9 +11,9 @@ use crate::field::{Field, Root};
 use crate::rule::{On, Rule, Severity};
 use crate::value::Type;
 
-/// How often the time is looked at, nanoseconds.
+/// The interval of ticks, nanoseconds.
 const TICK_NS: u64 = 1_000_000_000;
-/// Numbers that have few values.
+/// Numbers with few different values.
 const FEW_VALUES: [&str; 4] = [
     "gc.generation",
     "gc.heap_count",
@@ -21,7 +21,7 @@ const FEW_VALUES: [&str; 4] = [
     "process.runtime_minor",
 ];
 
-/// A rule that is right otherwise.
+/// A valid rule.
 pub(super) fn rule(
     draft: &Draft<'_>,
     rule: &Rule,
@@ -33,32 +33,32 @@ pub(super) fn rule(
         let placed = draft.keys.get(key);
         placed.map_or((draft.file, draft.at), |placed| (placed.file, placed.node.at))
     };
-    let mut odd = |(file, at), message: &str| report.warning(file, at, format!("{}: {message}", draft.id));
+    let mut warn = |(file, at), message: &str| report.warning(file, at, format!("{}: {message}", draft.id));
     for local in rough.windows.iter().filter(|local| !local.used) {
-        odd(
+        warn(
             (local.file, local.at),
             &format!("let: the window `{}` is not used", local.name),
         );
     }
     if rule.description.is_empty() {
-        odd(key("id"), "there is no `description`: what the alert means");
+        warn(key("id"), "`description` is missing: what the alert means");
     }
     if rule.remedy.is_empty() {
-        odd(key("id"), "there is no `remedy`: what is to be done");
+        warn(key("id"), "`remedy` is missing: what to do");
     }
     if rule.severity == Severity::Critical && rule.group.is_none() {
-        let message = "severity: a critical rule without a group; of one emergency there may be several alerts";
-        odd(key("severity"), message);
+        let message = "severity: a critical rule without a group; one incident may raise several alerts";
+        warn(key("severity"), message);
     }
     if (1..TICK_NS).contains(&rule.hold_ns) {
-        odd(key("for"), "for: the time is looked at once a second");
+        warn(key("for"), "for: less than a second; rules are evaluated once a second");
     }
     if let Some(clear) = &rule.clear
         && *clear == rule.when
     {
-        odd(
+        warn(
             key("clear"),
-            "clear: this is the same as `when`: the alert would end as soon as it begins",
+            "clear: same as `when`: the alert would end as soon as it begins",
         );
     }
     let sees_collections = in_when.iter().any(|field| field.root == Root::Gc)
@@ -67,9 +67,9 @@ pub(super) fn rule(
             .iter()
             .any(|local| local.used && local.window.as_ref().is_some_and(|window| window.sampled == Root::Gc));
     if rule.on == On::Gc && !sees_collections {
-        odd(
+        warn(
             key("on"),
-            "on: nothing in `when` is of a collection; `on: process` looks when no collection comes, too",
+            "on: `when` uses no field of a collection; `on: process` also evaluates it between collections",
         );
     }
 }
@@ -84,13 +84,13 @@ pub(super) fn label(placed: Placed<'_>, what: &str, values: &[Compiled], report:
     let windows = values.iter().any(|value| !value.windows.is_empty());
     if let Some(name) = name.or(windows.then_some("a window")) {
         let message = format!(
-            "{what}: {name} has many values, and labels tell alerts apart; put it into the summary or an annotation"
+            "{what}: {name} has many values, and labels identify alerts; use it in the summary or an annotation"
         );
         report.warning(placed.file, placed.node.at, message);
     }
 }
 
-/// Macros and lists that no expression names.
+/// Macros and lists without a use.
 pub(super) fn unused_words(words: &[Words], report: &mut Report<'_>) {
     for (file, words) in words.iter().enumerate() {
         for (name, at) in &words.places {
@@ -107,15 +107,11 @@ pub(super) fn unused_words(words: &[Words], report: &mut Report<'_>) {
     }
 }
 
-/// Groups that no rule belongs to.
+/// Groups without a rule.
 pub(super) fn unused_groups(groups: &Groups, used: &BTreeSet<usize>, report: &mut Report<'_>) {
     for (place, (group, file, at)) in groups.all.iter().enumerate() {
         if !used.contains(&place) {
-            report.warning(
-                *file,
-                *at,
-                format!("groups: no rule belongs to the group `{}`", group.name),
-            );
+            report.warning(*file, *at, format!("groups: no rule uses the group `{}`", group.name));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! From a place inside a value's text to the place in the file, and what stands after a value in its line.
+//! From a position in a value to the position in the file, and what follows a value in its line.
 
 use strict_yaml::yaml::Position;
 
@@ -11,22 +11,23 @@ impl<'a> Lines<'a> {
         Self(text.strip_prefix('\u{feff}').unwrap_or(text).lines().collect())
     }
 
-    /// Where the character at `line` and `column` (from 1) of `text` is in the file, `text` being the value that begins at `at`.
+    /// The position in the file of the character at `line` and `column` (from 1) of `text`, the value that begins at
+    /// `at`.
     ///
-    /// In whatever way a value is written, its characters stand in the file in the same order, but for white space and for quotes that are
-    /// escaped; so they are counted. Where that does not work out, the place is that of the value.
+    /// However a value is written, its characters are in the file in the same order, except for white space and escaped
+    /// quotes; so they are counted. If that fails, the position is that of the value.
     pub(super) fn inside(&self, at: Position, text: &str, line: usize, column: usize) -> Position {
         let before = before(text, line, column);
         let skip = before.chars().filter(|c| !c.is_whitespace()).count();
         let rest = text.get(before.len()..).unwrap_or_default();
         let wanted = text.chars().filter(|c| !c.is_whitespace());
-        // At the end of the text nothing is left to be found: the place is after the last character.
+        // At the end of the text, the position is after the last character.
         let at_end = rest.trim().is_empty();
         let found = |quoted: bool| self.find(at, quoted, wanted.clone(), skip, at_end);
         found(false).or_else(|| found(true)).unwrap_or(at)
     }
 
-    /// Goes along with `wanted` from `at`, and finds its character `skip`, or the place after its last one.
+    /// Matches `wanted` from `at`, and finds its character `skip`, or the position after its last one.
     fn find(
         &self,
         at: Position,
@@ -87,7 +88,7 @@ impl<'a> Lines<'a> {
         })
     }
 
-    /// What stands in the line after the plain value `text` that begins at `at`; `None`: it goes over several lines.
+    /// The rest of the line after the plain value `text` that begins at `at`; `None`: the value has several lines.
     pub(super) fn after(&self, at: Position, text: &str) -> Option<&'a str> {
         let line: &'a str = self.0.get(at.line.checked_sub(1)?)?;
         let (begin, _) = line.char_indices().nth(at.column.checked_sub(1)?)?;
@@ -95,7 +96,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// What stands before a place in a text.
+/// The text before a position.
 fn before(text: &str, line: usize, column: usize) -> &str {
     let mut begin = 0;
     for _ in 1..line {
@@ -126,14 +127,15 @@ mod tests {
         };
         let node = entries.into_iter().next().unwrap().value;
         let Kind::Scalar(scalar) = &node.kind else {
-            panic!("a text");
+            panic!("a scalar");
         };
         let text = scalar.text.clone();
         (node, text)
     }
 
-    /// Scenario: one expression written in each of the ways that YAML has, with umlauts, blank lines, escaped quotes and odd indentation.
-    /// Guarantee: the place of a word in its text is the place of the word in the file.
+    /// Scenario: one expression written in each of the ways that YAML has, with umlauts, blank lines, escaped quotes
+    /// and unusual indentation.
+    /// Guarantee: positions in the value become positions in the file.
     #[test]
     fn places_inside_values_are_places_in_the_file() {
         for file in [
@@ -167,8 +169,8 @@ mod tests {
         }
     }
 
-    /// Scenario: places beyond the text, in an empty text, and in a text whose escapes stand for other characters.
-    /// Guarantee: the place is after the text, or that of the value.
+    /// Scenario: positions beyond the text, in an empty text, and in a text with escapes.
+    /// Guarantee: the position is after the text, or that of the value.
     #[test]
     fn places_that_are_nowhere_are_near() {
         let at = |file: &str, line, column| {

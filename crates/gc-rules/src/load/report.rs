@@ -1,4 +1,4 @@
-//! What is told of files while they are read.
+//! Errors and warnings on files.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -8,18 +8,18 @@ use super::{Level, Problem, SourceFile};
 use crate::compile::Mistake;
 use strict_yaml::yaml::{Node, Position};
 
-/// A value and the file that it stands in.
+/// A value and its file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Placed<'a> {
     pub(super) file: usize,
     pub(super) node: &'a Node,
 }
 
-/// The files by their places in the load, and what was told of them.
+/// The files by their place in the load, and their problems.
 pub(super) struct Report<'a> {
     names: Vec<Arc<str>>,
     lines: Vec<Lines<'a>>,
-    told: Vec<(usize, Problem)>,
+    problems: Vec<(usize, Problem)>,
     errors: usize,
 }
 
@@ -28,7 +28,7 @@ impl<'a> Report<'a> {
         Self {
             names: files.iter().map(|file| file.name.as_str().into()).collect(),
             lines: files.iter().map(|file| Lines::new(&file.text)).collect(),
-            told: Vec::new(),
+            problems: Vec::new(),
             errors: 0,
         }
     }
@@ -50,10 +50,10 @@ impl<'a> Report<'a> {
             message,
             severity,
         };
-        self.told.push((file, problem));
+        self.problems.push((file, problem));
     }
 
-    /// What is wrong inside the text of a value, where it is in the file.
+    /// Mistakes inside a value, at their positions in the file.
     pub(super) fn mistakes(&mut self, placed: Placed<'_>, text: &str, what: &str, mistakes: &[Mistake], level: Level) {
         for mistake in mistakes {
             let at = self.place(placed, text, mistake);
@@ -81,17 +81,17 @@ impl<'a> Report<'a> {
         self.names.get(file).cloned().unwrap_or_else(|| "".into())
     }
 
-    /// How many errors were told so far.
+    /// The number of errors so far.
     pub(super) fn errors(&self) -> usize {
         self.errors
     }
 
-    /// All that was told, by file and place, each once: what an override brings to several rules is wrong in one place.
+    /// All problems, by file and position, without duplicates: an override of several rules is reported once.
     pub(super) fn finish(self) -> Vec<Problem> {
-        let mut told = self.told;
-        told.sort_by_key(|(file, problem)| (*file, problem.line, problem.column));
+        let mut problems = self.problems;
+        problems.sort_by_key(|(file, problem)| (*file, problem.line, problem.column));
         let mut seen = HashSet::new();
-        told.retain(|(file, problem)| seen.insert((*file, problem.line, problem.column, problem.message.clone())));
-        told.into_iter().map(|(_, problem)| problem).collect()
+        problems.retain(|(file, problem)| seen.insert((*file, problem.line, problem.column, problem.message.clone())));
+        problems.into_iter().map(|(_, problem)| problem).collect()
     }
 }

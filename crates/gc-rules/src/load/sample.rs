@@ -1,4 +1,4 @@
-//! The windows under `let`: what is sampled, and whether the keys go together.
+//! The windows under `let`: what is sampled, and checks of their keys.
 
 use super::compose::{Composer, Local, Rough, roots_of};
 use super::draft::Draft;
@@ -6,15 +6,15 @@ use super::file::typed;
 use super::report::Placed;
 use super::text::{entries, entry};
 use crate::compile::{Compiled, Wanted};
-use crate::document::{FunctionWord, WindowKeys, is_name};
+use crate::document::{WindowKeys, is_name};
 use crate::field::Root;
-use crate::rule::{By, Extent, On, Window};
+use crate::rule::{By, Extent, Function, On, Window};
 use strict_yaml::path::KeyPath;
 use strict_yaml::yaml::{Entry, Node, Position};
 
-/// Where more samples than this share are of unknown worth, the window is unknown, unless it says otherwise.
+/// The default of `unknown_share`.
 const UNKNOWN_SHARE: f64 = 0.1;
-/// What the expressions of a window may use.
+/// The fields that the expressions of a window can use.
 const ROOTS: [Root; 4] = [Root::Gc, Root::Suspension, Root::Process, Root::Stream];
 
 impl Composer<'_, '_> {
@@ -30,7 +30,7 @@ impl Composer<'_, '_> {
                 .is_some_and(|words| words.places.contains_key(&own.key));
             let fault = match is_name(&own.key) {
                 Err(message) => Some(message),
-                Ok(()) if taken => Some(format!("there is a macro or a list `{}` in the file", own.key)),
+                Ok(()) if taken => Some(format!("the file has a macro or list `{}`", own.key)),
                 Ok(()) => None,
             };
             if let Some(message) = fault {
@@ -58,7 +58,7 @@ impl Composer<'_, '_> {
         let what = format!("let.{}", own.key);
         let spots = Spots { node, at: own.at };
 
-        // Without windows: they cannot be nested.
+        // Without windows, which cannot be nested.
         let places = std::mem::take(&mut rough.places);
         let mut expression = |key: &str, wanted| {
             let node = &entry(node, key)?.value;
@@ -73,7 +73,7 @@ impl Composer<'_, '_> {
             let message = format!("{}: {what}: {message}", rough.id);
             self.report.error(file, at, message);
         };
-        // A wrong function is told; nothing else can be said then.
+        // An invalid function is reported already; nothing else can be checked.
         let function = keys.function?;
         faults_of_keys(function, &keys, of.as_ref(), spots, &mut fault);
         let sampled = match sampled(of.as_ref(), filter.as_ref()) {
@@ -83,13 +83,13 @@ impl Composer<'_, '_> {
                 Root::Gc
             }
         };
-        let by = keys.by.map_or(By::Nothing, By::from);
+        let by = keys.by.unwrap_or_default();
         if by != By::Nothing && rough.on == Some(On::Process) {
             let message =
-                "a rule `on: process` has no present collection to be compared with; leave `by` out, or use `on: gc`";
+                "a rule `on: process` has no current collection to compare with; remove `by`, or use `on: gc`";
             fault(spots.at("by"), message.to_owned());
         } else if by != By::Nothing && sampled != Root::Gc {
-            let message = "`by` tells collections apart, and what is sampled here are none; leave it out";
+            let message = "`by` distinguishes collections, which are not sampled here; remove it";
             fault(spots.at("by"), message.to_owned());
         }
         let extent = match (keys.over, keys.last) {
@@ -101,7 +101,8 @@ impl Composer<'_, '_> {
             return None;
         }
         Some(Window {
-            function: function.function(keys.q.unwrap_or_default()),
+            function,
+            q: keys.q.unwrap_or_default(),
             of: of.map(|compiled| compiled.expression),
             filter: filter.map(|compiled| compiled.expression),
             sampled,
@@ -116,18 +117,18 @@ impl Composer<'_, '_> {
     }
 }
 
-/// A window of fewer samples than is usual for the function is full with those.
-fn usual_samples(function: FunctionWord, last: Option<u32>) -> u32 {
+/// The default of `min_samples`: at most `last`.
+fn usual_samples(function: Function, last: Option<u32>) -> u32 {
     let traits = function.traits();
     let most = last.unwrap_or(u32::MAX).max(traits.least_samples);
     traits.usual_samples.min(most)
 }
 
-/// The keys of a window as they are written, also those whose values are wrong.
+/// The keys of a window in the file, including invalid ones.
 #[derive(Clone, Copy)]
 struct Spots<'n> {
     node: &'n Node,
-    /// Where the window's name is.
+    /// The position of the window's name.
     at: Position,
 }
 
@@ -141,9 +142,9 @@ impl Spots<'_> {
     }
 }
 
-/// Keys that do not go together.
+/// Reports keys that cannot be combined.
 fn faults_of_keys(
-    function: FunctionWord,
+    function: Function,
     keys: &WindowKeys,
     of: Option<&Compiled>,
     spots: Spots<'_>,
@@ -151,22 +152,17 @@ fn faults_of_keys(
 ) {
     let (name, traits) = (function.name(), function.traits());
     match (traits.of, spots.has("of")) {
-        (true, false) => fault(
-            spots.at("fn"),
-            format!("`fn: {name}` is of a number: say which with `of`"),
-        ),
+        (true, false) => fault(spots.at("fn"), format!("`fn: {name}` requires `of`, a number")),
         (false, true) => fault(
             spots.at("of"),
-            format!(
-                "`fn: {name}` counts samples, not what is in them; say which ones with `where`, and leave `of` out"
-            ),
+            format!("`fn: {name}` counts samples; select them with `where`, and remove `of`"),
         ),
         _ => {}
     }
     if traits.needs_where && !spots.has("where") {
         fault(
             spots.at("fn"),
-            format!("`fn: {name}` needs `where`: without it, all samples are meant"),
+            format!("`fn: {name}` requires `where`, else all samples count"),
         );
     }
     match (spots.has("over"), spots.has("last")) {
@@ -178,31 +174,31 @@ fn faults_of_keys(
             };
             fault(
                 spots.at("fn"),
-                format!("how far it reaches back is missing; set {ways}"),
+                format!("the length of the window is missing; set {ways}"),
             );
         }
         (true, true) => fault(spots.at("last"), "only one of `over` and `last` can be set".to_owned()),
         (false, true) if traits.needs_over => {
             fault(
                 spots.at("last"),
-                format!("`fn: {name}` is of a time; use `over` in place of `last`"),
+                format!("`fn: {name}` relates to time; use `over` instead of `last`"),
             );
         }
         _ => {}
     }
     match (function, spots.has("q")) {
-        (FunctionWord::Quantile, false) => fault(
+        (Function::Quantile, false) => fault(
             spots.at("fn"),
-            "which quantile is missing; set `q`, as in `q: 0.99`".to_owned(),
+            "the quantile is missing; set `q`, as in `q: 0.99`".to_owned(),
         ),
-        (FunctionWord::Quantile, true) | (_, false) => {}
+        (Function::Quantile, true) | (_, false) => {}
         (_, true) => fault(
             spots.at("q"),
             format!("`q` is for `fn: quantile`, not for `fn: {name}`"),
         ),
     }
     if keys.min_samples.is_some_and(|least| least < traits.least_samples) {
-        let message = format!("min_samples: `fn: {name}` needs at least {}", traits.least_samples);
+        let message = format!("min_samples: `fn: {name}` requires at least {}", traits.least_samples);
         fault(spots.at("min_samples"), message);
     }
     if let (Some(last), least) = (keys.last, keys.min_samples.unwrap_or(traits.least_samples))
@@ -210,19 +206,19 @@ fn faults_of_keys(
     {
         fault(
             spots.at("last"),
-            format!("a window of {last} samples never has {least}"),
+            format!("a window of {last} samples cannot have {least}"),
         );
     }
-    if function == FunctionWord::Share
+    if function == Function::Share
         && let Some(of) = of
         && (of.fields.is_empty() || of.fields.iter().any(|field| field.unit != "ns"))
     {
-        let message = "`fn: share` is a share of time: `of` has to be in nanoseconds, as gc.pause_ns is";
+        let message = "`fn: share` is a share of time: `of` must be in nanoseconds, such as gc.pause_ns";
         fault(spots.at("of"), message.to_owned());
     }
 }
 
-/// When a window is sampled, by its fields.
+/// When a window is sampled, from its fields.
 fn sampled(of: Option<&Compiled>, filter: Option<&Compiled>) -> Result<Root, String> {
     let fields: Vec<_> = of
         .into_iter()
@@ -231,9 +227,7 @@ fn sampled(of: Option<&Compiled>, filter: Option<&Compiled>) -> Result<Root, Str
         .collect();
     let roots = roots_of(&fields);
     match (roots.contains("gc"), roots.contains("suspension")) {
-        (true, true) => Err(
-            "`gc.*` and `suspension.*` cannot stand in one window: a stop is either a collection's or not".to_owned(),
-        ),
+        (true, true) => Err("a window cannot use both `gc.*` and `suspension.*`".to_owned()),
         (false, true) => Ok(Root::Suspension),
         (false, false) if !fields.is_empty() => Ok(Root::Process),
         (true, false) | (false, false) => Ok(Root::Gc),

@@ -1,4 +1,4 @@
-//! The rules that ship with gcwatch.
+//! The shipped rules.
 
 use super::SourceFile;
 
@@ -11,7 +11,7 @@ macro_rules! shipped {
     };
 }
 
-/// Name and text of each file in `rules/`, in the order in which they are read; tests of rules are not among them.
+/// Name and text of each rule file in `rules/`, in the order in which they are read.
 const FILES: &[(&str, &str)] = &[
     shipped!("memory"),
     shipped!("induced"),
@@ -26,7 +26,7 @@ const FILES: &[(&str, &str)] = &[
     shipped!("watcher"),
 ];
 
-/// The rules that ship, as they are in `rules/`.
+/// The shipped rules, as in `rules/`.
 pub fn shipped() -> Vec<SourceFile> {
     let file = |(name, text): &(&str, &str)| SourceFile {
         name: (*name).to_owned(),

@@ -1,10 +1,10 @@
-//! Texts of values: what YAML may have done to them.
+//! Access to values, and strings that YAML reads differently from what they look like.
 
 use super::place::Lines;
 use super::report::Placed;
 use strict_yaml::yaml::{Entry, Kind, Node, Scalar};
 
-/// The value as a scalar; `None` for what is none, and for nothing.
+/// The scalar; `None` for null and for other values.
 pub(super) fn scalar(node: &Node) -> Option<&Scalar> {
     match &node.kind {
         Kind::Scalar(scalar) if !scalar.is_null() => Some(scalar),
@@ -12,7 +12,7 @@ pub(super) fn scalar(node: &Node) -> Option<&Scalar> {
     }
 }
 
-/// Keys and values; none for what has none.
+/// Keys and values of a mapping; empty for other values.
 pub(super) fn entries(node: &Node) -> &[Entry] {
     match &node.kind {
         Kind::Mapping(entries) => entries,
@@ -20,7 +20,7 @@ pub(super) fn entries(node: &Node) -> &[Entry] {
     }
 }
 
-/// Elements of a list; none for what is no list.
+/// Elements of a list; empty for other values.
 pub(super) fn items(node: &Node) -> &[Node] {
     match &node.kind {
         Kind::Sequence(items) => items,
@@ -28,17 +28,18 @@ pub(super) fn items(node: &Node) -> &[Node] {
     }
 }
 
-/// The value of a key; `None` where it is not there or empty.
+/// The entry of a key; `None` if it is missing or null.
 pub(super) fn entry<'n>(node: &'n Node, key: &str) -> Option<&'n Entry> {
     entries(node)
         .iter()
         .find(|entry| entry.key == key && !entry.value.is_null())
 }
 
-/// What makes the text of a condition not what its writer sees: in an unquoted text YAML takes ` #` for a comment, and joins lines.
+/// Why an unquoted condition is not what it looks like: YAML reads ` #` as a comment, and joins lines.
 pub(super) fn condition_trap(lines: Option<&Lines<'_>>, placed: Placed<'_>, scalar: &Scalar) -> Option<&'static str> {
-    const SEVERAL: &str = "an unquoted condition has to stand on one line; write it as a block, below `|`";
-    const COMMENT: &str = "what follows `#` is a comment to YAML and no part of the condition; write the condition as a block, below `|`, or in quotes";
+    const SEVERAL: &str = "an unquoted condition must be on one line; write it as a block, below `|`";
+    const COMMENT: &str =
+        "YAML reads the rest from `#` as a comment; write the condition as a block, below `|`, or in quotes";
     if scalar.text.trim().is_empty() {
         return Some("the condition is empty");
     }
@@ -52,11 +53,11 @@ pub(super) fn condition_trap(lines: Option<&Lines<'_>>, placed: Placed<'_>, scal
     }
 }
 
-/// The same of a template: a comment with a value in it was meant to be text.
+/// The same for a template: a comment with a value in it is probably a part of it.
 pub(super) fn template_trap(lines: Option<&Lines<'_>>, placed: Placed<'_>, scalar: &Scalar) -> Option<&'static str> {
     let cut = scalar.plain
         && lines?
             .after(placed.node.at, &scalar.text)
             .is_some_and(|after| after.trim_start().starts_with('#') && after.contains("{{"));
-    cut.then_some("what follows `#` is a comment to YAML and no part of the text; put the text in quotes")
+    cut.then_some("YAML reads the rest from `#` as a comment; put the string in quotes")
 }

@@ -1,4 +1,4 @@
-//! The texts of a rule: its summary, labels and annotations.
+//! The templates of a rule: summary, labels and annotations.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use crate::template;
 use strict_yaml::quote::quoted;
 use strict_yaml::yaml::Position;
 
-/// Most labels of a rule, and most annotations.
+/// Maximum number of labels of a rule, and of annotations.
 const MOST_TEXTS: usize = 20;
-/// Labels that every alert has, and texts that are keys of a rule.
+/// Labels that every alert has, and annotations that are keys of a rule.
 const TAKEN_LABELS: [&str; 4] = ["alertname", "group", "rule", "severity"];
 const TAKEN_ANNOTATIONS: [&str; 5] = ["description", "remedy", "source", "summary", "title"];
 
-/// Names and templates of labels or annotations, with what is in each.
+/// Names and templates of labels or annotations.
 type Texts = Vec<(Arc<str>, Template)>;
 
 impl Composer<'_, '_> {
@@ -41,13 +41,13 @@ impl Composer<'_, '_> {
         }
         let words = self.words.get_mut(placed.file)?;
         let names = words.names(&rough.places, roots);
-        // A block ends with a line break, which is no part of what it says.
+        // A block ends with a line break, which is not a part of the string.
         let text = scalar.text.trim_end();
-        let mut whole = true;
+        let mut complete = true;
         let filling = template::parse(text, &mut |text| {
             compile(text, &names, Wanted::Any).map_err(|mut mistakes| {
-                mistakes.retain(|mistake| !words.is_told(text, mistake));
-                whole = false;
+                mistakes.retain(|mistake| !words.is_reported(text, mistake));
+                complete = false;
                 mistakes
             })
         });
@@ -59,10 +59,10 @@ impl Composer<'_, '_> {
         }
         self.report
             .mistakes(placed, text, &what, &filling.mistakes, Level::Error);
-        (filling.mistakes.is_empty() && whole).then_some(filling)
+        (filling.mistakes.is_empty() && complete).then_some(filling)
     }
 
-    /// Labels or annotations: the last of each name counts.
+    /// Labels or annotations: the last one of each name is used.
     pub(super) fn texts(&mut self, draft: &Draft<'_>, rough: &mut Rough<'_>, key: &str, roots: &[Root]) -> Texts {
         let mut last: BTreeMap<&str, (Position, Placed<'_>)> = BTreeMap::new();
         for layer in draft.layers(key) {
@@ -86,7 +86,7 @@ impl Composer<'_, '_> {
                 self.report.error(placed.file, at, message);
                 continue;
             }
-            // An empty value takes away what the defaults or the rule have.
+            // An empty value removes that of the defaults or the rule.
             let what = format!("{key}.{name}");
             if let Some(filling) = self.template(placed, rough, &what, roots) {
                 if key == "labels" {
@@ -99,7 +99,7 @@ impl Composer<'_, '_> {
     }
 }
 
-/// Whether a label or an annotation can have that name.
+/// Whether it is a valid name of a label or an annotation.
 fn text_name(name: &str, key: &str) -> Result<(), String> {
     let first = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     let rest = name
@@ -107,7 +107,7 @@ fn text_name(name: &str, key: &str) -> Result<(), String> {
         .all(|byte| byte.is_ascii_alphanumeric() || b"_.".contains(&byte));
     if !first || !rest || name.len() > 60 {
         return Err(format!(
-            "{} is not a name; write letters, digits, `_` and `.`, at most 60",
+            "{} is not a valid name; write letters, digits, `_` and `.`, at most 60",
             quoted(name)
         ));
     }
@@ -118,8 +118,8 @@ fn text_name(name: &str, key: &str) -> Result<(), String> {
     };
     if taken.contains(&name) {
         return Err(match key {
-            "labels" => format!("every alert has a label {} of its own; take another name", quoted(name)),
-            _ => format!("{} is a key of the rule; take another name", quoted(name)),
+            "labels" => format!("every alert has the label {}; use another name", quoted(name)),
+            _ => format!("{} is a key of rules; use another name", quoted(name)),
         });
     }
     Ok(())

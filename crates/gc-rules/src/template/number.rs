@@ -1,4 +1,4 @@
-//! How numbers are written in texts.
+//! Format of numbers in strings.
 
 use std::fmt::Write as _;
 
@@ -7,15 +7,15 @@ use crate::rule::Form;
 /// A number as an expression yields it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Number {
-    Whole(i64),
-    Broken(f64),
+    Integer(i64),
+    Double(f64),
 }
 
 impl Number {
     fn as_f64(self) -> f64 {
         match self {
-            Self::Whole(number) => number as f64,
-            Self::Broken(number) => number,
+            Self::Integer(number) => number as f64,
+            Self::Double(number) => number,
         }
     }
 }
@@ -36,8 +36,8 @@ pub(super) fn push(out: &mut String, number: Number, form: Form) {
         return;
     }
     let _ = match (form, number) {
-        (Form::Plain, Number::Whole(number)) => write!(out, "{number}"),
-        (Form::Plain, Number::Broken(number)) => write!(out, "{}", significant(number)),
+        (Form::Plain, Number::Integer(number)) => write!(out, "{number}"),
+        (Form::Plain, Number::Double(number)) => write!(out, "{}", significant(number)),
         (Form::Round(digits), _) => write!(out, "{}", rounded(value, digits.into())),
         (Form::Bytes, _) => write!(out, "{}", bytes(value)),
         (Form::Percent, _) => write!(out, "{} %", significant(value * 100.0)),
@@ -46,7 +46,7 @@ pub(super) fn push(out: &mut String, number: Number, form: Form) {
     };
 }
 
-/// With three digits that say something, more where they stand before the point.
+/// With three significant digits; more before the decimal point if needed.
 fn significant(number: f64) -> String {
     let size = number.abs();
     if size != 0.0 && !(1e-4..1e15).contains(&size) {
@@ -85,7 +85,7 @@ fn rounded(number: f64, digits: usize) -> String {
 }
 
 fn bytes(number: f64) -> String {
-    // From 1023.5 on it would be written as 1024 of the smaller unit.
+    // From 1023.5 on, it would be 1024 of the smaller unit.
     let unit = SIZES.iter().find(|(_, size)| number.abs() >= size * 0.9995);
     match unit {
         Some((unit, size)) => format!("{} {unit}", significant(number / size)),
@@ -109,7 +109,7 @@ fn seconds(number: f64) -> String {
     if size < 59.95 {
         return format!("{} s", significant(number));
     }
-    // Larger than any duration, and whole numbers are exact below.
+    // Larger than any duration; below, integers are exact.
     if size > 1e12 {
         return format!("{} d", significant(number / 86_400.0));
     }
@@ -136,18 +136,18 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn told(number: Number, form: Form) -> String {
+    fn formatted(number: Number, form: Form) -> String {
         let mut out = String::new();
         push(&mut out, number, form);
         out
     }
 
     /// Scenario: numbers of all sizes in each form.
-    /// Guarantee: each is written as people write it.
+    /// Guarantee: each has a readable format.
     #[test]
-    fn numbers_are_written_as_people_write_them() {
-        use Number::{Broken, Whole};
-        assert_eq!(told(Whole(1_234_567), Form::Plain), "1234567");
+    fn numbers_are_readable() {
+        use Number::{Double, Integer};
+        assert_eq!(formatted(Integer(1_234_567), Form::Plain), "1234567");
         for (number, text) in [
             (0.0, "0"),
             (-0.0001, "-0.0001"),
@@ -159,35 +159,35 @@ mod tests {
             (0.0000012, "1.20e-6"),
             (1e20, "1.00e20"),
         ] {
-            assert_eq!(told(Broken(number), Form::Plain), text);
+            assert_eq!(formatted(Double(number), Form::Plain), text);
         }
-        assert_eq!(told(Broken(-0.04), Form::Round(1)), "0.0");
-        assert_eq!(told(Whole(3), Form::Round(2)), "3.00");
-        assert_eq!(told(Whole(1_610_612_736), Form::Bytes), "1.5 GiB");
-        assert_eq!(told(Whole(1_048_575), Form::Bytes), "1 MiB");
-        assert_eq!(told(Whole(1023), Form::Bytes), "1023 B");
-        assert_eq!(told(Broken(0.125), Form::Percent), "12.5 %");
-        assert_eq!(told(Broken(1234.5), Form::Milliseconds), "1.23 s");
-        assert_eq!(told(Broken(350.0), Form::Milliseconds), "350 ms");
-        assert_eq!(told(Broken(0.0012), Form::Milliseconds), "1.2 µs");
-        assert_eq!(told(Broken(125_000.0), Form::Milliseconds), "2 min 5 s");
-        assert_eq!(told(Broken(125.0), Form::Seconds), "2 min 5 s");
-        assert_eq!(told(Whole(7_200), Form::Seconds), "2 h");
-        assert_eq!(told(Whole(-90_000), Form::Seconds), "-1 d 1 h");
-        assert_eq!(told(Broken(f64::INFINITY), Form::Bytes), "infinite");
+        assert_eq!(formatted(Double(-0.04), Form::Round(1)), "0.0");
+        assert_eq!(formatted(Integer(3), Form::Round(2)), "3.00");
+        assert_eq!(formatted(Integer(1_610_612_736), Form::Bytes), "1.5 GiB");
+        assert_eq!(formatted(Integer(1_048_575), Form::Bytes), "1 MiB");
+        assert_eq!(formatted(Integer(1023), Form::Bytes), "1023 B");
+        assert_eq!(formatted(Double(0.125), Form::Percent), "12.5 %");
+        assert_eq!(formatted(Double(1234.5), Form::Milliseconds), "1.23 s");
+        assert_eq!(formatted(Double(350.0), Form::Milliseconds), "350 ms");
+        assert_eq!(formatted(Double(0.0012), Form::Milliseconds), "1.2 µs");
+        assert_eq!(formatted(Double(125_000.0), Form::Milliseconds), "2 min 5 s");
+        assert_eq!(formatted(Double(125.0), Form::Seconds), "2 min 5 s");
+        assert_eq!(formatted(Integer(7_200), Form::Seconds), "2 h");
+        assert_eq!(formatted(Integer(-90_000), Form::Seconds), "-1 d 1 h");
+        assert_eq!(formatted(Double(f64::INFINITY), Form::Bytes), "infinite");
     }
 
     proptest! {
         /// Scenario: any number in any form.
-        /// Guarantee: it is written, in a few characters.
+        /// Guarantee: it is short.
         #[test]
-        fn any_number_is_written_in_short(bits: u64, whole: i64, digits in 0_u8..=9) {
+        fn any_number_is_short(bits: u64, whole: i64, digits in 0_u8..=9) {
             let forms = [Form::Plain, Form::Round(digits), Form::Bytes, Form::Percent, Form::Milliseconds, Form::Seconds];
             let broken = f64::from_bits(bits);
             for form in forms {
-                prop_assert!(told(Number::Whole(whole), form).len() <= 40);
+                prop_assert!(formatted(Number::Integer(whole), form).len() <= 40);
                 if broken.is_finite() && broken.abs() < 1e15 {
-                    prop_assert!(told(Number::Broken(broken), form).len() <= 40, "{broken} {form:?}");
+                    prop_assert!(formatted(Number::Double(broken), form).len() <= 40, "{broken} {form:?}");
                 }
             }
         }

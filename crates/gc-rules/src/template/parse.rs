@@ -1,4 +1,4 @@
-//! From text to template.
+//! Parser of templates.
 
 use crate::compile::{Compiled, Mistake};
 use crate::expression::{Expression, Node};
@@ -7,9 +7,9 @@ use crate::value::Type;
 use strict_yaml::check::nearest;
 use strict_yaml::quote::quoted;
 
-/// Most values in one text.
+/// Maximum number of values in a template.
 const MOST_VALUES: usize = 50;
-/// Most digits after the point.
+/// Maximum number of decimal places.
 const MOST_DIGITS: u8 = 9;
 
 const FILTERS: [&str; 5] = ["round", "bytes", "percent", "ms", "s"];
@@ -17,7 +17,7 @@ const FILTERS: [&str; 5] = ["round", "bytes", "percent", "ms", "s"];
 /// Compiles an expression.
 pub(crate) type Compile<'a> = dyn FnMut(&str) -> Result<Compiled, Vec<Mistake>> + 'a;
 
-/// A template and what was found in it.
+/// A parsed template.
 #[derive(Debug, Default)]
 pub(crate) struct Filling {
     pub(crate) template: Template,
@@ -26,7 +26,7 @@ pub(crate) struct Filling {
     pub(crate) mistakes: Vec<Mistake>,
 }
 
-/// Reads a template; a template with mistakes is not whole.
+/// Parses a template; one with mistakes is incomplete.
 pub(crate) fn parse(text: &str, compile: &mut Compile<'_>) -> Filling {
     let mut filling = Filling::default();
     let mut at = 0;
@@ -40,7 +40,7 @@ pub(crate) fn parse(text: &str, compile: &mut Compile<'_>) -> Filling {
         };
         values += 1;
         if values > MOST_VALUES {
-            filling.mistake(text, open, format!("a text may have {MOST_VALUES} values at most"));
+            filling.mistake(text, open, format!("a template can have at most {MOST_VALUES} values"));
             return filling;
         }
         filling.value(text, &hole, compile);
@@ -50,7 +50,7 @@ pub(crate) fn parse(text: &str, compile: &mut Compile<'_>) -> Filling {
     filling
 }
 
-/// What stands between `{{` and `}}`.
+/// The parts between `{{` and `}}`.
 struct Hole {
     /// Where the expression begins and ends.
     expression: (usize, usize),
@@ -61,7 +61,7 @@ struct Hole {
 }
 
 impl Hole {
-    /// Looks for the end from `begin` on, past texts in quotes.
+    /// Finds the end from `begin` on, past quoted strings.
     fn find(text: &str, begin: usize) -> Option<Self> {
         let mut parts = Vec::new();
         let mut from = begin;
@@ -124,13 +124,12 @@ impl Filling {
                 return;
             }
         };
-        // That a value is always the same says nothing against a text.
         let mut form = Form::Plain;
         for (index, filter) in hole.filters.iter().enumerate() {
             let (from, to) = trimmed(text, *filter);
             let word = text.get(from..to).unwrap_or_default();
             let read = if index > 0 {
-                Err("one filter is enough".to_owned())
+                Err("only one filter is allowed".to_owned())
             } else {
                 filter_of(word).and_then(|form| fits(form, word, &compiled.expression).map(|()| form))
             };
@@ -158,7 +157,7 @@ fn place(text: &str, at: usize) -> (usize, usize) {
     (line, column)
 }
 
-/// A mistake in a part that begins there.
+/// The position of a mistake in a part that begins there.
 fn moved(mistake: Mistake, (line, column): (usize, usize)) -> Mistake {
     Mistake {
         line: line + mistake.line.saturating_sub(1),
@@ -185,7 +184,7 @@ fn filter_of(word: &str) -> Result<Form, String> {
             return digits
                 .filter(|digits| *digits <= MOST_DIGITS)
                 .map(Form::Round)
-                .ok_or_else(|| format!("round wants how many digits after the point, 0 to {MOST_DIGITS}: round(1)"));
+                .ok_or_else(|| format!("round requires a number of decimal places, 0 to {MOST_DIGITS}: round(1)"));
         }
         "bytes" => Form::Bytes,
         "percent" => Form::Percent,
@@ -208,12 +207,12 @@ fn filter_of(word: &str) -> Result<Form, String> {
         }
     };
     match argument {
-        Some(_) => Err(format!("the filter {name} takes nothing in parentheses")),
+        Some(_) => Err(format!("the filter {name} has no argument")),
         None => Ok(form),
     }
 }
 
-/// Whether a value can be written so: a number, and where it is a field, one in that unit.
+/// Whether the filter applies to the value: a number, and if it is a field, one in that unit.
 fn fits(form: Form, word: &str, expression: &Expression) -> Result<(), String> {
     if !expression.kind.is_number() {
         let article = if expression.kind == Type::Int { "an" } else { "a" };
@@ -233,8 +232,8 @@ fn fits(form: Form, word: &str, expression: &Expression) -> Result<(), String> {
     match &expression.node {
         Node::Field(field) if !field.unit.is_empty() && !wanted.contains(&field.unit) => {
             let hint = match (form, field.unit) {
-                (Form::Milliseconds, "ns") => "; take the field that ends in _ms",
-                (Form::Percent, "percent") => "; it is a percentage already",
+                (Form::Milliseconds, "ns") => "; use the field that ends in _ms",
+                (Form::Percent, "percent") => "; it is already a percentage",
                 _ => "",
             };
             let unit = wanted.first().copied().unwrap_or_default();

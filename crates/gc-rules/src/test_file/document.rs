@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::engine::State;
+use crate::rule::Severity;
 use strict_yaml::units::HumanDuration;
 
 /// A file with tests of rules.
@@ -20,60 +22,45 @@ pub struct TestDocument {
     pub tests: Vec<Test>,
 }
 
-/// One test: what happens to one process, and what the rules say of it.
+/// One test: events of one process, and the expected alerts.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Test {
-    /// What it shows, one sentence.
+    /// What the test shows, one sentence.
     pub name: String,
-    /// When its time begins, RFC 3339. By default 2026-01-01T00:00:00Z; a recording has its own time.
+    /// Start time, RFC 3339. Default: 2026-01-01T00:00:00Z. A recording has its own time.
     #[serde(default)]
     pub start: Option<String>,
-    /// Who the process is.
+    /// The process.
     #[serde(default)]
     pub process: Process,
     /// A recording, relative to this file, instead of events.
     #[serde(default)]
     pub recording: Option<String>,
-    /// How often the recording is played, one time behind the other: what the process would be if it did the same for longer. By
-    /// default once.
+    /// How often the recording is played in sequence, to simulate a longer run. Default: once.
     #[serde(default)]
     pub rounds: Option<u32>,
-    /// Which process of the recording, by its pid; by default the only one.
+    /// The process of the recording, by pid. Default: the only one.
     #[serde(default)]
     pub pid: Option<u32>,
-    /// What happens, in any order.
+    /// The events, in any order.
     #[serde(default)]
     pub events: Vec<TestEvent>,
-    /// How long the test goes on after its last event or expectation.
+    /// How long the test continues after its last event or expectation.
     #[serde(default)]
     pub until: Option<HumanDuration>,
-    /// What must be at certain times.
+    /// Expected states at certain times.
     #[serde(default)]
     pub expect: Vec<Expectation>,
-    /// Every rule that fires at any time, in any order; an empty list: nothing fires.
+    /// All rules that fire at any time, in any order; an empty list: no rule fires.
     #[serde(default)]
     pub fires: Option<Vec<String>>,
-    /// The least severity that `fires` is about: `info`, `warning`, `error`, `critical`. By default all.
+    /// The minimum severity that `fires` considers. Default: all.
     #[serde(default)]
-    pub fires_from: Option<SeverityName>,
+    pub fires_from: Option<Severity>,
 }
 
-/// Severity of an alert.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum SeverityName {
-    /// Worth knowing.
-    Info,
-    /// Somebody should look at it.
-    Warning,
-    /// Something does not work.
-    Error,
-    /// Somebody has to act now.
-    Critical,
-}
-
-/// Who the process is.
+/// The process of a test.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Process {
@@ -83,48 +70,49 @@ pub struct Process {
     pub name: Option<String>,
     /// The runtime's version, as `10.0.1`.
     pub runtime: Option<String>,
-    /// Attributes of its resource, as `k8s.namespace.name: shop`; numbers and truths are read as such.
+    /// Resource attributes, as `k8s.namespace.name: shop`; numbers and booleans are read as such.
     pub attributes: BTreeMap<String, String>,
-    /// Settings of its collector, as `server: true`, `hard_limit: 200000000`.
+    /// GC settings, as `server: true`, `hard_limit: 200000000`.
     pub settings: BTreeMap<String, String>,
     /// Limits of its container: `memory_limit` in bytes, `cpu_limit` in CPUs.
     pub container: BTreeMap<String, String>,
 }
 
-/// Something that happens; exactly one of `gc`, `suspension`, `stream`, `container`, `open`, `end`.
+/// An event: exactly one of `gc`, `suspension`, `stream`, `container`, `open`, `end`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TestEvent {
-    /// When, after the beginning. A collection and a suspension are told at their end.
+    /// The time since the start. For a collection or suspension, its end.
     pub at: HumanDuration,
-    /// A collection: fields of `gc.` by name, without that prefix. What is not given is unknown.
+    /// A collection: fields of `gc.` by name, without that prefix. Other fields are unknown.
     #[serde(default)]
     pub gc: Option<BTreeMap<String, String>>,
-    /// A stop without a collection: `stopped_ms`, `suspend_ms`, `triggered`.
+    /// A suspension without a collection: `stopped_ms`, `suspend_ms`, `triggered`.
     #[serde(default)]
     pub suspension: Option<BTreeMap<String, String>>,
     /// Counters of the stream, as `lost_events: 12`.
     #[serde(default)]
     pub stream: Option<BTreeMap<String, String>>,
-    /// What its container uses from now on: fields of `container.` by name, as `memory_usage: 100000000`, `throttled_ratio: 0.5`.
+    /// Usage of its container from now on: fields of `container.` by name, as `memory_usage: 100000000`,
+    /// `throttled_ratio: 0.5`.
     #[serde(default)]
     pub container: Option<BTreeMap<String, String>>,
-    /// What begins now and does not end, until the next such event: `stop`, `collection`, `background`, or `nothing`.
+    /// What begins now and does not end until the next such event.
     #[serde(default)]
-    pub open: Option<OpenName>,
-    /// The process ends.
+    pub open: Option<Unfinished>,
+    /// The process exits.
     #[serde(default)]
     pub end: bool,
-    /// The event again and again.
+    /// Repetitions of the event.
     #[serde(default)]
     pub repeat: Option<Repeat>,
 }
 
-/// What is under way.
+/// What is in progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum OpenName {
-    /// A stop for the collector.
+pub enum Unfinished {
+    /// A suspension.
     Stop,
     /// A blocking collection.
     Collection,
@@ -134,74 +122,39 @@ pub enum OpenName {
     Nothing,
 }
 
-/// An event again and again.
+/// Repetitions of an event.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Repeat {
-    /// How often in all.
+    /// The total number of events.
     pub times: u32,
-    /// The time between two.
+    /// The interval.
     pub every: HumanDuration,
-    /// What is added to fields from one to the next.
+    /// Increments of fields per repetition.
     #[serde(default)]
     pub step: BTreeMap<String, f64>,
 }
 
-/// What must be at a time.
+/// An expected state at a time.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Expectation {
-    /// When, after the beginning.
+    /// The time since the start.
     pub at: HumanDuration,
     /// The rule.
     pub rule: String,
-    /// What it does then.
-    pub state: StateName,
-    /// How often the condition held, for one that fires.
+    /// Its state.
+    pub state: State,
+    /// How often the condition held, if the rule fires.
     #[serde(default)]
     pub count: Option<u64>,
-    /// All of its labels.
+    /// All labels of the alert.
     #[serde(default)]
     pub labels: Option<BTreeMap<String, String>>,
-    /// Its summary.
+    /// The summary of the alert.
     #[serde(default)]
     pub summary: Option<String>,
-    /// All of its annotations, without the summary.
+    /// All annotations of the alert, without the summary.
     #[serde(default)]
     pub annotations: Option<BTreeMap<String, String>>,
-}
-
-/// What a rule does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum StateName {
-    /// Its condition does not hold.
-    Inactive,
-    /// Its condition holds, not yet for long enough.
-    Pending,
-    /// It fires.
-    Firing,
-    /// It would fire; a worse one of its group does.
-    Inhibited,
-    /// It is not known whether its condition holds.
-    Unknown,
-    /// It is not for this process.
-    NotSelected,
-    /// An exception applies.
-    Excepted,
-}
-
-impl StateName {
-    /// As it is written: `inactive`, `not_selected`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Inactive => "inactive",
-            Self::Pending => "pending",
-            Self::Firing => "firing",
-            Self::Inhibited => "inhibited",
-            Self::Unknown => "unknown",
-            Self::NotSelected => "not_selected",
-            Self::Excepted => "excepted",
-        }
-    }
 }

@@ -1,4 +1,4 @@
-//! Reading a test file: every mistake at once, and where each test stands.
+//! Reading a test file: all errors at once, and the positions of tests.
 
 use std::sync::{Arc, LazyLock};
 
@@ -19,9 +19,9 @@ const VERSION: &str = "gcwatch/v1";
 /// A test file that was read.
 #[derive(Debug, Clone)]
 pub struct TestFile {
-    /// Its name, as it was told.
+    /// Its name in messages.
     pub name: Arc<str>,
-    /// What it says.
+    /// Its content.
     pub document: TestDocument,
     root: Node,
 }
@@ -45,7 +45,7 @@ impl TestFile {
     ///
     /// # Errors
     ///
-    /// Everything that is wrong with it, in the order of the text; never empty.
+    /// All errors, in the order of the file; never empty.
     pub fn read(name: &str, text: &str) -> Result<Self, Vec<Problem>> {
         let name: Arc<str> = name.into();
         let problem = |at: Position, message: String| Problem {
@@ -58,10 +58,7 @@ impl TestFile {
         let root = match yaml::parse(text, Bounds::default()) {
             Ok(Some(root)) => root,
             Ok(None) => {
-                return Err(vec![problem(
-                    Position::START,
-                    "there is nothing in this file".to_owned(),
-                )]);
+                return Err(vec![problem(Position::START, "the file is empty".to_owned())]);
             }
             Err(faults) => {
                 return Err(faults
@@ -72,30 +69,30 @@ impl TestFile {
         };
         let (value, findings) = Schema::new(&SCHEMA, &[DURATION]).check(&root, &KeyPath::default());
         if !findings.is_empty() {
-            let told = |path: &KeyPath, message: String| match path.steps() {
+            let with_path = |path: &KeyPath, message: String| match path.steps() {
                 [] => message,
                 _ => format!("{path}: {message}"),
             };
             let problems = findings.into_iter().map(|finding| {
-                let message = told(&finding.path, finding.fault.message);
+                let message = with_path(&finding.path, finding.fault.message);
                 problem(finding.fault.at, message)
             });
             return Err(problems.collect());
         }
-        // The check lets nothing through that the types do not take.
+        // What the check accepts, the types accept.
         let document: TestDocument = serde_json::from_value(value.unwrap_or_default())
-            .map_err(|error| vec![problem(root.at, format!("the file does not fit together: {error}"))])?;
+            .map_err(|error| vec![problem(root.at, format!("the file is inconsistent: {error}"))])?;
         let file = Self { name, document, root };
-        let problems = file.oddities();
+        let problems = file.inconsistencies();
         if problems.is_empty() { Ok(file) } else { Err(problems) }
     }
 
-    /// What the types do not say.
-    fn oddities(&self) -> Vec<Problem> {
+    /// Errors beyond the schema.
+    fn inconsistencies(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         if self.document.api_version != VERSION {
             let message = format!(
-                "apiVersion: `{}` is not known; this gcwatch reads `{VERSION}`",
+                "apiVersion: `{}` is not supported; write `{VERSION}`",
                 self.document.api_version
             );
             problems.push(self.problem(self.place(&["apiVersion"]), message));
@@ -109,10 +106,10 @@ impl TestFile {
                 problems.push(self.problem(at, "start: a recording has its own time".to_owned()));
             }
             if test.recording.is_none() && test.events.is_empty() && test.until.is_none() {
-                problems.push(self.problem(at, "a test needs events or a recording".to_owned()));
+                problems.push(self.problem(at, "a test requires events or a recording".to_owned()));
             }
             if test.expect.is_empty() && test.fires.is_none() {
-                let message = "the test expects nothing; `fires: []` says that nothing fires".to_owned();
+                let message = "the test has no expectation; `fires: []` asserts that no rule fires".to_owned();
                 problems.push(self.problem(at, message));
             }
         }
@@ -131,12 +128,12 @@ impl TestFile {
         }
     }
 
-    /// Where a test stands.
+    /// The position of a test.
     pub fn place_of_test(&self, test: usize) -> Position {
         self.node(test).map_or(self.root.at, |node| node.at)
     }
 
-    /// Where an expectation of a test stands.
+    /// The position of an expectation.
     pub fn place_of_expectation(&self, test: usize, expectation: usize) -> Position {
         let expect = self.node(test).and_then(|test| value_of(test, "expect"));
         let place = expect
@@ -175,37 +172,38 @@ mod tests {
     use strict_yaml::check::unknown_keywords;
 
     /// Scenario: the schema as `schemars` makes it.
-    /// Guarantee: it has no keyword that the check of a file would not look at.
+    /// Guarantee: the check of a file supports all of its keywords.
     #[test]
-    fn the_check_looks_at_all_of_the_schema() {
+    fn the_check_supports_the_schema() {
         assert_eq!(unknown_keywords(&SCHEMA, &[DURATION]), Vec::<String>::new());
     }
 
-    /// Scenario: test files with an unknown key, without tests, with a test that expects nothing, of another version, and empty.
-    /// Guarantee: each is refused where the mistake stands.
+    /// Scenario: test files with an unknown key, without tests, with a test that expects nothing, of another version,
+    /// and empty.
+    /// Guarantee: each is refused with the position of the error.
     #[test]
-    fn mistakes_are_told_where_they_stand() {
-        let told = |text: &str| {
+    fn errors_have_their_position() {
+        let errors = |text: &str| {
             let problems = TestFile::read("a.test.yaml", text).unwrap_err();
             problems.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
         let head = "apiVersion: gcwatch/v1\nrule_files: [a.yaml]\n";
-        assert_eq!(told(""), ["a.test.yaml:1:1: there is nothing in this file"]);
+        assert_eq!(errors(""), ["a.test.yaml:1:1: the file is empty"]);
         assert_eq!(
-            told(&format!("{head}tests: []\n")),
+            errors(&format!("{head}tests: []\n")),
             ["a.test.yaml:3:8: there is no test"]
         );
         assert_eq!(
-            told(&format!("{head}tests:\n  - name: x\n    event: []\n    fires: []\n")),
+            errors(&format!("{head}tests:\n  - name: x\n    event: []\n    fires: []\n")),
             ["a.test.yaml:5:5: tests[0]: unknown key `event`; did you mean `events`?"]
         );
         assert_eq!(
-            told(&format!("{head}tests:\n  - name: x\n    until: 1m\n")),
-            ["a.test.yaml:4:5: the test expects nothing; `fires: []` says that nothing fires"]
+            errors(&format!("{head}tests:\n  - name: x\n    until: 1m\n")),
+            ["a.test.yaml:4:5: the test has no expectation; `fires: []` asserts that no rule fires"]
         );
         assert_eq!(
-            told("apiVersion: gcwatch/v2\nrule_files: []\ntests:\n  - {name: x, until: 1m, fires: []}\n"),
-            ["a.test.yaml:1:13: apiVersion: `gcwatch/v2` is not known; this gcwatch reads `gcwatch/v1`"]
+            errors("apiVersion: gcwatch/v2\nrule_files: []\ntests:\n  - {name: x, until: 1m, fires: []}\n"),
+            ["a.test.yaml:1:13: apiVersion: `gcwatch/v2` is not supported; write `gcwatch/v1`"]
         );
     }
 }

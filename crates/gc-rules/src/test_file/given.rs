@@ -1,10 +1,10 @@
-//! The fields that a written event gives, each read as what it is.
+//! The fields of a test's event, each read in its type.
 
 use std::collections::BTreeMap;
 
 use strict_yaml::check::nearest;
 
-/// A field that is given and cannot be used.
+/// An invalid field.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {message}")]
 pub(super) struct FieldError {
@@ -12,14 +12,14 @@ pub(super) struct FieldError {
     message: String,
 }
 
-pub(super) fn wrong(field: &str, message: impl Into<String>) -> FieldError {
+pub(super) fn invalid(field: &str, message: impl Into<String>) -> FieldError {
     FieldError {
         field: field.to_owned(),
         message: message.into(),
     }
 }
 
-/// The fields of one event. Each is taken once; what is left over is not known.
+/// The fields of one event. Each is taken once; the rest is unknown.
 pub(super) struct Given<'a> {
     fields: BTreeMap<&'a str, &'a str>,
     known: Vec<&'static str>,
@@ -51,26 +51,26 @@ impl<'a> Given<'a> {
             .map(|text| {
                 text.trim()
                     .parse()
-                    .map_err(|_| wrong(name, format!("`{text}` is not {what}")))
+                    .map_err(|_| invalid(name, format!("`{text}` is not {what}")))
             })
             .transpose()
     }
 
     pub(super) fn number(&mut self, name: &'static str) -> Result<Option<u32>, FieldError> {
-        self.parsed(name, "a whole number of 32 bits")
+        self.parsed(name, "a 32-bit integer")
     }
 
     pub(super) fn bytes(&mut self, name: &'static str) -> Result<Option<u64>, FieldError> {
-        self.parsed(name, "a whole number of bytes")
+        self.parsed(name, "an integer number of bytes")
     }
 
-    pub(super) fn truth(&mut self, name: &'static str) -> Result<Option<bool>, FieldError> {
+    pub(super) fn boolean(&mut self, name: &'static str) -> Result<Option<bool>, FieldError> {
         self.parsed(name, "true or false")
     }
 
     /// A duration by its field in ms or ns.
     pub(super) fn ns(&mut self, ms: &'static str, ns: &'static str) -> Result<Option<i64>, FieldError> {
-        if let Some(whole) = self.parsed::<i64>(ns, "a whole number of nanoseconds")? {
+        if let Some(whole) = self.parsed::<i64>(ns, "an integer number of nanoseconds")? {
             return Ok(Some(whole));
         }
         let number: Option<f64> = self.parsed(ms, "a number of milliseconds")?;
@@ -86,8 +86,8 @@ impl<'a> Given<'a> {
             return Ok(());
         };
         Err(match nearest(field, self.known.iter().copied()) {
-            Some(near) => wrong(field, format!("there is no such field to set; did you mean `{near}`?")),
-            None => wrong(
+            Some(near) => invalid(field, format!("there is no such field to set; did you mean `{near}`?")),
+            None => invalid(
                 field,
                 format!("there is no such field to set; there are {}", self.known.join(", ")),
             ),

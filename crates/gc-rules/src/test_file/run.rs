@@ -1,50 +1,41 @@
-//! Runs one test: the virtual clock, what comes, what must be.
+//! Runs one test: virtual clock, events, expectations.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use clr_gc::gc::{Collection, Suspension};
-
-use super::document::{Expectation, OpenName, Process, SeverityName, StateName, Test, TestEvent};
-use super::script;
-use crate::alert::Alert;
-use crate::engine::State;
-use crate::field::{ContainerFacts, FactValue, Open, ProcessFacts, StreamFacts};
+use super::document::{Expectation, Test};
 use crate::review::{History, Review, Step, repeated, steps};
-use crate::rule::{RuleSet, Severity};
+use crate::rule::RuleSet;
 use crate::time::TimeBase;
 
-/// Most events of a test, repetitions included.
+mod compare;
+mod events;
+
+use compare::{compare, compare_fires};
+use events::{facts, played};
+
+/// Maximum number of events of a test, including repetitions.
 const MAX_EVENTS: usize = 200_000;
 /// 2026-01-01T00:00:00Z in Unix nanoseconds.
 const DEFAULT_START: i128 = 1_767_225_600_000_000_000;
 
-/// Something that is not as the test says.
+/// A difference between expected and actual.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// Which expectation, by its place; `None`: the test as a whole.
+    /// The expectation, by its place; `None`: the test as a whole.
     pub expectation: Option<usize>,
-    /// What was expected and what is.
+    /// Actual and expected.
     pub message: String,
 }
 
-/// What came out of a test.
+/// The result of a test.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TestOutcome {
-    /// What is not as it should be; none: the test passed.
+    /// The differences; if there are none, the test passed.
     pub differences: Vec<Difference>,
 }
 
-/// What a test plays: written events, or a recording that was read before.
-enum Played {
-    Collection(Box<Collection>),
-    Suspension(Suspension),
-    Stream(Box<StreamFacts>),
-    End,
-}
-
-/// Runs a test. `recording` is what was read of the test's recording: the process, its sync time in Unix nanoseconds, and how long it was
-/// observed.
+/// Runs a test. `recording`: the history of the process in the test's recording, its sync time in Unix nanoseconds, and
+/// how long it was observed.
 pub fn run(test: &Test, rules: &Arc<RuleSet>, recording: Option<(History<'_>, i128, i64)>) -> TestOutcome {
     let mut outcome = TestOutcome::default();
     let mut fail = |expectation, message| outcome.differences.push(Difference { expectation, message });
@@ -61,7 +52,10 @@ pub fn run(test: &Test, rules: &Arc<RuleSet>, recording: Option<(History<'_>, i1
         Some(text) => match text.parse::<jiff::Timestamp>() {
             Ok(time) => time.as_nanosecond(),
             Err(_) => {
-                fail(None, format!("start: `{text}` is not a time as 2026-01-01T00:00:00Z"));
+                fail(
+                    None,
+                    format!("start: `{text}` is not a time such as 2026-01-01T00:00:00Z"),
+                );
                 return outcome;
             }
         },
@@ -130,323 +124,6 @@ pub fn run(test: &Test, rules: &Arc<RuleSet>, recording: Option<(History<'_>, i1
     outcome
 }
 
-impl Played {
-    fn step(&self) -> Step<'_> {
-        match self {
-            Self::Collection(collection) => Step::Collection(collection),
-            Self::Suspension(suspension) => Step::Suspension(suspension),
-            Self::Stream(facts) => Step::Stream(**facts),
-            Self::End => Step::End,
-        }
-    }
-}
-
 fn ns(duration: std::time::Duration) -> i64 {
     i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
-}
-
-/// The events one by one, in the order of their time.
-fn played(events: &[TestEvent], start: i128) -> Result<Vec<(i64, Played)>, String> {
-    let mut single: Vec<(i64, &TestEvent, u32)> = Vec::new();
-    for event in events {
-        let (times, every) = event
-            .repeat
-            .as_ref()
-            .map_or((1, 0), |repeat| (repeat.times, ns(repeat.every.0)));
-        if single.len().saturating_add(times as usize) > MAX_EVENTS {
-            return Err(format!("the test has more than {MAX_EVENTS} events"));
-        }
-        let at = ns(event.at.0);
-        single.extend((0..times).map(|round| (at.saturating_add(every.saturating_mul(round.into())), event, round)));
-    }
-    single.sort_by_key(|(at, _, _)| *at);
-    let base = TimeBase::at(start);
-    let mut stream = StreamFacts {
-        since_unix_ns: Some(base.unix_ns(0)),
-        ..StreamFacts::default()
-    };
-    let mut number = 0;
-    let mut played = Vec::with_capacity(single.len());
-    for (at, event, round) in single {
-        let here = |message: String| format!("the event at {}s: {message}", at as f64 / 1e9);
-        let kinds = [
-            event.gc.is_some(),
-            event.suspension.is_some(),
-            event.stream.is_some(),
-            event.container.is_some(),
-            event.open.is_some(),
-            event.end,
-        ];
-        if kinds.iter().filter(|given| **given).count() != 1 {
-            return Err(here(
-                "exactly one of gc, suspension, stream, container, open and end belongs here".to_owned(),
-            ));
-        }
-        let stepped = |fields: &BTreeMap<String, String>| stepped(fields, event, round);
-        let what = if let Some(fields) = &event.gc {
-            number += 1;
-            let fields = stepped(fields).map_err(here)?;
-            let collection = script::collection(at, number, &fields).map_err(|error| here(format!("gc: {error}")))?;
-            number = collection.number;
-            Played::Collection(Box::new(collection))
-        } else if let Some(fields) = &event.suspension {
-            let fields = stepped(fields).map_err(here)?;
-            Played::Suspension(script::suspension(at, &fields).map_err(|error| here(format!("suspension: {error}")))?)
-        } else if let Some(fields) = &event.stream {
-            counters(&mut stream, &stepped(fields).map_err(here)?).map_err(here)?;
-            Played::Stream(Box::new(stream))
-        } else if let Some(fields) = &event.container {
-            container(&mut stream.container, &stepped(fields).map_err(here)?).map_err(here)?;
-            Played::Stream(Box::new(stream))
-        } else if let Some(open) = event.open {
-            let begun = Some(base.unix_ns(at));
-            stream.open = match open {
-                OpenName::Stop => Open {
-                    stop: begun,
-                    ..Open::default()
-                },
-                OpenName::Collection => Open {
-                    collection: begun,
-                    ..Open::default()
-                },
-                OpenName::Background => Open {
-                    background: begun,
-                    ..Open::default()
-                },
-                OpenName::Nothing => Open::default(),
-            };
-            Played::Stream(Box::new(stream))
-        } else {
-            Played::End
-        };
-        played.push((at, what));
-    }
-    Ok(played)
-}
-
-/// The fields of a repetition.
-fn stepped(
-    fields: &BTreeMap<String, String>,
-    event: &TestEvent,
-    round: u32,
-) -> Result<BTreeMap<String, String>, String> {
-    let mut fields = fields.clone();
-    for (name, step) in event.repeat.iter().flat_map(|repeat| &repeat.step) {
-        let Some(value) = fields.get_mut(name) else {
-            return Err(format!("step: `{name}` is not among the fields of the event"));
-        };
-        let first: f64 = value.parse().map_err(|_| format!("step: `{name}` is not a number"))?;
-        // Whole numbers below 2^53 stay whole.
-        *value = (first + step * f64::from(round)).to_string();
-    }
-    Ok(fields)
-}
-
-fn counters(stream: &mut StreamFacts, fields: &BTreeMap<String, String>) -> Result<(), String> {
-    for (name, value) in fields {
-        let number = || {
-            value
-                .parse::<f64>()
-                .map_err(|_| format!("stream: {name}: `{value}` is not a number"))
-        };
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
-        let whole = || number().map(|number| Some(number as u64));
-        match name.as_str() {
-            "events" => stream.events = whole()?,
-            "lost_events" => stream.lost_events = whole()?,
-            "undecodable" => stream.undecodable = whole()?,
-            "sessions" => stream.sessions = whole()?,
-            "lag_s" => {
-                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
-                let ns = (number()? * 1e9) as u64;
-                stream.lag_ns = Some(ns);
-            }
-            _ => {
-                return Err(format!(
-                    "stream: there is no `{name}`; there are events, lost_events, undecodable, sessions, lag_s"
-                ));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// What a container uses. Its limits are known from the beginning on, by the process.
-fn container(facts: &mut ContainerFacts, fields: &BTreeMap<String, String>) -> Result<(), String> {
-    for (name, value) in fields {
-        let number: f64 = value
-            .parse()
-            .map_err(|_| format!("container: {name}: `{value}` is not a number"))?;
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
-        let whole = Some(number as u64);
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
-        let ns = Some((number * 1e9) as u64);
-        match name.as_str() {
-            "memory_usage" => facts.memory_usage = whole,
-            "memory_working_set" => facts.memory_working_set = whole,
-            "oom_kills" => facts.oom_kills = whole,
-            "memory_limit_hits" => facts.memory_limit_hits = whole,
-            "memory_high_events" => facts.memory_high_events = whole,
-            "cpu_periods" => facts.cpu_periods = whole,
-            "throttled_periods" => facts.throttled_periods = whole,
-            "throttled_s" => facts.throttled_ns = ns,
-            "throttled_ratio" => facts.throttled_ratio = Some(number),
-            _ => {
-                return Err(format!(
-                    "container: there is no `{name}`; there are memory_usage, memory_working_set, oom_kills, memory_limit_hits, \
-                     memory_high_events, cpu_periods, throttled_periods, throttled_s, throttled_ratio"
-                ));
-            }
-        }
-    }
-    Ok(())
-}
-
-fn facts(process: &Process) -> ProcessFacts {
-    let value = |text: &str| {
-        if let Ok(truth) = text.parse() {
-            FactValue::Bool(truth)
-        } else if let Ok(number) = text.parse() {
-            FactValue::Int(number)
-        } else {
-            FactValue::Text(text.into())
-        }
-    };
-    let attributes = process
-        .attributes
-        .iter()
-        .map(|(name, text)| (name.as_str().into(), value(text)));
-    let settings = process
-        .settings
-        .iter()
-        .map(|(name, text)| (format!("dotnet.gc.settings.{name}").into(), value(text)));
-    let limits = process.container.iter().map(|(name, text)| {
-        // As a limit is told: `memory_limit` of `gcwatch.container.memory.limit`; a whole number of CPUs is one all the same.
-        let value = match (name.as_str(), text.parse::<f64>()) {
-            ("cpu_limit", Ok(cpus)) => FactValue::Double(cpus),
-            _ => value(text),
-        };
-        (format!("gcwatch.container.{}", name.replace('_', ".")).into(), value)
-    });
-    let all = attributes.chain(settings).chain(limits);
-    ProcessFacts::new(process.pid, process.name.as_deref(), process.runtime.as_deref(), all)
-}
-
-impl From<SeverityName> for Severity {
-    fn from(name: SeverityName) -> Self {
-        match name {
-            SeverityName::Info => Self::Info,
-            SeverityName::Warning => Self::Warning,
-            SeverityName::Error => Self::Error,
-            SeverityName::Critical => Self::Critical,
-        }
-    }
-}
-
-fn compare_fires(fires: &[String], from: Option<SeverityName>, review: &Review) -> Option<String> {
-    let least = from.map_or(Severity::Info, Severity::from);
-    let fired: BTreeSet<&str> = review
-        .alerts()
-        .filter(|reviewed| reviewed.alert.severity() >= least)
-        .map(|reviewed| &*reviewed.alert.rule.id)
-        .collect();
-    let wanted: BTreeSet<&str> = fires.iter().map(String::as_str).collect();
-    if fired == wanted {
-        return None;
-    }
-    let list = |ids: Vec<&&str>| ids.iter().map(|id| format!("`{id}`")).collect::<Vec<_>>().join(", ");
-    let missing: Vec<&&str> = wanted.difference(&fired).collect();
-    let beyond: Vec<&&str> = fired.difference(&wanted).collect();
-    let mut parts = Vec::new();
-    if !missing.is_empty() {
-        parts.push(format!("never fired: {}", list(missing)));
-    }
-    if !beyond.is_empty() {
-        parts.push(format!("fired, and must not: {}", list(beyond)));
-    }
-    Some(format!("fires: {}", parts.join("; ")))
-}
-
-fn name(state: State) -> StateName {
-    match state {
-        State::Inactive => StateName::Inactive,
-        State::Pending => StateName::Pending,
-        State::Firing => StateName::Firing,
-        State::Inhibited => StateName::Inhibited,
-        State::Unknown => StateName::Unknown,
-        State::NotSelected => StateName::NotSelected,
-        State::Excepted => StateName::Excepted,
-    }
-}
-
-/// What is not as expected.
-fn compare(expectation: &Expectation, review: &Review, rules: &RuleSet) -> Option<String> {
-    let place = rules.rules.iter().position(|rule| *rule.id == *expectation.rule)?;
-    let state = name(review.engine().states().get(place)?.state);
-    let said = format!("at {}s `{}`", expectation.at.0.as_secs_f64(), expectation.rule);
-    if state != expectation.state {
-        return Some(format!(
-            "{said} is {}, expected {}",
-            state.name(),
-            expectation.state.name()
-        ));
-    }
-    let Some(alert) = review
-        .engine()
-        .alerts()
-        .into_iter()
-        .find(|alert| *alert.rule.id == *expectation.rule)
-    else {
-        let asked = expectation.count.is_some() || expectation.labels.is_some() || expectation.summary.is_some();
-        return asked.then(|| format!("{said} does not fire: it has no count, labels or texts"));
-    };
-    let mut differences = Vec::new();
-    if let Some(count) = expectation.count.filter(|count| *count != alert.count) {
-        differences.push(format!("count is {}, expected {count}", alert.count));
-    }
-    if let Some(summary) = expectation
-        .summary
-        .as_deref()
-        .filter(|summary| *summary != &*alert.summary)
-    {
-        differences.push(format!("summary is \"{}\", expected \"{summary}\"", alert.summary));
-    }
-    compare_texts(
-        "labels",
-        expectation.labels.as_ref(),
-        &alert_labels(&alert),
-        &mut differences,
-    );
-    let annotations = alert
-        .annotations
-        .iter()
-        .map(|(name, text)| (&**name, &**text))
-        .collect();
-    compare_texts(
-        "annotations",
-        expectation.annotations.as_ref(),
-        &annotations,
-        &mut differences,
-    );
-    (!differences.is_empty()).then(|| format!("{said}: {}", differences.join("; ")))
-}
-
-fn alert_labels(alert: &Alert) -> BTreeMap<&str, &str> {
-    alert.labels.iter().map(|(name, text)| (&**name, &**text)).collect()
-}
-
-fn compare_texts(
-    what: &str,
-    expected: Option<&BTreeMap<String, String>>,
-    found: &BTreeMap<&str, &str>,
-    differences: &mut Vec<String>,
-) {
-    let Some(expected) = expected else { return };
-    let expected: BTreeMap<&str, &str> = expected
-        .iter()
-        .map(|(name, text)| (name.as_str(), text.as_str()))
-        .collect();
-    if expected != *found {
-        differences.push(format!("{what} are {found:?}, expected {expected:?}"));
-    }
 }

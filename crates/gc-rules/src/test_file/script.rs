@@ -1,4 +1,4 @@
-//! Written events: from the fields of a test to collections with their edges.
+//! From the fields of a test's event to a collection with its edges.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,11 @@ use clr_gc::gc::{
     Suspension,
 };
 
-use super::given::{FieldError, Given, wrong};
+use super::given::{FieldError, Given, invalid};
 use super::times::Times;
 use strict_yaml::check::nearest;
 
-const WORDS: &str = "a word of the reference page";
+const WORDS: &str = "see the reference page";
 
 fn reason(given: &mut Given<'_>, name: &'static str) -> Result<Option<GcReason>, FieldError> {
     let Some(text) = given.text(name) else { return Ok(None) };
@@ -22,7 +22,10 @@ fn reason(given: &mut Given<'_>, name: &'static str) -> Result<Option<GcReason>,
         None => {
             let names = GcReason::KNOWN.iter().filter_map(|reason| reason.name());
             let near = nearest(text, names).map_or_else(|| WORDS.to_owned(), |near| format!("did you mean `{near}`?"));
-            Err(wrong(name, format!("`{text}` is no reason of a collection; {near}")))
+            Err(invalid(
+                name,
+                format!("`{text}` is not a reason of a collection; {near}"),
+            ))
         }
     }
 }
@@ -36,14 +39,14 @@ fn condemned(given: &mut Given<'_>) -> Result<Option<CondemnReasons1>, FieldErro
         let Some(bit) = CondemnReasons1::NAMES.iter().position(|known| *known == name) else {
             let near = nearest(name, CondemnReasons1::NAMES.iter().copied());
             let near = near.map_or_else(|| WORDS.to_owned(), |near| format!("did you mean `{near}`?"));
-            return Err(wrong("condemned_reasons", format!("`{name}` is not known; {near}")));
+            return Err(invalid("condemned_reasons", format!("`{name}` is not known; {near}")));
         };
         bits |= 1 << bit;
     }
     Ok(Some(CondemnReasons1(bits)))
 }
 
-/// GCHeapStats is there when one of its counts is; those that are not given are 0 then, as they come together.
+/// GCHeapStats exists if one of its counts does; the others are 0 then.
 fn heap_stats(given: &mut Given<'_>) -> Result<Option<HeapStats>, FieldError> {
     let pinned = given.number("pinned_objects")?;
     let sync_blocks = given.number("sync_blocks")?;
@@ -71,7 +74,7 @@ fn heap_stats(given: &mut Given<'_>) -> Result<Option<HeapStats>, FieldError> {
     }))
 }
 
-/// GCGlobalHeapHistory is there when one of its fields is; those that are not given are as in a quiet process then.
+/// GCGlobalHeapHistory exists if one of its fields does; the others have usual values then.
 fn global(
     given: &mut Given<'_>,
     generation: Option<u32>,
@@ -80,13 +83,18 @@ fn global(
     let heap_count = given.number("heap_count")?;
     let load = given.number("memory_load_percent")?;
     let condemned = condemned(given)?;
-    let compacting = given.truth("compacting")?;
-    let elevation = given.truth("elevation")?;
+    let compacting = given.boolean("compacting")?;
+    let elevation = given.boolean("elevation")?;
     let mode = match given.text("pause_mode") {
         None => None,
         Some(text) => match PauseMode::KNOWN.iter().find(|mode| mode.name() == Some(text)) {
             Some(mode) => Some(*mode),
-            None => return Err(wrong("pause_mode", format!("`{text}` is no latency mode; {WORDS}"))),
+            None => {
+                return Err(invalid(
+                    "pause_mode",
+                    format!("`{text}` is not a latency mode; {WORDS}"),
+                ));
+            }
         },
     };
     let any = heap_count.is_some() || load.is_some() || condemned.is_some() || mode.is_some();
@@ -120,7 +128,7 @@ macro_rules! sizes {
     };
 }
 
-/// A collection that is told `at` nanoseconds after the beginning, `number` unless the fields say another one.
+/// A collection that ends `at` nanoseconds after the start; `number` unless the fields have one.
 pub(super) fn collection(at: i64, number: u32, fields: &BTreeMap<String, String>) -> Result<Collection, FieldError> {
     let mut given = Given::of(fields);
     let number = given.number("number")?.unwrap_or(number);
@@ -131,14 +139,14 @@ pub(super) fn collection(at: i64, number: u32, fields: &BTreeMap<String, String>
         Some("background") => Some(GcType::BACKGROUND),
         Some("foreground") => Some(GcType::FOREGROUND),
         Some(text) => {
-            return Err(wrong(
+            return Err(invalid(
                 "type",
                 format!("`{text}` is not blocking, background or foreground"),
             ));
         }
     };
     let why = reason(&mut given, "reason")?;
-    let became_blocking = given.truth("became_blocking")?.unwrap_or(false);
+    let became_blocking = given.boolean("became_blocking")?.unwrap_or(false);
     let concurrent = gc_type == Some(GcType::BACKGROUND) && !became_blocking;
     let times = Times {
         at,
@@ -192,7 +200,7 @@ pub(super) fn collection(at: i64, number: u32, fields: &BTreeMap<String, String>
         allocated_since_last: given.bytes("allocated_since_last")?,
         background: given.number("background")?,
         missing,
-        lossy: given.truth("lossy")?.unwrap_or(false),
+        lossy: given.boolean("lossy")?.unwrap_or(false),
     };
     given.rest()?;
     Ok(collection)
@@ -202,17 +210,18 @@ fn missing(text: &str) -> Result<MissingParts, FieldError> {
     text.split([',', ' '])
         .filter(|name| !name.is_empty())
         .map(|name| {
-            Missing::of(name).ok_or_else(|| wrong("missing", format!("`{name}` is no part of a collection; {WORDS}")))
+            Missing::of(name)
+                .ok_or_else(|| invalid("missing", format!("`{name}` is not a part of a collection; {WORDS}")))
         })
         .collect()
 }
 
-/// A stop without a collection that ends `at` nanoseconds after the beginning.
+/// A suspension without a collection that ends `at` nanoseconds after the start.
 pub(super) fn suspension(at: i64, fields: &BTreeMap<String, String>) -> Result<Suspension, FieldError> {
     let mut given = Given::of(fields);
     let stopped = given.ns("stopped_ms", "stopped_ns")?;
     let suspend = given.ns("suspend_ms", "suspend_ns")?;
-    let triggered = given.truth("triggered")?.unwrap_or(false);
+    let triggered = given.boolean("triggered")?.unwrap_or(false);
     given.rest()?;
     let begin = stopped.map(|stopped| at - stopped);
     Ok(Suspension {
@@ -245,7 +254,7 @@ mod tests {
     }
 
     /// Scenario: a blocking and a background collection as a test writes them.
-    /// Guarantee: their edges add up as those of real ones do; what is not given is unknown.
+    /// Guarantee: their edges are consistent; other fields are unknown.
     #[test]
     fn written_collections_have_edges() {
         let blocking = [
@@ -284,10 +293,10 @@ mod tests {
         );
     }
 
-    /// Scenario: fields that there are not, and values that do not fit.
-    /// Guarantee: each is refused with its name and what belongs there.
+    /// Scenario: unknown fields and invalid values.
+    /// Guarantee: each is refused with its name and what is expected.
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn invalid_fields_are_refused() {
         let error = |given: &[(&str, &str)]| collection(0, 1, &fields(given)).unwrap_err().to_string();
         assert_eq!(
             error(&[("pause_s", "3")]),
@@ -295,11 +304,11 @@ mod tests {
         );
         assert_eq!(
             error(&[("generation", "two")]),
-            "generation: `two` is not a whole number of 32 bits"
+            "generation: `two` is not a 32-bit integer"
         );
         assert_eq!(
             error(&[("reason", "OutOfSpaceLoh")]),
-            "reason: `OutOfSpaceLoh` is no reason of a collection; did you mean `OutOfSpaceLOH`?"
+            "reason: `OutOfSpaceLoh` is not a reason of a collection; did you mean `OutOfSpaceLOH`?"
         );
         assert_eq!(
             error(&[("condemned_reasons", "BeforeOom")]),

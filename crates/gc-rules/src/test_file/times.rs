@@ -1,8 +1,8 @@
-//! When a written collection began, stopped the program, and ended.
+//! Start, pauses and end of a collection in a test.
 
 use clr_gc::gc::{Pause, PauseKind, StopEdges};
 
-/// The times of a collection that is told at its end.
+/// The times of a collection; `at` is its end.
 pub(super) struct Times {
     pub(super) at: i64,
     pub(super) duration: Option<i64>,
@@ -14,7 +14,7 @@ pub(super) struct Times {
 }
 
 impl Times {
-    /// Of a background collection: its last pause lies in it, the first one begins before it.
+    /// For a background collection: its last pause is in it, the first one begins before it.
     pub(super) fn start(&self, concurrent: bool) -> i64 {
         let of_pause = || {
             self.pause

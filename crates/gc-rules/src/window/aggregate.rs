@@ -175,8 +175,8 @@ pub(super) fn change(function: Function, oldest: f64, newest: f64) -> Option<f64
     }
 }
 
-/// For the line that fits best: means and the sums of products of the distances from them, which can be added to and merged without losing
-/// digits (Welford, Chan).
+/// For the line that fits best: means and the sums of products of the distances from them, which can be added to and
+/// merged without losing digits (Welford, Chan).
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Trend {
     mean_hours: f64,
@@ -187,7 +187,8 @@ pub(super) struct Trend {
 }
 
 impl Trend {
-    /// One more point, after `known` others. Hours count from any moment near them: small numbers keep their digits when squared.
+    /// One more point, after `known` others. Hours count from any moment near them: small numbers keep their digits
+    /// when squared.
     pub(super) fn point(&mut self, known: u32, hours: f64, value: f64) {
         let point = Self {
             mean_hours: hours,

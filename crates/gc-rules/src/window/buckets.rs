@@ -2,7 +2,7 @@
 
 use super::aggregate::{Aggregate, Sample};
 use super::{BUCKETS, Moment, Worth};
-use crate::rule::Function;
+use crate::rule::Window;
 
 /// How many tallies there are of the sub-intervals before the newest, when there are any.
 const PLACES: usize = BUCKETS as usize;
@@ -40,8 +40,9 @@ impl<A: Aggregate> Tally<A> {
     }
 }
 
-/// The sub-intervals of a window. Nearly every sample falls into the newest, and values are those of the newest and of all before
-/// it: both stand here, so that a host of processes does not go through the memory of all sub-intervals with each collection.
+/// The sub-intervals of a window. Nearly every sample falls into the newest, and values are those of the newest and of
+/// all before it: both stand here, so that a host of processes does not go through the memory of all sub-intervals with
+/// each collection.
 #[derive(Debug)]
 pub(super) struct Buckets<A> {
     /// When the newest sub-interval began that has samples, nanoseconds; 0 before the first.
@@ -54,7 +55,8 @@ pub(super) struct Buckets<A> {
     width: u64,
     /// The time of the first sample ever; 0 before it.
     origin: u64,
-    /// Those before the newest: a sub-interval has the place of its number from the epoch, modulo [`PLACES`]. Nothing until there is one.
+    /// Those before the newest: a sub-interval has the place of its number from the epoch, modulo [`PLACES`]. Nothing
+    /// until there is one.
     older: Box<[Tally<A>]>,
 }
 
@@ -189,13 +191,13 @@ impl<A: Aggregate> Buckets<A> {
         )
     }
 
-    pub(super) fn answer(&self, function: Function, at: Moment) -> Option<f64> {
+    pub(super) fn answer(&self, window: &Window, at: Moment) -> Option<f64> {
         let length = || {
             let covered = at.now - self.oldest(at.now).saturating_mul(self.width).min(at.now);
             covered.min(at.watched)
         };
         let total = self.total();
-        total.aggregate.answer(total.known, function, &length)
+        total.aggregate.answer(total.known, window.function, &length)
     }
 
     pub(super) fn memory(&self) -> usize {

@@ -1,7 +1,7 @@
 //! The window of one sample.
 
 use super::{Moment, Worth};
-use crate::rule::Function;
+use crate::rule::Window;
 
 /// The newest sample; of two of one time the one that came last.
 #[derive(Debug, Default)]
@@ -35,7 +35,7 @@ impl Latest {
         (known, 1 - known)
     }
 
-    pub(super) fn answer(&self, _function: Function, _at: Moment) -> Option<f64> {
+    pub(super) fn answer(&self, _window: &Window, _at: Moment) -> Option<f64> {
         self.value
     }
 

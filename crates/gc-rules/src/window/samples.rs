@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use super::aggregate::{Trend, change, share};
 use super::{Class, Moment, Worth};
-use crate::rule::Function;
+use crate::rule::{Function, Window};
 
 const NS_PER_HOUR: f64 = 3.6e12;
 
@@ -50,8 +50,8 @@ impl Samples {
         ((self.ring.kept.len() - unknown) as u64, unknown as u64)
     }
 
-    pub(super) fn answer(&self, function: Function, at: Moment) -> Option<f64> {
-        self.ring.answer(function, at)
+    pub(super) fn answer(&self, window: &Window, at: Moment) -> Option<f64> {
+        self.ring.answer(window.function, window.q, at)
     }
 
     pub(super) fn memory(&self) -> usize {
@@ -63,7 +63,8 @@ impl Samples {
     }
 }
 
-/// The samples, the oldest first. Unknown worth is NaN, which no value is; for functions that count, 1 fulfils and 0 does not.
+/// The samples, the oldest first. Unknown worth is NaN, which no value is; for functions that count, 1 fulfils and 0
+/// does not.
 #[derive(Debug)]
 struct Ring {
     kept: VecDeque<(u64, f64)>,
@@ -73,10 +74,19 @@ struct Ring {
     unknown: usize,
     /// One that equals the newest is one with it: only what changes is looked at.
     runs: bool,
-    /// Those of known worth, the smallest first, for functions of their order: a sample more costs a search and a move, not a sort.
+    /// Those of known worth, the smallest first, for functions of their order: a sample more costs a search and a move,
+    /// not a sort.
     sorted: Option<Vec<f64>>,
-    /// What was made of these very samples, until one comes or goes.
-    made: Cell<Option<(Function, Option<f64>)>>,
+    /// The last computed value, until a sample is added or removed.
+    made: Cell<Option<Made>>,
+}
+
+/// The value of a function of the samples as they are.
+#[derive(Debug, Clone, Copy)]
+struct Made {
+    function: Function,
+    q: f64,
+    value: Option<f64>,
 }
 
 impl Ring {
@@ -172,15 +182,15 @@ impl Ring {
         self.kept.iter().copied().filter(|(_, value)| !value.is_nan())
     }
 
-    fn answer(&self, function: Function, at: Moment) -> Option<f64> {
+    fn answer(&self, function: Function, q: f64, at: Moment) -> Option<f64> {
         match (function, self.made.get()) {
             // These change with the time alone.
             (Function::Rate, _) => self.length(at).map(|ns| self.sum() / (ns as f64 / 1e9)),
             (Function::Share, _) => self.length(at).and_then(|ns| share(self.sum(), ns)),
-            (_, Some((made, value))) if made == function => value,
+            (_, Some(made)) if (made.function, made.q) == (function, q) => made.value,
             _ => {
-                let value = self.make(function);
-                self.made.set(Some((function, value)));
+                let value = self.make(function, q);
+                self.made.set(Some(Made { function, q, value }));
                 value
             }
         }
@@ -197,7 +207,7 @@ impl Ring {
         if let Some(sorted) = &self.sorted {
             return make(sorted);
         }
-        // Whole numbers of the same order are put in order faster.
+        // Integers of the same order are sorted faster.
         let mut space = [0; ORDER_ON_DEMAND];
         let mut count = 0;
         for (place, (_, value)) in space.iter_mut().zip(self.known()) {
@@ -217,7 +227,7 @@ impl Ring {
         self.known().map(|(_, value)| value).sum()
     }
 
-    fn make(&self, function: Function) -> Option<f64> {
+    fn make(&self, function: Function, q: f64) -> Option<f64> {
         let count = self.kept.len() - self.unknown;
         let mut values = self.known().map(|(_, value)| value);
         match function {
@@ -226,7 +236,7 @@ impl Ring {
             Function::Rate | Function::Share => None,
             Function::Min => values.reduce(f64::min),
             Function::Max => values.reduce(f64::max),
-            Function::Quantile(q) => self.ordered(|sorted| quantile(sorted, q)),
+            Function::Quantile => self.ordered(|sorted| quantile(sorted, q)),
             Function::Median => self.ordered(|sorted| quantile(sorted, 0.5)),
             Function::Mad => self.ordered(deviation),
             Function::Slope | Function::RelativeSlope | Function::R2 => {
@@ -268,7 +278,7 @@ impl Ring {
     }
 }
 
-/// A number whose order among whole numbers is that of `value` by [`f64::total_cmp`].
+/// An integer with the order of `value` by [`f64::total_cmp`].
 fn ordinal(value: f64) -> i64 {
     of_bits(value.to_bits().cast_signed())
 }

@@ -1,16 +1,17 @@
-//! What a rule of a schema says, and which keywords it may have.
+//! Parts of a schema: words, types, and the keywords that are supported.
 
 use serde_json::{Map, Value};
 
 use super::Format;
 
-/// The words that a rule allows (`enum`, or `oneOf` of constants) each with its description; empty: it is no such rule.
+/// The words that a rule allows (`enum`, or `oneOf` of constants), each with its description; empty if it is not such a
+/// rule.
 pub fn words(rule: &Value) -> Vec<(&str, Option<&str>)> {
     let plain = rule.get("enum").and_then(Value::as_array).into_iter().flatten();
-    let told = rule.get("oneOf").and_then(Value::as_array).into_iter().flatten();
+    let described = rule.get("oneOf").and_then(Value::as_array).into_iter().flatten();
     let plain = plain.filter_map(|word| Some((word.as_str()?, None)));
     plain
-        .chain(told.flat_map(|one| {
+        .chain(described.flat_map(|one| {
             let description = one.get("description").and_then(Value::as_str);
             let constant = one.get("const").and_then(Value::as_str);
             let several = one.get("enum").and_then(Value::as_array).into_iter().flatten();
@@ -22,7 +23,7 @@ pub fn words(rule: &Value) -> Vec<(&str, Option<&str>)> {
         .collect()
 }
 
-/// The type that a rule asks for, `null` left out.
+/// The type of a rule, except `null`.
 pub fn type_of(rule: &Value) -> Option<&str> {
     match rule.get("type") {
         Some(Value::String(name)) => Some(name),
@@ -31,9 +32,9 @@ pub fn type_of(rule: &Value) -> Option<&str> {
     }
 }
 
-/// The one of `known` that `text` is a slip of the pen of, if one is.
+/// The one of `known` that `text` is probably a misspelling of.
 pub fn nearest<'k>(text: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
-    // Long texts are no slips, and the comparison takes the product of both lengths.
+    // Long texts are no misspellings, and the comparison takes the product of both lengths.
     if text.len() > 80 {
         return None;
     }
@@ -47,10 +48,10 @@ pub fn nearest<'k>(text: &str, known: impl IntoIterator<Item = &'k str>) -> Opti
         .map(|(_, known)| known)
 }
 
-/// Keywords of a schema that [`super::Schema::check`] would not look at: with one of them it would let through what the schema
-/// refuses. For the test of each schema that is used with it.
+/// Keywords of a schema that [`super::Schema::check`] does not support: with one of them it would accept what the
+/// schema refuses. For the tests of schemas.
 pub fn unknown_keywords(schema: &Value, formats: &[Format]) -> Vec<String> {
-    const LOOKED_AT: [&str; 22] = [
+    const CHECKED: [&str; 22] = [
         "type",
         "properties",
         "additionalProperties",
@@ -74,7 +75,7 @@ pub fn unknown_keywords(schema: &Value, formats: &[Format]) -> Vec<String> {
         "x-secret",
         "$defs",
     ];
-    const SAYS_ONLY: [&str; 7] = [
+    const INFORMATIVE: [&str; 7] = [
         "$schema",
         "$id",
         "title",
@@ -97,9 +98,9 @@ pub fn unknown_keywords(schema: &Value, formats: &[Format]) -> Vec<String> {
                 "items" | "additionalProperties" => rules.push(value),
                 "oneOf" | "anyOf" => rules.extend(value.as_array().into_iter().flatten()),
                 "format" if checked || INTEGERS.contains(&format) => {}
-                // For editors: the format says the same, with better words.
+                // For editors; the format checks the same with better messages.
                 "pattern" if checked => {}
-                known if LOOKED_AT.contains(&known) || SAYS_ONLY.contains(&known) => {}
+                known if CHECKED.contains(&known) || INFORMATIVE.contains(&known) => {}
                 "x-restart" | "x-expression" | "x-template" => {}
                 other => unknown.push(format!("{other}: {value}")),
             }
@@ -116,16 +117,16 @@ mod tests {
     use crate::yaml::{Bounds, parse};
     use serde_json::json;
 
-    /// What is said of a text, a line each, and its value.
+    /// The findings on a document, a line each, and its value.
     fn checked(schema: &Value, text: &str) -> (Option<Value>, Vec<String>) {
         let node = parse(text, Bounds::default()).unwrap().unwrap();
         let (value, findings) = Schema::new(schema, &[]).check(&node, &KeyPath::default());
-        let told = |finding: &crate::check::Finding| format!("{} {}", finding.path, finding.fault);
-        (value, findings.iter().map(told).collect())
+        let line = |finding: &crate::check::Finding| format!("{} {}", finding.path, finding.fault);
+        (value, findings.iter().map(line).collect())
     }
 
     /// Scenario: a schema of another kind of file: required keys, lists of a type that refers to itself, words.
-    /// Guarantee: what fits becomes values in the schema's types, what does not is told with its place.
+    /// Guarantee: what fits becomes values in the schema's types; faults have their position.
     #[test]
     fn other_schemas_are_checked_too() {
         let schema = json!({
@@ -146,12 +147,12 @@ mod tests {
         let text = "id: 7\nseverity: error\nlimit: 0xff\nrules: [{id: a}]";
         let value = json!({ "id": "7", "severity": "error", "limit": 255, "rules": [{ "id": "a" }] });
         assert_eq!(checked(&schema, text), (Some(value), vec![]));
-        let (_, told) = checked(&schema, "severity: eror\nlimit: 256\nrules:\n  - {id: }\n  - {idd: a}");
+        let (_, faults) = checked(&schema, "severity: eror\nlimit: 256\nrules:\n  - {id: }\n  - {idd: a}");
         assert_eq!(
-            told,
+            faults,
             [
                 "severity 1:11: `eror` is not one of info, error; did you mean `error`?",
-                "limit 2:8: `256` is too much; at most 255",
+                "limit 2:8: `256` is too large; at most 255",
                 "rules[0].id 4:6: a value is missing here",
                 "rules[1] 5:6: unknown key `idd`; did you mean `id`?",
                 "rules[1] 5:5: the key `id` is missing",
@@ -160,7 +161,7 @@ mod tests {
         );
     }
 
-    /// Scenario: schemas with a keyword, a pattern and a format that the check knows nothing of.
+    /// Scenario: schemas with a keyword, a pattern and a format that the check does not support.
     /// Guarantee: each is named.
     #[test]
     fn keywords_without_a_check_are_named() {
@@ -177,10 +178,10 @@ mod tests {
         assert_eq!(unknown, ["format: \"uuid\"", "not: {}", "pattern: \"^x$\""]);
     }
 
-    /// Scenario: slips of the pen, and words that have nothing in common.
-    /// Guarantee: the first find the word that was meant, the others none.
+    /// Scenario: misspelled words, and words that have nothing in common.
+    /// Guarantee: the first find the intended word, the others none.
     #[test]
-    fn slips_find_the_word_that_was_meant() {
+    fn misspelled_words_find_the_intended_one() {
         let known = ["endpoint", "timeout", "headers_from", "id"];
         let near = |text| nearest(text, known);
         assert_eq!(near("endpiont"), Some("endpoint"));

@@ -24,7 +24,7 @@ pub(super) fn truth(scalar: &Scalar, secret: bool) -> Result<Value, String> {
         if scalar.plain {
             format!("{shown} is neither true nor false")
         } else {
-            format!("{shown} in quotes is a text; write true or false")
+            format!("{shown} in quotes is a string; write true or false")
         }
     })
 }
@@ -32,9 +32,9 @@ pub(super) fn truth(scalar: &Scalar, secret: bool) -> Result<Value, String> {
 pub(super) fn integer(scalar: &Scalar, rule: &Value, secret: bool) -> Result<Value, String> {
     let shown = shown(&scalar.text, secret);
     let Some(number) = scalar.as_integer() else {
-        return Err(format!("{shown} is not a whole number"));
+        return Err(format!("{shown} is not an integer"));
     };
-    // The bounds of the type that holds it, when the schema has none that are narrower.
+    // The limits of the type, unless the schema has narrower ones.
     let (mut least, mut most) = match rule.get("format").and_then(Value::as_str) {
         Some("uint8") => (0, i128::from(u8::MAX)),
         Some("uint16") => (0, i128::from(u16::MAX)),
@@ -47,15 +47,15 @@ pub(super) fn integer(scalar: &Scalar, rule: &Value, secret: bool) -> Result<Val
     least = bound("minimum").unwrap_or(least);
     most = bound("maximum").unwrap_or(most);
     if number < least {
-        return Err(format!("{shown} is too little; at least {least}"));
+        return Err(format!("{shown} is too small; at least {least}"));
     }
     if number > most {
-        return Err(format!("{shown} is too much; at most {most}"));
+        return Err(format!("{shown} is too large; at most {most}"));
     }
     let value = i64::try_from(number).map(Value::from);
     value
         .or_else(|_| u64::try_from(number).map(Value::from))
-        .map_err(|_| format!("{shown} is too much"))
+        .map_err(|_| format!("{shown} is too large"))
 }
 
 pub(super) fn number(scalar: &Scalar, rule: &Value, secret: bool) -> Result<Value, String> {
@@ -65,15 +65,15 @@ pub(super) fn number(scalar: &Scalar, rule: &Value, secret: bool) -> Result<Valu
     };
     let bound = |keyword: &str| rule.get(keyword).and_then(Value::as_f64);
     if let Some(least) = bound("minimum").filter(|least| number < *least) {
-        return Err(format!("{shown} is too little; at least {least}"));
+        return Err(format!("{shown} is too small; at least {least}"));
     }
     if let Some(most) = bound("maximum").filter(|most| number > *most) {
-        return Err(format!("{shown} is too much; at most {most}"));
+        return Err(format!("{shown} is too large; at most {most}"));
     }
     Ok(Value::from(number))
 }
 
-/// The text in backquotes; where it is secret, only that there is one.
+/// The value in backquotes, unless it is secret.
 pub(super) fn shown(text: &str, secret: bool) -> String {
     if secret {
         "the value (not shown)".to_owned()

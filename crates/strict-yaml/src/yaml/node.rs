@@ -1,8 +1,8 @@
-//! The tree: values that know where they stand.
+//! The tree: values with their positions.
 
 use std::fmt;
 
-/// A place in a text: line and column from 1, columns in characters.
+/// A position in a document: line and column from 1, columns in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
     /// The line.
@@ -22,7 +22,7 @@ impl fmt::Display for Position {
     }
 }
 
-/// What is wrong, and where.
+/// A fault and its position.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{at}: {message}")]
 pub struct Fault {
@@ -35,7 +35,7 @@ pub struct Fault {
 /// A value and where it begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// Where it begins; a block (`|`) where its text begins.
+    /// Where it begins; a block (`|`) where its content begins.
     pub at: Position,
     /// What it is.
     pub kind: Kind,
@@ -44,7 +44,7 @@ pub struct Node {
 /// The kinds of values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
-    /// A text, a number, a truth value or nothing: which of them, the schema says.
+    /// A string, a number, a boolean or null: the schema decides.
     Scalar(Scalar),
     /// A list.
     Sequence(Vec<Node>),
@@ -66,14 +66,14 @@ pub struct Entry {
 /// A scalar as it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scalar {
-    /// Its text, quotes and escapes taken away.
+    /// Its content, without quotes and escapes.
     pub text: String,
-    /// Neither quoted nor a block: it may be something else than a text.
+    /// Neither quoted nor a block: it may be something else than a string.
     pub plain: bool,
 }
 
 impl Scalar {
-    /// Nothing: the value of a key without one.
+    /// Null: the value of a key without one.
     pub fn is_null(&self) -> bool {
         self.plain && matches!(self.text.as_str(), "" | "~" | "null" | "Null" | "NULL")
     }
@@ -87,7 +87,7 @@ impl Scalar {
         }
     }
 
-    /// A whole number: decimal, `0x` or `0o`.
+    /// An integer: decimal, `0x` or `0o`.
     pub fn as_integer(&self) -> Option<i128> {
         if !self.plain {
             return None;
@@ -97,7 +97,7 @@ impl Scalar {
             (_, Some(digits)) => (digits, 8),
             _ => (self.text.as_str(), 10),
         };
-        // After a prefix no sign may come, which the parser of the standard library would take.
+        // The standard library would accept a sign after the prefix.
         if radix != 10 && text.starts_with(['+', '-']) {
             return None;
         }
@@ -124,7 +124,7 @@ impl Scalar {
 }
 
 impl Node {
-    /// A text that does not come from a file, at `at`.
+    /// A string that does not come from a file, at `at`.
     pub fn text(at: Position, text: impl Into<String>) -> Self {
         Self::scalar(at, text.into(), false)
     }
@@ -141,7 +141,7 @@ impl Node {
         }
     }
 
-    /// Nothing: the value of a key without one.
+    /// Null: the value of a key without one.
     pub fn is_null(&self) -> bool {
         matches!(&self.kind, Kind::Scalar(scalar) if scalar.is_null())
     }
@@ -159,7 +159,7 @@ mod tests {
     }
 
     /// Scenario: plain scalars that the core schema of YAML 1.2 knows, and ones that only YAML 1.1 knew.
-    /// Guarantee: the first are what they are, the others texts.
+    /// Guarantee: the first have their type, the others are strings.
     #[test]
     fn plain_scalars_are_those_of_the_core_schema() {
         assert_eq!(plain("0x1F").as_integer(), Some(31));

@@ -17,16 +17,16 @@ impl From<Marker> for Position {
     }
 }
 
-/// How much a text may be.
+/// Limits of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
     /// Bytes.
     pub bytes: usize,
-    /// Values within values.
+    /// Nesting of values.
     pub depth: usize,
     /// Values and keys.
     pub nodes: usize,
-    /// Faults that are told; a text with more is read no further.
+    /// Faults that are reported; reading ends with the last of them.
     pub faults: usize,
 }
 
@@ -41,11 +41,11 @@ impl Default for Bounds {
     }
 }
 
-/// Reads a text. `Ok(None)`: there is nothing in it but comments.
+/// Reads a document. `Ok(None)`: it is empty, or has only comments.
 ///
 /// # Errors
 ///
-/// Everything that is wrong with it, in the order of the text; never empty.
+/// All faults, in the order of the document; never empty.
 pub fn parse(text: &str, bounds: Bounds) -> Result<Option<Node>, Vec<Fault>> {
     if text.len() > bounds.bytes {
         let message = format!("the file has {} bytes; at most {} are read", text.len(), bounds.bytes);
@@ -82,7 +82,7 @@ pub fn parse(text: &str, bounds: Bounds) -> Result<Option<Node>, Vec<Fault>> {
     }
 }
 
-/// The parser's words for what people do most often, said so that they see what to do.
+/// The parser's messages on the most frequent errors, reworded to show the fix.
 fn syntax(info: &str) -> String {
     const NO_KEY: &str =
         "the line before is neither a key with `:` nor a list element with `-`; check the indentation and the brackets";
@@ -90,21 +90,21 @@ fn syntax(info: &str) -> String {
         ("tab", "a tab is used as indentation; YAML allows spaces only"),
         (
             "mapping values are not allowed",
-            "a `:` here would begin a value within a value; put the text in quotes, or check the indentation",
+            "a `:` here would begin a value within a value; put the string in quotes, or check the indentation",
         ),
         ("simple key expect", NO_KEY),
         ("could not find expected ':'", NO_KEY),
         (
             "did not find expected key",
-            "what stands here belongs to no key above it; check the indentation",
+            "this belongs to no key above it; check the indentation",
         ),
         (
             "did not find expected <document start>",
-            "what stands here belongs to no key; check the indentation",
+            "this belongs to no key; check the indentation",
         ),
         (
             "unknown anchor",
-            "aliases (`*name`) are not allowed; put the text in quotes if it begins with `*`",
+            "aliases (`*name`) are not allowed; put the string in quotes if it begins with `*`",
         ),
         (
             "indentation in quoted scalar",
@@ -116,7 +116,7 @@ fn syntax(info: &str) -> String {
         ),
         (
             "trailing content after",
-            "the quotes end here and more follows; put all of the text into quotes of the other kind, or below `|`",
+            "the quotes end here and more follows; put all of the string in quotes of the other kind, or below `|`",
         ),
         (
             "unexpected end of stream",
@@ -130,7 +130,7 @@ fn syntax(info: &str) -> String {
         .map_or_else(|| format!("this is not YAML: {info}"), |(_, say)| (*say).to_owned())
 }
 
-/// A list or a mapping whose end was not seen yet.
+/// A list or a mapping whose end was not read yet.
 enum Open {
     Sequence(Position, Vec<Node>),
     Mapping {
@@ -141,13 +141,13 @@ enum Open {
     },
 }
 
-/// Where a mapping stands between keys and values.
+/// What the next value of a mapping is.
 enum Pending {
     /// The next value is a key.
     None,
     /// The next value belongs to this key.
     Key(String, Position),
-    /// The next value belongs to a key that was refused, and falls with it.
+    /// The next value belongs to a key that was refused, and is dropped with it.
     Refused,
 }
 
@@ -161,14 +161,14 @@ struct Reader {
 }
 
 impl Reader {
-    /// Takes one event; false: reading on makes no sense.
+    /// Takes one event; false: reading ends.
     fn event(&mut self, event: Event<'_>, at: Position) -> bool {
         match event {
             Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => true,
             Event::DocumentStart(_) => {
                 self.documents += 1;
                 if self.documents > 1 {
-                    return self.stop(at, "a second document begins here; the file may have one only");
+                    return self.stop(at, "a second document begins here; a file can only have one");
                 }
                 true
             }
@@ -205,19 +205,19 @@ impl Reader {
         }
     }
 
-    /// Anchors and tags are refused wherever they stand.
+    /// Refuses anchors and tags.
     fn marks(&mut self, at: Position, anchor: usize, tagged: bool) {
         if anchor > 0 {
             self.fault(
                 at,
-                "anchors (`&name`) are not allowed; put the text in quotes if it begins with `&`",
+                "anchors (`&name`) are not allowed; put the string in quotes if it begins with `&`",
             );
         }
-        // What follows the mark is not quoted: it may be the value of a header.
+        // The rest is not quoted: it may be the value of a header.
         if tagged {
             self.fault(
                 at,
-                "tags (`!name`) are not allowed; put the text in quotes if it begins with `!`",
+                "tags (`!name`) are not allowed; put the string in quotes if it begins with `!`",
             );
         }
     }
@@ -232,7 +232,7 @@ impl Reader {
         self.faults.len() < self.bounds.faults
     }
 
-    /// Puts a value that is whole where it belongs.
+    /// Puts a complete value where it belongs.
     fn finish(&mut self, node: Node) -> bool {
         let at = node.at;
         let mut refused = None;
@@ -279,17 +279,17 @@ impl Reader {
     }
 }
 
-/// The key that `node` is, when it may be one here.
+/// The key that `node` is, if it is a valid one.
 fn new_key(node: Node, seen: &mut HashMap<String, Position>) -> Result<(String, Position), String> {
     let Kind::Scalar(scalar) = node.kind else {
-        return Err("a key has to be a text; put a text that begins with `{` in quotes".to_owned());
+        return Err("a key must be a string; put a string that begins with `{` in quotes".to_owned());
     };
     if scalar.plain && scalar.text == "<<" {
         return Err("merge keys (`<<`) are not allowed; write the keys out".to_owned());
     }
     match seen.entry(scalar.text) {
         Slot::Occupied(first) => Err(format!(
-            "{} is given twice; first in line {}",
+            "duplicate key {}; first in line {}",
             quoted(first.key()),
             first.get().line
         )),
@@ -306,9 +306,9 @@ mod tests {
     use super::*;
 
     /// Scenario: a document with values in all styles, after a byte order mark.
-    /// Guarantee: each value is where it stands, lines and columns counted from 1, in characters.
+    /// Guarantee: each value has its position, lines and columns counted from 1, in characters.
     #[test]
-    fn values_know_where_they_stand() {
+    fn values_have_their_position() {
         let text = "\u{feff}a: 1\n\u{e4}: \"b\"\nc:\n  - |\n    text\n  - {d: e}\n";
         let root = parse(text, Bounds::default()).unwrap().unwrap();
         let Kind::Mapping(entries) = root.kind else {
@@ -327,7 +327,7 @@ mod tests {
         assert_eq!(items.iter().map(at).collect::<Vec<_>>(), ["5:5", "6:5"]);
     }
 
-    /// Scenario: documents at a bound and one beyond it.
+    /// Scenario: documents at a limit and one beyond it.
     /// Guarantee: the one is read, the other refused in one sentence.
     #[test]
     fn bounds_hold() {

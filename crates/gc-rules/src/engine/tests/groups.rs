@@ -1,4 +1,4 @@
-//! Groups: one emergency is one alert.
+//! Groups: each incident raises one alert.
 
 use super::story::What::{End, Full, Gc, Nothing};
 use super::story::*;
@@ -48,33 +48,34 @@ const GROUP: &str = r#"
 "#;
 
 /// Scenario: a collection that fits three rules of a group.
-/// Guarantee: all match, the worst alone is told, the others are inhibited; another group tells its own.
+/// Guarantee: all match, only the most severe fires, the others are inhibited; another group is independent.
 #[test]
-fn the_worst_is_told() {
+fn the_most_severe_fires() {
     let mut story = Story::of(GROUP);
     let verdict = story.collection(1.0, 2, Some(2000));
     let matched: Vec<&str> = verdict.matched.iter().map(|rule| &*rule.id).collect();
     assert_eq!(matched, ["pause.long", "pause.full", "pause.awful", "other"]);
-    let mut told: Vec<String> = verdict
+    let mut fired: Vec<String> = verdict
         .transitions
         .iter()
         .map(|one| words(std::slice::from_ref(one)))
         .collect();
-    told.sort();
-    assert_eq!(told, ["fired other 1", "fired pause.awful 1"]);
+    fired.sort();
+    assert_eq!(fired, ["fired other 1", "fired pause.awful 1"]);
     assert_eq!(
         story.states(),
         [State::Inhibited, State::Inhibited, State::Firing, State::Firing]
     );
 }
 
-/// Scenario: the less bad comes first, then one as bad, then a worse one; the worse one ends while the others still hold.
-/// Guarantee: an equal one is not told, a worse one supersedes; when it ends the first that still holds is told, with the text of its own collection, and
-/// without the cooldown: it never ended.
+/// Scenario: a less severe one first, then an equal one, then a more severe one, which ends while the others still
+/// hold.
+/// Guarantee: an equal one does not fire, a more severe one supersedes; when it ends, the first that still holds fires,
+/// with the text of its own collection, and without the cooldown: it never ended.
 #[test]
 fn a_worse_one_supersedes() {
     let mut story = Story::of(GROUP);
-    story.tell(&[
+    story.play(&[
         (1.0, Gc(200), "fired pause.long 1"),
         (2.0, Full(50), ""),
         (
@@ -90,7 +91,7 @@ fn a_worse_one_supersedes() {
     let alert = transitions[1].alert();
     assert_eq!((&*alert.summary, alert.count, alert.number), ("long, number 1", 2, 4));
     assert_eq!((alert.active_unix_ns, alert.last_unix_ns), (unix_ns(1.0), unix_ns(3.0)));
-    story.tell(&[
+    story.play(&[
         // The one that was inhibited all the time takes over from its equal.
         (33.0, Nothing, "ended pause.long 33 cleared, fired pause.full 33"),
         // In its cooldown the first is an anomaly, no alert.

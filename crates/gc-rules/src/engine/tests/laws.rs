@@ -11,7 +11,8 @@ use crate::alert::Transition;
 use crate::engine::{Engine, State};
 use crate::rule::RuleSet;
 
-/// Rules of every kind: on collections and on the process, with and without windows, `for`, `clear`, groups, exceptions.
+/// Rules of every kind: on collections and on the process, with and without windows, `for`, `clear`, groups,
+/// exceptions.
 const MANY: &str = r#"
   - {id: a, title: a, on: gc, severity: info, group: g, when: "gc.pause_ms > 50.0", keep_firing_for: 5s, cooldown: 10s, summary: a}
   - {id: b, title: b, on: gc, severity: error, group: g, when: "gc.generation == 2 && gc.pause_ms > 100.0", keep_firing_for: 2s, cooldown: 0s, summary: b}
@@ -68,8 +69,8 @@ fn story() -> impl Strategy<Value = Vec<(f64, What)>> {
     })
 }
 
-/// All that can be seen of transitions.
-fn told(transitions: &[Transition]) -> Vec<String> {
+/// All of the transitions, as text.
+fn seen(transitions: &[Transition]) -> Vec<String> {
     let one = |transition: &Transition| {
         let alert = transition.alert();
         format!("{} {alert:?}", words(std::slice::from_ref(transition)))
@@ -78,7 +79,8 @@ fn told(transitions: &[Transition]) -> Vec<String> {
 }
 
 proptest! {
-    /// Scenario: any story of collections of which nothing is known, with conditions that are true or false of any known value.
+    /// Scenario: any story of collections of which nothing is known, with conditions that are true or false of any
+    /// known value.
     /// Guarantee: unknown never matches and never fires.
     #[test]
     fn unknown_never_fires(gaps in prop::collection::vec(1..5000u64, 1..60)) {
@@ -101,39 +103,39 @@ proptest! {
     fn adopting_the_same_rules_changes_nothing(steps in story(), often in 1..5usize) {
         let (mut once, mut again) = (many(), many());
         for (index, (at, what)) in steps.iter().enumerate() {
-            prop_assert_eq!(told(&once.step(*at, what)), told(&again.step(*at, what)), "at {} s", at);
+            prop_assert_eq!(seen(&once.step(*at, what)), seen(&again.step(*at, what)), "at {} s", at);
             if index % often == 0 {
                 let now = unix_ns(*at);
-                prop_assert_eq!(told(&again.engine.adopt(Arc::clone(&READ[(index / often + 1) % 2]), now)), Vec::<String>::new());
+                prop_assert_eq!(seen(&again.engine.adopt(Arc::clone(&READ[(index / often + 1) % 2]), now)), Vec::<String>::new());
                 prop_assert_eq!(once.engine.states(), again.engine.states());
             }
         }
     }
 
-    /// Scenario: any story; the same one with the time told in more steps.
-    /// Guarantee: the same is told, at the same times.
+    /// Scenario: any story; the same one with the time in more steps.
+    /// Guarantee: the transitions are the same, at the same times.
     #[test]
     fn time_may_come_in_any_steps(steps in story(), parts in 2..7u64) {
         let (mut few, mut many) = (many(), many());
         let mut before = 0.0;
         for (at, what) in steps {
-            let mut seen = Vec::new();
+            let mut passed = Vec::new();
             for part in 1..parts {
                 let between = before + (at - before) * part as f64 / parts as f64;
-                seen.extend(many.engine.advance(unix_ns(between)));
+                passed.extend(many.engine.advance(unix_ns(between)));
             }
-            seen.extend(many.step(at, &what));
-            prop_assert_eq!(told(&few.step(at, &what)), told(&seen), "at {} s", at);
+            passed.extend(many.step(at, &what));
+            prop_assert_eq!(seen(&few.step(at, &what)), seen(&passed), "at {} s", at);
             before = at;
         }
         prop_assert_eq!(few.engine.states(), many.engine.states());
     }
 
     /// Scenario: any story, to its end.
-    /// Guarantee: every alert has a number of its own, begins once and ends once, not before it began; of a group one is told, and none that is
-    /// inhibited is worse; what is asked for is what was told.
+    /// Guarantee: every alert has a number of its own, begins once and ends once, not before it began; of a group one
+    /// fires, and none that is inhibited is more severe; the alerts are those of the transitions.
     #[test]
-    fn alerts_begin_and_end_and_groups_tell_one(steps in story()) {
+    fn alerts_begin_and_end_and_groups_fire_one(steps in story()) {
         let mut story = many();
         let mut firing = HashMap::new();
         let mut last_number = 0;
@@ -162,10 +164,10 @@ proptest! {
                 pairs.filter(move |(rule, state)| rule.group == group && state.state == wanted).map(|(rule, _)| rule.severity)
             };
             for group in [Some(0), Some(1)] {
-                let told: Vec<_> = of(group, State::Firing).collect();
+                let fires: Vec<_> = of(group, State::Firing).collect();
                 let inhibited = of(group, State::Inhibited).max();
-                prop_assert!(told.len() <= 1);
-                prop_assert!(inhibited <= told.first().copied(), "{:?} is told, {:?} is not", told, inhibited);
+                prop_assert!(fires.len() <= 1);
+                prop_assert!(inhibited <= fires.first().copied(), "{:?} fires, {:?} does not", fires, inhibited);
             }
             let asked: HashMap<u64, String> =
                 story.engine.alerts().iter().map(|alert| (alert.number, alert.rule.id.to_string())).collect();
@@ -177,7 +179,7 @@ proptest! {
 }
 
 /// Scenario: a hundred thousand collections, a thousand a second.
-/// Guarantee: the process takes no more memory than was said before.
+/// Guarantee: memory is within the limit.
 #[test]
 fn memory_is_bounded() {
     let mut story = many();

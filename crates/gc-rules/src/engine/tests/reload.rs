@@ -69,13 +69,14 @@ const AFTER: &str = r#"
     summary: other words
 "#;
 
-/// Scenario: rules are replaced while they fire: one is the same but for its words and its place, one has another threshold, one is new; the window of one
-/// has two of three samples.
-/// Guarantee: what has its meaning still goes on, what has not ends; windows keep their samples; a new one does not know the time before.
+/// Scenario: rules are replaced while they fire: one is the same but for its words and its place, one has another
+/// threshold, one is new; the window of one has two of three samples.
+/// Guarantee: what has its meaning still goes on, what has not ends; windows keep their samples; a new one does not
+/// know the time before.
 #[test]
 fn what_means_the_same_goes_on() {
     let mut story = Story::of(BEFORE);
-    story.tell(&[
+    story.play(&[
         (1.0, Gc(200), "fired kept 1, fired changed 1"),
         (2.0, Gc(10), ""),
         (3.0, Rules(AFTER), "ended changed 3 rule-changed"),
@@ -86,9 +87,9 @@ fn what_means_the_same_goes_on() {
         story.states(),
         [State::Unknown, State::Firing, State::Inactive, State::Firing]
     );
-    story.tell(&[(33.0, Nothing, "")]);
+    story.play(&[(33.0, Nothing, "")]);
     assert_eq!(story.states()[0], State::Inactive);
-    story.tell(&[
+    story.play(&[
         (61.0, Nothing, "ended kept 61 cleared"),
         (62.0, Rules(""), "ended count 62 rule-changed"),
         (63.0, Gc(500), ""),

@@ -17,11 +17,12 @@ const LONG: &str = r#"
 "#;
 
 /// Scenario: long pauses, some within a minute of each other, then none.
-/// Guarantee: each is an occurrence; the alert is told once, ends a minute after the last one, and its times are those of the collections.
+/// Guarantee: each is an occurrence; there is one alert, ends a minute after the last one, and its times are those of
+/// the collections.
 #[test]
 fn a_rule_on_collections_fires_until_none_came_for_a_while() {
     let mut story = Story::of(LONG);
-    story.tell(&[
+    story.play(&[
         (1.0, Gc(10), ""),
         (2.5, Gc(300), "fired long 2.5"),
         (3.0, Gc(20), ""),
@@ -37,14 +38,14 @@ fn a_rule_on_collections_fires_until_none_came_for_a_while() {
     let alert = transitions[0].alert();
     assert_eq!(&*alert.summary, "paused 101 ms, number 5");
     assert_eq!((alert.collection, alert.count, alert.number), (Some(5), 1, 2));
-    story.tell(&[
+    story.play(&[
         (360.0, Nothing, ""),
         (360.5, Gc(500), "ended long 360.1 cleared, fired long 360.5"),
     ]);
 }
 
 /// Scenario: an occurrence, two more, and the end of the process.
-/// Guarantee: the alert as it is asked for and as it ends counts them all and knows the newest.
+/// Guarantee: the alert counts them all and has the time of the newest, while it fires and at its end.
 #[test]
 fn occurrences_are_counted() {
     let mut story = Story::of(LONG);
@@ -75,11 +76,11 @@ const OPEN: &str = r#"
 "#;
 
 /// Scenario: a collection that is open for longer and longer, while no event comes; then none is open; then one again.
-/// Guarantee: silence counts: the condition holds by time alone, fires after `for`, stays for `keep_firing_for`, and fires again only when the cooldown
-/// is over.
+/// Guarantee: silence counts: the condition holds by time alone, fires after `for`, stays for `keep_firing_for`, and
+/// fires again only when the cooldown is over.
 #[test]
 fn silence_counts() {
-    Story::of(OPEN).tell(&[
+    Story::of(OPEN).play(&[
         (1.0, Open(Some(0)), ""),
         (10.0, Nothing, ""),
         (15.5, Nothing, ""),
@@ -95,10 +96,10 @@ fn silence_counts() {
 }
 
 /// Scenario: a condition that holds for less than `for`, and one that ends and begins again while the alert is kept.
-/// Guarantee: the one is never told; the other is one alert.
+/// Guarantee: the one never fires; the other is one alert.
 #[test]
-fn what_is_short_is_not_told_and_what_returns_goes_on() {
-    Story::of(OPEN).tell(&[
+fn short_conditions_do_not_fire_and_returning_ones_continue() {
+    Story::of(OPEN).play(&[
         (1.0, Open(Some(0)), ""),
         (14.0, Open(None), ""),
         (30.0, Open(Some(18)), ""),
@@ -113,11 +114,11 @@ fn what_is_short_is_not_told_and_what_returns_goes_on() {
 }
 
 /// Scenario: the condition holds in the cooldown, once for a while only.
-/// Guarantee: that firing is left out and counted; the next alert says so.
+/// Guarantee: that alert is suppressed and counted in the next one.
 #[test]
 fn what_the_cooldown_leaves_out_is_counted() {
     let mut story = Story::of(OPEN);
-    story.tell(&[
+    story.play(&[
         (1.0, Open(Some(0)), ""),
         (16.0, Nothing, "fired stuck 16"),
         (16.0, Open(None), ""),
@@ -136,11 +137,11 @@ fn what_the_cooldown_leaves_out_is_counted() {
 }
 
 /// Scenario: occurrences of a rule on collections in its cooldown.
-/// Guarantee: the collections are anomalies, the alert is not told, and each is counted.
+/// Guarantee: the collections are anomalies, there is no alert, and each is counted.
 #[test]
 fn collections_in_the_cooldown_are_anomalies_all_the_same() {
     let mut story = Story::of(&LONG.replace("60s", "1s").replace("cooldown: 0s", "cooldown: 1m"));
-    story.tell(&[(1.0, Gc(200), "fired long 1"), (2.0, Nothing, "ended long 2 cleared")]);
+    story.play(&[(1.0, Gc(200), "fired long 1"), (2.0, Nothing, "ended long 2 cleared")]);
     for at in [3.0, 30.0, 61.9] {
         let verdict = story.collection(at, 0, Some(200));
         assert_eq!((verdict.matched.len(), words(&verdict.transitions)), (1, String::new()));
@@ -168,17 +169,18 @@ const SHARE: &str = r#"
 "#;
 
 /// Scenario: a share of time that rises above the one threshold, falls below it, and later below the other.
-/// Guarantee: it clears at the second one only; before the process was watched long enough nothing fires; the value is with the alert.
+/// Guarantee: it clears at the second one only; before the process was watched long enough nothing fires; the value is
+/// with the alert.
 #[test]
 fn it_clears_by_a_condition_of_its_own() {
     let mut story = Story::of(SHARE);
     // 8 s of the first 8.
-    story.tell(&[(8.0, Gc(8_000), ""), (9.0, Nothing, "")]);
+    story.play(&[(8.0, Gc(8_000), ""), (9.0, Nothing, "")]);
     let fired = story.step(10.0, &Nothing);
     assert_eq!(words(&fired), "fired share 10");
     assert_eq!(&*fired[0].alert().summary, "80 %");
     assert_eq!(fired[0].alert().values[0].1, Some(0.8));
-    story.tell(&[
+    story.play(&[
         (17.0, Nothing, ""),
         (31.0, Nothing, ""),
         (32.0, Nothing, ""),
@@ -201,12 +203,13 @@ const MEDIAN: &str = r#"
 "#;
 
 /// Scenario: a window whose samples become unknown while the alert fires, and later are known again.
-/// Guarantee: unknown neither fires nor ends at once: the alert is held for 15 minutes, then ends as unknown, and the cooldown begins.
+/// Guarantee: unknown neither fires nor ends at once: the alert is held for 15 minutes, then ends as unknown, and the
+/// cooldown begins.
 #[test]
 fn what_is_unknown_is_held_for_a_while() {
     let mut story = Story::of(MEDIAN);
     assert_eq!(story.states(), [State::Inactive]);
-    story.tell(&[
+    story.play(&[
         (1.0, Gc(200), ""),
         (2.0, Gc(200), ""),
         (3.0, Gc(200), "fired slow 3"),
@@ -218,7 +221,7 @@ fn what_is_unknown_is_held_for_a_while() {
         (906.0, Nothing, ""),
     ]);
     assert_eq!(story.states(), [State::Unknown]);
-    story.tell(&[
+    story.play(&[
         (907.0, Gc(200), ""),
         (908.0, Gc(200), ""),
         (909.0, Gc(200), ""),
@@ -238,16 +241,16 @@ fn what_is_unknown_is_held_for_a_while() {
 #[test]
 fn what_is_pending_falls_back() {
     let mut story = Story::of(&MEDIAN.replace("keep_firing_for: 0s", "for: 10s"));
-    story.tell(&[
+    story.play(&[
         (1.0, Gc(200), ""),
         (2.0, Gc(200), ""),
         (3.0, Gc(200), ""),
         (9.0, Nothing, ""),
     ]);
     assert_eq!(story.states(), [State::Pending]);
-    story.tell(&[(9.5, Blind, "")]);
+    story.play(&[(9.5, Blind, "")]);
     assert_eq!(story.states(), [State::Unknown]);
-    story.tell(&[
+    story.play(&[
         (9.6, Gc(200), ""),
         (9.7, Gc(200), ""),
         (9.8, Gc(200), ""),
@@ -268,11 +271,11 @@ const FAILING: &str = r#"
 "#;
 
 /// Scenario: a condition that divides by zero on some collections.
-/// Guarantee: that is counted and told with the rule, and is no alert.
+/// Guarantee: that is counted and reported with the rule, and is no alert.
 #[test]
 fn failures_are_counted() {
     let mut story = Story::of(FAILING);
-    story.tell(&[(1.0, Gc(1), ""), (2.0, Full(1), ""), (3.0, Full(1), "")]);
+    story.play(&[(1.0, Gc(1), ""), (2.0, Full(1), ""), (3.0, Full(1), "")]);
     let state = story.engine.states().remove(0);
     assert_eq!((state.evaluations, state.failures), (3, 2));
     assert_eq!(state.last_failure.as_deref(), Some("division by zero"));
@@ -296,14 +299,15 @@ const CHOSEN: &str = r#"
 "#;
 
 /// Scenario: a process whose name is learned, then another one, then one that is excepted, the time of which ends.
-/// Guarantee: before it is known the rule is not for it; a change ends what fires; an exception is silent until its day is over.
+/// Guarantee: before it is known the rule is not for it; a change ends what fires; an exception is silent until its day
+/// is over.
 #[test]
 fn rules_are_for_processes() {
     let mut story = Story::of(CHOSEN);
     // The stories begin on 2023-11-14 at 22:13:20; that day and the next end after 92,800 s.
-    story.tell(&[(1.0, Gc(200), "")]);
+    story.play(&[(1.0, Gc(200), "")]);
     assert_eq!(story.states(), [State::NotSelected]);
-    story.tell(&[
+    story.play(&[
         (2.0, Named("Web"), ""),
         (3.0, Gc(200), "fired chosen 3"),
         (4.0, Named("Batch"), "ended chosen 4 rule-changed"),
@@ -313,14 +317,14 @@ fn rules_are_for_processes() {
     ]);
     assert_eq!(story.states(), [State::Excepted]);
     assert!(story.collection(8.0, 0, Some(200)).matched.is_empty());
-    story.tell(&[(92_801.0, Gc(200), "fired chosen 92801")]);
+    story.play(&[(92_801.0, Gc(200), "fired chosen 92801")]);
 }
 
 /// Scenario: an exception begins to apply while the alert fires.
 /// Guarantee: the alert ends, since it would not fire now.
 #[test]
 fn an_exception_ends_what_fires() {
-    Story::of(CHOSEN).tell(&[
+    Story::of(CHOSEN).play(&[
         (2.0, Named("Web"), ""),
         (3.0, Gc(200), "fired chosen 3"),
         (4.0, Named("WebOld"), ""),
@@ -329,12 +333,12 @@ fn an_exception_ends_what_fires() {
 }
 
 /// Scenario: a recording that jumps ten hours, then centuries; a stream whose times lie centuries ahead, then before.
-/// Guarantee: each is one bounded piece of work; ends that were due in the gap have their own time; the time of the stream
-/// does not carry the engine away.
+/// Guarantee: each is one bounded piece of work; ends that were due in the gap have their own time; the time of the
+/// stream does not carry the engine away.
 #[test]
 fn gaps_and_wild_times_are_bounded() {
     let mut story = Story::of(&format!("{LONG}{SHARE}"));
-    story.tell(&[
+    story.play(&[
         (1.0, Gc(200), "fired long 1"),
         (36_000.0, Nothing, "ended long 61 cleared"),
         (36_001.0, Gc(200), "fired long 36001"),
@@ -343,7 +347,7 @@ fn gaps_and_wild_times_are_bounded() {
     assert!(story.engine.alerts().is_empty());
     let mut story = Story::of(LONG);
     story.engine.collection(&collection(1, 0, i64::MAX, MS), base());
-    story.tell(&[
+    story.play(&[
         (5.0, Gc(200), "fired long 5"),
         (100.0, Nothing, "ended long 65 cleared"),
     ]);

@@ -78,7 +78,7 @@ impl Story {
         }
     }
 
-    /// What it comes to at `at` seconds; rules that matched the collection are not told.
+    /// What it comes to at `at` seconds; without the rules that matched the collection.
     pub(super) fn step(&mut self, at: f64, what: &What) -> Vec<Transition> {
         let now = unix_ns(at);
         let mut transitions = self.engine.advance(now);
@@ -113,8 +113,8 @@ impl Story {
         self.engine.collection(&collection, base())
     }
 
-    /// Tells a story: at which second, what comes, what it comes to, comma-separated. Every line is checked.
-    pub(super) fn tell(&mut self, lines: &[(f64, What, &str)]) {
+    /// Plays a story: second, event, expected transitions. Every line is checked.
+    pub(super) fn play(&mut self, lines: &[(f64, What, &str)]) {
         for (at, what, expected) in lines {
             let transitions = self.step(*at, what);
             assert_eq!(words(&transitions), *expected, "at {at} s, {what:?}");

@@ -47,7 +47,8 @@ fn stops_without_a_collection_count() {
     assert_eq!(facts(&mut preceding, &blocking(2, 100, 110)).0, Some(40));
 }
 
-/// Scenario: a background collection with three foreground ones, told at its end; another one with none; one whose start was not seen.
+/// Scenario: a background collection with three foreground ones, observed at its end; another one with none; one whose
+/// start was not seen.
 /// Guarantee: those that ran within it are counted, for background collections only.
 #[test]
 fn foreground_collections_are_counted() {

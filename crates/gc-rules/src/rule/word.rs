@@ -1,0 +1,44 @@
+//! Severity, status and occasion of a rule: one type each, for rule files, their schema, tests of rules, records and
+//! messages.
+
+use strict_yaml::words;
+
+words! {
+    /// Severity of the alert, in ascending order.
+    #[derive(PartialOrd, Ord)]
+    pub enum Severity {
+        /// Worth knowing; no action needed.
+        Info = "info",
+        /// Should be investigated in working hours.
+        Warning = "warning",
+        /// Something does not work as it should.
+        Error = "error",
+        /// Immediate action needed.
+        Critical = "critical",
+    }
+}
+
+words! {
+    /// How reliable the rule is.
+    pub enum Status {
+        /// Reliable; its threshold is proven.
+        Stable = "stable",
+        /// Believed to be reliable.
+        Test = "test",
+        /// Its threshold is a first guess.
+        Experimental = "experimental",
+        /// Will be removed; its description names the replacement.
+        Deprecated = "deprecated",
+    }
+}
+
+words! {
+    /// When the condition is evaluated.
+    pub enum On {
+        /// At each collection, on it. Each match is an occurrence; the alert ends `keep_firing_for` after the last one.
+        Gc = "gc",
+        /// On the process: at each collection, once a second, and when more is known of it. The alert lasts as long as
+        /// the condition.
+        Process = "process",
+    }
+}

@@ -1,0 +1,218 @@
+//! The events of a test: from fields to the steps of a review.
+
+use std::collections::BTreeMap;
+
+use clr_gc::gc::{Collection, Suspension};
+
+use super::{MAX_EVENTS, ns};
+use crate::field::{ContainerFacts, FactValue, Open, ProcessFacts, StreamFacts};
+use crate::review::Step;
+use crate::test_file::document::{Process, TestEvent, Unfinished};
+use crate::test_file::script;
+use crate::time::TimeBase;
+
+/// One event of a test.
+pub(super) enum Played {
+    Collection(Box<Collection>),
+    Suspension(Suspension),
+    Stream(Box<StreamFacts>),
+    End,
+}
+
+impl Played {
+    pub(super) fn step(&self) -> Step<'_> {
+        match self {
+            Self::Collection(collection) => Step::Collection(collection),
+            Self::Suspension(suspension) => Step::Suspension(suspension),
+            Self::Stream(facts) => Step::Stream(**facts),
+            Self::End => Step::End,
+        }
+    }
+}
+
+/// The events one by one, in the order of their time.
+pub(super) fn played(events: &[TestEvent], start: i128) -> Result<Vec<(i64, Played)>, String> {
+    let mut single: Vec<(i64, &TestEvent, u32)> = Vec::new();
+    for event in events {
+        let (times, every) = event
+            .repeat
+            .as_ref()
+            .map_or((1, 0), |repeat| (repeat.times, ns(repeat.every.0)));
+        if single.len().saturating_add(times as usize) > MAX_EVENTS {
+            return Err(format!("the test has more than {MAX_EVENTS} events"));
+        }
+        let at = ns(event.at.0);
+        single.extend((0..times).map(|round| (at.saturating_add(every.saturating_mul(round.into())), event, round)));
+    }
+    single.sort_by_key(|(at, _, _)| *at);
+    let base = TimeBase::at(start);
+    let mut stream = StreamFacts {
+        since_unix_ns: Some(base.unix_ns(0)),
+        ..StreamFacts::default()
+    };
+    let mut number = 0;
+    let mut played = Vec::with_capacity(single.len());
+    for (at, event, round) in single {
+        let here = |message: String| format!("the event at {}s: {message}", at as f64 / 1e9);
+        let kinds = [
+            event.gc.is_some(),
+            event.suspension.is_some(),
+            event.stream.is_some(),
+            event.container.is_some(),
+            event.open.is_some(),
+            event.end,
+        ];
+        if kinds.iter().filter(|given| **given).count() != 1 {
+            return Err(here(
+                "an event requires exactly one of gc, suspension, stream, container, open and end".to_owned(),
+            ));
+        }
+        let stepped = |fields: &BTreeMap<String, String>| stepped(fields, event, round);
+        let what = if let Some(fields) = &event.gc {
+            number += 1;
+            let fields = stepped(fields).map_err(here)?;
+            let collection = script::collection(at, number, &fields).map_err(|error| here(format!("gc: {error}")))?;
+            number = collection.number;
+            Played::Collection(Box::new(collection))
+        } else if let Some(fields) = &event.suspension {
+            let fields = stepped(fields).map_err(here)?;
+            Played::Suspension(script::suspension(at, &fields).map_err(|error| here(format!("suspension: {error}")))?)
+        } else if let Some(fields) = &event.stream {
+            counters(&mut stream, &stepped(fields).map_err(here)?).map_err(here)?;
+            Played::Stream(Box::new(stream))
+        } else if let Some(fields) = &event.container {
+            container(&mut stream.container, &stepped(fields).map_err(here)?).map_err(here)?;
+            Played::Stream(Box::new(stream))
+        } else if let Some(open) = event.open {
+            let begun = Some(base.unix_ns(at));
+            stream.open = match open {
+                Unfinished::Stop => Open {
+                    stop: begun,
+                    ..Open::default()
+                },
+                Unfinished::Collection => Open {
+                    collection: begun,
+                    ..Open::default()
+                },
+                Unfinished::Background => Open {
+                    background: begun,
+                    ..Open::default()
+                },
+                Unfinished::Nothing => Open::default(),
+            };
+            Played::Stream(Box::new(stream))
+        } else {
+            Played::End
+        };
+        played.push((at, what));
+    }
+    Ok(played)
+}
+
+/// The fields of a repetition.
+fn stepped(
+    fields: &BTreeMap<String, String>,
+    event: &TestEvent,
+    round: u32,
+) -> Result<BTreeMap<String, String>, String> {
+    let mut fields = fields.clone();
+    for (name, step) in event.repeat.iter().flat_map(|repeat| &repeat.step) {
+        let Some(value) = fields.get_mut(name) else {
+            return Err(format!("step: `{name}` is not among the fields of the event"));
+        };
+        let first: f64 = value.parse().map_err(|_| format!("step: `{name}` is not a number"))?;
+        // Integers below 2^53 stay integers.
+        *value = (first + step * f64::from(round)).to_string();
+    }
+    Ok(fields)
+}
+
+fn counters(stream: &mut StreamFacts, fields: &BTreeMap<String, String>) -> Result<(), String> {
+    for (name, value) in fields {
+        let number = || {
+            value
+                .parse::<f64>()
+                .map_err(|_| format!("stream: {name}: `{value}` is not a number"))
+        };
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
+        let integer = || number().map(|number| Some(number as u64));
+        match name.as_str() {
+            "events" => stream.events = integer()?,
+            "lost_events" => stream.lost_events = integer()?,
+            "undecodable" => stream.undecodable = integer()?,
+            "sessions" => stream.sessions = integer()?,
+            "lag_s" => {
+                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
+                let ns = (number()? * 1e9) as u64;
+                stream.lag_ns = Some(ns);
+            }
+            _ => {
+                return Err(format!(
+                    "stream: unknown field `{name}`; known fields: events, lost_events, undecodable, sessions, lag_s"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Usage of the container. Its limits are attributes of the process.
+fn container(facts: &mut ContainerFacts, fields: &BTreeMap<String, String>) -> Result<(), String> {
+    for (name, value) in fields {
+        let number: f64 = value
+            .parse()
+            .map_err(|_| format!("container: {name}: `{value}` is not a number"))?;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
+        let integer = Some(number as u64);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
+        let ns = Some((number * 1e9) as u64);
+        match name.as_str() {
+            "memory_usage" => facts.memory_usage = integer,
+            "memory_working_set" => facts.memory_working_set = integer,
+            "oom_kills" => facts.oom_kills = integer,
+            "memory_limit_hits" => facts.memory_limit_hits = integer,
+            "memory_high_events" => facts.memory_high_events = integer,
+            "cpu_periods" => facts.cpu_periods = integer,
+            "throttled_periods" => facts.throttled_periods = integer,
+            "throttled_s" => facts.throttled_ns = ns,
+            "throttled_ratio" => facts.throttled_ratio = Some(number),
+            _ => {
+                return Err(format!(
+                    "container: unknown field `{name}`; known fields: memory_usage, memory_working_set, oom_kills, memory_limit_hits, \
+                     memory_high_events, cpu_periods, throttled_periods, throttled_s, throttled_ratio"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn facts(process: &Process) -> ProcessFacts {
+    let value = |text: &str| {
+        if let Ok(boolean) = text.parse() {
+            FactValue::Bool(boolean)
+        } else if let Ok(number) = text.parse() {
+            FactValue::Int(number)
+        } else {
+            FactValue::Text(text.into())
+        }
+    };
+    let attributes = process
+        .attributes
+        .iter()
+        .map(|(name, text)| (name.as_str().into(), value(text)));
+    let settings = process
+        .settings
+        .iter()
+        .map(|(name, text)| (format!("dotnet.gc.settings.{name}").into(), value(text)));
+    let limits = process.container.iter().map(|(name, text)| {
+        // As a resource attribute: `memory_limit` is `gcwatch.container.memory.limit`; CPUs are always a double.
+        let value = match (name.as_str(), text.parse::<f64>()) {
+            ("cpu_limit", Ok(cpus)) => FactValue::Double(cpus),
+            _ => value(text),
+        };
+        (format!("gcwatch.container.{}", name.replace('_', ".")).into(), value)
+    });
+    let all = attributes.chain(settings).chain(limits);
+    ProcessFacts::new(process.pid, process.name.as_deref(), process.runtime.as_deref(), all)
+}
