@@ -259,5 +259,5 @@ fn a_test_that_fails_says_where_and_why() {
     let empty = tempfile::tempdir().unwrap();
     let empty = run(&["test", empty.path().to_str().unwrap()], "");
     assert_eq!(empty.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&empty.stderr).contains("there is no test"));
+    assert!(String::from_utf8_lossy(&empty.stderr).contains("no tests found"));
 }
