@@ -30,7 +30,7 @@ mod view;
 
 pub use alert_view::{AlertView, FiringView, RuleView};
 pub use feed::Feed;
-pub use registry::{Clock, Counts, Outlet, Pipeline, Settings, Surroundings};
+pub use registry::{Clock, Counts, Outlet, Pipeline, PipelineSettings, Surroundings};
 pub use ruled::RuleCounts;
 pub use run::Run;
 pub use view::TargetView;

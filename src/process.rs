@@ -38,7 +38,7 @@ pub struct Provenance {
 
 /// What the daemon does with a run at present.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum State {
+pub enum RunState {
     /// Found, nothing done yet.
     Found,
     /// The configuration leaves it out.

@@ -363,9 +363,9 @@ async fn log_records_go_over_otlp() {
         let signal = |path: &str| Some(to(&receiver, path));
         let options = Options {
             targets: TargetOptions::default(),
-            pipeline: pipeline::Settings {
+            pipeline: pipeline::PipelineSettings {
                 clock: Clock::Recorded,
-                ..pipeline::Settings::default()
+                ..pipeline::PipelineSettings::default()
             },
             otlp: settings::Settings {
                 traces: signal("/v1/traces"),

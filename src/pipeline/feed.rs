@@ -8,7 +8,7 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 
 use crate::pipeline::registry::{Clock, Shared};
 use crate::pipeline::run::Run;
-use crate::process::{State, StreamProgress};
+use crate::process::{RunState, StreamProgress};
 use delivery::clock::now_unix_ns;
 use gc_rules::engine::{collection_at, suspension_at};
 use gc_rules::field;
@@ -39,11 +39,11 @@ impl Feed {
         &self.run
     }
 
-    /// What is done with the process now. [`State::Attached`] begins a new session: its stream is counted from its beginning.
-    pub fn state(&mut self, state: State) {
+    /// What is done with the process now. [`RunState::Attached`] begins a new session: its stream is counted from its beginning.
+    pub fn state(&mut self, state: RunState) {
         let now = now_unix_ns();
         let mut inside = self.run.inside();
-        if state == State::Attached && inside.state != State::Attached {
+        if state == RunState::Attached && inside.state != RunState::Attached {
             let start = match (self.run.clock(), self.base) {
                 (Clock::Recorded, Some(base)) => base.unix_ns(0),
                 _ => now,
@@ -142,7 +142,7 @@ impl Feed {
     /// The process is gone: its metrics are sent a last time, then its series end.
     pub fn end(mut self) {
         self.ended = true;
-        self.run.set_state(State::Ended, now_unix_ns());
+        self.run.set_state(RunState::Ended, now_unix_ns());
         self.shared.end(&self.run);
     }
 }
@@ -153,9 +153,9 @@ impl Drop for Feed {
             return;
         }
         let mut inside = self.run.inside();
-        if matches!(inside.state, State::Attached | State::Attaching) {
+        if matches!(inside.state, RunState::Attached | RunState::Attaching) {
             let detail = "its reader ended".to_owned();
-            inside.set_state(State::Detached { detail }, now_unix_ns());
+            inside.set_state(RunState::Detached { detail }, now_unix_ns());
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::container::{ContainerIdentity, Figures};
 use crate::pipeline::feed::Feed;
 use crate::pipeline::ruled::RuleCounts;
 use crate::pipeline::run::Run;
-use crate::process::{Identity, Provenance, RunKey, State};
+use crate::process::{Identity, Provenance, RunKey, RunState};
 use crate::targets::sink::Full;
 use delivery::alerts::Notice;
 use delivery::clock::now_unix_ns;
@@ -54,7 +54,7 @@ pub enum Clock {
 
 /// How collections are told.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Settings {
+pub struct PipelineSettings {
     /// What becomes spans.
     pub spans: SpanOptions,
     /// What becomes metrics.
@@ -69,7 +69,7 @@ pub struct Settings {
     pub resource: Vec<KeyValue>,
 }
 
-impl Default for Settings {
+impl Default for PipelineSettings {
     fn default() -> Self {
         Self {
             spans: SpanOptions::default(),
@@ -110,7 +110,7 @@ pub(crate) struct Counters {
 #[derive(Debug, Clone)]
 pub(crate) struct Noted {
     pub(crate) identity: Identity,
-    pub(crate) state: State,
+    pub(crate) state: RunState,
     pub(crate) since_unix_ns: u64,
 }
 
@@ -122,7 +122,7 @@ struct Registry {
 
 #[derive(Debug)]
 pub(crate) struct Shared {
-    settings: RwLock<Arc<Settings>>,
+    settings: RwLock<Arc<PipelineSettings>>,
     rules: RwLock<Arc<RuleSet>>,
     /// What rules came to, over all runs.
     rule_counts: Mutex<BTreeMap<Arc<str>, RuleCounts>>,
@@ -144,7 +144,7 @@ impl Shared {
             .unwrap_or_default()
     }
 
-    pub(crate) fn settings(&self) -> Arc<Settings> {
+    pub(crate) fn settings(&self) -> Arc<PipelineSettings> {
         Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -202,7 +202,7 @@ pub struct Pipeline {
 
 impl Pipeline {
     /// A pipeline in which nothing is told of yet.
-    pub fn new(settings: Settings, outlet: Arc<dyn Outlet>) -> Self {
+    pub fn new(settings: PipelineSettings, outlet: Arc<dyn Outlet>) -> Self {
         Self {
             shared: Arc::new(Shared {
                 settings: RwLock::new(Arc::new(settings)),
@@ -218,7 +218,7 @@ impl Pipeline {
     }
 
     /// Other settings, from now on. Histograms of runs that are told of already keep their buckets.
-    pub fn reconfigure(&self, settings: Settings) {
+    pub fn reconfigure(&self, settings: PipelineSettings) {
         *self.shared.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
     }
 
@@ -333,7 +333,7 @@ impl Pipeline {
     }
 
     /// Says what is done with a process that has no feed (left out, not attachable); the newest word stands.
-    pub fn note(&self, identity: &Identity, state: State) {
+    pub fn note(&self, identity: &Identity, state: RunState) {
         let mut registry = self.shared.registry();
         if let Some(run) = registry.runs.get(&identity.key).map(Arc::clone) {
             drop(registry);
@@ -367,7 +367,7 @@ impl Pipeline {
             registry.runs.get(&key).map(Arc::clone)
         };
         if let Some(run) = run {
-            run.set_state(State::Ended, now_unix_ns());
+            run.set_state(RunState::Ended, now_unix_ns());
             self.shared.end(&run);
         }
     }

@@ -12,7 +12,7 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 
 use crate::pipeline::{Feed, Pipeline};
-use crate::process::{Identity, Provenance, RunKey, State, StreamProgress};
+use crate::process::{Identity, Provenance, RunKey, RunState, StreamProgress};
 use crate::recording::RecordingError;
 use crate::recording::source::Source;
 use crate::targets::sink::Full;
@@ -176,7 +176,7 @@ impl Stage {
             None => {
                 let mut feed = self.pipeline.open(self.identity(key))?;
                 feed.time_base(self.cast.base);
-                feed.state(State::Attached);
+                feed.state(RunState::Attached);
                 self.feeds.push((key, feed));
                 self.feeds.len() - 1
             }

@@ -10,9 +10,9 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 
 use crate::container::{Figures, Usage};
-use crate::pipeline::registry::{Clock, Settings};
+use crate::pipeline::registry::{Clock, PipelineSettings};
 use crate::pipeline::ruled::{RuleCounts, Ruled};
-use crate::process::{Identity, RunKey, State, StreamProgress};
+use crate::process::{Identity, RunKey, RunState, StreamProgress};
 use delivery::alerts::Notice;
 use gc_rules::alert::{Transition, Verdict};
 use gc_rules::field::{Open, ProcessFacts, StreamFacts};
@@ -49,7 +49,7 @@ pub(crate) struct Inside {
     usage: Usage,
     /// As the rules know it, see [`Inside::container`].
     container: Figures,
-    pub(crate) state: State,
+    pub(crate) state: RunState,
     pub(crate) since_unix_ns: u64,
     pub(crate) first_attach_unix_ns: Option<u64>,
     pub(crate) sessions: u64,
@@ -74,7 +74,7 @@ pub(crate) struct Inside {
     /// The name of the process, as notices have it.
     process: Arc<str>,
     series: Option<Series>,
-    tracer: Option<(Arc<Settings>, Tracer)>,
+    tracer: Option<(Arc<PipelineSettings>, Tracer)>,
     seed: [u8; 16],
 }
 
@@ -109,7 +109,7 @@ impl Run {
             without_metadata: None,
             usage: Usage::default(),
             container: Figures::default(),
-            state: State::Found,
+            state: RunState::Found,
             since_unix_ns: now_unix_ns,
             first_attach_unix_ns: None,
             sessions: 0,
@@ -144,7 +144,7 @@ impl Run {
 
     /// Whether its process is read now.
     pub fn is_attached(&self) -> bool {
-        self.inside().state == State::Attached
+        self.inside().state == RunState::Attached
     }
 
     pub(crate) fn clock(&self) -> Clock {
@@ -155,7 +155,7 @@ impl Run {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn set_state(&self, state: State, now_unix_ns: u64) {
+    pub(crate) fn set_state(&self, state: RunState, now_unix_ns: u64) {
         self.inside().set_state(state, now_unix_ns);
     }
 
@@ -164,7 +164,7 @@ impl Run {
     pub(crate) fn tick(&self, now_unix_ns: u64) -> (Arc<Origin>, Vec<Notice>) {
         let mut inside = self.inside();
         let notices = match inside.state {
-            State::Excluded | State::OverLimit | State::HeldElsewhere { .. } => inside.change(|ruled| {
+            RunState::Excluded | RunState::OverLimit | RunState::HeldElsewhere { .. } => inside.change(|ruled| {
                 let fires = !ruled.alerts().is_empty();
                 if fires { ruled.end(now_unix_ns) } else { Vec::new() }
             }),
@@ -260,7 +260,7 @@ fn anomalies<'a>(verdict: &'a Verdict, collection: &Collection, base: TimeBase) 
 }
 
 impl Inside {
-    pub(crate) fn set_state(&mut self, state: State, now_unix_ns: u64) {
+    pub(crate) fn set_state(&mut self, state: RunState, now_unix_ns: u64) {
         if self.state != state {
             self.state = state;
             self.since_unix_ns = now_unix_ns;
@@ -268,7 +268,7 @@ impl Inside {
     }
 
     /// A session begins: what it counts is added to what the earlier ones counted.
-    pub(crate) fn begin_session(&mut self, settings: &Settings, rules: Arc<RuleSet>, start_unix_ns: u64) {
+    pub(crate) fn begin_session(&mut self, settings: &PipelineSettings, rules: Arc<RuleSet>, start_unix_ns: u64) {
         self.sessions += 1;
         self.ended_sessions = self.progress();
         self.session = StreamProgress::default();
@@ -325,7 +325,7 @@ impl Inside {
     fn stream_facts(&self) -> StreamFacts {
         let progress = self.progress();
         // Of a process that is not read nobody knows whether it is silent.
-        let attached = self.state == State::Attached;
+        let attached = self.state == RunState::Attached;
         StreamFacts {
             since_unix_ns: self.first_attach_unix_ns,
             events: Some(progress.events),
@@ -480,7 +480,7 @@ impl Inside {
         &mut self,
         collection: Box<Collection>,
         base: TimeBase,
-        settings: &Arc<Settings>,
+        settings: &Arc<PipelineSettings>,
     ) -> Observed {
         self.collections += 1;
         self.lossy += u64::from(collection.lossy);

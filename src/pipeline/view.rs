@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::pipeline::registry::{Noted, Pipeline};
 use crate::pipeline::run::{Recent, Run};
-use crate::process::{Identity, State};
+use crate::process::{Identity, RunState};
 use crate::records::gc::{GcRecord, Subject};
 use gc_rules::time::rfc3339;
 use gc_telemetry::value::text;
@@ -61,7 +61,7 @@ pub struct TargetView {
     pub resource: serde_json::Map<String, serde_json::Value>,
 }
 
-impl State {
+impl RunState {
     /// One word.
     pub fn word(&self) -> &'static str {
         match self {
@@ -105,7 +105,7 @@ impl State {
 }
 
 impl TargetView {
-    fn of(identity: &Identity, resource: &[KeyValue], state: &State, since_unix_ns: u64) -> Self {
+    fn of(identity: &Identity, resource: &[KeyValue], state: &RunState, since_unix_ns: u64) -> Self {
         Self {
             pid: identity.key.pid,
             ns_pid: identity.ns_pid,

@@ -24,7 +24,7 @@ use tokio::time::{sleep_until, timeout};
 use tracing::Instrument as _;
 
 use crate::process::text::bounded;
-use crate::process::{Identity, RunKey, State};
+use crate::process::{Identity, RunKey, RunState};
 use crate::targets::facts::Facts;
 use crate::targets::host::Host;
 use crate::targets::identity::identity;
@@ -67,7 +67,7 @@ pub(crate) struct Kept<T> {
     /// The settings were read, or cannot be.
     pub(crate) settings_read: bool,
     /// What was said last, so that it is said once.
-    pub(crate) said: Option<State>,
+    pub(crate) said: Option<RunState>,
     /// A look that has not come back: its files block, and another look would block another thread.
     looking: Option<JoinHandle<Result<Found, Error>>>,
 }
@@ -184,7 +184,7 @@ impl<S: Sink> Attempt<S> {
         match lease {
             Ok(lease) => self.kept.lease = Some(lease),
             Err(NoLease::Held { holder }) => {
-                self.say(State::HeldElsewhere { holder });
+                self.say(RunState::HeldElsewhere { holder });
                 return Err(End::Again { lived: Duration::ZERO });
             }
             Err(problem @ NoLease::NoFolder { .. }) => {
@@ -202,7 +202,7 @@ impl<S: Sink> Attempt<S> {
             ..Deadlines::default()
         };
         let client = Arc::new(Client::with_deadlines(endpoint, deadlines));
-        self.say(State::Attaching);
+        self.say(RunState::Attaching);
         let attached = {
             let span = tracing::info_span!(target: "gcwatch::targets", "attach", pid = process.pid, name = %bounded(&process.name));
             let mut attaching = pin!(self.attach(&client, &process, &facts).instrument(span));
@@ -290,11 +290,11 @@ impl<S: Sink> Attempt<S> {
         } else {
             match self.shared.sink.open(identity.clone()) {
                 Ok(mut told) => {
-                    told.state(State::Attaching);
+                    told.state(RunState::Attaching);
                     self.kept.told = Some(told);
                 }
                 Err(full) => {
-                    self.say(State::OverLimit);
+                    self.say(RunState::OverLimit);
                     tracing::debug!(target: "gcwatch::targets", pid = identity.key.pid, "{full}");
                     return Err(End::Again { lived: Duration::ZERO });
                 }
@@ -334,8 +334,8 @@ impl<S: Sink> Attempt<S> {
             reading.settings_at = Some(reading.since + SETTINGS_AFTER);
         }
         let mut settings: Option<JoinHandle<_>> = None;
-        reading.told.state(State::Attached);
-        if self.kept.said.replace(State::Attached) != Some(State::Attached) {
+        reading.told.state(RunState::Attached);
+        if self.kept.said.replace(RunState::Attached) != Some(RunState::Attached) {
             tracing::info!(
                 target: "gcwatch::targets", pid = self.key().pid, name = %bounded(&self.sketch.name), "attached, .NET {version}"
             );
@@ -415,13 +415,13 @@ impl<S: Sink> Attempt<S> {
                         pid = self.key().pid, name = %bounded(&self.sketch.name), "the session failed: {}", bounded(problem)
                     );
                 }
-                self.say(State::Detached { detail });
+                self.say(RunState::Detached { detail });
                 let lived = if broken.is_some() { Duration::ZERO } else { lived };
                 End::Again { lived }
             }
             Order::ShutDown | Order::LeaveOut => {
                 let detail = "gcwatch ended the session".to_owned();
-                self.say(State::Detached { detail });
+                self.say(RunState::Detached { detail });
                 End::Stopped(in_order.err())
             }
         }
@@ -446,14 +446,14 @@ impl<S: Sink> Attempt<S> {
     }
 
     fn unattachable_because(&mut self, reason: &str, detail: String) -> End {
-        self.say(State::Unattachable {
+        self.say(RunState::Unattachable {
             reason: reason.to_owned(),
             detail,
         });
         End::Again { lived: Duration::ZERO }
     }
 
-    fn say(&mut self, state: State) {
+    fn say(&mut self, state: RunState) {
         say(&self.shared.sink, &self.sketch, &mut self.kept, state);
     }
 }
@@ -472,18 +472,18 @@ async fn joined(
 }
 
 /// Tells what is done with a run; logged when it is something else than the last time.
-pub(crate) fn say<S: Sink>(sink: &S, identity: &Identity, kept: &mut Kept<S::Run>, state: State) {
+pub(crate) fn say<S: Sink>(sink: &S, identity: &Identity, kept: &mut Kept<S::Run>, state: RunState) {
     match &mut kept.told {
         Some(told) => told.state(state.clone()),
         None => sink.note(identity, state.clone()),
     }
     // That it is tried again is no news.
-    if state == State::Attaching {
+    if state == RunState::Attaching {
         return;
     }
-    let same = |said: &State| match (said, &state) {
+    let same = |said: &RunState| match (said, &state) {
         // The sentence may hold numbers that change.
-        (State::Unattachable { reason: said, .. }, State::Unattachable { reason, .. }) => said == reason,
+        (RunState::Unattachable { reason: said, .. }, RunState::Unattachable { reason, .. }) => said == reason,
         (said, state) => said == state,
     };
     if kept.said.as_ref().is_some_and(same) {
@@ -491,21 +491,21 @@ pub(crate) fn say<S: Sink>(sink: &S, identity: &Identity, kept: &mut Kept<S::Run
     }
     let (pid, name) = (identity.key.pid, bounded(&identity.name));
     match &state {
-        State::Unattachable { reason, detail } => {
+        RunState::Unattachable { reason, detail } => {
             tracing::warn!(target: "gcwatch::targets", pid, name, reason, "cannot attach: {}", bounded(detail));
         }
-        State::HeldElsewhere { holder } => {
+        RunState::HeldElsewhere { holder } => {
             tracing::info!(target: "gcwatch::targets", pid, name, "{} reads it", bounded(holder));
         }
-        State::OverLimit => {
+        RunState::OverLimit => {
             tracing::warn!(target: "gcwatch::targets", pid, name, "there are as many processes as may be")
         }
-        State::Excluded => tracing::info!(target: "gcwatch::targets", pid, name, "left out by the configuration"),
-        State::Detached { detail } => {
+        RunState::Excluded => tracing::info!(target: "gcwatch::targets", pid, name, "left out by the configuration"),
+        RunState::Detached { detail } => {
             tracing::info!(target: "gcwatch::targets", pid, name, "detached: {}", bounded(detail))
         }
-        State::Ended => tracing::info!(target: "gcwatch::targets", pid, name, "it has ended"),
-        State::Found | State::Attaching | State::Attached => {}
+        RunState::Ended => tracing::info!(target: "gcwatch::targets", pid, name, "it has ended"),
+        RunState::Found | RunState::Attaching | RunState::Attached => {}
     }
     kept.said = Some(state);
 }

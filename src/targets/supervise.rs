@@ -15,7 +15,7 @@ use tokio::task::{Id, JoinError, JoinHandle, JoinSet, spawn_blocking};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::process::text::bounded;
-use crate::process::{Identity, RunKey, State};
+use crate::process::{Identity, RunKey, RunState};
 use crate::targets::backoff::GOOD_LIFE;
 use crate::targets::filter::asks_for_environment;
 use crate::targets::host::Host;
@@ -408,11 +408,11 @@ impl<S: Sink> Supervisor<S> {
             let mut kept = Kept::default();
             let phase = match (seen.wanted, obstacle) {
                 (Some(false), _) => {
-                    say(&self.shared.sink, &identity, &mut kept, State::Excluded);
+                    say(&self.shared.sink, &identity, &mut kept, RunState::Excluded);
                     Phase::LeftOut
                 }
                 _ => {
-                    say(&self.shared.sink, &identity, &mut kept, State::Found);
+                    say(&self.shared.sink, &identity, &mut kept, RunState::Found);
                     Phase::Ready
                 }
             };
@@ -439,14 +439,14 @@ impl<S: Sink> Supervisor<S> {
                 entry.kept.begun = None;
                 if let Some(kept) = &mut entry.kept.kept {
                     kept.lease = None;
-                    say(&self.shared.sink, &entry.kept.identity, kept, State::Excluded);
+                    say(&self.shared.sink, &entry.kept.identity, kept, RunState::Excluded);
                 }
             }
             (Some(true), Phase::LeftOut) => entry.phase = Phase::Ready,
             (_, Phase::Waiting(_)) if obstacle.is_none() => {
                 // It could not be attached to for the want of a socket, and now there is one.
                 let waits_for_socket = entry.kept.kept.as_ref().is_some_and(|kept| {
-                    matches!(&kept.said, Some(State::Unattachable { reason, .. }) if WANT_OF_SOCKET.contains(&reason.as_str()))
+                    matches!(&kept.said, Some(RunState::Unattachable { reason, .. }) if WANT_OF_SOCKET.contains(&reason.as_str()))
                 });
                 if waits_for_socket {
                     self.registry.hurry(key);
@@ -471,7 +471,7 @@ impl<S: Sink> Supervisor<S> {
     }
 
     fn end(&self, identity: Identity, mut kept: Kept<S::Run>) {
-        say(&self.shared.sink, &identity, &mut kept, State::Ended);
+        say(&self.shared.sink, &identity, &mut kept, RunState::Ended);
         match kept.told {
             Some(told) => told.end(),
             None => self.shared.sink.forget(identity.key),
@@ -519,7 +519,7 @@ impl<S: Sink> Supervisor<S> {
                 // Left out: another gcwatch may read it.
                 kept.lease = None;
                 entry.phase = Phase::LeftOut;
-                say(&self.shared.sink, &entry.kept.identity, &mut kept, State::Excluded);
+                say(&self.shared.sink, &entry.kept.identity, &mut kept, RunState::Excluded);
                 entry.kept.kept = Some(kept);
             }
         }
@@ -555,9 +555,9 @@ impl<S: Sink> Supervisor<S> {
             // It does not stand still until there is room.
             entry.kept.begun = None;
             if let Some(kept) = &mut entry.kept.kept
-                && kept.said != Some(State::OverLimit)
+                && kept.said != Some(RunState::OverLimit)
             {
-                say(&self.shared.sink, &entry.kept.identity, kept, State::OverLimit);
+                say(&self.shared.sink, &entry.kept.identity, kept, RunState::OverLimit);
             }
         }
     }

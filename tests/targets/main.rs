@@ -16,7 +16,7 @@ use std::time::Duration;
 use clr_gc::gc::{LIVE_SETTLE_NS, Open, Settling};
 use clr_gc::stream::{GcStream, Scope};
 use dotnet_diagnostics::message::Command;
-use gcwatch::process::State;
+use gcwatch::process::RunState;
 use gcwatch::targets::Unfinished;
 use gcwatch::targets::options::{Filter, TargetOptions};
 use strict_yaml::pattern::Pattern;
@@ -40,7 +40,7 @@ fn supervise(leases: &tempfile::TempDir) -> Supervised {
     })
 }
 
-fn times(run: &Run, fits: impl Fn(&State) -> bool) -> usize {
+fn times(run: &Run, fits: impl Fn(&RunState) -> bool) -> usize {
     run.states.iter().filter(|state| fits(state)).count()
 }
 
@@ -52,11 +52,15 @@ async fn a_session_that_the_runtime_ended_is_begun_again() {
     let fake = Fake::start(move |_| Stream::Whole(whole.clone())).await;
     let leases = tempfile::tempdir().unwrap();
     let supervised = supervise(&leases);
-    let detached = |state: &State| matches!(state, State::Detached { .. });
+    let detached = |state: &RunState| matches!(state, RunState::Detached { .. });
     let again = |run: &Run| times(run, detached) >= 2;
     let run = supervised.log.until(std::process::id(), "again", again).await;
     assert_eq!(run.opened, 1, "{:?}", run.states);
-    assert!(times(&run, |state| *state == State::Attached) >= 2, "{:?}", run.states);
+    assert!(
+        times(&run, |state| *state == RunState::Attached) >= 2,
+        "{:?}",
+        run.states
+    );
     let told = run.collections.len();
     assert!(
         told >= 2 && told.is_multiple_of(2),
@@ -82,7 +86,7 @@ async fn a_damaged_stream_ends_its_session_alone() {
     .await;
     let leases = tempfile::tempdir().unwrap();
     let supervised = supervise(&leases);
-    let damage = |state: &State| matches!(state, State::Detached { detail } if detail.contains("damaged"));
+    let damage = |state: &RunState| matches!(state, RunState::Detached { detail } if detail.contains("damaged"));
     let run = supervised
         .log
         .until(std::process::id(), "damaged", |run| times(run, damage) == 1)
