@@ -396,7 +396,7 @@ async fn log_records_go_over_otlp() {
         };
         let mut stage = Stage::new(station.pipeline.clone(), cast);
         while let Some((key, outcome)) = player.next_outcome().unwrap() {
-            stage.tell(key, outcome).unwrap();
+            stage.observe(key, outcome).unwrap();
         }
         stage.end();
         assert!(station.exporter.flush(LONG).await);

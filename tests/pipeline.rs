@@ -124,7 +124,7 @@ fn a_recording_leaves_whole() {
         };
         let mut stage = Stage::new(pipeline.clone(), cast);
         while let Some((key, outcome)) = player.next_outcome().unwrap() {
-            stage.tell(key, outcome).unwrap();
+            stage.observe(key, outcome).unwrap();
         }
         stage.progress(player.progress());
         let views = pipeline.targets();
@@ -285,7 +285,7 @@ fn metadata_that_comes_late_is_told() {
         .open(Identity {
             resource: found.clone(),
             provenance: Provenance {
-                said: vec!["team".to_owned()],
+                own_names: vec!["team".to_owned()],
                 container: ContainerIdentity {
                     container_id: Some("c1".to_owned()),
                     pod_uid: None,

@@ -65,7 +65,7 @@ async fn station_of(options: &Options, name: &str) -> (Station, SocketAddr, Stag
     };
     let mut stage = Stage::new(station.pipeline.clone(), cast);
     while let Some((key, outcome)) = player.next_outcome().unwrap() {
-        stage.tell(key, outcome).unwrap();
+        stage.observe(key, outcome).unwrap();
     }
     stage.progress(player.progress());
     let address = station.address().unwrap();

@@ -1,4 +1,4 @@
-//! What is shown of rules and alerts: the records of `/api/v1/rules` and `/api/v1/alerts`. Their names are a contract.
+//! Rules and alerts as records of `/api/v1/rules` and `/api/v1/alerts`. Their names are a contract.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub struct AlertView {
     pub rule: String,
     /// What the rule finds.
     pub title: String,
-    /// The group of rules of which only the worst is told.
+    /// The group of rules of which only the worst is reported.
     pub group: Option<String>,
     /// `info`, `warning`, `error`, `critical`.
     pub severity: &'static str,
@@ -54,7 +54,7 @@ pub struct AlertView {
     pub trace_id: Option<String>,
     /// How often the condition held.
     pub count: u64,
-    /// Alerts that the cooldown left out before it.
+    /// Alerts before it that the cooldown suppressed.
     pub suppressed: u64,
     #[serde(skip)]
     started_unix_ns: u64,
@@ -73,14 +73,14 @@ pub struct FiringView {
     pub since: Option<String>,
 }
 
-/// A rule and what it does.
+/// A rule, and how it stands with the processes.
 #[derive(Debug, Serialize)]
 pub struct RuleView {
     /// Its id.
     pub id: String,
     /// What it finds.
     pub title: String,
-    /// The group of rules of which only the worst is told.
+    /// The group of rules of which only the worst is reported.
     pub group: Option<String>,
     /// `info`, `warning`, `error`, `critical`.
     pub severity: &'static str,
@@ -122,14 +122,14 @@ impl Pipeline {
         let (set, counts) = (self.rules(), self.rule_counts());
         let mut states: BTreeMap<Arc<str>, OverRuns> = BTreeMap::new();
         for run in self.runs() {
-            let inside = run.inside();
-            for (rule, state) in inside.ruled.iter().flat_map(|ruled| ruled.states()) {
+            let parts = run.parts();
+            for (rule, state) in parts.rules.iter().flat_map(|rules| rules.states()) {
                 let (by_state, firing) = states.entry(Arc::clone(&rule.id)).or_default();
                 *by_state.entry(state.state.name()).or_default() += 1;
                 if state.state == State::Firing {
                     firing.push(FiringView {
                         pid: run.key().pid,
-                        process: inside.identity.name.clone(),
+                        process: parts.identity.who().name.clone(),
                         since: rfc3339(state.since),
                     });
                 }
@@ -161,8 +161,8 @@ impl Pipeline {
 }
 
 fn alerts_of(run: &Run) -> Vec<AlertView> {
-    let inside = run.inside();
-    let Some(ruled) = &inside.ruled else { return Vec::new() };
+    let parts = run.parts();
+    let Some(rules) = &parts.rules else { return Vec::new() };
     let texts = |texts: &[(Arc<str>, Box<str>)]| -> BTreeMap<String, String> {
         texts
             .iter()
@@ -173,11 +173,11 @@ fn alerts_of(run: &Run) -> Vec<AlertView> {
         let rule = &alert.rule;
         AlertView {
             pid: run.key().pid,
-            process: inside.identity.name.clone(),
-            service_name: text(&inside.resource.attributes, "service.name"),
+            process: parts.identity.who().name.clone(),
+            service_name: text(&parts.identity.resource().attributes, "service.name"),
             rule: rule.id.to_string(),
             title: rule.title.to_string(),
-            group: ruled.group(&alert).map(|group| group.to_string()),
+            group: rules.group(&alert).map(|group| group.to_string()),
             severity: rule.severity.name(),
             summary: alert.summary.to_string(),
             description: rule.description.to_string(),
@@ -193,14 +193,14 @@ fn alerts_of(run: &Run) -> Vec<AlertView> {
             since: rfc3339(alert.started_unix_ns),
             last: rfc3339(alert.last_unix_ns),
             gc_number: alert.collection,
-            trace_id: ruled.span(&alert).map(|span| hexadecimal(&span.trace_id)),
+            trace_id: rules.span(&alert).map(|span| hexadecimal(&span.trace_id)),
             count: alert.count,
             suppressed: alert.suppressed,
             started_unix_ns: alert.started_unix_ns,
             badness: rule.severity,
         }
     };
-    ruled.alerts().into_iter().map(view).collect()
+    rules.alerts().into_iter().map(view).collect()
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {

@@ -115,7 +115,7 @@ pub(crate) fn identity(
         runtime,
         resource: resource.0,
         provenance: Provenance {
-            said,
+            own_names: said,
             container: facts.container.clone(),
         },
     };
