@@ -1,21 +1,35 @@
-//! Which pod a process is of: names, owner, image and chosen labels, from the API server or the kubelet.
+//! Pod metadata of processes: names, owner, image and chosen labels, from the API server or the kubelet.
 //!
 //! ```text
 //! API server: list, watch --+
 //!                           +--> object: JSON -> pod: what is kept --> pods: by uid and container --> pipeline
 //! kubelet: /pods, polled ---+
+//!
+//! source -> watch -> client -> transport     lines, token, cluster, error, pause: parts without network
 //! ```
 //!
-//! All of it is optional: nothing waits for it, and while it is away what was known last stays. What comes late is in all that the
-//! process tells from then on. Of a pod only what is told is kept, within bounds.
+//! All of it is optional: nothing waits for it, and while the source does not answer, what was known last is used.
+//! Metadata that arrives late is on everything that is reported of the process from then on. Of a pod only what is
+//! reported is kept, within limits.
+//!
+//! The client is small and written here; `docs/decisions/kubernetes-client.md` says why.
 
 mod attributes;
+mod client;
+mod cluster;
+mod error;
+mod lines;
 mod object;
+mod pause;
 mod pod;
 mod pods;
+#[cfg(test)]
+mod script;
 pub mod settings;
 mod source;
 mod stats;
+mod token;
+mod transport;
 mod watch;
 
 pub use pods::Pods;

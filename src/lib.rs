@@ -1,25 +1,29 @@
-//! Tells every garbage collection of every .NET process on the host, exactly.
+//! Reports every GC of every .NET process on this host.
+//!
+//! The `gcwatch` command: what talks to the system, put together from crates that do not. `ARCHITECTURE.md` has the house in one
+//! picture.
 //!
 //! # Layers
 //!
-//! ```text
-//! source      a file, plain or packed, as bytes
-//!   |
-//! recording   bytes -> collections of every process in it   (crates: nettrace, clr-gc)
-//!   |
-//! rules       collections -> alerts; pure, the daemon uses it too
-//!   |
-//! report      collections, alerts -> tables for people, records for programs
-//!   |
-//! commands    what the user asked for; the only part that knows the command line, standard output and exit codes
-//! ```
+//! A module uses only those above it in this table; a test of this crate reads the imports and holds it.
 //!
-//! The daemon has a way of its own: [`targets`] -> [`pipeline`] (with [`telemetry`] and [`rules`]) -> [`export`], [`web`]; [`daemon`] and
-//! [`config`] put it together.
+//! | Module | What it is |
+//! |---|---|
+//! | [`container`] | which container a process is in, its limits and what it uses |
+//! | [`process`] | plain values: which run of a process, who it is, its state, how far its stream was read |
+//! | [`targets`] | finds processes, attaches, reads their sessions: one task per process |
+//! | [`records`] | the ndjson records, a contract |
+//! | [`recording`] | files: bytes to collections |
+//! | [`pipeline`] | one run at a time: rules, spans, series, the last collections; the same for a process and for a recording |
+//! | [`report`] | tables for people |
+//! | [`kubernetes`] | which pod a process is of |
+//! | [`web`] | the listener: page, API, `/metrics`, health |
+//! | [`config`] | file, environment and flags to options; rule files |
+//! | [`daemon`] | the parts of `gcwatch run` put together: reload, shutdown, the daemon's own telemetry |
+//! | [`commands`] | the command line, standard output and exit codes |
 //!
-//! One direction, no way back: a layer knows the types of the one before it and nothing of the one after. What a
-//! collection is and how it is rebuilt is in the crate [`clr_gc`]; how a process is found and asked is in
-//! [`dotnet_diagnostics`].
+//! What a collection is and how it is rebuilt is in the crate [`clr_gc`], how a process is found and asked in [`dotnet_diagnostics`],
+//! what a rule is in [`gc_rules`], what spans and metrics are in [`gc_telemetry`], and how they are sent in [`delivery`].
 
 pub mod commands;
 pub mod config;
@@ -33,3 +37,6 @@ pub mod records;
 pub mod report;
 pub mod targets;
 pub mod web;
+
+#[cfg(test)]
+mod order;

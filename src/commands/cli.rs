@@ -7,12 +7,12 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::config::flags::ConfigFlags;
 
-/// Tells every garbage collection of every .NET process on the host, exactly.
+/// Reports every GC of every .NET process on this host.
 #[derive(Debug, Parser)]
 #[command(name = "gcwatch", version = env!("GCWATCH_VERSION"), max_term_width = 110)]
 #[command(
-    after_help = "FILE may be a .nettrace recording, one that is gzipped or zipped, or - for standard input.\n\
-    Exit codes: 0 fine, 1 the work failed, 2 wrong usage."
+    after_help = "FILE is a .nettrace recording, which may be gzipped or zipped, or - for standard input.\n\
+    Exit codes: 0 success, 1 the work failed, 2 wrong usage."
 )]
 pub struct Cli {
     /// What to do.
@@ -23,36 +23,36 @@ pub struct Cli {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// The daemon: attach to every .NET process, export spans and metrics
+    /// Run the daemon: attach to every .NET process, export spans, metrics and alerts
     Run(RunArgs),
-    /// Every .NET process on the host: attachable, or the reason why not
+    /// List every .NET process on the host, and why one cannot be attached to
     Ps(PsArgs),
-    /// A verdict on every .NET process, or on one: what stands against attaching, and what to do
+    /// Diagnose why .NET processes cannot be attached to, and what to do
     Doctor(DoctorArgs),
     /// Record a live process to a nettrace file
     Record(RecordArgs),
-    /// Every decoded event of a recording with its fields
+    /// Print every event of a recording with its fields
     Events(EventsArgs),
-    /// The collections and anomalies in recordings
+    /// Print the collections and anomalies in recordings
     Analyze(AnalyzeArgs),
-    /// Two recordings side by side, by generation and type
+    /// Compare two recordings by generation and type
     Diff(DiffArgs),
-    /// Recordings through the daemon's own pipeline to its exporters
+    /// Send recordings through the daemon's pipeline to its receivers
     Replay(ReplayArgs),
-    /// Recorded processes, played as if they ran here now: something to look at without a .NET process
+    /// Play recorded processes as if they ran now; needs no .NET process
     Demo(DemoArgs),
-    /// Rules: check files of them, test them, list them, the JSON schema of their files
+    /// Check, list and test rules, or print the JSON schema of their files
     Rules(RulesArgs),
-    /// The script that completes gcwatch's arguments in a shell
+    /// Print a shell completion script
     Completions(CompletionsArgs),
 }
 
 /// How results are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// For people
+    /// Tables for reading
     Table,
-    /// One JSON object per line; a contract
+    /// One JSON object per line; names do not change
     #[value(alias = "json")]
     Ndjson,
 }
@@ -60,7 +60,7 @@ pub enum Format {
 /// The output format.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct FormatArgs {
-    /// How to write results [default: table on a terminal, ndjson elsewhere]
+    /// Output format [default: table on a terminal, otherwise ndjson]
     #[arg(long, value_enum)]
     pub format: Option<Format>,
 }
@@ -68,7 +68,7 @@ pub struct FormatArgs {
 /// `gcwatch ps`
 #[derive(Debug, Args)]
 pub struct PsArgs {
-    /// A directory of runtimes' sockets, or one socket, looked at beside what /proc shows (may be given several times)
+    /// Directory of diagnostics sockets, or one socket, in addition to those found through /proc (repeatable)
     #[arg(long, value_name = "PATH")]
     pub sockets: Vec<PathBuf>,
     /// The output format.
@@ -79,10 +79,10 @@ pub struct PsArgs {
 /// `gcwatch doctor`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit codes: 0 nothing is to be done, 1 a process cannot be attached to or is not there, 2 wrong usage."
+    after_help = "Exit codes: 0 no action needed, 1 a process cannot be attached to or is missing, 2 wrong usage."
 )]
 pub struct DoctorArgs {
-    /// Only this process (may be given several times) [default: all that look like .NET, and what the configuration names]
+    /// Only this process (repeatable) [default: all that look like .NET, and those that the configuration names]
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pub pid: Vec<u32>,
     /// The output format.
@@ -96,11 +96,11 @@ pub struct DoctorArgs {
 /// Which events a recording holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Profile {
-    /// Every collection; costs the process next to nothing
+    /// Every collection; the cost to the process is not measurable
     Gc,
-    /// Also allocation ticks, pins, finalized objects, joins, memory pressure: 10-15 % of an allocating process's time
+    /// Also allocation ticks, pins, finalized objects, joins, memory pressure: costs an allocating process 10-15 %
     GcVerbose,
-    /// Every collection, and every GC handle that is made or freed
+    /// Every collection, and every GC handle that is created or freed
     GcHandles,
     /// Every collection, and the private provider: phases of background collections
     Private,
@@ -112,16 +112,16 @@ pub struct RecordArgs {
     /// The process
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pub pid: u32,
-    /// Where to write the stream; - for standard output
+    /// Output file; - for standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
-    /// Which events
+    /// Events to record
     #[arg(long, value_enum, default_value_t = Profile::Gc)]
     pub profile: Profile,
-    /// How long, such as 30s or 5m [default: until Ctrl-C or until the process ends]
+    /// Duration, such as 30s or 5m [default: until Ctrl-C or until the process exits]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
-    /// Buffer in the process, at most; too small a buffer loses events [default: 16, with gc-verbose 64]
+    /// Maximum buffer in the process; a small buffer loses events [default: 16, with gc-verbose 64]
     #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub buffer_mb: Option<u32>,
 }
@@ -135,10 +135,10 @@ pub struct EventsArgs {
     /// Only events with this name, such as GCStart (may be given several times)
     #[arg(long, value_name = "NAME")]
     pub name: Vec<String>,
-    /// Only from this time after the sync point on, such as 1.5s
+    /// Only events at or after this offset from the sync point, such as 1.5s
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub from: Option<Duration>,
-    /// Only up to this time after the sync point
+    /// Only events before this offset from the sync point
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub to: Option<Duration>,
     /// The output format.
@@ -149,11 +149,11 @@ pub struct EventsArgs {
 /// What collections are sorted by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Sort {
-    /// Their start
+    /// By start time
     Time,
     /// Longest pause first
     Pause,
-    /// Longest time to suspend first
+    /// Longest suspension first
     Suspend,
     /// Longest collection first
     Duration,
@@ -164,13 +164,13 @@ pub enum Sort {
 /// Severity of an anomaly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum FailOn {
-    /// Worth knowing
+    /// Information
     Info,
-    /// Somebody should look at it
+    /// Needs attention
     Warning,
-    /// Something does not work as it should
+    /// Something does not work correctly
     Error,
-    /// Somebody has to act now
+    /// Needs action now
     Critical,
 }
 
@@ -180,28 +180,28 @@ pub struct AnalyzeArgs {
     /// The recordings
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
-    /// One collection in full, by its number
+    /// Show one collection in full, by its number
     #[arg(long, value_name = "N", conflicts_with_all = ["from", "to", "sort", "top"])]
     pub gc: Option<u32>,
-    /// Only collections that start at this time after the sync point or later, such as 1.5s
+    /// Only collections that start at or after this offset from the sync point, such as 1.5s
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub from: Option<Duration>,
-    /// Only collections that start before this time after the sync point
+    /// Only collections that start before this offset from the sync point
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub to: Option<Duration>,
-    /// What to sort by
+    /// Sort order
     #[arg(long, value_enum, default_value_t = Sort::Time)]
     pub sort: Sort,
     /// Only the first N of each process
     #[arg(long, value_name = "N")]
     pub top: Option<usize>,
-    /// Collections only, no anomalies
+    /// Do not evaluate rules: only collections, no anomalies
     #[arg(long)]
     pub no_rules: bool,
-    /// Rule files or folders, read after the rules that ship (may be given several times)
+    /// Rule files or directories, read after the shipped rules (repeatable)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["no_rules", "gc"])]
     pub rules: Vec<PathBuf>,
-    /// Exit with 1 when there is an anomaly of this severity or a worse one
+    /// Exit with 1 if there is an anomaly of this or a higher severity
     #[arg(long, value_enum, value_name = "SEVERITY", conflicts_with_all = ["no_rules", "gc"])]
     pub fail_on: Option<FailOn>,
     /// The output format.
@@ -212,10 +212,10 @@ pub struct AnalyzeArgs {
 /// `gcwatch diff`
 #[derive(Debug, Args)]
 pub struct DiffArgs {
-    /// The recording before
+    /// The earlier recording
     #[arg(value_name = "A")]
     pub before: PathBuf,
-    /// The recording after
+    /// The later recording
     #[arg(value_name = "B")]
     pub after: PathBuf,
     /// The output format.
@@ -237,13 +237,13 @@ pub struct ReplayArgs {
     /// The recordings
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
-    /// As if it ended now (with --realtime: as if it began now) [default: with the times when it was recorded]
+    /// Shift timestamps as if it ended now (with --realtime: began now) [default: the recorded timestamps]
     #[arg(long)]
     pub now: bool,
-    /// As fast as it was recorded [default: as fast as the receivers take it]
+    /// Play at recorded speed [default: as fast as the receivers accept it]
     #[arg(long)]
     pub realtime: bool,
-    /// service.name of the processes [default: the file's name]
+    /// service.name of the processes [default: the name of the file]
     #[arg(long, value_name = "NAME")]
     pub service: Option<String>,
     /// What is configured.
@@ -254,7 +254,7 @@ pub struct ReplayArgs {
 /// `gcwatch demo`
 #[derive(Debug, Args)]
 pub struct DemoArgs {
-    /// How often each recording is played [default: until Ctrl-C]
+    /// How many times to play each recording [default: until Ctrl-C]
     #[arg(long, value_name = "N")]
     pub rounds: Option<u32>,
     /// What is configured.
@@ -273,21 +273,21 @@ pub struct RulesArgs {
 /// What to do with rules.
 #[derive(Debug, Subcommand)]
 pub enum RulesCommand {
-    /// Everything that is wrong with rule files, each with file, line and column
+    /// Check rule files: every error with file, line and column
     Check(RulesCheckArgs),
-    /// The rules in files
+    /// List rules
     List(RulesListArgs),
-    /// Tests of rules: written events or recordings, a virtual clock, exact expectations
+    /// Run rule tests on written events or recordings, with a virtual clock
     Test(RulesTestArgs),
-    /// The JSON schema of rule files, for editors
+    /// Print the JSON schema of rule files, for editors
     Schema(RulesSchemaArgs),
 }
 
 /// `gcwatch rules test`
 #[derive(Debug, Args)]
-#[command(after_help = "Exit codes: 0 all passed, 1 one failed or could not be run, 2 wrong usage.")]
+#[command(after_help = "Exit codes: 0 all tests passed, 1 a test failed or could not be run, 2 wrong usage.")]
 pub struct RulesTestArgs {
-    /// Test files, or folders with *.test.yaml in them
+    /// Test files, or directories with *.test.yaml files
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
     /// The output format.
@@ -298,7 +298,7 @@ pub struct RulesTestArgs {
 /// `gcwatch rules schema`
 #[derive(Debug, Args)]
 pub struct RulesSchemaArgs {
-    /// That of test files
+    /// The schema of test files instead
     #[arg(long)]
     pub tests: bool,
 }
@@ -306,17 +306,17 @@ pub struct RulesSchemaArgs {
 /// `gcwatch rules check`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Files are read in the order in which they are given: a later one may change rules of those before it.\n\
-    Exit codes: 0 fine, 1 mistakes, 2 wrong usage."
+    after_help = "Files are read in the given order; a later file may override rules of earlier ones.\n\
+    Exit codes: 0 valid, 1 errors, 2 wrong usage."
 )]
 pub struct RulesCheckArgs {
-    /// Files, folders (their *.yaml and *.yml; not *.test.yaml), or - for standard input [default: the rules that ship]
+    /// Files, directories (*.yaml and *.yml, not *.test.yaml), or - for standard input [default: the shipped rules]
     #[arg(value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// Read the rules that ship before the files, as the daemon does
+    /// Read the shipped rules before the files, as the daemon does
     #[arg(long)]
     pub with_shipped: bool,
-    /// Warnings are mistakes, too
+    /// Treat warnings as errors
     #[arg(long)]
     pub lint_fatal: bool,
     /// The output format.
@@ -327,10 +327,10 @@ pub struct RulesCheckArgs {
 /// `gcwatch rules list`
 #[derive(Debug, Args)]
 pub struct RulesListArgs {
-    /// Files, folders, or - for standard input [default: the rules that ship]
+    /// Files, directories, or - for standard input [default: the shipped rules]
     #[arg(value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// Read the rules that ship before the files, as the daemon does
+    /// Read the shipped rules before the files, as the daemon does
     #[arg(long)]
     pub with_shipped: bool,
     /// The output format.

@@ -11,43 +11,43 @@ use strict_yaml::yaml::{Kind, Node, Position};
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Configuration")]
 pub struct ConfigFlags {
-    /// The configuration file [default: GCWATCH_CONFIG; without either, none]
+    /// Configuration file [default: $GCWATCH_CONFIG, else none]
     #[arg(short, long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Check the configuration, say everything that is wrong with it, and end
+    /// Check the configuration, print all errors, and exit
     #[arg(long, conflicts_with = "print_config")]
     pub check_config: bool,
-    /// Print the configuration with the origin of each value, secrets left out, and end
+    /// Print the configuration with the origin of each value, without secrets, and exit
     #[arg(long)]
     pub print_config: bool,
-    /// The OTLP receiver of all signals [default: http://localhost:4317, with HTTP http://localhost:4318]
+    /// OTLP endpoint for all signals [default: http://localhost:4317, with HTTP http://localhost:4318]
     #[arg(long, value_name = "URL")]
     pub endpoint: Option<String>,
-    /// The form of OTLP on the wire, for all signals [default: grpc]
+    /// OTLP protocol for all signals [default: grpc]
     #[arg(long, value_enum, value_name = "FORM")]
     pub protocol: Option<ProtocolFlag>,
-    /// Send no spans
+    /// Do not send spans
     #[arg(long)]
     pub no_traces: bool,
-    /// Send no metrics
+    /// Do not send metrics
     #[arg(long)]
     pub no_metrics: bool,
-    /// Send no log records
+    /// Do not send log records
     #[arg(long)]
     pub no_logs: bool,
-    /// Address and port of /metrics and the API, or none [default: 127.0.0.1:9464]
+    /// Address and port for /metrics and the API, or none [default: 127.0.0.1:9464]
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<String>,
-    /// off, error, warn, info, debug or trace; also by module: info,gcwatch::targets=debug [default: info]
+    /// Log level: off, error, warn, info, debug or trace; per module: info,gcwatch::targets=debug [default: info]
     #[arg(long, value_name = "LEVEL")]
     pub log_level: Option<String>,
-    /// How log lines are written [default: text]
+    /// Log format [default: text]
     #[arg(long, value_enum, value_name = "FORM")]
     pub log_format: Option<LogFormatFlag>,
-    /// The folder of the leases by which several gcwatches share the processes [default: /run/gcwatch]
+    /// Directory of the leases by which several gcwatches share the processes [default: /run/gcwatch]
     #[arg(long, value_name = "FOLDER")]
     pub lease_folder: Option<String>,
-    /// A directory of runtimes' sockets, or one socket, read beside what /proc shows (may be given several times)
+    /// Directory of diagnostics sockets, or one socket, in addition to those found through /proc (repeatable)
     #[arg(long, value_name = "PATH")]
     pub sockets: Vec<String>,
 }
@@ -68,7 +68,7 @@ pub enum ProtocolFlag {
 /// How log lines are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum LogFormatFlag {
-    /// For people
+    /// Plain text
     Text,
     /// One JSON object per line
     Json,

@@ -32,18 +32,6 @@ const OWN: &str = "gcwatch";
 /// The OTLP client speaks under this target.
 const EXPORT: &str = "gcwatch::export";
 
-/// kube's client speaks of every attempt that fails, as an error: [`crate::kubernetes`] says it once per change.
-const CLIENT: (&str, &str) = ("kube_client", "kube_client=off");
-
-/// The filter of the lines on standard error. That client is silent unless the operator's filter names it.
-fn levels(filter: &str) -> EnvFilter {
-    let levels = EnvFilter::new(filter);
-    match CLIENT.1.parse() {
-        Ok(silent) if !filter.contains(CLIENT.0) => levels.add_directive(silent),
-        _ => levels,
-    }
-}
-
 /// The lines on standard error, of which the level can be changed.
 #[derive(Debug, Clone)]
 pub struct Lines(reload::Handle<EnvFilter, Registry>);
@@ -52,7 +40,7 @@ impl Lines {
     /// Other levels from now on.
     pub fn set_filter(&self, filter: &str) {
         // It only fails when nothing logs any more.
-        let _nothing_logs = self.0.reload(levels(filter));
+        let _nothing_logs = self.0.reload(EnvFilter::new(filter));
     }
 }
 
@@ -82,7 +70,7 @@ fn subscriber(
         LogFormat::Text => lines.with_ansi(std::io::stderr().is_terminal()).boxed(),
         LogFormat::Json => lines.json().flatten_event(true).boxed(),
     };
-    let (filter, handle) = reload::Layer::new(levels(&options.filter));
+    let (filter, handle) = reload::Layer::new(EnvFilter::new(&options.filter));
     let handle = Lines(handle);
     let registry = Registry::default().with(lines.with_filter(filter));
     let to_exporter = exporter.map(|(exporter, resource)| ToExporter { exporter, resource });
@@ -173,23 +161,5 @@ mod tests {
                 assert_eq!(LevelFilter::current(), LevelFilter::INFO, "{exported}");
             });
         }
-    }
-
-    /// Scenario: filters as an operator writes them, one of them about the client of Kubernetes.
-    /// Guarantee: that client is silent unless it is named; the rest stays as it was written.
-    #[test]
-    fn the_client_of_kubernetes_is_silent_unless_it_is_named() {
-        let parts = |filter: &str| {
-            let mut parts: Vec<String> = levels(filter).to_string().split(',').map(str::to_owned).collect();
-            parts.sort();
-            parts
-        };
-        assert_eq!(parts("info"), ["info", "kube_client=off"]);
-        assert_eq!(
-            parts("warn,gcwatch::targets=debug"),
-            ["gcwatch::targets=debug", "kube_client=off", "warn"]
-        );
-        assert_eq!(parts("info,kube_client=debug"), ["info", "kube_client=debug"]);
-        assert_eq!(parts(""), ["error", "kube_client=off"]);
     }
 }

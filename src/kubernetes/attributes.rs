@@ -1,10 +1,12 @@
-//! From a pod to attributes of a resource, by the semantic conventions and their page on Kubernetes (non-normative, 1.44).
+//! Resource attributes of a pod, by the semantic conventions and their page on Kubernetes (non-normative, 1.44).
 //!
-//! A service is named by the first of: the annotation `resource.opentelemetry.io/service.name`; by option the labels
-//! `app.kubernetes.io/instance` and `app.kubernetes.io/name`; the deployment, replica set, stateful set, daemon set, cron job or job; the pod.
-//! What the process itself says (`OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`) wins over all of it.
+//! `service.name` is the first of: the annotation `resource.opentelemetry.io/service.name`; by option the labels
+//! `app.kubernetes.io/instance` and `app.kubernetes.io/name`; the deployment, replica set, stateful set, daemon set,
+//! cron job or job; the pod. The environment of the process (`OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`) takes
+//! precedence over all of it.
 //!
-//! `service.instance.id` stays what tells runs apart: the page's `namespace.pod.container` is one for several processes of a container.
+//! `service.instance.id` remains that of the run: the page's `namespace.pod.container` is the same for all processes of
+//! a container.
 
 use std::collections::BTreeMap;
 
@@ -17,32 +19,33 @@ use crate::process::text::bounded;
 use gc_telemetry::definition::{Attribute, resource as row};
 use gc_telemetry::value::key_value;
 
-/// Annotations that are attributes of the resource.
+/// Prefix of annotations that become resource attributes.
 const RESOURCE: &str = "resource.opentelemetry.io/";
 
-/// Most of them that are taken.
+/// Limit of annotations that become resource attributes.
 const MAX_ANNOTATED: usize = 32;
 
-/// What annotations do not say: who made the data, and what was found out about the process.
+/// Attributes that annotations cannot set: those of the producer of the data, and those that gcwatch detects.
 const NOT_ANNOTATED: [&str; 5] = ["telemetry.", "process.", "container.id", "k8s.pod.uid", "dotnet."];
 
 const INSTANCE: &str = "app.kubernetes.io/instance";
 const NAME: &str = "app.kubernetes.io/name";
 const VERSION: &str = "app.kubernetes.io/version";
 
-/// The label by which a deployment tells its replica sets apart.
+/// The label by which a deployment distinguishes its replica sets.
 const TEMPLATE_HASH: &str = "pod-template-hash";
 
-/// What all containers of a pod have. A name is there once.
+/// Attributes of all containers of a pod, each name once.
 pub(crate) fn of_pod(name: &str, object: &PodObject, settings: &Settings) -> Vec<KeyValue> {
     let meta = &object.metadata;
     let mut out = Attributes::default();
     if let Some(annotations) = &meta.annotations {
-        let said = annotations
+        let named = annotations
             .iter()
             .filter_map(|(key, value)| Some((key.strip_prefix(RESOURCE)?, value)));
-        let said = said.filter(|(key, _)| !key.is_empty() && !NOT_ANNOTATED.iter().any(|start| key.starts_with(start)));
-        for (key, value) in said.take(MAX_ANNOTATED) {
+        let named =
+            named.filter(|(key, _)| !key.is_empty() && !NOT_ANNOTATED.iter().any(|start| key.starts_with(start)));
+        for (key, value) in named.take(MAX_ANNOTATED) {
             out.named(key, value);
         }
     }
@@ -75,7 +78,7 @@ pub(crate) fn of_pod(name: &str, object: &PodObject, settings: &Settings) -> Vec
     out.0
 }
 
-/// What one container has.
+/// Attributes of one container.
 pub(crate) fn of_container(container: &ContainerSpec) -> Vec<KeyValue> {
     let mut out = Attributes::default();
     out.text(&row::K8S_CONTAINER_NAME, Some(&container.name));
@@ -95,7 +98,7 @@ pub(crate) fn of_container(container: &ContainerSpec) -> Vec<KeyValue> {
     out.0
 }
 
-/// What a pod is of: the outermost first, as far as its own metadata tells.
+/// The owners of a pod, outermost first, as far as its own metadata names them.
 fn owner(meta: &ObjectMeta) -> Vec<(&'static Attribute, String)> {
     let owners = meta.owner_references.as_deref().unwrap_or_default();
     let Some(OwnerReference { kind, name, .. }) = owners.iter().find(|owner| owner.controller == Some(true)) else {
@@ -119,14 +122,15 @@ fn owner(meta: &ObjectMeta) -> Vec<(&'static Attribute, String)> {
     }
 }
 
-/// A cron job names its jobs by the minutes since 1970 (8 digits until 2160), before Kubernetes 1.21 by the seconds (10).
+/// The cron job of a job, which is named after it and the minutes since 1970 (8 digits until 2160); before Kubernetes
+/// 1.21 the seconds (10 digits).
 fn cron_job(job: &str) -> Option<&str> {
     let (name, time) = job.rsplit_once('-')?;
     let is_time = matches!(time.len(), 8 | 10) && time.bytes().all(|byte| byte.is_ascii_digit());
     (is_time && !name.is_empty()).then_some(name)
 }
 
-/// `registry:5000/shop/web:1.2@sha256:...` in its parts.
+/// `registry:5000/shop/web:1.2@sha256:...` split into its parts.
 #[derive(Debug, PartialEq, Eq)]
 struct Image<'a> {
     name: &'a str,
@@ -140,7 +144,7 @@ impl<'a> Image<'a> {
             Some((rest, digest)) => (rest, Some(digest)),
             None => (text, None),
         };
-        // A colon before the last slash is that of a port.
+        // A colon before the last slash belongs to a port.
         let (name, tag) = match rest.rsplit_once(':') {
             Some((name, tag)) if !tag.contains('/') => (name, Some(tag)),
             _ => (rest, None),
@@ -149,7 +153,7 @@ impl<'a> Image<'a> {
     }
 }
 
-/// Attributes, the first word on each standing.
+/// Attributes of which the first value of each name is kept.
 #[derive(Debug, Default)]
 struct Attributes(Vec<KeyValue>);
 

@@ -1,4 +1,4 @@
-//! The few fields of Kubernetes' objects that are used, as JSON has them. Everything may be absent or null.
+//! The fields of Kubernetes' objects that gcwatch reads. All of them may be absent or null in the JSON.
 
 use std::collections::BTreeMap;
 
@@ -81,28 +81,36 @@ pub(crate) struct ContainerStatus {
     pub(crate) container_id: Option<String>,
 }
 
-/// What a line of a watch is, before its object is looked at.
+/// The type of a line of a watch.
 #[derive(Debug, Deserialize)]
 pub(crate) struct EventKind {
     #[serde(rename = "type")]
     pub(crate) kind: String,
 }
 
-/// A line of a watch that is of a pod.
+/// A line of a watch about a pod.
 #[derive(Debug, Deserialize)]
 pub(crate) struct PodEvent {
     pub(crate) object: PodObject,
 }
 
-/// A line of a watch that is an error, and the body of a refusal.
+/// A line of a watch that is an error.
 #[derive(Debug, Deserialize)]
 pub(crate) struct ErrorEvent {
     pub(crate) object: Status,
 }
 
+/// Why a request was refused: in the body of the answer, or in a line of a watch.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Status {
     pub(crate) code: Option<u16>,
     pub(crate) message: Option<String>,
+    pub(crate) details: Option<StatusDetails>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct StatusDetails {
+    pub(crate) retry_after_seconds: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! What is kept of a pod.
+//! The parts of a pod that are kept.
 
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 
@@ -7,34 +7,34 @@ use super::object::{ContainerSpec, ContainerStatus, PodObject};
 use super::settings::Settings;
 use crate::process::text::bounded;
 
-/// Most containers of a pod that are kept.
+/// Limit of containers kept of a pod.
 const MAX_CONTAINERS: usize = 64;
 
-/// The annotation of a mirror pod with the uid by which the kubelet knows the static pod.
+/// The annotation of a mirror pod with the uid that the kubelet uses for the static pod.
 const CONFIG_HASH: &str = "kubernetes.io/config.hash";
 
-/// What is kept of a pod.
+/// The parts of a pod that are kept.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Pod {
     pub(crate) uid: String,
-    /// Of a static pod, the uid that its control group has.
+    /// Of a static pod, the uid in the name of its control group.
     pub(crate) hash: Option<String>,
     /// Attributes of all its containers.
     pub(crate) attributes: Vec<KeyValue>,
     pub(crate) containers: Vec<Container>,
 }
 
-/// What is kept of a container.
+/// The parts of a container that are kept.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Container {
-    /// The runtime's id; `None` before it was started.
+    /// The container runtime's id; `None` before the container was started.
     pub(crate) id: Option<String>,
-    /// Its attributes.
+    /// Attributes of this container alone.
     pub(crate) attributes: Vec<KeyValue>,
 }
 
 impl Pod {
-    /// `None`: the object has no uid or no name, so that it is nothing.
+    /// `None`: the object has no uid or no name.
     pub(crate) fn new(object: &PodObject, settings: &Settings) -> Option<Self> {
         let meta = &object.metadata;
         let uid = meta.uid.as_deref().filter(|uid| !uid.is_empty())?;
@@ -66,8 +66,8 @@ impl Pod {
         })
     }
 
-    /// The attributes of a process in one of its containers. Which one is not known (`None`) where the status is not there yet; it is
-    /// where there is but one.
+    /// The attributes of a process in one of the pod's containers. The container's id may be unknown (`None`), or not
+    /// yet be in the pod's status; a pod's only container is found nevertheless.
     pub(crate) fn attributes(&self, container: Option<&str>) -> Vec<KeyValue> {
         let mut containers = self.containers.iter();
         let known = containers.find(|known| container.is_some() && known.id.as_deref() == container);
@@ -76,7 +76,7 @@ impl Pod {
             _ => None,
         };
         let mut attributes = self.attributes.clone();
-        // What the annotations of the pod say stands.
+        // Annotations of the pod take precedence.
         for attribute in known.or(only).into_iter().flat_map(|container| &container.attributes) {
             if attributes.iter().all(|of_pod| of_pod.key != attribute.key) {
                 attributes.push(attribute.clone());

@@ -1,4 +1,4 @@
-//! The pods that are known, by uid and by container.
+//! All known pods, by uid and by container.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -9,17 +9,17 @@ use super::pod::Pod;
 use crate::container::ContainerIdentity;
 use crate::pipeline::Surroundings;
 
-/// Most pods that are kept: a node has a few hundred at most.
+/// Limit of pods that are kept: a node has a few hundred at most.
 pub(crate) const MAX_PODS: usize = 4096;
 
-/// The pods that are known.
+/// All known pods.
 #[derive(Debug, Default)]
 pub struct Pods(RwLock<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
     by_uid: HashMap<String, Arc<Pod>>,
-    /// The uid by a container's id, and by what else the control group of a static pod calls it.
+    /// The uid by a container's id, and by the uid in the control group of a static pod.
     uids: HashMap<String, String>,
 }
 
@@ -52,14 +52,14 @@ impl Known {
     }
 }
 
-/// What came of a pod that is to be kept.
+/// The outcome of adding a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Put {
-    /// Nothing is different.
+    /// It was known just so.
     Same,
-    /// It is new, or something of it.
+    /// It is new or differs from what was known.
     Changed,
-    /// There are as many as may be.
+    /// It is not kept: the limit is reached.
     Full,
 }
 
@@ -69,17 +69,17 @@ fn names(pod: &Pod) -> impl Iterator<Item = &str> {
 }
 
 impl Pods {
-    /// Keeps a pod, in the place of what was known of it.
+    /// Keeps a pod, and replaces what was known of it.
     pub(crate) fn put(&self, pod: Pod) -> Put {
         self.0.write().unwrap_or_else(PoisonError::into_inner).put(pod)
     }
 
-    /// It is gone. Whether it was known.
+    /// Forgets a pod. Returns whether it was known.
     pub(crate) fn remove(&self, uid: &str) -> bool {
         self.0.write().unwrap_or_else(PoisonError::into_inner).remove(uid)
     }
 
-    /// These are all that there are. Whether something is different, and how many are too many.
+    /// Replaces all pods by these. Returns whether anything changed, and how many pods are beyond the limit.
     pub(crate) fn replace(&self, pods: Vec<Pod>) -> (bool, usize) {
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let new: std::collections::HashSet<String> = pods.iter().map(|pod| pod.uid.clone()).collect();
@@ -99,7 +99,7 @@ impl Pods {
         (changed, full)
     }
 
-    /// How many are known.
+    /// The number of known pods.
     pub fn count(&self) -> usize {
         self.0.read().unwrap_or_else(PoisonError::into_inner).by_uid.len()
     }
@@ -109,7 +109,7 @@ impl Surroundings for Pods {
     fn attributes(&self, container: &ContainerIdentity) -> Vec<KeyValue> {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let id = container.container_id.as_deref();
-        // The runtime's id is the surer one: a static pod has another uid in its control group than at the API server.
+        // The container's id comes first: a static pod has another uid in its control group than at the API server.
         let by_container = id.and_then(|id| known.uids.get(id));
         let by_pod = container.pod_uid.as_ref().map(|uid| known.uids.get(uid).unwrap_or(uid));
         let pod = by_container.or(by_pod).and_then(|uid| known.by_uid.get(uid));

@@ -1,36 +1,37 @@
-//! Where metadata of pods comes from, and what of it is told.
+//! Where pod metadata comes from, and which of it is reported.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Where metadata of pods comes from.
+/// The source of pod metadata.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Source {
-    /// The API server, where gcwatch runs in a pod with a service account; else nowhere.
+    /// The API server where gcwatch runs in a pod with a service account, else none.
     #[default]
     Auto,
-    /// The API server.
+    /// The API server: pods are listed and watched.
     ApiServer,
-    /// The kubelet of the node.
+    /// The kubelet of the node: pods are polled.
     Kubelet,
-    /// Nowhere.
+    /// None.
     Nowhere,
 }
 
-/// Where metadata of pods comes from, and what of it is told.
+/// Where pod metadata comes from, and which of it is reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Where it comes from.
+    /// The source.
     pub source: Source,
-    /// The node whose pods are asked for; `None`: those of all nodes, which on a large cluster is a heavy thing to ask.
+    /// The node whose pods are watched; `None`: those of all nodes, which is a heavy load on a large cluster.
     pub node: Option<String>,
-    /// Where the kubelet is.
+    /// The kubelet's URL. `PATH/pods` is requested there.
     pub kubelet_url: String,
-    /// How often the kubelet is asked.
+    /// The interval of requests to the kubelet.
     pub kubelet_interval: Duration,
-    /// Certificates by which the kubelet is known; `None`: those of the service account.
+    /// PEM file of the authorities that certify the kubelet; `None`: those of the service account, outside of a pod the
+    /// system's.
     pub kubelet_certificate: Option<PathBuf>,
-    /// False: whoever answers in the kubelet's place is believed.
+    /// False: the kubelet's certificate is not verified.
     pub kubelet_verify: bool,
     /// Labels of pods that become attributes `k8s.pod.label.*`.
     pub labels: Vec<String>,

@@ -1,53 +1,50 @@
-//! Follows a source for as long as gcwatch runs: asks, waits longer after each failure, asks again.
+//! Follows one source for as long as gcwatch runs: asks, waits longer after each failure, asks again.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use kube::{Client, Config};
-use tokio::time::sleep;
+use reqwest::Url;
+use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
+use super::client::{Client, Transport};
+use super::cluster::{Cluster, ServiceAccount};
+use super::error::{Failed, SetupError};
+use super::pause::{PAUSES, Pause};
 use super::pod::Pod;
 use super::pods::{Pods, Put};
 use super::settings::{Settings, Source};
 use super::stats::Stats;
-use super::watch::{Event, Failed, Watch, kubelet, list};
+use super::token::TokenFile;
+use super::transport::{Http, Trust};
+use super::watch::{Event, Watch, kubelet, list};
 use crate::process::text::bounded;
 
-/// How long is waited after the first failure, and at most.
-const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
-
-/// Changes that follow one another within this time are told once.
+/// Changes that follow one another within this time are reported together.
 const TOGETHER: Duration = Duration::from_millis(200);
 
-/// Where a pod's service account lies.
-const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
-
-/// Follows what the settings say. Completes when there is nothing to follow; `changed` is called when something is known that was not.
+/// Follows the source that the settings name. Completes when there is none; `changed` is called when what is known of
+/// pods changed.
 pub async fn follow(settings: Settings, pods: Arc<Pods>, stats: Arc<Stats>, changed: impl Fn() + Send) {
     let source = match settings.source {
-        Source::Auto if std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() && Path::new(TOKEN).exists() => {
-            Source::ApiServer
-        }
+        Source::Auto if Cluster::is_at_hand() => Source::ApiServer,
         Source::Auto => Source::Nowhere,
         chosen => chosen,
     };
-    let config = match source {
+    let client = match source {
         Source::Auto | Source::Nowhere => return,
-        Source::ApiServer => Config::incluster().map_err(|error| error.to_string()),
-        Source::Kubelet => kubelet_config(&settings),
+        Source::ApiServer => api_server(),
+        // The service account is valid for the kubelet, too; outside of a pod there is none.
+        Source::Kubelet => {
+            let account = Cluster::from_environment().ok().map(|cluster| cluster.account);
+            kubelet_client(&settings, account.filter(ServiceAccount::is_mounted))
+        }
     };
-    let client = config.and_then(|mut config| {
-        // How often and when is decided here.
-        config.default_retry = false;
-        Client::try_from(config).map_err(|error| error.to_string())
-    });
     let client = match client {
         Ok(client) => client,
-        Err(problem) => {
-            warn!(target: "gcwatch::kubernetes", "no metadata of pods: {}", bounded(&problem));
+        Err(error) => {
+            warn!(target: "gcwatch::kubernetes", "pod metadata is not available: {error}");
             stats.failure();
             return;
         }
@@ -55,7 +52,7 @@ pub async fn follow(settings: Settings, pods: Arc<Pods>, stats: Arc<Stats>, chan
     if source == Source::ApiServer && settings.node.is_none() {
         warn!(
             target: "gcwatch::kubernetes",
-            "the pods of all nodes are watched: name this one by NODE_NAME or kubernetes.node_name"
+            "watching the pods of all nodes; set NODE_NAME or kubernetes.node_name to watch those of this node only"
         );
     }
     let follower = Follower {
@@ -65,7 +62,7 @@ pub async fn follow(settings: Settings, pods: Arc<Pods>, stats: Arc<Stats>, chan
         pods,
         stats,
         changed,
-        is_refused: AtomicBool::new(false),
+        is_denied: AtomicBool::new(false),
     };
     match source {
         Source::Kubelet => follower.poll().await,
@@ -73,37 +70,57 @@ pub async fn follow(settings: Settings, pods: Arc<Pods>, stats: Arc<Stats>, chan
     }
 }
 
-fn kubelet_config(settings: &Settings) -> Result<Config, String> {
-    let url = settings.kubelet_url.parse();
-    let url: http::Uri = url.map_err(|error| format!("kubernetes.kubelet_url: {error}"))?;
-    let mut config = Config::new(url);
-    // The service account names gcwatch to the kubelet, too; outside of a pod there is none.
-    if let Ok(inside) = Config::incluster() {
-        config.auth_info = inside.auth_info;
-        config.root_cert = inside.root_cert;
-    }
-    if let Some(path) = &settings.kubelet_certificate {
-        config.root_cert_file = Some(path.clone());
-    }
-    config.accept_invalid_certs = !settings.kubelet_verify;
-    Ok(config)
+fn api_server() -> Result<Client<Http>, SetupError> {
+    let Cluster { url, account } = Cluster::from_environment()?;
+    let token = TokenFile::open(account.token)?;
+    let http = Http::new(&url, Trust::File(account.certificates))?;
+    Ok(Client::new(http, named("the API server", &url), Some(token)))
 }
 
-/// One source that is followed.
-pub(crate) struct Follower<F> {
-    /// How long is waited after the first failure, and at most.
+/// The token is sent to a kubelet with a certificate of the cluster, of the file in the settings, or to whoever answers
+/// where the settings say so.
+fn kubelet_client(settings: &Settings, account: Option<ServiceAccount>) -> Result<Client<Http>, SetupError> {
+    let url = settings.kubelet_url.trim();
+    let url = Url::parse(url).map_err(|error| SetupError::Url(error.to_string()))?;
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(SetupError::Url("it has a user or a password".to_owned()));
+    }
+    if !matches!(url.scheme(), "http" | "https") || url.query().is_some() || url.fragment().is_some() {
+        return Err(SetupError::Url(bounded(url.as_str())));
+    }
+    let (token, certificates) = match account {
+        Some(account) => (Some(TokenFile::open(account.token)?), Some(account.certificates)),
+        None => (None, None),
+    };
+    let trust = match settings.kubelet_certificate.clone().or(certificates) {
+        _ if !settings.kubelet_verify => Trust::Anyone,
+        Some(file) => Trust::File(file),
+        None => Trust::System,
+    };
+    let http = Http::new(&url, trust)?;
+    Ok(Client::new(http, named("the kubelet", &url), token))
+}
+
+/// What a server is called in messages.
+fn named(kind: &str, url: &Url) -> String {
+    format!("{kind} at {}", url.as_str().trim_end_matches('/'))
+}
+
+/// One source, and what is done with its answers.
+pub(crate) struct Follower<T, F> {
+    /// The pause after the first failure, and the longest.
     pub(crate) pauses: (Duration, Duration),
-    pub(crate) client: Client,
+    pub(crate) client: Client<T>,
     pub(crate) settings: Settings,
     pub(crate) pods: Arc<Pods>,
     pub(crate) stats: Arc<Stats>,
     pub(crate) changed: F,
-    /// It answers, but not to gcwatch's token: somebody has to do something.
-    pub(crate) is_refused: AtomicBool,
+    /// The last failure was about rights or the token: somebody must act.
+    pub(crate) is_denied: AtomicBool,
 }
 
-impl<F: Fn()> Follower<F> {
-    /// Lists, and watches what changes. Never completes.
+impl<T: Transport, F: Fn()> Follower<T, F> {
+    /// Lists all pods, and watches what changes. Never completes.
     pub(crate) async fn watch(self) {
         let node = self.settings.node.clone();
         let node = node.as_deref();
@@ -119,29 +136,29 @@ impl<F: Fn()> Follower<F> {
                     }
                     Err(failed) => {
                         self.failed(&failed);
-                        pause.wait().await;
+                        wait(&mut pause, Some(&failed)).await;
                         continue;
                     }
                 },
             };
-            // What the watch did not come to is asked for again from the newest version that was told.
+            // What this watch does not deliver, the next one does: it continues at the newest version received.
             let mut newest = from.clone();
-            match self.watched(node, from, &mut newest, &mut pause).await {
-                Ok(()) => version = Some(newest),
-                Err(Failed::Expired) => {
+            if let Err(failed) = self.watched(node, from, &mut newest, &mut pause).await {
+                let is_expired = matches!(failed, Failed::Expired);
+                if is_expired {
                     self.stats.failure();
-                    pause.wait().await;
-                }
-                Err(failed) => {
+                } else {
                     self.failed(&failed);
-                    version = Some(newest);
-                    pause.wait().await;
                 }
+                version = (!is_expired).then_some(newest);
+                wait(&mut pause, Some(&failed)).await;
+            } else {
+                version = Some(newest);
             }
         }
     }
 
-    /// One watch until it ends in order.
+    /// One watch until the server ends it in order.
     async fn watched(
         &self,
         node: Option<&str>,
@@ -151,16 +168,15 @@ impl<F: Fn()> Follower<F> {
     ) -> Result<(), Failed> {
         let mut watch = Watch::begin(&self.client, node, from).await?;
         self.current();
-        // Events that come together are told together.
-        let mut untold = false;
-        let mut told_anything = false;
+        let mut has_unreported_changes = false;
+        let mut had_events = false;
         loop {
-            let next = if untold {
-                match tokio::time::timeout(TOGETHER, watch.next()).await {
+            let next = if has_unreported_changes {
+                match timeout(TOGETHER, watch.next()).await {
                     Ok(next) => next,
                     Err(_) => {
                         (self.changed)();
-                        untold = false;
+                        has_unreported_changes = false;
                         continue;
                     }
                 }
@@ -171,13 +187,13 @@ impl<F: Fn()> Follower<F> {
             let event = match next {
                 Ok(Some(event)) => event,
                 other => {
-                    if untold {
+                    if has_unreported_changes {
                         (self.changed)();
                     }
-                    // One that ends at once, again and again, is not asked in a circle.
+                    // A server that ends each watch at once is not asked again without a pause.
                     return match other {
-                        Ok(_) if !told_anything => {
-                            pause.wait().await;
+                        Ok(_) if !had_events => {
+                            wait(pause, None).await;
                             Ok(())
                         }
                         Ok(_) => Ok(()),
@@ -185,13 +201,13 @@ impl<F: Fn()> Follower<F> {
                     };
                 }
             };
-            told_anything = true;
+            had_events = true;
             pause.reset();
-            untold |= self.take(event);
+            has_unreported_changes |= self.take(event);
         }
     }
 
-    /// Whether something is different.
+    /// Whether something of a pod changed.
     fn take(&self, event: Event) -> bool {
         match event {
             Event::Put(object) => {
@@ -211,15 +227,15 @@ impl<F: Fn()> Follower<F> {
                 object.metadata.uid.is_some_and(|uid| self.pods.remove(&uid))
             }
             Event::Bookmark => false,
-            Event::Odd => {
+            Event::Unreadable => {
                 self.stats.left_out(1);
                 false
             }
         }
     }
 
-    /// Asks the kubelet again and again. Never completes.
-    async fn poll(self) {
+    /// Asks the kubelet in intervals. Never completes.
+    pub(crate) async fn poll(self) {
         let mut pause = Pause::new(self.pauses);
         loop {
             match kubelet(&self.client).await {
@@ -233,7 +249,7 @@ impl<F: Fn()> Follower<F> {
                 }
                 Err(failed) => {
                     self.failed(&failed);
-                    pause.wait().await;
+                    wait(&mut pause, Some(&failed)).await;
                 }
             }
         }
@@ -258,60 +274,33 @@ impl<F: Fn()> Follower<F> {
         }
     }
 
-    /// Said once per change.
+    /// The source answers. Logged once per change.
     fn current(&self) {
-        self.is_refused.store(false, Ordering::Relaxed);
+        self.is_denied.store(false, Ordering::Relaxed);
         if self.stats.set_current(true) {
-            info!(target: "gcwatch::kubernetes", "the metadata of {} pods is known", self.pods.count());
+            let (pods, server) = (self.pods.count(), self.client.server());
+            info!(target: "gcwatch::kubernetes", "pod metadata is current: {pods} pods from {server}");
         }
     }
 
+    /// The source does not answer as it must. Logged once per change, and again when it begins to deny access.
     fn failed(&self, failed: &Failed) {
         let first = self.stats.failure() == 0;
-        // One that was away and now refuses is another trouble.
-        let is_refused = matches!(failed, Failed::Forbidden(_) | Failed::Unauthorized(_));
-        let refuses_now = is_refused && !self.is_refused.swap(true, Ordering::Relaxed);
-        if self.stats.set_current(false) || first || refuses_now {
+        let denies_now = failed.is_denied() && !self.is_denied.swap(true, Ordering::Relaxed);
+        if self.stats.set_current(false) || first || denies_now {
+            let (pods, server) = (self.pods.count(), self.client.server());
             warn!(
                 target: "gcwatch::kubernetes",
-                "the metadata of pods is not current, and stays as it was known ({} pods): {failed}; it is asked for again",
-                self.pods.count()
+                "pod metadata is not current, keeping {pods} known pods: {server}: {failed}; retrying"
             );
         }
     }
 }
 
-/// How long is waited: twice as long each time, never at the same time as others.
-#[derive(Debug)]
-struct Pause {
-    first: Duration,
-    most: Duration,
-    failures: u32,
-}
-
-impl Pause {
-    fn new((first, most): (Duration, Duration)) -> Self {
-        Self {
-            first,
-            most,
-            failures: 0,
-        }
-    }
-
-    fn reset(&mut self) {
-        self.failures = 0;
-    }
-
-    /// How long this one is, for a random number from 0 to 1.
-    fn next(&mut self, random: f64) -> Duration {
-        let longest = self.first.saturating_mul(1 << self.failures.min(10)).min(self.most);
-        self.failures = self.failures.saturating_add(1);
-        longest.mul_f64(0.5 + 0.5 * random)
-    }
-
-    async fn wait(&mut self) {
-        sleep(self.next(fastrand::f64())).await;
-    }
+/// Waits after a failure: as long as the backoff says, and no shorter than the server asks for.
+async fn wait(pause: &mut Pause, failed: Option<&Failed>) {
+    let asked = failed.and_then(Failed::retry_after).unwrap_or_default();
+    sleep(pause.next(fastrand::f64()).max(asked)).await;
 }
 
 #[cfg(test)]

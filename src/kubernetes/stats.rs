@@ -1,4 +1,4 @@
-//! What is counted of the asking.
+//! Counters of the source of pod metadata.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -12,23 +12,23 @@ pub struct Stats {
     left_out: AtomicU64,
 }
 
-/// The same at one moment.
+/// [`Stats`] at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StatsNow {
-    /// What is known is as it is: the source answered last.
+    /// The last request succeeded: what is known of pods is current.
     pub current: bool,
-    /// Lists that were read to the end.
+    /// Lists that were read completely.
     pub lists: u64,
-    /// Changes of pods that were told.
+    /// Changes of pods received.
     pub events: u64,
-    /// Requests that failed, and watches that broke.
+    /// Failed requests and broken watches.
     pub failures: u64,
-    /// Pods that were not kept because there were too many, or that could not be read.
+    /// Pods that were not kept: beyond the limit, or unreadable.
     pub left_out: u64,
 }
 
 impl Stats {
-    /// As they are.
+    /// Reads all counters.
     pub fn now(&self) -> StatsNow {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         StatsNow {
@@ -40,7 +40,7 @@ impl Stats {
         }
     }
 
-    /// Whether it was otherwise before.
+    /// Whether this is a change.
     pub(crate) fn set_current(&self, current: bool) -> bool {
         self.current.swap(current, Ordering::Relaxed) != current
     }
@@ -53,7 +53,7 @@ impl Stats {
         self.events.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many there were before.
+    /// The number of earlier failures.
     pub(crate) fn failure(&self) -> u64 {
         self.failures.fetch_add(1, Ordering::Relaxed)
     }

@@ -9,11 +9,14 @@
 //! runtime's provider, so that what helps is to attach early: a new socket is noticed at once, and a session that has begun is kept. The
 //! settings' own session has no part in it, comes second, and is not begun while memory is scarce.
 
+use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Poll, ready};
 use std::time::Duration;
 
+use clr_gc::stream::GcStream;
 use dotnet_diagnostics::discovery::{Obstacle, Process, Reason, Scan, SocketName};
 use dotnet_diagnostics::message::SessionConfig;
 use dotnet_diagnostics::{Client, Deadlines, Endpoint, Error, Session};
@@ -351,7 +354,7 @@ impl<S: Sink> Attempt<S> {
                 }
             };
             tokio::select! {
-                read = session.read_through(&self.shared.buffer, |bytes| reading.stream.push(bytes)), if !reading.rests() => match read {
+                read = read_shared(&mut session, &self.shared.buffer, &mut reading.stream), if !reading.rests() => match read {
                     Ok(0) => break Ok(()),
                     Ok(n) => if let Err(error) = reading.take(n) {
                         broken = Some(error.to_string());
@@ -456,6 +459,18 @@ impl<S: Sink> Attempt<S> {
     fn say(&mut self, state: RunState) {
         say(&self.shared.sink, &self.sketch, &mut self.kept, state);
     }
+}
+
+/// Reads from a session into a stream, by a buffer that many sessions share: it is locked only while bytes are moved
+/// through it, never while they are waited for.
+async fn read_shared(session: &mut Session, buffer: &Mutex<Box<[u8]>>, stream: &mut GcStream) -> Result<usize, Error> {
+    poll_fn(|cx| {
+        let mut buffer = buffer.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = ready!(session.poll_read(cx, &mut buffer))?;
+        stream.push(buffer.get(..count).unwrap_or_default());
+        Poll::Ready(Ok(count))
+    })
+    .await
 }
 
 /// Waits for the settings, if they are being read.

@@ -74,7 +74,7 @@ class Manifests(unittest.TestCase):
         trial = "pods?fieldValidation=Strict&dryRun=All"
         taken = self.cluster.ask("POST", f"/api/v1/namespaces/gcwatch/{trial}", pod)
         mounts = taken["spec"]["containers"][0]["volumeMounts"]
-        # As kube looks for it.
+        # Where gcwatch looks for its token.
         self.assertIn("/var/run/secrets/kubernetes.io/serviceaccount", [mount["mountPath"] for mount in mounts])
         pod["spec"].update(serviceAccountName="default")
         for level in ("baseline", "restricted"):

@@ -261,7 +261,7 @@ class Metadata(unittest.TestCase):
         self.cluster.ask("DELETE", f"{self.path}?gracePeriodSeconds=0")
         self.await_own("pods", FILLERS)
         self.assertEqual(self.own("left_out_total"), 0)
-        # What is said of it is said once per change, by gcwatch alone and not by its client.
+        # Failures are logged once per change.
         log = self.gcwatch.log.read_text()
         self.assertNotIn(" ERROR ", log)
         self.assertLessEqual(log.count("is not current"), 2 * 3, log)
@@ -321,7 +321,7 @@ class Metadata(unittest.TestCase):
         new = self.account / "new"
         new.write_text(api.token("gcwatch", "gcwatch"))
         new.rename(self.account / "token")
-        # The token is read again every minute, and the pause after failures may have grown to one.
+        # The token is read before each request; the pause after failures may have grown to a minute.
         self.await_told(**known, k8s_pod_label_team="green")
         self.await_own("current", 1)
 

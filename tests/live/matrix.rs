@@ -216,11 +216,12 @@ const HEAD: &str = "\
 # Compatibility
 
 Written by `tests/live/run`: real processes, each recorded by `gcwatch record` and compared with its own counters
-(`GC.CollectionCount`, `GC.GetTotalPauseDuration`). In every row all collections but those under way at the ends were whole, none of their events was
-lost or undecoded, and their number and pause were the process's own.
+(`GC.CollectionCount`, `GC.GetTotalPauseDuration`). In every row all collections except those in progress at the ends
+were complete, no event was lost or undecoded, and the number of collections and the pause time match the process's own.
 
-*Command* is what the runtime took, from the newest down. *Versions* are those of GCStart, GCEnd, GCHeapStats, GCGlobalHeapHistory and
-GCPerHeapHistory as they came. Runtimes: `core3.1.23` and `net10.0.0` are fetched by the tests; the others come from a folder of packs. All Linux x64.
+*Command* is what the runtime accepted, trying the newest first. *Versions* are those of GCStart, GCEnd, GCHeapStats,
+GCGlobalHeapHistory and GCPerHeapHistory as received. Runtimes: the tests download `core3.1.23` and `net10.0.0`; the
+others come from a folder of packs. All are Linux x64.
 
 | Runtime | Configuration | Command | Versions | Also seen |
 |---|---|---|---|---|

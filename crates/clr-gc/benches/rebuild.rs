@@ -1,7 +1,7 @@
 //! How fast streams become collections: decoding alone, and decoding with reconstruction.
 //!
-//! Run with `cargo bench -p clr-gc`. Without more it reads the recordings of `tests/recordings`; the path of any nettrace file in
-//! `GCWATCH_BENCH_RECORDING` is read too.
+//! Run with `cargo bench -p clr-gc`. Without more it reads the recordings of `tests/recordings`; the path of any
+//! nettrace file in `GCWATCH_BENCH_RECORDING` is read too.
 //!
 //! Seen on a virtual machine with two cores of an AMD EPYC, one used (medians; every run copies each byte once):
 //!
@@ -12,8 +12,8 @@
 //! | `net10-threads-server-datas`, 0.23 MB, 114 collections | 0.26 ms, 0.89 GB/s | 0.37 ms, 0.63 GB/s |
 //! | `svc8-workstation`, 0.11 MB, 93 collections | 0.20 ms, 0.55 GB/s | 0.23 ms, 0.48 GB/s |
 //!
-//! TraceEvent 4.0.0 reads the first at 310 MB/s and rebuilds its collections at 120 MB/s. The whole process `gcwatch analyze` on it
-//! takes 14.9 ms, reading the file and writing 1,617 lines included (`perf stat -r 20`).
+//! TraceEvent 4.0.0 reads the first at 310 MB/s and rebuilds its collections at 120 MB/s. The whole process
+//! `gcwatch analyze` on it takes 14.9 ms, reading the file and writing 1,617 lines included (`perf stat -r 20`).
 
 use std::fs;
 use std::io::Read;

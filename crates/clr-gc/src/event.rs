@@ -3,26 +3,26 @@
 //! # Layers
 //!
 //! [`Layout::of`] says what an event is, once per metadata definition. [`decode`] turns a payload of that layout into a
-//! [`ClrEvent`], which borrows from it and allocates nothing. [`ClrEvent::fields`] tells any event as names and values,
+//! [`ClrEvent`], which borrows from it and allocates nothing. [`ClrEvent::fields`] gives any event as names and values,
 //! so that JSON or text can be made of it without knowing each one.
 //!
 //! The layouts stand in one table per event (`record!` in the source): name, wire type, manifest name, and the version
 //! that brought the field. They come from the runtime's manifest (ClrEtwAll.man), corrected where real bytes disagree:
-//! rows of GCLOHCompact and GCFitBucketInfo are padded C structs, and dynamic events are not in the manifest at all. The
-//! doc comment of each event gives its sizes and says which versions were never recorded ("manifest only"). Of the 32-bit
-//! layouts GCPerHeapHistory, GCGenerationRange and GCBulkMovedObjectRanges were checked against a real 32-bit process
-//! (.NET Core 3.1); the others follow from the manifest and, for padded rows, from C's alignment.
+//! rows of GCLOHCompact and GCFitBucketInfo are padded C structs, and dynamic events are not in the manifest at all.
+//! The doc comment of each event gives its sizes and says which versions were never recorded ("manifest only"). Of the
+//! 32-bit layouts GCPerHeapHistory, GCGenerationRange and GCBulkMovedObjectRanges were checked against a real 32-bit
+//! process (.NET Core 3.1); the others follow from the manifest and, for padded rows, from C's alignment.
 //!
 //! # Invariants
 //!
 //! * Payloads grow at the end. What lies beyond the known fields is ignored, and a version newer than all known is read
 //!   as the newest known one. (Version 0 of GCStart, GCEnd and GCSuspendEEBegin is not a prefix of version 1.)
-//! * A payload that is too short is a [`PayloadError`] of that event alone. No payload panics or allocates; a count in a
-//!   payload is checked against the bytes that are there before anything else is done with it.
+//! * A payload that is too short is a [`PayloadError`] of that event alone. No payload panics or allocates; a count in
+//!   a payload is checked against the bytes that are there before anything else is done with it.
 //! * A field that the payload's version does not have is `None`. A value without a known name keeps its number.
 //! * Without a version (nettrace V6 of one-collect) the newest version is taken that the payload is long enough for.
-//!   That is exact for whole payloads of known versions, for their sizes differ; a longer payload of an older version, or
-//!   one cut short to exactly an older size, cannot be told from another version.
+//!   That is exact for whole payloads of known versions, for their sizes differ; a longer payload of an older version,
+//!   or one cut short to exactly an older size, cannot be distinguished from another version.
 //!
 //! # Example
 //!
@@ -79,12 +79,12 @@ use self::record::Record;
 pub const RUNTIME_PROVIDER: &str = "Microsoft-Windows-DotNETRuntime";
 /// The runtime's private provider: unstable internals.
 pub const PRIVATE_PROVIDER: &str = "Microsoft-Windows-DotNETRuntimePrivate";
-/// The provider of what is told at the end of a session.
+/// The rundown provider: what it sends at the end of a session.
 pub const RUNDOWN_PROVIDER: &str = "Microsoft-Windows-DotNETRuntimeRundown";
 /// EventPipe itself.
 pub const EVENTPIPE_PROVIDER: &str = "Microsoft-DotNETCore-EventPipe";
 
-/// A payload is shorter than its layout. The event cannot be told; those after it can.
+/// A payload is shorter than its layout. This event cannot be decoded; those after it can.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{event}{}: field {field} needs a payload of {needed} bytes, this one has {got}",
@@ -125,7 +125,7 @@ impl Layout {
         Some(Self { kind, version })
     }
 
-    /// It as a number, for the tag of a decoder's events.
+    /// As a number, for the tag of a decoder's events.
     #[inline]
     pub const fn to_tag(self) -> u32 {
         let version = match self.version {
@@ -348,8 +348,8 @@ events! {
     }
 }
 
-/// A function of its own for each kind: inlined into one, the optimiser computes the offsets of all kinds for each event
-/// (three times as slow). The result is made in its final place, for moving it costs as much as reading it.
+/// A function of its own for each kind: inlined into one, the optimiser computes the offsets of all kinds for each
+/// event (three times as slow). The result is made in its final place, for moving it costs as much as reading it.
 #[inline(never)]
 fn read_as<'a, R: Record<'a>>(
     layout: Layout,

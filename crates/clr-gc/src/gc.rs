@@ -8,8 +8,8 @@
 //!                            '  intervals in which events are lost   (loss)
 //! ```
 //!
-//! A [`Machine`] is the reconstruction of one runtime. It has no clock and no I/O: events, losses and the passing of time
-//! go in, [`Outcome`]s come out. A live session, a file and a test drive the same code.
+//! A [`Machine`] is the reconstruction of one runtime. It has no clock and no I/O: events, losses and the passing of
+//! time go in, [`Outcome`]s come out. A live session, a file and a test drive the same code.
 //!
 //! # How facts find their collection
 //!
@@ -17,9 +17,9 @@
 //! |---|---|
 //! | GCStart, GCEnd | the collection of their Count |
 //! | GCHeapStats | the collection whose GCEnd is the event before it on its thread |
-//! | GCGlobalHeapHistory | with the concurrent bit: the background collection under way, or the last one; else the collection that runs while the threads stand still |
+//! | GCGlobalHeapHistory | with the concurrent bit: the background collection under way, or the last one; else the one that runs while the threads are suspended |
 //! | GCPerHeapHistory | the collection of the global history before it on its thread |
-//! | CommittedUsage, marks, joins, LOH compaction | the collection that runs while the threads stand still |
+//! | CommittedUsage, marks, joins, LOH compaction | the collection that runs while the threads are suspended |
 //! | a stop | the collections whose GCStart comes in it; without one, reason 6: the background collection under way |
 //!
 //! A collection is complete when its set of facts is, in whatever order they came. What never comes within

@@ -10,14 +10,15 @@
 //!   '-- gc                 ClrEvent -> Collection, Suspension: the state machine
 //! ```
 //!
-//! Each layer knows the one before it and nothing of the one after. None has I/O, a clock or a thread: a live session,
-//! a file and a test drive the same code.
+//! `stream` uses the other two, and `gc` uses `event`; nothing uses `stream`. None has I/O, a clock or a thread: times
+//! are values in the stream or arguments, so that a live session, a file and a test drive the same code.
 //!
 //! # Invariants
 //!
 //! * No input panics, allocates without bound or is dropped silently: what cannot be decoded is counted.
 //! * A value that was never seen is `None`, never 0.
-//! * A collection that is complete and not lossy is right in every field ([`gc`]).
+//! * A collection that is complete and not lossy is correct in every field ([`gc`]).
+//! * Memory is bounded: see the constants of [`gc`] and [`stream::StreamLimits`].
 //!
 //! # Example
 //!
@@ -50,3 +51,7 @@
 pub mod event;
 pub mod gc;
 pub mod stream;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,7 +1,7 @@
 //! From the bytes of a stream to the collections of every process in it.
 //!
 //! ```text
-//! bytes -> nettrace::Decoder -> (layout, payload) -> event::decode -> gc::Machine, one per process and runtime -> outcomes
+//! bytes -> nettrace::Decoder -> event::decode -> gc::Machine, one per process and runtime -> outcomes
 //! ```
 //!
 //! A [`GcStream`] owns the decoder and the machines. Feed it with [`GcStream::space`] and [`GcStream::filled`], run it
@@ -14,7 +14,7 @@ use nettrace::{Decoder, Event, Gap, Item, Options, TraceHeader};
 use crate::event::{ClrEvent, Kind, Layout, PayloadError, decode};
 use crate::gc::{LossIntervals, Machine, Open, Outcome, Settling};
 
-/// Processes of one stream that are told apart (V6 records whole machines). Events of more are counted, not told.
+/// Processes of one stream that are kept apart (V6 records whole machines). Events of more are counted, not decoded.
 pub const MAX_PROCESSES: usize = 4096;
 
 /// Which events are decoded.
@@ -45,12 +45,12 @@ pub enum Undecoded {
     Payload(PayloadError),
 }
 
-/// What a stream may cost.
+/// Limits on the memory of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamLimits {
     /// Bytes of events that wait for their order, see [`nettrace::Options::max_pending_bytes`].
     pub max_pending_bytes: usize,
-    /// Processes that are told apart, at most [`MAX_PROCESSES`]. Events of more are counted, not told.
+    /// Processes that are kept apart, at most [`MAX_PROCESSES`]. Events of more are counted, not decoded.
     pub max_processes: usize,
 }
 
@@ -64,8 +64,8 @@ impl Default for StreamLimits {
 }
 
 impl StreamLimits {
-    /// For the stream of one process among hundreds. A runtime passes over its buffers every 100 ms; 2 MiB of waiting events are
-    /// some ten thousand, more than a storm of a thousand collections a second makes in that time.
+    /// For the stream of one process among hundreds. A runtime passes over its buffers every 100 ms; 2 MiB of waiting
+    /// events are some ten thousand, more than a storm of a thousand collections a second makes in that time.
     pub const fn one_live_process() -> Self {
         Self {
             max_pending_bytes: 2 << 20,
@@ -80,7 +80,7 @@ const UNKNOWN_TAG: u32 = u32::MAX;
 /// An event as offered to the observer of [`GcStream::advance`].
 #[derive(Debug)]
 pub struct Observed<'a> {
-    /// What the stream says of itself.
+    /// The stream's header.
     pub header: &'a TraceHeader,
     /// The event as it came.
     pub event: &'a Event<'a>,
@@ -97,7 +97,7 @@ pub struct Observed<'a> {
 /// A process in the stream.
 #[derive(Debug)]
 pub struct Process {
-    /// Who it is.
+    /// Its pid and runtime.
     pub key: ProcessKey,
     machine: Machine,
 }
@@ -128,7 +128,7 @@ impl GcStream {
         Self::with_limits(scope, settling, StreamLimits::default())
     }
 
-    /// A stream that may cost less than by default.
+    /// A stream with limits other than the default ones.
     pub fn with_limits(scope: Scope, settling: Settling, limits: StreamLimits) -> Self {
         let options = Options {
             interest: Box::new(move |metadata| {
@@ -171,26 +171,26 @@ impl GcStream {
         self.decoder.push(bytes);
     }
 
-    /// Gives back memory in which nothing is: for one of many streams that say little most of the time. To be called when
-    /// [`GcStream::advance`] is through.
+    /// Releases unused memory: for one of many streams that are idle most of the time. Call it after
+    /// [`GcStream::advance`].
     pub fn shrink(&mut self) {
         self.decoder.shrink();
     }
 
-    /// A live stream is idle: what is queued may be told.
+    /// A live stream is idle: what is queued may be delivered.
     pub fn flush(&mut self) {
         self.decoder.flush();
     }
 
-    /// A live stream has been silent for `silent_ns`: what waited long enough may be told. Call [`GcStream::flush`] and
-    /// [`GcStream::advance`] before, take the outcomes after.
+    /// A live stream has been silent for `silent_ns`: what waited long enough may be reported. Call [`GcStream::flush`]
+    /// and [`GcStream::advance`] before, take the outcomes after.
     pub fn quiet(&mut self, silent_ns: i64) {
         for process in &mut self.processes {
             process.machine.quiet(silent_ns);
         }
     }
 
-    /// Whether something is left that more silence would bring.
+    /// Whether something waits that would be reported after more silence.
     pub fn is_waiting(&self) -> bool {
         self.processes.iter().any(|process| process.machine.is_waiting())
     }
@@ -206,7 +206,7 @@ impl GcStream {
         self.decoder.finish();
     }
 
-    /// All events are told: the machines tell what is half seen.
+    /// There are no more events: the machines report what is incomplete.
     pub fn end(&mut self) {
         for process in &mut self.processes {
             process.machine.finish();
@@ -217,7 +217,7 @@ impl GcStream {
     ///
     /// # Errors
     ///
-    /// When the bytes are no stream, or damaged. What came before the damage is told.
+    /// When the bytes are not a stream, or damaged. What came before the damage is reported.
     pub fn advance(&mut self, mut observer: impl FnMut(&Observed<'_>)) -> Result<(), nettrace::Error> {
         while let Some(item) = self.decoder.next_item()? {
             match item {
@@ -265,14 +265,14 @@ impl GcStream {
                     }
                     self.losses.add(after, before);
                 }
-                // Sequence points bring nothing that gaps did not tell.
+                // Sequence points bring nothing that gaps did not show.
                 _ => {}
             }
         }
         Ok(())
     }
 
-    /// The next collection or suspension that is ready to be told.
+    /// The next collection or suspension that is ready.
     pub fn next_outcome(&mut self) -> Option<(ProcessKey, Outcome)> {
         self.processes
             .iter_mut()
@@ -284,7 +284,7 @@ impl GcStream {
         &self.processes
     }
 
-    /// What the stream says of itself; `None` before it was read.
+    /// The stream's header; `None` before it was read.
     pub fn header(&self) -> Option<&TraceHeader> {
         self.decoder.header()
     }
@@ -294,7 +294,7 @@ impl GcStream {
         &self.decoder
     }
 
-    /// Version of the runtime, when the stream says it (rundown).
+    /// Version of the runtime, when the stream has it (rundown).
     pub fn runtime(&self) -> Option<&str> {
         self.runtime.as_deref()
     }
@@ -323,7 +323,7 @@ fn rebuilds(kind: Kind) -> bool {
     )
 }
 
-/// The events that say which runtime it is.
+/// The events that identify the runtime.
 fn names_runtime(kind: Kind) -> bool {
     matches!(kind, Kind::RuntimeStart | Kind::RuntimeDcStart)
 }

@@ -1,29 +1,37 @@
-//! Lists the .NET processes of this host, asks each who it is, and names the sockets that nobody owns any more.
-
-#![allow(clippy::print_stdout, reason = "a program for a terminal")]
+//! Lists the .NET processes of this host with the runtime's version, and the sockets whose process has exited.
 
 use std::error::Error;
+use std::io::Write;
 
 use dotnet_diagnostics::discovery::Scan;
+use dotnet_diagnostics::text::shown;
 use dotnet_diagnostics::{Client, Endpoint};
+use tokio::task::spawn_blocking;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let listing = tokio::task::spawn_blocking(|| Scan::host().list()).await??;
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{:>8} {:>8} {:<24} RUNTIME", "PID", "NS PID", "NAME")?;
+    let listing = spawn_blocking(|| Scan::host().list()).await??;
     for process in &listing.processes {
         let answer = match Endpoint::of(process) {
             Ok(endpoint) => Client::new(endpoint).probe().await,
             Err(error) => Err(error),
         };
-        let state = match answer {
-            Ok(Some(info)) => info.runtime_version.unwrap_or_else(|| "5.0".to_owned()),
+        let runtime = match answer {
+            // Strings of other processes may hold anything.
+            Ok(Some(info)) => shown(info.runtime_version.as_deref().unwrap_or("5.0")),
             Ok(None) => "3.x".to_owned(),
             Err(error) => error.obstacle().to_string(),
         };
-        println!("{:>8} {:>8} {:<24} {state}", process.pid, process.ns_pid, process.name);
+        writeln!(
+            out,
+            "{:>8} {:>8} {:<24} {runtime}",
+            process.pid, process.ns_pid, process.name
+        )?;
     }
     for stale in &listing.stale {
-        println!("{stale}");
+        writeln!(out, "{stale}")?;
     }
     Ok(())
 }

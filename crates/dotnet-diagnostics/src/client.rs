@@ -1,27 +1,26 @@
-//! The commands, over connections with deadlines.
+//! The commands as methods, each in the newest form that the runtime knows.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::UnixStream;
+use tokio::io::AsyncReadExt;
 use tokio::time::timeout;
 
 use crate::deadlines::Deadlines;
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Stage};
+use crate::exchange::{broken, exchange, invalid, stop_tracing};
 use crate::message::{
-    Answer, CollectVersion, Command, EnvironmentVariable, HEADER_BYTES, InfoVersion, MessageError, ProcessInfo,
-    Progress, Request, SessionConfig, decode_environment, decode_environment_header, decode_frame, decode_session_id,
+    CollectVersion, Command, EnvironmentVariable, InfoVersion, MessageError, ProcessInfo, Request, SessionConfig,
+    decode_environment, decode_environment_header, decode_session_id,
 };
 use crate::session::Session;
 
-/// How much of an environment block is read at once: what a lie about its length can cost.
+/// How much of an environment block is read at once: the most that a false length can cost.
 const ENVIRONMENT_CHUNK: usize = 64 << 10;
 
-/// Speaks with one runtime.
+/// Sends commands to one runtime.
 ///
-/// Each command is a connection of its own, so that commands may be given at the same time and one that failed leaves nothing
+/// Each command has a connection of its own, so that several can be under way at once and a failed one leaves no state
 /// behind.
 #[derive(Debug)]
 pub struct Client {
@@ -54,23 +53,23 @@ impl Client {
     /// Who the process is, in the newest form that the runtime knows.
     ///
     /// # Errors
-    /// [`Error::Runtime`] with the unknown command for .NET Core 3.x, which has none of the forms
-    /// ([`Error::is_unknown_command`]).
+    /// For .NET Core 3.x, which has none of the forms, an [`Error::Runtime`] for which [`Error::is_unknown_command`]
+    /// holds.
     pub async fn process_info(&self) -> Result<ProcessInfo, Error> {
         let forms = [InfoVersion::V3, InfoVersion::V2, InfoVersion::V1];
         self.first_known(&forms, |version| async move {
             let request = Request::ProcessInfo(version);
             let (_, payload) = exchange(&self.endpoint, &self.deadlines, &request, self.deadlines.answer).await?;
             let info = ProcessInfo::decode(version, &payload);
-            info.map_err(|source| wrong(&self.endpoint, request.command(), source))
+            info.map_err(|source| invalid(&self.endpoint, request.command(), source))
         })
         .await
     }
 
-    /// Whether the runtime answers. `None` is .NET Core 3.x, which answers but cannot say who it is.
+    /// Whether the runtime answers. `None` is .NET Core 3.x, which answers but cannot identify itself.
     ///
     /// # Errors
-    /// Whatever stands against attaching, see [`Error::obstacle`].
+    /// Why the process cannot be attached to, see [`Error::obstacle`].
     pub async fn probe(&self) -> Result<Option<ProcessInfo>, Error> {
         match self.process_info().await {
             Ok(info) => Ok(Some(info)),
@@ -89,7 +88,7 @@ impl Client {
         let request = Request::ProcessEnvironment;
         let (mut stream, payload) = exchange(&self.endpoint, &self.deadlines, &request, after).await?;
         let length = decode_environment_header(&payload);
-        let length = length.map_err(|source| wrong(&self.endpoint, command, source))? as usize;
+        let length = length.map_err(|source| invalid(&self.endpoint, command, source))? as usize;
         let mut block = Vec::new();
         let read = async {
             while block.len() < length {
@@ -105,15 +104,16 @@ impl Client {
             Ok(Err(error)) => return Err(broken(&self.endpoint, command, Stage::Answer, payload.len(), error)),
             Err(_) => return Err(self.endpoint.silent(command, Stage::Answer, after)),
         }
-        decode_environment(&block).map_err(|source| wrong(&self.endpoint, command, source))
+        decode_environment(&block).map_err(|source| invalid(&self.endpoint, command, source))
     }
 
-    /// Starts an event session, in the first form of [`SessionConfig::versions`] that the runtime knows. What that form could not
-    /// express is told by [`Session::compromises`].
+    /// Starts an event session, in the first form of [`SessionConfig::versions`] that the runtime knows.
+    /// [`Session::compromises`] lists what that form could not express.
     ///
     /// # Errors
-    /// [`Error::Request`] for a configuration that no runtime takes or that would disturb the target, before anything is sent.
-    /// After [`Error::Silent`] a runtime may still start the session; it ends at its first write to the closed connection.
+    /// [`Error::Request`] for a configuration that no runtime accepts or that would disturb the target, before anything
+    /// is sent. After [`Error::Silent`] a runtime may still start the session; it ends at its first write to the closed
+    /// connection.
     pub async fn collect_tracing(&self, config: &SessionConfig) -> Result<Session, Error> {
         self.collect_tracing_with(config, config.versions()).await
     }
@@ -133,7 +133,8 @@ impl Client {
                 config: config.clone(),
             };
             let (stream, payload) = exchange(&self.endpoint, &self.deadlines, &request, self.deadlines.start).await?;
-            let id = decode_session_id(&payload).map_err(|source| wrong(&self.endpoint, request.command(), source))?;
+            let id =
+                decode_session_id(&payload).map_err(|source| invalid(&self.endpoint, request.command(), source))?;
             Ok(Session::new(
                 id,
                 version,
@@ -146,8 +147,9 @@ impl Client {
         .await
     }
 
-    /// Ends a session by its id. [`Session::request_stop`] does this for a session whose stream is at hand; the stream must be
-    /// drained at the same time, else neither ends. Runtimes (3.1 to 10, NativeAOT) answer OK also when there is no such session.
+    /// Ends a session by its id. [`Session::request_stop`] does this for a session that is read here. The stream must
+    /// be drained at the same time, else neither ends. Runtimes (3.1 to 10, NativeAOT) answer OK also when there is no
+    /// such session.
     ///
     /// # Errors
     /// The connection's, see [`Error`].
@@ -155,7 +157,7 @@ impl Client {
         stop_tracing(&self.endpoint, &self.deadlines, session_id).await
     }
 
-    /// Lets a runtime go on that was suspended at its start; does nothing to one that runs.
+    /// Resumes a runtime that was suspended at its start; does nothing to one that runs.
     ///
     /// # Errors
     /// [`Error::Runtime`] with the unknown command for .NET Core 3.x, which cannot be suspended either.
@@ -170,8 +172,8 @@ impl Client {
         .map(|_| ())
     }
 
-    /// Tries the forms of a command one after the other, each on a new connection (the runtime closes one after an error), and
-    /// remembers those that the runtime does not know.
+    /// Tries the forms of a command one after the other, each on a new connection (the runtime closes one after an
+    /// error), and remembers those that the runtime does not know.
     async fn first_known<V: Copy + Into<Command>, T, F: Future<Output = Result<T, Error>>>(
         &self,
         forms: &[V],
@@ -201,99 +203,5 @@ impl Client {
                 limit: 1,
             },
         }))
-    }
-}
-
-impl From<InfoVersion> for Command {
-    fn from(version: InfoVersion) -> Self {
-        Self::ProcessInfo(version)
-    }
-}
-
-impl From<CollectVersion> for Command {
-    fn from(version: CollectVersion) -> Self {
-        Self::CollectTracing(version)
-    }
-}
-
-pub(crate) async fn stop_tracing(endpoint: &Endpoint, deadlines: &Deadlines, session_id: u64) -> Result<(), Error> {
-    let request = Request::StopTracing { session_id };
-    exchange(endpoint, deadlines, &request, deadlines.stop)
-        .await
-        .map(|_| ())
-}
-
-/// One command on a new connection: the payload of its OK answer, and the connection with nothing read past the answer.
-async fn exchange(
-    endpoint: &Endpoint,
-    deadlines: &Deadlines,
-    request: &Request,
-    answer_within: Duration,
-) -> Result<(UnixStream, Vec<u8>), Error> {
-    let command = request.command();
-    let bytes = request.encode().map_err(|source| Error::Request { command, source })?;
-    let mut stream = endpoint.connect(command, deadlines).await?;
-    match timeout(deadlines.write, stream.write_all(&bytes)).await {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => return Err(broken(endpoint, command, Stage::Write, 0, error)),
-        Err(_) => return Err(endpoint.silent(command, Stage::Write, deadlines.write)),
-    }
-    match timeout(answer_within, read_answer(endpoint, command, &mut stream)).await {
-        Ok(payload) => Ok((stream, payload?)),
-        Err(_) => Err(endpoint.silent(command, Stage::Answer, answer_within)),
-    }
-}
-
-async fn read_answer(endpoint: &Endpoint, command: Command, stream: &mut UnixStream) -> Result<Vec<u8>, Error> {
-    let mut buffer = Vec::with_capacity(HEADER_BYTES);
-    loop {
-        let needed = match decode_frame(&buffer).map_err(|source| wrong(endpoint, command, source))? {
-            Progress::Incomplete { needed } => needed,
-            Progress::Complete { frame, .. } => {
-                return match Answer::decode(frame).map_err(|source| wrong(endpoint, command, source))? {
-                    Answer::Ok(payload) => Ok(payload.to_vec()),
-                    Answer::Error(error) => Err(Error::Runtime {
-                        peer: endpoint.peer(),
-                        command,
-                        error,
-                    }),
-                };
-            }
-        };
-        // Exactly what is missing: what follows the answer belongs to the event stream.
-        let missing = needed - buffer.len();
-        let read = (&mut *stream).take(missing as u64).read_buf(&mut buffer).await;
-        match read {
-            Ok(0) => {
-                return Err(Error::Closed {
-                    peer: endpoint.peer(),
-                    command,
-                    received: buffer.len(),
-                });
-            }
-            Ok(_) => {}
-            Err(error) => return Err(broken(endpoint, command, Stage::Answer, buffer.len(), error)),
-        }
-    }
-}
-
-fn wrong(endpoint: &Endpoint, command: Command, source: MessageError) -> Error {
-    Error::Message {
-        peer: endpoint.peer(),
-        command,
-        source,
-    }
-}
-
-/// A connection that broke is a process that is ending; anything else is the system's.
-fn broken(endpoint: &Endpoint, command: Command, stage: Stage, received: usize, error: std::io::Error) -> Error {
-    use std::io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
-    match error.kind() {
-        BrokenPipe | ConnectionReset | UnexpectedEof => Error::Closed {
-            peer: endpoint.peer(),
-            command,
-            received,
-        },
-        _ => endpoint.io(stage, error),
     }
 }

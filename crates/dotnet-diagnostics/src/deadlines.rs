@@ -4,24 +4,26 @@ use std::time::Duration;
 
 /// How long each step may take. Nothing waits without one of these.
 ///
-/// A runtime that is stopped (SIGSTOP, a debugger, a full freeze) still has its connections accepted by the kernel, and then says
-/// nothing: only a deadline tells.
+/// A runtime that is stopped (SIGSTOP, a debugger, a full freeze) still has its connections accepted by the kernel, and
+/// does not answer: only a deadline shows that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadlines {
-    /// Opening the socket's file and connecting. Default 3 s: the runtime's queue holds 255 connections, so that only a runtime
-    /// that is stuck for long lets one wait.
+    /// Opening the socket's file and connecting. Default 3 s: the runtime's queue holds 255 connections, so that only a
+    /// runtime that is stuck for long lets one wait.
     pub connect: Duration,
     /// Sending a command. Default 3 s: it fits into the socket's buffer.
     pub write: Duration,
-    /// From the command to the whole answer. Default 5 s: one thread of the runtime answers everything, one after the other.
+    /// From the command to the whole answer. Default 5 s: one thread of the runtime answers everything, one after the
+    /// other.
     pub answer: Duration,
-    /// From CollectTracing to its answer. Default 15 s: the runtime enables providers first, and under load that takes seconds.
+    /// From CollectTracing to its answer. Default 15 s: the runtime enables providers first, and under load that takes
+    /// seconds.
     pub start: Duration,
-    /// From [`crate::Session::request_stop`] to the end of the stream, drained. Default 20 s: a rundown of a large program takes
-    /// several seconds.
+    /// From [`crate::Session::request_stop`] to the end of the stream, drained. Default 20 s: a rundown of a large
+    /// program takes several seconds.
     pub stop: Duration,
-    /// How long a command waits for a runtime that connects to us, and how long such a connection may take to say who it is.
-    /// Default 5 s: a runtime comes back at once, or after at most 500 ms.
+    /// How long a command waits for a runtime that connects to us, and how long such a connection may take to identify
+    /// itself. Default 5 s: a runtime comes back at once, or after at most 500 ms.
     pub advertise: Duration,
 }
 

@@ -8,10 +8,11 @@ use tokio::net::UnixStream;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::deadlines::Deadlines;
-use crate::discovery::{Obstacle, Process, Reason, SocketAddress};
+use crate::discovery::{Process, SocketAddress};
 use crate::error::{Error, Peer, Stage};
 use crate::message::Command;
-use crate::reverse::ReverseEndpoint;
+use crate::obstacle::{Obstacle, Reason};
+use crate::waiting::WaitingRuntime;
 
 /// Pause before a connection is tried again that found the runtime's queue full.
 const QUEUE_RETRY: Duration = Duration::from_millis(20);
@@ -27,11 +28,11 @@ pub struct Endpoint {
 #[derive(Clone, Debug)]
 enum Kind {
     Socket(SocketAddress),
-    Reverse(ReverseEndpoint),
+    Reverse(WaitingRuntime),
 }
 
 impl Endpoint {
-    /// A socket. With a process id, whoever listens must be that process.
+    /// A socket. With a process id, the process that listens must be that one.
     pub fn socket(address: SocketAddress, pid: Option<u32>) -> Self {
         Self {
             kind: Kind::Socket(address),
@@ -42,7 +43,7 @@ impl Endpoint {
     /// The socket of a process that was found.
     ///
     /// # Errors
-    /// [`Error::NotAttachable`] when something stands against attaching.
+    /// [`Error::NotAttachable`] with [`Process::obstacle`], if it has one.
     pub fn of(process: &Process) -> Result<Self, Error> {
         let pid = process.pid;
         let listener = process.visible.then_some(pid);
@@ -59,18 +60,19 @@ impl Endpoint {
         }
     }
 
-    pub(crate) fn reverse(endpoint: ReverseEndpoint, pid: Option<u32>) -> Self {
+    /// A runtime that connects to us.
+    pub(crate) fn waiting(runtime: WaitingRuntime, pid: Option<u32>) -> Self {
         Self {
-            kind: Kind::Reverse(endpoint),
+            kind: Kind::Reverse(runtime),
             pid,
         }
     }
 
-    /// Whom errors name.
+    /// The process and socket, as errors name them.
     pub fn peer(&self) -> Peer {
         let (socket, reverse) = match &self.kind {
             Kind::Socket(address) => (address.host_path(), false),
-            Kind::Reverse(endpoint) => (endpoint.port_path().to_path_buf(), true),
+            Kind::Reverse(runtime) => (runtime.path().to_path_buf(), true),
         };
         Peer {
             pid: self.pid,
@@ -87,7 +89,7 @@ impl Endpoint {
                 self.verify(&stream)?;
                 Ok(stream)
             }
-            Kind::Reverse(endpoint) => match endpoint.take(Instant::now() + deadlines.advertise).await {
+            Kind::Reverse(runtime) => match runtime.take(Instant::now() + deadlines.advertise).await {
                 Some(stream) => Ok(stream),
                 None => Err(self.silent(command, Stage::Advertise, deadlines.advertise)),
             },
@@ -134,13 +136,14 @@ impl Endpoint {
         }
     }
 
-    /// Whoever listens must be the process that the socket is named after: anybody may make a file with that name in `/tmp`.
+    /// Whoever listens must be the process that the socket is named after: anybody may make a file with that name in
+    /// `/tmp`.
     fn verify(&self, stream: &UnixStream) -> Result<(), Error> {
         let Some(expected) = self.pid else { return Ok(()) };
         let credentials = stream.peer_cred().map_err(|error| self.io(Stage::Connect, error))?;
         match credentials.pid().and_then(|pid| u32::try_from(pid).ok()) {
-            // The process is visible to us, and whoever listens is not: it is somebody else. (The kernel says 0 for it. A
-            // `/proc` of another pid namespace than ours looks the same, and is no reason to trust anybody.)
+            // The process is visible to us, and whoever listens is not: it is somebody else. (The kernel says 0 for it.
+            // A `/proc` of another pid namespace than ours looks the same, and is no reason to trust anybody.)
             None | Some(0) => Err(Error::InvisiblePeer { peer: self.peer() }),
             Some(found) if found == expected => Ok(()),
             Some(found) => Err(Error::WrongPeer {

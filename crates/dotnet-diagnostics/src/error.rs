@@ -1,23 +1,23 @@
-//! What can go wrong: with which process, in which command, and what to do.
+//! Errors: with which process, in which command, and what to do.
 
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::discovery::{Obstacle, Reason};
 use crate::message::{Command, MessageError, RuntimeError};
+use crate::obstacle::{Obstacle, Reason};
 use crate::text::shown;
 
 // What to do, for the errors that end in it.
 const PERMISSION: &str = "run as the same user and group, or as root with CAP_SYS_PTRACE and CAP_DAC_OVERRIDE";
-const SILENT: &str = "the process is stopped, in a debugger or overloaded: it is tried again later; see what it does";
+const SILENT: &str = "the process is stopped, in a debugger or overloaded: look at its state, and try again later";
 const NOT_A_SOCKET: &str = "give the path of a dotnet-diagnostic-*-socket; if a process put it there, ask why";
 const WRONG_PEER: &str = "nothing was sent to it; find out who made the socket";
-const OUTSIDE: &str = "nothing was sent to it; gcwatch must be in the host's pid namespace (hostPID on Kubernetes)";
+const OUTSIDE: &str = "nothing was sent to it; run in the host's pid namespace (hostPID on Kubernetes)";
 const TOO_OLD: &str = "update it to .NET Core 3.1 or later";
 
-/// Whom something was tried on: a process, a socket, or both.
+/// What a command was sent to: a process, a socket, or both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// Process id as we see it, where it is known.
@@ -77,11 +77,11 @@ pub enum Error {
     Proc {
         /// What was read.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// There is no such process.
-    #[error("there is no process {pid}; it may have ended")]
+    #[error("there is no process {pid}; it may have exited")]
     NoProcess {
         /// The process id.
         pid: u32,
@@ -95,54 +95,58 @@ pub enum Error {
         obstacle: Obstacle,
     },
     /// The socket does not exist.
-    #[error("{peer} does not exist: the process has ended, or its runtime makes no socket")]
+    #[error("{peer} does not exist: the process has exited, or its runtime creates no socket")]
     NoSocket {
-        /// Whom it was tried on.
+        /// The process or socket.
         peer: Peer,
     },
     /// The path is no socket.
-    #[error("{peer} is no socket ({found}); {}", NOT_A_SOCKET)]
+    #[error("{peer} is not a socket ({found}); {}", NOT_A_SOCKET)]
     NotASocket {
-        /// Whom it was tried on.
+        /// The process or socket.
         peer: Peer,
         /// What it is.
         found: &'static str,
     },
-    /// The socket belongs to somebody else.
-    #[error("{peer} is not ours to connect to ({source}); {}", PERMISSION)]
+    /// The socket belongs to another user.
+    #[error("no permission to connect to {peer} ({source}); {}", PERMISSION)]
     Permission {
-        /// Whom it was tried on.
+        /// The process or socket.
         peer: Peer,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// Nobody listens.
-    #[error("nobody listens on {peer}: it was left behind by a process that has ended")]
+    /// No process listens on the socket.
+    #[error("nobody listens on {peer}: it was left behind by a process that has exited")]
     Refused {
-        /// Whom it was tried on.
+        /// The process or socket.
         peer: Peer,
     },
     /// Another process listens on the socket than the one it is named after.
     #[error("process {found} listens on the socket of {peer}; {}", WRONG_PEER)]
     WrongPeer {
-        /// Whom it was tried on.
+        /// The process or socket.
         peer: Peer,
         /// The process that listens.
         found: u32,
     },
-    /// A process that is not in our pid namespace, nor in one below it, listens on the socket of one that is: it cannot be that one.
+    /// A process that is not in our pid namespace, nor in one below it, listens on the socket of one that is: it cannot
+    /// be that one.
     #[error(
         "a process outside of our pid namespace listens on the socket of {peer}; {}",
         OUTSIDE
     )]
     InvisiblePeer {
-        /// Whom it was tried on.
+        /// The process or socket.
         peer: Peer,
     },
     /// A deadline passed.
-    #[error("{peer} is silent: {stage} ({command}) took longer than {after:?}; {}", SILENT)]
+    #[error(
+        "{peer} is not responding: {stage} ({command}) took longer than {after:?}; {}",
+        SILENT
+    )]
     Silent {
-        /// Whom it was tried on.
+        /// The process or socket.
         peer: Peer,
         /// The command.
         command: Command,
@@ -152,9 +156,9 @@ pub enum Error {
         after: Duration,
     },
     /// The connection was closed before the answer was whole.
-    #[error("{peer} closed the connection after {received} bytes of its answer to {command}; the process is ending")]
+    #[error("{peer} closed the connection after {received} bytes of its answer to {command}; the process is exiting")]
     Closed {
-        /// Whom it was tried on.
+        /// The process or socket.
         peer: Peer,
         /// The command.
         command: Command,
@@ -164,7 +168,7 @@ pub enum Error {
     /// The runtime refused the command.
     #[error("{peer} refused {command}: {error}")]
     Runtime {
-        /// Whom it was tried on.
+        /// The process or socket.
         peer: Peer,
         /// The command.
         command: Command,
@@ -172,13 +176,13 @@ pub enum Error {
         error: RuntimeError,
     },
     /// The answer is not one of the protocol.
-    #[error("{peer} gave a wrong answer to {command}: {source}")]
+    #[error("{peer} gave an invalid answer to {command}: {source}")]
     Message {
-        /// Whom it was tried on.
+        /// The process or socket.
         peer: Peer,
         /// The command.
         command: Command,
-        /// What is wrong with it.
+        /// What is invalid in it.
         source: MessageError,
     },
     /// The request cannot be sent as it was asked for. Nothing was sent.
@@ -186,17 +190,17 @@ pub enum Error {
     Request {
         /// The command.
         command: Command,
-        /// What is wrong with it.
+        /// What is invalid in it.
         source: MessageError,
     },
     /// The system refuses for another reason.
     #[error("{peer}: {stage} failed: {source}")]
     Io {
-        /// Whom it was tried on.
+        /// The process or socket.
         peer: Peer,
         /// What was being done.
         stage: Stage,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The path of a reverse port cannot be listened on.
@@ -204,13 +208,13 @@ pub enum Error {
     Port {
         /// The path.
         path: PathBuf,
-        /// What is wrong, and what to do.
+        /// Why not, and what to do.
         problem: String,
     },
 }
 
 impl Error {
-    /// The reason in one word, as it is shown for a process that cannot be attached to.
+    /// The reason in one word, as for a process that cannot be attached to.
     pub fn reason(&self) -> Reason {
         match self {
             Self::NotAttachable { obstacle, .. } => obstacle.reason,
@@ -232,7 +236,7 @@ impl Error {
         }
     }
 
-    /// Reason and sentence, as [`crate::discovery::Process::obstacle`] holds them.
+    /// Reason, detail and remedy, as `discovery::Process::obstacle` has them.
     pub fn obstacle(&self) -> Obstacle {
         match self {
             Self::NotAttachable { obstacle, .. } => obstacle.clone(),
@@ -247,7 +251,7 @@ impl Error {
         }
     }
 
-    /// What to do: the end of the sentence, where that says it.
+    /// What to do: the end of the sentence, where there is something.
     fn remedy(&self) -> &'static str {
         match self {
             Self::NotASocket { .. } => NOT_A_SOCKET,
@@ -260,7 +264,7 @@ impl Error {
         }
     }
 
-    /// Whether the runtime does not know the command: an older form may do.
+    /// Whether the runtime does not know the command; it may know an older form.
     pub fn is_unknown_command(&self) -> bool {
         matches!(
             self,
@@ -269,5 +273,23 @@ impl Error {
                 ..
             }
         )
+    }
+}
+
+/// For interfaces that have only an [`io::Error`], such as `tokio::io::AsyncRead`; this error is inside.
+impl From<Error> for io::Error {
+    fn from(error: Error) -> Self {
+        let kind = match &error {
+            Error::NoProcess { .. } | Error::NoSocket { .. } => io::ErrorKind::NotFound,
+            Error::Permission { .. } => io::ErrorKind::PermissionDenied,
+            Error::Refused { .. } => io::ErrorKind::ConnectionRefused,
+            Error::Silent { .. } => io::ErrorKind::TimedOut,
+            Error::Closed { .. } => io::ErrorKind::UnexpectedEof,
+            Error::Message { .. } => io::ErrorKind::InvalidData,
+            Error::Request { .. } => io::ErrorKind::InvalidInput,
+            Error::Proc { source, .. } | Error::Io { source, .. } => source.kind(),
+            _ => io::ErrorKind::Other,
+        };
+        Self::new(kind, error)
     }
 }

@@ -1,31 +1,44 @@
-//! The .NET runtime's diagnostics IPC protocol: who listens where, what to say, how to stop.
+//! Finds the .NET processes of a Linux host and speaks the runtime's diagnostics protocol with them.
 //!
-//! Every .NET runtime (.NET Core 3.0 and later, NativeAOT from 8) listens on a Unix socket for commands of diagnostic tools. This
-//! crate finds those sockets and speaks the commands that leave a process as it is: who are you, what is your environment, send
-//! me events, stop, go on. Commands that write dumps, load code or change the environment are left out on purpose.
+//! Every .NET runtime (.NET Core 3.0 and later, NativeAOT from 8) listens on a Unix socket for commands of diagnostic
+//! tools. This crate finds those sockets and sends the commands that leave a process as it is: identify the process,
+//! read its environment, start an event session, stop it, resume a suspended runtime. Commands that write dumps, load
+//! code or change the environment are left out on purpose.
 //!
 //! # Layers
 //!
-//! Each uses only those above it:
+//! Each module uses only those above it; `tests/layers.rs` reads the imports and checks the order.
 //!
-//! 1. [`message`]: bytes to values and back; pure functions without I/O.
-//! 2. [`discovery`]: processes and their sockets, from `/proc`; what stands against attaching, with the reason. Blocking.
-//! 3. [`Client`] and [`Session`]: commands over connections, asynchronous (tokio).
-//! 4. [`reverse`]: runtimes that connect to us; the same client on their connections.
+//! | Module | What it is |
+//! |---|---|
+//! | [`text`] | strings of other processes, made safe to show |
+//! | [`message`] | bytes to values and back; pure functions without I/O |
+//! | `obstacle` | why a process cannot be attached to, and what to do: [`discovery::Obstacle`] |
+//! | `error` | [`Error`]: in which command, with which process, and what to do |
+//! | `deadlines` | [`Deadlines`]: how long each step may take |
+//! | [`discovery`] | processes and their sockets, from `/proc`; blocking |
+//! | `waiting` | connections of runtimes that connect to us |
+//! | `endpoint` | [`Endpoint`]: a connection for one command, by a socket or from those that wait |
+//! | `exchange` | one command and its answer |
+//! | `session` | [`Session`]: the event stream, and how to end it |
+//! | `client` | [`Client`]: the commands as methods, asynchronous (tokio) |
+//! | [`reverse`] | [`reverse::ReversePort`]: the socket that runtimes connect to, and clients on their connections |
 //!
 //! # Invariants
 //!
-//! * **Nothing waits for ever.** Every step has a deadline ([`Deadlines`]): the kernel accepts connections for a runtime that is
-//!   stopped, and it never answers.
-//! * **One command per connection.** The runtime serves one after the other and closes after an error; a newer form of a command
-//!   that it does not know is tried again in an older form on a new connection.
+//! * **Nothing waits without a limit.** Every step has a deadline ([`Deadlines`]): the kernel accepts connections for a
+//!   runtime that is stopped, and it never answers.
+//! * **Time is used for deadlines only.** The clock is tokio's (a test can pause it); no time is measured, reported or
+//!   stored.
+//! * **One command per connection.** The runtime serves one after the other and closes after an error; a newer form of
+//!   a command that it does not know is tried again in an older form on a new connection.
 //! * **The target is not disturbed.** Keywords that make it collect garbage are refused
-//!   ([`message::MessageError::InducingKeywords`]); stacks and rundown are off unless asked for; a session that is dropped is
-//!   stopped.
-//! * **The answer is whose it seems to be.** The process that listens is compared with the one that the socket is named after, and
-//!   a path that a process chose never leads out of that process's root.
-//! * **No byte of a stream is lost**: of an answer nothing is read past its end.
-//! * What others send is bounded in time and memory, and never makes this crate panic.
+//!   ([`message::MessageError::InducingKeywords`]); stacks and rundown are off unless asked for; a session that is
+//!   dropped is stopped.
+//! * **Answers come from the process that was asked.** The process that listens is compared with the one that the
+//!   socket is named after, and a path that a process chose never leads out of that process's root.
+//! * **No byte of a stream is lost**: nothing is read past the end of an answer.
+//! * Foreign input is bounded in time and memory, and never makes this crate panic.
 //!
 //! # Example
 //!
@@ -37,7 +50,7 @@
 //! # async fn example() -> Result<(), Error> {
 //! let process = Scan::host().inspect(4321)?;
 //! let client = Client::new(Endpoint::of(&process)?);
-//! // `None`: .NET Core 3.x, which answers but cannot say who it is.
+//! // `None`: .NET Core 3.x, which answers but cannot identify itself.
 //! if let Some(info) = client.probe().await? {
 //!     println!("{} on .NET {:?}", process.name, info.runtime_version);
 //! }
@@ -56,13 +69,20 @@ mod deadlines;
 pub mod discovery;
 mod endpoint;
 mod error;
+mod exchange;
 pub mod message;
+mod obstacle;
 pub mod reverse;
 mod session;
 pub mod text;
+mod waiting;
 
 pub use client::Client;
 pub use deadlines::Deadlines;
 pub use endpoint::Endpoint;
 pub use error::{Error, Peer, Stage};
 pub use session::Session;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

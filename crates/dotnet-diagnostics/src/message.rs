@@ -7,13 +7,13 @@
 //!
 //! Invariants:
 //! * no input panics, and none makes a function allocate more than a small multiple of the input's own length;
-//! * lengths are taken from the frame's size field, never from a table: the protocol's document lists wrong sizes for some
-//!   answers (an error is 24 bytes, not 28);
-//! * both directions are here (requests can be decoded, answers encoded), so that a simulated runtime in a test uses the
-//!   same code and every layout is checked by a round trip.
+//! * lengths are taken from the frame's size field, never from a table: the protocol's document lists wrong sizes for
+//!   some answers (an error is 24 bytes, not 28);
+//! * both directions are here (requests can be decoded, answers encoded), so that a simulated runtime in a test uses
+//!   the same code and every layout is checked by a round trip.
 //!
-//! Source of the layouts: `ds-protocol.c`, `ds-eventpipe-protocol.c` and `ds-process-protocol.c` of the runtime, checked
-//! against .NET Core 3.1, .NET 8, 9, 10 and NativeAOT.
+//! Source of the layouts: `ds-protocol.c`, `ds-eventpipe-protocol.c` and `ds-process-protocol.c` of the runtime,
+//! checked against .NET Core 3.1, .NET 8, 9, 10 and NativeAOT.
 
 mod advertise;
 mod answer;

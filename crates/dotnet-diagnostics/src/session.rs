@@ -4,28 +4,27 @@ use std::future::poll_fn;
 use std::io;
 use std::os::fd::AsFd as _;
 use std::pin::Pin;
-use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead as _, ReadBuf};
+use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::UnixStream;
-use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout_at};
+use tokio::task::{JoinHandle, unconstrained};
+use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
 
-use crate::client::stop_tracing;
 use crate::deadlines::Deadlines;
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Peer, Stage};
+use crate::exchange::stop_tracing;
 use crate::message::{CollectVersion, Command, Compromise};
 
 /// A running event session. Its stream is nettrace, from the first byte (`Nettrace`).
 ///
 /// # Reading and ending in one task
 ///
-/// The runtime answers StopTracing only after it has written the last byte of the stream: whoever waits for the answer without
-/// reading waits for ever. So [`request_stop`](Self::request_stop) returns at once, the command runs in a task of its own, and the
-/// caller goes on with [`read`](Self::read) until it gives 0 or the deadline passes:
+/// The runtime answers StopTracing only after it has written the last byte of the stream: a program that waits for the
+/// answer without reading waits for ever. So [`request_stop`](Self::request_stop) returns at once, the command runs in
+/// a task of its own, and the caller goes on with [`read`](Self::read) until it gives 0 or the deadline passes:
 ///
 /// ```no_run
 /// # async fn example(client: dotnet_diagnostics::Client, mut quit: tokio::sync::oneshot::Receiver<()>)
@@ -52,10 +51,19 @@ use crate::message::{CollectVersion, Command, Compromise};
 /// # fn decode(_: &[u8]) {}
 /// ```
 ///
-/// Read promptly: what is not read waits in the target's memory, up to the session's buffer, and then new events are dropped.
+/// Read promptly: what is not read waits in the target's memory, up to the session's buffer, and then new events are
+/// dropped.
 ///
-/// A session that is dropped before its end is stopped in the background (when that happens inside a tokio runtime): a runtime
-/// that has nothing to write would not notice the closed connection.
+/// # Three ways to read
+///
+/// [`read`](Self::read) for one buffer per session, [`AsyncRead`] for what copies streams
+/// (`tokio::io::copy(&mut session, &mut file)`), and [`poll_read`](Self::poll_read) where many sessions share a buffer:
+/// it is needed only during the call, not while waiting.
+///
+/// # Dropping
+///
+/// A session that is dropped before its end is stopped in the background (when that happens inside a tokio runtime): a
+/// runtime that has nothing to write would not notice the closed connection.
 #[derive(Debug)]
 pub struct Session {
     id: u64,
@@ -66,6 +74,8 @@ pub struct Session {
     deadlines: Deadlines,
     idle: Option<Duration>,
     last_byte: Instant,
+    /// Wakes the reader at the next deadline; made only where there is one.
+    timer: Option<Pin<Box<Sleep>>>,
     stop: Option<Stop>,
     ended: bool,
 }
@@ -74,8 +84,8 @@ pub struct Session {
 struct Stop {
     deadline: Instant,
     task: JoinHandle<Result<(), Error>>,
-    /// The task's outcome was given away.
-    told: bool,
+    /// The task's outcome was returned.
+    taken: bool,
 }
 
 impl Session {
@@ -97,6 +107,7 @@ impl Session {
             deadlines,
             idle: None,
             last_byte,
+            timer: None,
             stop: None,
             ended: false,
         }
@@ -117,12 +128,13 @@ impl Session {
         &self.compromises
     }
 
-    /// Whose session it is.
+    /// The process that the session is with.
     pub fn peer(&self) -> Peer {
         self.endpoint.peer()
     }
 
-    /// From now on its bytes are waited for by the tokio runtime in which this is called, which may be another one than that of the client.
+    /// Moves the session to the tokio runtime in which this is called: from now on that one waits for its bytes. It may
+    /// be another one than the client's.
     ///
     /// # Errors
     /// When the system has no file descriptor for it.
@@ -133,99 +145,106 @@ impl Session {
         let moved = self.stream.as_fd().try_clone_to_owned();
         let moved = moved.and_then(|fd| UnixStream::from_std(fd.into()));
         self.stream = moved.map_err(|error| self.endpoint.io(Stage::Stream, error))?;
+        self.timer = None;
         Ok(())
     }
 
-    /// How long no byte may come before [`read`](Self::read) is an error. By default there is no such deadline: a program that
-    /// does not collect sends nothing for as long as it likes.
+    /// How long no byte may come before reading is an error. By default there is no such deadline: a program that does
+    /// not collect sends nothing for any length of time.
     pub fn set_idle_deadline(&mut self, idle: Option<Duration>) {
         self.idle = idle;
         self.last_byte = Instant::now();
     }
 
-    /// Reads bytes of the stream; 0 is its end (or an empty buffer). Whether the stream is whole its own end tag tells: that of a
-    /// process that was killed ends without one.
+    /// Reads bytes of the stream; 0 is its end (or an empty buffer). Whether the stream is whole can be seen from its
+    /// own end tag: that of a process that was killed ends without one.
     ///
     /// Cancel safe: when the future is dropped, no byte is lost.
     ///
     /// # Errors
     /// [`Error::Silent`] after the idle deadline, or when the stream has not ended within [`Deadlines::stop`] of
-    /// [`request_stop`](Self::request_stop); then what StopTracing met, if it met something.
+    /// [`request_stop`](Self::request_stop); in the second case the error of StopTracing instead, if that failed.
     pub async fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Error> {
-        if buffer.is_empty() {
-            return Ok(0);
-        }
-        self.read_by(|stream, cx| poll_read(stream, cx, buffer)).await
+        poll_fn(|cx| self.poll_read(cx, buffer)).await
     }
 
-    /// As [`read`](Self::read), with a buffer that many sessions share: it is locked only while bytes are put into it and given to
-    /// `take`, never while waiting for them.
+    /// As [`read`](Self::read), as a poll: bytes are put into the buffer when they are there, else the task is woken
+    /// when they are, or when a deadline passes. The buffer is not kept, so that it may be another one, or shared, at
+    /// each call:
     ///
-    /// Cancel safe: what was read was given to `take`.
+    /// ```no_run
+    /// # async fn example(mut session: dotnet_diagnostics::Session, shared: &std::sync::Mutex<Vec<u8>>)
+    /// #     -> Result<usize, dotnet_diagnostics::Error> {
+    /// use std::task::{Poll, ready};
+    ///
+    /// let read = std::future::poll_fn(|cx| {
+    ///     let mut buffer = shared.lock().unwrap();
+    ///     let count = ready!(session.poll_read(cx, &mut buffer))?;
+    ///     decode(&buffer[..count]);
+    ///     Poll::Ready(Ok(count))
+    /// });
+    /// read.await
+    /// # }
+    /// # fn decode(_: &[u8]) {}
+    /// ```
     ///
     /// # Errors
     /// Those of [`read`](Self::read).
-    pub async fn read_through(
-        &mut self,
-        buffer: &Mutex<Box<[u8]>>,
-        mut take: impl FnMut(&[u8]),
-    ) -> Result<usize, Error> {
-        self.read_by(|stream, cx| {
-            let mut buffer = buffer.lock().unwrap_or_else(PoisonError::into_inner);
-            let count = ready!(poll_read(stream, cx, &mut buffer))?;
-            take(buffer.get(..count).unwrap_or_default());
-            Poll::Ready(Ok(count))
-        })
-        .await
-    }
-
-    /// Reads by `poll` within the deadlines.
-    async fn read_by(
-        &mut self,
-        mut poll: impl FnMut(&mut UnixStream, &mut Context<'_>) -> Poll<io::Result<usize>>,
-    ) -> Result<usize, Error> {
-        if self.ended {
-            return Ok(0);
+    pub fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<Result<usize, Error>> {
+        if self.ended || buffer.is_empty() {
+            return Poll::Ready(Ok(0));
         }
-        let stop_at = self.stop.as_ref().map(|stop| stop.deadline);
-        if stop_at.is_some_and(|at| at <= Instant::now()) {
+        if self.stop_is_overdue() {
             // A stream that never ends must not hold the caller, however many bytes it has.
-            return Err(self.not_stopped().await);
+            return Poll::Ready(Err(self.not_stopped(cx)));
         }
-        let idle_at = self.idle.map(|idle| self.last_byte + idle);
-        let deadline = [stop_at, idle_at].into_iter().flatten().min();
-        let stream = &mut self.stream;
-        let read = poll_fn(|cx| poll(stream, cx));
-        let read = match deadline {
-            None => read.await,
-            Some(deadline) => match timeout_at(deadline, read).await {
-                Ok(read) => read,
-                Err(_) if Some(deadline) == stop_at => return Err(self.not_stopped().await),
-                Err(_) => {
-                    let collect = Command::CollectTracing(self.version);
-                    return Err(self
-                        .endpoint
-                        .silent(collect, Stage::Stream, self.idle.unwrap_or_default()));
-                }
-            },
-        };
-        match read {
-            Ok(count) => {
+        let mut buffer = ReadBuf::new(buffer);
+        match Pin::new(&mut self.stream).poll_read(cx, &mut buffer) {
+            Poll::Ready(Ok(())) => {
+                let count = buffer.filled().len();
                 self.ended = count == 0;
                 self.last_byte = Instant::now();
-                Ok(count)
+                Poll::Ready(Ok(count))
             }
             // The process ended with something of ours unread: the end of a stream like any other.
-            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
+            Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::ConnectionReset => {
                 self.ended = true;
-                Ok(0)
+                Poll::Ready(Ok(0))
             }
-            Err(error) => Err(self.endpoint.io(Stage::Stream, error)),
+            Poll::Ready(Err(error)) => Poll::Ready(Err(self.endpoint.io(Stage::Stream, error))),
+            Poll::Pending => {
+                ready!(self.poll_deadline(cx));
+                Poll::Ready(Err(if self.stop_is_overdue() {
+                    self.not_stopped(cx)
+                } else {
+                    let collect = Command::CollectTracing(self.version);
+                    self.endpoint
+                        .silent(collect, Stage::Stream, self.idle.unwrap_or_default())
+                }))
+            }
         }
     }
 
-    /// Asks the runtime to end the session, on a second connection and in a task of its own. The stream must be read to its end
-    /// meanwhile. Asking again does nothing.
+    fn stop_is_overdue(&self) -> bool {
+        self.stop.as_ref().is_some_and(|stop| stop.deadline <= Instant::now())
+    }
+
+    /// Ready when a deadline has passed; never, where there is none.
+    fn poll_deadline(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let stop_at = self.stop.as_ref().map(|stop| stop.deadline);
+        let idle_at = self.idle.map(|idle| self.last_byte + idle);
+        let Some(deadline) = [stop_at, idle_at].into_iter().flatten().min() else {
+            return Poll::Pending;
+        };
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
+        if timer.deadline() != deadline {
+            timer.as_mut().reset(deadline);
+        }
+        timer.as_mut().poll(cx)
+    }
+
+    /// Asks the runtime to end the session, on a second connection and in a task of its own. The stream must be read to
+    /// its end meanwhile. Asking again does nothing.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -238,14 +257,14 @@ impl Session {
         self.stop = Some(Stop {
             deadline: Instant::now() + self.deadlines.stop,
             task,
-            told: false,
+            taken: false,
         });
     }
 
     /// Asks for the end and reads the stream to it. Returns the bytes read here.
     ///
     /// # Errors
-    /// Those of [`read`](Self::read). What came before one was given to `sink`.
+    /// Those of [`read`](Self::read). The bytes before an error were given to `sink`.
     pub async fn drain(&mut self, mut sink: impl FnMut(&[u8])) -> Result<u64, Error> {
         self.request_stop();
         // A host may end hundreds of sessions at once, and little is left in each.
@@ -261,22 +280,23 @@ impl Session {
         }
     }
 
-    /// What the runtime answered to StopTracing; to be asked after the stream's end. `Ok` when it was never asked to stop, and
-    /// after the first time.
+    /// What the runtime answered to StopTracing; call it after the stream's end. `Ok` when it was never asked to stop,
+    /// and after the first call.
     ///
-    /// An error is normal for a process that was ending by itself: its stream has what it had to say.
+    /// An error is normal for a process that was ending by itself: its stream is whole all the same.
     ///
     /// # Errors
-    /// Those of the command. [`Error::Silent`] also when the answer does not come within [`Deadlines::stop`] of the request.
+    /// Those of the command. [`Error::Silent`] also when the answer does not come within [`Deadlines::stop`] of the
+    /// request.
     pub async fn stopped(&mut self) -> Result<(), Error> {
         let silent = self
             .endpoint
             .silent(Command::StopTracing, Stage::Answer, self.deadlines.stop);
-        let Some(stop) = self.stop.as_mut().filter(|stop| !stop.told) else {
+        let Some(stop) = self.stop.as_mut().filter(|stop| !stop.taken) else {
             return Ok(());
         };
         let outcome = timeout_at(stop.deadline, &mut stop.task).await;
-        stop.told = true;
+        stop.taken = true;
         match outcome {
             Ok(Ok(outcome)) => outcome,
             // The deadline, or an executor that is being shut down and dropped the task.
@@ -284,19 +304,34 @@ impl Session {
         }
     }
 
-    /// The deadline of the stop has passed and the stream goes on.
-    async fn not_stopped(&mut self) -> Error {
-        let silent = self
-            .endpoint
-            .silent(Command::StopTracing, Stage::Stream, self.deadlines.stop);
-        self.stopped().await.err().unwrap_or(silent)
+    /// The deadline of the stop has passed and the stream goes on: the error of StopTracing, or that the runtime is
+    /// silent.
+    fn not_stopped(&mut self, cx: &mut Context<'_>) -> Error {
+        let silent = |stage| {
+            let after = self.deadlines.stop;
+            self.endpoint.silent(Command::StopTracing, stage, after)
+        };
+        let Some(stop) = self.stop.as_mut().filter(|stop| !stop.taken) else {
+            return silent(Stage::Stream);
+        };
+        stop.taken = true;
+        // However much this task has read in its turn: the outcome is there, or it is not.
+        match Pin::new(&mut unconstrained(&mut stop.task)).poll(cx) {
+            Poll::Ready(Ok(Err(error))) => error,
+            Poll::Ready(Ok(Ok(()))) => silent(Stage::Stream),
+            // Not answered, or dropped with an executor that is being shut down.
+            Poll::Ready(Err(_)) | Poll::Pending => silent(Stage::Answer),
+        }
     }
 }
 
-fn poll_read(stream: &mut UnixStream, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
-    let mut buffer = ReadBuf::new(buffer);
-    ready!(Pin::new(stream).poll_read(cx, &mut buffer))?;
-    Poll::Ready(Ok(buffer.filled().len()))
+/// The session's stream. Errors are those of [`Session::read`], inside of an [`io::Error`].
+impl AsyncRead for Session {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let read = ready!(self.get_mut().poll_read(cx, buffer.initialize_unfilled()));
+        buffer.advance(read.map_err(io::Error::from)?);
+        Poll::Ready(Ok(()))
+    }
 }
 
 impl Drop for Session {
@@ -306,7 +341,7 @@ impl Drop for Session {
         }
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let (endpoint, deadlines, id) = (self.endpoint.clone(), self.deadlines, self.id);
-            // Nobody is left to tell the outcome to.
+            // Nobody is left who could use the outcome.
             runtime.spawn(async move { drop(stop_tracing(&endpoint, &deadlines, id).await) });
         }
     }

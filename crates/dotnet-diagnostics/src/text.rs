@@ -1,8 +1,8 @@
-//! Text of others, made safe to show.
+//! Strings of other processes, made safe to show.
 
-/// Whether a character may stand in a line that people read: no control character (newlines and escape sequences of terminals among
-/// them), and none that changes the order of what stands around it or cannot be seen at all (Unicode's bidirectional controls, line
-/// and paragraph separators, the byte order mark, tags).
+/// Whether a character is safe in a line of output: no control character (newlines and escape sequences of terminals
+/// among them), and none that changes the order of the characters around it or cannot be seen at all (Unicode's
+/// bidirectional controls, line and paragraph separators, the byte order mark, tags).
 pub const fn is_plain(c: char) -> bool {
     !matches!(c,
         '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}'
@@ -10,7 +10,7 @@ pub const fn is_plain(c: char) -> bool {
         | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// The text with every character replaced that is not plain ([`is_plain`]).
+/// The string with every character replaced that is not plain ([`is_plain`]).
 pub fn shown(text: &str) -> String {
     text.chars()
         .map(|c| if is_plain(c) { c } else { char::REPLACEMENT_CHARACTER })
@@ -21,7 +21,8 @@ pub fn shown(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Scenario: an escape sequence, a newline, a right-to-left override, a line separator, and words in several scripts.
+    /// Scenario: an escape sequence, a newline, a right-to-left override, a line separator, and words in several
+    /// scripts.
     /// Guarantee: what deceives is replaced, what is text stays, joiners of Persian and of emoji included.
     #[test]
     fn only_what_deceives_is_replaced() {

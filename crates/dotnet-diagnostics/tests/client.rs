@@ -38,8 +38,8 @@ fn info(version: InfoVersion) -> Vec<u8> {
 }
 
 /// Scenario: runtimes that know ProcessInfo3, only 2, only 1, and none.
-/// Guarantee: the newest form known is used, each on a connection of its own; none is `None` for a probe; the second question goes
-/// to the right form at once.
+/// Guarantee: the newest form known is used, each on a connection of its own; none is `None` for a probe; the second
+/// question goes to the right form at once.
 #[tokio::test]
 async fn process_info_falls_back() {
     for (known, forms) in [
@@ -63,8 +63,8 @@ async fn process_info_falls_back() {
             })
         });
         let client = fake.client();
-        let told = client.process_info().await.unwrap();
-        assert_eq!((told.pid, told.cookie), (7, Cookie([9; 16])));
+        let info = client.process_info().await.unwrap();
+        assert_eq!((info.pid, info.cookie), (7, Cookie([9; 16])));
         assert_eq!(fake.commands(), forms);
         client.process_info().await.unwrap();
         assert_eq!(
@@ -85,15 +85,15 @@ async fn process_info_falls_back() {
 #[tokio::test]
 async fn partial_answers_are_put_together() {
     let fake = Fake::start(|_| Reaction::Drip(ok(&info(InfoVersion::V3))));
-    let told: ProcessInfo = fake.client().process_info().await.unwrap();
-    assert_eq!(told.version, InfoVersion::V3);
+    let info: ProcessInfo = fake.client().process_info().await.unwrap();
+    assert_eq!(info.version, InfoVersion::V3);
 }
 
-/// Scenario: a foreign protocol, a frame of impossible size, a command as answer, a payload that is too short, a connection closed
-/// in the middle and one closed at once.
+/// Scenario: a foreign protocol, a frame of impossible size, a command as answer, a payload that is too short, a
+/// connection closed in the middle and one closed at once.
 /// Guarantee: each is its own error, and all of them name the socket and the command.
 #[tokio::test]
-async fn wrong_answers_are_told() {
+async fn invalid_answers_have_an_error() {
     async fn error(answer: Vec<u8>) -> Error {
         let fake = Fake::start(move |_| Reaction::Close(answer.clone()));
         let error = fake.client().process_info().await.unwrap_err();
@@ -127,9 +127,9 @@ async fn wrong_answers_are_told() {
 }
 
 /// Scenario: a refusal that is no unknown command.
-/// Guarantee: no older form is tried, and the runtime's own words are told.
+/// Guarantee: no older form is tried, and the runtime's own error is returned.
 #[tokio::test]
-async fn refusals_are_told_at_once() {
+async fn refusals_are_final() {
     let fake = Fake::start(|_| Reaction::Close(refuse(RuntimeError::Fail)));
     let error = fake
         .client()
@@ -148,11 +148,11 @@ async fn refusals_are_told_at_once() {
     assert_eq!(error.reason(), Reason::Rejected);
 }
 
-/// Scenario: a runtime that accepts and never answers, one that stops in the middle of its answer, and one that does not even
-/// accept until its queue is full.
+/// Scenario: a runtime that accepts and never answers, one that stops in the middle of its answer, and one that does
+/// not even accept until its queue is full.
 /// Guarantee: silent, at the stage where it happened.
 #[tokio::test]
-async fn silence_is_told() {
+async fn silence_has_a_stage() {
     let fake = Fake::start(|_| Reaction::Hang(vec![]));
     let client = fake.client_with(Deadlines::uniform(SHORT));
     let error = client.process_info().await.unwrap_err();
@@ -203,7 +203,7 @@ async fn silence_is_told() {
 /// Scenario: no file, a file, a stale socket, and a socket on which another process listens than the one expected.
 /// Guarantee: each is its own error with its own reason.
 #[tokio::test]
-async fn what_cannot_be_connected_to_is_told() {
+async fn each_obstacle_has_its_error() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name);
     let error = async |name: &str, pid| {
@@ -267,7 +267,7 @@ async fn the_environment_follows_its_answer() {
 }
 
 /// Scenario: sessions on runtimes of several ages.
-/// Guarantee: the newest form that is needed, older ones after a refusal, and what is lost by that is told.
+/// Guarantee: the newest form that is needed, older ones after a refusal, and what is lost by that is listed.
 #[tokio::test]
 async fn sessions_fall_back() {
     let runtime = |newest: CollectVersion| {
@@ -336,8 +336,8 @@ async fn sessions_fall_back() {
     );
 }
 
-/// A runtime whose stream begins in the same write as its answer, and which answers StopTracing only after a last piece of the
-/// stream, larger than the socket's buffer, was read.
+/// A runtime whose stream begins in the same write as its answer, and which answers StopTracing only after a last piece
+/// of the stream, larger than the socket's buffer, was read.
 fn streaming() -> Fake {
     let (stop, mut stopped) = mpsc::channel::<oneshot::Sender<()>>(1);
     let mut stopped = Some(move || async move { stopped.recv().await });
@@ -390,8 +390,68 @@ async fn stopping_drains() {
     assert_eq!(fake.commands(), ["CollectTracing3", "StopTracing"]);
 }
 
+/// Scenario: a session as a stream of bytes for tokio's helpers: to its end, and until its idle deadline.
+/// Guarantee: all bytes are copied; the error of the deadline is inside of the I/O error.
+#[tokio::test]
+async fn streams_are_copied() {
+    let fake = streaming();
+    let config = SessionConfig::garbage_collection();
+    let mut session = fake.client().collect_tracing(&config).await.unwrap();
+    session.request_stop();
+    let mut bytes = Vec::new();
+    let copied = tokio::io::copy(&mut session, &mut bytes).await.unwrap();
+    assert_eq!((copied, bytes.len()), (8 + (4 << 20), 8 + (4 << 20)));
+    session.stopped().await.unwrap();
+
+    let fake = Fake::start(|_| Reaction::Hang(ok(&[5, 0, 0, 0, 0, 0, 0, 0])));
+    let mut session = fake.client().collect_tracing(&config).await.unwrap();
+    session.set_idle_deadline(Some(SHORT));
+    let error = tokio::io::copy(&mut session, &mut tokio::io::sink()).await.unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
+    let inner = error.into_inner().unwrap().downcast::<Error>().unwrap();
+    assert!(
+        matches!(
+            *inner,
+            Error::Silent {
+                stage: Stage::Stream,
+                ..
+            }
+        ),
+        "{inner}"
+    );
+}
+
+/// Scenario: two sessions that are polled at the same time with one buffer, of which one never sends a byte.
+/// Guarantee: the buffer is free while a session waits, and the other one's bytes come through it.
+#[tokio::test]
+async fn sessions_share_a_buffer() {
+    let config = SessionConfig::garbage_collection();
+    let silent = Fake::start(|request| match request {
+        Request::StopTracing { .. } => Reaction::Close(ok(&[5, 0, 0, 0, 0, 0, 0, 0])),
+        _ => Reaction::Hang(ok(&[5, 0, 0, 0, 0, 0, 0, 0])),
+    });
+    let busy = streaming();
+    let mut waiting = silent.client().collect_tracing(&config).await.unwrap();
+    let mut session = busy.client().collect_tracing(&config).await.unwrap();
+    let buffer = std::sync::Mutex::new([0; 1024]);
+    let never = std::future::poll_fn(|cx| waiting.poll_read(cx, &mut *buffer.try_lock().unwrap()));
+    let mut bytes = Vec::new();
+    let begins = std::future::poll_fn(|cx| {
+        let mut buffer = buffer.try_lock().unwrap();
+        let count = std::task::ready!(session.poll_read(cx, &mut *buffer))?;
+        bytes.extend_from_slice(&buffer[..count]);
+        std::task::Poll::Ready(Ok::<_, Error>(count))
+    });
+    tokio::select! {
+        biased;
+        read = never => panic!("{read:?}"),
+        read = begins => assert_eq!(read.unwrap(), 8),
+    }
+    assert_eq!(bytes, b"Nettrace");
+}
+
 /// Scenario: a session whose owner drops it.
-/// Guarantee: the runtime is told to stop.
+/// Guarantee: the runtime is asked to stop.
 #[tokio::test]
 async fn dropped_sessions_are_stopped() {
     let (seen, mut stops) = mpsc::unbounded_channel();
@@ -432,7 +492,8 @@ async fn a_stream_that_does_not_end_is_left() {
     let config = SessionConfig::garbage_collection();
     let mut session = fake.client_with(deadlines).collect_tracing(&config).await.unwrap();
     session.request_stop();
-    // A reader that gives way to others between its reads never runs out of bytes nor of turns: only the deadline ends it.
+    // A reader that gives way to others between its reads never runs out of bytes nor of turns: only the deadline ends
+    // it.
     let reading = async {
         let mut buffer = [0; 1024];
         loop {

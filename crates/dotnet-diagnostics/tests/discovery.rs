@@ -131,8 +131,8 @@ impl Host {
     }
 }
 
-/// Scenario: a host with a .NET process, others without, a kernel thread, one that has ended, and one that vanishes while it is
-/// read; beside its socket older ones with its pid, and a dsrouter's.
+/// Scenario: a host with a .NET process, others without, a kernel thread, one that has ended, and one that vanishes
+/// while it is read; beside its socket older ones with its pid, and a dsrouter's.
 /// Guarantee: exactly the .NET process is listed, with the socket of its start time.
 #[test]
 fn the_socket_of_the_start_time_is_taken() {
@@ -186,7 +186,8 @@ fn the_socket_of_the_start_time_is_taken() {
     assert!(matches!(host.scan().inspect(99), Err(Error::NoProcess { pid: 99 })));
 }
 
-/// Scenario: a process in a container: other pid, other root, the same TMPDIR text as on the host, where another socket lies.
+/// Scenario: a process in a container: other pid, other root, the same TMPDIR text as on the host, where another socket
+/// lies.
 /// Guarantee: the socket is found by the inner pid inside the root; the host's is not taken.
 #[test]
 fn containers_are_searched_inside() {
@@ -214,8 +215,8 @@ fn containers_are_searched_inside() {
     address.open().unwrap();
 }
 
-/// Scenario: .NET processes without a socket: switched off, one of an earlier process left, the file deleted, TMPDIR too long, just
-/// started, and no cause to be seen; and a program without .NET.
+/// Scenario: .NET processes without a socket: switched off, one of an earlier process left, the file deleted, TMPDIR
+/// too long, just started, and no cause to be seen; and a program without .NET.
 /// Guarantee: each has its reason.
 #[test]
 fn missing_sockets_have_reasons() {
@@ -266,7 +267,7 @@ fn missing_sockets_have_reasons() {
 }
 
 /// Scenario: a process in another time namespace, whose start time is not the one that it sees itself.
-/// Guarantee: its newest socket is taken; whose it is the connection tells.
+/// Guarantee: its newest socket is taken; whose it is the connection shows.
 #[test]
 fn time_namespaces_shift_the_key() {
     let host = Host::new();
@@ -300,8 +301,8 @@ fn sockets_that_are_listened_on_are_not_stale() {
     assert!(matches!(nowhere.list(), Err(Error::Proc { .. })));
 }
 
-/// Scenario: .NET processes without a socket for causes that can be seen: a runtime before 3.0, a directory that is not there, is a
-/// file, or is another user's; and in the socket's place a link, a file, a FIFO, a directory.
+/// Scenario: .NET processes without a socket for causes that can be seen: a runtime before 3.0, a directory that is not
+/// there, is a file, or is another user's; and in the socket's place a link, a file, a FIFO, a directory.
 /// Guarantee: each has its own reason; nothing in the socket's place is followed or opened; every one says what to do.
 #[test]
 fn causes_that_can_be_seen_are_told() {
@@ -362,9 +363,10 @@ fn causes_that_can_be_seen_are_told() {
     }
 }
 
-/// Scenario: processes whose environment cannot be read and whose TMPDIR is elsewhere; the kernel's table has where the first one
-/// listens, and a name with a newline in a path; the second one listens nowhere.
-/// Guarantee: the first one's socket is found all the same; the second one is told with what was tried and what is missing.
+/// Scenario: processes whose environment cannot be read and whose TMPDIR is elsewhere; the kernel's table has where the
+/// first one listens, and a name with a newline in a path; the second one listens nowhere.
+/// Guarantee: the first one's socket is found all the same; the second one is listed with what was tried and what is
+/// missing.
 #[test]
 fn an_unreadable_environment_is_made_up_for() {
     let host = Host::new();
@@ -373,12 +375,12 @@ fn an_unreadable_environment_is_made_up_for() {
     let _live = host.socket(&elsewhere, 70, STARTED);
     let path = elsewhere.join("dotnet-diagnostic-70-6000-socket");
     let line = format!("0: 00000002 00000000 00010000 0001 01    30 {}\n", path.display());
-    let told = Entry {
+    let readable = Entry {
         maps: CORECLR,
         net_unix: line.clone(),
         ..host.entry(70)
     };
-    host.add(&told);
+    host.add(&readable);
     let blind = |pid: u32| std::fs::remove_file(host.path("proc").join(pid.to_string()).join("environ")).unwrap();
     blind(70);
     let process = host.scan().inspect(70).unwrap();
@@ -424,10 +426,11 @@ fn an_unreadable_environment_is_made_up_for() {
     );
 }
 
-/// Scenario: a directory that the operator names holds sockets: of a visible process whose own directory has none, of one that is not
-/// visible, and of a visible process that has its own; and a runtime that could not read its start time.
-/// Guarantee: the first is that process's and is checked to be; the second is a process of its own, known by the name alone; the third
-/// is not used; the last one is found by its 0.
+/// Scenario: a directory that the operator names holds sockets: of a visible process whose own directory has none, of
+/// one that is not visible, and of a visible process that has its own; and a runtime that could not read its start
+/// time.
+/// Guarantee: the first is that process's and is checked to be; the second is a process of its own, known by the name
+/// alone; the third is not used; the last one is found by its 0.
 #[test]
 fn named_sockets_are_used() {
     let host = Host::new();
@@ -442,7 +445,7 @@ fn named_sockets_are_used() {
     );
     host.add(&host.entry(82));
     let listing = host.scan().with_sockets([shared.as_path()]).list().unwrap();
-    let told: Vec<_> = listing
+    let listed: Vec<_> = listing
         .processes
         .iter()
         .map(|process| {
@@ -456,7 +459,7 @@ fn named_sockets_are_used() {
         .collect();
     let at = |directory: &Path, pid, key| directory.join(SocketName { pid, key }.to_string());
     assert_eq!(
-        told,
+        listed,
         [
             (80, STARTED, true, at(&shared, 80, STARTED)),
             (82, STARTED, true, at(&host.path("tmp"), 82, STARTED)),

@@ -1,5 +1,6 @@
-//! The crate against real runtimes, as `tests/runtimes/fetch` puts them into the cache. .NET Core 3.1 and .NET 10 are always there
-//! (`GCWATCH_SKIP_LIVE` leaves them out by name); a runtime that only comes with a folder of packs is named and left out.
+//! The crate against real runtimes, as `tests/runtimes/fetch` puts them into the cache. .NET Core 3.1 and .NET 10 are
+//! always there (`GCWATCH_SKIP_LIVE` leaves them out by name); a runtime that only comes with a folder of packs is
+//! named and left out.
 
 #![allow(
     clippy::unwrap_used,
@@ -33,7 +34,7 @@ fn cache() -> &'static Path {
     CACHE.get_or_init(|| {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/runtimes/fetch");
         let output = Command::new(script).output().unwrap();
-        // What cannot be had is said; the tests of what is there run.
+        // What cannot be downloaded is printed; the tests of what is there run.
         print!("{}", String::from_utf8_lossy(&output.stderr));
         PathBuf::from(String::from_utf8(output.stdout).unwrap().trim())
     })
@@ -181,9 +182,10 @@ async fn every_runtime_is_recorded() {
         let client = Client::new(Endpoint::of(&process).unwrap());
         let info = client.probe().await.unwrap();
         println!("{pack}: {} {info:?}", process.name);
-        let told = info.as_ref().and_then(|info| info.runtime_version.as_deref());
+        let reported = info.as_ref().and_then(|info| info.runtime_version.as_deref());
         assert!(
-            told.is_none() == version.is_none() && told.unwrap_or_default().starts_with(version.unwrap_or_default())
+            reported.is_none() == version.is_none()
+                && reported.unwrap_or_default().starts_with(version.unwrap_or_default())
         );
         match client.environment().await {
             Ok(variables) => {
@@ -271,7 +273,7 @@ async fn stopped_and_killed_processes_are_told() {
 }
 
 /// Scenario: diagnostics switched off, in each spelling that works; a socket whose file was deleted.
-/// Guarantee: each is told by its name.
+/// Guarantee: each is recognized by its name.
 #[tokio::test]
 async fn missing_sockets_are_explained() {
     for (pack, variable) in [
@@ -301,7 +303,8 @@ async fn missing_sockets_are_explained() {
 }
 
 /// Scenario: a runtime that starts suspended and connects to us.
-/// Guarantee: it is asked and recorded from before its first collection, resumed, and stopped, each on a connection of its own.
+/// Guarantee: it is asked and recorded from before its first collection, resumed, and stopped, each on a connection of
+/// its own.
 #[tokio::test]
 async fn a_suspended_runtime_connects_and_is_resumed() {
     let directory = tempfile::tempdir().unwrap();

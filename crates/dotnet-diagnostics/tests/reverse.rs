@@ -148,7 +148,7 @@ async fn strangers_are_closed() {
 }
 
 /// Scenario: two runtimes came suspended; one of them is resumed, the other refuses to answer properly.
-/// Guarantee: both are sent the command, and the failure is told with its runtime.
+/// Guarantee: both are sent the command, and the failure is returned with its runtime.
 #[tokio::test]
 async fn all_can_be_resumed() {
     let (_directory, port) = port();

@@ -4,8 +4,8 @@
 //! events of a Verbose recording of the repository (75 bytes an event). Each run feeds it through
 //! [`Decoder::space`] in pieces of 256 KiB, as a reader of a file does, so one copy of every byte is included.
 //!
-//! Seen on a virtual machine with two cores (`lscpu`: AMD EPYC, family 25, model 17; L1d 64 KiB each; one of them used),
-//! medians, recording of .NET 10 with 269,998 events in 20.3 MB:
+//! Seen on a virtual machine with two cores (`lscpu`: AMD EPYC, family 25, model 17; L1d 64 KiB each; one of them
+//! used), medians, recording of .NET 10 with 269,998 events in 20.3 MB:
 //!
 //! | | time | bytes | events |
 //! |---|---|---|---|

@@ -75,7 +75,7 @@ pub struct BlobHeader {
 
 impl BlobHeader {
     /// Reads the compressed header at `at` over the one before it. Gives the flags and the payload's place; `None` when
-    /// the header is cut off or a number in it too large (the state is of no use then).
+    /// the header is cut off or a number in it too large (the state is invalid then).
     #[inline(always)]
     pub(crate) fn read_compressed<const V6: bool>(&mut self, bytes: &[u8], at: usize) -> Option<(u8, usize)> {
         let which = *bytes.get(at)?;
@@ -251,7 +251,7 @@ pub(crate) struct BlobReader {
     pub(crate) at: usize,
 }
 
-/// The flags that an uncompressed header stands for: it says everything anew.
+/// The flags that an uncompressed header stands for: it has every field.
 const ALL_FIELDS: u8 = !flags::SORTED;
 
 impl BlobReader {
@@ -300,7 +300,8 @@ pub(crate) fn malformed(offset: u64) -> Error {
     )
 }
 
-/// The blobs of a block's content, for those who have one: [`Decoder`](crate::Decoder) does not need it.
+/// Iterates over the blobs of a block's content, for tools that have such blocks. [`Decoder`](crate::Decoder) does not
+/// need it.
 ///
 /// ```
 /// use nettrace::blob::{Blobs, HeaderLayout};
@@ -340,7 +341,7 @@ impl<'a> Blobs<'a> {
     ///
     /// # Errors
     ///
-    /// When a header or payload is cut off, or a number in it too large. Every later call says the same.
+    /// When a header or payload is cut off, or a number in it too large. Every later call returns the same error.
     pub fn next_blob(&mut self) -> Result<Option<(BlobHeader, &'a [u8])>, Error> {
         let before = self.reader;
         match self.reader.next(self.content, self.base) {

@@ -2,7 +2,7 @@
 //!
 //! A writer numbers the events of each capture thread from 1, and the number goes up for dropped events too. So
 //! between two events of a thread `sequence - last - 1` were lost; a thread never seen has lost all before its first;
-//! and a sequence point tells the numbers at its instant, also of threads all of whose events were lost.
+//! and a sequence point has the numbers at its instant, also of threads all of whose events were lost.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ const LONGEST_GAP: u32 = 1 << 31;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CaptureThread {
     pub(crate) id: u64,
-    /// The number of its last event, or what a sequence point said.
+    /// The number of its last event, or of a sequence point.
     pub(crate) last: u32,
     /// When that was.
     pub(crate) ticks: Option<i64>,
@@ -67,7 +67,7 @@ impl CaptureThreads {
         self.threads.get_mut(place)
     }
 
-    /// A sequence point at `ticks` says that `id` had given the number `sequence`.
+    /// A sequence point at `ticks` confirms that `id` had reached the number `sequence`.
     pub(crate) fn confirm(&mut self, id: u64, sequence: u32, ticks: i64) -> Option<Gap> {
         let place = self.place(id);
         let known = self.threads.get_mut(place)?;
@@ -213,7 +213,7 @@ mod tests {
     }
 
     /// Scenario: V6 removes a thread; its index is given again.
-    /// Guarantee: the loss at its end is told; the others stay known.
+    /// Guarantee: the loss at its end is reported; the others stay known.
     #[test]
     fn removed_threads_begin_anew() {
         let mut threads = CaptureThreads::default();

@@ -46,7 +46,7 @@ enum Place {
     EndTag(BlockKind),
     /// Before a block of V6.
     Block,
-    /// So many bytes before the end of a block that nobody needs.
+    /// So many bytes before the end of a block that is skipped.
     Skipping(BlockKind, usize),
     End,
 }
@@ -111,12 +111,12 @@ impl Decoder {
         self.intake.stats.bytes += bytes.len() as u64;
     }
 
-    /// The next item. `None`: more bytes are needed; or, after [`Decoder::finish`] or the end tag, all is told.
+    /// The next item. `None`: more bytes are needed; or, after [`Decoder::finish`] or the end tag, there are no more.
     ///
     /// # Errors
     ///
-    /// When the bytes are no stream that can be read, or damaged. What came before the damage is delivered before the
-    /// error; every later call gives the same error.
+    /// When the bytes are not a readable stream, or damaged. What came before the damage is delivered before the error;
+    /// every later call returns the same error.
     pub fn next_item(&mut self) -> Result<Option<Item<'_>>, Error> {
         loop {
             if self.announce {
@@ -169,8 +169,8 @@ impl Decoder {
         self.intake.queue.flush();
     }
 
-    /// Gives back memory in which nothing is. For one of many streams that say little most of the time; a stream that is read as fast
-    /// as possible is better left its buffers. Ask for items until there is none before.
+    /// Releases unused memory. For one of many streams that are idle most of the time; a stream that is read as fast as
+    /// possible should keep its buffers. Ask for items until there is none before.
     pub fn shrink(&mut self) {
         self.input.shrink();
         self.intake.queue.shrink();
@@ -181,12 +181,12 @@ impl Decoder {
         self.finished = true;
     }
 
-    /// What the stream says of itself; `None` before that was read.
+    /// The header; `None` before it was read.
     pub fn header(&self) -> Option<&TraceHeader> {
         self.header.as_ref()
     }
 
-    /// What was counted so far.
+    /// Events, bytes and losses counted so far.
     pub fn stats(&self) -> &Stats {
         &self.intake.stats
     }

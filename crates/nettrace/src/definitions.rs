@@ -1,4 +1,4 @@
-//! The definitions of a stream, and which of them somebody is interested in.
+//! The definitions of a stream, and which of them the consumer wants.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -33,7 +33,7 @@ pub(crate) struct Definitions {
     /// By metadata id.
     dense: Vec<Target>,
     sparse: HashMap<u32, Target>,
-    /// Definitions as labels change them.
+    /// Definitions as changed by labels.
     changed: HashMap<(u32, Overrides), Target>,
     /// There were too many such ways: no more are made.
     changes_exhausted: bool,
@@ -73,7 +73,7 @@ impl Definitions {
     /// The stream defines an id; `offset` is where.
     pub(crate) fn define(&mut self, metadata: Metadata, offset: u64) -> Result<(), Error> {
         let id = metadata.id;
-        // Said again: nothing new.
+        // Repeated: nothing new.
         if let Target::Uninteresting(place) | Target::Wanted(place) = self.target(id)
             && self
                 .list
@@ -97,8 +97,8 @@ impl Definitions {
         Ok(())
     }
 
-    /// What to do with events of a definition whose labels say otherwise. When there are too many ways, the labels are
-    /// not heeded.
+    /// What to do with events of a definition that labels override. When there are too many combinations, the labels
+    /// are ignored.
     pub(crate) fn overridden(&mut self, target: Target, overrides: Overrides) -> Target {
         let (Target::Uninteresting(place) | Target::Wanted(place)) = target else {
             return target;

@@ -1,9 +1,9 @@
-//! Writing streams that this crate's decoder and other tools read: rings of live events, and streams made for tests.
+//! Writes streams that this crate's decoder and other tools read: buffered live events, and streams made for tests.
 //!
-//! The writer's duties are the caller's: sequence numbers per capture thread from 1, times that ascend per capture
-//! thread, `is_sorted` only where nothing older follows. The encoder sees to the rest: blocks of about 100 KiB,
-//! definitions and stacks before the events that refer to them, headers on the ones before, absolute alignment, a
-//! sequence point before the end.
+//! The caller provides what only it knows: sequence numbers per capture thread from 1, times that ascend per capture
+//! thread, `is_sorted` only where nothing older follows. The encoder does the rest: blocks of about 100 KiB,
+//! definitions and stacks before the events that refer to them, headers relative to the ones before, absolute
+//! alignment, a sequence point before the end.
 //!
 //! ```
 //! use nettrace::encode::{Encoder, EventRecord};
@@ -131,7 +131,7 @@ impl Encoder {
         Ok(encoder)
     }
 
-    /// Whether the headers of events build on each other (they do, unless told otherwise).
+    /// Whether the headers of events build on each other. The default is yes.
     pub fn compressed(mut self, compressed: bool) -> Self {
         self.metadata.compressed = compressed;
         self.events.compressed = compressed;
@@ -142,7 +142,7 @@ impl Encoder {
     ///
     /// # Errors
     ///
-    /// When it has more than the format can say.
+    /// When a part of it is too long for the format.
     pub fn metadata(&mut self, metadata: &Metadata) -> Result<(), EncodeError> {
         if !self.defined.insert(metadata.id) {
             // Events so far mean the old definition.
@@ -183,7 +183,7 @@ impl Encoder {
     ///
     /// # Errors
     ///
-    /// When it has more than the format can say.
+    /// When a part of it is too long for the format.
     pub fn event(&mut self, event: &EventRecord<'_>) -> Result<(), EncodeError> {
         let payload_size = length(event.payload.len(), "a payload")?;
         let label_list = self.label_list(event)?;
@@ -260,7 +260,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// V6: says who thread indexes are.
+    /// V6: assigns thread indexes to threads.
     ///
     /// # Errors
     ///
@@ -362,7 +362,7 @@ impl Encoder {
     ///
     /// # Errors
     ///
-    /// When a block is longer than the format can say; nothing that came in by this type makes one.
+    /// When a block is too long for the format; the methods of this type create none.
     pub fn flush(&mut self) -> Result<(), EncodeError> {
         let newest = self.newest;
         if !self.metadata.is_empty() {

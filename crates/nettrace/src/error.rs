@@ -1,15 +1,16 @@
-//! What can be wrong with a stream.
+//! Why a stream cannot be read.
 
 /// Why a stream cannot be read, or not further. Offsets count bytes from the `N` of the magic.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There was not one byte.
+    /// The stream ended before its first byte.
     #[error("the stream is empty: the process sent nothing, or nothing was recorded")]
     Empty,
     /// The bytes do not begin with `Nettrace`.
     #[error(
-        "not a nettrace stream: it begins with the bytes {}{}; a recording of EventPipe (gcwatch record, dotnet-trace) begins with \"Nettrace\"",
+        "not a nettrace stream: it begins with the bytes {}{}; a recording of EventPipe, such as one of dotnet-trace, \
+         begins with \"Nettrace\"",
         Bytes(.start),
         guess(.start)
     )]
@@ -19,15 +20,18 @@ pub enum Error {
     },
     /// The older format of .NET Core 2.x: the same serialization without the magic.
     #[error(
-        "a NetPerf stream (.NET Core 2.x); only nettrace is read: record again with format 1 (nettrace), .NET Core 3.0 or newer"
+        "a NetPerf stream (.NET Core 2.x); only nettrace is read: record again with format 1 (nettrace), .NET Core \
+         3.0 or newer"
     )]
     NetPerf,
     /// A format that this crate does not know.
     #[error(
-        "nettrace version {major}.{minor} is not known here; versions 4 (with 5's metadata) and 6 are read: a newer gcwatch may read it"
+        "nettrace version {major}.{minor} is not known; versions 4 (with 5's metadata) and 6 are read: a newer \
+         version of this program may read it"
     )]
     UnsupportedVersion {
-        /// The number that tells whether a reader can read it. On the old path (V4) the reader that the `Trace` object asks for.
+        /// The number that decides whether a reader can read it. In V4, the reader version that the `Trace` object
+        /// requires.
         major: u32,
         /// The number that readers may ignore.
         minor: u32,
@@ -37,7 +41,7 @@ pub enum Error {
     UnsupportedObject {
         /// Where the object begins.
         offset: u64,
-        /// What it asks for.
+        /// The version that it requires.
         min_reader_version: u32,
     },
     /// The bytes contradict the format.
@@ -47,7 +51,7 @@ pub enum Error {
         offset: u64,
         /// What was being read.
         reading: &'static str,
-        /// What is wrong with it.
+        /// How they contradict it.
         problem: &'static str,
     },
     /// A number that the format allows, but no writer uses: reading on could take unbounded memory.
@@ -57,7 +61,7 @@ pub enum Error {
         offset: u64,
         /// What was being read.
         reading: &'static str,
-        /// What the stream says.
+        /// The number in the stream.
         value: u64,
         /// The limit, from [`limits`](crate::limits).
         limit: u64,
@@ -93,7 +97,7 @@ impl Error {
     }
 }
 
-/// Bytes as people read them.
+/// Bytes with the printable ones as characters.
 struct Bytes<'a>(&'a [u8]);
 
 impl std::fmt::Display for Bytes<'_> {
@@ -129,8 +133,8 @@ mod tests {
         };
         assert_eq!(
             error.to_string(),
-            "not a nettrace stream: it begins with the bytes 1f 8b 08 (gzip: unpack it first); a recording of EventPipe (gcwatch \
-             record, dotnet-trace) begins with \"Nettrace\""
+            "not a nettrace stream: it begins with the bytes 1f 8b 08 (gzip: unpack it first); a recording of \
+             EventPipe, such as one of dotnet-trace, begins with \"Nettrace\""
         );
         assert_eq!(error.offset(), None);
     }

@@ -1,7 +1,7 @@
 //! From bytes to blocks: the prolog, V4's objects, V6's blocks.
 //!
-//! Everything here looks at the bytes that are there and either knows, or needs more, or sees that they are wrong: it
-//! never waits for bytes that cannot come.
+//! Everything here looks at the bytes that are there and either has a result, or needs more, or rejects them: it never
+//! waits for bytes that cannot come.
 
 use crate::cursor::Cursor;
 use crate::error::Error;
@@ -94,7 +94,7 @@ impl BlockKind {
 pub(crate) enum Head {
     /// The stream's end tag.
     End,
-    /// A block: so many bytes of content follow. (V4's `Trace` object says no length: it is known.)
+    /// A block: so many bytes of content follow. (V4's `Trace` object has no length field: it is known.)
     Block(BlockKind, usize),
 }
 
@@ -364,8 +364,9 @@ mod tests {
         }
     }
 
-    /// Scenario: objects that are wrong, newer, or not known.
-    /// Guarantee: wrong ones are errors at their byte, newer ones say so, unknown ones have a size to skip.
+    /// Scenario: objects that are invalid, newer, or not known.
+    /// Guarantee: invalid ones are errors at their byte, newer ones have an error of their own, unknown ones have a
+    /// size to skip.
     #[test]
     fn wrong_objects_are_refused() {
         assert!(matches!(object(&[9], 40), Err(Error::Corrupt { offset: 40, .. })));

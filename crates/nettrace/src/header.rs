@@ -1,4 +1,4 @@
-//! What a stream says of itself: the clock, the process, the machine.
+//! The header of a stream: the clock, the process, the machine.
 
 use crate::cursor::Cursor;
 use crate::error::Error;
@@ -53,7 +53,7 @@ pub struct SystemTime {
 }
 
 impl SystemTime {
-    /// Nanoseconds since 1970; `None` when it is no time (a 13th month).
+    /// Nanoseconds since 1970; `None` when it is not a valid time (a 13th month).
     pub fn unix_ns(&self) -> Option<i128> {
         let month_length = match self.month {
             4 | 6 | 9 | 11 => 30,
@@ -118,7 +118,7 @@ impl SystemTime {
 /// The `Trace` object (V4) or block (V6): once per stream, before all events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceHeader {
-    /// The container's version.
+    /// The container's version, which decides how everything after it is laid out.
     pub format: Format,
     /// The wall clock at `sync_ticks`.
     pub system_time: SystemTime,
@@ -126,20 +126,20 @@ pub struct TraceHeader {
     pub sync_ticks: i64,
     /// Ticks per second, more than 0. Linux: 1,000,000,000 (CLOCK_MONOTONIC); others differ.
     pub frequency: i64,
-    /// Of the traced process.
+    /// Size of a pointer in the traced process, and so in payloads.
     pub pointer_size: PointerSize,
     /// Process id, inside its own pid namespace. V6 of one-collect has none: it records whole machines.
     pub process_id: Option<u32>,
-    /// Number of processors. NativeAOT says 65,535.
+    /// Number of processors. NativeAOT writes 65,535.
     pub processors: Option<u32>,
-    /// Nanoseconds between two samples of the CPU profiler, were it on.
+    /// Nanoseconds between two samples of the CPU profiler, also when that is off.
     pub sampling_rate_ns: Option<u32>,
     /// V6: the key-value pairs that have no field here, in their order.
     pub properties: Vec<(String, String)>,
 }
 
 impl TraceHeader {
-    /// Length of V4's `Trace` payload, which says no length of its own.
+    /// Length of V4's `Trace` payload, which has no length field.
     pub(crate) const V4_BYTES: usize = 48;
 
     /// Nanoseconds from the sync point to an instant, rounded down; what does not fit is cut to the nearest that does.
@@ -154,8 +154,8 @@ impl TraceHeader {
         ns.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
     }
 
-    /// Nanoseconds since 1970 of an instant in ticks; `None` when the stream's wall clock is no time. Right to a
-    /// millisecond, relative to other instants of the stream to a tick.
+    /// Nanoseconds since 1970 of an instant in ticks; `None` when the stream's wall clock is not a valid time. Right to
+    /// a millisecond, relative to other instants of the stream to a tick.
     pub fn unix_ns(&self, ticks: i64) -> Option<i128> {
         self.unix_ns_of_offset(self.offset_ns(ticks))
     }

@@ -40,8 +40,8 @@ impl Input {
         self.end += bytes.len();
     }
 
-    /// Gives back memory beyond twice what is there: so what is there is moved only when as much was consumed or added, in however small
-    /// pieces it comes.
+    /// Gives back memory beyond twice what is there: so what is there is moved only when as much was consumed or added,
+    /// in however small pieces it comes.
     pub(crate) fn shrink(&mut self) {
         if self.bytes.len() / 2 > self.end - self.start {
             self.bytes = self.bytes().to_vec();
@@ -78,8 +78,8 @@ mod tests {
     use super::*;
 
     /// Scenario: bytes come in pieces and are consumed in others.
-    /// Guarantee: they come out in order, the offset counts them, and memory does not grow with the stream; what is kept is
-    /// at most twice what is there.
+    /// Guarantee: they come out in order, the offset counts them, and memory does not grow with the stream; what is
+    /// kept is at most twice what is there.
     #[test]
     fn bytes_come_out_in_order() {
         let mut input = Input::default();

@@ -43,7 +43,7 @@ pub(crate) struct Intake {
     threads: CaptureThreads,
     indexes: ThreadIndexes,
     labels: LabelLists,
-    /// Losses of removed threads, until something tells when they were over.
+    /// Losses of removed threads, until their end is known.
     open_gaps: Vec<Gap>,
 }
 
@@ -126,7 +126,7 @@ impl Intake {
                     if header.sequence == thread.last.wrapping_add(1) {
                         thread.advance(header.sequence, ticks);
                     } else if let Some(gap) = thread.jump(header.sequence, ticks) {
-                        full = self.tell::<V6>(gap);
+                        full = self.queue_gap::<V6>(gap);
                     }
                 }
             }
@@ -209,9 +209,9 @@ impl Intake {
         self.indexes.resolve(index)
     }
 
-    /// Queues a gap. Gives whether too many wait.
+    /// Queues a gap. Returns whether too many wait.
     #[cold]
-    fn tell<const V6: bool>(&mut self, mut gap: Gap) -> bool {
+    fn queue_gap<const V6: bool>(&mut self, mut gap: Gap) -> bool {
         if V6 {
             gap.thread = self.indexes.thread(gap.capture_thread);
         }
@@ -323,7 +323,7 @@ impl Intake {
             }
             self.numbered();
             if let Some(gap) = self.threads.confirm(id, sequence, ticks) {
-                self.tell::<V6>(gap);
+                self.queue_gap::<V6>(gap);
             }
         }
         self.stats.threads_forgotten = self.threads.forgotten();
@@ -336,7 +336,7 @@ impl Intake {
         })
     }
 
-    /// All events before a sequence point are delivered: ids may mean something else now.
+    /// All events before a sequence point are delivered: ids may be reused now.
     pub(crate) fn pass(&mut self, point: Point) {
         self.stacks.forget();
         self.labels.forget();

@@ -3,15 +3,15 @@
 use crate::header::{PointerSize, TraceHeader};
 use crate::metadata::Metadata;
 
-/// The next thing that the stream tells.
+/// The next part of the stream.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Item<'a> {
-    /// What the stream says of itself: once, before everything else.
+    /// The header: once, before everything else.
     Header(&'a TraceHeader),
-    /// An event.
+    /// An event that [`Options::interest`](crate::Options::interest) chose.
     Event(Event<'a>),
-    /// Events were lost. Told as soon as it is known: before the events that are still waiting for their order.
+    /// Events were lost. Delivered as soon as it is known: before the events that are still waiting for their order.
     Gap(Gap),
     /// A sequence point, in ticks: every older event was delivered (or lost), no later one is older.
     SequencePoint(i64),
@@ -20,20 +20,20 @@ pub enum Item<'a> {
 /// An event. It borrows from the decoder until the next item is asked for.
 #[derive(Debug, Clone)]
 pub struct Event<'a> {
-    /// What [`Options::interest`](crate::Options::interest) said of its definition.
+    /// The tag that [`Options::interest`](crate::Options::interest) gave its definition.
     pub tag: u32,
-    /// Its definition.
+    /// Its definition: provider, event id, version.
     pub metadata: &'a Metadata,
     /// When, in ticks; see [`TraceHeader::offset_ns`].
     pub timestamp: i64,
-    /// OS id of the thread that it is about. V6: the thread index where the stream does not tell the id.
+    /// OS id of the thread that it is about. V6: the thread index where the stream does not have the id.
     pub thread: u64,
     /// Thread that wrote it into its buffer; order and sequence numbers are per capture thread. V4: OS id, V6: thread
     /// index (0: one-collect does not say).
     pub capture_thread: u64,
     /// V6: OS id of the thread's process. V4: `None`, [`TraceHeader::process_id`] has it.
     pub process: Option<u64>,
-    /// Processor; runtimes on Linux do not say.
+    /// Processor; runtimes on Linux do not write it.
     pub processor: Option<u32>,
     /// Number among the events of the capture thread, dropped ones included, from 1 (wrapping).
     pub sequence: u32,
@@ -62,7 +62,7 @@ impl<'a> Stack<'a> {
         self.bytes
     }
 
-    /// The addresses.
+    /// The addresses, innermost first.
     pub fn frames(&self) -> impl Iterator<Item = u64> + use<'a> {
         let widen = |pointer: &[u8]| {
             pointer
@@ -77,17 +77,17 @@ impl<'a> Stack<'a> {
 /// Events of one capture thread that the writer dropped: sequence numbers are missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gap {
-    /// Whose. V4: OS thread id, V6: thread index.
+    /// The capture thread. V4: OS thread id, V6: thread index.
     pub capture_thread: u64,
-    /// OS id of that thread. V6: the index where the stream does not tell the id.
+    /// OS id of that thread. V6: the index where the stream does not have the id.
     pub thread: u64,
-    /// How many.
+    /// How many events were dropped.
     pub lost: u64,
     /// Ticks: they lie after this, the thread's last event or the last sequence point that confirmed its number; for a
     /// thread never seen the last sequence point of the stream. `None`: from the beginning of the stream.
     pub after: Option<i64>,
-    /// Ticks: and before this, the thread's next event or the sequence point that told of them. (When a V6 thread was
-    /// removed: the next sequence point, or the newest event where there is none.)
+    /// Ticks: and before this, the thread's next event or the sequence point that showed the loss. (When a V6 thread
+    /// was removed: the next sequence point, or the newest event where there is none.)
     pub before: i64,
 }
 
@@ -96,7 +96,7 @@ pub struct Gap {
 pub enum Ending {
     /// With the end tag: nothing is missing.
     Clean,
-    /// Without it: the process was killed, the disk was full, the reader went away. All that was whole was delivered.
+    /// Without it: the process was killed, the disk was full, the reader stopped. All that was whole was delivered.
     Truncated {
         /// Bytes that there were.
         offset: u64,

@@ -24,7 +24,7 @@ pub(crate) mod kinds {
     pub(crate) const VERSION: u8 = 10;
 }
 
-/// What labels say instead of an event's definition.
+/// What labels override in an event's definition.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Overrides {
     opcode: Option<u8>,
@@ -46,7 +46,7 @@ impl Overrides {
     }
 }
 
-/// A label list, as far as events are told it.
+/// The part of a label list that is delivered with events.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct LabelList {
     pub(crate) activities: Activities,
@@ -122,7 +122,7 @@ impl LabelList {
                 kinds::KEYWORDS => overrides.keywords = Some(cursor.u64(READING)?),
                 kinds::LEVEL => overrides.level = Some(cursor.u8(READING)?),
                 kinds::VERSION => overrides.version = Some(cursor.u8(READING)?),
-                // A label says no length: nothing after it can be read.
+                // A label has no length: nothing after it can be read.
                 _ => return Err(Error::corrupt(offset, READING, "a label of an unknown kind")),
             }
             if kind & kinds::LAST != 0 {

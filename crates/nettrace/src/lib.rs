@@ -1,14 +1,15 @@
 //! Reads and writes nettrace, the stream of events that .NET's EventPipe sends over the diagnostics socket and that
 //! `dotnet-trace` keeps in files.
 //!
-//! A [`Decoder`] takes bytes in pieces of any size and gives [`Item`]s: the header, events, gaps (events that the writer
-//! lost) and sequence points. It does no I/O, has no clock, and borrows: an event's payload lies in the decoder until
-//! the next item is asked for, and in steady state nothing is allocated. An [`encode::Encoder`] writes such streams.
+//! A [`Decoder`] takes bytes in pieces of any size and returns [`Item`]s: the header, events, gaps (events that the
+//! writer lost) and sequence points. It does no I/O, has no clock, and borrows: an event's payload lies in the decoder
+//! until the next item is asked for, and in steady state nothing is allocated. An [`encode::Encoder`] writes such
+//! streams.
 //!
 //! ```
 //! use nettrace::{Decoder, Error, Item, Options};
 //!
-//! /// Counts the collections in a recording, and tells whether some may be missing.
+//! /// Counts the collections in a recording, and whether some may be missing.
 //! fn collections(mut recording: impl std::io::Read) -> Result<(u32, bool), Box<dyn std::error::Error>> {
 //!     // Native events have no names: they are known by provider, id and version. 1 is GCStart.
 //!     let mut decoder = Decoder::new(Options {
@@ -49,7 +50,7 @@
 //! | V4 | .NET Core 3.0 to .NET 10 | [`Format::V4`] |
 //! | "V5" | .NET 5 and later: V4 with tags in its metadata; on the wire it says 4 | [`Format::V4`] |
 //! | V6 | one-collect (`dotnet-trace collect-linux`) | [`Format::V6`]; higher minor versions too |
-//! | V7 | nobody yet | refused: [`Error::UnsupportedVersion`] |
+//! | V7 | no writer yet | refused: [`Error::UnsupportedVersion`] |
 //!
 //! # Layers
 //!
@@ -61,16 +62,17 @@
 //!         events by time
 //! ```
 //!
-//! * A block is read when it is whole. A stream may end anywhere: what was whole is delivered and [`Ending`] tells.
+//! * A block is read when it is whole. A stream may end anywhere: what was whole is delivered, and [`Ending`] says how
+//!   it ended.
 //! * **Order.** Within a capture thread events ascend by time; across threads the writer sends run after run. An event
-//!   that is marked as sorted promises that nothing later in the stream is older, so whatever waits up to its instant is
-//!   delivered, merged by time; at a sequence point, at the end and on [`Decoder::flush`] everything is. Events of the
-//!   same instant stay as they are in the stream.
-//! * **Losses.** A writer numbers the events of a capture thread, those that it drops included. Missing numbers become a
-//!   [`Gap`] as soon as they are seen, also when they are only told by a sequence point, and also for events that nobody
-//!   is interested in. A number that goes back is a thread id given to a new thread, not a loss.
-//! * **Interest.** Definitions are classified once, by [`Options::interest`]; each event brings the tag along. Events
-//!   that nobody wants cost a few nanoseconds: they are counted and numbered, not copied.
+//!   that is marked as sorted promises that nothing later in the stream is older, so whatever waits up to its instant
+//!   is delivered, merged by time; at a sequence point, at the end and on [`Decoder::flush`] everything is. Events of
+//!   the same instant stay as they are in the stream.
+//! * **Losses.** A writer numbers the events of a capture thread, those that it drops included. Missing numbers become
+//!   a [`Gap`] as soon as they are seen, also when only a sequence point shows them, and also for events that are not
+//!   delivered. A number that goes back is a thread id given to a new thread, not a loss.
+//! * **Interest.** Definitions are classified once, by [`Options::interest`]; each event carries the tag. Events
+//!   that are not wanted cost a few nanoseconds: they are counted and numbered, not copied.
 //!
 //! # Invariants
 //!
@@ -117,3 +119,7 @@ pub use self::item::{Ending, Event, Gap, Item, Stack};
 pub use self::metadata::{Field, FieldType, Metadata};
 pub use self::options::{Interest, Options, Order};
 pub use self::stats::{BlockCounts, Stats};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

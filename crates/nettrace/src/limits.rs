@@ -1,7 +1,7 @@
 //! Every bound of the decoder, with its reason. A hostile stream reaches an error or a counted loss here, never more
 //! memory.
 //!
-//! With the default options a decoder holds less than 512 MiB whatever the stream says, beside bytes that its owner
+//! With the default options a decoder holds less than 512 MiB whatever the stream contains, beside bytes that its owner
 //! put in without asking for items: one block (at most [`MAX_BLOCK_BYTES`], in a buffer of up to twice that), the
 //! queue (up to eight times [`Options::max_pending_bytes`](crate::Options::max_pending_bytes): what waits, as much that
 //! is delivered but not cleared, the same again to move it together, and room to grow), definitions
@@ -58,13 +58,13 @@ pub const MAX_LABEL_LISTS: usize = 1 << 18;
 /// stream. Stacks beyond it are dropped and counted.
 pub const MAX_STACK_BYTES: usize = 64 << 20;
 
-/// Threads in one sequence point. Each may tell a loss, and those wait together.
+/// Threads in one sequence point. Each may report a loss, and those wait together.
 pub const MAX_SEQUENCE_POINT_THREADS: usize = 1 << 18;
 
 /// Gaps that wait for delivery; decoding pauses in the middle of a block until they are taken.
 pub const MAX_QUEUED_GAPS: usize = 1024;
 
-/// What [`Options::max_pending_bytes`](crate::Options::max_pending_bytes) is unless told. A runtime passes over its
+/// What [`Options::max_pending_bytes`](crate::Options::max_pending_bytes) is by default. A runtime passes over its
 /// buffers every 100 ms, and what waits is what it wrote in one pass: this is some 150,000 events. Only a reader that
 /// stopped while large buffers filled up, and then wants every event, needs more.
 pub const DEFAULT_MAX_PENDING_BYTES: usize = 32 << 20;

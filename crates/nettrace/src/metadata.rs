@@ -12,16 +12,16 @@ pub(crate) use self::v6::put_utf8;
 
 use crate::error::Error;
 
-/// The definition of a kind of event. Ids are given in the order of first use: they mean nothing in another stream.
+/// The definition of a kind of event. Ids are given in the order of first use and are valid in one stream only.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Metadata {
-    /// What events refer to.
+    /// The id by which events refer to it.
     pub id: u32,
-    /// Who defines the event, for example `Microsoft-Windows-DotNETRuntime`.
+    /// The provider that defines the event, for example `Microsoft-Windows-DotNETRuntime`.
     pub provider: String,
     /// The provider's number for the event.
     pub event_id: u32,
-    /// Its name; empty for native events.
+    /// The event's name; empty for native events.
     pub name: String,
     /// Version of the payload's layout; `None` when the writer does not say (V6 without the optional).
     pub version: Option<u32>,
@@ -64,7 +64,7 @@ impl Metadata {
         v6::write(self)
     }
 
-    /// Memory that it takes.
+    /// Bytes of memory that it takes.
     pub(crate) fn memory(&self) -> usize {
         size_of::<Self>() + self.provider.len() + self.name.len() + fields::memory(&self.fields)
     }

@@ -1,4 +1,4 @@
-//! What a decoder is asked to do.
+//! Options of a decoder: which events, in which order.
 
 use std::fmt;
 
@@ -16,19 +16,20 @@ pub enum Order {
 }
 
 /// Which events are delivered. Called once per definition (V6: also once per way in which labels change one). `None`:
-/// events of it are counted, and their numbers tell losses, but they are not delivered. `Some(tag)`: delivered, each
+/// events of it are counted, and losses among them found, but they are not delivered. `Some(tag)`: delivered, each
 /// with the tag, so that a consumer classifies definitions, not events.
 pub type Interest = Box<dyn FnMut(&Metadata) -> Option<u32> + Send>;
 
-/// What a [`Decoder`](crate::Decoder) is asked to do. By default: all events by time, without stacks.
+/// Options of a [`Decoder`](crate::Decoder). By default: all events by time, without stacks.
 pub struct Options {
-    /// In which order.
+    /// The order in which events are delivered.
     pub order: Order,
-    /// Whether stacks are kept: without it [`Event::stack`](crate::Event::stack) is `None` and their blocks are skipped.
+    /// Whether stacks are kept: without it [`Event::stack`](crate::Event::stack) is `None` and their blocks are
+    /// skipped.
     pub stacks: bool,
     /// How many bytes of events may wait for their order, over which the oldest are delivered early and counted.
     pub max_pending_bytes: usize,
-    /// Which events.
+    /// Chooses the events to deliver, by their definitions.
     pub interest: Interest,
 }
 

@@ -3,7 +3,7 @@
 //! A stream is a sequence of runs: the events of one capture thread up to a cut-off, by time, then those of the next.
 //! The first event of a run is marked as sorted, a promise that nothing later in the stream is older. So everything
 //! queued up to its instant may be released, merged over the runs; all may be released at a sequence point, at the end,
-//! and when the owner says that the stream is idle.
+//! and when the owner calls [`Decoder::flush`](crate::Decoder::flush).
 //!
 //! Entries lie in order of arrival, payloads in an arena; a run is a range of entries that ascends by time, whatever
 //! thread wrote it. The heap has the oldest entry of each run. Memory is used again when all is delivered, and moved
@@ -62,7 +62,7 @@ const ENTRY_BYTES: usize = size_of::<Waiting>() + size_of::<Run>();
 /// Below this, memory is not worth moving together.
 const COMPACTION_BYTES: usize = 16 << 10;
 
-/// So much is kept by who gives memory back, so that a stream that says little need not ask for it each time.
+/// So much is kept when memory is released, so that an almost idle stream need not allocate it each time.
 const KEPT_BYTES: usize = 4 << 10;
 
 /// So much is moved in less time than it takes to receive anything.
@@ -78,7 +78,7 @@ struct Run {
 
 impl Ord for Run {
     fn cmp(&self, other: &Self) -> Ordering {
-        // Of the same instant: the earlier in the stream first. Runs do not overlap, so their places tell it.
+        // Of the same instant: the earlier in the stream first. Runs do not overlap, so their places decide.
         (self.timestamp, self.next).cmp(&(other.timestamp, other.next))
     }
 }
@@ -237,8 +237,8 @@ impl Queue {
         self.move_together();
     }
 
-    /// Gives back memory beyond what waits and a little. When much waits it is moved only where half of the memory is unused, so that a
-    /// stream that comes in small pieces does not cost a move each. Not while a taken entry is used.
+    /// Gives back memory beyond what waits and a little. When much waits it is moved only where half of the memory is
+    /// unused, so that a stream that comes in small pieces does not cost a move each. Not while a taken entry is used.
     pub(crate) fn shrink(&mut self) {
         let held = self.arena.capacity() + self.entries.capacity() * size_of::<Waiting>();
         let enough = if held <= CHEAP_TO_MOVE { 1 } else { 2 } * self.waiting_bytes;

@@ -8,11 +8,11 @@ pub struct BlockCounts {
     pub event: u64,
     pub stack: u64,
     pub sequence_point: u64,
-    /// V6.
+    /// V6 only.
     pub thread: u64,
-    /// V6.
+    /// V6 only.
     pub remove_thread: u64,
-    /// V6.
+    /// V6 only.
     pub label_list: u64,
     /// Of a kind that is not known here; skipped.
     pub unknown: u64,
@@ -30,16 +30,16 @@ pub struct Stats {
     pub events: u64,
     /// Events delivered.
     pub delivered: u64,
-    /// Events that nobody was interested in.
+    /// Events that [`Options::interest`](crate::Options::interest) excluded.
     pub uninteresting: u64,
     /// Events whose definition the stream does not have (a lost beginning).
     pub unknown_metadata: u64,
-    /// Events that the writer dropped. `None` when it numbers nothing (one-collect), so that nobody can know.
+    /// Events that the writer dropped. `None` when it does not number events (one-collect): then the loss is unknown.
     pub lost: Option<u64>,
     /// Events delivered before their order was certain, because too many waited.
     pub released_early: u64,
-    /// Events delivered although a newer one had been: after an early release or a flush, or by a writer that broke its
-    /// promise.
+    /// Events delivered after a newer one: after an early release or a flush, or because the writer marked an event as
+    /// sorted that was not.
     pub late: u64,
     /// Definitions read.
     pub definitions: u64,

@@ -14,7 +14,7 @@ const PROCESS_ID: u8 = 2;
 const THREAD_ID: u8 = 3;
 const KEY_VALUE: u8 = 4;
 
-/// Who a thread index is.
+/// The thread that an index stands for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub(crate) process: Option<u64>,
@@ -31,7 +31,7 @@ pub(crate) struct ThreadIndexes {
 }
 
 impl ThreadIndexes {
-    /// Who an index is; nobody known when the stream did not say.
+    /// The thread of an index; unknown when the stream did not say.
     #[inline]
     pub(crate) fn resolve(&mut self, index: u64) -> Identity {
         if let Some((last, identity)) = self.last
@@ -100,7 +100,7 @@ impl Identity {
                     row.skip_utf8(READING)?;
                     row.skip_utf8(READING)?;
                 }
-                // A part says no length: what follows an unknown one cannot be read.
+                // A part has no length: what follows an unknown one cannot be read.
                 _ => break,
             }
         }

@@ -39,8 +39,8 @@ fn web() -> serde_json::Value {
 }
 
 /// Scenario: a pod of a deployment with two containers.
-/// Guarantee: owner, node, names and image are those of the container that is asked for; each attribute is of the table; of a container that is not
-/// known only what all have.
+/// Guarantee: owner, node, names and image are those of the given container; each attribute is in the definition table;
+/// an unknown container has the attributes of the pod only.
 #[test]
 fn a_pod_of_a_deployment() {
     let pod = Pod::new(&object(web()), &Settings::default()).unwrap();
@@ -61,7 +61,7 @@ fn a_pod_of_a_deployment() {
     assert_eq!(
         shown(&app, "k8s.pod.label.team"),
         None,
-        "labels are told when they are chosen"
+        "labels are reported when they are chosen"
     );
     assert_eq!(
         shown(&pod.attributes(Some("bbb")), "k8s.container.name").as_deref(),
@@ -74,7 +74,7 @@ fn a_pod_of_a_deployment() {
     }
 }
 
-/// Scenario: the ways in which a service is named, each taken away in turn.
+/// Scenario: all sources of the service name, each removed in turn.
 /// Guarantee: annotation, instance, name, owner, pod: in this order, labels only where the configuration says so.
 #[test]
 fn services_are_named_in_order() {
@@ -100,9 +100,9 @@ fn services_are_named_in_order() {
 }
 
 /// Scenario: owners of every kind.
-/// Guarantee: each is told as what it is, and what it is of where its name says so.
+/// Guarantee: each is reported under its kind, together with its own owner where its name contains it.
 #[test]
-fn owners_are_told() {
+fn owners_are_reported() {
     let cases = [
         ("StatefulSet", "db", vec![("k8s.statefulset.name", "db")]),
         ("DaemonSet", "agent", vec![("k8s.daemonset.name", "agent")]),
@@ -116,7 +116,7 @@ fn owners_are_told() {
         ("Job", "import-2024", vec![("k8s.job.name", "import-2024")]),
         ("Node", "node-1", vec![]),
     ];
-    for (kind, name, told) in cases {
+    for (kind, name, expected) in cases {
         let pod = object(json!({"metadata": {
             "name": "p", "uid": "u", "ownerReferences": [{"kind": kind, "name": name, "controller": true}]
         }}));
@@ -124,18 +124,20 @@ fn owners_are_told() {
             .into_iter()
             .map(|(attribute, name)| (attribute.name, name))
             .collect();
-        let told: Vec<_> = told
+        let expected: Vec<_> = expected
             .into_iter()
             .map(|(attribute, name)| (attribute, name.to_owned()))
             .collect();
-        assert_eq!(owners, told, "{kind} {name}");
+        assert_eq!(owners, expected, "{kind} {name}");
     }
 }
 
-/// Scenario: annotations that are attributes, and such as would say what they must not; chosen labels; long and odd texts.
-/// Guarantee: what gcwatch found out itself and who made the data stays; what is chosen is told; texts are bounded and safe to show.
+/// Scenario: annotations that are attributes, and others that try to set reserved attributes; chosen labels; long texts
+/// with control characters.
+/// Guarantee: reserved attributes are not changed; chosen labels and annotations are reported; texts are bounded and
+/// safe to show.
 #[test]
-fn annotations_and_labels_are_told() {
+fn annotations_and_labels_are_reported() {
     let settings = Settings {
         labels: vec!["team".to_owned(), "none".to_owned()],
         annotations: vec!["build".to_owned()],
@@ -145,23 +147,26 @@ fn annotations_and_labels_are_told() {
     pod["metadata"]["annotations"] = json!({
         "build": "a\u{1b}b", "resource.opentelemetry.io/tier": "x".repeat(5000), "resource.opentelemetry.io/container.id": "lie",
         "resource.opentelemetry.io/telemetry.distro.name": "lie", "resource.opentelemetry.io/": "nothing",
-        "resource.opentelemetry.io/k8s.container.name": "said"
+        "resource.opentelemetry.io/k8s.container.name": "annotated"
     });
-    let told = Pod::new(&object(pod), &settings).unwrap().attributes(Some("aaa"));
-    assert_eq!(shown(&told, "k8s.pod.label.team").as_deref(), Some("blue"));
-    assert_eq!(shown(&told, "k8s.pod.annotation.build").as_deref(), Some("a\u{fffd}b"));
+    let reported = Pod::new(&object(pod), &settings).unwrap().attributes(Some("aaa"));
+    assert_eq!(shown(&reported, "k8s.pod.label.team").as_deref(), Some("blue"));
     assert_eq!(
-        shown(&told, "tier").map(|text| text.len()),
+        shown(&reported, "k8s.pod.annotation.build").as_deref(),
+        Some("a\u{fffd}b")
+    );
+    assert_eq!(
+        shown(&reported, "tier").map(|text| text.len()),
         Some(crate::process::text::MAX_VALUE_BYTES)
     );
-    assert_eq!(shown(&told, "k8s.container.name").as_deref(), Some("said"));
+    assert_eq!(shown(&reported, "k8s.container.name").as_deref(), Some("annotated"));
     for name in ["container.id", "telemetry.distro.name", "", "k8s.pod.label.none"] {
-        assert_eq!(shown(&told, name), None, "{name}");
+        assert_eq!(shown(&reported, name), None, "{name}");
     }
 }
 
 /// Scenario: images with and without registry, port, tag and digest.
-/// Guarantee: the parts are told apart.
+/// Guarantee: name, tag and digest are found.
 #[test]
 fn images_have_parts() {
     let is = |text, name, tag, digest| assert_eq!(Image::of(text), Image { name, tag, digest });
@@ -179,7 +184,7 @@ fn images_have_parts() {
 
 proptest! {
     /// Scenario: any JSON in the places of a pod's fields.
-    /// Guarantee: it is refused, or told without panic; no name twice.
+    /// Guarantee: it is refused, or becomes attributes without panic; no name occurs twice.
     #[test]
     fn any_object_is_answered(name in ".{0,9}", label in ".{0,30}", image in "[a-z:/@.]{0,20}", odd: bool) {
         let owner = if odd { json!("text") } else { json!([{"kind": "ReplicaSet", "name": name, "controller": true}]) };
@@ -190,11 +195,11 @@ proptest! {
         if let Ok(object) = serde_json::from_value::<PodObject>(value)
             && let Some(pod) = Pod::new(&object, &Settings::default())
         {
-            let told = pod.attributes(None);
-            let mut names: Vec<_> = told.iter().map(|attribute| &attribute.key).collect();
+            let attributes = pod.attributes(None);
+            let mut names: Vec<_> = attributes.iter().map(|attribute| &attribute.key).collect();
             names.sort();
             names.dedup();
-            prop_assert_eq!(names.len(), told.len());
+            prop_assert_eq!(names.len(), attributes.len());
         }
     }
 }

@@ -24,7 +24,8 @@ fn name(pods: &Pods, container: Option<&str>, pod: Option<&str>) -> Option<Strin
 }
 
 /// Scenario: pods that come, change and go; a static pod; a container that is not in its pod's status yet.
-/// Guarantee: a pod is found by its container, its uid and its hash; what was replaced or removed is found by nothing of it.
+/// Guarantee: a pod is found by its container, its uid and its hash; a pod that was replaced or removed is not found by
+/// any of its old names.
 #[test]
 fn pods_are_found() {
     let pods = Pods::default();
@@ -47,8 +48,8 @@ fn pods_are_found() {
     assert_eq!(pods.count(), 1);
 }
 
-/// Scenario: lists of all pods, the same again, another, and one with more than may be kept.
-/// Guarantee: what is not in it is gone; whether something changed is known; what is too much is counted.
+/// Scenario: lists of all pods: the same again, a shorter one, and one beyond the limit.
+/// Guarantee: pods not in the list are forgotten; changes are noticed; pods beyond the limit are counted.
 #[test]
 fn a_list_takes_the_place_of_all() {
     let pods = Pods::default();

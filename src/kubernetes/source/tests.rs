@@ -1,4 +1,4 @@
-//! Against an API server that does what a script says.
+//! Against an API server on loopback that does what a script says.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -20,22 +20,22 @@ use super::*;
 use crate::container::ContainerIdentity;
 use crate::pipeline::Surroundings as _;
 
-/// What one request is answered with.
+/// The answer to one request.
 enum Answer {
     /// A whole body.
     Whole(u16, String),
-    /// A body in pieces, as they come; it ends in order when nothing more can come.
+    /// A body in pieces, as they are sent; it ends in order when the sender is dropped.
     Pieces(mpsc::Receiver<String>),
     /// A piece, then the connection breaks.
     Cut(String),
 }
 
-/// The script, and what was asked.
+/// The answers still to give, and the requests so far.
 #[derive(Default)]
 struct Script {
     answers: Mutex<VecDeque<Answer>>,
     asked: Mutex<Vec<String>>,
-    /// Who asked last.
+    /// `Authorization` of the last request.
     token: Mutex<Option<String>>,
     arrived: Notify,
 }
@@ -110,7 +110,7 @@ impl hyper::body::Body for Cut {
     }
 }
 
-/// A server, and who follows it.
+/// A server and its follower.
 struct Scene {
     script: Arc<Script>,
     pods: Arc<Pods>,
@@ -151,10 +151,9 @@ async fn talk(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, scri
     let _cut = server.serve_connection(TokioIo::new(stream), service).await;
 }
 
-fn client(address: SocketAddr) -> Client {
-    let mut config = Config::new(format!("http://{address}").parse().unwrap());
-    config.default_retry = false;
-    Client::try_from(config).unwrap()
+fn client(address: SocketAddr) -> Client<Http> {
+    let url = Url::parse(&format!("http://{address}")).unwrap();
+    Client::new(Http::new(&url, Trust::System).unwrap(), url.to_string(), None)
 }
 
 impl Scene {
@@ -166,7 +165,7 @@ impl Scene {
         answers: Vec<Answer>,
         kubelet: bool,
         tls: Option<TlsAcceptor>,
-        client: impl FnOnce(SocketAddr) -> Client,
+        client: impl FnOnce(SocketAddr) -> Client<Http>,
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -176,7 +175,7 @@ impl Scene {
         });
         let (pods, stats) = (Arc::new(Pods::default()), Arc::new(Stats::default()));
         let changes = Arc::new(Notify::new());
-        let told = Arc::clone(&changes);
+        let notify = Arc::clone(&changes);
         let follower = Follower {
             pauses: (Duration::from_millis(1), Duration::from_millis(4)),
             client: client(address),
@@ -186,8 +185,8 @@ impl Scene {
             },
             pods: Arc::clone(&pods),
             stats: Arc::clone(&stats),
-            changed: move || told.notify_one(),
-            is_refused: AtomicBool::new(false),
+            changed: move || notify.notify_one(),
+            is_denied: AtomicBool::new(false),
         };
         let following = async move {
             if kubelet {
@@ -257,8 +256,9 @@ fn watch() -> (mpsc::Sender<String>, Answer) {
     (sender, Answer::Pieces(pieces))
 }
 
-/// Scenario: a list in two pages, a watch with a pod that comes, changes and goes, in pieces that are no lines, a bookmark, and the orderly end.
-/// Guarantee: each is followed; the next watch goes on from the bookmark, and only the node's pods are asked for.
+/// Scenario: a list in two pages, a watch with a pod that comes, changes and goes, in pieces that are no lines, a
+/// bookmark, and the orderly end.
+/// Guarantee: each is applied; the next watch continues at the bookmark, and only the node's pods are requested.
 #[tokio::test]
 async fn a_node_is_followed() {
     let (events, first) = watch();
@@ -306,10 +306,10 @@ async fn a_node_is_followed() {
     );
 }
 
-/// Scenario: a watch that breaks in the middle of a line, then one that begins with the version's being forgotten (as an event), then a list
+/// Scenario: a watch that breaks in the middle of a line, then one whose version has expired (as an event), then a list
 /// without the pod, then a watch refused with 410.
-/// Guarantee: what was whole stays; the broken watch goes on from its newest version; a forgotten version is listed anew, and what is gone by
-/// then is gone.
+/// Guarantee: complete events stay applied; the broken watch continues at its newest version; after an expired version
+/// all pods are listed again, and a pod that is gone by then is forgotten.
 #[tokio::test]
 async fn broken_and_expired_watches_go_on() {
     let whole = line("ADDED", &pod("u2", "two", 20));
@@ -354,8 +354,8 @@ async fn broken_and_expired_watches_go_on() {
     assert_eq!((stats.lists, stats.failures), (3, 3));
 }
 
-/// Scenario: the server refuses, answers nonsense, a line that is no pod, and is well again.
-/// Guarantee: what was known stays all the while, it is said that it is not current, and it is asked again until it answers.
+/// Scenario: the server refuses, answers with invalid JSON, sends a line that is no pod, and recovers.
+/// Guarantee: known pods are kept throughout, marked as not current, and requests are repeated until one succeeds.
 #[tokio::test]
 async fn what_was_known_stays_while_the_server_is_away() {
     let (events, first) = watch();
@@ -384,7 +384,7 @@ async fn what_was_known_stays_while_the_server_is_away() {
 }
 
 /// Scenario: a server that sends a line without an end.
-/// Guarantee: it is given up at the bound, and asked anew.
+/// Guarantee: the watch is ended at the limit, and a new one begins.
 #[tokio::test]
 async fn endless_lines_are_given_up() {
     let (events, endless) = watch();
@@ -396,8 +396,8 @@ async fn endless_lines_are_given_up() {
     assert_eq!(scene.stats.now().failures, 1);
 }
 
-/// Scenario: the kubelet answers, refuses, and answers otherwise.
-/// Guarantee: it is asked for its pods, and what it says last is known.
+/// Scenario: the kubelet refuses, then answers.
+/// Guarantee: its pods are requested until it answers, and are known then.
 #[tokio::test]
 async fn the_kubelet_is_asked() {
     let answers = vec![
@@ -410,27 +410,11 @@ async fn the_kubelet_is_asked() {
     assert_eq!((scene.stats.now().failures, scene.stats.now().lists), (1, 1));
 }
 
-/// Scenario: failures one after the other.
-/// Guarantee: each is waited for longer, up to a minute, and after a success it begins anew.
-#[test]
-fn pauses_grow_to_a_minute() {
-    let mut pause = Pause::new(PAUSES);
-    assert_eq!(pause.next(1.0), PAUSES.0);
-    assert_eq!(pause.next(0.0), PAUSES.0);
-    assert_eq!(pause.next(1.0), PAUSES.0 * 4);
-    let waits: Vec<_> = (0..50).map(|_| pause.next(1.0)).collect();
-    assert!(
-        waits.iter().all(|wait| *wait <= PAUSES.1) && waits.last() == Some(&PAUSES.1),
-        "{waits:?}"
-    );
-    pause.reset();
-    assert_eq!(pause.next(1.0), PAUSES.0);
-}
-
-/// Scenario: a kubelet with a certificate of its cluster, one that nobody signed, the latter believed by the configuration; a token in a file.
-/// Guarantee: the token is shown to whoever is known or is to be believed, and to nobody else.
+/// Scenario: a kubelet with a trusted certificate, one with an untrusted certificate, and the latter without
+/// verification; a token in a file.
+/// Guarantee: the token is sent to a kubelet that is trusted or need not be, and to no other.
 #[tokio::test]
-async fn tokens_are_for_those_who_are_known() {
+async fn tokens_are_sent_to_trusted_kubelets_only() {
     use rcgen::{CertificateParams, KeyPair};
     use rustls::pki_types::PrivatePkcs8KeyDer;
 
@@ -469,10 +453,11 @@ async fn tokens_are_for_those_who_are_known() {
             ..Settings::default()
         };
         let client = |address| {
-            let mut config = kubelet_config(&settings(address)).unwrap();
-            config.auth_info.token_file = Some(path("token").to_str().unwrap().to_owned());
-            config.default_retry = false;
-            Client::try_from(config).unwrap()
+            let account = ServiceAccount {
+                token: path("token"),
+                certificates: path("none"),
+            };
+            kubelet_client(&settings(address), Some(account)).unwrap()
         };
         let scene = Scene::with(vec![list(&[pod("u1", "one", 3)], "", None)], true, Some(server), client).await;
         if answers {
@@ -485,8 +470,10 @@ async fn tokens_are_for_those_who_are_known() {
             }
             assert!(
                 scene.script.asked.lock().unwrap().is_empty(),
-                "nothing is said to a stranger"
+                "no request is sent to a stranger"
             );
         }
     }
 }
+
+mod paused;

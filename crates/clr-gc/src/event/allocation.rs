@@ -47,8 +47,8 @@ record! {
         clr_instance: u16 = "ClrInstanceID",
     }
 
-    /// AllocationSampled (303; keyword 0x80000000000, .NET 10): an allocation was picked by chance, one byte in 100 KiB.
-    /// Version 0 (38 bytes + name on 64 bits); never recorded.
+    /// AllocationSampled (303; keyword 0x80000000000, .NET 10): an allocation was picked by chance, one byte in 100
+    /// KiB. Version 0 (38 bytes + name on 64 bits); never recorded.
     AllocationSampled<'a> {
         /// Which heap.
         allocation_kind: AllocationKind = "AllocationKind",

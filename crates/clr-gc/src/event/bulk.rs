@@ -156,8 +156,8 @@ record! {
         range_length: u64 = "RangeLength",
     }
 
-    /// GCBulkMovedObjectRanges (22, keyword 0x400000): survivors that move. Version 0 (10 bytes + 24 per row on 64 bits,
-    /// 16 on 32).
+    /// GCBulkMovedObjectRanges (22, keyword 0x400000): survivors that move. Version 0 (10 bytes + 24 per row on 64
+    /// bits, 16 on 32).
     BulkMovedObjectRanges<'a> {
         /// Number of this event among its kind.
         index: u32 = "Index",

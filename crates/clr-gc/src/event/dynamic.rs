@@ -1,4 +1,4 @@
-//! GCDynamicEvent: events that the collector adds without the manifest, told apart by name.
+//! GCDynamicEvent: events that the collector adds without the manifest, distinguished by name.
 //!
 //! Their data begins with a version of its own, 1 in every recording. Data with another version, or with a name that is
 //! not known, stays bytes. The names of the fields are those of TraceEvent where it has them.
@@ -81,7 +81,7 @@ pub enum DynamicData<'a> {
 }
 
 impl<'a> DynamicEvent<'a> {
-    /// What the data says.
+    /// The fields of the data, where the name and the version are known.
     pub fn dynamic(&self) -> DynamicData<'a> {
         let Some([1, 0]) = self.data.first_chunk() else {
             return DynamicData::Opaque(self.data);
@@ -174,8 +174,8 @@ record! {
         gen0_budget: u32 = "Gen0BudgetPerHeap",
     }
 
-    /// SizeAdaptationTuning (56 bytes; DATAS of .NET 9 and later): is the number of heaps right? "Tcp" is the throughput
-    /// cost: the percentage of time that collections and waiting for allocation cost.
+    /// SizeAdaptationTuning (56 bytes; DATAS of .NET 9 and later): is the number of heaps right? "Tcp" is the
+    /// throughput cost: the percentage of time that collections and waiting for allocation cost.
     SizeAdaptationTuning {
         /// Version of this data: 1.
         version: u16 = "Version",

@@ -118,7 +118,7 @@ code! {
 
     /// Kind of a collection (`gc_etw_type`), as announced by GCStart: a background one may yet run blocking.
     GcType {
-        /// All threads stand still to its end.
+        /// All threads are suspended to its end.
         BLOCKING = 0 "Blocking",
         /// Generation 2, concurrent with the program but for two pauses.
         BACKGROUND = 1 "Background",
@@ -189,7 +189,7 @@ code! {
         DEPENDENT = 6 "Dependent",
         /// Pins for overlapped I/O.
         ASYNC_PINNED = 7 "AsyncPinned",
-        /// Strong, and tells the size of what it keeps.
+        /// Strong, and measures the size of what it keeps alive.
         SIZED_REF = 8 "SizedRef",
         /// Weak reference to a COM object.
         WEAK_NATIVE_COM = 9 "WeakNativeCom",
@@ -222,7 +222,7 @@ code! {
         BGC = 9 "BGC",
     }
 
-    /// Which side of a join an event tells.
+    /// Which side of a join an event reports.
     JoinTime {
         /// The thread begins to wait.
         START = 0 "Start",

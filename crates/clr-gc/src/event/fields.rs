@@ -1,4 +1,4 @@
-//! Events as names and values: what a JSON object or a line of text is made from, without knowing each event.
+//! Events as names and values: enough to write a JSON object or a line of text without knowing each event.
 
 use std::fmt;
 

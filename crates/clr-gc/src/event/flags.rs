@@ -248,7 +248,7 @@ macro_rules! mechanisms {
                 self.0 >> 31 != 0
             }
 
-            /// The number of the reason; `None` when it did not happen or none is told.
+            /// The number of the reason; `None` when it did not happen or has no reason.
             #[inline]
             pub const fn number(self) -> Option<u32> {
                 mechanism(self.0)

@@ -5,8 +5,8 @@ use super::reader::Ptr;
 use super::record::record;
 
 record! {
-    /// GCHeapStats (4): the heap after a collection, right after its GCEnd on the same thread. Bytes unless said
-    /// otherwise. Versions 0 (92 bytes; manifest only), 1 (94: .NET Core 3.x), 2 (110: .NET 5 and later).
+    /// GCHeapStats (4): the heap after a collection, right after its GCEnd on the same thread. Bytes unless another
+    /// unit is named. Versions 0 (92 bytes; manifest only), 1 (94: .NET Core 3.x), 2 (110: .NET 5 and later).
     ///
     /// Generation 3 is the large object heap, 4 the pinned object heap. Promoted is what survived in the generation.
     HeapStats {
@@ -45,7 +45,7 @@ record! {
     }
 
     /// GCCreateSegment (5): a segment, or on .NET 7 and later a region, comes into use. Versions 0 (20 bytes; manifest
-    /// only), 1 (22). Over EventPipe only what happens during the session is told.
+    /// only), 1 (22). Over EventPipe only what happens during the session is sent.
     CreateSegment {
         /// Where it begins.
         address: u64 = "Address",

@@ -45,7 +45,7 @@ record! {
     }
 
     /// GCPerHeapHistory (204): one per heap and collection, without the collection's number. Version 3 (86 bytes + 80
-    /// per generation on 64 bits, 58 + 40 on 32). Bytes unless said otherwise.
+    /// per generation on 64 bits, 58 + 40 on 32). Bytes unless another unit is named.
     PerHeapHistory<'a> {
         /// Which runtime of the process.
         clr_instance: u16 = "ClrInstanceID",
@@ -211,11 +211,11 @@ impl GenerationHistory {
     }
 }
 
-/// How long each phase of a collection took, in microseconds. `None`: not told, or the phase does not exist in this
+/// How long each phase of a collection took, in microseconds. `None`: not sent, or the phase does not exist in this
 /// kind of collection.
 ///
 /// **.NET 8** gives in `compact` of generations 1 and 2 not a duration but the absolute clock (5062 of 5062 collections
-/// of 8.0.33): a phase longer than the collection is to be dropped.
+/// of 8.0.33): drop a phase that is longer than the collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Phases {
     /// Marking from sized references.
@@ -239,8 +239,8 @@ pub struct Phases {
 }
 
 impl GlobalHeapHistory<'_> {
-    /// The phases by name. Their times are positional: 5 in a background collection, 7 when sweeping, 8 when compacting;
-    /// for any other number the mechanisms decide what follows `plan`.
+    /// The phases by name. Their times are positional: 5 in a background collection, 7 when sweeping, 8 when
+    /// compacting; for any other number the mechanisms decide what follows `plan`.
     pub fn phases(&self) -> Phases {
         let Some(values) = self.values else {
             return Phases::default();

@@ -70,7 +70,8 @@ record! {
         clr_instance: u16 = "ClrInstanceID" since 1,
     }
 
-    /// GenAwareBegin and GenAwareEnd (206, 207): around a generation-aware analysis. Version 0 (6 bytes); manifest only.
+    /// GenAwareBegin and GenAwareEnd (206, 207): around a generation-aware analysis. Version 0 (6 bytes); manifest
+    /// only.
     GenAware {
         /// Number of the collection.
         count: u32 = "Count",

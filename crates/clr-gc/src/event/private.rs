@@ -1,7 +1,7 @@
 //! The private provider: phases of background collections and other internals. The runtime may change them at will.
 //!
-//! Recorded: 11 to 17, 20, 21, 22 version 1 and 26 (.NET 10, level 4), 199 (.NET Core 3.0). The others are the manifest's
-//! word.
+//! Recorded: 11 to 17, 20, 21, 22 version 1 and 26 (.NET 10, level 4), 199 (.NET Core 3.0). The others are the
+//! manifest's word.
 
 use super::enums::{GcReason, JoinTime, JoinType};
 use super::flags::GlobalMechanisms;
@@ -81,7 +81,7 @@ record! {
         clr_instance: u16 = "ClrInstanceID" since 1,
     }
 
-    /// A step of a background collection, told by the event itself: BGCBegin (11), BGC1stNonConEnd (12), BGC1stConEnd
+    /// A step of a background collection, named by the event itself: BGCBegin (11), BGC1stNonConEnd (12), BGC1stConEnd
     /// (13), BGC2ndNonConBegin and End (14, 15), BGC2ndConBegin and End (16, 17), BGCPlanEnd (18), BGCSweepEnd (19).
     /// Version 0 (2 bytes).
     BgcStep {
@@ -152,8 +152,8 @@ record! {
         clr_instance: u16 = "ClrInstanceID",
     }
 
-    /// PrvFinalizeObject (192): FinalizeObject with the type's name. Version 0 (18 bytes + name on 64 bits, 10 + name on
-    /// 32).
+    /// PrvFinalizeObject (192): FinalizeObject with the type's name. Version 0 (18 bytes + name on 64 bits, 10 + name
+    /// on 32).
     PrvFinalizeObject<'a> {
         /// Method table of the object's type.
         type_id: u64 as Ptr = "TypeID",
@@ -165,8 +165,8 @@ record! {
         type_name: Utf16<'a> = "TypeName",
     }
 
-    /// PinPlugAtGCTime (199): a run of objects that a pin keeps in place. Verbose. Version 0 (26 bytes on 64 bits, 14 on
-    /// 32).
+    /// PinPlugAtGCTime (199): a run of objects that a pin keeps in place. Verbose. Version 0 (26 bytes on 64 bits, 14
+    /// on 32).
     PinPlugAtGcTime {
         /// Where it begins.
         plug_start: u64 as Ptr = "PlugStart",

@@ -1,11 +1,11 @@
-//! What process this is, and what its runtime has to say in words.
+//! Which process and runtime it is, and messages of the event source itself.
 
 use super::record::record;
 use super::text::Utf16;
 
 record! {
     /// RuntimeStart (187) of the runtime provider, and RuntimeDCStart (187) of the rundown provider: which runtime
-    /// runs. Version 0 (41 bytes + two texts).
+    /// runs. Version 0 (41 bytes + two strings).
     RuntimeInformation<'a> {
         /// Which runtime of the process.
         clr_instance: u16 = "ClrInstanceID",
@@ -40,14 +40,14 @@ record! {
         runtime_dll_path: Utf16<'a> = "RuntimeDllPath",
     }
 
-    /// GCSettingsRundown (10) of the rundown provider: how the collector is set up. Version 0 (50 bytes). Comes at the end of a
-    /// session with keyword 0x1 in its rundown, from CoreCLR 9 on; a number that is not configured is 0.
+    /// GCSettingsRundown (10) of the rundown provider: how the collector is set up. Version 0 (50 bytes). Comes at the
+    /// end of a session with keyword 0x1 in its rundown, from CoreCLR 9 on; a number that is not configured is 0.
     RundownSettings {
         /// Limit of the heap in bytes, configured or derived from that of the container.
         hard_limit: u64 = "HardLimit",
         /// Objects of at least as many bytes are large.
         loh_threshold: u64 = "LOHThreshold",
-        /// Memory in bytes that the collector is told there is.
+        /// Memory in bytes that the collector is configured to take as the machine's.
         physical_memory_config: u64 = "PhysicalMemoryConfig",
         /// Least budget of generation 0 in bytes.
         gen0_min_budget_config: u64 = "Gen0MinBudgetConfig",
@@ -55,15 +55,15 @@ record! {
         gen0_max_budget_config: u64 = "Gen0MaxBudgetConfig",
         /// Memory load in percent from which the collector takes memory for scarce.
         high_mem_percent_config: u32 = "HighMemPercentConfig",
-        /// Bits: 1 concurrent, 2 large pages, 4 frozen segments, 8 the hard limit is configured, 0x10 heaps are not bound to
-        /// processors.
+        /// Bits: 1 concurrent, 2 large pages, 4 frozen segments, 8 the hard limit is configured, 0x10 heaps are not
+        /// bound to processors.
         bit_settings: u32 = "BitSettings",
         /// Which runtime of the process.
         clr_instance: u16 = "ClrInstanceID",
     }
 
-    /// ProcessInfo (1) of the provider Microsoft-DotNETCore-EventPipe: comes last in a stream that was stopped in order.
-    /// Versions 0 (one text: .NET Core 3.1), 1 (three).
+    /// ProcessInfo (1) of the provider Microsoft-DotNETCore-EventPipe: comes last in a stream that was stopped in
+    /// order. Versions 0 (one string: .NET Core 3.1), 1 (three).
     ProcessInfo<'a> {
         /// Command line.
         command_line: Utf16<'a> = "CommandLine",

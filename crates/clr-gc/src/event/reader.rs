@@ -269,7 +269,7 @@ impl<'a, T: Wire<'a, Value = T> + Copy + Into<u32>> Wire<'a> for Count<T> {
     }
 }
 
-/// As many bytes as the last count said.
+/// As many bytes as the last count.
 impl<'a> Wire<'a> for &'a [u8] {
     type Value = Self;
     const FIXED: bool = false;
@@ -283,7 +283,7 @@ impl<'a> Wire<'a> for &'a [u8] {
     }
 }
 
-/// As many 64-bit numbers as the last count said.
+/// As many 64-bit numbers as the last count.
 impl<'a> Wire<'a> for Numbers<'a> {
     type Value = Self;
     const FIXED: bool = false;

@@ -1,15 +1,15 @@
-//! Text in payloads: UTF-16 code units, borrowed.
+//! Strings in payloads: UTF-16 code units, borrowed.
 
 use std::fmt::{self, Write as _};
 
 use super::reader::{Cursor, Short, Wire};
 use nettrace::PointerSize;
 
-/// Text as the runtime wrote it: UTF-16, little-endian, without its terminator.
+/// A string as the runtime wrote it: UTF-16, little-endian, without its terminator.
 ///
-/// It is foreign input: [`Display`](fmt::Display) escapes control characters and those that change the direction of text
-/// (a terminal must not obey them) and shows unpaired surrogates as U+FFFD; [`Utf16::chars`] gives the characters as they
-/// are.
+/// It is foreign input: [`Display`](fmt::Display) escapes control characters and those that change the direction of
+/// text (a terminal must not obey them) and shows unpaired surrogates as U+FFFD; [`Utf16::chars`] gives the characters
+/// as they are.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Utf16<'a>(&'a [u8]);
 
@@ -28,7 +28,7 @@ impl<'a> Utf16<'a> {
         char::decode_utf16(self.units()).map(|unit| unit.unwrap_or(char::REPLACEMENT_CHARACTER))
     }
 
-    /// The text as a string of its own, nothing escaped: for formats that do their own escaping.
+    /// An owned string, nothing escaped: for formats that do their own escaping.
     pub fn to_text(self) -> String {
         self.chars().collect()
     }
@@ -39,7 +39,7 @@ impl<'a> Utf16<'a> {
         self.0.is_empty()
     }
 
-    /// Is it this text, case included?
+    /// Whether it equals this string, case included.
     #[inline]
     pub fn eq_str(self, text: &str) -> bool {
         self.units().eq(text.encode_utf16())

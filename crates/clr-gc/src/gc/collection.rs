@@ -1,4 +1,4 @@
-//! What is told of one collection: the record and the values derived from it.
+//! The record of one collection, and the values derived from it.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use crate::event::{
     PerHeapHistory, SuspendReason,
 };
 
-/// The generations that the events tell of, in the order of their numbers in GCHeapStats and GCPerHeapHistory.
+/// The generations in events, in the order of their numbers in GCHeapStats and GCPerHeapHistory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HeapGeneration {
     /// Generation 0.
@@ -87,7 +87,7 @@ pub struct GlobalHistory {
     pub phases: Phases,
 }
 
-/// Times of the phases, nanoseconds. `None`: not told, or not believable.
+/// Times of the phases, nanoseconds. `None`: not sent, or implausible.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Phases {
     /// Marking from sized references.
@@ -169,8 +169,8 @@ impl PauseKind {
 /// One stop of the managed threads, from the view of one collection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pause {
-    /// When this collection's part begins, ns since the sync point: the stop's SuspendEEBegin for the first collection in it, its own
-    /// GCStart for a later one.
+    /// When this collection's part begins, ns since the sync point: the stop's SuspendEEBegin for the first collection
+    /// in it, its own GCStart for a later one.
     pub start: Option<i64>,
     /// SuspendEEBegin to SuspendEEEnd if it was the first to start in the stop, 0 for an inner one.
     pub suspend_ns: Option<i64>,
@@ -288,14 +288,15 @@ impl fmt::Debug for MissingParts {
     }
 }
 
-/// CommittedUsage around a collection: TotalCommittedInUse, and TotalBookkeepingCommitted; bytes (.NET 8 and later, regions).
+/// CommittedUsage around a collection: TotalCommittedInUse, and TotalBookkeepingCommitted; bytes (.NET 8 and later,
+/// regions).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Committed {
     /// Right after GCStart.
     pub before: Option<u64>,
     /// Right before GCEnd; a background collection has none.
     pub after: Option<u64>,
-    /// The collector's own tables, told with [`after`](Self::after).
+    /// The collector's own tables, sent with [`after`](Self::after).
     pub bookkeeping: Option<u64>,
 }
 
@@ -344,8 +345,8 @@ pub struct Collection {
     pub committed: Committed,
     /// Bytes that survived in the heap in which the most did; `None` as long as a heap's history is missing.
     pub largest_heap_survived: Option<u64>,
-    /// DATAS: what collecting costs, percent of the throughput (MedianThroughputCostPercent); only where it was told in this
-    /// collection.
+    /// DATAS: what collecting costs, percent of the throughput (MedianThroughputCostPercent); only where it was sent in
+    /// this collection.
     pub throughput_cost_percent: Option<f32>,
     /// Bytes allocated since the previous collection (generation 0, LOH, POH).
     pub allocated_since_last: Option<u64>,

@@ -8,7 +8,7 @@ use crate::gc::collection::{
 use crate::gc::loss::LossIntervals;
 use crate::gc::stop::{Part, Stop, StopId};
 
-/// Heaps that are told apart; a runtime has at most 1024 (`MAX_SUPPORTED_CPUS` of gc.h).
+/// Heaps that are distinguished; a runtime has at most 1024 (`MAX_SUPPORTED_CPUS` of gc.h).
 pub const MAX_HEAPS: u32 = 4096;
 
 /// Sizes of generation 0, LOH and POH after a collection, and when they were true.

@@ -17,11 +17,11 @@ use crate::gc::trail::Trails;
 pub use open::Open;
 
 /// How long facts that belong to a collection may come after its last one, in stream time: a server background
-/// collection's histories follow its GCEnd. Afterwards it is told with what is missing.
+/// collection's histories follow its GCEnd. Afterwards it is reported as incomplete.
 pub const PATIENCE_NS: i64 = 2_000_000_000;
 
-/// How long a live machine keeps a whole collection back: losses show up to two passes of the runtime's streaming thread (100 ms
-/// each) later.
+/// How long a live machine keeps a whole collection back: losses show up to two passes of the runtime's streaming
+/// thread (100 ms each) later.
 pub const LIVE_SETTLE_NS: i64 = 200_000_000;
 
 /// Farthest from the sync point that a time may be, 36 years; a damaged one beyond counts as this. Differences of such
@@ -43,7 +43,7 @@ pub const MAX_OPEN_STOPS: usize = 64;
 /// Reasons of stops that are not the collector's; the runtime knows seven.
 const MAX_OTHER_REASONS: usize = 64;
 
-/// When a finished collection is told.
+/// When a finished collection is reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Settling {
     /// At the end: every loss of the stream is known by then (files).
@@ -52,9 +52,9 @@ pub enum Settling {
     After(i64),
 }
 
-/// Events of a collection that do not change what is told of it.
+/// Events of a collection that do not change its record.
 enum Share {
-    /// Of the collection that runs while the threads stand still.
+    /// Of the collection that runs while the threads are suspended.
     Running,
     /// Of the background collection.
     Background,
@@ -101,7 +101,7 @@ impl Share {
     }
 }
 
-/// What the machine tells.
+/// What the machine reports.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
     /// A collection, whole or with what is missing named.
@@ -113,7 +113,7 @@ pub enum Outcome {
 /// Stops that are none of the collector's (reasons other than 1 and 6): a sampling profiler, a debugger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OtherStops {
-    /// Why.
+    /// The reason of its SuspendEEBegin.
     pub reason: SuspendReason,
     /// How many were seen from begin to end.
     pub count: u64,
@@ -121,7 +121,7 @@ pub struct OtherStops {
     pub stopped_ns: i64,
 }
 
-/// Something finished that waits for its time to be told.
+/// Something finished that waits for its time to be reported.
 #[derive(Debug)]
 enum Settled {
     Collection(Box<Forming>),
@@ -139,13 +139,14 @@ pub struct Machine {
     quiet_until: Option<i64>,
     next_stop: StopId,
     open: Vec<Stop>,
-    /// Stops that are over and belong to collections not yet told, with how many of them.
+    /// Stops that are over and belong to collections not yet reported, with how many of them.
     closed: BTreeMap<StopId, (Stop, usize)>,
     /// Final stops (reason 6) of a background collection whose GCStart was never seen.
     orphan_finals: Vec<Stop>,
     forming: Vec<Forming>,
     settled: VecDeque<(i64, Settled)>,
-    /// Histories of a collection whose GCStart was never seen (a session that begins in it): its GCEnd, on the same stop, will number it.
+    /// Histories of a collection whose GCStart was never seen (a session that begins in it): its GCEnd, on the same
+    /// stop, will number it.
     unnumbered: Option<(u64, Box<Forming>)>,
     trails: Trails,
     losses: LossIntervals,
@@ -211,7 +212,7 @@ impl Machine {
     /// of the collection that it belongs to, as far as is known by now.
     ///
     /// Events are expected in time order. One that comes late is taken, and the time it was late by counts as a loss:
-    /// what was concluded meanwhile may be wrong.
+    /// what was concluded meanwhile may be incorrect.
     pub fn observe(&mut self, at: i64, thread: u64, event: &ClrEvent<'_>) -> Option<u32> {
         let at = at.clamp(-MAX_OFFSET_NS, MAX_OFFSET_NS);
         match event {
@@ -234,12 +235,12 @@ impl Machine {
             ClrEvent::RestartEeEnd(_) => return self.in_order(at).restart_end(at, thread),
             ClrEvent::DynamicEvent(event) => {
                 let number = self.running()?;
-                let told = event.dynamic();
+                let data = event.dynamic();
                 if matches!(
-                    told,
+                    data,
                     DynamicData::CommittedUsage(_) | DynamicData::SizeAdaptationTuning(_)
                 ) {
-                    self.in_order(at).dynamic(number, at, &told);
+                    self.in_order(at).dynamic(number, at, &data);
                 }
                 return Some(number);
             }
@@ -257,14 +258,15 @@ impl Machine {
         self.losses.add(after, before);
     }
 
-    /// Time passes without events (live): what waited long enough is told.
+    /// Time passes without events (live): what waited long enough is reported.
     pub fn tick(&mut self, now: i64) {
         self.newest = Some(self.newest.map_or(now, |newest| newest.max(now)));
         self.expire(now);
     }
 
-    /// The stream has been silent for `silent_ns` (live): what waited long enough is told, as if that much time had passed since the
-    /// newest event. Other than after [`Machine::tick`], events of that time may still come: nothing is taken for lost.
+    /// The stream has been silent for `silent_ns` (live): what waited long enough is reported, as if that much time had
+    /// passed since the newest event. Other than after [`Machine::tick`], events of that time may still come: nothing
+    /// is taken for lost.
     pub fn quiet(&mut self, silent_ns: i64) {
         self.quiet_until = self.newest.map(|newest| newest.saturating_add(silent_ns.max(0)));
         if let Some(until) = self.quiet_until {
@@ -278,7 +280,7 @@ impl Machine {
         !self.settled.is_empty() || self.forming.iter().any(|forming| !in_flight(forming))
     }
 
-    /// No more events will come: what is half seen is told as that.
+    /// No more events will come: what is half seen is reported as incomplete.
     pub fn finish(&mut self) {
         for stop in std::mem::take(&mut self.open) {
             self.close(stop);
@@ -290,7 +292,7 @@ impl Machine {
         self.is_finished = true;
     }
 
-    /// The next collection or suspension that is ready to be told, in the order in which they finished.
+    /// The next collection or suspension that is ready, in the order in which they finished.
     pub fn next_outcome(&mut self) -> Option<Outcome> {
         let (since, _) = self.settled.front()?;
         let ready = match self.settling {
@@ -306,7 +308,7 @@ impl Machine {
         }
         let (_, settled) = self.settled.pop_front()?;
         Some(match settled {
-            Settled::Collection(forming) => Outcome::Collection(Box::new(self.tell(*forming))),
+            Settled::Collection(forming) => Outcome::Collection(Box::new(self.report(*forming))),
             Settled::Suspension(stop) => Outcome::Suspension(self.tell_suspension(stop)),
         })
     }

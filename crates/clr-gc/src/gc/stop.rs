@@ -1,11 +1,11 @@
 //! Stops of the managed threads: from SuspendEEBegin to RestartEEEnd of one thread.
 //!
 //! A stop is paired **per thread**. Two can be open at once: with a sampling profiler or a debugger, thread B announces
-//! its suspension while A's is still open, waits for the lock, and is told suspended only after A's restart. A single
+//! its suspension while A's is still open, waits for the lock, and is suspended only after A's restart. A single
 //! "current suspension" pairs A's begin with B's end.
 //!
-//! The edges of a stop come in one order only, so an edge out of turn proves that events are missing, and such a stop has
-//! no durations at all: a begin and the end of a much later stop would otherwise make a pause that never was.
+//! The edges of a stop come in one order only, so an edge out of turn proves that events are missing, and such a stop
+//! has no durations at all: a begin and the end of a much later stop would otherwise make a pause that never was.
 //!
 //! Several collections can run in one stop: an ephemeral one inside the first pause of a background collection, or a
 //! full one right after a generation 1 collection (provisional mode). [`Stop::division`] gives each its part. The parts
@@ -70,14 +70,14 @@ pub(crate) struct Part {
     pub(crate) number: u32,
     /// When its part begins: the stop's begin for the first collection, else its own GCStart.
     pub(crate) start: Option<i64>,
-    /// From when to when the threads stood still for it; `None` when an edge is missing.
+    /// From when to when the threads were suspended for it; `None` when an edge is missing.
     pub(crate) spans: Option<Vec<(i64, i64)>>,
     /// It was the first to start: the time to suspend is its own.
     pub(crate) first: bool,
 }
 
 impl Part {
-    /// How long the threads stood still for it.
+    /// How long the threads were suspended for it.
     pub(crate) fn ns(&self) -> Option<i64> {
         self.spans
             .as_ref()
@@ -170,7 +170,7 @@ impl Stop {
         }
     }
 
-    /// All managed threads stand still: SuspendEEEnd came, the restart did not begin.
+    /// All managed threads are suspended: SuspendEEEnd came, the restart did not begin.
     pub(crate) fn is_suspended(&self) -> bool {
         self.stage == Stage::Suspended
     }
@@ -218,9 +218,10 @@ impl Stop {
 
     /// Divides the stop among the collections that ran in it, in the order of their starts.
     ///
-    /// A collection that starts while a background one is under way owns its GCStart to GCEnd and the background one the
-    /// rest, before and after (what follows is its own initial mark). One that starts after another ended cuts the stop
-    /// at its GCStart. Without collections the only part is that of the background collection whose final stop it is.
+    /// A collection that starts while a background one is under way owns its GCStart to GCEnd and the background one
+    /// the rest, before and after (what follows is its own initial mark). One that starts after another ended cuts the
+    /// stop at its GCStart. Without collections the only part is that of the background collection whose final stop it
+    /// is.
     pub(crate) fn division(&self) -> Vec<Part> {
         let (Some(begin), Some(restarted), true) = (self.begin, self.restarted, self.is_whole()) else {
             return self.undivided();
@@ -365,7 +366,7 @@ mod tests {
     }
 
     /// Scenario: the end of the inner collection was never seen.
-    /// Guarantee: neither part is told.
+    /// Guarantee: neither part is known.
     #[test]
     fn an_inner_collection_without_end_leaves_both_parts_unknown() {
         let stop = stop(&[(4, true, 120, None), (5, false, 130, None)]);

@@ -41,7 +41,7 @@ pub struct Group {
     pub generation: Option<u32>,
     /// Type; one that became blocking counts as blocking. `None`: not seen.
     pub gc_type: Option<GcType>,
-    /// How many.
+    /// How many collections.
     pub count: u64,
     /// Of how many the pause is not known.
     pub unknown_pauses: u64,
@@ -68,7 +68,7 @@ pub struct Totals {
     pub incomplete: u64,
     /// Collections that overlap lost events.
     pub lossy: u64,
-    /// Time that the managed threads stood still, for collections and for stops without one, ns: the known parts.
+    /// Time that the managed threads were suspended, for collections and for stops without one, ns: the known parts.
     pub stopped_ns: i64,
     /// Stops without a collection.
     pub suspensions: u64,
@@ -76,7 +76,7 @@ pub struct Totals {
     pub unknown_suspensions: u64,
     /// Their time, ns: the known.
     pub suspensions_ns: i64,
-    /// Bytes allocated, as far as collections tell; `None` when none does.
+    /// Bytes allocated, as far as collections show it; `None` when none does.
     pub allocated: Option<u64>,
     /// Bytes promoted.
     pub promoted: Option<u64>,

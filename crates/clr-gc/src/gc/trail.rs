@@ -7,8 +7,8 @@ pub const MAX_THREADS: usize = 1024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Trail {
     thread: u64,
-    /// Its last event was the GCEnd of this collection: a GCHeapStats that follows is that collection's (no exception in
-    /// 62,546 collections).
+    /// Its last event was the GCEnd of this collection: a GCHeapStats that follows is that collection's (no exception
+    /// in 62,546 collections).
     pub(crate) ended: Option<u32>,
     /// Its last event was a history: per-heap histories that follow belong to this collection.
     pub(crate) history: Option<u32>,

@@ -24,7 +24,7 @@ pub struct SocketAddress {
 }
 
 impl SocketAddress {
-    /// A path in our own root that somebody chose: it may be a symbolic link.
+    /// A path in our own root that the operator chose: it may be a symbolic link.
     pub fn chosen(path: impl Into<PathBuf>) -> Self {
         Self {
             root: None,
@@ -56,12 +56,12 @@ impl SocketAddress {
         }
     }
 
-    /// Opens the socket's file without connecting: the descriptor is connected to by `/proc/self/fd/N`, which has no limit of
-    /// length and cannot be exchanged for another file between look and use.
+    /// Opens the socket's file without connecting: the descriptor is connected to by `/proc/self/fd/N`, which has no
+    /// limit of length and cannot be exchanged for another file between look and use.
     ///
     /// # Errors
-    /// `ENOTSOCK` when it is something else than a socket, `ELOOP` when it is a link that is not followed; else what the system
-    /// says.
+    /// `ENOTSOCK` when it is something else than a socket, `ELOOP` when it is a link that is not followed; else what
+    /// the system says.
     pub fn open(&self) -> Result<OwnedFd, Errno> {
         let nofollow = if self.follow { OFlags::empty() } else { OFlags::NOFOLLOW };
         let socket = open_in(self.root.as_deref(), &self.path, OFlags::PATH | nofollow)?;
@@ -76,7 +76,7 @@ impl SocketAddress {
     /// Opens the directory that holds the socket, as a place only (`O_PATH`): to be watched or compared, not read.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's.
     pub fn open_parent(&self) -> Result<OwnedFd, Errno> {
         let parent = self.path.parent().ok_or(Errno::NOENT)?;
         open_in(self.root.as_deref(), parent, OFlags::PATH | OFlags::DIRECTORY)
@@ -165,7 +165,8 @@ mod tests {
 
     use super::*;
 
-    /// Scenario: inside a process's root, `/link` is an absolute link to a directory that exists in that root and in ours.
+    /// Scenario: inside a process's root, `/link` is an absolute link to a directory that exists in that root and in
+    /// ours.
     /// Guarantee: the link leads to the root's own directory, never to ours.
     #[test]
     fn absolute_links_stay_inside_the_root() {
@@ -191,7 +192,7 @@ mod tests {
     }
 
     /// Scenario: the socket's name is a link to another socket; a file; a directory.
-    /// Guarantee: each is refused for what it is, unless somebody chose the link.
+    /// Guarantee: each is refused for what it is, unless the operator chose the link.
     #[test]
     fn only_sockets_are_opened() {
         let directory = tempfile::tempdir().unwrap();
@@ -211,7 +212,8 @@ mod tests {
         assert_eq!(rooted.open().unwrap_err(), Errno::LOOP);
     }
 
-    /// Scenario: between the open and the connection another socket is renamed to the path, and then the path is a link.
+    /// Scenario: between the open and the connection another socket is renamed to the path, and then the path is a
+    /// link.
     /// Guarantee: the connection reaches the socket that was opened.
     #[test]
     fn what_was_opened_is_connected_to() {
@@ -233,8 +235,8 @@ mod tests {
         assert!(other.accept().is_err());
     }
 
-    /// Scenario: in a process's root, each component of the path in turn is a link to our own root's directory: absolute, by many `..`,
-    /// by `/proc/self/root` and by an open descriptor; then `..` stands in the path itself.
+    /// Scenario: in a process's root, each component of the path in turn is a link to our own root's directory:
+    /// absolute, by many `..`, by `/proc/self/root` and by an open descriptor; then `..` stands in the path itself.
     /// Guarantee: none leads to the socket outside; `..` stays at the root.
     #[test]
     fn no_component_leads_out() {

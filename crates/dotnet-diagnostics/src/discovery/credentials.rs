@@ -1,4 +1,4 @@
-//! Who we are, and which rights we lack.
+//! The rights of this process, and those that it lacks.
 
 use std::fmt;
 
@@ -10,15 +10,15 @@ pub struct Credentials {
     pub uid: Option<u32>,
     /// Effective group id.
     pub gid: Option<u32>,
-    /// Capabilities that count now.
+    /// Capabilities in effect now.
     pub effective: Option<Capabilities>,
-    /// The most that may ever be had.
+    /// The most capabilities that it can ever get.
     pub bounding: Option<Capabilities>,
-    /// Nothing that it runs gets more rights.
+    /// Whether programs that it executes never get more rights.
     pub no_new_privileges: Option<bool>,
     /// 0 no seccomp, 1 strict, 2 a filter.
     pub seccomp: Option<u8>,
-    /// It is in the host's own user namespace: its capabilities count for all processes.
+    /// Whether it is in the host's own user namespace: only there its capabilities count for all processes.
     pub initial_user_namespace: Option<bool>,
 }
 
@@ -29,7 +29,7 @@ pub struct Capabilities(
     pub u64,
 );
 
-/// A capability that reaching other users' processes takes.
+/// A capability that is needed to reach other users' processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capability {
     /// To write to sockets (which connecting is) and to open files that are another user's.
@@ -39,7 +39,7 @@ pub enum Capability {
 }
 
 impl Capability {
-    /// All that gcwatch needs.
+    /// All that reaching the processes of all users takes.
     pub const ALL: [Self; 2] = [Self::SysPtrace, Self::DacOverride];
 
     /// Its number in `linux/capability.h`.
@@ -66,7 +66,7 @@ impl fmt::Display for Capability {
 }
 
 impl Capabilities {
-    /// Whether it is among them.
+    /// Whether the set holds this capability.
     pub const fn has(self, capability: Capability) -> bool {
         self.0 & (1 << capability.bit()) != 0
     }
@@ -96,7 +96,8 @@ impl Credentials {
         }
     }
 
-    /// The capabilities that reaching other users' processes takes and that are missing. `None`: the kernel does not say what we have.
+    /// The capabilities that reaching other users' processes takes and that are missing. `None`: the kernel does not
+    /// say what we have.
     pub fn missing(&self) -> Option<Vec<Capability>> {
         let effective = self.effective?;
         Some(
@@ -107,7 +108,8 @@ impl Credentials {
         )
     }
 
-    /// What to do so that a process of this user (`None`: not known) can be reached, to which these rights were not enough.
+    /// What to do so that a process of this user (`None`: not known) can be reached, to which these rights were not
+    /// enough.
     pub fn remedy(&self, owner: Option<u32>) -> String {
         let owner_is = owner.map_or_else(
             || "its user and group".to_owned(),
@@ -118,12 +120,12 @@ impl Credentials {
         };
         if missing.is_empty() {
             if self.initial_user_namespace == Some(false) {
-                return "gcwatch is in a user namespace, and its capabilities do not count outside: run it in the host's \
-                        (Kubernetes: hostUsers not false; no rootless container)"
+                return "this program is in a user namespace, and its capabilities do not count outside: run it in the \
+                        host's (Kubernetes: hostUsers not false; no rootless container)"
                     .to_owned();
             }
-            return "gcwatch has the capabilities: most likely a security module refuses (see its log: AppArmor, SELinux); on Kubernetes give \
-                    gcwatch appArmorProfile type Unconfined, or seLinuxOptions type spc_t"
+            return "this program has the capabilities: most likely a security module refuses (see its log: AppArmor, \
+                    SELinux); on Kubernetes give it appArmorProfile type Unconfined, or seLinuxOptions type spc_t"
                 .to_owned();
         }
         let names: Vec<String> = missing.iter().map(Capability::to_string).collect();
@@ -133,13 +135,14 @@ impl Credentials {
         let in_bounds = |capability: &Capability| self.bounding.is_some_and(|bounding| bounding.has(*capability));
         if self.uid != Some(0) && missing.iter().all(in_bounds) {
             return format!(
-                "gcwatch lacks {names}: it may have {them}, but a process that is not root does not get what is added; run it \
-                 as uid 0 (Kubernetes: runAsUser 0), or with AmbientCapabilities= (systemd), or as {owner_is}"
+                "this program lacks {names}: it may have {them}, but a process that is not root does not get what is \
+                 added; run it as uid 0 (Kubernetes: runAsUser 0), or with AmbientCapabilities= (systemd), or as \
+                 {owner_is}"
             );
         }
         format!(
-            "gcwatch lacks {names}: add {them} (Kubernetes: runAsUser 0 and capabilities.add [{kubernetes}]; systemd: \
-             AmbientCapabilities=), or run it as {owner_is}"
+            "this program lacks {names}: add {them} (Kubernetes: runAsUser 0 and capabilities.add [{kubernetes}]; \
+             systemd: AmbientCapabilities=), or run it as {owner_is}"
         )
     }
 }
@@ -176,7 +179,8 @@ mod tests {
         assert_eq!(Credentials::default().missing(), None);
     }
 
-    /// Scenario: the rows of the measured matrix: nothing, one of the two, both; a user that only has them in bounds; a user namespace.
+    /// Scenario: the rows of the measured matrix: nothing, one of the two, both; a user that only has them in bounds; a
+    /// user namespace.
     /// Guarantee: the remedy names exactly what is missing, or that capabilities are not what is.
     #[test]
     fn the_remedy_names_what_is_missing() {

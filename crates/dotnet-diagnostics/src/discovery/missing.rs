@@ -7,17 +7,17 @@ use rustix::fs::StatVfsMountFlags;
 use rustix::io::Errno;
 
 use super::address::SocketAddress;
-use super::obstacle::{Obstacle, Reason};
+use super::candidate::Candidate;
 use super::proc_files::Environ;
 use super::socket_name::{MAX_SOCKET_PATH_BYTES, SocketName};
-use super::target::Candidate;
+use crate::obstacle::{Obstacle, Reason};
 use crate::text::shown;
 
 /// A process younger than this may still be about to make its socket (clock ticks: 10 s).
 const STARTING_TICKS: u64 = 1000;
 /// First major version whose runtime listens.
 const FIRST_VERSION: u32 = 3;
-/// What helps where nothing says why there is none.
+/// The remedy where the reason is not known.
 const START_ANEW: &str = "start it with a writable TMPDIR and without DOTNET_EnableDiagnostics=0";
 
 /// A socket that is missing, and what is known of it.
@@ -27,13 +27,13 @@ pub(super) struct Missing<'a> {
     /// `None`: it cannot be read.
     pub(super) environ: Option<&'a Environ>,
     pub(super) root: Option<&'a Path>,
-    /// Where the socket is to be.
+    /// Where the socket must be.
     pub(super) expected: &'a SocketAddress,
-    /// What stands against opening it there.
+    /// Why it cannot be opened there.
     pub(super) error: Errno,
     /// Sockets of its pid in the same directory, oldest first.
     pub(super) others: &'a [SocketName],
-    /// Where it listens, as the kernel says, and what stands against opening that.
+    /// Where it listens by the kernel's table, and why that cannot be opened.
     pub(super) listens_at: Option<(&'a Path, Errno)>,
     /// The runtime's version, from the path of its library.
     pub(super) version: Option<&'a str>,
@@ -69,8 +69,8 @@ impl Missing<'_> {
                 shown(&path.to_string_lossy())
             ),
             None => format!(
-                "its environment cannot be read; without its TMPDIR, {} and the kernel's table of listening sockets were \
-                 searched, and no socket was found",
+                "its environment cannot be read; without its TMPDIR, {} and the kernel's table of listening sockets \
+                 were searched, and no socket was found",
                 self.expected
             ),
         };
@@ -187,8 +187,8 @@ impl Missing<'_> {
         Some(Obstacle::new(
             Reason::UnwritableDirectory,
             found,
-            "give it a writable directory there, or one that TMPDIR names (Kubernetes: an emptyDir mounted at /tmp), and start it \
-             again",
+            "give it a writable directory there, or one that TMPDIR names (Kubernetes: an emptyDir mounted at /tmp), \
+             and start it again",
         ))
     }
 

@@ -1,4 +1,4 @@
-//! The files of `/proc/PID` as text: pure functions.
+//! Parsers of the files of `/proc/PID`: pure functions.
 //!
 //! Names, arguments and variables are the process's own and may hold any bytes.
 
@@ -16,40 +16,62 @@ const LISTENING: u32 = 0x0001_0000;
 /// Longest name that is made of a command line, in characters.
 const MAX_NAME_CHARS: usize = 128;
 
-/// What is needed of `/proc/PID/stat`.
+/// What `/proc/PID/stat` says, by proc(5).
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Stat {
-    /// Name of the main thread, at most 15 bytes.
+    /// Field 1: process id in the pid namespace of the `/proc` that was read.
+    pub pid: u32,
+    /// Field 2: name of the main thread, at most 15 bytes, which may hold spaces and parentheses. It is the process's
+    /// own: show it with [`shown`](crate::text::shown).
     pub comm: String,
-    /// State letter: `R`, `S`, `D`, `T` (stopped), `Z` (ended, not reaped), ...
+    /// Field 3: `R`, `S`, `D`, `T` (stopped), `Z` (exited, not reaped), ...
     pub state: char,
-    /// It is a thread of the kernel.
+    /// Field 4: process id of the parent; 0 when it is outside of the pid namespace.
+    pub parent: u32,
+    /// Field 9 has the flag of the kernel's own threads.
     pub kernel_thread: bool,
-    /// Start time in clock ticks since boot (field 22): the key in the socket's name.
+    /// Field 14: time in user mode, clock ticks.
+    pub user_ticks: u64,
+    /// Field 15: time in kernel mode, clock ticks.
+    pub system_ticks: u64,
+    /// Field 20: number of threads.
+    pub threads: u64,
+    /// Field 22: start time in clock ticks since boot, the key in the socket's name.
     pub start_time: u64,
+    /// Field 24: resident memory in pages; `None` when the text ends before.
+    pub resident_pages: Option<u64>,
 }
 
-/// Reads `/proc/PID/stat`. `None` when it is cut or malformed.
+/// Reads `/proc/PID/stat`. `None` when it is malformed, or cut before the start time.
 ///
 /// The name may hold spaces and parentheses: fields are counted after the last `)`.
 pub fn parse_stat(stat: &[u8]) -> Option<Stat> {
     let stat = String::from_utf8_lossy(stat);
     let (head, tail) = stat.rsplit_once(')')?;
-    let (_, comm) = head.split_once('(')?;
-    let mut fields = tail.split_ascii_whitespace();
-    // Field 3 is the first after the name.
-    let state = fields.next()?.chars().next()?;
-    let flags: u64 = fields.nth(5)?.parse().ok()?;
-    let start_time = fields.nth(12)?.parse().ok()?;
+    let (pid, comm) = head.split_once('(')?;
+    let mut fields = [""; 22];
+    for (slot, field) in fields.iter_mut().zip(tail.split_ascii_whitespace()) {
+        *slot = field;
+    }
+    // Field 3 is the first after the name. What is cut is empty, and no number.
+    let field = |number: usize| fields.get(number - 3).copied();
+    let number = |number| field(number)?.parse::<u64>().ok();
     Some(Stat {
+        pid: pid.trim().parse().ok()?,
         comm: comm.to_owned(),
-        state,
-        kernel_thread: flags & KERNEL_THREAD != 0,
-        start_time,
+        state: field(3)?.chars().next()?,
+        parent: field(4)?.parse().ok()?,
+        kernel_thread: number(9)? & KERNEL_THREAD != 0,
+        user_ticks: number(14)?,
+        system_ticks: number(15)?,
+        threads: number(20)?,
+        start_time: number(22)?,
+        resident_pages: number(24),
     })
 }
 
-/// What is needed of `/proc/PID/status`.
+/// The ids in `/proc/PID/status`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Status {
     /// The process id in the innermost pid namespace (last number of `NSpid`); `None` before Linux 4.1.
@@ -75,7 +97,7 @@ pub fn parse_status(status: &[u8]) -> Status {
     parsed
 }
 
-/// What is needed of `/proc/PID/environ`: the environment that the process was started with.
+/// What `/proc/PID/environ`, the environment that the process was started with, says of the diagnostics socket.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environ {
     /// `TMPDIR`, where the runtime puts its socket; `None` when unset or empty: `/tmp`.
@@ -101,7 +123,8 @@ pub fn parse_environ(environ: &[u8]) -> Environ {
     parsed
 }
 
-/// `DOTNET_` (from .NET 6) or `COMPlus_`, `EnableDiagnostics` or (from .NET 8) `EnableDiagnostics_IPC`, a hexadecimal zero.
+/// `DOTNET_` (from .NET 6) or `COMPlus_`, `EnableDiagnostics` or (from .NET 8) `EnableDiagnostics_IPC`, a hexadecimal
+/// zero.
 fn switches_off(variable: &[u8]) -> bool {
     let Some(rest) = variable
         .strip_prefix(b"DOTNET_")
@@ -130,8 +153,8 @@ pub fn parse_uptime(uptime: &[u8]) -> Option<u64> {
     seconds.checked_mul(100)?.checked_add(hundredths)
 }
 
-/// What people call the process: the first argument that is a `.dll` (of `dotnet app.dll`), else the program's file name, else
-/// the name of its main thread. Control characters are replaced: it can be shown.
+/// The display name of a process: the first argument that is a `.dll` (of `dotnet app.dll`), else the program's file
+/// name, else the name of its main thread. Control characters are replaced: it can be shown.
 pub fn display_name(cmdline: &[u8], comm: &str) -> String {
     let file_name = |argument: &[u8]| {
         let name = argument.rsplit(|&byte| byte == b'/').next().unwrap_or(argument);
@@ -151,7 +174,7 @@ pub fn display_name(cmdline: &[u8], comm: &str) -> String {
         .collect()
 }
 
-/// The paths in `/proc/PID/net/unix` on which somebody listens, also those whose file was deleted.
+/// The paths in `/proc/PID/net/unix` on which a process listens, also those whose file was deleted.
 #[derive(Clone, Copy, Debug)]
 pub struct ListeningSockets<'a>(
     /// The file's text.
@@ -159,8 +182,8 @@ pub struct ListeningSockets<'a>(
 );
 
 impl ListeningSockets<'_> {
-    /// Each absolute path on which a runtime might listen, by its file name. Anybody may listen on such a path: whose it is only a
-    /// connection tells.
+    /// Each absolute path on which a runtime might listen, by its file name. Any process may listen on such a path:
+    /// only a connection shows which one does.
     pub fn runtimes(self) -> impl Iterator<Item = (SocketName, PathBuf)> {
         self.0.split(|&byte| byte == b'\n').filter_map(|line| {
             let (flags, path) = flags_and_path(line)?;
@@ -173,7 +196,7 @@ impl ListeningSockets<'_> {
         })
     }
 
-    /// The path with this file name, if somebody listens on one.
+    /// The path with this file name, if a process listens on one.
     pub fn path_of(self, name: SocketName) -> Option<PathBuf> {
         self.runtimes()
             .find_map(|(found, path)| (found == name).then_some(path))
@@ -204,23 +227,31 @@ mod tests {
     use super::*;
 
     /// Scenario: a thread name with spaces and parentheses, a kernel thread, and a cut file.
-    /// Guarantee: fields are counted after the last parenthesis; the cut file is `None`.
+    /// Guarantee: fields are counted after the last parenthesis; what is cut before the start time is `None`, else what
+    /// is cut.
     #[test]
     fn stat_is_read_after_the_last_parenthesis() {
         let line =
-            b"4321 (a) b (c) S 1 4321 4321 0 -1 4194560 9 0 0 0 1 2 0 0 20 0 7 0 123456 278 99 18446744073709551615";
+            b"4321 (a) b (c) S 17 4321 4321 0 -1 4194560 9 0 0 0 1 2 0 0 20 0 7 0 123456 278 99 18446744073709551615";
         let stat = parse_stat(line).unwrap();
         assert_eq!(
             stat,
             Stat {
+                pid: 4321,
                 comm: "a) b (c".into(),
                 state: 'S',
+                parent: 17,
                 kernel_thread: false,
-                start_time: 123_456
+                user_ticks: 1,
+                system_ticks: 2,
+                threads: 7,
+                start_time: 123_456,
+                resident_pages: Some(99)
             }
         );
-        let kernel = b"2 (kthreadd) S 0 0 0 0 -1 2129984 0 0 0 0 0 0 0 0 20 0 1 0 3 0 0";
-        assert!(parse_stat(kernel).unwrap().kernel_thread);
+        let kernel = parse_stat(b"2 (kthreadd) S 0 0 0 0 -1 2129984 0 0 0 0 0 0 0 0 20 0 1 0 3").unwrap();
+        assert!(kernel.kernel_thread);
+        assert_eq!(kernel.resident_pages, None);
         assert_eq!(parse_stat(b"4321 (dotnet) S 1 4321"), None);
         assert_eq!(parse_stat(b""), None);
     }
@@ -280,7 +311,7 @@ mod tests {
     }
 
     /// Scenario: command lines of a framework-dependent program, an own host, a bare thread and a hostile one.
-    /// Guarantee: the name that a person would use, safe to show.
+    /// Guarantee: the name that a person would use, without control characters.
     #[test]
     fn names_are_what_people_call_the_process() {
         assert_eq!(
@@ -296,7 +327,7 @@ mod tests {
         assert_eq!(display_name(&[b'n'; 5000], "n").len(), MAX_NAME_CHARS);
     }
 
-    /// Scenario: uptimes as the kernel writes them, and nonsense.
+    /// Scenario: uptimes as the kernel writes them, and an invalid one.
     /// Guarantee: ticks of a hundredth of a second.
     #[test]
     fn uptime_is_in_ticks() {
@@ -304,8 +335,8 @@ mod tests {
         assert_eq!(parse_uptime(b"x"), None);
     }
 
-    /// Scenario: `net/unix` with listening sockets (one in a directory whose name has blanks, one abstract), a connected one, others'
-    /// and a cut line.
+    /// Scenario: `net/unix` with listening sockets (one in a directory whose name has blanks, one abstract), a
+    /// connected one, others' and a cut line.
     /// Guarantee: the listening ones with a runtime's name are found with their whole paths, and no others.
     #[test]
     fn listening_sockets_are_found_by_name() {

@@ -102,7 +102,8 @@ mod tests {
         header
     }
 
-    /// Scenario: this very program, headers of other machines in both byte orders, a script, a cut file, and an emulator.
+    /// Scenario: this very program, headers of other machines in both byte orders, a script, a cut file, and an
+    /// emulator.
     /// Guarantee: only what is another machine's is called foreign.
     #[test]
     fn other_machines_are_known() {

@@ -1,76 +1,60 @@
-//! All processes of this host, and the sockets that nobody owns any more.
+//! All processes of this host, and the sockets whose process has exited.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::HashSet;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use super::address::{SocketAddress, descriptor_path, may_connect};
+use super::candidate::Candidate;
 use super::credentials::Credentials;
-use super::obstacle::{Obstacle, Reason};
-use super::proc_files::ListeningSockets;
+use super::directory::socket_names;
+use super::host::Host;
+use super::process::{Evidence, Process};
 use super::program::Program;
 use super::socket_name::SocketName;
-use super::target::{Candidate, Evidence, MAX_NET_UNIX_BYTES, Process, read_bounded, socket_names};
 use crate::error::Error;
-
-/// Longest file of our own in `/proc` that is read.
-const MAX_OWN_BYTES: u64 = 64 << 10;
+use crate::obstacle::{Obstacle, Reason};
 
 /// Looks through a `/proc`.
 #[derive(Clone, Debug)]
 pub struct Scan {
-    pub(super) proc_root: PathBuf,
+    host: Host,
     socket_directories: Vec<PathBuf>,
-    /// Sockets that the operator named.
-    given: BTreeMap<SocketName, SocketAddress>,
-    seen: Arc<Seen>,
-}
-
-/// What is read once per scan, when it is needed.
-#[derive(Debug, Default)]
-struct Seen {
-    /// Where runtimes listen, by network namespace: one file of `/proc` for all processes in one, by whichever it is reached.
-    listeners: Mutex<HashMap<(u64, u64), Arc<Listeners>>>,
-    credentials: OnceLock<Credentials>,
 }
 
 /// What a look through `/proc` found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Listing {
-    /// The processes that run .NET, by pid. Those without a socket and without the runtime's library are not recognized:
-    /// NativeAOT and single-file programs with diagnostics switched off.
+    /// The processes that run .NET, by pid. Those without a socket and without the runtime's library are not
+    /// recognized: NativeAOT and single-file programs with diagnostics switched off.
     pub processes: Vec<Process>,
     /// Socket files without a process.
     pub stale: Vec<StaleSocket>,
 }
 
-/// A socket file whose process has ended. It is never deleted: it may not be ours.
+/// A socket file whose process has exited. It is never deleted: it may not be ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StaleSocket {
     /// The file.
     pub path: PathBuf,
-    /// What its name says.
+    /// The process that its name names.
     pub name: SocketName,
-    /// Whether a connection was refused, which proves that nobody listens. Otherwise it could not be tried (another user's
-    /// file), and processes hidden from us (`hidepid`) may own it.
+    /// Whether a connection was refused, which proves that no process listens. Otherwise it could not be tried (another
+    /// user's file), and processes hidden from us (`hidepid`) may own it.
     pub refused: bool,
 }
-
-/// The paths on which runtimes listen.
-type Listeners = HashMap<SocketName, PathBuf>;
 
 impl fmt::Display for StaleSocket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (path, pid) = (self.path.display(), self.name.pid);
         if self.refused {
-            write!(f, "{path}: left behind by process {pid}, which has ended; delete it")
+            write!(f, "{path}: left behind by process {pid}, which has exited; delete it")
         } else {
             write!(
                 f,
@@ -94,18 +78,15 @@ impl Scan {
             }
         }
         Self {
-            proc_root: PathBuf::from("/proc"),
+            host: Host::new(PathBuf::from("/proc")),
             socket_directories,
-            given: BTreeMap::new(),
-            seen: Arc::default(),
         }
     }
 
     /// Reads another `/proc`: the host's, mounted elsewhere in a container, or a made-up one in a test.
     #[must_use]
     pub fn with_proc_root(mut self, proc_root: impl Into<PathBuf>) -> Self {
-        self.proc_root = proc_root.into();
-        self.seen = Arc::default();
+        self.host.move_to(proc_root.into());
         self
     }
 
@@ -116,44 +97,40 @@ impl Scan {
         self
     }
 
-    /// Takes sockets at these paths, which the operator names: of a runtime's socket, or of a directory of such. One that is named
-    /// like a process of our `/proc` is that process's, wherever that says its own is; the others are of processes that are not
-    /// visible to us ([`Process::visible`]), as in a sidecar that shares nothing with them but the directory. Reads the directories.
+    /// Takes sockets at these paths, which the operator names: of a runtime's socket, or of a directory of such. One
+    /// that is named like a process of our `/proc` is that process's, wherever that says its own is; the others are of
+    /// processes that are not visible to us ([`Process::visible`]), as in a sidecar that shares nothing with them but
+    /// the directory. Reads the directories.
     #[must_use]
     pub fn with_sockets<'p>(mut self, paths: impl IntoIterator<Item = &'p Path>) -> Self {
         for path in paths {
             let file_name = path.file_name().and_then(|name| SocketName::parse(name.to_str()?));
             match file_name {
-                Some(name) => {
-                    self.given.insert(name, SocketAddress::chosen(path));
-                }
+                Some(name) => self.host.give(name, SocketAddress::chosen(path)),
                 None => {
-                    let names = socket_names(None, path).into_iter();
-                    self.given
-                        .extend(names.map(|name| (name, SocketAddress::found(None, path.join(name.to_string())))));
+                    for name in socket_names(None, path) {
+                        let address = SocketAddress::found(None, path.join(name.to_string()));
+                        self.host.give(name, address);
+                    }
                 }
             }
         }
         self
     }
 
-    pub(super) fn given(&self, name: SocketName) -> Option<&SocketAddress> {
-        self.given.get(&name)
-    }
-
-    /// The processes of the sockets that were named ([`Scan::with_sockets`]) and that are not in our `/proc`; blocking. `visible` holds
-    /// the names that processes of our `/proc` have.
+    /// The processes of the sockets that were named ([`Scan::with_sockets`]) and that are not in our `/proc`; blocking.
+    /// `visible` holds the names that processes of our `/proc` have.
     fn invisible(&self, visible: &HashSet<SocketName>) -> Vec<Process> {
-        let others = self.given.iter().filter(|(name, _)| !visible.contains(name));
+        let others = self.host.all_given().iter().filter(|(name, _)| !visible.contains(name));
         others.filter_map(|(name, address)| behind(*name, address)).collect()
     }
 
-    /// The process of a named socket that is not in our `/proc`, see [`Process::visible`]. `None`: there is no such socket, or it is a
-    /// visible process's; blocking.
+    /// The process of a named socket that is not in our `/proc`, see [`Process::visible`]. `None`: there is no such
+    /// socket, or it is a visible process's; blocking.
     pub fn inspect_named(&self, name: SocketName) -> Option<Process> {
-        let address = self.given(name)?;
+        let address = self.host.given(name)?;
         let visible = self.pids().ok()?.into_iter().any(|pid| {
-            let candidate = Candidate::read(self, pid).ok().flatten();
+            let candidate = Candidate::read(&self.host, pid).ok().flatten();
             candidate.is_some_and(|candidate| candidate.socket_name() == name)
         });
         if visible { None } else { behind(name, address) }
@@ -161,43 +138,18 @@ impl Scan {
 
     /// Our own rights.
     pub fn credentials(&self) -> &Credentials {
-        self.seen.credentials.get_or_init(|| {
-            let read = |name: &str| read_bounded(&self.proc_root.join("self").join(name), MAX_OWN_BYTES);
-            let map = read("uid_map").ok();
-            read("status").map_or_else(
-                |_| Credentials::default(),
-                |status| Credentials::parse(&status, map.as_deref()),
-            )
-        })
+        self.host.credentials()
     }
 
-    /// Where a runtime with this name listens, in the table of a process's network namespace (`/proc/PID/net/unix`), which is read
-    /// once. It may be read without any rights.
-    pub(super) fn listens_at(&self, table: &Path, name: SocketName) -> Option<PathBuf> {
-        let file = rustix::fs::stat(table).ok()?;
-        let namespace = (file.st_dev, file.st_ino);
-        let known = || self.seen.listeners.lock().unwrap_or_else(PoisonError::into_inner);
-        let listeners = known().get(&namespace).map(Arc::clone);
-        let listeners = match listeners {
-            Some(listeners) => listeners,
-            None => {
-                let text = read_bounded(table, MAX_NET_UNIX_BYTES).ok()?;
-                let listeners = Arc::new(ListeningSockets(&text).runtimes().collect());
-                known().insert(namespace, Arc::clone(&listeners));
-                listeners
-            }
-        };
-        listeners.get(&name).cloned()
-    }
-
-    /// What the program of a process is made for. `None`: there is no such process, or its program may not be read; blocking.
+    /// What the program of a process is made for. `None`: there is no such process, or its program may not be read;
+    /// blocking.
     pub fn program(&self, pid: u32) -> Option<Program> {
-        Candidate::read(self, pid).ok().flatten()?.program()
+        Candidate::read(&self.host, pid).ok().flatten()?.program()
     }
 
     fn pids(&self) -> io::Result<Vec<u32>> {
         let mut pids = Vec::new();
-        for entry in std::fs::read_dir(&self.proc_root)? {
+        for entry in std::fs::read_dir(self.host.proc_root())? {
             // An entry that cannot be read is a process that has gone.
             let pid = entry
                 .ok()
@@ -210,11 +162,11 @@ impl Scan {
 
     /// The processes of named sockets that are not among these, which were looked at, and not in our `/proc`; blocking.
     pub fn list_named(&self) -> Vec<Process> {
-        if self.given.is_empty() {
+        if self.host.all_given().is_empty() {
             return Vec::new();
         }
         let visible = self.pids().unwrap_or_default().into_iter().filter_map(|pid| {
-            let candidate = Candidate::read(self, pid).ok().flatten()?;
+            let candidate = Candidate::read(&self.host, pid).ok().flatten()?;
             Some(candidate.socket_name())
         });
         self.invisible(&visible.collect())
@@ -223,17 +175,18 @@ impl Scan {
     /// Every .NET process, and the stale sockets.
     ///
     /// # Errors
-    /// [`Error::Proc`] when `/proc` itself cannot be read. A process that cannot be read is left out or has an obstacle.
+    /// [`Error::Proc`] when `/proc` itself cannot be read. A process that cannot be read is left out or has an
+    /// obstacle.
     pub fn list(&self) -> Result<Listing, Error> {
         let unreadable = |source| Error::Proc {
-            path: self.proc_root.clone(),
+            path: self.host.proc_root().to_path_buf(),
             source,
         };
         let pids = self.pids().map_err(unreadable)?;
         let mut alive = HashSet::new();
         let mut listing = Listing::default();
         for pid in pids {
-            let Ok(Some(candidate)) = Candidate::read(self, pid) else {
+            let Ok(Some(candidate)) = Candidate::read(&self.host, pid) else {
                 continue;
             };
             alive.insert(candidate.socket_name());
@@ -262,13 +215,13 @@ impl Scan {
         Ok(listing)
     }
 
-    /// One process, also when nothing says that it runs .NET ([`Reason::NotDotnet`]).
+    /// One process, also when nothing shows that it runs .NET ([`Reason::NotDotnet`]).
     ///
     /// # Errors
     /// [`Error::NoProcess`] when there is none with this pid, [`Error::Proc`] when its entry cannot be read.
     pub fn inspect(&self, pid: u32) -> Result<Process, Error> {
-        let path = self.proc_root.join(pid.to_string());
-        let candidate = match Candidate::read(self, pid) {
+        let path = self.host.proc_root().join(pid.to_string());
+        let candidate = match Candidate::read(&self.host, pid) {
             Ok(Some(candidate)) => candidate,
             Ok(None) => return Err(Error::NoProcess { pid }),
             Err(error) if has_gone(&error) => return Err(Error::NoProcess { pid }),
@@ -278,8 +231,8 @@ impl Scan {
         if process.evidence.is_none() && candidate.runtime_library().is_err() {
             process.obstacle = Some(Obstacle::new(
                 Reason::Permission,
-                "whether it runs .NET cannot be seen: neither its environment nor its mapped files may be read, and it listens on no \
-                 diagnostics socket",
+                "whether it runs .NET cannot be seen: neither its environment nor its mapped files may be read, and \
+                 it listens on no diagnostics socket",
                 candidate.remedy(),
             ));
         } else if process.evidence.is_none() {
@@ -293,10 +246,11 @@ impl Scan {
         Ok(process)
     }
 
-    /// The runtime's library that a process has mapped. .NET Core 3.x cannot be asked for its version; the library's folder names it
-    /// ([`Evidence::version`]). `None` when there is none, as in single-file and NativeAOT programs, or when it may not be seen.
+    /// The runtime's library that a process has mapped. .NET Core 3.x cannot be asked for its version; the library's
+    /// folder names it ([`Evidence::version`]). `None` when there is none, as in single-file and NativeAOT programs, or
+    /// when it may not be seen.
     pub fn runtime_library(&self, pid: u32) -> Option<Evidence> {
-        let candidate = Candidate::read(self, pid).ok().flatten()?;
+        let candidate = Candidate::read(&self.host, pid).ok().flatten()?;
         candidate.runtime_library().ok().flatten().map(Evidence::Library)
     }
 }
@@ -312,15 +266,15 @@ fn behind(name: SocketName, address: &SocketAddress) -> Option<Process> {
         Err(Errno::NOENT | Errno::NOTDIR) => return None,
         Err(Errno::ACCESS | Errno::PERM) => (
             None,
-            Some((Reason::Permission, "the directory is not ours to look into")),
+            Some((Reason::Permission, "no permission to look into the directory")),
         ),
-        Err(_) => (None, Some((Reason::NotASocket, "no socket stands there"))),
+        Err(_) => (None, Some((Reason::NotASocket, "it is not a socket"))),
     };
     let uid = socket
         .as_ref()
         .and_then(|socket| Some(rustix::fs::fstat(socket).ok()?.st_uid));
     let owner = uid.map_or_else(|| "its user".to_owned(), |uid| format!("uid {uid}"));
-    let remedy = "run gcwatch as the same user as the process (Kubernetes: the same runAsUser)";
+    let remedy = "run this program as the same user as the process (Kubernetes: the same runAsUser)";
     let mut obstacle = obstacle.map(|(reason, found)| Obstacle::new(reason, format!("{address}: {found}"), remedy));
     if let Some(socket) = &socket
         && !may_connect(socket).unwrap_or(true)
@@ -341,7 +295,7 @@ fn behind(name: SocketName, address: &SocketAddress) -> Option<Process> {
     })
 }
 
-/// `None` when somebody listens on the socket, or it has gone meanwhile.
+/// `None` when a process listens on the socket, or it was deleted meanwhile.
 fn stale(name: SocketName, path: PathBuf) -> Option<StaleSocket> {
     match try_connect(&path) {
         Err(Errno::CONNREFUSED) => Some(StaleSocket {
@@ -361,7 +315,7 @@ fn stale(name: SocketName, path: PathBuf) -> Option<StaleSocket> {
 fn try_connect(path: &Path) -> Result<(), Errno> {
     let file = SocketAddress::found(None, path).open()?;
     let address = SocketAddrUnix::new(descriptor_path(&file))?;
-    // Not blocking: a full queue of connections means that somebody listens.
+    // Not blocking: a full queue of connections means that a process listens.
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     rustix::net::connect(&socket, &address)

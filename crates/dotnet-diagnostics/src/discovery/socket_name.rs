@@ -2,25 +2,26 @@
 
 use std::fmt;
 
-/// Longest path in bytes that a runtime can listen on: `sun_path` has 108 bytes with the final NUL. (A client can reach longer
-/// ones through a file descriptor.)
+/// Longest path in bytes that a runtime can listen on: `sun_path` has 108 bytes with the final NUL. (A client can reach
+/// longer ones through a file descriptor.)
 pub const MAX_SOCKET_PATH_BYTES: usize = 107;
 
 const PREFIX: &str = "dotnet-diagnostic-";
 const SUFFIX: &str = "-socket";
 
-/// What the file name of a socket says: `dotnet-diagnostic-{pid}-{key}-socket`.
+/// The parts of a socket's file name: `dotnet-diagnostic-{pid}-{key}-socket`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SocketName {
     /// Process id in the runtime's own pid namespace.
     pub pid: u32,
-    /// Start time of the process in clock ticks since boot (field 22 of its `stat`); 0 when the runtime could not read it.
+    /// Start time of the process in clock ticks since boot (field 22 of its `stat`); 0 when the runtime could not read
+    /// it.
     pub key: u64,
 }
 
 impl SocketName {
-    /// Reads a file name. `None` for anything else, the sockets of dotnet-dsrouter (`dotnet-diagnostic-dsrouter-...`) included:
-    /// no runtime listens on those.
+    /// Reads a file name. `None` for anything else, the sockets of dotnet-dsrouter (`dotnet-diagnostic-dsrouter-...`)
+    /// included: no runtime listens on those.
     pub fn parse(name: &str) -> Option<Self> {
         let (pid, key) = name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?.split_once('-')?;
         let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

@@ -10,8 +10,8 @@ const ANSWER_SET: u8 = 0xff;
 const ANSWER_OK: u8 = 0x00;
 const ANSWER_ERROR: u8 = 0xff;
 
-/// Largest environment block that is read, in bytes. Linux gives a process at most 6 MB of arguments and environment at its
-/// start; in UTF-16 that doubles.
+/// Largest environment block that is read, in bytes. Linux gives a process at most 6 MB of arguments and environment at
+/// its start; in UTF-16 that doubles.
 pub const MAX_ENVIRONMENT_BYTES: u32 = 16 << 20;
 /// Most variables that are read: an empty one takes 4 bytes on the wire and twelve times that in memory.
 pub const MAX_ENVIRONMENT_VARIABLES: u32 = 1 << 17;
@@ -21,11 +21,11 @@ pub const MAX_ENVIRONMENT_VARIABLES: u32 = 1 << 17;
 pub enum Answer<'a> {
     /// Done; the payload's layout is the command's.
     Ok(&'a [u8]),
-    /// Refused.
+    /// Refused, with the runtime's reason.
     Error(RuntimeError),
 }
 
-/// One variable of a process. The texts are the target's: escape them before showing them.
+/// One variable of a process. Both strings are the target's: escape them before showing them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EnvironmentVariable {
     /// Before the first `=`.
@@ -38,7 +38,8 @@ impl<'a> Answer<'a> {
     /// Reads an answer.
     ///
     /// # Errors
-    /// [`MessageError::UnexpectedCommand`] when the frame is a command, [`MessageError::Short`] when an error has no code.
+    /// [`MessageError::UnexpectedCommand`] when the frame is a command, [`MessageError::Short`] when an error has no
+    /// code.
     pub fn decode(frame: Frame<'a>) -> Result<Self, MessageError> {
         match (frame.set, frame.id) {
             (ANSWER_SET, ANSWER_OK) => Ok(Self::Ok(frame.payload)),
@@ -127,7 +128,7 @@ pub fn decode_environment(block: &[u8]) -> Result<Vec<EnvironmentVariable>, Mess
 /// Writes the answer to ProcessEnvironment with its block, as a runtime does (for simulated runtimes).
 ///
 /// # Errors
-/// [`MessageError::NulInString`] when a text holds a NUL.
+/// [`MessageError::NulInString`] when a string holds a NUL.
 pub fn encode_environment(variables: &[EnvironmentVariable]) -> Result<Vec<u8>, MessageError> {
     let mut block = Payload::default();
     block.count("the number of environment variables", variables.len())?;

@@ -1,22 +1,22 @@
-//! The commands that are spoken, with their numbers on the wire.
+//! The commands of the protocol, with their numbers on the wire.
 
 use std::fmt;
 
 /// A command of the protocol.
 ///
-/// Only commands that leave the target as it is (or resume it) are known here: dumps, profilers, start-up hooks and changes of
-/// its environment are left out on purpose.
+/// Only commands that leave the target as it is (or resume it) are known here: dumps, profilers, start-up hooks and
+/// changes of its environment are left out on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Command {
     /// Ends an event session (.NET Core 3.0 and later).
     StopTracing,
     /// Starts an event session, see [`CollectVersion`].
     CollectTracing(CollectVersion),
-    /// Who the process is, see [`InfoVersion`].
+    /// Identifies the process, see [`InfoVersion`].
     ProcessInfo(InfoVersion),
-    /// Lets a runtime go on that was suspended at its start (.NET 5 and later).
+    /// Resumes a runtime that was suspended at its start (.NET 5 and later).
     ResumeRuntime,
-    /// The environment that the process has now (.NET 5 and later).
+    /// Reads the environment that the process has now (.NET 5 and later).
     ProcessEnvironment,
 }
 
@@ -35,7 +35,7 @@ pub enum CollectVersion {
     V5,
 }
 
-/// Which form of ProcessInfo: later ones tell more.
+/// Which form of ProcessInfo: later ones have more fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum InfoVersion {
     /// ProcessInfo, .NET 5 and later.
@@ -47,7 +47,7 @@ pub enum InfoVersion {
 }
 
 impl Command {
-    /// Every command, in the order of their numbers.
+    /// Every command that this crate implements, in the order of their numbers.
     pub const ALL: [Self; 10] = [
         Self::StopTracing,
         Self::CollectTracing(CollectVersion::V2),
@@ -85,7 +85,7 @@ impl Command {
         }
     }
 
-    /// The command with these numbers, if it is one that is spoken here.
+    /// The command with these numbers, if it is one of [`Command::ALL`].
     pub fn from_wire(set: u8, id: u8) -> Option<Self> {
         Self::ALL
             .into_iter()
@@ -114,6 +114,18 @@ impl Command {
             .iter()
             .position(|&command| command == self)
             .map_or(0, |index| 1 << index)
+    }
+}
+
+impl From<InfoVersion> for Command {
+    fn from(version: InfoVersion) -> Self {
+        Self::ProcessInfo(version)
+    }
+}
+
+impl From<CollectVersion> for Command {
+    fn from(version: CollectVersion) -> Self {
+        Self::CollectTracing(version)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What can be wrong with a message.
+//! Why bytes are no message, or why a request cannot become one.
 
 /// Why bytes are no message, or why a request cannot become one.
 ///
@@ -7,7 +7,7 @@
 #[non_exhaustive]
 pub enum MessageError {
     /// The bytes do not start with the protocol's magic.
-    #[error("byte {offset} of the {expected} magic is 0x{found:02x}: whoever listens there is no .NET runtime")]
+    #[error("byte {offset} of the {expected} magic is 0x{found:02x}: it is not a .NET runtime that listens there")]
     Magic {
         /// Name of the magic that was expected: `DOTNET_IPC_V1` or `ADVR_V1`.
         expected: &'static str,
@@ -89,8 +89,8 @@ pub enum MessageError {
     NoBuffer,
     /// Keywords that would make the target collect garbage or walk its heap.
     #[error(
-        "keywords 0x{keywords:x} of {provider} make the target run garbage collections or walk its heap; leave them out, or set \
-         allow_inducing_keywords if that is wanted"
+        "keywords 0x{keywords:x} of {provider} make the target run garbage collections or walk its heap; leave them \
+         out, or set allow_inducing_keywords if that is wanted"
     )]
     InducingKeywords {
         /// The provider.

@@ -61,7 +61,8 @@ pub fn encode_frame(set: u8, id: u8, payload: &[u8]) -> Result<Vec<u8>, MessageE
 
 /// Reads a frame from the start of a buffer that may still be incomplete.
 ///
-/// Wrong magic is reported by its first wrong byte, before the header is whole: a foreign protocol need not send 20 bytes.
+/// Invalid magic is reported by its first invalid byte, before the header is whole: a foreign protocol need not send 20
+/// bytes.
 ///
 /// # Errors
 /// [`MessageError::Magic`] and [`MessageError::FrameSize`]: no later byte can make a frame of this buffer.

@@ -1,4 +1,4 @@
-//! Who a process says it is.
+//! The identity of a process, as its runtime reports it.
 
 use std::fmt;
 
@@ -28,7 +28,7 @@ impl fmt::Display for Cookie {
 
 /// The answer to ProcessInfo, ProcessInfo2 or ProcessInfo3.
 ///
-/// The texts are the target's and may hold anything, control characters included: escape them before showing them.
+/// The strings are the target's and may hold anything, control characters included: escape them before showing them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProcessInfo {
@@ -38,13 +38,15 @@ pub struct ProcessInfo {
     pub pid: u64,
     /// The runtime's identity.
     pub cookie: Cookie,
-    /// Command line with the quoting of arguments lost; CoreCLR: `HOST HOST.dll ARGS`, NativeAOT: the first argument only.
+    /// Command line with the quoting of arguments lost; CoreCLR: `HOST HOST.dll ARGS`, NativeAOT: the first argument
+    /// only.
     pub command_line: String,
     /// `Linux`, `macOS`, `Windows` or `Unknown`.
     pub os: String,
     /// `x64`, `arm64`, `x86`, `arm32`, ...
     pub arch: String,
-    /// Name of the assembly with the entry point. From version 2; may be empty while the runtime is suspended at its start.
+    /// Name of the assembly with the entry point. From version 2; may be empty while the runtime is suspended at its
+    /// start.
     pub entry_assembly: Option<String>,
     /// Version of the runtime as its makers write it, for example `10.0.14`. From version 2.
     pub runtime_version: Option<String>,
@@ -55,7 +57,8 @@ pub struct ProcessInfo {
 impl ProcessInfo {
     /// Reads the payload of an OK answer. Surplus bytes are those of a newer form and are ignored.
     ///
-    /// Layout: `ds-process-protocol.c`; the cookie comes second (the protocol's document has it after the architecture).
+    /// Layout: `ds-process-protocol.c`; the cookie comes second (the protocol's document has it after the
+    /// architecture).
     ///
     /// # Errors
     /// [`MessageError::Short`] when the payload ends inside a field.
@@ -94,7 +97,7 @@ impl ProcessInfo {
     /// Writes the payload of an OK answer, as a runtime does (for simulated runtimes).
     ///
     /// # Errors
-    /// [`MessageError::NulInString`] when a text holds a NUL.
+    /// [`MessageError::NulInString`] when a string holds a NUL.
     pub fn encode(&self) -> Result<Vec<u8>, MessageError> {
         let mut payload = Payload::default();
         if self.version == InfoVersion::V3 {

@@ -9,22 +9,22 @@ use super::session_config::SessionConfig;
 /// A command with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Who the process is.
+    /// Identifies the process.
     ProcessInfo(InfoVersion),
-    /// The environment that the process has now.
+    /// Reads the environment that the process has now.
     ProcessEnvironment,
-    /// Lets a suspended runtime go on.
+    /// Resumes a suspended runtime.
     ResumeRuntime,
-    /// Ends a session.
+    /// Ends an event session.
     StopTracing {
         /// The id that the runtime gave the session. It is opaque.
         session_id: u64,
     },
-    /// Starts a session.
+    /// Starts an event session.
     CollectTracing {
         /// Which form of the command.
         version: CollectVersion,
-        /// What is asked for.
+        /// Providers, buffer, rundown, stacks.
         config: SessionConfig,
     },
 }
@@ -59,11 +59,11 @@ impl Request {
         encode_frame(command.set(), command.id(), &payload)
     }
 
-    /// Reads a request, as a runtime does (for simulated runtimes). What a form of CollectTracing cannot express is what the
-    /// runtime takes it for.
+    /// Reads a request, as a runtime does (for simulated runtimes). What a form of CollectTracing cannot express is
+    /// what the runtime takes it for.
     ///
     /// # Errors
-    /// [`MessageError::UnexpectedCommand`] for a command that is not spoken here, and errors of the payload.
+    /// [`MessageError::UnexpectedCommand`] for a command that is not implemented, and errors of the payload.
     pub fn decode(frame: Frame<'_>) -> Result<Self, MessageError> {
         let Some(command) = Command::from_wire(frame.set, frame.id) else {
             return Err(MessageError::UnexpectedCommand {

@@ -6,15 +6,15 @@ use super::primitive::{Fields, Payload};
 
 /// The provider of the runtime's own events.
 pub const RUNTIME_PROVIDER: &str = "Microsoft-Windows-DotNETRuntime";
-/// Keywords of [`RUNTIME_PROVIDER`] that disturb the target: 0x800000 (GCHeapCollect) forces a full collection when the session
-/// starts, 0x100000 (GCHeapDump) and 0x400000 (GCHeapSurvivalAndMovement) make every collection walk the heap.
+/// Keywords of [`RUNTIME_PROVIDER`] that disturb the target: 0x800000 (GCHeapCollect) forces a full collection when the
+/// session starts, 0x100000 (GCHeapDump) and 0x400000 (GCHeapSurvivalAndMovement) make every collection walk the heap.
 pub const INDUCING_KEYWORDS: u64 = 0x80_0000 | 0x10_0000 | 0x40_0000;
 /// The keyword of a default rundown, which CollectTracing2 and 3 mean by "true".
 pub const DEFAULT_RUNDOWN_KEYWORD: u64 = 0x8002_0139;
 /// Most providers that a runtime takes in one session.
 pub const MAX_PROVIDERS: usize = 1000;
-/// Default upper limit of the target's event buffers in megabytes. It is the target's memory; garbage collection events at
-/// Informational level need far less.
+/// Default upper limit of the target's event buffers in megabytes. It is the target's memory; garbage collection events
+/// at Informational level need far less.
 pub const DEFAULT_BUFFER_MB: u32 = 8;
 
 /// The stream format that is asked for: nettrace (0 would be the older NetPerf).
@@ -29,18 +29,18 @@ const SESSION_TYPE_STREAM: u32 = 0;
 pub struct SessionConfig {
     /// Upper limit of the event buffers in the target's memory, in megabytes. A full buffer drops new events.
     pub buffer_mb: u32,
-    /// What the runtime tells about loaded code when the session ends.
+    /// What the runtime sends about loaded code when the session ends.
     pub rundown: Rundown,
     /// Whether each event carries a call stack. Off is possible from .NET 9; older runtimes always collect them
     /// ([`Compromise::StacksIncluded`]).
     pub stacks: bool,
-    /// Whose events, which of them, in which detail.
+    /// Whose events, which groups of them, in which detail.
     pub providers: Vec<Provider>,
     /// Lets the [`INDUCING_KEYWORDS`] through. False unless a full collection in the target is what is wanted.
     pub allow_inducing_keywords: bool,
 }
 
-/// What the runtime tells about loaded code when a session ends.
+/// What the runtime sends about loaded code when a session ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rundown {
     /// Nothing: the session ends quickly and the stream stays small. Garbage collection events need no rundown.
@@ -64,15 +64,15 @@ pub struct Provider {
     pub level: u32,
     /// Provider-specific `key=value` pairs, separated by `;`.
     pub arguments: Option<String>,
-    /// Which event ids, out of those that keywords and level let through. Possible from .NET 10; older runtimes send all
-    /// ([`Compromise::NoEventFilter`]).
+    /// Which event ids, out of those that keywords and level let through. Possible from .NET 10; older runtimes send
+    /// all ([`Compromise::NoEventFilter`]).
     pub filter: Option<EventFilter>,
 }
 
 /// A choice of event ids.
 ///
-/// Seen on 10.0.14: without GCStart and GCEnd (`Except(vec![1, 2])`) the runtime also leaves out HeapStats, the histories and the
-/// marks of the same collections; leaving out MarkWithType (202) touches nothing else.
+/// Seen on 10.0.14: without GCStart and GCEnd (`Except(vec![1, 2])`) the runtime also leaves out HeapStats, the
+/// histories and the marks of the same collections; leaving out MarkWithType (202) touches nothing else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EventFilter {
     /// These ids and no others.
@@ -138,7 +138,7 @@ impl Rundown {
 }
 
 impl SessionConfig {
-    /// Garbage collection events (keyword 0x1) at Informational level: the session with the least cost that tells every
+    /// Garbage collection events (keyword 0x1) at Informational level: the cheapest session that has every
     /// collection.
     pub fn garbage_collection() -> Self {
         Self {
@@ -357,7 +357,8 @@ mod tests {
     }
 
     /// Scenario: sessions that need ever newer forms.
-    /// Guarantee: the first form tried is the oldest that can express the session; older ones follow and say what is lost.
+    /// Guarantee: the first form tried is the oldest that can express the session; older ones follow and say what is
+    /// lost.
     #[test]
     fn the_oldest_sufficient_form_comes_first() {
         use CollectVersion::{V2, V3, V4, V5};
@@ -401,7 +402,7 @@ mod tests {
     }
 
     /// Scenario: what the runtime would refuse.
-    /// Guarantee: refused here, with the number that is wrong.
+    /// Guarantee: refused here, with the number that is out of range.
     #[test]
     fn sessions_that_no_runtime_takes_are_refused() {
         let good = SessionConfig::garbage_collection();

@@ -1,4 +1,4 @@
-//! A listening socket whose file is ours from beginning to end.
+//! A listening socket whose file is created and deleted by us alone.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener as StdListener;
@@ -32,7 +32,8 @@ impl BoundSocket {
         let length = path.as_os_str().len();
         if length > MAX_SOCKET_PATH_BYTES {
             return Err(port(format!(
-                "the path has {length} bytes, and a runtime can connect to {MAX_SOCKET_PATH_BYTES}; choose a shorter one"
+                "the path has {length} bytes, and a runtime can connect to {MAX_SOCKET_PATH_BYTES}; choose a shorter \
+                 one"
             )));
         }
         let system = |errno: Errno| port(format!("{}; choose another path", std::io::Error::from(errno)));
@@ -66,7 +67,7 @@ impl Drop for BoundSocket {
             _ => false,
         };
         if ours {
-            // Nobody to tell: the file is stale from now on, and the next one to listen here replaces it.
+            // Not reported: the file is stale from now on, and the next one to listen here replaces it.
             let _ = std::fs::remove_file(&self.path);
         }
     }
@@ -77,7 +78,7 @@ fn stream_socket() -> Result<OwnedFd, Errno> {
     rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
 }
 
-/// Deletes a socket file on which nobody listens; anything else is left alone and told.
+/// Deletes a socket file on which no process listens; anything else is left alone, with the reason.
 fn remove_dead(path: &Path, address: &SocketAddrUnix) -> Result<(), String> {
     let stat = rustix::fs::lstat(path).map_err(|errno| std::io::Error::from(errno).to_string())?;
     if rustix::fs::FileType::from_raw_mode(stat.st_mode) != rustix::fs::FileType::Socket {
@@ -111,7 +112,8 @@ mod tests {
     }
 
     /// Scenario: a path is bound, bound again while live, left stale, taken by a file, and too long.
-    /// Guarantee: mode 0600; a live socket and a foreign file are refused untouched; a stale one is replaced; ours is deleted.
+    /// Guarantee: mode 0600; a live socket and a foreign file are refused untouched; a stale one is replaced; ours is
+    /// deleted.
     #[tokio::test]
     async fn only_dead_sockets_are_replaced() {
         let directory = tempfile::tempdir().unwrap();

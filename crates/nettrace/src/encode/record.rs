@@ -1,4 +1,4 @@
-//! What is given to the encoder.
+//! Events, threads and labels as the encoder takes them.
 
 use crate::cursor::put_varu64;
 use crate::item::Event;
@@ -8,7 +8,7 @@ use crate::metadata::put_utf8;
 /// An event to be written. The default has nothing: no thread, no stack, no activity, an empty payload.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct EventRecord<'a> {
-    /// The definition.
+    /// Id of its definition, see [`Metadata::id`](crate::Metadata::id).
     pub metadata_id: u32,
     /// Number among the events of its capture thread, dropped ones included, from 1.
     pub sequence: u32,
@@ -54,16 +54,16 @@ impl<'a> EventRecord<'a> {
     }
 }
 
-/// V6: something that events have in common.
+/// V6: a property that events have in common.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Label {
     /// The trace of distributed tracing.
     Trace([u8; 16]),
     /// The span of distributed tracing.
     Span(u64),
-    /// A text by name.
+    /// A string with a name.
     Text(String, String),
-    /// A number by name.
+    /// A number with a name.
     Number(String, i64),
     /// Instead of the definition's.
     Opcode(u8),
@@ -75,7 +75,7 @@ pub enum Label {
     Version(u8),
 }
 
-/// V6: who a thread index is.
+/// V6: the thread that an index stands for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ThreadRecord<'a> {
     /// The index that events have.
@@ -104,7 +104,7 @@ impl ThreadRecord<'_> {
     }
 }
 
-/// V6: what begins anew after a sequence point.
+/// V6: which ids are reused after a sequence point.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Forget {
     /// Thread indexes.
@@ -174,13 +174,13 @@ pub enum EncodeError {
     /// It does not fit into its length field, or is beyond what the decoder reads.
     #[error("{what} is too long to be written")]
     TooLong {
-        /// What.
+        /// The part of the stream.
         what: &'static str,
     },
     /// Only V6 has it.
     #[error("{what} cannot be written in V4")]
     NotInV4 {
-        /// What.
+        /// The part of the stream.
         what: &'static str,
     },
 }

@@ -3,9 +3,9 @@
 /// A field of an event's payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Field {
-    /// Its name.
+    /// The name that the provider gave it.
     pub name: String,
-    /// What it is on the wire.
+    /// Its layout on the wire.
     pub kind: FieldType,
 }
 
@@ -14,7 +14,7 @@ pub struct Field {
 pub enum FieldType {
     /// 1: fields one after the other.
     Object(Vec<Field>),
-    /// 3: a truth value of four bytes.
+    /// 3: a boolean of four bytes.
     Bool32,
     /// 4: a UTF-16 unit.
     Utf16Unit,
@@ -60,7 +60,7 @@ pub enum FieldType {
     RelativeLocation(Box<FieldType>),
     /// 25 (V6): u32; high half: bytes, low half: their place in the payload.
     DataLocation(Box<FieldType>),
-    /// 26 (V6): a truth value of one byte.
+    /// 26 (V6): a boolean of one byte.
     Bool8,
     /// A number that is not known here.
     Other(u32),

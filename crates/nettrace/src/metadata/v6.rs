@@ -1,5 +1,5 @@
-//! Definitions of V6: rows with UTF-8 strings and optionals. Every part says its length, so what is not known is
-//! stepped over.
+//! Definitions of V6: rows with UTF-8 strings and optionals. Every part has a length, so that unknown parts are
+//! skipped.
 
 use super::fields::{ARRAY, DATA_LOCATION, FIXED_ARRAY, OBJECT, RELATIVE_LOCATION};
 use super::{Field, FieldType, Metadata};
@@ -46,7 +46,7 @@ pub(super) fn read(row: &[u8], base: u64) -> Result<Metadata, Error> {
             PROVIDER_GUID => optionals.take(16, READING_OPTIONALS).map(|_| ())?,
             LEVEL => metadata.level = Some(u32::from(optionals.u8(READING_OPTIONALS)?)),
             VERSION => metadata.version = Some(u32::from(optionals.u8(READING_OPTIONALS)?)),
-            // An optional says no length: what follows an unknown one cannot be read.
+            // An optional has no length: what follows an unknown one cannot be read.
             _ => break,
         }
     }

@@ -3,9 +3,9 @@
 use nettrace::encode::{Encoder, EventRecord};
 use nettrace::{Decoder, Error, Format, Metadata, Options, Order, limits};
 
+use crate::decoded::{drain, everything, story, story_in_pieces};
 use crate::recordings::{self, Seeded};
 use crate::round_trip::header;
-use crate::told::{drain, everything, story, story_in_pieces};
 
 /// Scenario: recordings with one to eight flipped bytes each, at seeded places.
 /// Guarantee: no panic, an end, and no more events than the bytes can hold.
@@ -214,9 +214,9 @@ fn waiting_events_are_bounded() {
 }
 
 /// Scenario: a block in which each of 20,000 events comes after a loss.
-/// Guarantee: every gap is told, before the event that told it is needed; none is dropped.
+/// Guarantee: every gap is delivered, before the event that shows it; none is dropped.
 #[test]
-fn many_gaps_are_all_told() {
+fn many_gaps_are_all_delivered() {
     let mut encoder = Encoder::new(Format::V4, &header(Format::V4)).unwrap();
     encoder
         .metadata(&Metadata {

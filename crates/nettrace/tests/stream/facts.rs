@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use nettrace::{BlockCounts, Decoder, Ending, Error, Format, Gap, Item, Options, Order, PointerSize, SystemTime};
 
+use crate::decoded::{OwnedItem, everything, story};
 use crate::recordings;
-use crate::told::{Told, everything, story};
 
 /// Name, events, sorted ones, lost ones; metadata, stack, event and sequence point blocks; whether it ends cleanly.
 type Facts = (&'static str, u64, usize, u64, [u64; 4], bool);
@@ -29,13 +29,18 @@ const FACTS: &[Facts] = &[
     ("svc8-workstation", 1694, 165, 0, [4, 26, 55, 2], true),
 ];
 
+/// The facts about the recordings that are there.
+fn facts() -> impl Iterator<Item = &'static Facts> {
+    FACTS.iter().filter(|(name, ..)| recordings::has(name))
+}
+
 /// Scenario: recordings of .NET Core 3.1, .NET 8, 9, 10 and NativeAOT, with losses, with stacks and rundown, and of a
 /// killed process.
 /// Guarantee: events, sorted events, losses and blocks are as an independent reader counted them; each event has its
 /// definition; nothing is late, which shows that the promise of sorted events holds.
 #[test]
 fn counts_are_those_of_an_independent_reader() {
-    for (name, events, sorted, lost, [metadata, stack, event, sequence_point], clean) in FACTS {
+    for (name, events, sorted, lost, [metadata, stack, event, sequence_point], clean) in facts() {
         let story = story(&recordings::bytes(name), everything(Order::Time));
         assert_eq!(story.error, None, "{name}");
         assert_eq!(
@@ -97,7 +102,12 @@ fn the_idle_recording_is_read_to_the_last_field() {
     let bytes = recordings::bytes("net10-idle");
     assert_eq!(bytes.len(), 806);
     let story = story(&bytes, everything(Order::Time));
-    let [Told::Header(header), Told::Event(event), Told::SequencePoint(point)] = &story.items[..] else {
+    let [
+        OwnedItem::Header(header),
+        OwnedItem::Event(event),
+        OwnedItem::SequencePoint(point),
+    ] = &story.items[..]
+    else {
         panic!("{:?}", story.items)
     };
     assert_eq!(
@@ -165,7 +175,7 @@ fn losses_lie_between_two_instants() {
 /// Scenario: only some events are wanted of the recording with losses.
 /// Guarantee: exactly those come, with their tag; the others are counted, and losses are found all the same.
 #[test]
-fn uninteresting_events_still_tell_losses() {
+fn losses_are_found_among_uninteresting_events() {
     let bytes = recordings::bytes("net10b-loss");
     let all = story(&bytes, everything(Order::Time));
     let options = Options {
@@ -193,7 +203,7 @@ fn uninteresting_events_still_tell_losses() {
 #[test]
 fn dynamic_events_have_known_lengths() {
     let mut lengths = BTreeSet::new();
-    for (name, ..) in FACTS {
+    for (name, ..) in facts() {
         let options = Options {
             interest: Box::new(|metadata| {
                 (metadata.provider == "Microsoft-Windows-DotNETRuntime" && metadata.event_id == 39).then_some(0)
@@ -207,11 +217,13 @@ fn dynamic_events_have_known_lengths() {
                 .map(|event| event.payload.len()),
         );
     }
-    assert_eq!(lengths, BTreeSet::from([78, 86, 104]));
+    let known = BTreeSet::from([78, 86, 104]);
+    assert!(lengths.is_subset(&known), "{lengths:?}");
+    assert!(!recordings::are_all_there() || lengths == known, "{lengths:?}");
 }
 
 /// Scenario: what is no nettrace stream, or none that can be read.
-/// Guarantee: an error of its own for each, as soon as the bytes tell; never a truncated stream.
+/// Guarantee: an error of its own for each, as soon as the bytes show it; never a truncated stream.
 #[test]
 fn other_input_has_its_own_error() {
     let error = |bytes: &[u8]| story(bytes, Options::default()).error;
@@ -234,7 +246,7 @@ fn bytes_after_the_end_are_ignored() {
     let mut bytes = recordings::bytes("net10-idle");
     bytes.extend([7; 1000]);
     for piece in [1, 100, 5000] {
-        let story = crate::told::story_in_pieces(&bytes, everything(Order::Time), piece);
+        let story = crate::decoded::story_in_pieces(&bytes, everything(Order::Time), piece);
         assert_eq!((story.stats.bytes, story.stats.trailing_bytes), (806, 1000));
         assert_eq!((story.ending, story.error), (Some(Ending::Clean), None));
     }

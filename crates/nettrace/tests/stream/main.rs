@@ -2,11 +2,11 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic, in its parts too")]
 
 mod damage;
+mod decoded;
 mod facts;
 mod order;
 mod pieces;
 mod recordings;
 mod round_trip;
 mod steady;
-mod told;
 mod v6;

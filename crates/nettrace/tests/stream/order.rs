@@ -3,8 +3,8 @@
 use nettrace::encode::{Encoder, EventRecord};
 use nettrace::{Decoder, Format, Metadata, Options, Order};
 
+use crate::decoded::{OwnedItem, drain, everything};
 use crate::round_trip::header;
-use crate::told::{Told, drain, everything};
 
 fn record(thread: u64, sequence: u32, timestamp: i64, is_sorted: bool) -> EventRecord<'static> {
     EventRecord {
@@ -35,10 +35,10 @@ fn times(decoder: &mut Decoder) -> Vec<i64> {
     let mut items = Vec::new();
     assert_eq!(drain(decoder, &mut items), None);
     let time = |item| match item {
-        Told::Header(_) => None,
-        Told::Event(event) => Some(event.timestamp),
-        Told::Gap(_) => Some(0),
-        Told::SequencePoint(_) => Some(-1),
+        OwnedItem::Header(_) => None,
+        OwnedItem::Event(event) => Some(event.timestamp),
+        OwnedItem::Gap(_) => Some(0),
+        OwnedItem::SequencePoint(_) => Some(-1),
     };
     items.into_iter().filter_map(time).collect()
 }
@@ -50,7 +50,8 @@ fn feed(encoder: &mut Encoder, decoder: &mut Decoder) -> Vec<i64> {
 }
 
 /// Scenario: runs of three threads that overlap in time, as the runtime's passes write them, then a sequence point.
-/// Guarantee: up to the instant of each sorted event all is told, by time; the rest at the sequence point, before it.
+/// Guarantee: up to the instant of each sorted event all is delivered, by time; the rest at the sequence point, before
+/// it.
 #[test]
 fn sorted_events_release_what_is_older() {
     let (mut encoder, mut decoder) = (encoder(), Decoder::new(everything(Order::Time)));
@@ -70,7 +71,7 @@ fn sorted_events_release_what_is_older() {
 }
 
 /// Scenario: a live stream is idle with events waiting; after the flush an older one comes.
-/// Guarantee: the flush tells all that waits; the late one is delivered and counted.
+/// Guarantee: the flush delivers all that waits; the late one is delivered and counted.
 #[test]
 fn a_flush_tells_what_waits() {
     let (mut encoder, mut decoder) = (encoder(), Decoder::new(everything(Order::Time)));
@@ -104,7 +105,7 @@ fn in_file_order_nothing_waits() {
     assert_eq!(decoder.stats().late, 0);
 }
 
-/// Scenario: a loss is seen while older events wait; and one is told by a sequence point.
+/// Scenario: a loss is seen while older events wait; and one is shown by a sequence point.
 /// Guarantee: the gap comes at once, before what waits; that of a sequence point before it.
 #[test]
 fn gaps_do_not_wait() {
@@ -138,7 +139,7 @@ fn waiting_events_keep_their_definition() {
     let ids: Vec<_> = items
         .iter()
         .filter_map(|item| {
-            if let Told::Event(event) = item {
+            if let OwnedItem::Event(event) = item {
                 Some(event.metadata.event_id)
             } else {
                 None

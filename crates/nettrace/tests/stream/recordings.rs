@@ -1,15 +1,33 @@
-//! The recordings of the repository: what real runtimes sent.
+//! What real runtimes sent: all recordings of the repository, or, in the published package, the small ones in it.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
 
-fn folder() -> PathBuf {
+fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/recordings")
 }
 
-/// Names of all recordings.
+/// Whether all recordings of the repository are there, not only those of the package.
+pub(crate) fn are_all_there() -> bool {
+    repository().join("net31-fin.nettrace.gz").exists()
+}
+
+fn folder() -> PathBuf {
+    if are_all_there() {
+        repository()
+    } else {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings")
+    }
+}
+
+/// Whether this recording is there.
+pub(crate) fn has(name: &str) -> bool {
+    folder().join(format!("{name}.nettrace.gz")).exists()
+}
+
+/// Names of the recordings that are there.
 pub(crate) fn names() -> Vec<String> {
     let files = std::fs::read_dir(folder()).unwrap();
     let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());

@@ -6,8 +6,8 @@ use nettrace::encode::{Encoder, EventRecord, ThreadRecord};
 use nettrace::{Ending, Format, Metadata, Order, PointerSize, SystemTime, TraceHeader};
 use proptest::prelude::*;
 
+use crate::decoded::{OwnedEvent, OwnedItem, Story, everything, story, story_in_pieces};
 use crate::recordings;
-use crate::told::{OwnedEvent, Story, Told, everything, story, story_in_pieces};
 
 /// A header with something in every field.
 pub(crate) fn header(format: Format) -> TraceHeader {
@@ -40,8 +40,8 @@ pub(crate) fn header(format: Format) -> TraceHeader {
 const FORMATS: [Format; 2] = [Format::V4, Format::V6 { minor: 2 }];
 
 /// Writes events of a stream again, in the order of the file. In V6 each thread gets an index.
-fn encode_again(items: &[Told], format: Format, compressed: bool) -> Vec<u8> {
-    let Some(Told::Header(header)) = items.first() else {
+fn encode_again(items: &[OwnedItem], format: Format, compressed: bool) -> Vec<u8> {
+    let Some(OwnedItem::Header(header)) = items.first() else {
         panic!("no header")
     };
     let mut encoder = Encoder::new(format, header).unwrap().compressed(compressed);
@@ -49,12 +49,12 @@ fn encode_again(items: &[Told], format: Format, compressed: bool) -> Vec<u8> {
     let mut indexes: BTreeMap<u64, u64> = BTreeMap::new();
     for item in items {
         let event = match item {
-            Told::SequencePoint(ticks) => {
+            OwnedItem::SequencePoint(ticks) => {
                 encoder.sequence_point(*ticks, &[]).unwrap();
                 continue;
             }
-            Told::Event(event) => event,
-            Told::Header(_) | Told::Gap(_) => continue,
+            OwnedItem::Event(event) => event,
+            OwnedItem::Header(_) | OwnedItem::Gap(_) => continue,
         };
         if defined.insert(event.metadata.id, event.metadata.clone()).as_ref() != Some(&event.metadata) {
             encoder.metadata(&event.metadata).unwrap();
@@ -137,7 +137,7 @@ fn recordings_come_back_in_every_format() {
                 };
                 let story = expect(Order::File, original.events());
                 expect(Order::Time, by_time.events());
-                // Losses that only a sequence point told are not written again.
+                // Losses that only a sequence point showed are not written again.
                 let between_events = |story: &Story| -> Vec<_> {
                     let at: BTreeSet<_> = story
                         .events()
@@ -163,7 +163,7 @@ fn headers_come_back() {
     for format in FORMATS {
         let bytes = Encoder::new(format, &header(format)).unwrap().finish().unwrap();
         let story = story(&bytes, everything(Order::Time));
-        assert_eq!(story.items, [Told::Header(header(format))]);
+        assert_eq!(story.items, [OwnedItem::Header(header(format))]);
         assert_eq!(story.ending, Some(Ending::Clean));
     }
 }
@@ -261,12 +261,12 @@ proptest! {
         for order in [Order::File, Order::Time] {
             let story = story_in_pieces(&bytes, everything(order), piece);
             prop_assert_eq!((story.error.clone(), story.ending), (None, Some(Ending::Clean)));
-            let told: Vec<_> = story.events().into_iter().map(|event| {
+            let delivered: Vec<_> = story.events().into_iter().map(|event| {
                 let stack_id = event.stack.as_ref().map_or(0, |stack| if stack.is_empty() { 1 } else { 2 });
                 let thread = if v6 { event.thread - 100 } else { event.thread };
                 (event.timestamp, thread, event.sequence, event.metadata.event_id, event.processor, [event.activity_id, event.related_activity_id], stack_id, event.payload.clone())
             }).collect();
-            prop_assert_eq!(&told, &expected);
+            prop_assert_eq!(&delivered, &expected);
             let numbered = !v6 || !made.is_empty();
             prop_assert_eq!(story.stats.lost, numbered.then_some(lost));
         }

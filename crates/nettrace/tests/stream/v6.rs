@@ -3,8 +3,8 @@
 use nettrace::encode::{EncodeError, Encoder, EventRecord, Forget, Label, ThreadRecord};
 use nettrace::{Ending, Field, FieldType, Format, Gap, Metadata, Options, Order};
 
+use crate::decoded::{OwnedItem, everything, story, story_in_pieces};
 use crate::round_trip::header;
-use crate::told::{Told, everything, story, story_in_pieces};
 
 const V6: Format = Format::V6 { minor: 0 };
 
@@ -46,10 +46,10 @@ fn thread(index: u64, process: u64, thread: u64) -> ThreadRecord<'static> {
     }
 }
 
-/// Scenario: blocks as one-collect writes them: each with a sequence point that forgets the threads, then stacks, threads
-/// and labels; capture thread 0, numbers that begin anew with each block.
-/// Guarantee: threads and processes are those of their block although indexes are given again; activities and stacks are
-/// there; version, level and keywords are unknown; nobody knows what was lost.
+/// Scenario: blocks as one-collect writes them: each with a sequence point that forgets the threads, then stacks,
+/// threads and labels; capture thread 0, numbers that begin anew with each block.
+/// Guarantee: threads and processes are those of their block although indexes are given again; activities and stacks
+/// are there; version, level and keywords are unknown; nobody knows what was lost.
 #[test]
 fn one_collect_streams_are_read() {
     let mut encoder = encoder();
@@ -100,7 +100,7 @@ fn one_collect_streams_are_read() {
 }
 
 /// Scenario: a writer that numbers events; a thread is removed with a loss, and its index given again.
-/// Guarantee: the loss is told with the OS id, between the thread's last event and the next sequence point; the new
+/// Guarantee: the loss is reported with the OS id, between the thread's last event and the next sequence point; the new
 /// thread begins anew.
 #[test]
 fn removed_threads_tell_their_losses() {
@@ -311,7 +311,7 @@ const ONE_COLLECT: &[u8] = include_bytes!("one-collect.nettrace");
 fn one_collect_s_own_bytes_are_read() {
     let story = story(ONE_COLLECT, everything(Order::Time));
     assert_eq!((story.error.clone(), story.ending), (None, Some(Ending::Clean)));
-    let Some(Told::Header(header)) = story.items.first() else {
+    let Some(OwnedItem::Header(header)) = story.items.first() else {
         panic!("no header")
     };
     assert_eq!(

@@ -50,7 +50,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- default (printf "%s-config" (include "gcwatch.fullname" .)) .Values.config.existingConfigMap }}
 {{- end }}
 
-{{/* gcwatch.yaml: what the values say, with the folder of the rules when there are any. */}}
+{{/* gcwatch.yaml: config.data, with the directory of the rules if there are any. */}}
 {{- define "gcwatch.config" -}}
 {{- $data := deepCopy .Values.config.data }}
 {{- if .Values.rules.files }}

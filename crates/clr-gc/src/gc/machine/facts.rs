@@ -67,7 +67,7 @@ impl Machine {
             self.background = Some(number);
             self.final_since_end = false;
         } else {
-            // What it leaves, its own GCHeapStats will tell.
+            // What it leaves, its own GCHeapStats will show.
             (self.gen0_after, self.uoh_after) = (None, None);
         }
         self.count_may_skip = false;
@@ -134,7 +134,8 @@ impl Machine {
     /// A collection must have started in this stop before `event`, and its GCStart was never seen.
     ///
     /// SuspendEEBegin's Count is the number of the previous collection, or of the last background collection; a second
-    /// collection of a stop is the one inside a background collection, or provisional mode's full one, and its number is the next.
+    /// collection of a stop is the one inside a background collection, or provisional mode's full one, and its number
+    /// is the next.
     pub(super) fn start_unseen_before(&self, event: &GcStart, stop: &Stop) -> bool {
         let previous = event.count.wrapping_sub(1);
         if let Some(last) = stop.runs.last() {
@@ -229,7 +230,7 @@ impl Machine {
         forming.end = Some((at, generation));
         if forming.announced_background() {
             self.final_since_end = false;
-            // It swept the large objects; how much is left its GCHeapStats will tell.
+            // It swept the large objects; how much is left its GCHeapStats will show.
             self.uoh_after = None;
         }
         for stop in &mut self.open {
@@ -272,7 +273,7 @@ impl Machine {
     }
 
     /// With the concurrent bit it belongs to the background collection under way, or the last one (a server one's comes
-    /// after its GCEnd); without, to the collection that runs while the threads stand still.
+    /// after its GCEnd); without, to the collection that runs while the threads are suspended.
     pub(super) fn global(&mut self, at: i64, thread: u64, event: &GlobalHeapHistory<'_>) -> Option<u32> {
         let number = if event.global_mechanisms.is_concurrent() {
             self.background_of_history(&GlobalHistory::of(event))
@@ -332,12 +333,12 @@ impl Machine {
     }
 
     /// Only a blocking collection sends a second one, after its history.
-    /// What the collector says of itself while a collection runs.
-    pub(super) fn dynamic(&mut self, number: u32, at: i64, told: &DynamicData<'_>) {
+    /// What the collector sends in dynamic events while a collection runs.
+    pub(super) fn dynamic(&mut self, number: u32, at: i64, data: &DynamicData<'_>) {
         let Some(forming) = self.forming_mut(number) else {
             return;
         };
-        match told {
+        match data {
             DynamicData::CommittedUsage(usage) => {
                 let committed = &mut forming.committed;
                 if forming.global.is_some() {

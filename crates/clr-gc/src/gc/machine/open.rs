@@ -2,11 +2,12 @@
 
 use crate::gc::machine::Machine;
 
-/// What has begun and not ended, by the events that came so far. Times are nanoseconds since the sync point; `None`: nothing of the kind is
-/// open, or a loss since its beginning may have taken its end.
+/// What has begun and not ended, by the events that came so far. Times are nanoseconds since the sync point; `None`:
+/// nothing of the kind is open, or a loss since its beginning may have taken its end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Open {
-    /// The stop for a collection in which the threads stand still: its SuspendEEBegin, or the SuspendEEEnd where that was not seen.
+    /// The stop for a collection in which the threads are suspended: its SuspendEEBegin, or the SuspendEEEnd where that
+    /// was not seen.
     pub stop: Option<i64>,
     /// The blocking or foreground collection that runs: its GCStart.
     pub collection: Option<i64>,
@@ -33,8 +34,8 @@ impl Open {
 }
 
 impl Machine {
-    /// What has begun and not ended. The collector stops the threads for one reason at a time, and one blocking collection runs at a time:
-    /// an older one that is still open lost its end, and the newest is told.
+    /// What has begun and not ended. The collector stops the threads for one reason at a time, and one blocking
+    /// collection runs at a time: an older one that is still open lost its end, and the newest is reported.
     pub fn open(&self) -> Open {
         if self.is_finished {
             return Open::default();

@@ -1,4 +1,4 @@
-//! When a collection is told: whole, or given up, and when losses are known.
+//! When a collection is reported: whole, or given up, and when losses are known.
 
 use crate::gc::StopEdges;
 use crate::gc::collection::{Collection, Suspension};
@@ -24,7 +24,7 @@ impl Machine {
         }
     }
 
-    /// Tells what waited too long for the rest of its facts. A background collection may take any time to end.
+    /// Reports what waited too long for the rest of its facts. A background collection may take any time to end.
     pub(super) fn expire(&mut self, now: i64) {
         while let Some(place) = self.forming.iter().position(|forming| {
             let in_flight = forming.announced_background() && forming.end.is_none();
@@ -47,7 +47,7 @@ impl Machine {
         self.settled.push_back((since, Settled::Collection(Box::new(forming))));
     }
 
-    pub(super) fn tell(&mut self, forming: Forming) -> Collection {
+    pub(super) fn report(&mut self, forming: Forming) -> Collection {
         let mut stops: Vec<Stop> = Vec::with_capacity(forming.stops.len());
         for id in &forming.stops {
             if let Some((stop, waiting)) = self.closed.get_mut(id) {
@@ -88,7 +88,7 @@ impl Machine {
             .is_some_and(|(first, last)| self.losses.overlap(first, last))
     }
 
-    /// Live: losses older than everything that is still to be told.
+    /// Live: losses older than everything that is not reported yet.
     pub(super) fn forget_losses(&mut self) {
         let forming = self
             .forming

@@ -10,7 +10,7 @@ impl Machine {
         self.open.iter_mut().find(|stop| stop.thread == thread)
     }
 
-    /// The newest stop for a collection in which all threads stand still.
+    /// The newest stop for a collection in which all threads are suspended.
     pub(super) fn suspended_stop(&mut self) -> Option<&mut Stop> {
         self.open
             .iter_mut()
@@ -18,7 +18,8 @@ impl Machine {
             .max_by_key(|stop| stop.suspended)
     }
 
-    /// The collection that runs while the threads stand still: the last to start, or the one around it when that ended.
+    /// The collection that runs while the threads are suspended: the last to start, or the one around it when that
+    /// ended.
     pub(super) fn running(&mut self) -> Option<u32> {
         let stop = self.suspended_stop()?;
         stop.runs
@@ -147,7 +148,7 @@ impl Machine {
         if stop.runs.is_empty() && stop.final_of.is_none() && stop.reason != Some(SuspendReason::FOR_GC) {
             match self.background_under_way() {
                 Some(number) => self.belongs(&mut stop, number),
-                // Half seen, at the beginning or after a loss: nothing can be said of it.
+                // Half seen, at the beginning or after a loss: nothing about it is known.
                 None if stop.reason.is_none() => return,
                 None => {
                     if self.orphan_finals.len() < MAX_OPEN_STOPS {

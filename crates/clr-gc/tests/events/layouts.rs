@@ -1,0 +1,263 @@
+//! Every layout of every event: golden payloads of each version at 64 and 32 bits, cut, extended and damaged.
+
+use clr_gc::event::*;
+use proptest::prelude::*;
+
+use crate::cases::{CASES, Case};
+use crate::payload::Payload;
+
+const POINTERS: [PointerSize; 2] = [PointerSize::Eight, PointerSize::Four];
+
+/// Every case with both pointer sizes: case, layout, pointer size, payload.
+fn payloads() -> impl Iterator<Item = (&'static Case, Layout, PointerSize, Vec<u8>)> {
+    CASES.iter().flat_map(|case| {
+        let Some(layout) = Layout::of(case.provider, case.id, Some(case.version)) else {
+            panic!("{} {} version {} is not known", case.provider, case.id, case.version);
+        };
+        POINTERS.map(|pointer| (case, layout, pointer, (case.build)(Payload::new(pointer)).bytes))
+    })
+}
+
+/// The fields of an event as `Name=value Name=value`.
+fn text(event: &ClrEvent<'_>) -> String {
+    let mut fields = Vec::new();
+    event.fields(&mut |name, value| fields.push(format!("{name}={value}")));
+    fields.join(" ")
+}
+
+/// Touches everything that an event can be asked for.
+fn exercise(event: &ClrEvent<'_>) {
+    assert!(text(event).len() < usize::MAX);
+    assert!(!format!("{event:?}").is_empty());
+    let _ = event.clr_instance();
+    event.fields(&mut |_, value| {
+        if let Value::Rows(table) = value {
+            let mut rows = 0;
+            table.each(&mut |_| rows += 1);
+            assert_eq!(rows, table.rows(), "{}", event.name());
+        }
+    });
+    if let ClrEvent::GlobalHeapHistory(event) = event {
+        let _ = event.phases();
+    }
+}
+
+/// Scenario: a payload of each event and version, in a 64-bit and in a 32-bit process.
+/// Guarantee: it has the size that the manifest and real streams give it, and each field comes out with its value.
+#[test]
+fn every_field_of_every_layout_comes_out() {
+    for (case, layout, pointer, payload) in payloads() {
+        let size = if pointer == PointerSize::Eight {
+            case.sizes.0
+        } else {
+            case.sizes.1
+        };
+        assert_eq!(
+            payload.len(),
+            size,
+            "{} version {} {pointer:?}",
+            layout.name(),
+            case.version
+        );
+        let event = decode(layout, &payload, pointer).unwrap();
+        assert_eq!(
+            text(&event),
+            case.fields,
+            "{} version {} {pointer:?}",
+            layout.name(),
+            case.version
+        );
+        assert_eq!(event.kind(), layout.kind);
+        let instance = case.fields.contains("ClrInstanceID").then_some(9);
+        assert_eq!(event.clr_instance(), instance, "{}", layout.name());
+        exercise(&event);
+    }
+}
+
+/// Scenario: the table of events is compared with the golden payloads.
+/// Guarantee: no event and no version in the tables goes untested.
+#[test]
+fn every_known_version_has_a_golden_payload() {
+    for kind in Kind::ALL {
+        let (oldest, newest) = kind.versions();
+        for version in oldest..=newest {
+            let tested = |case: &&Case| {
+                case.provider == kind.provider() && case.id == kind.id() && case.version == u32::from(version)
+            };
+            assert!(CASES.iter().any(|case| tested(&case)), "{kind:?} version {version}");
+        }
+    }
+}
+
+/// Scenario: each payload ends at each of its bytes.
+/// Guarantee: the event is refused with the field that is not whole and a need beyond what is there; nothing panics.
+#[test]
+fn a_payload_cut_at_any_byte_is_an_error_of_that_event() {
+    for (case, layout, pointer, payload) in payloads() {
+        for cut in 0..payload.len() {
+            let error = decode(layout, &payload[..cut], pointer).unwrap_err();
+            assert_eq!((error.event, error.got), (layout.name(), cut));
+            assert_eq!(error.version.map(u32::from), Some(case.version));
+            assert!(error.needed > cut as u64, "{error}");
+            assert!(
+                error.needed <= payload.len() as u64,
+                "{error}, which is more than the whole payload"
+            );
+            assert!(!error.field.is_empty());
+        }
+    }
+}
+
+/// Scenario: a payload is longer than its layout, as newer runtimes may make it.
+/// Guarantee: the known fields come out as before.
+#[test]
+fn surplus_bytes_are_ignored() {
+    for (_, layout, pointer, mut payload) in payloads() {
+        let before = text(&decode(layout, &payload, pointer).unwrap());
+        payload.extend([0xFF; 9]);
+        assert_eq!(
+            text(&decode(layout, &payload, pointer).unwrap()),
+            before,
+            "{}",
+            layout.name()
+        );
+    }
+}
+
+/// Scenario: the writer gives no version (nettrace V6), and the payload is whole.
+/// Guarantee: the length decides which version it is.
+#[test]
+fn without_a_version_the_length_decides() {
+    for (case, layout, pointer, payload) in payloads() {
+        let unversioned = Layout::of(case.provider, case.id, None).unwrap();
+        assert_eq!(unversioned.version, None);
+        let event = decode(unversioned, &payload, pointer).unwrap();
+        assert_eq!(text(&event), case.fields, "{} version {}", layout.name(), case.version);
+    }
+    let too_short = decode(
+        Layout::of(RUNTIME_PROVIDER, 1, None).unwrap(),
+        &[0; 7],
+        PointerSize::Eight,
+    )
+    .unwrap_err();
+    assert_eq!(
+        (too_short.version, too_short.field, too_short.needed),
+        (None, "Reason", 8)
+    );
+}
+
+/// Scenario: events with a version that is newer or older than all known ones.
+/// Guarantee: a newer one is read as the newest known; an older one is not known at all.
+#[test]
+fn newer_versions_are_read_as_the_newest_known_and_older_ones_are_unknown() {
+    for (case, layout, pointer, payload) in payloads() {
+        if case.version == u32::from(layout.kind.versions().1) {
+            for newer in [case.version + 1, 254, 255, 256, u32::MAX] {
+                let newer = Layout::of(case.provider, case.id, Some(newer)).unwrap();
+                assert_eq!(text(&decode(newer, &payload, pointer).unwrap()), case.fields);
+            }
+        }
+    }
+    assert_eq!(Layout::of(RUNTIME_PROVIDER, 204, Some(2)), None);
+    assert_eq!(Layout::of(RUNTIME_PROVIDER, 205, Some(1)), None);
+    assert_eq!(Layout::of(RUNTIME_PROVIDER, 203, Some(1)), None);
+    assert_eq!(Layout::of(RUNTIME_PROVIDER, 80, Some(1)), None);
+    assert_eq!(Layout::of("Microsoft-Windows-DotNETRuntime2", 1, Some(2)), None);
+}
+
+/// Scenario: layouts are packed into tags and back, and numbers that are no tag are unpacked.
+/// Guarantee: every layout survives, two layouts never share a tag, and an invalid number is refused.
+#[test]
+fn tags_tell_layouts_apart() {
+    let mut seen = std::collections::HashSet::new();
+    for kind in Kind::ALL {
+        for version in [None, Some(0), Some(4), Some(254)] {
+            let layout = Layout { kind: *kind, version };
+            assert_eq!(Layout::from_tag(layout.to_tag()), Some(layout));
+            assert!(seen.insert(layout.to_tag()));
+        }
+        assert_eq!(
+            Layout::of(kind.provider(), kind.id(), None),
+            Some(Layout {
+                kind: *kind,
+                version: None
+            }),
+            "two events share a provider and an id"
+        );
+    }
+    assert_eq!(Layout::from_tag(0xFF), None);
+    assert_eq!(Layout::from_tag(0x0001_0001), None);
+    assert_eq!(Layout::from_tag(u32::MAX), None);
+}
+
+/// Scenario: counts that claim more than any payload holds.
+/// Guarantee: refused before anything is done for each row, also when the product overflows 32 bits.
+#[test]
+fn a_count_is_checked_against_the_payload() {
+    for (id, at) in [(15, 0), (16, 4), (18, 4), (22, 4), (36, 0), (38, 0)] {
+        let case = CASES
+            .iter()
+            .find(|case| case.provider == RUNTIME_PROVIDER && case.id == id)
+            .unwrap();
+        let layout = Layout::of(case.provider, id, Some(0)).unwrap();
+        for count in [u32::MAX, 0x2000_0000, 0x1000_0001] {
+            let mut payload = (case.build)(Payload::new(PointerSize::Eight)).bytes;
+            payload[at..at + 4].copy_from_slice(&count.to_le_bytes());
+            let error = decode(layout, &payload, PointerSize::Eight).unwrap_err();
+            assert_eq!(error.field, "Values", "{error}");
+            assert!(error.needed > u64::from(count), "{error}");
+        }
+    }
+}
+
+/// Scenario: an error is shown to a person.
+/// Guarantee: it names event, version, field and both lengths.
+#[test]
+fn an_error_says_what_is_missing() {
+    let layout = Layout::of(RUNTIME_PROVIDER, 1, Some(2)).unwrap();
+    let error = decode(layout, &[0; 20], PointerSize::Eight).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "GCStart version 2: field ClientSequenceNumber needs a payload of 26 bytes, this one has 20"
+    );
+}
+
+proptest! {
+    /// Scenario: any bytes as any event in any version.
+    /// Guarantee: an event or an error, never a panic; whatever decodes can be shown.
+    #[test]
+    fn any_bytes_decode_or_are_refused(
+        bytes in prop::collection::vec(any::<u8>(), 0..700),
+        kind in prop::sample::select(Kind::ALL),
+        version in prop::option::of(0u8..=254),
+        pointer in prop::sample::select(&POINTERS[..]),
+    ) {
+        match decode(Layout { kind, version }, &bytes, pointer) {
+            Ok(event) => exercise(&event),
+            Err(error) => prop_assert!(error.needed > bytes.len() as u64),
+        }
+    }
+
+    /// Scenario: a golden payload with some bytes changed, so that counts and texts are wrong deep inside.
+    /// Guarantee: as above.
+    #[test]
+    fn damaged_payloads_decode_or_are_refused(
+        case in 0..CASES.len(),
+        pointer in prop::sample::select(&POINTERS[..]),
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+    ) {
+        let case = &CASES[case];
+        let mut payload = (case.build)(Payload::new(pointer)).bytes;
+        for (index, byte) in damage {
+            if !payload.is_empty() {
+                let index = index.index(payload.len());
+                payload[index] = byte;
+            }
+        }
+        let layout = Layout::of(case.provider, case.id, Some(case.version)).unwrap();
+        match decode(layout, &payload, pointer) {
+            Ok(event) => exercise(&event),
+            Err(error) => prop_assert!(error.needed > payload.len() as u64),
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Every recording against an independent implementation's view of it (TraceEvent 4.0.0, PerfView's library): equal, or
+//! different exactly as its known faults predict from the events.
+
+use clr_gc::event::GcType;
+use clr_gc::gc::{Collection, Pause, PauseKind};
+use serde_json::Value;
+
+use crate::recordings::{self, Recording, witness};
+
+/// What TraceEvent makes of a pause, by its own rules.
+fn as_trace_event_says(gc: &Collection, all: &[Collection]) -> Option<i64> {
+    gc.pauses.iter().map(|pause| of_one_stop(gc, pause, all)).sum()
+}
+
+fn of_one_stop(gc: &Collection, pause: &Pause, all: &[Collection]) -> Option<i64> {
+    let edges = &pause.edges;
+    let (begin, suspended, restarted) = (edges.suspend_begin?, edges.suspend_end?, edges.restart_end?);
+    let sharing = |number: &u32| all.iter().find(|other| other.number == *number);
+    let shares_with_background = pause
+        .shared_with
+        .iter()
+        .filter_map(sharing)
+        .any(|other| other.gc_type == Some(GcType::BACKGROUND));
+    let followed = pause.shared_with.iter().any(|&number| number > gc.number);
+    match pause.kind {
+        PauseKind::Final => Some(restarted - begin),
+        // Fault: with an ephemeral collection inside, the background one keeps only the time to suspend.
+        PauseKind::Initial if followed => Some(suspended - begin),
+        PauseKind::Initial => Some(restarted - begin),
+        // Fault: a background collection that ran blocking keeps only the time to suspend.
+        PauseKind::Blocking if gc.became_blocking => Some(suspended - begin),
+        // Fault: the inner collection is given everything up to the restart.
+        PauseKind::Blocking if shares_with_background => Some(restarted - gc.start?),
+        // Fault: in provisional mode the first collection has no pause; the second starts at its own GCStart.
+        PauseKind::Blocking if followed => Some(0),
+        PauseKind::Blocking if !pause.shared_with.is_empty() => Some(restarted - gc.start?),
+        PauseKind::Blocking => Some(restarted - begin),
+    }
+}
+
+fn type_name(gc: &Collection) -> &'static str {
+    match gc.gc_type {
+        Some(GcType::BLOCKING) => "NonConcurrentGC",
+        Some(GcType::BACKGROUND) => "BackgroundGC",
+        Some(GcType::FOREGROUND) => "ForegroundGC",
+        _ => "",
+    }
+}
+
+fn sizes(gc: &Collection) -> Option<Vec<u64>> {
+    gc.heap
+        .iter()
+        .map(|sizes| Some(sizes.after.unwrap_or(0)))
+        .chain(gc.heap.iter().map(|sizes| Some(sizes.promoted.unwrap_or(0))))
+        .collect()
+}
+
+fn witness_sizes(stats: &Value) -> Vec<u64> {
+    let names = ["gen0", "gen1", "gen2", "loh", "poh"];
+    let of = |kind: &str| names.map(|name| stats[format!("{name}_{kind}")].as_u64().unwrap_or(0));
+    of("size").into_iter().chain(of("promoted")).collect()
+}
+
+/// Scenario: every recording with a TraceEvent view of it, collections that both saw whole.
+/// Guarantee: number, generation, type, reason, start, duration, time to suspend and heap sizes are equal; so is the
+/// pause, or it differs as TraceEvent's faults predict.
+#[test]
+fn equal_to_trace_event_but_for_its_known_faults() {
+    let (mut compared, mut faults) = (0, 0);
+    for name in recordings::names() {
+        let Some(view) = witness(&name) else { continue };
+        let recording = Recording::read(&name);
+        for process in view["processes"].as_array().unwrap() {
+            let all = recording.collections();
+            for theirs in process["gcs"].as_array().unwrap() {
+                let number = theirs["number"].as_u64().unwrap() as u32;
+                let ours = all
+                    .iter()
+                    .find(|gc| gc.number == number)
+                    .unwrap_or_else(|| panic!("{name}: {number} is missing"));
+                let context = format!("{name} #{number}");
+                assert_eq!(ours.start, theirs["start_offset_ns"].as_i64(), "{context}: start");
+                assert_eq!(
+                    ours.generation.map(u64::from),
+                    theirs["generation"].as_u64(),
+                    "{context}: generation"
+                );
+                assert_eq!(Some(type_name(ours)), theirs["type"].as_str(), "{context}: type");
+                assert_eq!(
+                    ours.reason.map(|reason| u64::from(reason.0)),
+                    theirs["reason_number"].as_u64(),
+                    "{context}: reason"
+                );
+                if theirs["is_complete"] != Value::Bool(true) || !ours.is_complete() || ours.lossy {
+                    continue;
+                }
+                compared += 1;
+                assert_eq!(
+                    ours.duration_ns(),
+                    theirs["duration_ns"].as_i64(),
+                    "{context}: duration"
+                );
+                assert_eq!(
+                    sizes(ours),
+                    Some(witness_sizes(&theirs["heap_stats"])),
+                    "{context}: sizes"
+                );
+                // It adds a background collection's history to the foreground one that it fell into: then the sums
+                // differ.
+                if theirs["per_heap_histories"] == theirs["global_history"]["heaps"] {
+                    for (ours, name) in [
+                        (ours.heap_before(), "heap_before_mb"),
+                        (ours.heap_after(), "heap_after_mb"),
+                        (ours.promoted(), "promoted_mb"),
+                    ] {
+                        let (ours, theirs) = (ours.unwrap() as f64 / 1e6, theirs[name].as_f64().unwrap());
+                        assert!(
+                            (ours - theirs).abs() < 1e-3,
+                            "{context}: {name} {ours}, theirs {theirs}"
+                        );
+                    }
+                }
+                if ours.pauses.iter().all(|pause| pause.shared_with.is_empty()) {
+                    assert_eq!(
+                        ours.suspend_ns,
+                        theirs["suspend_ns"].as_i64(),
+                        "{context}: time to suspend"
+                    );
+                }
+                let (pause, said) = (ours.pause_ns.unwrap(), theirs["pause_ns"].as_i64().unwrap());
+                if pause != said {
+                    faults += 1;
+                    let predicted = as_trace_event_says(ours, all).unwrap();
+                    assert!(
+                        (predicted - said).abs() <= 1_000,
+                        "{context}: pause {pause}, theirs {said}, predicted {predicted}"
+                    );
+                }
+            }
+        }
+    }
+    assert!(
+        !recordings::are_all_there() || (compared > 2_500 && faults > 100),
+        "{compared} compared, {faults} faults: the recordings are gone"
+    );
+}

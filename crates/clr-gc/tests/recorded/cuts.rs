@@ -1,0 +1,102 @@
+//! Recordings cut anywhere: what is whole is reported as if nothing were missing, and nothing else is.
+
+use std::collections::HashMap;
+
+use clr_gc::gc::{Collection, Outcome, Settling};
+use clr_gc::stream::{GcStream, Scope};
+use nettrace::Ending;
+
+use crate::recordings::{self, Recording};
+
+/// Recordings that are small enough to be cut at every byte.
+const EVERY_BYTE: usize = 20_000;
+
+/// Places at which each larger one is cut.
+const PLACES: usize = 500;
+
+fn collections(bytes: &[u8], piece: usize) -> (Vec<Collection>, Option<Ending>) {
+    let mut stream = GcStream::new(Scope::Collections, Settling::AtTheEnd);
+    for piece in bytes.chunks(piece) {
+        stream.space(piece.len())[..piece.len()].copy_from_slice(piece);
+        stream.filled(piece.len());
+        stream.advance(|_| ()).unwrap();
+    }
+    stream.finish();
+    // Before its first eight bytes are there, it is not even known to be a stream.
+    let fine = stream.advance(|_| ());
+    assert!(fine.is_ok() || bytes.is_empty(), "{fine:?}");
+    stream.end();
+    let ending = stream.decoder().ending();
+    let mut collections = Vec::new();
+    while let Some((_, outcome)) = stream.next_outcome() {
+        if let Outcome::Collection(collection) = outcome {
+            collections.push(*collection);
+        }
+    }
+    (collections, ending)
+}
+
+fn check(name: &str, bytes: &[u8], cut: usize, truth: &HashMap<u32, Collection>) -> usize {
+    let (collections, ending) = collections(&bytes[..cut], 64 * 1024);
+    let clean = cut == bytes.len();
+    assert_eq!(ending == Some(Ending::Clean), clean, "{name} cut at {cut}: {ending:?}");
+    let mut whole = 0;
+    for claimed in collections.iter().filter(|gc| gc.is_complete() && !gc.lossy) {
+        let truth = &truth[&claimed.number];
+        // What is lost of its time only later events show.
+        if !truth.lossy {
+            assert_eq!(claimed, truth, "{name} cut at {cut}");
+            whole += 1;
+        }
+    }
+    whole
+}
+
+/// Scenario: small recordings cut at every byte, others at 500 seeded places.
+/// Guarantee: no panic, no error; collections that claim to be whole are those of the whole recording.
+#[test]
+fn what_is_whole_before_the_cut_is_reported() {
+    let mut seed = 0x2545_F491_4F6C_DD1D_u64;
+    let (mut cut_everywhere, mut claims) = (0, 0);
+    for name in recordings::names() {
+        let bytes = recordings::bytes(&name);
+        let truth = Recording::read(&name)
+            .collections()
+            .iter()
+            .map(|gc| (gc.number, gc.clone()))
+            .collect();
+        if bytes.len() < EVERY_BYTE {
+            cut_everywhere += 1;
+            claims += (0..=bytes.len())
+                .map(|cut| check(&name, &bytes, cut, &truth))
+                .sum::<usize>();
+        } else {
+            for _ in 0..PLACES {
+                seed = seed
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
+                let cut = (seed >> 33) as usize % bytes.len();
+                claims += check(&name, &bytes, cut, &truth);
+            }
+        }
+    }
+    let enough = if recordings::are_all_there() { 100_000 } else { 10_000 };
+    assert!(cut_everywhere >= 2 && claims > enough, "{cut_everywhere} {claims}");
+}
+
+/// Scenario: the same bytes in pieces of many sizes.
+/// Guarantee: the same collections.
+#[test]
+fn the_size_of_the_pieces_does_not_matter() {
+    for name in recordings::present(&[
+        "net31-steady",
+        "net10-threads-server",
+        "net8-threads-dotnettrace-default",
+    ]) {
+        let bytes = recordings::bytes(name);
+        let expected = collections(&bytes, bytes.len());
+        for piece in [1, 2, 3, 7, 64, 1_000, 4_096, 65_536] {
+            assert_eq!(collections(&bytes, piece), expected, "{name} in pieces of {piece}");
+        }
+    }
+}

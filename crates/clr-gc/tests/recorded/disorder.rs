@@ -1,0 +1,317 @@
+//! Events dropped, doubled and moved: no panic, and no incorrect value in a collection that claims to be whole.
+
+use clr_gc::event::{Layout, PointerSize, decode};
+use clr_gc::gc::{Collection, Machine, Outcome, Settling};
+use clr_gc::stream::Scope;
+
+use crate::recordings::{self, Recording};
+
+/// An event by itself.
+#[derive(Clone)]
+struct Sent {
+    at: i64,
+    thread: u64,
+    layout: Layout,
+    payload: Vec<u8>,
+}
+
+fn events(name: &str) -> Vec<Sent> {
+    let mut events = Vec::new();
+    Recording::of(&recordings::bytes(name), Scope::Collections, |observed| {
+        events.push(Sent {
+            at: observed.at,
+            thread: observed.event.thread,
+            layout: observed.layout.unwrap(),
+            payload: observed.event.payload.to_vec(),
+        });
+    });
+    events
+}
+
+fn collections<'e>(events: impl IntoIterator<Item = &'e Sent>) -> Vec<Collection> {
+    let mut machine = Machine::new(Some(0), Settling::AtTheEnd);
+    for event in events {
+        let decoded = decode(event.layout, &event.payload, PointerSize::Eight).unwrap();
+        machine.observe(event.at, event.thread, &decoded);
+    }
+    machine.finish();
+    std::iter::from_fn(|| machine.next_outcome())
+        .filter_map(|outcome| match outcome {
+            Outcome::Collection(collection) => Some(*collection),
+            Outcome::Suspension(_) => None,
+        })
+        .collect()
+}
+
+/// Of the two that claim to be whole and right, everything that the promise covers is equal. Facts that come in events
+/// of their own that no other event proves (the trigger, committed memory, what DATAS measured) may be absent, and so
+/// may what is a fact of another collection (that it was under way).
+fn assert_right(claimed: &Collection, truth: &Collection, context: &str) {
+    let mut claimed = claimed.clone();
+    if claimed.trigger.is_none() || truth.trigger.is_none() {
+        claimed.trigger = truth.trigger;
+    }
+    claimed.background = claimed.background.or(truth.background);
+    claimed.committed.before = claimed.committed.before.or(truth.committed.before);
+    claimed.committed.after = claimed.committed.after.or(truth.committed.after);
+    claimed.committed.bookkeeping = claimed.committed.bookkeeping.or(truth.committed.bookkeeping);
+    claimed.throughput_cost_percent = claimed.throughput_cost_percent.or(truth.throughput_cost_percent);
+    if claimed.allocated_since_last.is_none() {
+        claimed.allocated_since_last = truth.allocated_since_last;
+    }
+    claimed.last_event = truth.last_event;
+    for (pause, true_pause) in claimed.pauses.iter_mut().zip(&truth.pauses) {
+        // RestartEEBegin is no edge that a duration needs.
+        pause.edges.restart_begin = pause.edges.restart_begin.or(true_pause.edges.restart_begin);
+    }
+    if &claimed != truth {
+        let (claimed, truth) = (format!("{claimed:#?}"), format!("{truth:#?}"));
+        let differ: Vec<_> = claimed
+            .lines()
+            .zip(truth.lines())
+            .filter(|(claimed, truth)| claimed != truth)
+            .take(8)
+            .collect();
+        panic!("{context}: claimed and true: {differ:?}");
+    }
+}
+
+/// `of_others`: also compare what comes from another collection (what was allocated since the previous one, which
+/// background one was under way): when several events are gone, that may be another one without a trace.
+fn check(name: &str, truth: &[Collection], changed: &[Sent], what: &str, of_others: bool) -> usize {
+    let mut claims = 0;
+    // What follows a collection proves that nothing of it is missing (numbers, counts, the order of edges). Nothing
+    // follows the last ones; only sequence numbers could show it, and these events have none.
+    let last = truth.iter().map(|gc| gc.number).max().unwrap_or(0) - 1;
+    for claimed in collections(changed)
+        .iter()
+        .filter(|gc| gc.is_complete() && !gc.lossy && gc.number < last)
+    {
+        let Some(truth) = truth.iter().find(|gc| gc.number == claimed.number) else {
+            panic!("{name}, {what}: #{} never was", claimed.number);
+        };
+        if truth.is_complete() {
+            claims += 1;
+            let mut claimed = claimed.clone();
+            if !of_others {
+                claimed.allocated_since_last = None;
+                claimed.background = None;
+            }
+            assert_right(&claimed, truth, &format!("{name}, {what}: #{}", claimed.number));
+        }
+    }
+    claims
+}
+
+const RECORDINGS: [&str; 9] = [
+    "net31-steady",
+    "net10-steady",
+    "net10-threads-server-datas",
+    "net10-threads-server",
+    "net10b-attach-in-bgc",
+    "net10b-pmode",
+    "net8-clrgc-threads",
+    "net8-leak",
+    "svc8-workstation",
+];
+
+/// A generator that needs no seed file: xorshift64*.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self, below: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) as usize % below
+    }
+}
+
+/// Scenario: each event of a recording is missing once, without a sequence number that shows it.
+/// Guarantee: collections that claim to be whole are right, and only the neighbourhood of the event suffers.
+#[test]
+fn each_event_dropped_once() {
+    for name in recordings::present(&RECORDINGS) {
+        let events = events(name);
+        let truth = collections(&events);
+        let last = truth.iter().map(|gc| gc.number).max().unwrap_or(0) - 1;
+        let whole = truth.iter().filter(|gc| gc.is_complete() && gc.number < last).count();
+        for index in 0..events.len() {
+            let mut changed = events.clone();
+            let gone = changed.remove(index);
+            let what = format!("without event {index} ({})", gone.layout.name());
+            let claims = check(name, &truth, &changed, &what, true);
+            assert!(claims + 5 >= whole, "{name}, {what}: {claims} of {whole} are left");
+        }
+    }
+}
+
+/// Scenario: each event comes twice.
+/// Guarantee: nothing is counted twice, and no collection is lost by it.
+#[test]
+fn each_event_doubled_once() {
+    for name in recordings::present(&RECORDINGS) {
+        let events = events(name);
+        let truth = collections(&events);
+        let last = truth.iter().map(|gc| gc.number).max().unwrap_or(0) - 1;
+        let whole = truth.iter().filter(|gc| gc.is_complete() && gc.number < last).count();
+        for index in 0..events.len() {
+            let mut changed = events.clone();
+            changed.insert(index, events[index].clone());
+            let what = format!("with event {index} ({}) twice", events[index].layout.name());
+            assert_eq!(check(name, &truth, &changed, &what, true), whole, "{name}, {what}");
+        }
+    }
+}
+
+/// Scenario: two neighbours change places, so that one comes late.
+/// Guarantee: collections that claim to be whole are right.
+#[test]
+fn each_event_late_once() {
+    for name in recordings::present(&RECORDINGS) {
+        let events = events(name);
+        let truth = collections(&events);
+        for index in 1..events.len() {
+            let mut changed = events.clone();
+            changed.swap(index - 1, index);
+            check(
+                name,
+                &truth,
+                &changed,
+                &format!("with event {index} before its neighbour"),
+                true,
+            );
+        }
+    }
+}
+
+/// Scenario: runs of events are missing, single ones, doubled and moved ones, at random places (seeded).
+/// Guarantee: collections that claim to be whole are right.
+#[test]
+fn many_events_dropped_doubled_and_moved() {
+    let mut random = Random(0x9E37_79B9_7F4A_7C15);
+    let mut claims = 0;
+    for name in recordings::present(&RECORDINGS) {
+        let events = events(name);
+        let truth = collections(&events);
+        for round in 0..150 {
+            let mut changed = events.clone();
+            for _ in 0..1 + random.next(12) {
+                let index = random.next(changed.len());
+                match random.next(5) {
+                    0 => drop(changed.remove(index)),
+                    1 => {
+                        let to = (index + 1 + random.next(30)).min(changed.len());
+                        changed.drain(index..to);
+                    }
+                    2 => changed.insert(index, changed[index].clone()),
+                    3 => {
+                        let late = changed.remove(index);
+                        let to = (index + random.next(20)).min(changed.len());
+                        changed.insert(to, late);
+                    }
+                    _ => {
+                        let doubled = changed[index].clone();
+                        let to = (index + random.next(20)).min(changed.len());
+                        changed.insert(to, doubled);
+                    }
+                }
+                if changed.is_empty() {
+                    break;
+                }
+            }
+            claims += check(name, &truth, &changed, &format!("round {round}"), false);
+        }
+    }
+    let enough = if recordings::are_all_there() { 10_000 } else { 5_000 };
+    assert!(claims > enough, "{claims} claims are no test");
+}
+
+/// Scenario: events of a recording in any order, on any thread, at any time, the ends of the clock included: a stream
+/// made to harm.
+/// Guarantee: no panic, no negative length, and no collection that has more stops than are kept.
+#[test]
+fn hostile_events_do_no_harm() {
+    let mut random = Random(0xD1B5_4A32_D192_ED03);
+    let times = [i64::MIN, -1, 0, 1, i64::MAX];
+    let mut reported = 0;
+    for name in ["net10b-pmode", "net8-clrgc-threads"] {
+        let events = events(name);
+        for _ in 0..40 {
+            let mut changed = Vec::new();
+            for _ in 0..3_000 {
+                let mut event = events[random.next(events.len())].clone();
+                event.thread = random.next(4) as u64;
+                event.at = if random.next(8) == 0 {
+                    times[random.next(times.len())]
+                } else {
+                    random.next(1 << 30) as i64
+                };
+                changed.push(event);
+            }
+            // One kind over and over: collections without end in one stop, stops without end in one collection.
+            let again = changed[random.next(changed.len())].clone();
+            changed.extend(std::iter::repeat_n(again, 500));
+            for gc in collections(&changed) {
+                reported += 1;
+                assert!(gc.duration_ns().is_none_or(|ns| ns >= 0), "{gc:?}");
+                assert!(gc.pauses.len() <= clr_gc::gc::MAX_STOPS, "{gc:?}");
+                assert!(
+                    gc.pauses.iter().all(|pause| pause.pause_ns.is_none_or(|ns| ns >= 0)),
+                    "{gc:?}"
+                );
+                assert!(
+                    gc.pauses.iter().all(|pause| pause.suspend_ns.is_none_or(|ns| ns >= 0)),
+                    "{gc:?}"
+                );
+            }
+        }
+    }
+    assert!(reported > 1_000, "{reported}");
+}
+
+/// Scenario: thousands of collections that start in one stop, and thousands of stops inside one background collection.
+/// Guarantee: what is kept is bounded, and none of them claims to be whole.
+#[test]
+fn what_is_kept_is_bounded() {
+    let events = events("net8-clrgc-threads");
+    let of = |name: &str| events.iter().find(|event| event.layout.name() == name).unwrap().clone();
+    let begin = events
+        .iter()
+        .find(|event| event.layout.name() == "GCSuspendEEBegin" && event.payload[0] == 6)
+        .unwrap();
+    let background = events
+        .iter()
+        .find(|event| event.layout.name() == "GCStart" && event.payload[12] == 1)
+        .unwrap();
+    let (suspended, restart) = (of("GCSuspendEEEnd"), of("GCRestartEEEnd"));
+    let mut many = Vec::new();
+    for (index, event) in [begin, &suspended, background].into_iter().enumerate() {
+        many.push(Sent {
+            at: index as i64,
+            thread: 1,
+            ..event.clone()
+        });
+    }
+    for number in 0..5_000_u32 {
+        let mut start = Sent {
+            at: 10 + i64::from(number),
+            thread: 1,
+            ..background.clone()
+        };
+        start.payload[..4].copy_from_slice(&(1_000 + number).to_le_bytes());
+        many.push(start);
+    }
+    for index in 0..5_000 {
+        for (step, event) in [begin, &suspended, &restart].into_iter().enumerate() {
+            many.push(Sent {
+                at: 10_000 + index * 3 + step as i64,
+                thread: 1,
+                ..event.clone()
+            });
+        }
+    }
+    let reported = collections(&many);
+    assert!(reported.len() >= 5_000 && reported.iter().all(|gc| !gc.is_complete()));
+    assert!(reported.iter().all(|gc| gc.pauses.len() <= clr_gc::gc::MAX_STOPS));
+}

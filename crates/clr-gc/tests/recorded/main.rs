@@ -1,0 +1,16 @@
+//! What real runtimes sent: all recordings of the repository, or, in the published package, the small ones in it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and says what it does"
+)]
+
+mod agreement;
+mod cuts;
+mod disorder;
+mod events;
+mod formats;
+mod open;
+mod recordings;
+mod settling;
+mod stops;

@@ -1,0 +1,82 @@
+//! What has begun and not ended, against a count that knows nothing of collections.
+
+use std::collections::BTreeMap;
+
+use clr_gc::event::{ClrEvent, GcType};
+use clr_gc::gc::{LIVE_SETTLE_NS, Open, Settling};
+use clr_gc::stream::{GcStream, Scope};
+
+use crate::recordings;
+
+/// Bytes of one read: so few that most collections are cut.
+const READ: usize = 700;
+
+/// Scenario: recordings of several runtimes, read in small pieces as from a socket; after each piece the events that
+/// came are looked at by themselves.
+/// Guarantee: a stop is open from its SuspendEEBegin to its RestartEEEnd and no longer, a collection from GCStart to
+/// GCEnd, each with the time of its beginning; after the stream nothing is.
+#[test]
+fn what_is_open_is_reported_from_its_beginning_to_its_end() {
+    let mut seen = [0u32; 4];
+    for name in recordings::present(&[
+        "net10-steady",
+        "svc8-workstation",
+        "net31-steady",
+        "aot9-steady",
+        "net10b-nearlimit",
+    ]) {
+        let bytes = recordings::bytes(name);
+        let mut stream = GcStream::new(Scope::Collections, Settling::After(LIVE_SETTLE_NS));
+        let mut stops: BTreeMap<u64, i64> = BTreeMap::new();
+        let mut started: BTreeMap<u32, (i64, bool)> = BTreeMap::new();
+        for piece in bytes.chunks(READ) {
+            stream.space(piece.len())[..piece.len()].copy_from_slice(piece);
+            stream.filled(piece.len());
+            stream
+                .advance(|observed| match observed.decoded {
+                    Ok(ClrEvent::SuspendEeBegin(begin)) if begin.reason.is_gc() => {
+                        stops.insert(observed.event.thread, observed.at);
+                    }
+                    Ok(ClrEvent::RestartEeEnd(_)) => {
+                        stops.remove(&observed.event.thread);
+                    }
+                    Ok(ClrEvent::GcStart(start)) => {
+                        let background = start.gc_type == Some(GcType::BACKGROUND);
+                        started.insert(start.count, (observed.at, background));
+                    }
+                    Ok(ClrEvent::GcEnd(end)) => {
+                        started.remove(&end.count);
+                    }
+                    _ => {}
+                })
+                .unwrap();
+            let of = |background: bool| {
+                started
+                    .values()
+                    .filter(|(_, is)| *is == background)
+                    .map(|(at, _)| *at)
+                    .max()
+            };
+            let expected = Open {
+                stop: stops.values().copied().max(),
+                collection: of(false),
+                background: of(true),
+            };
+            assert_eq!(stream.open(), expected, "{name}");
+            let each = [expected.stop, expected.collection, expected.background];
+            for (count, open) in seen.iter_mut().zip(
+                each.map(|open| open.is_some())
+                    .into_iter()
+                    .chain([expected.is_nothing()]),
+            ) {
+                *count += u32::from(open);
+            }
+            while stream.next_outcome().is_some() {}
+        }
+        stream.finish();
+        stream.advance(|_| {}).unwrap();
+        stream.end();
+        assert!(stream.open().is_nothing(), "{name}");
+    }
+    assert!(seen.iter().all(|count| *count > 10), "not all was seen open: {seen:?}");
+}

@@ -1,0 +1,125 @@
+//! The recordings, and what other witnesses have of them.
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use clr_gc::gc::{Collection, Outcome, Settling, Suspension};
+use clr_gc::stream::{GcStream, Observed, Scope};
+use flate2::read::GzDecoder;
+use serde_json::Value;
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/recordings")
+}
+
+/// Whether all recordings of the repository are there, not only those of the package.
+pub(crate) fn are_all_there() -> bool {
+    repository().join("net31-fin.nettrace.gz").exists()
+}
+
+fn folder() -> PathBuf {
+    if are_all_there() {
+        repository()
+    } else {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings")
+    }
+}
+
+/// Names of the recordings that are there, without their endings.
+pub(crate) fn names() -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(folder())
+        .unwrap()
+        .filter_map(|entry| {
+            entry
+                .unwrap()
+                .file_name()
+                .to_str()?
+                .strip_suffix(".nettrace.gz")
+                .map(str::to_owned)
+        })
+        .collect();
+    names.sort();
+    assert!(!are_all_there() || names.len() >= 28, "recordings are missing");
+    names
+}
+
+/// Those of these recordings that are there.
+pub(crate) fn present<'n>(names: &'n [&'n str]) -> impl Iterator<Item = &'n str> {
+    let is_there = |name: &&str| folder().join(format!("{name}.nettrace.gz")).exists();
+    names.iter().copied().filter(is_there)
+}
+
+pub(crate) fn bytes(name: &str) -> Vec<u8> {
+    unpack(&folder().join(format!("{name}.nettrace.gz")))
+}
+
+fn unpack(path: &Path) -> Vec<u8> {
+    let mut unpacked = Vec::new();
+    GzDecoder::new(fs::File::open(path).unwrap())
+        .read_to_end(&mut unpacked)
+        .unwrap();
+    unpacked
+}
+
+/// TraceEvent's collections of a recording.
+pub(crate) fn witness(name: &str) -> Option<Value> {
+    let path = folder().join(format!("{name}.gcs.json.gz"));
+    path.exists().then(|| serde_json::from_slice(&unpack(&path)).unwrap())
+}
+
+/// The process's own counters: (timestamp, gen0, gen1, gen2, total pause in microseconds or -1).
+pub(crate) fn own(name: &str) -> Option<Vec<[i64; 5]>> {
+    let text = fs::read_to_string(folder().join(format!("{name}.own.txt"))).ok()?;
+    let tick = |line: &str| {
+        let numbers: Vec<i64> = line
+            .strip_prefix("tick ")?
+            .split_whitespace()
+            .filter_map(|word| word.parse().ok())
+            .collect();
+        <[i64; 5]>::try_from(numbers).ok()
+    };
+    Some(text.lines().filter_map(tick).collect())
+}
+
+/// A recording as the stream layer delivers it.
+pub(crate) struct Recording {
+    pub(crate) stream: GcStream,
+    collections: Vec<Collection>,
+    pub(crate) suspensions: Vec<Suspension>,
+}
+
+impl Recording {
+    pub(crate) fn read(name: &str) -> Self {
+        Self::of(&bytes(name), Scope::Collections, |_| ())
+    }
+
+    pub(crate) fn of(bytes: &[u8], scope: Scope, mut observer: impl FnMut(&Observed<'_>)) -> Self {
+        let mut stream = GcStream::new(scope, Settling::AtTheEnd);
+        for piece in bytes.chunks(64 * 1024) {
+            stream.space(piece.len())[..piece.len()].copy_from_slice(piece);
+            stream.filled(piece.len());
+            stream.advance(&mut observer).unwrap();
+        }
+        stream.finish();
+        stream.advance(&mut observer).unwrap();
+        stream.end();
+        let (mut collections, mut suspensions) = (Vec::new(), Vec::new());
+        while let Some((_, outcome)) = stream.next_outcome() {
+            match outcome {
+                Outcome::Collection(collection) => collections.push(*collection),
+                Outcome::Suspension(suspension) => suspensions.push(suspension),
+            }
+        }
+        collections.sort_by_key(|collection| collection.start);
+        Self {
+            stream,
+            collections,
+            suspensions,
+        }
+    }
+
+    pub(crate) fn collections(&self) -> &[Collection] {
+        &self.collections
+    }
+}

@@ -1,0 +1,119 @@
+//! Collections reported while events still come.
+
+use clr_gc::gc::{Collection, LIVE_SETTLE_NS, Outcome, Settling};
+use clr_gc::stream::{GcStream, Scope, StreamLimits};
+
+use crate::recordings::{self, Recording};
+
+/// What a live session reports: outcomes are taken after every piece, as they become ready.
+fn live(bytes: &[u8], piece: usize) -> (Vec<Collection>, usize) {
+    let mut stream = GcStream::new(Scope::Collections, Settling::After(LIVE_SETTLE_NS));
+    let (mut reported, mut before_the_end) = (Vec::new(), 0);
+    let mut take = |stream: &mut GcStream| {
+        while let Some((_, outcome)) = stream.next_outcome() {
+            if let Outcome::Collection(collection) = outcome {
+                reported.push(*collection);
+            }
+        }
+        reported.len()
+    };
+    for piece in bytes.chunks(piece) {
+        stream.space(piece.len())[..piece.len()].copy_from_slice(piece);
+        stream.filled(piece.len());
+        stream.advance(|_| ()).unwrap();
+        before_the_end = take(&mut stream);
+    }
+    stream.finish();
+    stream.advance(|_| ()).unwrap();
+    stream.end();
+    take(&mut stream);
+    reported.sort_by_key(|collection| collection.start);
+    (reported, before_the_end)
+}
+
+/// Scenario: every recording without loss, in pieces, collections taken as soon as they are ready.
+/// Guarantee: the same collections as when the whole recording is known, most of them before its end.
+#[test]
+fn live_is_the_same_as_a_file() {
+    let (mut all, mut early) = (0, 0);
+    for name in recordings::names().into_iter().filter(|name| name != "net10b-loss") {
+        let expected = Recording::read(&name);
+        let (reported, before_the_end) = live(&recordings::bytes(&name), 4096);
+        for (ours, expected) in reported.iter().zip(expected.collections()) {
+            assert_eq!(ours, expected, "{name} #{}", expected.number);
+        }
+        assert_eq!(reported.len(), expected.collections().len(), "{name}");
+        all += reported.len();
+        early += before_the_end;
+    }
+    let enough = if recordings::are_all_there() { 3_000 } else { 300 };
+    assert!(all > enough && early * 10 > all * 7, "{early} of {all} before the end");
+}
+
+/// Scenario: a recording with lost events, live.
+/// Guarantee: what is reported as whole and without loss is the same in the whole recording.
+#[test]
+fn live_losses_are_not_missed() {
+    let expected = Recording::read("net10b-loss");
+    let (reported, _) = live(&recordings::bytes("net10b-loss"), 4096);
+    let mut compared = 0;
+    for ours in reported.iter().filter(|gc| gc.is_complete() && !gc.lossy) {
+        let expected = expected
+            .collections()
+            .iter()
+            .find(|gc| gc.number == ours.number)
+            .unwrap();
+        if !expected.lossy {
+            compared += 1;
+            assert_eq!(ours, expected);
+        }
+    }
+    assert!(compared > 5, "{compared}");
+}
+
+/// Scenario: recordings without loss in pieces, with a silence after every piece, and at last a silence in which all
+/// that was read is released.
+/// Guarantee: silences change when collections are reported, not what is reported; after the last one only what is
+/// still under way is left.
+#[test]
+fn silences_bring_forward_and_change_nothing() {
+    let mut early = 0;
+    for name in ["net31-fin", "net10b-attach-in-bgc", "net8-leak", "aot9-steady"] {
+        let expected = Recording::read(name);
+        let bytes = recordings::bytes(name);
+        let limits = StreamLimits::one_live_process();
+        let mut stream = GcStream::with_limits(Scope::Collections, Settling::After(LIVE_SETTLE_NS), limits);
+        let mut reported = Vec::new();
+        let mut take = |stream: &mut GcStream| {
+            while let Some((_, outcome)) = stream.next_outcome() {
+                if let Outcome::Collection(collection) = outcome {
+                    reported.push(*collection);
+                }
+            }
+            reported.len()
+        };
+        for piece in bytes.chunks(4096) {
+            stream.space(piece.len())[..piece.len()].copy_from_slice(piece);
+            stream.filled(piece.len());
+            stream.advance(|_| ()).unwrap();
+            // Shorter than the patience with missing facts: nothing is given up.
+            stream.quiet(400_000_000);
+            take(&mut stream);
+        }
+        stream.flush();
+        stream.advance(|_| ()).unwrap();
+        stream.quiet(2_600_000_000);
+        early += take(&mut stream);
+        assert!(!stream.is_waiting(), "{name}");
+        stream.finish();
+        stream.advance(|_| ()).unwrap();
+        stream.end();
+        take(&mut stream);
+        reported.sort_by_key(|collection| collection.start);
+        assert_eq!(reported.len(), expected.collections().len(), "{name}");
+        for (ours, expected) in reported.iter().zip(expected.collections()) {
+            assert_eq!(ours, expected, "{name} #{}", expected.number);
+        }
+    }
+    assert!(early > 10, "{early}");
+}

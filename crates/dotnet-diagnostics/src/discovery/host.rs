@@ -1,0 +1,109 @@
+//! What a look at any process needs of the host: its `/proc`, the sockets that the operator named, our own rights.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use super::address::SocketAddress;
+use super::credentials::Credentials;
+use super::proc_files::ListeningSockets;
+use super::socket_name::SocketName;
+
+/// Longest file of our own in `/proc` that is read.
+const MAX_OWN_BYTES: u64 = 64 << 10;
+const MAX_NET_UNIX_BYTES: u64 = 8 << 20;
+
+/// A `/proc`, and what is read of it once for all processes.
+#[derive(Clone, Debug)]
+pub(super) struct Host {
+    proc_root: PathBuf,
+    /// Sockets that the operator named.
+    given: BTreeMap<SocketName, SocketAddress>,
+    seen: Arc<Seen>,
+}
+
+/// What is read once per scan, when it is needed.
+#[derive(Debug, Default)]
+struct Seen {
+    /// Where runtimes listen, by network namespace: one file of `/proc` for all processes in one, by whichever it is
+    /// reached.
+    listeners: Mutex<HashMap<(u64, u64), Arc<Listeners>>>,
+    credentials: OnceLock<Credentials>,
+}
+
+/// The paths on which runtimes listen.
+type Listeners = HashMap<SocketName, PathBuf>;
+
+impl Host {
+    pub(super) fn new(proc_root: PathBuf) -> Self {
+        Self {
+            proc_root,
+            given: BTreeMap::new(),
+            seen: Arc::default(),
+        }
+    }
+
+    /// Reads another `/proc` from now on.
+    pub(super) fn move_to(&mut self, proc_root: PathBuf) {
+        self.proc_root = proc_root;
+        self.seen = Arc::default();
+    }
+
+    pub(super) fn proc_root(&self) -> &Path {
+        &self.proc_root
+    }
+
+    /// Takes this socket as that of the process in its name.
+    pub(super) fn give(&mut self, name: SocketName, address: SocketAddress) {
+        self.given.insert(name, address);
+    }
+
+    /// The socket that the operator named for this process.
+    pub(super) fn given(&self, name: SocketName) -> Option<&SocketAddress> {
+        self.given.get(&name)
+    }
+
+    /// All sockets that the operator named.
+    pub(super) fn all_given(&self) -> &BTreeMap<SocketName, SocketAddress> {
+        &self.given
+    }
+
+    /// Our own rights.
+    pub(super) fn credentials(&self) -> &Credentials {
+        self.seen.credentials.get_or_init(|| {
+            let read = |name: &str| read_bounded(&self.proc_root.join("self").join(name), MAX_OWN_BYTES);
+            let map = read("uid_map").ok();
+            read("status").map_or_else(
+                |_| Credentials::default(),
+                |status| Credentials::parse(&status, map.as_deref()),
+            )
+        })
+    }
+
+    /// Where a runtime with this name listens, in the table of a process's network namespace (`/proc/PID/net/unix`),
+    /// which is read once. It may be read without any rights.
+    pub(super) fn listens_at(&self, table: &Path, name: SocketName) -> Option<PathBuf> {
+        let file = rustix::fs::stat(table).ok()?;
+        let namespace = (file.st_dev, file.st_ino);
+        let known = || self.seen.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        let listeners = known().get(&namespace).map(Arc::clone);
+        let listeners = match listeners {
+            Some(listeners) => listeners,
+            None => {
+                let text = read_bounded(table, MAX_NET_UNIX_BYTES).ok()?;
+                let listeners = Arc::new(ListeningSockets(&text).runtimes().collect());
+                known().insert(namespace, Arc::clone(&listeners));
+                listeners
+            }
+        };
+        listeners.get(&name).cloned()
+    }
+}
+
+pub(super) fn read_bounded(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(limit).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}

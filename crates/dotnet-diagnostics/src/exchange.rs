@@ -1,0 +1,102 @@
+//! One command and its answer, on a connection of its own and within deadlines.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::time::timeout;
+
+use crate::deadlines::Deadlines;
+use crate::endpoint::Endpoint;
+use crate::error::{Error, Stage};
+use crate::message::{Answer, Command, HEADER_BYTES, MessageError, Progress, Request, decode_frame};
+
+/// Sends a command: the payload of its OK answer, and the connection with nothing read past the answer.
+pub(crate) async fn exchange(
+    endpoint: &Endpoint,
+    deadlines: &Deadlines,
+    request: &Request,
+    answer_within: Duration,
+) -> Result<(UnixStream, Vec<u8>), Error> {
+    let command = request.command();
+    let bytes = request.encode().map_err(|source| Error::Request { command, source })?;
+    let mut stream = endpoint.connect(command, deadlines).await?;
+    match timeout(deadlines.write, stream.write_all(&bytes)).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => return Err(broken(endpoint, command, Stage::Write, 0, error)),
+        Err(_) => return Err(endpoint.silent(command, Stage::Write, deadlines.write)),
+    }
+    match timeout(answer_within, read_answer(endpoint, command, &mut stream)).await {
+        Ok(payload) => Ok((stream, payload?)),
+        Err(_) => Err(endpoint.silent(command, Stage::Answer, answer_within)),
+    }
+}
+
+/// Ends a session by its id; its stream must be drained at the same time.
+pub(crate) async fn stop_tracing(endpoint: &Endpoint, deadlines: &Deadlines, session_id: u64) -> Result<(), Error> {
+    let request = Request::StopTracing { session_id };
+    exchange(endpoint, deadlines, &request, deadlines.stop)
+        .await
+        .map(|_| ())
+}
+
+/// The error for an answer that is none of the protocol.
+pub(crate) fn invalid(endpoint: &Endpoint, command: Command, source: MessageError) -> Error {
+    Error::Message {
+        peer: endpoint.peer(),
+        command,
+        source,
+    }
+}
+
+/// The error for a connection that broke: the process is ending; anything else is the system's.
+pub(crate) fn broken(
+    endpoint: &Endpoint,
+    command: Command,
+    stage: Stage,
+    received: usize,
+    error: std::io::Error,
+) -> Error {
+    use std::io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+    match error.kind() {
+        BrokenPipe | ConnectionReset | UnexpectedEof => Error::Closed {
+            peer: endpoint.peer(),
+            command,
+            received,
+        },
+        _ => endpoint.io(stage, error),
+    }
+}
+
+async fn read_answer(endpoint: &Endpoint, command: Command, stream: &mut UnixStream) -> Result<Vec<u8>, Error> {
+    let mut buffer = Vec::with_capacity(HEADER_BYTES);
+    loop {
+        let needed = match decode_frame(&buffer).map_err(|source| invalid(endpoint, command, source))? {
+            Progress::Incomplete { needed } => needed,
+            Progress::Complete { frame, .. } => {
+                return match Answer::decode(frame).map_err(|source| invalid(endpoint, command, source))? {
+                    Answer::Ok(payload) => Ok(payload.to_vec()),
+                    Answer::Error(error) => Err(Error::Runtime {
+                        peer: endpoint.peer(),
+                        command,
+                        error,
+                    }),
+                };
+            }
+        };
+        // Exactly what is missing: what follows the answer belongs to the event stream.
+        let missing = needed - buffer.len();
+        let read = (&mut *stream).take(missing as u64).read_buf(&mut buffer).await;
+        match read {
+            Ok(0) => {
+                return Err(Error::Closed {
+                    peer: endpoint.peer(),
+                    command,
+                    received: buffer.len(),
+                });
+            }
+            Ok(_) => {}
+            Err(error) => return Err(broken(endpoint, command, Stage::Answer, buffer.len(), error)),
+        }
+    }
+}

@@ -1,0 +1,44 @@
+# One command per task; `just` lists them. See CONTRIBUTING.md.
+
+default:
+    @just --list
+
+# Everything that CI checks.
+ci:
+    .ci/run
+
+# Formatting, lints, documentation, words.
+check:
+    cargo fmt --all --check
+    cargo clippy --workspace --all-targets --locked -- -D warnings
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+    .ci/words
+
+# All tests; fetches .NET runtimes once.
+test *ARGS:
+    tests/run {{ARGS}}
+
+# Tests without .NET processes.
+test-quick:
+    GCWATCH_SKIP_LIVE=all cargo test --workspace --locked
+
+# Writes generated pages, schemas and golden files.
+golden:
+    GCWATCH_UPDATE_GOLDEN=1 GCWATCH_SKIP_LIVE=all cargo test --workspace --locked
+    git diff --stat
+
+# Benches, in the profile `dist`.
+bench:
+    cargo bench --workspace
+
+# Fuzzes one target for a minute; `cargo fuzz list` names them.
+fuzz TARGET:
+    cargo fuzz run {{TARGET}} --sanitizer none -- -max_total_time=60 -rss_limit_mb=2048
+
+# The binary that is shipped.
+dist:
+    cargo build --profile dist --locked
+
+# Licences, duplicates, advisories (needs cargo-deny).
+deny:
+    cargo deny check

@@ -1,0 +1,147 @@
+//! Lines of a stream, within bounds.
+
+/// How much of the buffer stays allocated between lines.
+const KEPT: usize = 64 << 10;
+
+/// A line without its end.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Line<'a> {
+    /// All of it.
+    Whole(&'a [u8]),
+    /// It was longer than may be kept, and was skipped.
+    Skipped,
+}
+
+/// A line that does not end within what is skipped.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Endless;
+
+/// Cuts a stream into lines. A line of more than `longest` bytes is skipped; one of more than `endless` bytes ends the
+/// stream. At most `longest` bytes and one piece are held.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    longest: usize,
+    endless: usize,
+    buffer: Vec<u8>,
+    /// Where the next line begins.
+    start: usize,
+    /// Up to here no line ends.
+    searched: usize,
+    /// How many bytes of the line that began were dropped.
+    dropped: usize,
+}
+
+impl Lines {
+    pub(crate) const fn new(longest: usize, endless: usize) -> Self {
+        Self {
+            longest,
+            endless,
+            buffer: Vec::new(),
+            start: 0,
+            searched: 0,
+            dropped: 0,
+        }
+    }
+
+    /// The next piece of the stream; call it when [`Self::next`] has nothing more.
+    pub(crate) fn push(&mut self, piece: &[u8]) {
+        self.buffer.drain(..self.start);
+        self.searched = self.searched.saturating_sub(self.start);
+        self.start = 0;
+        if self.buffer.is_empty() {
+            self.buffer.shrink_to(KEPT);
+        }
+        self.buffer.extend_from_slice(piece);
+    }
+
+    /// The next line; `None` until there is more of the stream.
+    pub(crate) fn next(&mut self) -> Result<Option<Line<'_>>, Endless> {
+        let unsearched = self.buffer.get(self.searched..).unwrap_or_default();
+        let Some(length) = unsearched.iter().position(|byte| *byte == b'\n') else {
+            self.searched = self.buffer.len();
+            let held = self.buffer.len() - self.start;
+            if self.dropped > 0 || held > self.longest {
+                self.dropped = self.dropped.saturating_add(held);
+                self.start = self.buffer.len();
+            }
+            return if self.dropped > self.endless {
+                Err(Endless)
+            } else {
+                Ok(None)
+            };
+        };
+        let (start, end) = (self.start, self.searched + length);
+        self.start = end + 1;
+        self.searched = self.start;
+        let is_skipped = std::mem::take(&mut self.dropped) > 0 || end - start > self.longest;
+        let line = self.buffer.get(start..end).unwrap_or_default();
+        Ok(Some(if is_skipped { Line::Skipped } else { Line::Whole(line) }))
+    }
+
+    /// Whether a line began that has not ended.
+    pub(crate) fn is_within_a_line(&self) -> bool {
+        self.dropped > 0 || self.start < self.buffer.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// All lines of these pieces (`None`: skipped), and whether one is unfinished.
+    fn cut(pieces: &[&[u8]], longest: usize) -> (Vec<Option<Vec<u8>>>, bool) {
+        let mut lines = Lines::new(longest, usize::MAX);
+        let mut found = Vec::new();
+        for piece in pieces {
+            lines.push(piece);
+            while let Some(line) = lines.next().unwrap() {
+                found.push(match line {
+                    Line::Whole(line) => Some(line.to_vec()),
+                    Line::Skipped => None,
+                });
+            }
+            assert!(lines.buffer.len() <= longest + piece.len(), "{}", lines.buffer.len());
+        }
+        (found, lines.is_within_a_line())
+    }
+
+    /// Scenario: a line at the limit, one beyond it, and one after it.
+    /// Guarantee: exactly the one that is too long is skipped.
+    #[test]
+    fn lines_that_are_too_long_are_skipped() {
+        let whole = |line: &[u8]| Some(line.to_vec());
+        let expected = vec![whole(b"1234"), None, whole(b""), whole(b"ab")];
+        assert_eq!(cut(&[b"1234\n12345\n\nab\n"], 4), (expected.clone(), false));
+        assert_eq!(cut(&[b"1234", b"\n123", b"45", b"\n\na", b"b\n"], 4), (expected, false));
+        assert_eq!(cut(&[b"12345", b"6789", b"0"], 4), (Vec::new(), true));
+    }
+
+    /// Scenario: a line that never ends.
+    /// Guarantee: it is an error once more was skipped than may be.
+    #[test]
+    fn a_line_without_an_end_is_an_error() {
+        let mut lines = Lines::new(4, 10);
+        for piece in ["12345", "67890"] {
+            lines.push(piece.as_bytes());
+            assert_eq!(lines.next(), Ok(None));
+        }
+        lines.push(b"1");
+        assert_eq!(lines.next(), Err(Endless));
+    }
+
+    proptest! {
+        /// Scenario: any stream, in any pieces.
+        /// Guarantee: the lines are those of the whole stream; how it was cut does not matter.
+        #[test]
+        fn pieces_do_not_matter(pieces in proptest::collection::vec("[a\n]{0,9}", 0..20), longest in 0_usize..6) {
+            let stream = pieces.concat();
+            let pieces: Vec<&[u8]> = pieces.iter().map(String::as_bytes).collect();
+            let mut expected: Vec<&str> = stream.split('\n').collect();
+            let rest = expected.pop().unwrap_or_default();
+            let kept = |line: &&str| (line.len() <= longest).then(|| line.as_bytes().to_vec());
+            let expected: Vec<_> = expected.iter().map(kept).collect();
+            prop_assert_eq!(cut(&pieces, longest), (expected, !rest.is_empty()));
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! A server without sockets, for tests on a paused clock.
+
+use std::collections::VecDeque;
+use std::future::pending;
+use std::sync::{Arc, Mutex};
+
+use http::{HeaderValue, StatusCode};
+use hyper::body::Bytes;
+use tokio::time::Instant;
+
+use super::client::{Answer, Body, Transport};
+use super::error::Failed;
+
+/// What happens to a request.
+pub(crate) enum Step {
+    /// It is answered: status, `Retry-After`, the pieces of the body, and how the body ends.
+    Answer(u16, Option<&'static str>, Vec<Bytes>, End),
+    /// It is not answered.
+    Nothing,
+}
+
+/// How a body ends.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum End {
+    InOrder,
+    /// Nothing more comes, and the connection stays.
+    Silence,
+    Broken,
+}
+
+impl Step {
+    pub(crate) fn whole(status: u16, body: impl Into<Bytes>) -> Self {
+        Self::Answer(status, None, vec![body.into()], End::InOrder)
+    }
+}
+
+/// A request that was made.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    pub(crate) at: Instant,
+    pub(crate) path: String,
+    pub(crate) authorization: Option<HeaderValue>,
+}
+
+/// Answers requests as its steps say; after the last one it does not answer.
+#[derive(Clone, Default)]
+pub(crate) struct Script {
+    steps: Arc<Mutex<VecDeque<Step>>>,
+    asked: Arc<Mutex<Vec<Asked>>>,
+    /// Called while a request is under way.
+    pub(crate) meanwhile: Option<Arc<dyn Fn(usize) + Send + Sync>>,
+}
+
+impl Script {
+    pub(crate) fn new(steps: impl IntoIterator<Item = Step>) -> Self {
+        Self {
+            steps: Arc::new(Mutex::new(steps.into_iter().collect())),
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn asked(&self) -> Vec<Asked> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+impl Transport for Script {
+    type Body = Pieces;
+
+    async fn get(&self, path: &str, authorization: Option<HeaderValue>) -> Result<Answer<Pieces>, Failed> {
+        let number = {
+            let mut asked = self.asked.lock().unwrap();
+            asked.push(Asked {
+                at: Instant::now(),
+                path: path.to_owned(),
+                authorization,
+            });
+            asked.len()
+        };
+        if let Some(meanwhile) = &self.meanwhile {
+            meanwhile(number);
+        }
+        let step = self.steps.lock().unwrap().pop_front();
+        match step {
+            Some(Step::Answer(status, retry_after, pieces, end)) => Ok(Answer {
+                status: StatusCode::from_u16(status).unwrap(),
+                retry_after: retry_after.map(HeaderValue::from_static),
+                body: Pieces(pieces.into(), end),
+            }),
+            Some(Step::Nothing) | None => pending().await,
+        }
+    }
+}
+
+/// The pieces of a body.
+pub(crate) struct Pieces(VecDeque<Bytes>, End);
+
+impl Body for Pieces {
+    async fn chunk(&mut self) -> Result<Option<Bytes>, Failed> {
+        match (self.0.pop_front(), self.1) {
+            (Some(piece), _) => Ok(Some(piece)),
+            (None, End::InOrder) => Ok(None),
+            (None, End::Silence) => pending().await,
+            (None, End::Broken) => Err(Failed::Broken("the script says so".to_owned())),
+        }
+    }
+}

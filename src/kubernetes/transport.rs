@@ -1,0 +1,196 @@
+//! Requests over HTTP/2 or HTTP/1.1 and TLS.
+//!
+//! * No proxy: the API server's service address and the node's kubelet are inside the cluster, while `HTTPS_PROXY` is
+//!   mostly set for what is outside. (client-go uses the proxy unless `NO_PROXY` lists these addresses.)
+//! * The token is sent over TLS or to this host only.
+//! * The file of certificates is read before each request, so that replaced authorities are used for the next
+//!   connection.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, Once, PoisonError};
+use std::time::Duration;
+
+use http::HeaderValue;
+use http::header::{ACCEPT, AUTHORIZATION, RETRY_AFTER};
+use hyper::body::Bytes;
+use reqwest::{Certificate, Response, Url};
+use tracing::warn;
+
+use super::client::{Answer, Body, Transport};
+use super::cluster::read;
+use super::error::{Failed, SetupError, causes};
+
+/// The name of gcwatch in the server's audit log.
+const USER_AGENT: &str = concat!("gcwatch/", env!("CARGO_PKG_VERSION"));
+
+/// How long a connection may take to be made.
+const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+
+/// A connection that was silent for so long while an answer is awaited is probed (HTTP/2 ping, TCP keepalive).
+const PING_AFTER: Duration = Duration::from_secs(30);
+const PING_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Most bytes of a file with certificates.
+const MAX_PEM_BYTES: u64 = 4 << 20;
+
+/// Who must have certified the server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Trust {
+    /// An authority of the system.
+    System,
+    /// An authority in this PEM file.
+    File(PathBuf),
+    /// Nobody: certificates are not verified.
+    Anyone,
+}
+
+/// One server over HTTP.
+#[derive(Debug)]
+pub(crate) struct Http {
+    /// Without a slash at its end.
+    base: String,
+    keeps_secrets: bool,
+    trust: Trust,
+    current: Mutex<Current>,
+}
+
+#[derive(Debug)]
+struct Current {
+    client: reqwest::Client,
+    /// The contents of the file when it was last read: the client's certificates, or invalid ones.
+    pem: Vec<u8>,
+}
+
+impl Http {
+    /// Reads the certificates. Connections are made by the first request.
+    pub(crate) fn new(url: &Url, trust: Trust) -> Result<Self, SetupError> {
+        install_crypto();
+        let is_secure = url.scheme() == "https";
+        // Without TLS there are no certificates; those of the system would cost memory only.
+        let trust = if is_secure { trust } else { Trust::Anyone };
+        let pem = match &trust {
+            Trust::File(path) => read(path, MAX_PEM_BYTES).map_err(|source| SetupError::Read {
+                what: "certificates",
+                path: path.clone(),
+                source,
+                remedy: "check that the file is mounted and that gcwatch may read it",
+            })?,
+            Trust::System | Trust::Anyone => Vec::new(),
+        };
+        let client = client(&trust, &pem)?;
+        Ok(Self {
+            base: url.as_str().trim_end_matches('/').to_owned(),
+            keeps_secrets: is_secure || is_loopback(url),
+            trust,
+            current: Mutex::new(Current { client, pem }),
+        })
+    }
+
+    /// The client to send with: a new one when the certificates changed. When the new ones are invalid, the old client
+    /// stays; that is logged once per change.
+    fn client(&self) -> reqwest::Client {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Trust::File(path) = &self.trust
+            && let Ok(pem) = read(path, MAX_PEM_BYTES)
+            && pem != current.pem
+        {
+            match client(&self.trust, &pem) {
+                Ok(client) => current.client = client,
+                Err(error) => {
+                    warn!(target: "gcwatch::kubernetes", "certificates changed but cannot be used, keeping the old ones: {error}");
+                }
+            }
+            current.pem = pem;
+        }
+        current.client.clone()
+    }
+}
+
+impl Transport for Http {
+    type Body = Response;
+
+    async fn get(&self, path: &str, authorization: Option<HeaderValue>) -> Result<Answer<Response>, Failed> {
+        let mut request = self.client().get(format!("{}{path}", self.base));
+        request = request.header(ACCEPT, HeaderValue::from_static("application/json"));
+        if let Some(authorization) = authorization.filter(|_| self.keeps_secrets) {
+            request = request.header(AUTHORIZATION, authorization);
+        }
+        // The server is named where the error is logged.
+        let answer = request
+            .send()
+            .await
+            .map_err(|error| Failed::Unreachable(causes(&error.without_url())))?;
+        Ok(Answer {
+            status: answer.status(),
+            retry_after: answer.headers().get(RETRY_AFTER).cloned(),
+            body: answer,
+        })
+    }
+}
+
+impl Body for Response {
+    async fn chunk(&mut self) -> Result<Option<Bytes>, Failed> {
+        Self::chunk(self)
+            .await
+            .map_err(|error| Failed::Broken(causes(&error.without_url())))
+    }
+}
+
+fn client(trust: &Trust, pem: &[u8]) -> Result<reqwest::Client, SetupError> {
+    let client = reqwest::Client::builder()
+        .user_agent(USER_AGENT)
+        .no_proxy()
+        .redirect(reqwest::redirect::Policy::none())
+        .referer(false)
+        .connect_timeout(CONNECT_WITHIN)
+        .pool_max_idle_per_host(1)
+        .tcp_keepalive(PING_AFTER)
+        .http2_keep_alive_interval(PING_AFTER)
+        .http2_keep_alive_timeout(PING_TIMEOUT);
+    let client = match trust {
+        Trust::System => client,
+        Trust::Anyone => client.tls_certs_only([]).tls_danger_accept_invalid_certs(true),
+        Trust::File(path) => client.tls_certs_only(authorities(path, pem)?),
+    };
+    client.build().map_err(|error| match trust {
+        Trust::File(path) => SetupError::Certificates {
+            path: path.clone(),
+            reason: format!(" ({})", causes(&error)),
+        },
+        Trust::System | Trust::Anyone => SetupError::Tls(causes(&error)),
+    })
+}
+
+fn authorities(path: &Path, pem: &[u8]) -> Result<Vec<Certificate>, SetupError> {
+    let none = |reason| SetupError::Certificates {
+        path: path.to_owned(),
+        reason,
+    };
+    let found = Certificate::from_pem_bundle(pem).map_err(|error| none(format!(" ({})", causes(&error))))?;
+    if found.is_empty() {
+        Err(none(String::new()))
+    } else {
+        Ok(found)
+    }
+}
+
+fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost"
+        || address
+            .parse::<std::net::IpAddr>()
+            .is_ok_and(|address| address.is_loopback())
+}
+
+/// reqwest is built without a TLS provider and takes that of the process: ring.
+fn install_crypto() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // An error means that a provider is installed already.
+        let _installed = rustls::crypto::ring::default_provider().install_default();
+    });
+}
+
+#[cfg(test)]
+mod tests;

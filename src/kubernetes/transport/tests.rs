@@ -1,0 +1,137 @@
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use http_body_util::Full;
+use hyper::service::service_fn;
+use hyper::{Request, Version, body::Incoming};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rcgen::{CertificateParams, KeyPair};
+use rustls::pki_types::PrivatePkcs8KeyDer;
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+use super::*;
+
+/// A server for 127.0.0.1 that answers each request with its version and token, and the PEM of its certificate.
+async fn server(protocols: &[&str]) -> (SocketAddr, String) {
+    let key = KeyPair::generate().unwrap();
+    let certificate = CertificateParams::new(vec!["127.0.0.1".to_owned()])
+        .unwrap()
+        .self_signed(&key)
+        .unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(
+            vec![certificate.der().clone()],
+            PrivatePkcs8KeyDer::from(key.serialize_der()).into(),
+        )
+        .unwrap();
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
+    let tls = TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let tls = tls.clone();
+            tokio::spawn(async move {
+                let Ok(stream) = tls.accept(stream).await else { return };
+                let service = service_fn(|request: Request<Incoming>| async move {
+                    let version = if request.version() == Version::HTTP_2 {
+                        "2"
+                    } else {
+                        "1.1"
+                    };
+                    let token = request
+                        .headers()
+                        .get(AUTHORIZATION)
+                        .map(|token| token.to_str().unwrap().to_owned());
+                    let text = format!("{version} {} {token:?}", request.uri().path());
+                    Ok::<_, std::convert::Infallible>(hyper::Response::new(Full::new(Bytes::from(text))))
+                });
+                let server = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
+                let _cut = server.serve_connection(TokioIo::new(stream), service).await;
+            });
+        }
+    });
+    (address, certificate.pem())
+}
+
+async fn ask(http: &Http) -> Result<String, Failed> {
+    let mut answer = http.get("/pods", Some(HeaderValue::from_static("Bearer me"))).await?;
+    let mut bytes = Vec::new();
+    while let Some(piece) = Body::chunk(&mut answer.body).await? {
+        bytes.extend_from_slice(&piece);
+    }
+    Ok(String::from_utf8(bytes).unwrap())
+}
+
+/// Scenario: a server that speaks HTTP/2 and one that does not, at an address with a path.
+/// Guarantee: the newest version that both support is used, the path is kept, the token is sent.
+#[tokio::test]
+async fn http_2_and_1_are_spoken() {
+    for (protocols, version) in [
+        (["h2", "http/1.1"].as_slice(), "2"),
+        (&["http/1.1"], "1.1"),
+        (&[], "1.1"),
+    ] {
+        let (address, _) = server(protocols).await;
+        let url = Url::parse(&format!("https://{address}/nodes/a/proxy/")).unwrap();
+        let http = Http::new(&url, Trust::Anyone).unwrap();
+        let expected = format!("{version} /nodes/a/proxy/pods Some(\"Bearer me\")");
+        assert_eq!(ask(&http).await.unwrap(), expected);
+    }
+}
+
+/// Scenario: the file with the authorities is replaced by one that knows the server, then by an invalid one, then
+/// removed.
+/// Guarantee: new authorities are used at once; an invalid or missing file changes nothing.
+#[tokio::test]
+async fn certificates_that_were_replaced_are_used() {
+    let (address, pem) = server(&[]).await;
+    let (_, stranger) = server(&[]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ca.crt");
+    let url = Url::parse(&format!("https://{address}")).unwrap();
+    let open = || Http::new(&url, Trust::File(path.clone()));
+    assert!(matches!(open(), Err(SetupError::Read { .. })));
+    for invalid in [
+        "",
+        "no certificate",
+        "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+    ] {
+        std::fs::write(&path, invalid).unwrap();
+        assert!(matches!(open(), Err(SetupError::Certificates { .. })), "{invalid}");
+    }
+    std::fs::write(&path, &stranger).unwrap();
+    let http = open().unwrap();
+    let error = ask(&http).await.unwrap_err();
+    assert!(matches!(error, Failed::Unreachable(_)), "{error}");
+    std::fs::write(&path, stranger + &pem).unwrap();
+    ask(&http).await.unwrap();
+    std::fs::write(&path, "no certificate").unwrap();
+    ask(&http).await.unwrap();
+    std::fs::remove_file(&path).unwrap();
+    ask(&http).await.unwrap();
+}
+
+/// Scenario: addresses with and without TLS, on this host and elsewhere.
+/// Guarantee: a token is sent in clear text to this host only.
+#[test]
+fn tokens_are_not_sent_in_clear_text() {
+    let urls = [
+        ("https://10.0.0.1:443", true),
+        ("http://127.0.0.1:8001", true),
+        ("http://[::1]:8001", true),
+        ("http://localhost:8001", true),
+        ("http://10.0.0.1:10255", false),
+        ("http://node.example:10255", false),
+    ];
+    for (url, expected) in urls {
+        let http = Http::new(&Url::parse(url).unwrap(), Trust::Anyone).unwrap();
+        assert_eq!(http.keeps_secrets, expected, "{url}");
+    }
+}
