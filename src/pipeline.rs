@@ -1,22 +1,23 @@
 //! From the outcomes of a stream to spans, metrics and alerts: the same for a live process and for a recording.
 //!
 //! ```text
-//! targets (live) --+                                    +--> rules: which collection is an anomaly --+
-//!                  +--> Feed, one per run of a process --+--> telemetry: spans, series <-------------+--> Outlet (export)
-//! replay (files) --+                                    +--> Run: state, last collections, alerts --> web
+//! targets (live) --+                       +--> rules: which collection is an anomaly --+
+//!                  +--> Feed, one per run --+--> telemetry: spans, series <-------------+--> Outlet (export)
+//! replay (files) --+                       +--> Run: state, last collections, alerts --> web
 //! ```
 //!
-//! A [`Feed`] belongs to the one task that reads the process; a [`Run`] is what all others see of it, behind a lock that is
-//! taken per collection, never per event. Nothing here waits: what cannot leave fast enough is dropped from the exporter's
-//! queues and counted there.
+//! A [`Feed`] belongs to the one task that reads the process; a [`Run`] is what all others see of it, behind a lock
+//! that is taken per collection, never per event. Nothing here waits: what cannot leave fast enough is dropped from the
+//! exporter's queues and counted there.
 //!
 //! Invariants:
-//! * a run's totals live as long as the run: a session that ends and begins again does not restart them, and their start is
-//!   the first attach;
+//! * a run's totals live as long as the run: a session that ends and begins again does not restart them, and their
+//!   start is the first attach;
 //! * a run that ends is exported a last time, then its series end;
-//! * rules judge a collection before it becomes a span, so that one with an anomaly is exported whatever the selection is;
-//! * the time of the rules of a live run advances once a second ([`Pipeline::tick`]), also when no event comes; that of the
-//!   rules of a recording by its events;
+//! * rules judge a collection before it becomes a span, so that one with an anomaly is exported whatever the selection
+//!   is;
+//! * the time of the rules of a live run advances once a second ([`Pipeline::tick`]), also when no event comes; that of
+//!   the rules of a recording by its events;
 //! * the numbers of runs and of remembered collections are limited; what is over a limit is counted.
 
 mod alert_view;

@@ -8,7 +8,7 @@ use crate::container::ContainerIdentity;
 
 pub use gc_rules::alert::RunKey;
 
-pub mod text;
+pub(crate) mod text;
 
 /// Who a run is.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,7 +32,7 @@ pub struct Identity {
 pub struct Provenance {
     /// Names of the attributes that the process gave itself: nothing replaces their values.
     pub own_names: Vec<String>,
-    /// Where it was found, whatever it says of itself: an orchestrator knows it by this.
+    /// Where it was found, whatever attributes it gives itself: an orchestrator knows it by this.
     pub container: ContainerIdentity,
 }
 

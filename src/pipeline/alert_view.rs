@@ -73,7 +73,7 @@ pub struct FiringView {
     pub since: Option<String>,
 }
 
-/// A rule, and how it stands with the processes.
+/// A rule, with its state in the processes.
 #[derive(Debug, Serialize)]
 pub struct RuleView {
     /// Its id.
@@ -100,7 +100,8 @@ pub struct RuleView {
     pub failures: u64,
     /// What the newest failure was.
     pub last_failure: Option<String>,
-    /// How many processes are in each state: `inactive`, `pending`, `firing`, `inhibited`, `unknown`, `not_selected`, `excepted`.
+    /// How many processes are in each state: `inactive`, `pending`, `firing`, `inhibited`, `unknown`, `not_selected`,
+    /// `excepted`.
     pub states: BTreeMap<&'static str, u64>,
     /// The processes on which it fires.
     pub firing: Vec<FiringView>,

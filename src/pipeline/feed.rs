@@ -40,7 +40,8 @@ impl Feed {
         &self.run
     }
 
-    /// What is done with the process now. [`RunState::Attached`] begins a new session: its stream is counted from its beginning.
+    /// What is done with the process now. [`RunState::Attached`] begins a new session: its stream is counted from its
+    /// beginning.
     pub fn state(&mut self, state: RunState) {
         let now = now_unix_ns();
         let mut parts = self.run.parts();
@@ -54,8 +55,8 @@ impl Feed {
         parts.session.set_state(state, now);
     }
 
-    /// More is known of who it is: the runtime's version, attributes of the resource (a name that is there already gets the new
-    /// value). Spans and metrics from now on carry it.
+    /// More is known of who it is: the runtime's version, attributes of the resource (a name that is there already gets
+    /// the new value). Spans and metrics from now on carry it.
     pub fn learned(&mut self, runtime: Option<String>, attributes: Vec<KeyValue>) {
         let changed = {
             let mut parts = self.run.parts();
@@ -69,13 +70,14 @@ impl Feed {
         self.shared.notify(changed);
     }
 
-    /// Offsets of what follows lie on `base`. Given again while the session goes on, it corrects the drift of the two clocks.
+    /// Offsets of what follows lie on `base`. Given again while the session goes on, it corrects the drift of the two
+    /// clocks.
     pub fn time_base(&mut self, base: TimeBase) {
         self.base = Some(base);
     }
 
-    /// One outcome of the reconstruction. Before the first [`time_base`](Self::time_base) it is put at 1970, which a caller
-    /// does not do: a stream's header comes before its events.
+    /// One outcome of the reconstruction. Before the first [`time_base`](Self::time_base) it is put at 1970, which a
+    /// caller does not do: a stream's header comes before its events.
     pub fn observe(&mut self, outcome: Outcome) {
         let base = self.base.unwrap_or(TimeBase::at(0));
         match outcome {

@@ -58,7 +58,8 @@ impl Pipeline {
         self.shared.rules()
     }
 
-    /// What each rule's evaluations came to, over all runs since the pipeline began; without rules that were never evaluated.
+    /// What each rule's evaluations came to, over all runs since the pipeline began; without rules that were never
+    /// evaluated.
     pub fn rule_counts(&self) -> BTreeMap<Arc<str>, RuleCounts> {
         for run in self.runs() {
             self.shared.count_rules(&run);
@@ -112,14 +113,15 @@ impl Pipeline {
         Ok(Feed::new(run, Arc::clone(&self.shared)))
     }
 
-    /// Whose metadata is added to processes from now on; it is asked at once, and with each [`Self::surroundings_changed`].
+    /// Whose metadata is added to processes from now on; it is asked at once, and with each
+    /// [`Self::surroundings_changed`].
     pub fn set_surroundings(&self, surroundings: Option<Arc<dyn Surroundings>>) {
         self.shared.set_surroundings(surroundings);
         self.surroundings_changed(now_unix_ns());
     }
 
-    /// Metadata may have changed: it is asked for anew, and what differs is in all that is exported from now on. Returns the
-    /// number of runs for which it differs.
+    /// Metadata may have changed: it is asked for anew, and what differs is in all that is exported from now on.
+    /// Returns the number of runs for which it differs.
     pub fn surroundings_changed(&self, now_unix_ns: u64) -> usize {
         let mut changed = 0;
         for run in self.runs() {

@@ -1,7 +1,7 @@
 //! A recording as the pipeline of a live process sees it.
 //!
-//! The same decoder, the same machine with the same patience as on a socket, then the same [`Feed`]: what `replay` exports is
-//! what the daemon would have exported.
+//! The same decoder, the same machine with the same patience as on a socket, then the same [`Feed`]: what `replay`
+//! exports is what the daemon would have exported.
 
 use std::path::Path;
 
@@ -59,8 +59,8 @@ impl Player {
         Ok(self.stream.header())
     }
 
-    /// The next one, in the order in which a live process would have brought them; `None` at the end. A recording that is cut short
-    /// ends where it is cut.
+    /// The next one, in the order in which a live process would have brought them; `None` at the end. A recording that
+    /// is cut short ends where it is cut.
     ///
     /// # Errors
     ///
@@ -187,7 +187,8 @@ impl Stage {
         Ok(())
     }
 
-    /// How far the stream was read: counted for the first of its processes, as a stream's losses belong to no one of them.
+    /// How far the stream was read: counted for the first of its processes, as a stream's losses belong to no one of
+    /// them.
     pub fn progress(&mut self, progress: StreamProgress) {
         if let Some((_, feed)) = self.feeds.first_mut() {
             feed.progress(progress);

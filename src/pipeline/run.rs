@@ -1,7 +1,7 @@
 //! One run of a process, as everybody but its own task sees it.
 //!
-//! A run consists of parts, each in a module that knows none of the others. [`Parts`] passes facts between them, [`Run`]
-//! holds the lock.
+//! A run consists of parts, each in a module that knows none of the others. [`Parts`] passes facts between them,
+//! [`Run`] holds the lock.
 //!
 //! ```text
 //! Run (lock) -> Parts -> identity    who it is: its resource with the metadata over it
@@ -75,8 +75,9 @@ impl Run {
         self.parts().session.set_state(state, now_unix_ns);
     }
 
-    /// Advances the time of the rules, also while the process is not attached to: what they know of it gets older, and its
-    /// present state is unknown. Alerts of a process that is excluded, over the limit or read by another gcwatch end here.
+    /// Advances the time of the rules, also while the process is not attached to: what they know of it gets older, and
+    /// its present state is unknown. Alerts of a process that is excluded, over the limit or read by another gcwatch
+    /// end here.
     pub(crate) fn tick(&self, now_unix_ns: u64) -> (Arc<Origin>, Vec<Notice>) {
         let mut parts = self.parts();
         let notices = match parts.session.state {

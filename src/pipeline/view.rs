@@ -18,7 +18,8 @@ use gc_telemetry::value::text;
 /// One process: who it is, and how it is read.
 #[derive(Debug, Serialize)]
 pub struct TargetView {
-    /// The host's pid; of a process that is not visible to gcwatch (see `targets.sockets`), the one in its socket's name.
+    /// The host's pid; of a process that is not visible to gcwatch (see `targets.sockets`), the one in its socket's
+    /// name.
     pub pid: u32,
     /// Its pid in its own pid namespace.
     pub ns_pid: Option<u32>,
@@ -28,7 +29,8 @@ pub struct TargetView {
     pub service_name: Option<String>,
     /// The runtime's version.
     pub runtime: Option<String>,
-    /// `found`, `excluded`, `over_limit`, `held_elsewhere`, `unattachable`, `attaching`, `attached`, `detached`, `ended`.
+    /// `found`, `excluded`, `over_limit`, `held_elsewhere`, `unattachable`, `attaching`, `attached`, `detached`,
+    /// `ended`.
     pub state: &'static str,
     /// For `unattachable`: one word, as in `gcwatch ps`.
     pub reason: Option<String>,
@@ -78,7 +80,7 @@ impl RunState {
         }
     }
 
-    /// Why nothing is read, where that lasts: one word of a small set.
+    /// Why nothing is read, where that lasts; one of a small set.
     fn not_attached(&self) -> Option<String> {
         match self {
             Self::Unattachable { reason, .. } => Some(reason.clone()),
@@ -199,7 +201,8 @@ impl Pipeline {
         targets
     }
 
-    /// The last collections of each process (or of one), newest first, as records of `kind: "gc"`; at most `limit` of each.
+    /// The last collections of each process (or of one), newest first, as records of `kind: "gc"`; at most `limit` of
+    /// each.
     pub fn collections(&self, pid: Option<u32>, limit: usize) -> Vec<serde_json::Value> {
         let mut records = Vec::new();
         for run in self.runs() {
@@ -239,7 +242,7 @@ impl Pipeline {
 fn json_value(value: Option<&AnyValue>) -> serde_json::Value {
     match value.and_then(|value| value.value.as_ref()) {
         Some(Value::StringValue(text)) => json!(text),
-        Some(Value::BoolValue(truth)) => json!(truth),
+        Some(Value::BoolValue(value)) => json!(value),
         Some(Value::IntValue(number)) => json!(number),
         Some(Value::DoubleValue(number)) => json!(number),
         Some(Value::ArrayValue(array)) => array.values.iter().map(|value| json_value(Some(value))).collect(),

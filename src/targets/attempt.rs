@@ -3,12 +3,12 @@
 //! # A process that is out of memory
 //!
 //! The first session with the runtime's provider makes CoreCLR run managed code on the thread that answers commands
-//! (`EventSource.DoCommand`). While the heap is full to its hard limit, that code can fail and end the *process*: "Out of
-//! memory.", or a stack overflow in the making of the message. Seen on 10.0.14 in 4 of 8 processes at their limit, and on
-//! 10.0.0; not in 6 of 6 (10.0.14) that had had a session before their heap was full, nor with a session of the rundown
-//! provider alone (3 of 3). Collections need the runtime's provider, so that what helps is to attach early: a new socket is
-//! noticed at once, and a session that has begun is kept. The settings' own session has no part in it, comes second, and is
-//! not begun while memory is scarce.
+//! (`EventSource.DoCommand`). While the heap is full to its hard limit, that code can fail and end the *process*: "Out
+//! of memory.", or a stack overflow in the making of the message. Seen on 10.0.14 in 4 of 8 processes at their limit,
+//! and on 10.0.0; not in 6 of 6 (10.0.14) that had had a session before their heap was full, nor with a session of the
+//! rundown provider alone (3 of 3). Collections need the runtime's provider, so that what helps is to attach early: a
+//! new socket is noticed at once, and a session that has begun is kept. The settings' own session has no part in it,
+//! comes second, and is not begun while memory is scarce.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -111,8 +111,8 @@ pub(crate) struct Begun {
 }
 
 impl<S: Sink> Attempt<S> {
-    /// Makes the attempt: attaches here, and reads the session where all sessions are read. Whatever it meets is reported to
-    /// the sink and logged.
+    /// Makes the attempt: attaches here, and reads the session where all sessions are read. Whatever it meets is
+    /// reported to the sink and logged.
     pub(crate) async fn run(mut self) -> (Carryover<S::Run>, End) {
         // What attaching needs, in this future and with it, is not to be held for as long as the session lasts.
         let begun = match Box::pin(self.begin()).await {
@@ -174,7 +174,8 @@ impl<S: Sink> Attempt<S> {
             let mut attaching = pin!(self.attach(&client, &process, &facts).instrument(span));
             tokio::select! {
                 attached = &mut attaching => Some(attached),
-                // A command that is under way is not abandoned: its session would stay in the process until the next collection.
+                // A command that is under way is not abandoned: its session would stay in the process until the next
+                // collection.
                 () = ordered_to_stop(&mut orders) => timeout(STOP_WITHIN, attaching).await.ok(),
             }
         };

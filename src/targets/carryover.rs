@@ -88,7 +88,8 @@ fn log(identity: &Identity, state: &RunState) {
 mod tests {
     use super::*;
 
-    /// Scenario: a process that cannot be attached to, for the same reason with another sentence, then for another reason.
+    /// Scenario: a process that cannot be attached to, for the same reason with another sentence, then for another
+    /// reason.
     /// Guarantee: only another reason is a new state; all other states are compared as a whole.
     #[test]
     fn a_sentence_that_changes_is_no_new_state() {

@@ -36,7 +36,8 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    /// What can be known of a process: nothing but its user when it is not in our `/proc`, where its pid is somebody else's; blocking.
+    /// What can be known of a process: nothing but its user when it is not in our `/proc`, where its pid is somebody
+    /// else's; blocking.
     pub(crate) fn of(process: &Process) -> Self {
         if process.visible {
             return Self::read(process.pid, process.uid);
@@ -79,7 +80,8 @@ impl Facts {
         }
     }
 
-    /// A variable of its environment; the first of two with one name counts, as for `getenv`. `None` also when nothing may be read.
+    /// A variable of its environment; the first of two with one name counts, as for `getenv`. `None` also when nothing
+    /// may be read.
     pub(crate) fn variable(&self, name: &str) -> Option<String> {
         let variables = self.environ.as_deref()?.split(|&byte| byte == 0);
         let value = |variable: &[u8]| {

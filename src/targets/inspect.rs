@@ -17,8 +17,8 @@ pub(crate) struct Inspected {
     pub(crate) lease: Result<Lease, NoLease>,
 }
 
-/// Inspects a process as it is now, and takes the lease unless it is `held`; blocking. `visible`: it is in our `/proc`, else
-/// its socket is all that is known of it.
+/// Inspects a process as it is now, and takes the lease unless it is `held`; blocking. `visible`: it is in our `/proc`,
+/// else its socket is all that is known of it.
 pub(crate) fn inspect(
     key: RunKey,
     visible: bool,

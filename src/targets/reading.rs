@@ -9,15 +9,16 @@ use clr_gc::stream::{GcStream, Scope, StreamLimits};
 use tokio::time::Instant;
 
 use crate::process::StreamProgress;
-use crate::targets::clock::{Clocks, Source};
+use crate::targets::clock::Source;
+use crate::targets::host::clocks;
 use crate::targets::rounds::{Pace, Rounds};
 use crate::targets::settings;
 use crate::targets::sink::RunSink;
 
 /// How long a runtime may take to send the stream's header: it does so before it answers to the command.
 const HEADER_WITHIN: Duration = Duration::from_secs(15);
-/// When a stream that is silent counts as idle: a runtime that has events writes them in passes of 100 ms. The last step is
-/// beyond the time that the reconstruction waits for missing facts. Each is a little before a round.
+/// When a stream that is silent counts as idle: a runtime that has events writes them in passes of 100 ms. The last
+/// step is beyond the time that the reconstruction waits for missing facts. Each is a little before a round.
 const QUIET_STEPS: [Duration; 3] = [
     Duration::from_millis(390),
     Duration::from_millis(790),
@@ -27,7 +28,8 @@ const QUIET_STEPS: [Duration; 3] = [
 const SETTINGS_AFTER_SCARCITY: Duration = Duration::from_secs(30);
 /// How often the progress is reported while bytes come.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
-/// How often the time base is corrected while bytes come: the wall clock is steered, the monotonic one too, but not alike.
+/// How often the time base is corrected while bytes come: the wall clock is steered, the monotonic one too, but not
+/// alike.
 const BASE_EVERY: Duration = Duration::from_secs(60);
 
 /// A stream that is read, and what is reported of it.
@@ -140,8 +142,8 @@ impl<T: RunSink> Reading<T> {
         Ok(())
     }
 
-    /// Something must be reported with the progress: bytes came, or something began or ended without them, as the decoder
-    /// keeps events back for their order.
+    /// Something must be reported with the progress: bytes came, or something began or ended without them, as the
+    /// decoder keeps events back for their order.
     fn is_news(&self) -> bool {
         self.bytes != self.reported_bytes || self.stream.open() != self.reported_open
     }
@@ -184,7 +186,7 @@ impl<T: RunSink> Reading<T> {
         let Some(header) = self.stream.header() else { return };
         let clocks = match self.source {
             Some(_) if now < self.based_at + BASE_EVERY => return,
-            _ => Clocks::now(),
+            _ => clocks(),
         };
         let source = *self
             .source

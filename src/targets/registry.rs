@@ -85,7 +85,8 @@ impl<T> Registry<T> {
         self.entries.values().filter(running).count()
     }
 
-    /// Those to attach to now, marked as running, and those that wait for room: both in the order in which they were found.
+    /// Those to attach to now, marked as running, and those that wait for room: both in the order in which they were
+    /// found.
     pub(crate) fn due(&mut self, now: Instant, limit: usize) -> (Vec<RunKey>, Vec<RunKey>) {
         let mut due: Vec<(u64, RunKey)> = Vec::new();
         for (key, entry) in &mut self.entries {
@@ -112,7 +113,8 @@ impl<T> Registry<T> {
         (start, over)
     }
 
-    /// An attempt failed, or a session ended: when it is retried. `good`: the session lived for a while. `chance`: 0 to 1.
+    /// An attempt failed, or a session ended: when it is retried. `good`: the session lived for a while. `chance`: 0 to
+    /// 1.
     pub(crate) fn again(&mut self, key: RunKey, good: bool, now: Instant, chance: f64) -> Option<Instant> {
         let entry = self.entries.get_mut(&key)?;
         if good {
@@ -154,7 +156,8 @@ mod tests {
     }
 
     /// Scenario: three runs, room for two; one of the two ends.
-    /// Guarantee: in the order in which they were found, never more than there is room for, and the third comes in when one ends.
+    /// Guarantee: in the order in which they were found, never more than there is room for, and the third comes in when
+    /// one ends.
     #[test]
     fn the_rest_waits_for_room() {
         let now = Instant::now();
@@ -170,8 +173,8 @@ mod tests {
     }
 
     /// Scenario: a run fails again and again, then its session lives, then its socket is made anew.
-    /// Guarantee: it is never given up, is not due before its time, begins at half a second after a good session, and is due at
-    /// once when something helps.
+    /// Guarantee: it is never given up, is not due before its time, begins at half a second after a good session, and
+    /// is due at once when something helps.
     #[test]
     fn failures_are_retried_for_ever() {
         let mut now = Instant::now();

@@ -1,8 +1,9 @@
 //! Runtimes that connect to us: `DOTNET_DiagnosticPorts=PATH` of the target, PATH being what we listen on.
 //!
-//! A runtime whose port has `suspend`, which is the default, waits until it is resumed. So whoever arrives is given a task that
-//! resumes it: as soon as its session has begun, when it will have none, when anything fails, and after [`HOLD_AT_MOST`] in any
-//! case; again and again until it worked or the process is gone. A runtime that was not suspended ignores it.
+//! A runtime whose port has `suspend`, which is the default, waits until it is resumed. So whoever arrives is given a
+//! task that resumes it: as soon as its session has begun, when it will have none, when anything fails, and after
+//! [`HOLD_AT_MOST`] in any case; again and again until it worked or the process is gone. A runtime that was not
+//! suspended ignores it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -84,7 +85,7 @@ impl Listening {
             // Sent, dropped or late: it goes on.
             let _whichever = timeout(HOLD_AT_MOST, waiting).await;
             resume(&client, pid).await;
-            // While it is tried, its port is there for it to come back to.
+            // Until it is resumed, its port is there for it to reconnect to.
             drop(held);
         });
         Arrival {
@@ -123,7 +124,8 @@ async fn resume(client: &Client, pid: Option<u32>) {
             return;
         }
         if !std::mem::replace(&mut reported, true) {
-            tracing::warn!(target: "gcwatch::targets", pid, "cannot resume the runtime: {}; retrying", bounded(&error.to_string()));
+            let error = bounded(&error.to_string());
+            tracing::warn!(target: "gcwatch::targets", pid, "cannot resume the runtime: {error}; retrying");
         }
         sleep(backoff.next(fastrand::f64())).await;
     }

@@ -55,7 +55,8 @@ impl<S: Sink> Attempt<S> {
         reading.sink.state(RunState::Attached);
         if self.carryover.reported.replace(RunState::Attached) != Some(RunState::Attached) {
             tracing::info!(
-                target: "gcwatch::targets", pid = self.key().pid, name = %bounded(&self.sketch.name), "attached, .NET {version}"
+                target: "gcwatch::targets",
+                pid = self.key().pid, name = %bounded(&self.sketch.name), "attached, .NET {version}"
             );
         }
         let mut order = Order::Read;
@@ -130,7 +131,8 @@ impl<S: Sink> Attempt<S> {
                 if let Err(problem) = &in_order {
                     tracing::warn!(
                         target: "gcwatch::targets",
-                        pid = self.key().pid, name = %bounded(&self.sketch.name), "the session failed: {}", bounded(problem)
+                        pid = self.key().pid, name = %bounded(&self.sketch.name),
+                        "the session failed: {}", bounded(problem)
                     );
                 }
                 self.report(RunState::Detached { detail });

@@ -1,4 +1,4 @@
-//! Where the tasks of the targets report: the pipeline, or a test.
+//! What the tasks of the targets report to: the pipeline, or a test.
 
 use clr_gc::gc::{Open, Outcome};
 use gc_rules::time::TimeBase;
@@ -53,7 +53,7 @@ pub trait RunSink: Send + 'static {
     /// How far the session's stream was read.
     fn progress(&mut self, progress: StreamProgress);
 
-    /// What has begun and not ended; called when it changed, at most a second after the events that say so.
+    /// What has begun and not ended; called when it changed, at most a second after the events.
     fn open(&mut self, open: Open);
 
     /// The process exited.

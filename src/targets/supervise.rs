@@ -6,7 +6,8 @@
 //! time, new options ------+
 //! ```
 //!
-//! [`Supervisor::step`] waits for whatever happens next and does what it asks for; only here and in `tasks` is the clock read.
+//! [`Supervisor::step`] waits for whatever happens next and does what it asks for; only here and in `tasks` is the
+//! clock read.
 
 mod directories;
 mod found;
@@ -58,8 +59,8 @@ pub struct Unfinished {
 /// Finds .NET processes and has their collections read by `readers` until `shutdown`, and then stops and drains every
 /// session, all at the same time, each within 3 s.
 ///
-/// New options are followed without ending a session of a process that they do not exclude: filters and limits at once, what
-/// concerns a session from its next one on.
+/// New options are followed without ending a session of a process that they do not exclude: filters and limits at once,
+/// what concerns a session from its next one on.
 ///
 /// # Panics
 ///

@@ -1,4 +1,4 @@
-//! What a supervisor tells, taken down.
+//! What a supervisor reports, recorded.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 /// How long something may take. Only a hang takes as long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What was told of one run.
+/// What was reported of one run.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Run {
     pub(crate) identity: Option<Identity>,
@@ -30,9 +30,9 @@ pub(crate) struct Run {
     pub(crate) bases: Vec<TimeBase>,
     pub(crate) collections: Vec<Collection>,
     pub(crate) progress: StreamProgress,
-    /// What had begun and not ended, when it was told last.
+    /// What had begun and not ended, as it was reported last.
     pub(crate) open: Open,
-    /// Its end was told.
+    /// Its end was reported.
     pub(crate) ended: bool,
 }
 
@@ -52,7 +52,7 @@ impl Run {
     }
 }
 
-/// Takes down all that is told.
+/// Records all reports.
 #[derive(Debug, Clone)]
 pub(crate) struct Log {
     runs: watch::Sender<BTreeMap<RunKey, Run>>,
@@ -78,7 +78,7 @@ impl Log {
             .map(|(_, run)| run.clone())
     }
 
-    /// Whether what is told of a pid fits before the time is over.
+    /// Whether what is reported of a pid fits before the time is over.
     pub(crate) async fn within(&self, time: Duration, pid: u32, fits: impl Fn(&Run) -> bool) -> bool {
         let mut runs = self.runs.subscribe();
         let of_pid = |runs: &BTreeMap<RunKey, Run>| {
@@ -88,7 +88,7 @@ impl Log {
         tokio::time::timeout(time, runs.wait_for(of_pid)).await.is_ok()
     }
 
-    /// Waits until what was told of a pid fits.
+    /// Waits until what was reported of a pid fits.
     pub(crate) async fn until(&self, pid: u32, what: &str, fits: impl Fn(&Run) -> bool) -> Run {
         let waited = self.within(PATIENCE, pid, fits).await;
         let run = self.run(pid);
@@ -97,7 +97,7 @@ impl Log {
     }
 }
 
-/// What is told of one run, taken down.
+/// Records what is reported of one run.
 #[derive(Debug)]
 pub(crate) struct LogOfRun {
     log: Log,
@@ -186,7 +186,7 @@ impl Supervised {
         let (stop, stopped) = oneshot::channel();
         let sink = log.clone();
         let task = tokio::spawn(supervise(options, sink, Readers::here(), async {
-            let _told = stopped.await;
+            let _dropped_too = stopped.await;
         }));
         Self {
             log,
@@ -196,7 +196,7 @@ impl Supervised {
         }
     }
 
-    /// Ends it, and tells what it left unfinished.
+    /// Ends it, and returns what it left unfinished.
     pub(crate) async fn stop(self) -> Unfinished {
         self.stop.send(()).unwrap();
         tokio::time::timeout(PATIENCE, self.task).await.unwrap().unwrap()

@@ -45,7 +45,7 @@ fn times(run: &Run, fits: impl Fn(&RunState) -> bool) -> usize {
 }
 
 /// Scenario: the runtime ends each session by itself, as after another tool's StopTracing, and lives on.
-/// Guarantee: it is attached to again, and what it told before goes on in the same telling.
+/// Guarantee: it is attached to again, and what it reported before goes on in the same run.
 #[tokio::test]
 async fn a_session_that_the_runtime_ended_is_begun_again() {
     let whole = recording("net31-fin");
@@ -61,10 +61,10 @@ async fn a_session_that_the_runtime_ended_is_begun_again() {
         "{:?}",
         run.states
     );
-    let told = run.collections.len();
+    let collections = run.collections.len();
     assert!(
-        told >= 2 && told.is_multiple_of(2),
-        "{told}: each session told the same"
+        collections >= 2 && collections.is_multiple_of(2),
+        "{collections}: each session has the same"
     );
     assert!(run.bases.len() >= 2);
     assert_eq!(supervised.stop().await, Unfinished::default());
@@ -72,7 +72,7 @@ async fn a_session_that_the_runtime_ended_is_begun_again() {
 }
 
 /// Scenario: a stream that is damaged after some collections, and keeps coming; then a good one.
-/// Guarantee: what came before the damage is told; the session is stopped, and the next one is read.
+/// Guarantee: what came before the damage is reported; the session is stopped, and the next one is read.
 #[tokio::test]
 async fn a_damaged_stream_ends_its_session_alone() {
     let whole = recording("net31-fin");
@@ -100,9 +100,9 @@ async fn a_damaged_stream_ends_its_session_alone() {
 }
 
 /// Scenario: a runtime that takes StopTracing and goes on.
-/// Guarantee: the end does not wait for it longer than its bound, and says that the session did not end.
+/// Guarantee: the end does not wait for it longer than its bound, and reports that the session did not end.
 #[tokio::test]
-async fn a_session_that_does_not_stop_is_told() {
+async fn a_session_that_does_not_stop_is_reported() {
     let whole = recording("net31-fin");
     let fake = Fake::start(move |_| Stream::Stubborn(whole.clone())).await;
     let leases = tempfile::tempdir().unwrap();
@@ -139,18 +139,18 @@ fn cut_in_a_collection(whole: &[u8]) -> (Vec<u8>, Open) {
 }
 
 /// Scenario: the runtime's stream stops in the middle of a blocking collection; the process lives, and not one byte comes any more.
-/// Guarantee: that the threads stand still and the collection is under way is told, with the times of their beginning, by timers alone;
+/// Guarantee: that the threads are suspended and the collection is under way is reported, with the times of their beginning, by timers alone;
 /// once the session is over nothing is open.
 #[tokio::test]
-async fn a_collection_that_does_not_end_is_told_though_no_byte_comes() {
+async fn a_collection_that_does_not_end_is_reported_though_no_byte_comes() {
     let (cut, open) = cut_in_a_collection(&recording("net10-steady"));
     let fake = Fake::start(move |_| Stream::Open(cut.clone())).await;
     let leases = tempfile::tempdir().unwrap();
     let supervised = supervise(&leases);
-    let told = |run: &Run| run.open == open;
+    let is_open = |run: &Run| run.open == open;
     supervised
         .log
-        .until(std::process::id(), "an open collection", told)
+        .until(std::process::id(), "an open collection", is_open)
         .await;
     let log = supervised.log.clone();
     assert_eq!(supervised.stop().await, Unfinished::default());
@@ -159,7 +159,7 @@ async fn a_collection_that_does_not_end_is_told_though_no_byte_comes() {
         .await;
     assert!(
         run.collections.iter().any(|gc| !gc.is_complete()),
-        "what was half seen is told as that"
+        "what was half seen is reported as that"
     );
     drop(fake);
 }

@@ -22,7 +22,8 @@ impl RunContainer {
     pub(crate) fn observe(&mut self, figures: Option<Figures>) -> bool {
         let before = (self.figures.memory_limit, self.figures.cpu_limit);
         let Some(figures) = figures else {
-            // A reading that failed is no news of the limits: rules for processes with a limit stay, with unknown usage.
+            // A reading that failed is no news of the limits: rules for processes with a limit stay, with unknown
+            // usage.
             self.figures = Figures::default();
             return false;
         };

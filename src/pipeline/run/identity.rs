@@ -112,9 +112,10 @@ mod tests {
         key_value(key, Value::StringValue(value.to_owned()))
     }
 
-    /// Scenario: a process that gave itself a name; metadata comes, attributes are learned, other metadata comes, then none.
-    /// Guarantee: metadata wins over what was found and learned, never over what the process gave itself; what other metadata
-    /// does not have any more is again what was found, and empty metadata changes nothing.
+    /// Scenario: a process that gave itself a name; metadata comes, attributes are learned, other metadata comes, then
+    /// none.
+    /// Guarantee: metadata wins over what was found and learned, never over what the process gave itself; what other
+    /// metadata does not have any more is again what was found, and empty metadata changes nothing.
     #[test]
     fn metadata_is_laid_over_what_was_found() {
         let mut run = RunIdentity::new(Identity {

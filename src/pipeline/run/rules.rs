@@ -116,7 +116,8 @@ impl RunRules {
                     place.map(|place| self.spans.swap_remove(place).1)
                 }
             };
-            // The place is that of the set that the rule is of: an alert that ends because its rule is gone has no group any more.
+            // The place is that of the set that the rule is of: an alert that ends because its rule is gone has no
+            // group any more.
             let of_this_set = self
                 .rules
                 .rule(&alert.rule.id)

@@ -82,8 +82,8 @@ impl RunSession {
         }
     }
 
-    /// How far the present session's stream was read. Returns the events that were lost since the last call; `None` where no
-    /// stream numbers its events.
+    /// How far the present session's stream was read. Returns the events that were lost since the last call; `None`
+    /// where no stream numbers its events.
     pub(crate) fn set_progress(&mut self, progress: StreamProgress) -> Option<u64> {
         let before = self.progress().lost_events.unwrap_or(0);
         self.present_session = progress;

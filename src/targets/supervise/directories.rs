@@ -46,8 +46,8 @@ impl WatchedDirectories {
         self.report(&error.to_string());
     }
 
-    /// Watches these and no others. Returns whether one of them is new: what was made in it between the look and now is found
-    /// by another look only.
+    /// Watches these and no others. Returns whether one of them is new: what was made in it between the look and now is
+    /// found by another look only.
     pub(crate) fn follow(&mut self, directories: &Directories) -> bool {
         let Some(watch) = &mut self.watch else { return false };
         watch.keep(&directories.keys().copied().collect());

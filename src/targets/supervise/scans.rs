@@ -70,7 +70,7 @@ impl Scans {
         self.judge_all = true;
     }
 
-    /// When something is to be done next: a look to begin, or to give up.
+    /// When the next look begins, or the present one is given up.
     pub(crate) fn next_due(&self, now: Instant) -> Instant {
         // While a look is under way, the next one waits for it.
         match &self.under_way {
@@ -158,7 +158,7 @@ impl Scans {
         ended
     }
 
-    /// A look that takes too long is at a process whose files block: that one is left out from now on.
+    /// A look that takes too long is at a process whose files block: that one is skipped from now on.
     pub(crate) fn give_up_late(&mut self, now: Instant) {
         let Some(look) = self.under_way.take_if(|look| look.until <= now) else {
             return;
@@ -179,15 +179,16 @@ mod tests {
 
     const INTERVAL: Duration = Duration::from_secs(30);
 
-    /// Scenario: the first look, single processes that are asked for, all of them asked for again and again, then nothing.
-    /// Guarantee: single processes are looked at at once, all of them at most once in [`SCAN_PAUSE`] because of events, and at
-    /// the interval without any.
+    /// Scenario: the first look, single processes that are asked for, all of them asked for again and again, then
+    /// nothing.
+    /// Guarantee: single processes are looked at at once, all of them at most once in [`SCAN_PAUSE`] because of events,
+    /// and at the interval without any.
     #[test]
     fn looks_through_all_keep_their_distance() {
         let start = Instant::now();
         let at = |seconds: f64| start + Duration::from_secs_f64(seconds);
         let mut scans = Scans::new(start);
-        let mut due = |scans: &mut Scans, now: Instant| {
+        let due = |scans: &mut Scans, now: Instant| {
             let due = scans.take_due(now, INTERVAL);
             due.map(|(request, _)| (request.all, request.pids.into_iter().collect::<Vec<_>>()))
         };
