@@ -1,4 +1,4 @@
-//! The commands: each reads what it needs, and writes with [`crate::report`].
+//! The commands: each reads its input and writes with [`crate::report`] and [`crate::records`].
 
 pub mod analyze;
 pub mod cli;

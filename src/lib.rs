@@ -25,17 +25,35 @@
 //! What a collection is and how it is rebuilt is in the crate [`clr_gc`], how a process is found and asked in [`dotnet_diagnostics`],
 //! what a rule is in [`gc_rules`], what spans and metrics are in [`gc_telemetry`], and how they are sent in [`delivery`].
 
+// Time is a value: only the modules that allow it ask a clock (clippy.toml).
+#![deny(clippy::disallowed_methods)]
+
+#[allow(clippy::disallowed_methods, reason = "commands record, replay and wait in real time")]
 pub mod commands;
 pub mod config;
 pub mod container;
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the loop of the daemon, its deadlines and its reload"
+)]
 pub mod daemon;
+#[allow(clippy::disallowed_methods, reason = "watches retry, and requests have deadlines")]
 pub mod kubernetes;
+#[allow(
+    clippy::disallowed_methods,
+    reason = "a live collection is stamped with the time at which it was observed"
+)]
 pub mod pipeline;
 pub mod process;
 pub mod recording;
 pub mod records;
 pub mod report;
+#[allow(clippy::disallowed_methods, reason = "sessions have deadlines, lags and retries")]
 pub mod targets;
+#[allow(
+    clippy::disallowed_methods,
+    reason = "connections have deadlines, and `/metrics` is of now"
+)]
 pub mod web;
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use gcwatch::commands::cli::{Cli, Command};
 use gcwatch::commands::output::say;
 use gcwatch::commands::{analyze, completions, demo, diff, doctor, events, ps, record, replay, rules, run};
 
-/// Exit codes: 0 fine, 1 the work failed, 2 wrong usage (clap's own).
+/// Exit codes: 0 success, 1 failure, 2 invalid usage (by clap).
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let done = match &cli.command {
@@ -26,7 +26,7 @@ fn main() -> ExitCode {
     match done {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
-        // Whoever read the output has seen enough: `gcwatch events F | head` is no failure.
+        // The reader closed the pipe: `gcwatch events F | head` is not a failure.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             say(format_args!("{error:#}"));

@@ -1,4 +1,4 @@
-//! A recording read to its end: the collections of every process in it, and what the stream was.
+//! A recording read to its end: the collections of every process in it, and the record of its stream.
 
 use clr_gc::gc::{Collection, OtherStops, Outcome, Settling, Suspension, Totals};
 use clr_gc::stream::{GcStream, Observed, ProcessKey, Scope};
@@ -10,38 +10,38 @@ pub mod source;
 use self::source::{Source, SourceError};
 use crate::records::gc::{StreamRecord, Subject};
 
-/// Why a recording could not be read to its end. What came before is told.
+/// Why a recording could not be read to its end. Everything before is reported.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordingError {
-    /// The bytes could not be had.
+    /// The file cannot be opened, read or unpacked.
     #[error(transparent)]
     Source(#[from] SourceError),
-    /// The bytes are not a stream, or damaged.
+    /// The bytes are not a nettrace stream, or are damaged.
     #[error("{name}: {source}")]
     Stream {
-        /// The source.
+        /// The file, as in messages.
         name: String,
-        /// What the decoder says.
+        /// The decoder's error, with its offset.
         source: nettrace::Error,
     },
 }
 
-/// One process of a recording.
+/// The GC history of one process in a recording.
 #[derive(Debug, Default)]
 pub struct ProcessHistory {
     /// Its collections, by GCStart; those without one first.
     pub collections: Vec<Collection>,
-    /// Its stops without a collection, by time.
+    /// Its suspensions without a collection, by time.
     pub suspensions: Vec<Suspension>,
-    /// Stops for other reasons.
+    /// Suspensions for other reasons than the GC, summed by reason.
     pub other_stops: Vec<OtherStops>,
-    /// What the collections add up to.
+    /// Totals of the collections and suspensions.
     pub totals: Totals,
 }
 
 impl ProcessHistory {
-    /// What rules look at.
+    /// The input of rules.
     pub fn history(&self) -> History<'_> {
         History {
             collections: &self.collections,
@@ -50,25 +50,25 @@ impl ProcessHistory {
     }
 }
 
-/// What is known of a recording when it was read.
+/// A recording that was read to its end, or as far as possible.
 #[derive(Debug)]
 pub struct Recording {
-    /// Each process with what it did, in the order in which they were seen.
+    /// Each process with its history, in order of appearance.
     pub processes: Vec<(Subject, ProcessHistory)>,
-    /// What the stream was.
+    /// The record of the stream.
     pub stream: StreamRecord,
-    /// What the stream says of itself; `None` when it could not be read.
+    /// The stream's header; `None` when it could not be read.
     pub header: Option<TraceHeader>,
     /// From the sync point, which is the beginning of the session, to the last event.
     pub observed_ns: i64,
-    /// How it ended, when not cleanly: a sentence.
+    /// A sentence when the recording is truncated.
     pub cut: Option<String>,
-    /// Why it could not be read further.
+    /// The error that ended reading.
     pub error: Option<RecordingError>,
 }
 
 impl Recording {
-    /// Reads a source to its end. `observer` sees every event of the scope as it comes.
+    /// Reads a source to its end. `observer` is called with every event of the scope, in stream order.
     pub fn read(source: &mut Source, scope: Scope, mut observer: impl FnMut(&Observed<'_>)) -> Self {
         let mut stream = GcStream::new(scope, Settling::AtTheEnd);
         let error = feed(source, &mut stream, &mut observer).err();
@@ -93,19 +93,22 @@ impl Recording {
         let observed_ns = offsets.map_or(0, |(first, last)| last.saturating_sub(first.min(0)));
         let cut = match stream.decoder().ending() {
             Some(Ending::Truncated { offset, reading }) => Some(format!(
-                "{} is cut short: it ends at byte {offset}, in {reading}; what is whole in it is told",
+                "{} is cut short: it ends at byte {offset}, in {reading}; everything complete before that is reported",
                 source.name()
             )),
-            _ => source
-                .cut()
-                .map(|said| format!("{} is cut short ({said}); what is whole in it is told", source.name())),
+            _ => source.cut().map(|error| {
+                format!(
+                    "{} is cut short ({error}); everything complete before that is reported",
+                    source.name()
+                )
+            }),
         };
         let mut processes = histories(&mut stream);
         if let (true, Some(pid)) = (
             processes.is_empty(),
             header.as_ref().and_then(|header| header.process_id),
         ) {
-            // A process that did not collect is told too.
+            // A process without collections is reported too.
             let subject = Subject {
                 pid: Some(pid.into()),
                 clr_instance: None,

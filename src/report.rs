@@ -1,7 +1,7 @@
-//! What people look at in a terminal, and what programs read.
+//! Reports: tables for a terminal, and the records that belong to one command.
 //!
-//! Tables ([`collections`], [`anomalies`], [`summary`], [`detail`], [`difference`]) are for people and may change; records ([`record`],
-//! [`event`]) are a contract.
+//! Tables are for people and may change. Records are a contract: their names stay (the others are in
+//! [`crate::records`]). Everything here is pure: values in, text out, without a clock.
 
 pub mod anomalies;
 pub mod collections;

@@ -5,14 +5,14 @@
 //! | `/` | the processes with their states, as a page |
 //! | `/metrics` | Prometheus text; OpenMetrics with exemplars when the scraper asks for it |
 //! | `/livez` | 200 while the daemon's tasks run |
-//! | `/readyz` | 200 once the first scan of the host was done and until shutdown begins, else 503; a backend that is down does not matter |
-//! | `/api/v1/targets` | every .NET process and what is done with it |
-//! | `/api/v1/alerts` | every alert that fires |
-//! | `/api/v1/rules` | the rules in force, with what each does and came to; the rule files, and what is wrong with them |
+//! | `/readyz` | 200 from the first complete scan of the host until shutdown, else 503; independent of receivers |
+//! | `/api/v1/targets` | every .NET process and its state |
+//! | `/api/v1/alerts` | every firing alert |
+//! | `/api/v1/rules` | the rules in force with their results; the rule files with their errors |
 //! | `/api/v1/gcs` | the last collections of each process; `?pid=PID`, `?limit=N` |
 //!
-//! It only tells: no request changes anything. Loopback by default, as whoever reaches it sees names of processes. At most 64 connections
-//! at a time, each idle for at most 90 s and ten minutes old.
+//! Read only: no request changes anything. It listens on loopback by default, because it shows the names of processes.
+//! At most 64 connections at a time, each at most 90 s idle and ten minutes old.
 
 mod connections;
 mod page;
@@ -37,45 +37,47 @@ use crate::pipeline::Pipeline;
 use delivery::clock::now_unix_ns;
 use gc_telemetry::prometheus::{self, Format};
 
-/// Collections of one process that `/api/v1/gcs` gives at most; as many as are remembered.
+/// Limit of collections of one process in `/api/v1/gcs`, which is the number that is kept.
 const MAX_COLLECTIONS: usize = 1000;
 
-/// The daemon's own metrics, as of now.
+/// Source of the daemon's own metrics.
 pub trait OwnMetrics: Send + Sync + std::fmt::Debug {
-    /// Its resource and its metrics.
+    /// The daemon's resource and the current values of its metrics.
     fn own_metrics(&self, now_unix_ns: u64) -> (Arc<Origin>, Vec<Metric>);
 }
 
-/// How the rule files are.
+/// Source of the state of the rule files.
 pub trait RuleInfo: Send + Sync + std::fmt::Debug {
     /// Files, health, errors, warnings, and when the rules in force were read.
     fn rule_files(&self) -> serde_json::Value;
 }
 
-/// What the pages are made from.
+/// The sources of all answers.
 #[derive(Debug, Clone)]
 pub struct Site {
-    /// The runs.
+    /// Targets, collections, alerts and metrics.
     pub pipeline: Pipeline,
     /// The daemon's own metrics.
     pub own: Arc<dyn OwnMetrics>,
-    /// The rule files.
+    /// State of the rule files.
     pub rules: Arc<dyn RuleInfo>,
-    /// The first scan was done, and shutdown has not begun.
+    /// The answer of `/readyz`: true from the first complete scan until shutdown.
     pub ready: Arc<AtomicBool>,
 }
 
-/// The address could not be listened at.
+/// The listener cannot bind its address.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot listen at {address}: {source}; another address is set by --listen, and --listen none does without")]
+#[error(
+    "cannot listen at {address}: {source}; set another address with --listen, or disable the listener with --listen none"
+)]
 pub struct ListenError {
-    /// The address.
+    /// The configured address.
     pub address: SocketAddr,
-    /// What the system says.
+    /// The system's error.
     pub source: std::io::Error,
 }
 
-/// A listener at the address.
+/// Binds the listener.
 ///
 /// # Errors
 ///
@@ -86,7 +88,7 @@ pub async fn listen(address: SocketAddr) -> Result<TcpListener, ListenError> {
         .map_err(|source| ListenError { address, source })
 }
 
-/// Answers until `end` completes.
+/// Serves requests until `end` completes.
 ///
 /// # Errors
 ///
@@ -165,8 +167,8 @@ async fn metrics(State(site): State<Site>, headers: HeaderMap) -> Response {
     ([(header::CONTENT_TYPE, format.content_type())], text).into_response()
 }
 
-/// OpenMetrics where the scraper names it and does not prefer the older text. Prometheus names both with weights, OpenMetrics
-/// first.
+/// OpenMetrics where the scraper accepts it and does not prefer the text format. Prometheus accepts both with weights,
+/// OpenMetrics first.
 fn accepted(headers: &HeaderMap) -> Format {
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
     let weight = |media: &str| {
@@ -197,8 +199,8 @@ mod tests {
 
     use super::{Format, accepted};
 
-    /// Scenario: scrapers that ask in different ways.
-    /// Guarantee: OpenMetrics only for those that name it and do not prefer the older text.
+    /// Scenario: scrapers with different `Accept` headers.
+    /// Guarantee: OpenMetrics only for those that accept it and do not prefer the text format.
     #[test]
     fn the_scraper_chooses_the_format() {
         let format = |accept: Option<&'static str>| {

@@ -27,10 +27,11 @@ use gc_rules::review::Review;
 use gc_rules::rule::{RuleSet, Severity};
 use gc_rules::time::TimeBase;
 
-/// Most bytes of standard input that are kept to be read twice.
+/// Limit of standard input that is kept in memory to be read twice.
 const MAX_KEPT_BYTES: u64 = 1 << 30;
 
-/// Runs the command. `false`: a recording could not be read, and that was said.
+/// Runs the command. `false`: a recording could not be read, which was reported, or an alert is as severe as
+/// `--fail-on`.
 ///
 /// # Errors
 ///
@@ -54,7 +55,8 @@ pub fn run(args: &AnalyzeArgs) -> anyhow::Result<bool> {
     Ok(fine)
 }
 
-/// The rules that ship and those of the arguments; none where none are wanted. `None`: something is wrong with them, and that was said.
+/// The built-in rules and those of the arguments; `Some(None)` with `--no-rules`. `None`: they are invalid, which was
+/// reported.
 fn rules(args: &AnalyzeArgs) -> Option<Option<Arc<RuleSet>>> {
     if args.no_rules || args.gc.is_some() {
         return Some(None);
@@ -70,12 +72,12 @@ fn rules(args: &AnalyzeArgs) -> Option<Option<Arc<RuleSet>>> {
     }
 }
 
-/// The rules over one process of a recording.
+/// Evaluates the rules over one process of a recording.
 fn review(rules: &Arc<RuleSet>, recording: &Recording, subject: Subject, history: &ProcessHistory) -> Review {
     let pid = subject.pid.and_then(|pid| u32::try_from(pid).ok());
     let facts = ProcessFacts::new(pid, None, recording.stream.runtime.as_deref(), []);
     let base = time_base(recording);
-    // What a stream of several processes lost is not known of one of them.
+    // The losses of a stream with several processes cannot be attributed to one of them.
     let lost = recording.stream.lost_events.filter(|_| recording.processes.len() == 1);
     Review::of(
         Arc::clone(rules),
@@ -92,7 +94,7 @@ fn time_base(recording: &Recording) -> TimeBase {
     TimeBase::at(header.and_then(|header| header.unix_ns_of_offset(0)).unwrap_or(0))
 }
 
-/// No alert is as bad as the arguments ask to fail on.
+/// No alert is as severe as `--fail-on`.
 fn passes(args: &AnalyzeArgs, review: &Review) -> bool {
     let least = match args.fail_on {
         None => return true,
@@ -104,7 +106,7 @@ fn passes(args: &AnalyzeArgs, review: &Review) -> bool {
     review.alerts().all(|reviewed| reviewed.alert.severity() < least)
 }
 
-/// Opens and reads a recording; says what is wrong with it.
+/// Opens and reads a recording; reports its errors.
 pub(crate) fn read(file: &Path, scope: Scope) -> Option<Recording> {
     let mut source = match Source::open(file) {
         Ok(source) => source,
@@ -116,7 +118,7 @@ pub(crate) fn read(file: &Path, scope: Scope) -> Option<Recording> {
     Some(Recording::read(&mut source, scope, |_| ()))
 }
 
-/// Says what a recording lacks. `false`: it could not be read to its end.
+/// Reports what a recording lacks. `false`: it could not be read to its end.
 pub(crate) fn complain(recording: &Recording) -> bool {
     if let Some(cut) = &recording.cut {
         say(cut);
@@ -124,7 +126,7 @@ pub(crate) fn complain(recording: &Recording) -> bool {
     if recording.stream.undecodable > 0 {
         let events = plural(recording.stream.undecodable, "event");
         say(format_args!(
-            "{}: {events} too short for their layout are left out",
+            "{}: {events} skipped, because they are too short for their layout",
             recording.stream.file
         ));
     }
@@ -139,8 +141,8 @@ fn all(file: &Path, args: &AnalyzeArgs, rules: Option<&Arc<RuleSet>>, output: &m
     let Some(recording) = read(file, Scope::Collections) else {
         return Ok(false);
     };
-    // Without a header there was no stream; a recording that was cut before it is told as what it is.
-    let told = recording.header.is_some() || recording.error.is_none();
+    // Without a header there was no stream; a recording that was cut before it is reported as such.
+    let is_stream = recording.header.is_some() || recording.error.is_none();
     let reviews: Option<Vec<Review>> = rules.map(|rules| {
         let processes = recording.processes.iter();
         processes
@@ -149,7 +151,7 @@ fn all(file: &Path, args: &AnalyzeArgs, rules: Option<&Arc<RuleSet>>, output: &m
     });
     let passes = reviews.iter().flatten().all(|review| passes(args, review));
     match output.format() {
-        Format::Table if told => table(&recording, reviews.as_deref(), args, output)?,
+        Format::Table if is_stream => table(&recording, reviews.as_deref(), args, output)?,
         Format::Table => {}
         Format::Ndjson => {
             for (place, (subject, history)) in recording.processes.iter().enumerate() {
@@ -178,7 +180,7 @@ fn all(file: &Path, args: &AnalyzeArgs, rules: Option<&Arc<RuleSet>>, output: &m
                     observed,
                 ))?;
             }
-            if told {
+            if is_stream {
                 output.record(&recording.stream)?;
             }
         }
@@ -197,7 +199,7 @@ fn table(
     for (place, (subject, history)) in recording.processes.iter().enumerate() {
         writeln!(out, "\n{}", process_title(*subject, recording.processes.len() > 1))?;
         if history.collections.is_empty() {
-            writeln!(out, "no collection was seen")?;
+            writeln!(out, "no collections")?;
         } else {
             collections::write(out, chosen(history, args))?;
         }
@@ -219,7 +221,7 @@ fn process_title(subject: Subject, several: bool) -> String {
     }
 }
 
-/// The collections that the arguments ask for, in their order.
+/// The collections selected by the arguments, in the requested order.
 fn chosen<'h>(history: &'h ProcessHistory, args: &AnalyzeArgs) -> Vec<&'h Collection> {
     let mut chosen: Vec<&Collection> = history
         .collections
@@ -239,7 +241,7 @@ fn chosen<'h>(history: &'h ProcessHistory, args: &AnalyzeArgs) -> Vec<&'h Collec
 
 fn within(at: Option<i64>, args: &AnalyzeArgs) -> bool {
     let ns = |time: Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
-    // What has no start is only told when no time is asked for.
+    // A collection without a start is only reported without --from and --to.
     args.from.is_none_or(|from| at.is_some_and(|at| at >= ns(from)))
         && args.to.is_none_or(|to| at.is_some_and(|at| at < ns(to)))
 }
@@ -255,7 +257,7 @@ pub(crate) fn rfc3339(header: &TraceHeader, at: i64) -> Option<String> {
     jiff::Timestamp::from_nanosecond(ns).ok().map(|time| time.to_string())
 }
 
-/// A recording that is read twice: standard input is kept for it.
+/// A recording that is read twice; standard input is kept in memory for it.
 enum Twice<'f> {
     File(&'f Path),
     Kept(Arc<[u8]>),
@@ -330,10 +332,10 @@ fn one(file: &Path, number: u32, output: &mut Output) -> anyhow::Result<bool> {
         });
         let range = first
             .zip(last)
-            .map(|(first, last)| format!("; it holds {first} to {last}"))
+            .map(|(first, last)| format!("; it contains {first} to {last}"))
             .unwrap_or_default();
         say(format_args!(
-            "{} holds no collection with the number {number}{range}",
+            "{} has no collection with the number {number}{range}",
             recording.stream.file
         ));
         fine = false;

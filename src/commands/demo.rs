@@ -1,4 +1,4 @@
-//! `gcwatch demo`: real recordings as if their processes ran here, now.
+//! `gcwatch demo`: replays recordings as if their processes ran here now.
 
 use std::io::Cursor;
 use std::time::Duration;
@@ -24,23 +24,23 @@ use gc_rules::time::TimeBase;
 use gc_telemetry::definition::resource::RECORDED;
 use gc_telemetry::value::key_value;
 
-/// How often metrics are sent when nothing else was asked for: nobody watches a demonstration for a minute.
+/// Longest interval of metrics, shorter than the daemon's default: a demonstration is watched for less than a minute.
 const METRICS_EVERY: Duration = Duration::from_secs(5);
 
-/// Rows of the table in a second; more would run by unread.
+/// Limit of rows per second, so that they can be read.
 const ROWS_PER_SECOND: u32 = 8;
 
-/// The longest name of a service.
+/// Width of the column with the service.
 const SERVICE_WIDTH: usize = 15;
 
-/// One process of the demonstration.
+/// One process of the demonstration, with its recording.
 struct Role {
     service: &'static str,
     what: &'static str,
     recording: &'static [u8],
 }
 
-/// Recordings of real processes (tests/recordings).
+/// Recordings of real processes, from tests/recordings.
 const ROLES: [Role; 4] = [
     Role {
         service: "demo-web",
@@ -68,14 +68,14 @@ const ROLES: [Role; 4] = [
 ///
 /// # Errors
 ///
-/// When the exporter or the listener cannot begin.
+/// When the exporter or the listener cannot start.
 pub fn run(args: &DemoArgs) -> anyhow::Result<bool> {
     let Some(loaded) = super::run::load(&args.config)? else {
         return Ok(true);
     };
     let mut options = super::run::options(&loaded.config);
     super::run::log_lines(&loaded)?;
-    super::replay::nobody_is_woken(&mut options);
+    super::replay::without_notifications(&mut options);
     options.pipeline.clock = Clock::Live;
     options.pipeline.metrics.interval = options.pipeline.metrics.interval.min(METRICS_EVERY);
     super::run::executor()?.block_on(demo(options, args))
@@ -116,10 +116,10 @@ async fn demo(options: Options, args: &DemoArgs) -> anyhow::Result<bool> {
     }
     let counts = station.pipeline.counts();
     let exporter = station.exporter.clone();
-    // Without a receiver everything is lost, and a demonstration is none the worse for it.
+    // Without a receiver everything is dropped, which does not matter in a demonstration.
     station.close().await;
     say(format_args!(
-        "told {} collections as {} spans",
+        "reported {} collections as {} spans",
         counts.collections, counts.spans
     ));
     for (_, trouble) in troubles(&exporter.stats()) {
@@ -129,7 +129,7 @@ async fn demo(options: Options, args: &DemoArgs) -> anyhow::Result<bool> {
 }
 
 fn where_to_look(options: &Options, station: &Station) {
-    say("four recorded .NET processes play in a loop, as if they ran now; Ctrl-C ends it");
+    say("replaying recordings of four .NET processes in a loop, as if they ran now; press Ctrl-C to stop");
     for role in &ROLES {
         say(format_args!("  {:16} {}", role.service, role.what));
     }
@@ -142,12 +142,12 @@ fn where_to_look(options: &Options, station: &Station) {
     }
     for (name, receiver) in [("traces", &options.otlp.traces), ("metrics", &options.otlp.metrics)] {
         if let Some(receiver) = receiver {
-            say(format_args!("  {name:8} by OTLP to   {}", receiver.shown()));
+            say(format_args!("  {name:8} over OTLP to {}", receiver.shown()));
         }
     }
 }
 
-/// Plays one recording again and again; the numbers of its collections go on rising.
+/// Replays one recording in a loop; the numbers of its collections continue to rise.
 async fn act(
     role: &'static Role,
     pipeline: Pipeline,
@@ -170,7 +170,7 @@ async fn act(
         };
         let mut player = Player::new(source);
         let mut highest = 0;
-        // The recordings are whole: their tests read them to the end.
+        // The recordings are complete: their tests read them to the end.
         while let Ok(Some((key, mut outcome))) = player.next_outcome() {
             if let Some(at) = complete_at(&outcome) {
                 let after = Duration::from_nanos(u64::try_from(at).unwrap_or(0));
@@ -179,8 +179,8 @@ async fn act(
             if let Outcome::Collection(collection) = &mut outcome {
                 highest = highest.max(collection.number);
                 renumber(collection, offset);
-                // A reader of the table who is slow misses rows, not the pipeline collections.
-                let _table_is_busy = seen.try_send((role.service, (**collection).clone()));
+                // A slow terminal skips rows; the pipeline gets every collection.
+                let _skipped_when_full = seen.try_send((role.service, (**collection).clone()));
             }
             let key = ProcessKey {
                 pid: key.pid,
@@ -202,7 +202,7 @@ fn renumber(collection: &mut Collection, offset: u32) {
     }
 }
 
-/// The rows on standard output.
+/// The rows on standard output, limited by [`ROWS_PER_SECOND`].
 struct Table {
     begun: bool,
     second: Instant,

@@ -9,8 +9,8 @@ use crate::commands::cli::{DiffArgs, Format};
 use crate::commands::output::Output;
 use crate::report::difference::{self, Side};
 
-/// Runs the command. `false`: a recording could not be read whole, and that was said: half a recording compares with
-/// nothing.
+/// Runs the command. `false`: a recording could not be read to its end, which was reported: parts of recordings are not
+/// comparable.
 ///
 /// # Errors
 ///

@@ -1,42 +1,43 @@
-//! `gcwatch doctor`: for every process that looks like .NET or was expected to be there one verdict, its reason, and what to do.
+//! `gcwatch doctor`: one verdict with its reason and remedy for every process that looks like .NET or was expected.
 //!
-//! It asks processes who they are and begins no session, so that it can be run beside the daemon at any time.
+//! It queries processes and starts no session, so it can run beside the daemon at any time.
 
+mod expected;
 mod own;
+mod verdict;
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use dotnet_diagnostics::Error;
 use dotnet_diagnostics::discovery::{Obstacle, Process, Reason, Scan, StaleSocket};
-use dotnet_diagnostics::message::ProcessInfo;
 use dotnet_diagnostics::text::shown;
-use dotnet_diagnostics::{Client, Deadlines, Endpoint, Error};
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::timeout;
 
+use self::expected::{no_socket_in, unmet};
+use self::verdict::{not_looked_at, verdict};
 use crate::commands::cli::{DoctorArgs, Format};
 use crate::commands::output::Output;
 use crate::commands::run::load;
 use crate::report::doctor::{Diagnosis, Report, StaleRecord};
-use crate::targets::options::{Filter, TargetOptions};
+use crate::targets::options::TargetOptions;
 use crate::targets::standing::{Standing, names_something, scan, standing};
 
-/// How long a runtime may take to say who it is.
-const ANSWER_WITHIN: Duration = Duration::from_secs(3);
-/// How long the files of one process may take. They may be on any file system, one in its own hands included.
+/// Deadline for reading the files of one process. They may be on any file system, even one that the process provides.
 const LOOK_WITHIN: Duration = Duration::from_secs(5);
-/// How long the look at directories of sockets that nobody owns may take.
+/// Deadline for listing directories of sockets.
 const STALE_WITHIN: Duration = Duration::from_secs(20);
-/// Processes that are looked at or asked at a time.
+/// Limit of processes that are checked concurrently.
 const AT_ONCE: usize = 64;
 
-/// Runs the command. False: something is to be done.
+/// Runs the command. `false`: a process needs attention.
 ///
 /// # Errors
 ///
-/// When the configuration is wrong, `/proc` cannot be read, or standard output cannot be written.
+/// When the configuration is invalid, `/proc` cannot be read, or standard output cannot be written.
 pub fn run(args: &DoctorArgs) -> anyhow::Result<bool> {
     let Some(loaded) = load(&args.config)? else {
         return Ok(true);
@@ -47,7 +48,7 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<bool> {
         .build()
         .context("cannot start")?;
     let examined = runtime.block_on(examine(args.pid.clone(), options));
-    // A look that hangs in a dead file system must not hold up the end.
+    // A check that hangs in a file system must not delay the exit.
     runtime.shutdown_background();
     let mut report = examined?;
     report.sort();
@@ -64,15 +65,15 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<bool> {
         }
     }
     output.finish()?;
-    Ok(report.is_well())
+    Ok(report.is_ok())
 }
 
-/// A process, looked at.
+/// A process with what discovery and the configuration know of it.
 #[derive(Debug)]
 struct Looked {
     process: Process,
     standing: Standing,
-    /// Its program is one of another machine.
+    /// Its architecture, if its program is for another machine.
     foreign: Option<String>,
 }
 
@@ -81,10 +82,10 @@ async fn examine(asked: Vec<u32>, options: TargetOptions) -> anyhow::Result<Repo
         let options = options.clone();
         move || scan(&options)
     });
-    // Its directories may hang as any others.
+    // Its directories may hang too.
     let scan = timeout(STALE_WITHIN, scan)
         .await
-        .context("the directories of targets.sockets do not answer")??;
+        .context("the directories of targets.sockets do not respond")??;
     let own = own::own(scan.credentials());
     let pids = if asked.is_empty() {
         all_pids().context("cannot read /proc; run where it is mounted")?
@@ -122,7 +123,7 @@ async fn examine(asked: Vec<u32>, options: TargetOptions) -> anyhow::Result<Repo
     Ok(report)
 }
 
-/// The processes behind sockets that the configuration names and that are not in our `/proc`.
+/// Checks the processes behind sockets in `targets.sockets` that are not in our `/proc`.
 async fn named(
     scan: &Scan,
     options: &TargetOptions,
@@ -166,7 +167,8 @@ async fn named(
     Ok(())
 }
 
-/// The verdict on a process. `None`: it is not .NET, and nobody expected it to be. Also the filters of the configuration that mean it.
+/// The verdict on a process, and the filters of the configuration that match it. `None`: it is not .NET and not
+/// expected.
 async fn diagnose(pid: u32, scan: Scan, options: TargetOptions, asked: bool) -> Option<(Diagnosis, Vec<usize>)> {
     let looking = spawn_blocking({
         let scan = scan.clone();
@@ -177,13 +179,12 @@ async fn diagnose(pid: u32, scan: Scan, options: TargetOptions, asked: bool) -> 
         Ok(Ok(Err(Error::NoProcess { .. }))) if !asked => return None,
         Ok(Ok(Err(error))) => return asked.then(|| (not_looked_at(pid, error.obstacle()), Vec::new())),
         Ok(Err(failed)) => {
-            let obstacle = Obstacle::new(Reason::Failed, format!("looking at it failed: {failed}"), "");
+            let obstacle = Obstacle::new(Reason::Failed, format!("the check failed: {failed}"), "");
             return Some((not_looked_at(pid, obstacle), Vec::new()));
         }
         Err(_) => {
-            let detail = format!("looking at its files took more than {LOOK_WITHIN:?}: a file system does not answer");
-            let remedy =
-                "see which file system its TMPDIR is on, and whether that is mounted from a server that is gone";
+            let detail = format!("reading its files took more than {LOOK_WITHIN:?}: a file system does not respond");
+            let remedy = "check the file system of its TMPDIR: it may be mounted from a server that does not respond";
             return Some((
                 not_looked_at(pid, Obstacle::new(Reason::Silent, detail, remedy)),
                 Vec::new(),
@@ -194,7 +195,7 @@ async fn diagnose(pid: u32, scan: Scan, options: TargetOptions, asked: bool) -> 
     Some((verdict(looked, &scan).await, meant_by))
 }
 
-/// Looks at a process; blocking. `Ok(None)`: it is not .NET, and nobody expected it to be.
+/// Inspects a process; blocking. `Ok(None)`: it is not .NET and not expected.
 fn look(pid: u32, scan: &Scan, options: &TargetOptions, asked: bool) -> Result<Option<Looked>, Error> {
     let process = scan.inspect(pid)?;
     if process.evidence.is_none() && !asked && options.include.is_empty() {
@@ -214,209 +215,21 @@ fn look(pid: u32, scan: &Scan, options: &TargetOptions, asked: bool) -> Result<O
     }))
 }
 
-async fn verdict(looked: Looked, scan: &Scan) -> Diagnosis {
-    let Looked {
-        process,
-        standing,
-        foreign,
-    } = looked;
-    let mut diagnosis = Diagnosis {
-        kind: "diagnosis",
-        pid: Some(process.pid),
-        ns_pid: Some(process.ns_pid),
-        name: process.name.clone(),
-        uid: process.uid,
-        runtime: None,
-        socket: process.socket.as_ref().map(ToString::to_string),
-        verdict: "attachable",
-        ok: true,
-        detail: foreign,
-        remedy: None,
-    };
-    let version = || process.visible.then(|| scan.runtime_library(process.pid)).flatten();
-    if !standing.wanted && process.evidence.is_some() {
-        diagnosis.verdict = "excluded";
-        diagnosis.detail =
-            Some("the filters of the configuration leave it out (targets.include, targets.exclude)".to_owned());
-        return diagnosis;
-    }
-    match ask(&process).await {
-        Ok(info) => {
-            // What a process says of itself may be anything.
-            let said = info
-                .and_then(|info| info.runtime_version)
-                .map(|version| shown(&version));
-            diagnosis.runtime = said.or_else(|| version()?.version().map(str::to_owned));
-            if let Some(holder) = standing.holder {
-                diagnosis.verdict = "attached";
-                diagnosis.detail = Some(format!("{holder} reads it"));
-            }
-        }
-        Err(obstacle) => {
-            diagnosis.runtime = version().and_then(|library| Some(library.version()?.to_owned()));
-            diagnosis.ok = false;
-            diagnosis.verdict = obstacle.reason.as_str();
-            let remedy = match (obstacle.reason, process.visible) {
-                // Our own rights are known here, which a refused connection does not tell.
-                (Reason::Permission, true) => scan.credentials().remedy(process.uid),
-                _ if obstacle.remedy.is_empty() => remedy(obstacle.reason).to_owned(),
-                _ => obstacle.remedy,
-            };
-            let notes = [diagnosis
-                .detail
-                .take()
-                .filter(|_| obstacle.reason != Reason::OtherArchitecture)];
-            let detail = notes
-                .into_iter()
-                .flatten()
-                .fold(obstacle.detail, |detail, note| format!("{detail}; {note}"));
-            diagnosis.detail = Some(detail);
-            diagnosis.remedy = Some(remedy).filter(|remedy| !remedy.is_empty());
-        }
-    }
-    diagnosis
-}
-
-async fn ask(process: &Process) -> Result<Option<ProcessInfo>, Obstacle> {
-    let endpoint = Endpoint::of(process).map_err(|error| error.obstacle())?;
-    let client = Client::with_deadlines(endpoint, Deadlines::uniform(ANSWER_WITHIN));
-    client.probe().await.map_err(|error| error.obstacle())
-}
-
-/// What to do where what was found says nothing of it.
-fn remedy(reason: Reason) -> &'static str {
-    match reason {
-        Reason::Refused => "if the process lives, its runtime has stopped listening: restart it",
-        Reason::Protocol => "find out what listens on its socket: no .NET runtime answers so",
-        Reason::Rejected => {
-            "see the runtime's answer; a reverse port that suspends at start is let go on by what listens on it"
-        }
-        Reason::Exited => {
-            "nothing: it is ending, or has ended; if it runs, see whether it accepts commands (dotnet-counters ps)"
-        }
-        Reason::Failed => "see what the system says",
-        _ => "",
-    }
-}
-
-fn not_looked_at(pid: u32, obstacle: Obstacle) -> Diagnosis {
-    let remedy = match obstacle.reason {
-        Reason::Exited => {
-            "look the pid up where gcwatch runs (gcwatch ps): in a container it is another one".to_owned()
-        }
-        _ => obstacle.remedy,
-    };
-    Diagnosis {
-        kind: "diagnosis",
-        pid: Some(pid),
-        ns_pid: None,
-        name: "-".to_owned(),
-        uid: None,
-        runtime: None,
-        socket: None,
-        verdict: obstacle.reason.as_str(),
-        ok: false,
-        detail: Some(obstacle.detail),
-        remedy: Some(remedy).filter(|remedy| !remedy.is_empty()),
-    }
-}
-
-fn nothing_there(name: String, detail: String, remedy: &str) -> Diagnosis {
-    Diagnosis {
-        kind: "diagnosis",
-        pid: None,
-        ns_pid: None,
-        name,
-        uid: None,
-        runtime: None,
-        socket: None,
-        verdict: "not-found",
-        ok: false,
-        detail: Some(detail),
-        remedy: Some(remedy.to_owned()),
-    }
-}
-
-fn no_socket_in(path: &Path) -> Diagnosis {
-    nothing_there(
-        "targets.sockets".to_owned(),
-        format!("no runtime's socket is in {}", shown(&path.display().to_string())),
-        "share the directory that is the application's /tmp or TMPDIR with gcwatch (Kubernetes: one emptyDir, mounted in both), \
-         readable for gcwatch's user",
-    )
-}
-
-/// Filters of `include` that mean no process at all.
-fn unmet(options: &TargetOptions, found: &BTreeSet<usize>) -> Vec<Diagnosis> {
-    let unmet = (0..).zip(&options.include).filter(|(place, _)| !found.contains(place));
-    unmet
-        .map(|(place, filter)| {
-            nothing_there(
-                format!("targets.include[{place}]"),
-                format!("no process that gcwatch sees fits {}", described(filter)),
-                "see whether it runs on this host, and under which name (gcwatch ps); patterns fit the whole name",
-            )
-        })
-        .collect()
-}
-
-fn described(filter: &Filter) -> String {
-    let text = |name: &str, value: Option<&String>| Some(format!("{name} {}", shown(value?)));
-    let mut conditions: Vec<String> = [
-        text("name", filter.name.as_ref().map(|pattern| &pattern.0)),
-        text("command_line", filter.command_line.as_ref().map(|pattern| &pattern.0)),
-        text("user", filter.user.as_ref()),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    conditions.extend(
-        filter
-            .environment
-            .iter()
-            .map(|(name, pattern)| format!("{}={}", shown(name), shown(&pattern.0))),
-    );
-    conditions.join(", ")
-}
-
-/// Sockets in `/tmp` and our own `TMPDIR` that no process owns; blocking.
+/// Sockets in `/tmp` and gcwatch's own `TMPDIR` that no process owns; blocking.
 fn stale() -> Vec<StaleRecord> {
     let listing = Scan::host().list().unwrap_or_default();
-    let told = |socket: &StaleSocket| StaleRecord {
+    let record = |socket: &StaleSocket| StaleRecord {
         kind: "stale-socket",
         path: shown(&socket.path.display().to_string()),
         detail: shown(&socket.to_string()),
     };
-    listing.stale.iter().map(told).collect()
+    listing.stale.iter().map(record).collect()
 }
 
 fn all_pids() -> std::io::Result<BTreeSet<u32>> {
     let entries = std::fs::read_dir("/proc")?;
-    // An entry that cannot be read is a process that has gone.
+    // An entry that cannot be read is a process that has exited.
     Ok(entries
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Scenario: filters with one condition and with several, one with an escape sequence.
-    /// Guarantee: the filter is told as the operator wrote it, safe to show.
-    #[test]
-    fn filters_are_told() {
-        use strict_yaml::pattern::Pattern;
-        let filter = Filter {
-            name: Some(Pattern("Shop\x1b*".to_owned())),
-            environment: vec![("ROLE".to_owned(), Pattern("web".to_owned()))],
-            ..Filter::default()
-        };
-        assert_eq!(described(&filter), "name Shop\u{fffd}*, ROLE=web");
-        let options = TargetOptions {
-            include: vec![Filter::default(), filter],
-            ..TargetOptions::default()
-        };
-        assert_eq!(unmet(&options, &BTreeSet::from([0])).len(), 1);
-    }
 }

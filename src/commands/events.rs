@@ -14,7 +14,7 @@ use crate::records::event::{self, EventView};
 use crate::report::summary;
 use crate::report::table::FAINT;
 
-/// Runs the command. `false`: the recording could not be read, and that was said.
+/// Runs the command. `false`: the recording could not be read, which was reported.
 ///
 /// # Errors
 ///

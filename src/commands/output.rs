@@ -1,4 +1,4 @@
-//! Standard output: the format, colours, and readers that go away.
+//! Standard output with its format and colours, and sentences on standard error.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 
@@ -8,10 +8,10 @@ use serde::Serialize;
 use crate::commands::cli::{Format, FormatArgs};
 use crate::report::table;
 
-/// How much is written at once.
+/// Size of the buffer of standard output.
 const WRITE_BYTES: usize = 64 * 1024;
 
-/// Standard output with its format.
+/// Standard output, as a table or as records.
 pub struct Output {
     format: Format,
     out: BufWriter<io::Stdout>,
@@ -26,8 +26,8 @@ impl std::fmt::Debug for Output {
 }
 
 impl Output {
-    /// Standard output: a table on a terminal unless the arguments say otherwise. Colours only on a terminal, as
-    /// `NO_COLOR` and `CLICOLOR` say.
+    /// Standard output: a table on a terminal, else records, unless the arguments set the format. Colours only on a
+    /// terminal, and by `NO_COLOR` and `CLICOLOR`.
     pub fn stdout(args: FormatArgs) -> Self {
         let stdout = io::stdout();
         let format = args.format.unwrap_or(if stdout.is_terminal() {
@@ -40,7 +40,7 @@ impl Output {
         Self { format, out }
     }
 
-    /// The format.
+    /// The format in use.
     pub fn format(&self) -> Format {
         self.format
     }
@@ -49,28 +49,28 @@ impl Output {
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// When standard output cannot be written.
     pub fn record(&mut self, record: &impl Serialize) -> io::Result<()> {
         serde_json::to_writer(&mut self.out, record)?;
         self.out.write_all(b"\n")
     }
 
-    /// Where tables go.
+    /// The writer for tables.
     pub fn text(&mut self) -> &mut dyn Write {
         &mut self.out
     }
 
-    /// Writes what is buffered.
+    /// Flushes the buffer.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// When standard output cannot be written.
     pub fn finish(mut self) -> io::Result<()> {
         self.out.flush()
     }
 }
 
-/// Writes one sentence to standard error. A standard error that is closed is nobody's loss.
+/// Writes one sentence to standard error. A closed standard error is ignored.
 pub fn say(sentence: impl std::fmt::Display) {
-    let _nobody_listens = writeln!(io::stderr(), "gcwatch: {sentence}");
+    let _ignored = writeln!(io::stderr(), "gcwatch: {sentence}");
 }

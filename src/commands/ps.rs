@@ -14,7 +14,7 @@ use crate::commands::cli::{Format, PsArgs};
 use crate::commands::output::Output;
 use crate::report::processes::{self, ProcessRecord};
 
-/// How long a runtime may take to say who it is. One that is stopped or stuck must not hold up the list.
+/// Deadline for a runtime's answer, so that a stopped one does not delay the list.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
 /// Runs the command.
@@ -46,7 +46,7 @@ pub fn run(args: &PsArgs) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// Asks each process that has a socket who it is, all at once.
+/// Queries each process that has a socket, all concurrently.
 async fn ask_all(processes: Vec<Process>) -> Vec<ProcessRecord> {
     let mut asked = JoinSet::new();
     for process in processes {
@@ -73,11 +73,11 @@ fn record(process: &Process, outcome: Result<Option<ProcessInfo>, Obstacle>) -> 
         Ok(info) => (info, None),
         Err(obstacle) => (None, Some(obstacle)),
     };
-    // What a process says of itself may be anything.
-    let said = info
+    // The answer of a process is not trusted.
+    let answered = info
         .and_then(|info| info.runtime_version)
         .map(|version| shown(&version));
-    // .NET Core 3.x cannot say; the folder of its library does.
+    // .NET Core 3.x does not report its version; the directory of its library has it.
     let library = || {
         process
             .visible
@@ -86,7 +86,7 @@ fn record(process: &Process, outcome: Result<Option<ProcessInfo>, Obstacle>) -> 
             .version()
             .map(str::to_owned)
     };
-    let runtime = said.or_else(library);
+    let runtime = answered.or_else(library);
     ProcessRecord {
         kind: "process",
         pid: process.pid,

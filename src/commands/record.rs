@@ -26,9 +26,9 @@ const PROGRESS_EVERY: Duration = Duration::from_millis(250);
 
 const KEYWORD_GC: u64 = 0x1;
 const KEYWORD_GC_HANDLE: u64 = 0x2;
-/// Types, for events that only have their ids.
+/// Ids of types, for events that contain only these.
 const KEYWORD_TYPE: u64 = 0x8_0000;
-/// The names of those types. (It is the heap dump's keyword for names; the dump itself has another, which is not asked for.)
+/// Names of those types. (This keyword belongs to heap dumps; the dump itself has another one, which is not requested.)
 const KEYWORD_TYPE_NAMES: u64 = 0x100_0000;
 const INFORMATIONAL: u32 = 4;
 const VERBOSE: u32 = 5;
@@ -56,7 +56,7 @@ impl Profile {
     }
 }
 
-/// Runs the command. `false`: the recording failed, and that was said.
+/// Runs the command. `false`: the recording failed, which was reported.
 ///
 /// # Errors
 ///
@@ -92,7 +92,7 @@ async fn record(args: &RecordArgs) -> anyhow::Result<bool> {
     let version = version.map(|version| format!(", .NET {version}")).unwrap_or_default();
     let command = Command::CollectTracing(session.version());
     say(format_args!(
-        "recording process {} ({}{version}) by {command}; Ctrl-C ends it",
+        "recording process {} ({}{version}) with {command}; press Ctrl-C to stop",
         args.pid, process.name
     ));
 
@@ -128,7 +128,7 @@ async fn record(args: &RecordArgs) -> anyhow::Result<bool> {
             _ = interrupts.recv() => {
                 if stopping {
                     progress.end();
-                    anyhow::bail!("ended at the second Ctrl-C: {} lacks what the process had not sent yet", file.name);
+                    anyhow::bail!("stopped by the second Ctrl-C: {} lacks the events that the process had not sent yet", file.name);
                 }
                 stopping = true;
                 session.request_stop();
@@ -141,7 +141,7 @@ async fn record(args: &RecordArgs) -> anyhow::Result<bool> {
         }
     }
     progress.end();
-    // A process that ends while it is being stopped answers no more; its stream says how it ended.
+    // A process that exits while the session stops does not respond any more; its stream shows how it ended.
     let _stopped = session.stopped().await;
     if let Err(error) = file.finish() {
         return give_up(session, &file, error).await;
@@ -150,16 +150,16 @@ async fn record(args: &RecordArgs) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// The file cannot be written: the session is ended in order, so that the process does not keep it.
+/// The file cannot be written: stops the session, so that the process does not keep it.
 async fn give_up(mut session: Session, file: &Sink, error: io::Error) -> anyhow::Result<bool> {
     if error.kind() == io::ErrorKind::BrokenPipe {
         say(format_args!(
-            "whoever read {} went away; the session is ended",
+            "the reader of {} closed it; the session is stopped",
             file.name
         ));
     } else {
         say(format_args!(
-            "cannot write {}: {error}; it holds what was written before",
+            "cannot write {}: {error}; it contains what was written before",
             file.name
         ));
     }
@@ -169,7 +169,7 @@ async fn give_up(mut session: Session, file: &Sink, error: io::Error) -> anyhow:
     Ok(false)
 }
 
-/// Where the stream goes.
+/// The output: a file or standard output.
 struct Sink {
     name: String,
     out: Box<dyn Write>,
@@ -187,7 +187,7 @@ impl Sink {
         }
         let name = path.display().to_string();
         let file = File::create(path)
-            .with_context(|| format!("cannot write {name}; give a file in a folder that you may write to"))?;
+            .with_context(|| format!("cannot write {name}; give a file in a directory with write permission"))?;
         Ok(Self {
             name,
             out: Box::new(file),
@@ -203,7 +203,7 @@ impl Sink {
         self.out.flush()
     }
 
-    /// No byte of a stream came: an empty file would be taken for a recording.
+    /// Removes the file when no byte was received, so that it is not mistaken for a recording.
     fn discard(&self) {
         if let Some(path) = &self.path {
             let _stays_empty = std::fs::remove_file(path);
@@ -211,7 +211,7 @@ impl Sink {
     }
 }
 
-/// What the stream holds so far: the same reconstruction that reads it later.
+/// Figures of the stream so far, by the same reconstruction that reads it later.
 struct Progress {
     stream: GcStream,
     since: Instant,
@@ -276,20 +276,20 @@ impl Progress {
         )
     }
 
-    /// One line that is written over and over, on a terminal only.
+    /// Rewrites the progress line, on a terminal only.
     fn show(&mut self, stopping: bool) {
         if !self.on_terminal {
             return;
         }
         let seconds = self.since.elapsed().as_secs_f64();
         let state = if stopping { "stopping" } else { "recording" };
-        let _nobody_looks = write!(io::stderr(), "\r\x1b[K{state} {seconds:.1} s: {}", self.figures());
+        let _ignored = write!(io::stderr(), "\r\x1b[K{state} {seconds:.1} s: {}", self.figures());
         self.shown = true;
     }
 
     fn end(&mut self) {
         if std::mem::take(&mut self.shown) {
-            let _nobody_looks = write!(io::stderr(), "\r\x1b[K");
+            let _ignored = write!(io::stderr(), "\r\x1b[K");
         }
     }
 
@@ -301,8 +301,8 @@ impl Progress {
         let seconds = self.since.elapsed().as_secs_f64();
         let end = match self.stream.decoder().ending() {
             Some(Ending::Clean) if asked => "",
-            Some(Ending::Clean) => "; the process ended",
-            _ => "; the process ended without finishing the stream: everything whole in it can be read",
+            Some(Ending::Clean) => "; the process exited",
+            _ => "; the process exited without finishing the stream: everything complete in it can be read",
         };
         format!("wrote {name}: {seconds:.1} s, {}{end}", self.figures())
     }

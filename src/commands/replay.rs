@@ -1,4 +1,4 @@
-//! `gcwatch replay`: recordings through the daemon's own pipeline to its exporters.
+//! `gcwatch replay`: sends recordings through the daemon's pipeline and exporters.
 
 use std::path::Path;
 use std::time::Duration;
@@ -21,17 +21,17 @@ use delivery::otlp::Exporter;
 use delivery::otlp::signal::Signal;
 use gc_rules::time::TimeBase;
 
-/// Outcomes between two looks at the queues.
+/// Outcomes between two checks of the queues.
 const LOOK_EVERY: u64 = 64;
 
-/// Bound on waiting for the queues in the middle of a replay: a receiver that is down for longer costs what is queued.
+/// Limit of waiting for the queues during a replay: if a receiver is down for longer, what is queued is dropped.
 const WAIT_FOR_QUEUES: Duration = Duration::from_secs(60);
 
-/// Runs the command. `false`: something could not be read or sent, and that was said.
+/// Runs the command. `false`: something could not be read or sent, which was reported.
 ///
 /// # Errors
 ///
-/// When the exporter or the listener cannot begin.
+/// When the exporter or the listener cannot start.
 pub fn run(args: &ReplayArgs) -> anyhow::Result<bool> {
     let Some(loaded) = super::run::load(&args.config)? else {
         return Ok(true);
@@ -40,16 +40,16 @@ pub fn run(args: &ReplayArgs) -> anyhow::Result<bool> {
     super::run::log_lines(&loaded)?;
     options.pipeline.clock = Clock::Recorded;
     options.export_own_metrics = false;
-    nobody_is_woken(&mut options);
-    // A daemon may run here, with the same address.
+    without_notifications(&mut options);
+    // A daemon with the same address may run on this host.
     if args.config.listen.is_none() {
         options.listen = None;
     }
     super::run::executor()?.block_on(replay(options, args))
 }
 
-/// What was is no reason to call anybody: alerts of recordings go where their spans go, and to standard output.
-pub(crate) fn nobody_is_woken(options: &mut Options) {
+/// Disables notifications: alerts of recordings are only exported over OTLP and written to standard output.
+pub(crate) fn without_notifications(options: &mut Options) {
     options.alerts.alertmanagers.clear();
     options.alerts.webhooks.clear();
 }
@@ -59,7 +59,7 @@ async fn replay(options: Options, args: &ReplayArgs) -> anyhow::Result<bool> {
     let exported = otlp.traces.is_some() || otlp.metrics.is_some() || (otlp.logs.is_some() && options.alerts.log);
     anyhow::ensure!(
         exported || options.listen.is_some() || options.alerts.stdout,
-        "there is nowhere to replay to: no signal is exported, and --listen is not given"
+        "nowhere to replay to: no signal is exported, and --listen is not set"
     );
     let station = Station::open(&options).await?;
     station.set_ready(true);
@@ -76,13 +76,13 @@ async fn replay(options: Options, args: &ReplayArgs) -> anyhow::Result<bool> {
     let counts = station.pipeline.counts();
     if counts.over_rate > 0 {
         say(format_args!(
-            "{} are no spans: more than {} in a second of one process (spans.max_per_second)",
+            "{} not exported as spans: more than {} per second of one process (spans.max_per_second)",
             plural(counts.over_rate, "collection"),
             options.pipeline.spans.max_per_second
         ));
     }
     let exporter = station.exporter.clone();
-    // A receiver that is slow or down gets more time than at the end of the daemon: nothing but this is to be done.
+    // A receiver that is slow or down gets more time than at the daemon's shutdown: there is nothing else to do.
     exporter.flush(WAIT_FOR_QUEUES).await;
     station.close().await;
     say(format_args!(
@@ -100,15 +100,15 @@ async fn replay(options: Options, args: &ReplayArgs) -> anyhow::Result<bool> {
 async fn one(station: &Station, options: &Options, args: &ReplayArgs, file: &Path) -> anyhow::Result<()> {
     let mut player = Player::open(file)?;
     let Some(header) = player.begin()? else {
-        anyhow::bail!("{} is cut short before its header: nothing is in it", file.display());
+        anyhow::bail!("{} is cut short before its header: it has no events", file.display());
     };
     let recorded = header
         .unix_ns_of_offset(0)
-        .context("the stream does not say when it was recorded")?;
+        .context("the stream does not contain the time of its recording")?;
     let base = TimeBase::at(match (args.now, args.realtime) {
         (false, _) => recorded,
         (true, true) => now_unix_ns().into(),
-        // It ends now.
+        // The recording ends now.
         (true, false) => i128::from(now_unix_ns()) - i128::from(length_ns(file)?),
     });
     let cast = Cast {
@@ -121,7 +121,7 @@ async fn one(station: &Station, options: &Options, args: &ReplayArgs, file: &Pat
     let interval = i64::try_from(options.pipeline.metrics.interval.as_nanos()).unwrap_or(i64::MAX);
     let mut next_metrics: Option<i64> = None;
     let begun = Instant::now();
-    let mut told: u64 = 0;
+    let mut observed: u64 = 0;
     let ended = loop {
         let (key, outcome) = match player.next_outcome() {
             Ok(Some(next)) => next,
@@ -140,8 +140,8 @@ async fn one(station: &Station, options: &Options, args: &ReplayArgs, file: &Pat
             next_metrics = next_metrics.or(Some(at.saturating_add(interval)));
         }
         stage.observe(key, outcome)?;
-        told += 1;
-        if told.is_multiple_of(LOOK_EVERY) {
+        observed += 1;
+        if observed.is_multiple_of(LOOK_EVERY) {
             wait_for_queues(&station.exporter, options).await;
         }
     };
@@ -153,7 +153,7 @@ async fn one(station: &Station, options: &Options, args: &ReplayArgs, file: &Pat
     ended.map_err(Into::into)
 }
 
-/// Nothing is dropped only because a file is read faster than a receiver takes it.
+/// Waits while the queues are half full, so that nothing is dropped because a file is read faster than it is sent.
 async fn wait_for_queues(exporter: &Exporter, options: &Options) {
     let stats = exporter.stats();
     let limits = options.otlp.limits;
@@ -165,7 +165,7 @@ async fn wait_for_queues(exporter: &Exporter, options: &Options) {
     }
 }
 
-/// `service.name`: what was asked for, else the file's name without its endings.
+/// `service.name`: the argument, else the file's name without its suffixes.
 fn service(file: &Path, args: &ReplayArgs) -> String {
     if let Some(service) = &args.service {
         return service.clone();
@@ -177,11 +177,11 @@ fn service(file: &Path, args: &ReplayArgs) -> String {
     name.split(".nettrace").next().unwrap_or(&name).to_owned()
 }
 
-/// From the sync point to the last event; a first pass over the file.
+/// Time from the sync point to the last event, by a first pass over the file.
 fn length_ns(file: &Path) -> anyhow::Result<i64> {
     anyhow::ensure!(
         file != Path::new("-"),
-        "standard input is read once, so that its end is not known before: give a file, or --realtime"
+        "the end of standard input is not known in advance: give a file, or --realtime"
     );
     let recording = Recording::read(&mut Source::open(file)?, Scope::Collections, |_| {});
     Ok(recording.observed_ns)

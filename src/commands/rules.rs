@@ -13,7 +13,7 @@ use gc_rules::document::schema;
 use gc_rules::load::{Level, Loaded, Problem, SourceFile, load, shipped};
 use gc_rules::test_file;
 
-/// The name of standard input, as it is given and told.
+/// Standard input, as argument and in messages.
 const STANDARD_INPUT: &str = "-";
 
 /// Runs the command.
@@ -38,7 +38,7 @@ pub fn run(args: &RulesArgs) -> anyhow::Result<bool> {
     }
 }
 
-/// What a run is about: the files, loaded.
+/// The result of loading the files.
 struct Run {
     files: usize,
     loaded: Result<Loaded, Vec<Problem>>,
@@ -59,18 +59,18 @@ fn read(paths: &[PathBuf], with_shipped: bool) -> Run {
         };
         match read {
             Ok(read) => files.extend(read),
-            Err(told) => problems.extend(told),
+            Err(found) => problems.extend(found),
         }
     }
     let loaded = match (load(&files), problems.is_empty()) {
         (loaded, true) => loaded,
-        // What is wrong with the files that can be read is told as well.
+        // Problems of the readable files are reported too.
         (Ok(loaded), false) => {
             problems.extend(loaded.warnings);
             Err(problems)
         }
-        (Err(told), false) => {
-            problems.extend(told);
+        (Err(found), false) => {
+            problems.extend(found);
             Err(problems)
         }
     };
@@ -81,7 +81,7 @@ fn read(paths: &[PathBuf], with_shipped: bool) -> Run {
 }
 
 fn standard_input() -> Result<SourceFile, Problem> {
-    let wrong = |message: String| Problem {
+    let problem = |message: String| Problem {
         file: STANDARD_INPUT.into(),
         line: 1,
         column: 1,
@@ -94,8 +94,8 @@ fn standard_input() -> Result<SourceFile, Problem> {
         .lock()
         .take(limit)
         .read_to_end(&mut bytes)
-        .map_err(|error| wrong(format!("standard input cannot be read: {error}")))?;
-    // A text that is too long is refused when it is loaded.
+        .map_err(|error| problem(format!("standard input cannot be read: {error}")))?;
+    // A text that is too long is rejected when it is loaded.
     rule_files::decode(STANDARD_INPUT.to_owned(), bytes)
 }
 

@@ -27,11 +27,11 @@ use delivery::otlp::signal::Signal;
 use delivery::otlp::stats::Stats;
 use gc_telemetry::value::key_value;
 
-/// Runs the command until it is told to stop.
+/// Runs the command until SIGTERM or SIGINT.
 ///
 /// # Errors
 ///
-/// When the configuration is wrong, or the daemon cannot begin.
+/// When the configuration is invalid, or the daemon cannot start.
 pub fn run(args: &RunArgs) -> anyhow::Result<bool> {
     let Some(loaded) = load(&args.config)? else {
         return Ok(true);
@@ -46,7 +46,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<bool> {
     )?;
     let readers = Readers::new(reading.handle().clone(), rounds);
     let done = executor.block_on(serve(&args.config, loaded, readers));
-    // A scan of /proc that hangs in a dead file system must not hold up the end.
+    // A scan of /proc that hangs in a file system must not delay the shutdown.
     reading.shutdown_background();
     executor.shutdown_background();
     done.map(|()| true)
@@ -79,7 +79,7 @@ fn greet(options: &Options, station: &Station) {
     info!("gcwatch {}", env!("GCWATCH_VERSION"));
     match station.address() {
         Some(address) => info!("listening at http://{address}/ (metrics at /metrics)"),
-        None => info!("listening nowhere: no /metrics, no API"),
+        None => info!("the listener is disabled: no /metrics, no API"),
     }
     let otlp = &options.otlp;
     let signals = [
@@ -89,21 +89,21 @@ fn greet(options: &Options, station: &Station) {
     ];
     for (signal, receiver) in signals {
         match receiver {
-            Some(receiver) => info!("{signal} go to {}", receiver.shown()),
-            None => info!("{signal} are not exported over OTLP"),
+            Some(receiver) => info!("exporting {signal} to {}", receiver.shown()),
+            None => info!("not exporting {signal} over OTLP"),
         }
     }
     for (receiver, _) in station.notifier.stats() {
-        info!("{receiver} is told of alerts");
+        info!("notifying {receiver} of alerts");
     }
 }
 
-/// The configuration that the flags ask for. What is wrong with it is said, each thing on its own line. `None`: it was only
-/// to be checked or printed, and that is done.
+/// Loads the configuration by the flags and reports its errors, one per line. `None`: the flags only requested to check
+/// or print it, which is done.
 ///
 /// # Errors
 ///
-/// When it is wrong.
+/// When it is invalid.
 pub(crate) fn load(flags: &ConfigFlags) -> anyhow::Result<Option<Loaded>> {
     let mut stderr = std::io::stderr();
     let loaded = match config::load(flags) {
@@ -112,7 +112,7 @@ pub(crate) fn load(flags: &ConfigFlags) -> anyhow::Result<Option<Loaded>> {
             for problem in &problems.0 {
                 writeln!(stderr, "{problem}")?;
             }
-            let count = crate::report::units::plural(problems.0.len() as u64, "mistake");
+            let count = crate::report::units::plural(problems.0.len() as u64, "error");
             anyhow::bail!("the configuration has {count}");
         }
     };
@@ -123,18 +123,18 @@ pub(crate) fn load(flags: &ConfigFlags) -> anyhow::Result<Option<Loaded>> {
         if flags.print_config {
             std::io::stdout().write_all(loaded.config.print().as_bytes())?;
         } else {
-            writeln!(stderr, "the configuration is fine")?;
+            writeln!(stderr, "the configuration is valid")?;
         }
         return Ok(None);
     }
     Ok(Some(loaded))
 }
 
-/// Logs to standard error only, from warnings on: for commands that say what they do themselves.
+/// Logs warnings and errors to standard error, for commands that report their own results.
 ///
 /// # Errors
 ///
-/// When something of the process logs already.
+/// When logging was already set up.
 pub(crate) fn log_lines(loaded: &Loaded) -> anyhow::Result<()> {
     let quiet = LogOptions {
         filter: "warn".to_owned(),
@@ -147,7 +147,7 @@ pub(crate) fn log_lines(loaded: &Loaded) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the daemon is told by a configuration.
+/// The options of the daemon by a configuration.
 pub(crate) fn options(config: &Config) -> Options {
     let texts = |attributes: &[(String, String)]| -> Vec<KeyValue> {
         attributes
@@ -185,7 +185,7 @@ pub(crate) fn options(config: &Config) -> Options {
     }
 }
 
-/// What a receiver did not take, one sentence per signal; true: it should have.
+/// Items that were not delivered, one sentence per signal; `true`: this is an error.
 pub(crate) fn troubles(stats: &Stats) -> Vec<(bool, String)> {
     let mut troubles = Vec::new();
     for signal in Signal::ALL {
@@ -198,31 +198,31 @@ pub(crate) fn troubles(stats: &Stats) -> Vec<(bool, String)> {
         let why = stats
             .last_error
             .as_ref()
-            .map_or("nothing was said", |error| error.text.as_str());
+            .map_or("no error was reported", |error| error.text.as_str());
         let text = if stats.unsupported {
             let signal = signal.name();
-            format!("{dropped} {items} were not sent: the receiver takes no {signal}")
+            format!("{dropped} {items} were not sent: the receiver does not support {signal}")
         } else if rejected > 0 {
-            format!("{rejected} {items} were rejected, {dropped} not sent: {why}")
+            format!("{rejected} {items} were rejected, {dropped} were not sent: {why}")
         } else {
             format!("{dropped} {items} were not sent: {why}")
         };
-        // Jaeger and Tempo take traces alone, and that is as it should be.
+        // Jaeger and Tempo only support traces, which is not an error.
         troubles.push((!stats.unsupported, text));
     }
     troubles
 }
 
-/// The executor of commands that tell recordings.
+/// The executor of commands that replay recordings.
 ///
 /// # Errors
 ///
-/// When the system gives no threads.
+/// When a thread cannot be started.
 pub(crate) fn executor() -> anyhow::Result<Runtime> {
     start(Builder::new_multi_thread().worker_threads(1))
 }
 
-/// Files of processes are read on further threads, which may block; few are kept, as each has memory of its own.
+/// Files of processes are read on blocking threads. Few of them are kept, because each one takes memory.
 fn start(builder: &mut Builder) -> anyhow::Result<Runtime> {
     builder
         .max_blocking_threads(16)
@@ -232,7 +232,7 @@ fn start(builder: &mut Builder) -> anyhow::Result<Runtime> {
         .context("cannot start")
 }
 
-/// The configuration's file and the files that it names.
+/// Reloads the configuration file and the files that it refers to.
 struct FileReload {
     flags: ConfigFlags,
     config: Config,
@@ -260,9 +260,7 @@ fn watch(files: &[PathBuf]) -> Option<Watch> {
     }
     let watch = Watch::new(files.to_vec());
     if let Some(error) = watch.degraded() {
-        warn!(
-            "the configuration's files are looked at from time to time, as the system does not tell of changes: {error}"
-        );
+        warn!("polling the configuration files, because the system does not report their changes: {error}");
     }
     Some(watch)
 }
@@ -286,7 +284,7 @@ impl Reload for FileReload {
                     warn!("{warning}");
                 }
                 for key in self.config.changes(&config).restart {
-                    warn!("{key} changed: that is in force after a restart");
+                    warn!("{key} changed: restart gcwatch to apply it");
                 }
                 if files != self.files {
                     self.watch = watch(&files);

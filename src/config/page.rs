@@ -16,7 +16,7 @@ use strict_yaml::reference::{default, values};
 const INTRODUCTION: &str = "\
 # Configuration
 
-<!-- Made from the types in src/config/document: do not edit. `GCWATCH_UPDATE_GOLDEN=1 cargo test --test config` writes it. -->
+<!-- Made from the types in src/config/document: do not edit. `GCWATCH_UPDATE_GOLDEN=1 cargo test --test suite config` writes it. -->
 
 `gcwatch run` needs no configuration: it attaches to every .NET process on the host and sends to an OTLP receiver at
 `http://localhost:4317` (gRPC). What is to be otherwise is set by

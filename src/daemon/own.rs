@@ -19,7 +19,7 @@ use delivery::otlp::signal::Signal;
 use delivery::otlp::stats::{SignalStats, Stats};
 use gc_telemetry::definition::anomaly::RULE_ID;
 use gc_telemetry::definition::own as row;
-use gc_telemetry::sheet::{Number, Sheet, seconds, text, whole};
+use gc_telemetry::snapshot::{MetricSnapshot, Number, seconds, text, whole};
 
 /// What reload counts.
 #[derive(Debug, Default)]
@@ -73,7 +73,7 @@ impl Own {
         Arc::clone(&self.resource)
     }
 
-    fn targets(&self, sheet: &mut Sheet) {
+    fn targets(&self, sheet: &mut MetricSnapshot) {
         let by_state = self.watched.pipeline.states();
         let points = by_state
             .into_iter()
@@ -92,7 +92,7 @@ impl Own {
     }
 
     /// Nothing where Kubernetes is not asked.
-    fn pods(&self, sheet: &mut Sheet) {
+    fn pods(&self, sheet: &mut MetricSnapshot) {
         let stats = self.watched.pods_stats.now();
         if stats == StatsNow::default() {
             return;
@@ -105,7 +105,7 @@ impl Own {
         sheet.put_one(&row::PODS_LEFT_OUT, Some(whole(stats.left_out)));
     }
 
-    fn rules(&self, sheet: &mut Sheet) {
+    fn rules(&self, sheet: &mut MetricSnapshot) {
         let (status, set) = (self.watched.rules.status(), self.watched.pipeline.rules());
         let enabled = set.rules.iter().filter(|rule| rule.enabled).count();
         sheet.put_one(&row::RULES, Some(whole(enabled as u64)));
@@ -128,7 +128,7 @@ impl Own {
 
 impl OwnMetrics for Own {
     fn own_metrics(&self, now_unix_ns: u64) -> (Arc<Origin>, Vec<Metric>) {
-        let mut sheet = Sheet::new(self.start_unix_ns, now_unix_ns);
+        let mut sheet = MetricSnapshot::new(self.start_unix_ns, now_unix_ns);
         usage::tell(&mut sheet);
         self.targets(&mut sheet);
         let reloads = [("accepted", &self.reloads.accepted), ("refused", &self.reloads.refused)];
@@ -146,7 +146,7 @@ impl OwnMetrics for Own {
 }
 
 /// What became of notifications.
-fn notifications(stats: &[(String, ReceiverStats)], sheet: &mut Sheet) {
+fn notifications(stats: &[(String, ReceiverStats)], sheet: &mut MetricSnapshot) {
     let receivers: Vec<(KeyValue, &ReceiverStats)> = stats
         .iter()
         .map(|(name, stats)| (text(&row::RECEIVER, name), stats))
@@ -173,7 +173,7 @@ fn notifications(stats: &[(String, ReceiverStats)], sheet: &mut Sheet) {
 type Points = Vec<(Vec<KeyValue>, Number)>;
 
 /// What became of the items that were given to the OTLP client; nothing of a signal that goes nowhere.
-fn exports(stats: &Stats, sheet: &mut Sheet) {
+fn exports(stats: &Stats, sheet: &mut MetricSnapshot) {
     let signals: Vec<(KeyValue, &SignalStats)> = Signal::ALL
         .iter()
         .map(|signal| (text(&row::SIGNAL, signal.name()), stats.of(*signal)))

@@ -6,7 +6,7 @@ use dotnet_diagnostics::discovery::parse_stat;
 use rustix::param::{clock_ticks_per_second, page_size};
 
 use gc_telemetry::definition::own as row;
-use gc_telemetry::sheet::{Number, Sheet, text, whole};
+use gc_telemetry::snapshot::{MetricSnapshot, Number, text, whole};
 
 /// What the kernel says of this process. A value that cannot be read is absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -47,7 +47,7 @@ impl Usage {
 }
 
 /// Tells what this process uses.
-pub(crate) fn tell(sheet: &mut Sheet) {
+pub(crate) fn tell(sheet: &mut MetricSnapshot) {
     let usage = Usage::read();
     let modes = [("user", usage.user_seconds), ("system", usage.system_seconds)];
     let points = modes

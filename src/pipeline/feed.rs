@@ -14,7 +14,7 @@ use delivery::clock::now_unix_ns;
 use gc_rules::engine::{collection_at, suspension_at};
 use gc_rules::field;
 use gc_rules::time::TimeBase;
-use gc_telemetry::spans::LeftOut;
+use gc_telemetry::spans::NotExported;
 
 /// Takes what one task reads of one run. Dropped without [`end`](Self::end), the run stays, detached.
 #[derive(Debug)]
@@ -119,8 +119,8 @@ impl Feed {
                 counters.spans.fetch_add(spans.count(), Ordering::Relaxed);
                 self.shared.outlet().spans(&resource, spans);
             }
-            Err(LeftOut::NotSelected) => {}
-            Err(LeftOut::OverRate) => {
+            Err(NotExported::NotSelected) => {}
+            Err(NotExported::OverRate) => {
                 counters.over_rate.fetch_add(1, Ordering::Relaxed);
             }
         }

@@ -1,4 +1,4 @@
-//! Where a recording comes from: a file or standard input, plain, gzipped or zipped.
+//! The bytes of a recording: from a file or standard input, plain, gzipped or zipped.
 
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom};
@@ -8,10 +8,10 @@ use flate2::read::{DeflateDecoder, MultiGzDecoder};
 use zip::result::ZipError;
 use zip::{CompressionMethod, ZipArchive};
 
-/// How much is read at once: large enough that the cost of a call vanishes, small enough to stay in the cache.
+/// Size of a read: large enough to amortise the call, small enough to stay in the CPU's cache.
 const READ_BYTES: usize = 256 * 1024;
 
-/// Largest archive that is taken from standard input, where its directory, which comes last, cannot be sought.
+/// Limit of an archive on standard input: it is kept in memory, because its directory comes last.
 const MAX_PIPED_ARCHIVE_BYTES: u64 = 256 << 20;
 
 const ZIP_MAGIC: &[u8] = b"PK\x03\x04";
@@ -21,23 +21,23 @@ const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SourceError {
-    /// It cannot be opened.
+    /// The file cannot be opened.
     #[error(
         "cannot open {path}: {source}; give the path of a .nettrace file (or .nettrace.gz, .zip), or - for standard input"
     )]
     Open {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// It is a directory.
+    /// The path is a directory.
     #[error("{path} is a directory; give the path of a recording in it")]
     Directory {
         /// The directory.
         path: PathBuf,
     },
-    /// Nothing is in it.
+    /// The file has no bytes.
     #[error("{name} is empty: there is no stream in it; record one with `gcwatch record --pid PID -o FILE`")]
     Empty {
         /// The source.
@@ -48,7 +48,7 @@ pub enum SourceError {
     Archive {
         /// The source.
         name: String,
-        /// What is in it.
+        /// Description of its content.
         found: String,
     },
     /// Reading failed in the middle.
@@ -58,7 +58,7 @@ pub enum SourceError {
         name: String,
         /// How many bytes of the stream were read before.
         offset: u64,
-        /// What the system or the decompression said.
+        /// Error of the system or of the decompression.
         source: io::Error,
     },
 }
@@ -82,7 +82,7 @@ impl std::fmt::Debug for Source {
 }
 
 impl Source {
-    /// Opens a file, `-` for standard input. What it is shows in its first bytes, not in its name.
+    /// Opens a file, `-` for standard input. The format is detected by the first bytes, not by the name.
     ///
     /// # Errors
     ///
@@ -117,7 +117,7 @@ impl Source {
         Self::from_reader(name, Box::new(Cursor::new(start).chain(file)))
     }
 
-    /// Takes the bytes of any reader; `name` is what errors call it.
+    /// Reads from any reader; `name` is its name in messages.
     ///
     /// # Errors
     ///
@@ -154,22 +154,22 @@ impl Source {
         })
     }
 
-    /// What errors call it.
+    /// Its name in messages.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// How many bytes to offer at once.
+    /// Recommended size of the buffer for [`Source::read`].
     pub fn read_size(&self) -> usize {
         READ_BYTES
     }
 
-    /// Reads the next bytes; 0 at the end. A compressed file that was cut in the middle ends where it was cut, and
-    /// [`Source::cut`] says so.
+    /// Reads the next bytes; 0 at the end. A truncated compressed file ends where it was cut, and [`Source::cut`]
+    /// returns the reason.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// When the file cannot be read or unpacked.
     pub fn read(&mut self, into: &mut [u8]) -> Result<usize, SourceError> {
         loop {
             match self.reader.read(into) {
@@ -198,13 +198,13 @@ impl Source {
         }
     }
 
-    /// The compression ended early, with what it said.
+    /// The error of a decompression that ended early.
     pub fn cut(&self) -> Option<&str> {
         self.cut.as_deref()
     }
 }
 
-/// The one recording of an archive, unpacked as it is read: a small archive may hold a stream of any length.
+/// The one recording of an archive, unpacked while reading: a small archive may contain a stream of any length.
 fn unzip<R: Read + Seek + Send + 'static>(name: &str, packed: R) -> Result<Box<dyn Read + Send>, SourceError> {
     let archive = |found: String| SourceError::Archive {
         name: name.to_owned(),

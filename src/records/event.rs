@@ -7,7 +7,7 @@ use clr_gc::stream::{Observed, Undecoded};
 use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeSeq, Serializer};
 
-/// An event as it is told.
+/// `kind: "event"`: an event as a record.
 #[derive(Debug)]
 pub struct EventView<'o, 'a>(pub &'o Observed<'a>);
 
@@ -39,11 +39,11 @@ impl Serialize for EventView<'_, '_> {
     }
 }
 
-/// Its name: the manifest's where the layout is known, else what the stream says, which for the runtime's own events is
-/// nothing.
+/// The event's name: from the manifest where the layout is known, else from the stream, which has none for the
+/// runtime's own events.
 pub fn name<'a>(observed: &Observed<'a>) -> Option<&'a str> {
-    let said = Some(observed.event.metadata.name.as_str()).filter(|name| !name.is_empty());
-    observed.layout.map(|layout| layout.name()).or(said)
+    let in_stream = Some(observed.event.metadata.name.as_str()).filter(|name| !name.is_empty());
+    observed.layout.map(|layout| layout.name()).or(in_stream)
 }
 
 /// Writes the bytes as hexadecimal digits.

@@ -1,6 +1,7 @@
-//! The machine-readable records: one JSON object per line. Their names are a contract: they stay, new ones may come.
+//! Records of collections, suspensions, summaries and streams. Their names are a contract: they stay, new ones may be
+//! added.
 //!
-//! Sizes in bytes, durations in integer nanoseconds. A value that is not known is `null`: never 0, never left out.
+//! Sizes in bytes, durations in integer nanoseconds. Unknown values are `null`: never 0, never omitted.
 
 use clr_gc::event::{GcReason, GcType};
 use clr_gc::gc::{
@@ -10,7 +11,7 @@ use clr_gc::gc::{
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
-/// Who a record is about.
+/// The runtime in a process that a record is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Subject {
     /// The pid that the stream names: the target's own.
@@ -64,7 +65,7 @@ pub struct GcRecord<'a> {
     lossy: bool,
 }
 
-/// One stop, from the view of the collection.
+/// One suspension, from the view of the collection.
 #[derive(Debug, Serialize)]
 struct PauseRecord<'a> {
     start_offset_ns: Option<i64>,
@@ -138,7 +139,7 @@ fn committed<S: Serializer>(committed: &Committed, serializer: S) -> Result<S::O
     ])
 }
 
-/// `blocking`, `background`, `foreground`; an unknown number as such.
+/// `blocking`, `background`, `foreground`; an unknown number as text.
 pub fn type_name(gc_type: GcType) -> String {
     match gc_type {
         GcType::BLOCKING => "blocking".to_owned(),
@@ -197,7 +198,7 @@ impl<'a> GcRecord<'a> {
     }
 }
 
-/// `kind: "suspension"`: a stop for the collector in which no collection ran.
+/// `kind: "suspension"`: a suspension for the GC in which no collection ran.
 #[derive(Debug, Serialize)]
 pub struct SuspensionRecord {
     kind: &'static str,
@@ -211,7 +212,7 @@ pub struct SuspensionRecord {
 }
 
 impl SuspensionRecord {
-    /// The record of a stop.
+    /// The record of a suspension without a collection.
     pub fn new(subject: Subject, suspension: &Suspension) -> Self {
         Self {
             kind: "suspension",
@@ -272,7 +273,7 @@ struct OtherStopsRecord {
     stopped_ns: i64,
 }
 
-/// `kind: "summary"`: what all collections of a process add up to.
+/// `kind: "summary"`: totals of all collections of a process.
 #[derive(Debug, Serialize)]
 pub struct SummaryRecord {
     kind: &'static str,
@@ -285,7 +286,7 @@ pub struct SummaryRecord {
     pause_ns: i64,
     stopped_ns: i64,
     stopped_share: Option<f64>,
-    /// Some stop has no known length: the sums and the share are lower bounds.
+    /// The length of a suspension is unknown: the sums and the share are lower bounds.
     lower_bounds: bool,
     p50_ns: Option<i64>,
     p95_ns: Option<i64>,
@@ -337,17 +338,17 @@ impl SummaryRecord {
     }
 }
 
-/// `kind: "stream"`: what the file was; the last record of each.
+/// `kind: "stream"`: the recording itself; the last record of each.
 #[derive(Debug, Serialize)]
 pub struct StreamRecord {
     kind: &'static str,
-    /// As it was named on the command line.
+    /// As named on the command line.
     pub file: String,
     /// Event blobs in it.
     pub events: u64,
-    /// Events that the writer dropped; `None` when it numbers nothing.
+    /// Events that the writer dropped; `None` without sequence numbers.
     pub lost_events: Option<u64>,
-    /// Collections told.
+    /// Collections reported.
     pub gcs: u64,
     /// Length of the stream, unpacked.
     pub bytes: u64,

@@ -1,4 +1,4 @@
-//! The anomalies of a recording, for people: what, when, how often, what it means and what to do.
+//! The anomalies of a recording as text: summary, time, count and remedy.
 
 use std::collections::HashSet;
 use std::io::{self, Write};
@@ -10,14 +10,14 @@ use gc_rules::review::{Review, Reviewed};
 use gc_rules::rule::{On, Severity};
 use gc_rules::time::TimeBase;
 
-/// Alerts that are listed; more are counted.
+/// Limit of listed alerts; further ones are counted.
 const MOST_LISTED: usize = 50;
 
-/// Writes the anomalies of one process, the worst first; `base` is the time of its stream.
+/// Writes the anomalies of one process, the most severe first; `base` is the time base of its stream.
 ///
 /// # Errors
 ///
-/// What the writer says.
+/// When the output cannot be written.
 pub fn write(out: &mut dyn Write, review: &Review, base: TimeBase) -> io::Result<()> {
     let mut alerts: Vec<&Reviewed> = review.alerts().collect();
     if alerts.is_empty() {
@@ -37,7 +37,7 @@ pub fn write(out: &mut dyn Write, review: &Review, base: TimeBase) -> io::Result
         }
         writeln!(out, "  {}  {FAINT}{}{FAINT:#}", alert.rule.id, when(reviewed, base))?;
         writeln!(out, "          {}", alert.summary)?;
-        // What it means is said once.
+        // The remedy of a rule is written once.
         if explained.insert(alert.rule.id.clone()) && !alert.rule.remedy.is_empty() {
             writeln!(out, "          {FAINT}-> {}{FAINT:#}", alert.rule.remedy)?;
         }
@@ -49,7 +49,7 @@ pub fn write(out: &mut dyn Write, review: &Review, base: TimeBase) -> io::Result
     Ok(())
 }
 
-/// From when, on which collection, how often or how long.
+/// Start, collection, and count or duration.
 fn when(reviewed: &Reviewed, base: TimeBase) -> String {
     let alert = &reviewed.alert;
     let offset = |unix_ns: u64| i64::try_from(unix_ns.saturating_sub(base.unix_ns(0))).unwrap_or(i64::MAX);
@@ -67,7 +67,7 @@ fn when(reviewed: &Reviewed, base: TimeBase) -> String {
         text.push_str(&format!(", for {lasted}"));
     }
     if reviewed.ending == Some(Ending::Superseded) {
-        text.push_str(", then a worse one of its group");
+        text.push_str(", then superseded by a more severe alert of its group");
     }
     text
 }

@@ -1,4 +1,4 @@
-//! The table of collections: one line each.
+//! The table of collections, a line per collection.
 
 use std::io::{self, Write};
 
@@ -27,7 +27,7 @@ const COLUMNS: [Column; 12] = [
 ///
 /// # Errors
 ///
-/// What the writer says.
+/// When the output cannot be written.
 pub fn write<'c>(out: &mut dyn Write, collections: impl IntoIterator<Item = &'c Collection>) -> io::Result<()> {
     headings(out)?;
     rows(out, collections)
@@ -37,7 +37,7 @@ pub fn write<'c>(out: &mut dyn Write, collections: impl IntoIterator<Item = &'c 
 ///
 /// # Errors
 ///
-/// What the writer says.
+/// When the output cannot be written.
 pub fn headings(out: &mut dyn Write) -> io::Result<()> {
     head(out, &COLUMNS)
 }
@@ -46,7 +46,7 @@ pub fn headings(out: &mut dyn Write) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// What the writer says.
+/// When the output cannot be written.
 pub fn rows<'c>(out: &mut dyn Write, collections: impl IntoIterator<Item = &'c Collection>) -> io::Result<()> {
     for collection in collections {
         row(out, &COLUMNS, &line(collection))?;
@@ -56,7 +56,7 @@ pub fn rows<'c>(out: &mut dyn Write, collections: impl IntoIterator<Item = &'c C
 
 fn line(collection: &Collection) -> [String; 12] {
     let or_unknown = |text: Option<String>| text.unwrap_or_else(|| UNKNOWN.to_owned());
-    let whole = collection.is_complete() && !collection.lossy;
+    let is_exact = collection.is_complete() && !collection.lossy;
     [
         Seconds(collection.start).to_string(),
         collection.number.to_string(),
@@ -68,7 +68,7 @@ fn line(collection: &Collection) -> [String; 12] {
         Megabytes(collection.heap_before()).to_string(),
         Megabytes(collection.heap_after()).to_string(),
         Megabytes(collection.promoted()).to_string(),
-        if whole {
+        if is_exact {
             String::new()
         } else {
             format!("{MARK}!{MARK:#}")
@@ -77,7 +77,7 @@ fn line(collection: &Collection) -> [String; 12] {
     ]
 }
 
-/// What is special about a collection, and what is missing of it.
+/// Special properties of a collection, and its missing parts.
 fn notes(collection: &Collection) -> String {
     let mut notes = Vec::new();
     if collection.became_blocking {

@@ -10,12 +10,12 @@ use crate::records::gc::{share, type_name};
 use crate::report::table::{Column, HEADING, head, left, right, row};
 use crate::report::units::{Bytes, Millis, Percent, Span, UNKNOWN};
 
-/// One side: what a recording adds up to.
+/// One side of a comparison: the totals of a recording.
 #[derive(Debug, Default)]
 pub struct Side {
-    /// As it was named.
+    /// As named on the command line.
     pub file: String,
-    /// All its processes together.
+    /// Totals over all its processes.
     pub totals: Totals,
     /// How long it was observed, ns.
     pub observed_ns: i64,
@@ -24,11 +24,11 @@ pub struct Side {
 /// One figure on both sides.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Figure {
-    /// What it is.
+    /// Name of the figure, such as `pause p99`.
     pub name: &'static str,
-    /// In the first recording; `None`: not known.
+    /// In the first recording; `None`: unknown.
     pub before: Option<f64>,
-    /// In the second.
+    /// In the second recording; `None`: unknown.
     pub after: Option<f64>,
     #[serde(skip)]
     unit: Unit,
@@ -52,7 +52,7 @@ pub struct Difference {
     /// Type; `None`: all.
     #[serde(rename = "type")]
     pub gc_type: Option<String>,
-    /// The figures.
+    /// Figures in the order of the table.
     pub figures: Vec<Figure>,
 }
 
@@ -150,7 +150,7 @@ const COLUMNS: [Column; 4] = [
 ///
 /// # Errors
 ///
-/// What the writer says.
+/// When the output cannot be written.
 pub fn write(out: &mut dyn Write, before: &Side, after: &Side, differences: &[Difference]) -> io::Result<()> {
     writeln!(out, "before: {} ({} observed)", before.file, Span(before.observed_ns))?;
     writeln!(out, "after:  {} ({} observed)\n", after.file, Span(after.observed_ns))?;
@@ -190,7 +190,7 @@ fn shown(value: Option<f64>, unit: Unit) -> String {
     }
 }
 
-/// How much more or less the second is, in percent of the first.
+/// The change from the first to the second, in percent of the first.
 fn change(figure: &Figure) -> String {
     match (figure.before, figure.after) {
         (Some(before), Some(after)) if before > 0.0 => format!("{:+.1} %", (after / before - 1.0) * 100.0),

@@ -1,4 +1,4 @@
-//! What `gcwatch doctor` found: a verdict on each process, with its reason and what to do.
+//! The report of `gcwatch doctor`: gcwatch's own access, and a verdict on each process with its reason and remedy.
 
 use std::io::{self, Write};
 
@@ -7,60 +7,61 @@ use serde::Serialize;
 use crate::report::table::{FAINT, HEADING, MARK};
 use crate::report::units::plural;
 
-/// Width that texts are broken at, in characters.
+/// Width at which texts are wrapped, in characters.
 const WIDTH: usize = 110;
-/// Sockets without a process in the table; there may be thousands.
+/// Limit of sockets without a process in the table; there may be thousands.
 const MOST_STALE: usize = 3;
-/// Where the texts under a verdict begin.
+/// Indentation of the texts below a verdict.
 const INDENT: usize = 10;
 
-/// `kind: "gcwatch"`: what this gcwatch may see and reach. Unknown values are `null`.
+/// `kind: "gcwatch"`: what this gcwatch can see and attach to. Unknown values are `null`.
 #[derive(Debug, Clone, Serialize)]
 pub struct SelfRecord {
     /// Always `gcwatch`.
     pub kind: &'static str,
-    /// Its version.
+    /// Version of gcwatch.
     pub version: &'static str,
-    /// Its pid, as it sees it.
+    /// Its pid in its own pid namespace.
     pub pid: u32,
     /// Effective user id.
     pub uid: Option<u32>,
     /// Effective group id.
     pub gid: Option<u32>,
-    /// Of the capabilities that reaching other users' processes takes, those that it has: `SYS_PTRACE`, `DAC_OVERRIDE`.
+    /// The capabilities that it has of those required for processes of other users: `SYS_PTRACE`, `DAC_OVERRIDE`.
     pub capabilities: Option<Vec<&'static str>>,
-    /// Those that it lacks.
+    /// The capabilities of those that it lacks.
     pub missing_capabilities: Option<Vec<&'static str>>,
-    /// It is in the host's pid namespace: it sees all processes.
+    /// Whether it is in the host's pid namespace and sees all processes.
     pub host_pid_namespace: Option<bool>,
-    /// It is in the host's user namespace: its capabilities count for all processes.
+    /// Whether it is in the host's user namespace, so that its capabilities apply to all processes.
     pub host_user_namespace: Option<bool>,
-    /// `/proc` is mounted so that other users' processes are hidden (`hidepid`).
+    /// Whether `/proc` hides processes of other users (`hidepid`).
     pub processes_hidden: Option<bool>,
-    /// `none`, `strict` or `filter`.
+    /// Its seccomp mode: `none`, `strict` or `filter`.
     pub seccomp: Option<&'static str>,
-    /// What it runs cannot gain rights.
+    /// Whether `no_new_privs` is set.
     pub no_new_privileges: Option<bool>,
-    /// Its label for the security module: AppArmor's profile, or SELinux' context.
+    /// Its AppArmor profile or SELinux context.
     pub security_label: Option<String>,
-    /// It can reach processes of every user in every container.
+    /// Whether it can attach to processes of every user in every container.
     pub ok: bool,
-    /// What it cannot reach, in a sentence.
+    /// What it cannot access, in a sentence.
     pub detail: Option<String>,
-    /// What to do, where it is to reach that.
+    /// How to grant that access.
     pub remedy: Option<String>,
 }
 
-/// `kind: "diagnosis"`: the verdict on one process, or on something that was expected and is not there.
+/// `kind: "diagnosis"`: the verdict on one process, or on something that is expected and missing.
 #[derive(Debug, Clone, Serialize)]
 pub struct Diagnosis {
     /// Always `diagnosis`.
     pub kind: &'static str,
-    /// Pid as gcwatch sees it; of a process that it does not see, the pid in its socket's name; `null` for what is not there.
+    /// Pid in gcwatch's pid namespace; of an invisible process, the pid in its socket's name; `null` for what is
+    /// missing.
     pub pid: Option<u32>,
     /// Pid in its own namespace.
     pub ns_pid: Option<u32>,
-    /// What it is called; for what is not there, what was expected.
+    /// Name of the process; for what is missing, the setting that expects it.
     pub name: String,
     /// User that it runs as.
     pub uid: Option<u32>,
@@ -68,13 +69,13 @@ pub struct Diagnosis {
     pub runtime: Option<String>,
     /// Its diagnostics socket.
     pub socket: Option<String>,
-    /// `attachable`, `attached`, `excluded`, `not-found`, or the reason as `gcwatch ps` says it.
+    /// `attachable`, `attached`, `excluded`, `not-found`, or the reason as in `gcwatch ps`.
     pub verdict: &'static str,
-    /// Nothing is to be done.
+    /// Whether no action is needed.
     pub ok: bool,
-    /// What was found.
+    /// The reason for the verdict.
     pub detail: Option<String>,
-    /// What to do.
+    /// What to do about it.
     pub remedy: Option<String>,
 }
 
@@ -83,49 +84,49 @@ pub struct Diagnosis {
 pub struct StaleRecord {
     /// Always `stale-socket`.
     pub kind: &'static str,
-    /// The file.
+    /// Path of the socket file.
     pub path: String,
-    /// What is known of it, and what to do.
+    /// The reason, and what to do about it.
     pub detail: String,
 }
 
-/// Everything that was found.
+/// The whole report.
 #[derive(Debug, Clone)]
 pub struct Report {
-    /// gcwatch itself.
+    /// What gcwatch itself can access.
     pub own: SelfRecord,
-    /// One verdict each; see [`Report::sort`].
+    /// The verdicts; see [`Report::sort`].
     pub diagnoses: Vec<Diagnosis>,
-    /// Sockets that were left behind.
+    /// Sockets that exited processes left behind.
     pub stale: Vec<StaleRecord>,
 }
 
 impl Report {
-    /// What is to be done first, then by pid.
+    /// Sorts problems first, then by pid.
     pub fn sort(&mut self) {
         self.diagnoses
             .sort_by(|a, b| (a.ok, a.pid, &a.name).cmp(&(b.ok, b.pid, &b.name)));
     }
 
-    /// Nothing is to be done for any process.
-    pub fn is_well(&self) -> bool {
+    /// Whether no process has a problem.
+    pub fn is_ok(&self) -> bool {
         self.diagnoses.iter().all(|diagnosis| diagnosis.ok)
     }
 
-    /// Writes it for people: gcwatch first, then what is to be done, then what is well.
+    /// Writes the report as text: gcwatch itself, then the verdicts, then stale sockets.
     ///
     /// # Errors
     ///
-    /// What the writer says.
+    /// When the output cannot be written.
     pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         self.own.write(out)?;
         writeln!(out)?;
         let bad = self.diagnoses.iter().filter(|diagnosis| !diagnosis.ok).count();
         let all = plural(self.diagnoses.len() as u64, "verdict");
         match (self.diagnoses.len(), bad) {
-            (0, _) => writeln!(out, "no .NET process is running, as far as gcwatch can see")?,
-            (_, 0) => writeln!(out, "{all}, all well")?,
-            _ => writeln!(out, "{all}, {MARK}{bad} to look at{MARK:#}")?,
+            (0, _) => writeln!(out, "no .NET process found that gcwatch can see")?,
+            (_, 0) => writeln!(out, "{all}, no problems")?,
+            _ => writeln!(out, "{all}, {MARK}{bad} with problems{MARK:#}")?,
         }
         let width = |text: fn(&Diagnosis) -> usize, least: usize| {
             self.diagnoses
@@ -151,7 +152,7 @@ impl Report {
         if !self.stale.is_empty() {
             writeln!(
                 out,
-                "\n{} without a process that gcwatch sees:",
+                "\n{} without a visible process:",
                 plural(self.stale.len() as u64, "socket")
             )?;
         }
@@ -244,7 +245,7 @@ impl Diagnosis {
     }
 }
 
-/// Writes a text in lines of at most [`WIDTH`], each indented, the first one after a mark.
+/// Writes a text wrapped at [`WIDTH`] and indented, with a mark before its first line.
 fn paragraph(out: &mut dyn Write, mark: &str, indent: usize, text: &str) -> io::Result<()> {
     let mut line = String::new();
     let mut begun = mark;
@@ -305,10 +306,10 @@ mod tests {
         }
     }
 
-    /// Scenario: two processes that are well and one that is not, between them by pid.
-    /// Guarantee: the one to look at is told first, no line is longer than the width, and the report is not well.
+    /// Scenario: two processes without problems and one with a problem, between them by pid.
+    /// Guarantee: the problem is reported first, no line is longer than the width, and the report is not ok.
     #[test]
-    fn what_is_to_be_done_comes_first() {
+    fn problems_come_first() {
         let mut report = Report {
             own: own(),
             diagnoses: vec![
@@ -319,7 +320,7 @@ mod tests {
             stale: Vec::new(),
         };
         report.sort();
-        assert!(!report.is_well());
+        assert!(!report.is_ok());
         let mut text = Vec::new();
         report.write(&mut text).unwrap();
         let text = String::from_utf8(text).unwrap();
@@ -328,7 +329,7 @@ mod tests {
             place("permission") < place("attachable") && place("attachable") < place("attached"),
             "{text}"
         );
-        assert!(text.contains("3 verdicts, 1 to look at"), "{text}");
+        assert!(text.contains("3 verdicts, 1 with problems"), "{text}");
         assert!(text.contains("          -> do this"), "{text}");
         assert!(
             text.lines()
@@ -336,6 +337,6 @@ mod tests {
             "{text}"
         );
         report.diagnoses.retain(|diagnosis| diagnosis.ok);
-        assert!(report.is_well());
+        assert!(report.is_ok());
     }
 }

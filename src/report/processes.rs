@@ -1,4 +1,4 @@
-//! The processes of a host: a record and a line each.
+//! The .NET processes of a host, as records and as a table.
 
 use std::io::{self, Write};
 
@@ -16,17 +16,17 @@ pub struct ProcessRecord {
     pub pid: u32,
     /// Pid in its own namespace.
     pub ns_pid: u32,
-    /// What it is called: the program that it runs.
+    /// Name of the program that it runs; `None` for a socket without a process.
     pub name: Option<String>,
     /// Version of its runtime.
     pub runtime: Option<String>,
     /// Its diagnostics socket.
     pub socket: Option<String>,
-    /// It answered.
+    /// Whether it responded to a query.
     pub attachable: bool,
-    /// Why it cannot be attached to, in one word.
+    /// Why it is unattachable, in one word.
     pub reason: Option<&'static str>,
-    /// The same in a sentence, with what to do.
+    /// The reason in a sentence, with the remedy.
     pub detail: Option<String>,
 }
 
@@ -42,10 +42,10 @@ const COLUMNS: [Column; 5] = [
 ///
 /// # Errors
 ///
-/// What the writer says.
+/// When the output cannot be written.
 pub fn write(out: &mut dyn Write, processes: &[ProcessRecord]) -> io::Result<()> {
     if processes.is_empty() {
-        return writeln!(out, "no .NET process on this host, as far as this user can see");
+        return writeln!(out, "no .NET process on this host that this user can see");
     }
     head(out, &COLUMNS)?;
     for process in processes {

@@ -1,4 +1,4 @@
-//! Rules and what is wrong with them: a record and a line each.
+//! Rules and the problems of rule files, as records and as tables.
 
 use std::io::{self, Write};
 
@@ -8,7 +8,7 @@ use crate::report::table::{FAINT, MARK, head, left, row};
 use gc_rules::load::{Level, Problem};
 use gc_rules::rule::{Group, Rule, Severity};
 
-/// `kind: "problem"`: one thing that is wrong or odd in a rule file.
+/// `kind: "problem"`: an error or a warning in a rule file.
 #[derive(Debug, Clone, Serialize)]
 pub struct ProblemRecord<'a> {
     /// Always `problem`.
@@ -21,7 +21,7 @@ pub struct ProblemRecord<'a> {
     pub column: usize,
     /// `error` or `warning`.
     pub severity: &'static str,
-    /// What is wrong, and what to do.
+    /// The problem and its remedy.
     pub message: &'a str,
 }
 
@@ -47,11 +47,11 @@ pub struct CheckRecord {
     pub files: usize,
     /// Rules in them; 0 where there are errors.
     pub rules: usize,
-    /// How many errors there are.
+    /// Number of errors.
     pub errors: usize,
-    /// How many warnings there are.
+    /// Number of warnings.
     pub warnings: usize,
-    /// The exit code is 0.
+    /// Whether the exit code is 0.
     pub ok: bool,
 }
 
@@ -62,7 +62,7 @@ pub struct RuleRecord<'a> {
     pub kind: &'static str,
     /// Its id.
     pub id: &'a str,
-    /// What it finds.
+    /// What it detects, in a few words.
     pub title: &'a str,
     /// `info`, `warning`, `error`, `critical`.
     pub severity: &'static str,
@@ -74,17 +74,17 @@ pub struct RuleRecord<'a> {
     pub group: Option<&'a str>,
     /// Whether it is evaluated.
     pub enabled: bool,
-    /// How long the condition must hold.
+    /// How long the condition must hold before it fires.
     pub for_ns: u64,
-    /// How long the alert stays.
+    /// How long the alert fires after the condition held last.
     pub keep_firing_for_ns: u64,
-    /// How long it does not fire again.
+    /// How long it cannot fire again after an alert ended.
     pub cooldown_ns: u64,
-    /// What it means.
+    /// What the anomaly means and what causes it.
     pub description: &'a str,
-    /// What to do.
+    /// What to do about it.
     pub remedy: &'a str,
-    /// Where its threshold comes from.
+    /// Source of its threshold.
     pub source: &'a str,
     /// File, line and column.
     pub location: &'a str,
@@ -119,11 +119,11 @@ impl<'a> RuleRecord<'a> {
     }
 }
 
-/// Writes what is wrong, a line each, and how many rules there are.
+/// Writes a line per problem, and the number of rules.
 ///
 /// # Errors
 ///
-/// What the writer says.
+/// When the output cannot be written.
 pub fn write_check(out: &mut dyn Write, problems: &[Problem], check: &CheckRecord) -> io::Result<()> {
     for problem in problems {
         match problem.severity {
@@ -134,7 +134,7 @@ pub fn write_check(out: &mut dyn Write, problems: &[Problem], check: &CheckRecor
     let files = plural(check.files, "file");
     let rules = plural(check.rules, "rule");
     match (check.errors, check.warnings) {
-        (0, 0) => writeln!(out, "{rules} in {files}: fine"),
+        (0, 0) => writeln!(out, "{rules} in {files}: valid"),
         (0, warnings) => writeln!(out, "{rules} in {files}, {}", plural(warnings, "warning")),
         (errors, 0) => writeln!(out, "{files}: {MARK}{}{MARK:#}", plural(errors, "error")),
         (errors, warnings) => writeln!(
@@ -157,7 +157,7 @@ fn plural(count: usize, what: &str) -> String {
 ///
 /// # Errors
 ///
-/// What the writer says.
+/// When the output cannot be written.
 pub fn write_list(out: &mut dyn Write, rules: &[RuleRecord<'_>]) -> io::Result<()> {
     if rules.is_empty() {
         return writeln!(out, "no rules");

@@ -1,4 +1,4 @@
-//! The last lines of a table: what the collections of a process add up to, and what a stream was.
+//! The totals of a process's collections as a table, and a line about a stream.
 
 use std::io::{self, Write};
 
@@ -24,7 +24,7 @@ const COLUMNS: [Column; 9] = [
 ///
 /// # Errors
 ///
-/// What the writer says.
+/// When the output cannot be written.
 pub fn write(out: &mut dyn Write, totals: &Totals, others: &[OtherStops], observed_ns: i64) -> io::Result<()> {
     if totals.count > 0 {
         writeln!(out)?;
@@ -44,7 +44,7 @@ pub fn write(out: &mut dyn Write, totals: &Totals, others: &[OtherStops], observ
             if unknown == 0 {
                 String::new()
             } else {
-                format!("{MARK}of {unknown} the pause is not known{MARK:#}")
+                format!("{MARK}{unknown} of unknown pause{MARK:#}")
             },
         ]
     };
@@ -82,7 +82,7 @@ pub fn write(out: &mut dyn Write, totals: &Totals, others: &[OtherStops], observ
     }
     writeln!(out)?;
     let stopped = Percent(share(totals.stopped_ns, observed_ns));
-    // What is not known was not nothing.
+    // Unknown pauses are not in the sum.
     let least = if totals.has_unknown_pauses() { "at least " } else { "" };
     writeln!(
         out,
@@ -103,13 +103,13 @@ pub fn write(out: &mut dyn Write, totals: &Totals, others: &[OtherStops], observ
         let (stops, time) = (plural(totals.suspensions, "stop"), Span(totals.suspensions_ns));
         writeln!(
             out,
-            "{stops} without a collection, {time} (no-GC regions, memory limits refreshed)"
+            "{stops} without a collection, {time} (no-GC regions, refreshed memory limits)"
         )?;
     }
     for other in others {
         writeln!(
             out,
-            "{} for other reasons ({}), {} with the wait for a collection to end",
+            "{} for other reasons ({}), {} including the wait for a collection to end",
             plural(other.count, "stop"),
             other.reason,
             Span(other.stopped_ns),
@@ -118,21 +118,21 @@ pub fn write(out: &mut dyn Write, totals: &Totals, others: &[OtherStops], observ
     if totals.incomplete > 0 {
         writeln!(
             out,
-            "{MARK}{} not seen in full (marked !){MARK:#}",
+            "{MARK}{} incomplete (marked !){MARK:#}",
             plural(totals.incomplete, "collection")
         )?;
     }
     if totals.lossy > 0 {
         writeln!(
             out,
-            "{MARK}{} in whose time events were lost{MARK:#}",
+            "{MARK}{} with lost events{MARK:#}",
             plural(totals.lossy, "collection")
         )?;
     }
     Ok(())
 }
 
-/// One line about a stream: what it is, before anything else.
+/// The first line of a report: file, runtime, length and losses of a stream.
 pub fn title(stream: &StreamRecord) -> String {
     let runtime = stream
         .runtime
@@ -146,7 +146,7 @@ pub fn title(stream: &StreamRecord) -> String {
     let lost = match stream.lost_events {
         Some(0) => String::new(),
         Some(lost) => format!(" · {MARK}{} lost{MARK:#}", plural(lost, "event")),
-        None => " · losses unknown: the writer numbers nothing".to_owned(),
+        None => " · losses unknown: events have no sequence numbers".to_owned(),
     };
     let bits = stream
         .pointer_size

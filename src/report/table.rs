@@ -1,4 +1,5 @@
-//! Tables for a terminal: columns of a declared width, written row by row, so that a recording of any length needs no memory.
+//! Tables for a terminal: columns of a declared width, written row by row, so that a recording of any length needs no
+//! memory.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -6,23 +7,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anstyle::{AnsiColor, Style};
 
-/// Where a column's text stands.
+/// Alignment of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Align {
-    /// Words.
+    /// For words.
     Left,
-    /// Numbers.
+    /// For numbers.
     Right,
 }
 
-/// One column.
+/// Heading, width and alignment of a column.
 #[derive(Debug, Clone, Copy)]
 pub struct Column {
-    /// Its heading.
+    /// Text of the heading.
     pub name: &'static str,
     /// Least number of characters; longer cells push the rest of their row.
     pub width: usize,
-    /// Where its text stands.
+    /// Alignment of heading and cells.
     pub align: Align,
 }
 
@@ -46,7 +47,7 @@ pub const fn right(name: &'static str, width: usize) -> Column {
 
 static COLOURED: AtomicBool = AtomicBool::new(false);
 
-/// Whether texts are styled from now on: on a terminal that wants it.
+/// Turns styles on or off for the process: on for a terminal that supports colours.
 pub fn colour(on: bool) {
     COLOURED.store(on, Ordering::Relaxed);
 }
@@ -65,18 +66,18 @@ impl fmt::Display for Paint {
     }
 }
 
-/// Headings.
+/// Style of headings.
 pub const HEADING: Paint = Paint(Style::new().bold());
-/// What is less important.
+/// Style of secondary text.
 pub const FAINT: Paint = Paint(Style::new().dimmed());
-/// What somebody should look at.
+/// Style of text that needs attention.
 pub const MARK: Paint = Paint(AnsiColor::Yellow.on_default());
 
 /// Writes the headings.
 ///
 /// # Errors
 ///
-/// What the writer says.
+/// When the output cannot be written.
 pub fn head(out: &mut dyn Write, columns: &[Column]) -> io::Result<()> {
     let names: Vec<String> = columns.iter().map(|column| column.name.to_owned()).collect();
     write!(out, "{HEADING}")?;
@@ -88,7 +89,7 @@ pub fn head(out: &mut dyn Write, columns: &[Column]) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// What the writer says.
+/// When the output cannot be written.
 pub fn row(out: &mut dyn Write, columns: &[Column], texts: &[String]) -> io::Result<()> {
     cells(out, columns, texts)?;
     writeln!(out)
@@ -119,9 +120,9 @@ mod tests {
     use super::*;
 
     /// Scenario: rows with short, long and empty cells.
-    /// Guarantee: columns stand under each other, and no line ends in blanks.
+    /// Guarantee: columns are aligned, and no line ends in blanks.
     #[test]
-    fn columns_stand_under_each_other() {
+    fn columns_are_aligned() {
         let columns = [right("gc", 4), left("reason", 8), right("ms", 6), left("note", 0)];
         let mut out = Vec::new();
         for texts in [["1", "AllocSmall", "1.5", "x"], ["22", "Empty", "10.25", ""]] {

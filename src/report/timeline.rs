@@ -1,4 +1,4 @@
-//! Time drawn as bars of characters.
+//! Pauses and phases drawn as bars of characters.
 
 use std::io::{self, Write};
 
@@ -10,15 +10,15 @@ use crate::report::units::{Millis, Span, UNKNOWN};
 /// Characters of a bar.
 const WIDTH: usize = 48;
 
-/// Writes the stops of a collection on one time line: `s` suspending, `#` its own part, `.` the others' part of a
-/// shared stop, `-` running beside the program.
+/// Writes the suspensions of a collection, a bar each: `s` suspending the threads, `#` its own part, `.` the part of
+/// other collections in a shared suspension.
 ///
 /// # Errors
 ///
-/// What the writer says.
+/// When the output cannot be written.
 pub fn write(out: &mut dyn Write, gc: &Collection) -> io::Result<()> {
     if gc.pauses.is_empty() {
-        return writeln!(out, "none was seen");
+        return writeln!(out, "none");
     }
     for pause in &gc.pauses {
         writeln!(out, "{}", bar(gc, pause))?;
@@ -28,7 +28,7 @@ pub fn write(out: &mut dyn Write, gc: &Collection) -> io::Result<()> {
     {
         writeln!(
             out,
-            "{FAINT}from GCStart to GCEnd {}, most of it beside the program{FAINT:#}",
+            "{FAINT}from GCStart to GCEnd {}, most of it concurrent with the program{FAINT:#}",
             Span(end - start)
         )?;
     }
@@ -58,7 +58,7 @@ fn bar(gc: &Collection, pause: &Pause) -> String {
         && end > begin
     {
         let place = |at: i64| ((at - begin).max(0) as f64 / (end - begin) as f64 * WIDTH as f64).round() as usize;
-        // What is not its own belongs to the others of the stop.
+        // The rest belongs to the other collections of the suspension.
         let mut cells = ['.'; WIDTH];
         for &(from, to) in &pause.spans {
             fill(&mut cells, place(from), place(to), '#');
@@ -82,11 +82,11 @@ fn fill(cells: &mut [char], from: usize, to: usize, with: char) {
     }
 }
 
-/// Writes named lengths of time as bars of one scale.
+/// Writes named durations as bars of one scale.
 ///
 /// # Errors
 ///
-/// What the writer says.
+/// When the output cannot be written.
 pub fn bars(out: &mut dyn Write, spans: &[(&str, i64)]) -> io::Result<()> {
     let longest = spans.iter().map(|(_, ns)| *ns).max().unwrap_or(0).max(1);
     for (name, ns) in spans {

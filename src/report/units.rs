@@ -1,8 +1,8 @@
-//! How numbers look to people. A value that is not known is `-`.
+//! Formats of numbers in tables. An unknown value is `-`.
 
 use std::fmt;
 
-/// Stands for a value that is not known.
+/// Text of an unknown value.
 pub const UNKNOWN: &str = "-";
 
 /// Nanoseconds as milliseconds with three decimals.
@@ -59,7 +59,7 @@ impl fmt::Display for Percent {
     }
 }
 
-/// A length of time in the unit that suits it: `12.3 s`, `4.56 ms`, `789 ns`.
+/// A duration in a suitable unit: `12.3 s`, `4.56 ms`, `789 ns`.
 #[derive(Debug, Clone, Copy)]
 pub struct Span(pub i64);
 
@@ -76,7 +76,7 @@ impl fmt::Display for Span {
     }
 }
 
-/// Bytes in the unit that suits them (powers of ten): `1.2 GB`, `34.5 MB`, `678 B`.
+/// Bytes in a suitable unit (powers of ten): `1.2 GB`, `34.5 MB`, `678 B`.
 #[derive(Debug, Clone, Copy)]
 pub struct Bytes(pub u64);
 
@@ -93,7 +93,7 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// A number with its thousands apart: `1,234,567`.
+/// A number with separators of thousands: `1,234,567`.
 #[derive(Debug, Clone, Copy)]
 pub struct Count(pub u64);
 

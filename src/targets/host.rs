@@ -18,7 +18,7 @@ pub(crate) struct Host {
     pub(crate) name: Option<String>,
     /// The machine's id: `/etc/machine-id`.
     pub(crate) id: Option<String>,
-    /// Which boot it is: tells apart two processes with one pid and one start time after boot.
+    /// Which boot it is: distinguishes two processes with one pid and one start time after boot.
     pub(crate) boot_id: Option<String>,
     /// Its architecture in the words of the semantic conventions.
     pub(crate) arch: &'static str,

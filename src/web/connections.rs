@@ -1,4 +1,4 @@
-//! The connections of the listener, of which there are never too many: in a pod whoever reaches its address may connect.
+//! The connections of the listener, limited in number and age: in a pod anybody who reaches its address may connect.
 
 use std::io;
 use std::pin::pin;
@@ -15,18 +15,19 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-/// Connections at a time. More wait to be accepted.
+/// Limit of concurrent connections. Further ones wait to be accepted.
 const AT_ONCE: usize = 64;
-/// How long a request's head may take, from the beginning of the connection or the end of the request before: so long may a connection be idle.
+/// Deadline for a request's head, from the start of the connection or the end of the previous request, which makes it
+/// the idle timeout too.
 const HEAD_WITHIN: Duration = Duration::from_secs(90);
-/// How old a connection may become: whoever sends or reads slowly does not keep its place. A scraper opens another one.
+/// Limit of a connection's age, so that a slow client does not keep its place. A scraper opens another one.
 const LIFETIME: Duration = Duration::from_secs(600);
-/// How long a request that is being answered may take when its connection is to end.
+/// Deadline for the last answer of a connection that is being closed.
 const LAST_ANSWER_WITHIN: Duration = Duration::from_secs(30);
-/// How long nothing is accepted when the system has no descriptor for a connection.
+/// Pause before the next accept when the system has no file descriptor left.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// How long things may take.
+/// Deadlines of a connection; tests use shorter ones.
 #[derive(Debug, Clone, Copy)]
 struct Deadlines {
     head: Duration,
@@ -40,7 +41,7 @@ const DEADLINES: Deadlines = Deadlines {
     last_answer: LAST_ANSWER_WITHIN,
 };
 
-/// Answers until `end` completes, then answers what was asked already.
+/// Serves requests until `end` completes, then finishes those in progress.
 ///
 /// # Errors
 ///
@@ -94,7 +95,7 @@ async fn serve_within(
     Ok(())
 }
 
-/// It went away before it was accepted.
+/// The client closed the connection before it was accepted.
 fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -102,7 +103,7 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     )
 }
 
-/// Answers what comes on a connection. What is wrong with one is the other side's affair.
+/// Serves one connection. Its errors are the client's and are not reported.
 async fn answer(stream: TcpStream, router: Router, mut ended: watch::Receiver<bool>, deadlines: Deadlines) {
     let service = TowerToHyperService::new(router.into_service::<Incoming>());
     let connection = http1::Builder::new()
@@ -180,7 +181,7 @@ mod tests {
     }
 
     /// Scenario: a connection that asks again and again, longer than one may live.
-    /// Guarantee: it is told to end with an answer, not in the middle of one.
+    /// Guarantee: it is closed after an answer, not in the middle of one.
     #[tokio::test]
     async fn old_connections_end_between_answers() {
         let deadlines = Deadlines {

@@ -1,4 +1,4 @@
-//! The front page: the processes and their states, for people.
+//! The status page: firing alerts, and the processes with their states.
 
 use std::fmt::Write as _;
 
@@ -14,7 +14,7 @@ table{border-collapse:collapse;width:100%}th,td{text-align:left;padding:.35rem .
 th{font-weight:600}.n{text-align:right;font-variant-numeric:tabular-nums}.attached{color:#2a7}.unattachable{color:#c52}\n\
 .warn,.error,.critical{color:#c52}.warning{color:#b80}.critical{font-weight:600}small{opacity:.7}\n</style></head><body>\n";
 
-/// The page.
+/// The page as HTML.
 pub(crate) fn render(targets: &[TargetView], alerts: &[AlertView]) -> String {
     let mut page = String::from(HEAD);
     let attached = targets.iter().filter(|target| target.state == "attached").count();
@@ -28,11 +28,13 @@ pub(crate) fn render(targets: &[TargetView], alerts: &[AlertView]) -> String {
     );
     firing(&mut page, alerts);
     if targets.is_empty() {
-        page.push_str("<p>No .NET process was found yet. <code>gcwatch ps</code> tells what is looked at.</p>\n");
+        page.push_str(
+            "<p>No .NET process found yet. <code>gcwatch ps</code> lists the processes that gcwatch can see.</p>\n",
+        );
     } else {
         page.push_str(
             "<table><thead><tr><th class=\"n\">pid</th><th>process</th><th>.NET</th><th>state</th>\
-             <th class=\"n\">collections</th><th class=\"n\">lost events</th><th class=\"n\">told after</th></tr></thead><tbody>\n",
+             <th class=\"n\">collections</th><th class=\"n\">lost events</th><th class=\"n\">lag</th></tr></thead><tbody>\n",
         );
         for target in targets {
             row(&mut page, target);
@@ -43,7 +45,7 @@ pub(crate) fn render(targets: &[TargetView], alerts: &[AlertView]) -> String {
     page
 }
 
-/// Alerts on the page; the API has all.
+/// Limit of alerts on the page; the API has all.
 const MOST_ALERTS: usize = 100;
 
 fn firing(page: &mut String, alerts: &[AlertView]) {
@@ -71,7 +73,7 @@ fn firing(page: &mut String, alerts: &[AlertView]) {
         // Writing to a String cannot fail.
         let _ = writeln!(
             page,
-            "<p>and {} more: <a href=\"/api/v1/alerts\">all of them</a></p>",
+            "<p>and {} more: <a href=\"/api/v1/alerts\">all alerts</a></p>",
             alerts.len() - MOST_ALERTS
         );
     }
@@ -114,7 +116,7 @@ fn row(page: &mut String, target: &TargetView) {
     );
 }
 
-/// Names come from processes, which may be anybody's.
+/// Names come from processes, which are not trusted.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

@@ -7,8 +7,15 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-use crate::container::{Container, Recipe, is_possible};
+use test_support::add_tests;
+use test_support::harness::Tests;
+
+use crate::container::{Container, Recipe, containers};
 use crate::gcwatch::{LEAST, texts, verdict};
+
+pub(crate) fn tests(tests: &mut Tests) {
+    add_tests!(tests, containers; nothing_planted_leads_out, a_replaced_directory_stays_inside, the_listener_has_to_be_the_process);
+}
 
 /// A folder of the host with a socket on which this test listens: what an attacker wants gcwatch to speak with.
 struct Bait {
@@ -60,11 +67,7 @@ fn victim(bait: &Bait) -> Container {
 /// Scenario: in the place of its socket a container puts a link to a socket of the host by each way out, a FIFO, a file, a device, a
 /// directory, or a link to itself.
 /// Guarantee: the verdict comes at once and says that it is no socket, and nobody outside was connected to.
-#[test]
 fn nothing_planted_leads_out() {
-    if !is_possible(false) {
-        return;
-    }
     let bait = Bait::new();
     let container = victim(&bait);
     // What stands in the bait's folder under the socket's own name would be taken, if a way led there.
@@ -84,9 +87,9 @@ fn nothing_planted_leads_out() {
     ];
     for (commands, reason) in planted {
         container.inside(&format!("rm -rf $S; {commands}"));
-        let told = verdict(LEAST, container.pid);
-        assert_eq!(told["verdict"], reason, "{commands}: {}", texts(&told));
-        assert!(told["remedy"].is_string(), "{told}");
+        let found = verdict(LEAST, container.pid);
+        assert_eq!(found["verdict"], reason, "{commands}: {}", texts(&found));
+        assert!(found["remedy"].is_string(), "{found}");
     }
     assert_eq!(bait.connections(), 0);
     assert_eq!(named.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
@@ -95,11 +98,7 @@ fn nothing_planted_leads_out() {
 /// Scenario: a process's TMPDIR is, once it runs, replaced by a link to a folder of the host in which a socket with exactly its name
 /// stands, by an absolute path and by `/proc/1/root`.
 /// Guarantee: the link is followed in the container's own root, where there is no such thing.
-#[test]
 fn a_replaced_directory_stays_inside() {
-    if !is_possible(false) {
-        return;
-    }
     let bait = Bait::new();
     let recipe = Recipe {
         tmpdir: Some("/tmp/own".to_owned()),
@@ -116,30 +115,26 @@ fn a_replaced_directory_stays_inside() {
         "own".to_owned(),
     ] {
         container.inside(&format!("rm -rf /tmp/own; ln -s {link} /tmp/own"));
-        let told = verdict(LEAST, container.pid);
-        assert_eq!(told["ok"], false, "{link}: {}", texts(&told));
+        let found = verdict(LEAST, container.pid);
+        assert_eq!(found["ok"], false, "{link}: {}", texts(&found));
     }
     assert_eq!(named.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
 }
 
 /// Scenario: over its socket a container mounts one of the host on which another process listens, owned by another user.
 /// Guarantee: the listener is known for another process, by whoever sees both, and also where it cannot be seen (pid 0); it gets no byte.
-#[test]
 fn the_listener_has_to_be_the_process() {
-    if !is_possible(false) {
-        return;
-    }
     let bait = Bait::new();
     let container = victim(&bait);
     container.inside("mount --bind /mnt/shared/socket $S");
-    let told = verdict(LEAST, container.pid);
-    assert_eq!(told["verdict"], "wrong-peer", "{}", texts(&told));
+    let found = verdict(LEAST, container.pid);
+    assert_eq!(found["verdict"], "wrong-peer", "{}", texts(&found));
     assert!(
-        told["detail"]
+        found["detail"]
             .as_str()
             .unwrap()
             .contains(&std::process::id().to_string()),
-        "{told}"
+        "{found}"
     );
     assert_eq!(bait.connections(), 1);
 
@@ -158,20 +153,20 @@ fn the_listener_has_to_be_the_process() {
         .output()
         .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    let told = text.lines().last().unwrap();
-    let told: serde_json::Value = serde_json::from_str(told).unwrap();
+    let found = text.lines().last().unwrap();
+    let found: serde_json::Value = serde_json::from_str(found).unwrap();
     assert_eq!(
-        told["verdict"],
+        found["verdict"],
         "wrong-peer",
         "{text} {}",
         String::from_utf8_lossy(&output.stderr)
     );
     assert!(
-        told["detail"]
+        found["detail"]
             .as_str()
             .unwrap()
             .contains("outside of our pid namespace"),
-        "{told}"
+        "{found}"
     );
     bait.connections();
 }

@@ -1,14 +1,15 @@
 //! A container: namespaces of its own with a real .NET process in them, which is pid 1 there.
 
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use dotnet_diagnostics::discovery::{SocketName, parse_stat};
 
-use crate::runtimes::{ALL, NET_10, Runtime, is_wanted};
+use test_support::harness::{Missing, Need};
+use test_support::runtimes::{ALL, NET_10, Runtime};
 
 /// Bound on everything that is awaited.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -62,23 +63,13 @@ pub(crate) struct Container {
 }
 
 /// The newest runtime that is there.
-fn runtime() -> Option<Runtime> {
-    let newest = ALL
-        .into_iter()
-        .find(|runtime| runtime.name == "net10.0.14" && runtime.is_there());
-    newest.or_else(|| is_wanted(NET_10).then_some(NET_10))
+fn runtime() -> Runtime {
+    let newest = ALL.into_iter().find(|runtime| runtime.name == "net10.0.14");
+    newest.filter(|runtime| runtime.is_there()).unwrap_or(NET_10)
 }
 
-/// Whether these tests can be run here; says so when not.
-pub(crate) fn is_possible(needs_user_namespace: bool) -> bool {
-    let works = |program: &str, args: &[&str]| {
-        let status = Command::new(program)
-            .args(args)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status();
-        status.is_ok_and(|status| status.success())
-    };
+/// What a container needs.
+pub(crate) fn containers() -> Need {
     let missing = if !rustix::process::geteuid().is_root() {
         "it needs root"
     } else if !works("setpriv", &["--reuid", "1", "--clear-groups", "true"]) {
@@ -88,43 +79,44 @@ pub(crate) fn is_possible(needs_user_namespace: bool) -> bool {
         &["--mount", "--pid", "--net", "--ipc", "--fork", "--kill-child", "true"],
     ) {
         "unshare (util-linux) is missing, or namespaces are refused"
-    } else if needs_user_namespace
-        && !works(
-            "setpriv",
-            &[
-                "--reuid",
-                "1",
-                "--regid",
-                "1",
-                "--clear-groups",
-                "unshare",
-                "--user",
-                "--map-root-user",
-                "true",
-            ],
-        )
-    {
-        "user namespaces are refused to users"
-    } else if runtime().is_none() {
-        "no runtime is wanted"
     } else {
-        return true;
+        return runtime().need();
     };
-    println!("left out: {missing}");
-    false
+    Err(Missing::Ignored(missing.to_owned()))
+}
+
+/// What a container with a user namespace of its own needs.
+pub(crate) fn user_namespaces() -> Need {
+    let as_user = ["--reuid", "1", "--regid", "1", "--clear-groups"];
+    let unshare = ["unshare", "--user", "--map-root-user", "true"];
+    containers()?;
+    if works("setpriv", &[&as_user[..], &unshare].concat()) {
+        return Ok(());
+    }
+    Err(Missing::Ignored("user namespaces are refused to users".to_owned()))
+}
+
+fn works(program: &str, args: &[&str]) -> bool {
+    let status = Command::new(program)
+        .args(args)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    status.is_ok_and(|status| status.success())
 }
 
 impl Recipe {
     /// Starts it, and waits until its process works.
     pub(crate) fn start(&self) -> Container {
-        let container = self.spawn();
+        let mut container = self.spawn();
         container.await_line("ready ");
+        container.pid = container.find();
         container
     }
 
     fn spawn(&self) -> Container {
-        let runtime = runtime().unwrap();
-        let workload = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/workload");
+        let runtime = runtime();
+        let workload = test_support::repository("tests/workload");
         // Where runtime and workload are, its user may not look: they are mounted for it.
         let program = match runtime == NET_10 {
             true => "export DOTNET_STARTUP_HOOKS=\"/mnt/w/$ASSEMBLY\"; set -- /mnt/r/dosai --help",
@@ -188,33 +180,25 @@ impl Recipe {
             }
         });
         let stdin = unshare.stdin.take().unwrap();
-        let mut container = Container {
+        Container {
             pid: unshare.id(),
             unshare,
             _stdin: stdin,
             lines,
-        };
-        container.pid = container.find();
-        container
+        }
     }
 }
 
 impl Container {
-    /// The process of the runtime: the last one below `unshare`.
+    /// The process of the runtime, which works: the last one below `unshare`.
     fn find(&self) -> u32 {
-        let since = Instant::now();
-        loop {
-            let mut pid = self.unshare.id();
-            while let Some(child) = child_of(pid) {
-                pid = child;
-            }
-            let comm = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-            if matches!(comm.trim(), "run" | "dosai") {
-                return pid;
-            }
-            assert!(since.elapsed() < PATIENCE, "the container does not start: {comm}");
-            std::thread::sleep(Duration::from_millis(20));
+        let mut pid = self.unshare.id();
+        while let Some(child) = child_of(pid) {
+            pid = child;
         }
+        let comm = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap();
+        assert!(matches!(comm.trim(), "run" | "dosai"), "{comm}");
+        pid
     }
 
     fn await_line(&self, start: &str) {

@@ -8,8 +8,15 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::container::{PATIENCE, Recipe, is_possible};
+use test_support::add_tests;
+use test_support::harness::Tests;
+
+use crate::container::{PATIENCE, Recipe, containers};
 use crate::gcwatch::{doctor, through};
+
+pub(crate) fn tests(tests: &mut Tests) {
+    add_tests!(tests, containers; one_reason_everywhere);
+}
 
 /// A daemon that reads what its configuration means; its lines.
 struct Daemon {
@@ -78,12 +85,8 @@ fn get(address: &str, path: &str) -> String {
 /// Scenario: the daemon runs with a process in a container that it can read, and one whose directory is read-only; a filter fits
 /// nothing, another leaves a process out.
 /// Guarantee: `doctor` says that the first is attached, and by whom; the second has one reason in the log, the API, the metric, `ps`
-/// and `doctor`; the filter that fits nothing is told, what is left out is no mistake.
-#[test]
+/// and `doctor`; the filter that fits nothing is reported, what is excluded is no mistake.
 fn one_reason_everywhere() {
-    if !is_possible(false) {
-        return;
-    }
     let folder = tempfile::Builder::new().prefix("gcwatch-everywhere").tempdir().unwrap();
     let mark = format!("k{}", std::process::id());
     let named = |name: &str| Recipe {
@@ -135,13 +138,13 @@ fn one_reason_everywhere() {
     assert_eq!(target(well.pid)["state"], "attached");
     assert_eq!(target(out.pid)["state"], "excluded");
     let metrics = get(&address, "/metrics");
-    let is_told = |reason: &str| {
+    let is_counted = |reason: &str| {
         let label = format!("gcwatch_target_reason=\"{reason}\"");
         metrics.lines().any(|line| {
             line.starts_with("gcwatch_targets_not_attached{") && line.contains(&label) && !line.ends_with(" 0")
         })
     };
-    assert!(is_told(reason) && is_told("excluded"), "{metrics}");
+    assert!(is_counted(reason) && is_counted("excluded"), "{metrics}");
     let listed = through(&[]).args(["ps", "--format", "ndjson"]).output().unwrap();
     let listed = String::from_utf8(listed.stdout).unwrap();
     let listed = listed

@@ -4,16 +4,36 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::container::{Recipe, is_possible};
+use test_support::add_tests;
+use test_support::harness::Tests;
+
+use crate::container::{PATIENCE, Recipe, containers, user_namespaces};
 use crate::gcwatch::{LEAST, doctor, texts, through, verdict};
 
-/// Scenario: processes in a user namespace of their own; with a TMPDIR so long that the path from outside is no socket's address; behind
-/// a symbolic link with an absolute path; in a network namespace only; and on the host's namespaces as another user.
-/// Guarantee: with the two capabilities alone each can be attached to.
-#[test]
-fn every_kind_is_reached() {
+pub(crate) fn tests(tests: &mut Tests) {
+    for (kind, recipe) in kinds() {
+        let needs = if recipe.user_namespace {
+            user_namespaces
+        } else {
+            containers
+        };
+        let path = format!("{}::is_reached::{kind}", module_path!());
+        tests.add(path, needs, move || is_reached(&recipe));
+    }
+    add_tests!(
+        tests, containers;
+        collections_come_out_of_a_container,
+        containers_without_a_socket_are_explained,
+        names_from_containers_are_shown_safely,
+        without_the_hosts_pids_it_says_so,
+    );
+}
+
+/// Namespaces alone; a TMPDIR so long that the path from outside is no socket's address; one behind a symbolic link with an absolute path;
+/// a network namespace only; a user namespace.
+fn kinds() -> [(&'static str, Recipe); 5] {
     let long = format!("/tmp/{}", "d".repeat(65));
-    let kinds = [
+    [
         ("namespaces", Recipe::default()),
         (
             "a long path",
@@ -45,30 +65,26 @@ fn every_kind_is_reached() {
                 ..Recipe::default()
             },
         ),
-    ];
-    for (kind, recipe) in kinds {
-        if !is_possible(recipe.user_namespace) {
-            continue;
-        }
-        let container = recipe.start();
-        let told = verdict(LEAST, container.pid);
-        assert_eq!(told["verdict"], "attachable", "{kind}: {}", texts(&told));
-        assert_eq!(told["uid"], recipe.uid, "{kind}: {told}");
-        assert_eq!(
-            told["runtime"].as_str().map(|version| version.starts_with("10.0")),
-            Some(true),
-            "{kind}: {told}"
-        );
-    }
+    ]
+}
+
+/// Scenario: a process in a container of each kind.
+/// Guarantee: with the two capabilities alone it can be attached to.
+fn is_reached(recipe: &Recipe) {
+    let container = recipe.start();
+    let found = verdict(LEAST, container.pid);
+    assert_eq!(found["verdict"], "attachable", "{}", texts(&found));
+    assert_eq!(found["uid"], recipe.uid, "{found}");
+    assert_eq!(
+        found["runtime"].as_str().map(|version| version.starts_with("10.0")),
+        Some(true),
+        "{found}"
+    );
 }
 
 /// Scenario: a recording of a process in a container, with the two capabilities alone.
-/// Guarantee: its collections are told, under the pid that the host sees.
-#[test]
+/// Guarantee: its collections are in it, under the pid that the host sees.
 fn collections_come_out_of_a_container() {
-    if !is_possible(false) {
-        return;
-    }
     let container = Recipe::default().start();
     let mut record = through(LEAST);
     record.args([
@@ -101,11 +117,7 @@ fn collections_come_out_of_a_container() {
 
 /// Scenario: a container without a writable directory for the socket: read-only, missing; and one with diagnostics off.
 /// Guarantee: each verdict says so, with the directory or the variable, and what to do.
-#[test]
 fn containers_without_a_socket_are_explained() {
-    if !is_possible(false) {
-        return;
-    }
     let off = ("DOTNET_EnableDiagnostics_IPC".to_owned(), "0".to_owned());
     let cases = [
         (
@@ -137,24 +149,20 @@ fn containers_without_a_socket_are_explained() {
         let container = recipe.start();
         // What is younger may only be starting; that verdict is awaited, not assumed.
         let since = std::time::Instant::now();
-        let mut told = verdict(LEAST, container.pid);
-        while told["verdict"] == "starting" && since.elapsed() < crate::container::PATIENCE {
+        let mut found = verdict(LEAST, container.pid);
+        while found["verdict"] == "starting" && since.elapsed() < PATIENCE {
             std::thread::sleep(std::time::Duration::from_millis(500));
-            told = verdict(LEAST, container.pid);
+            found = verdict(LEAST, container.pid);
         }
-        assert_eq!(told["verdict"], reason, "{}", texts(&told));
-        assert!(told["detail"].as_str().unwrap().contains(words), "{}", texts(&told));
-        assert!(told["remedy"].is_string(), "{told}");
+        assert_eq!(found["verdict"], reason, "{}", texts(&found));
+        assert!(found["detail"].as_str().unwrap().contains(words), "{}", texts(&found));
+        assert!(found["remedy"].is_string(), "{found}");
     }
 }
 
 /// Scenario: a process in a container is named with an escape sequence, a newline and a right-to-left override.
 /// Guarantee: neither the table nor the records have any of them.
-#[test]
 fn names_from_containers_are_shown_safely() {
-    if !is_possible(false) {
-        return;
-    }
     let recipe = Recipe {
         assembly: "a\x1b[2J\n\u{202e}b.dll".to_owned(),
         ..Recipe::default()
@@ -175,12 +183,8 @@ fn names_from_containers_are_shown_safely() {
 }
 
 /// Scenario: gcwatch in a pid namespace of its own, as without hostPID.
-/// Guarantee: it says so of itself; the process of another container is not there for it, and it says where to look.
-#[test]
+/// Guarantee: it reports that; the process of another container is not there for it, and it says where to look.
 fn without_the_hosts_pids_it_says_so() {
-    if !is_possible(false) {
-        return;
-    }
     let container = Recipe::default().start();
     let (records, output) = doctor(
         &["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"],
@@ -193,7 +197,7 @@ fn without_the_hosts_pids_it_says_so() {
         "{own}"
     );
     assert!(own["remedy"].as_str().unwrap().contains("hostPID"), "{own}");
-    let told = records.iter().find(|record| record["kind"] == "diagnosis").unwrap();
-    assert_eq!(told["verdict"], "exited", "{told}");
+    let found = records.iter().find(|record| record["kind"] == "diagnosis").unwrap();
+    assert_eq!(found["verdict"], "exited", "{found}");
     assert_eq!(output.status.code(), Some(1));
 }

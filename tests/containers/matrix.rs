@@ -1,7 +1,14 @@
 //! Which rights reach a process of another user in another container: each row measured with gcwatch itself.
 
-use crate::container::{Recipe, USER, is_possible};
+use test_support::add_tests;
+use test_support::harness::Tests;
+
+use crate::container::{Recipe, USER, containers};
 use crate::gcwatch::{LEAST, texts, verdict};
+
+pub(crate) fn tests(tests: &mut Tests) {
+    add_tests!(tests, containers; exactly_these_rights_are_enough, an_unreadable_tmpdir_is_found);
+}
 
 /// A row: who gcwatch is (`setpriv`), and what it is to say: nothing when it can attach, else words of its remedy and words that
 /// must not be in it.
@@ -65,22 +72,17 @@ fn rows() -> Vec<Row> {
 /// Scenario: a process of another user in its own mount, pid, network and IPC namespaces; gcwatch with each set of rights.
 /// Guarantee: it attaches exactly where the rights are enough; elsewhere the verdict is `permission`, and its remedy names what is
 /// missing and nothing that is there.
-#[test]
 fn exactly_these_rights_are_enough() {
-    if !is_possible(false) {
-        return;
-    }
     let container = Recipe::default().start();
     for Row { name, who, says } in rows() {
         let who: Vec<&str> = who.iter().map(String::as_str).collect();
-        let told = verdict(&who, container.pid);
-        let text = texts(&told);
-        println!("{name}: {text}");
+        let found = verdict(&who, container.pid);
+        let text = texts(&found);
         match says {
-            None => assert_eq!(told["verdict"], "attachable", "{name}: {text}"),
+            None => assert_eq!(found["verdict"], "attachable", "{name}: {text}"),
             Some((words, others)) => {
-                assert_eq!(told["verdict"], "permission", "{name}: {text}");
-                let remedy = told["remedy"].as_str().unwrap();
+                assert_eq!(found["verdict"], "permission", "{name}: {text}");
+                let remedy = found["remedy"].as_str().unwrap();
                 assert!(words.iter().all(|word| remedy.contains(word)), "{name}: {text}");
                 // The words before the colon say what is missing.
                 let missing = remedy.split(':').next().unwrap();
@@ -92,11 +94,7 @@ fn exactly_these_rights_are_enough() {
 
 /// Scenario: the process has its socket in a TMPDIR of its own, and gcwatch may read everything but its environment.
 /// Guarantee: the socket is found all the same, by the kernel's table, and what is missing is the right to connect.
-#[test]
 fn an_unreadable_tmpdir_is_found() {
-    if !is_possible(false) {
-        return;
-    }
     let recipe = Recipe {
         tmpdir: Some("/tmp/else where".to_owned()),
         prepare: "mkdir -m 1777 '/tmp/else where'".to_owned(),
@@ -104,8 +102,11 @@ fn an_unreadable_tmpdir_is_found() {
     };
     let container = recipe.start();
     let who = ["setpriv", "--bounding-set", "-all,+sys_ptrace", "--inh-caps", "-all"];
-    let told = verdict(&who, container.pid);
-    assert_eq!(told["verdict"], "permission", "{}", texts(&told));
-    assert!(told["socket"].as_str().unwrap().contains("/tmp/else where/"), "{told}");
+    let found = verdict(&who, container.pid);
+    assert_eq!(found["verdict"], "permission", "{}", texts(&found));
+    assert!(
+        found["socket"].as_str().unwrap().contains("/tmp/else where/"),
+        "{found}"
+    );
     assert_eq!(verdict(LEAST, container.pid)["verdict"], "attachable");
 }

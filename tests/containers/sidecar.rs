@@ -4,18 +4,21 @@ use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
-use crate::container::{Recipe, USER, is_possible};
+use test_support::add_tests;
+use test_support::harness::Tests;
+
+use crate::container::{Recipe, USER, containers};
 use crate::gcwatch::{doctor, through};
 
+pub(crate) fn tests(tests: &mut Tests) {
+    add_tests!(tests, containers; a_shared_directory_is_enough);
+}
+
 /// Scenario: an application has its sockets in a directory that it shares; gcwatch is in a pid and a mount namespace of its own, of the
-/// same user and group, without capabilities, and is told of the directory.
+/// same user and group, without capabilities, and is given the directory.
 /// Guarantee: `doctor` knows the process by its socket's name and it answers, whatever gcwatch's group; the daemon attaches to it;
-/// another user may not, and is told.
-#[test]
+/// another user may not, and gets the reason.
 fn a_shared_directory_is_enough() {
-    if !is_possible(false) {
-        return;
-    }
     let shared = tempfile::Builder::new().prefix("gcwatch-shared").tempdir().unwrap();
     std::fs::set_permissions(shared.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
     let recipe = Recipe {
@@ -38,17 +41,20 @@ fn a_shared_directory_is_enough() {
         doctor(&words, args)
     };
     let (records, output) = run(&uid, &["--sockets", folder]);
-    let told = records.iter().find(|record| record["kind"] == "diagnosis").unwrap();
+    let diagnosis = records.iter().find(|record| record["kind"] == "diagnosis").unwrap();
     assert_eq!(
-        (told["verdict"].as_str(), told["pid"].as_u64()),
+        (diagnosis["verdict"].as_str(), diagnosis["pid"].as_u64()),
         (Some("attachable"), Some(1)),
-        "{told}"
+        "{diagnosis}"
     );
     assert_eq!(output.status.code(), Some(0), "{records:?}");
     let (records, _) = run("7", &["--sockets", folder]);
-    let told = records.iter().find(|record| record["kind"] == "diagnosis").unwrap();
-    assert_eq!(told["verdict"], "permission", "{told}");
-    assert!(told["remedy"].as_str().unwrap().contains("runAsUser"), "{told}");
+    let diagnosis = records.iter().find(|record| record["kind"] == "diagnosis").unwrap();
+    assert_eq!(diagnosis["verdict"], "permission", "{diagnosis}");
+    assert!(
+        diagnosis["remedy"].as_str().unwrap().contains("runAsUser"),
+        "{diagnosis}"
+    );
     // An empty directory was expected to hold something.
     let empty = tempfile::tempdir().unwrap();
     std::fs::set_permissions(empty.path(), std::fs::Permissions::from_mode(0o755)).unwrap();

@@ -48,7 +48,7 @@ class Configuration(unittest.TestCase):
             with self.subTest(name=name):
                 status, said = checked(text)
                 self.assertEqual(status, 0, said)
-                self.assertIn("the configuration is fine", said)
+                self.assertIn("the configuration is valid", said)
         self.assertNotEqual(checked("oltp: {}\n")[0], 0)
 
     def test_rules(self):

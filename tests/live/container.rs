@@ -1,4 +1,4 @@
-//! A real process in a container's control groups, told by the daemon: the container's id, limits and usage.
+//! A real process in a container's control groups, as the daemon reports it: the container's id, limits and usage.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -6,8 +6,21 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::runtimes::{NET_10, is_wanted};
-use crate::target::{PATIENCE, Start};
+use test_support::add_tests;
+use test_support::harness::{Missing, Need, Tests};
+use test_support::runtimes::NET_10;
+use test_support::target::{PATIENCE, Start};
+
+pub(crate) fn tests(tests: &mut Tests) {
+    add_tests!(tests, need; limits_and_usage_of_a_container_are_exported);
+}
+
+fn need() -> Need {
+    NET_10.need()?;
+    let groups = Groups::new(&format!("{:064x}", u64::from(std::process::id()) << 32));
+    let missing = || Missing::Ignored("no control groups of version 1 can be made here".to_owned());
+    groups.map(drop).ok_or_else(missing)
+}
 
 /// Groups of version 1 of this machine that are named as Docker's are, removed at the end.
 struct Groups(Vec<PathBuf>);
@@ -74,17 +87,10 @@ fn metrics(address: &str) -> String {
 }
 
 /// Scenario: a process of .NET 10 in groups of version 1 with a memory limit and a CPU quota, which are named as a container's.
-/// Guarantee: the daemon tells the container's id, its limits and what it uses, below the limit. Left out where no groups can be made.
-#[test]
-fn a_container_is_told() {
-    if !is_wanted(NET_10) {
-        return;
-    }
+/// Guarantee: the daemon exports the container's id, its limits and what it uses, below the limit.
+fn limits_and_usage_of_a_container_are_exported() {
     let id = format!("{:064x}", std::process::id());
-    let Some(groups) = Groups::new(&id) else {
-        println!("left out: no control groups of version 1 can be made here");
-        return;
-    };
+    let groups = Groups::new(&id).unwrap();
     let folder = tempfile::Builder::new().prefix("gcwatch-container").tempdir().unwrap();
     let mark = folder.path().file_name().unwrap().to_str().unwrap().to_owned();
     let target = Start::new(NET_10, "storm").env("GCWATCH_TEST_MARK", &mark).spawn();

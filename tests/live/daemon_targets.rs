@@ -10,10 +10,27 @@ use gcwatch::targets::options::{Filter, TargetOptions};
 use rustix::process::Signal;
 use strict_yaml::pattern::Pattern;
 
+use test_support::harness::Tests;
+use test_support::runtimes::{ALL, CORE_3_1, FETCHED, Host, NET_10, Runtime, need};
+use test_support::supervised::{Run, Supervised};
+use test_support::target::{PATIENCE, Start, Target};
+use test_support::{add_tests, add_tests_on};
+
 use crate::gcwatch::{gcwatch, stderr};
-use crate::log::{Run, Supervised};
-use crate::runtimes::{ALL, CORE_3_1, Host, NET_10, Runtime, is_wanted};
-use crate::target::{PATIENCE, Start, Target};
+
+pub(crate) fn tests(tests: &mut Tests) {
+    add_tests_on!(tests, FETCHED; the_last_collection_before_a_silence_is_told);
+    add_tests!(tests, need(&FETCHED); processes_come_and_go, settings_are_read);
+    add_tests!(
+        tests, need(&[NET_10]);
+        a_stopped_process_holds_up_nobody,
+        options_are_followed,
+        two_on_one_host_share,
+        the_rest_waits_for_room,
+        new_sockets_are_noticed_at_once,
+        whoever_connects_is_resumed,
+    );
+}
 
 /// The variable by which a supervisor under test knows the processes of its test: others run on the same machine.
 const MARK: &str = "GCWATCH_TEST_MARK";
@@ -74,11 +91,8 @@ fn sessions(pid: u32) -> usize {
 /// order; then the supervisor is told to stop.
 /// Guarantee: all are attached to and read with who they are; the end of one is told once and disturbs none; no session stays behind,
 /// and a later attach works.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn processes_come_and_go() {
-    if !is_wanted(NET_10) || !is_wanted(CORE_3_1) {
-        return;
-    }
     let scene = Scene::new();
     let supervised = Supervised::start(scene.options());
     let runtimes = ALL.into_iter().filter(|runtime| runtime.is_there());
@@ -174,44 +188,39 @@ async fn processes_come_and_go() {
 
 /// Scenario: a process that does not collect; it is told to, once, and is silent again.
 /// Guarantee: the collection is told although nothing follows it.
-#[tokio::test(flavor = "multi_thread")]
-async fn the_last_collection_before_a_silence_is_told() {
-    for runtime in [CORE_3_1, NET_10].into_iter().filter(|runtime| is_wanted(*runtime)) {
-        let scene = Scene::new();
-        let mut target = scene.marked(Start::new(runtime, "idle")).start();
-        let supervised = Supervised::start(scene.options());
-        supervised.log.until(target.pid(), "attached", Run::is_attached).await;
-        // The runtime switches its events on, one by one, after it has said that the session began: of a collection before that it
-        // sends nothing. What is seen is told in this time.
-        let seen = |run: &Run| !run.collections.is_empty();
-        let mut tries = 0;
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+async fn the_last_collection_before_a_silence_is_told(runtime: Runtime) {
+    let scene = Scene::new();
+    let mut target = scene.marked(Start::new(runtime, "idle")).start();
+    let supervised = Supervised::start(scene.options());
+    supervised.log.until(target.pid(), "attached", Run::is_attached).await;
+    // The runtime switches its events on, one by one, after it has said that the session began: of a collection before that it
+    // sends nothing. What is seen is told in this time.
+    let seen = |run: &Run| !run.collections.is_empty();
+    let mut tries = 0;
+    collect(&mut target, 1);
+    while !supervised.log.within(Duration::from_secs(4), target.pid(), seen).await {
+        tries += 1;
+        assert!(tries < 5, "{runtime:?}: no collection is seen");
         collect(&mut target, 1);
-        while !supervised.log.within(Duration::from_secs(4), target.pid(), seen).await {
-            tries += 1;
-            assert!(tries < 5, "{runtime:?}: no collection is seen");
-            collect(&mut target, 1);
-        }
-        for n in 2..=4 {
-            collect(&mut target, 1);
-            let run = supervised
-                .log
-                .until(target.pid(), "told", |run| run.collections.len() >= n)
-                .await;
-            assert_eq!(run.collections.len(), n);
-            let gc = run.collections.last().unwrap();
-            assert!(gc.missing.is_empty() && !gc.lossy, "{gc:?}");
-        }
-        supervised.stop().await;
     }
+    for n in 2..=4 {
+        collect(&mut target, 1);
+        let run = supervised
+            .log
+            .until(target.pid(), "told", |run| run.collections.len() >= n)
+            .await;
+        assert_eq!(run.collections.len(), n);
+        let gc = run.collections.last().unwrap();
+        assert!(gc.missing.is_empty() && !gc.lossy, "{gc:?}");
+    }
+    supervised.stop().await;
 }
 
 /// Scenario: one of two processes is stopped while it is read, another before it is attached to; later both go on.
 /// Guarantee: the third is read all the time; the stopped ones are read when they go on, and nothing of them is told twice.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stopped_process_holds_up_nobody() {
-    if !is_wanted(NET_10) {
-        return;
-    }
     let scene = Scene::new();
     let [read, stopped, frozen] = ["steady"; 3].map(|mode| scene.marked(Start::new(NET_10, mode)).start());
     frozen.freeze();
@@ -255,11 +264,8 @@ async fn a_stopped_process_holds_up_nobody() {
 
 /// Scenario: a process is left out; the options change so that it is wanted, and back.
 /// Guarantee: it has no session while it is left out, and is never asked; what is wanted all the time keeps its session.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn options_are_followed() {
-    if !is_wanted(NET_10) {
-        return;
-    }
     let scene = Scene::new();
     let kept = scene.marked(Start::new(NET_10, "steady")).start();
     let chosen = scene.marked(Start::new(NET_10, "steady").env("ROLE", "chosen")).start();
@@ -293,11 +299,8 @@ async fn options_are_followed() {
 
 /// Scenario: two supervisors with one folder of leases; the first one ends.
 /// Guarantee: a process has one session; the second says who holds it, and takes over when it is free.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn two_on_one_host_share() {
-    if !is_wanted(NET_10) {
-        return;
-    }
     let scene = Scene::new();
     let target = scene.marked(Start::new(NET_10, "steady")).start();
     let first = Supervised::start(scene.options());
@@ -326,11 +329,8 @@ async fn two_on_one_host_share() {
 
 /// Scenario: room for one process, and two of them; the one that is read ends.
 /// Guarantee: the other one waits, and comes in.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn the_rest_waits_for_room() {
-    if !is_wanted(NET_10) {
-        return;
-    }
     let scene = Scene::new();
     let first = scene.marked(Start::new(NET_10, "steady")).start();
     let supervised = Supervised::start(TargetOptions {
@@ -350,11 +350,8 @@ async fn the_rest_waits_for_room() {
 
 /// Scenario: a second process makes its socket in a folder where one was found before; `/proc` is read once an hour.
 /// Guarantee: it is found by the event.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn new_sockets_are_noticed_at_once() {
-    if !is_wanted(NET_10) {
-        return;
-    }
     let scene = Scene::new();
     let first = scene.marked(Start::new(NET_10, "steady")).start();
     let supervised = Supervised::start(TargetOptions {
@@ -379,11 +376,8 @@ async fn new_sockets_are_noticed_at_once() {
 /// Scenario: processes with knobs of the collector on each runtime that is there.
 /// Guarantee: from 9 on (CoreCLR) the settings are told as they are, by a session that is over; elsewhere none are made up. No
 /// collection is induced.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn settings_are_read() {
-    if !is_wanted(NET_10) || !is_wanted(CORE_3_1) {
-        return;
-    }
     let scene = Scene::new();
     let knobs = [
         ("gcConcurrent", "0"),
@@ -434,11 +428,8 @@ async fn settings_are_read() {
 
 /// Scenario: processes whose port is ours: one that comes suspended, one that is left out, one for which there is no room.
 /// Guarantee: all of them run; the wanted one is read from its first collection on, once, although its own socket is found too.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_connects_is_resumed() {
-    if !is_wanted(NET_10) {
-        return;
-    }
     let scene = Scene::new();
     let port = scene.path("port");
     let pointed = |start: Start| start.env("DOTNET_DiagnosticPorts", &format!("{},suspend", port.to_str().unwrap()));

@@ -5,7 +5,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-use crate::target::Tick;
+use test_support::target::Tick;
 
 /// Runs gcwatch to its end.
 pub(crate) fn gcwatch(args: &[&str]) -> Output {

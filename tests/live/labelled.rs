@@ -9,9 +9,11 @@ use std::time::Instant;
 
 use serde_json::Value;
 
+use test_support::harness::Tests;
+use test_support::runtimes::{ALL, Runtime};
+use test_support::target::{PATIENCE, Start};
+
 use crate::gcwatch::records;
-use crate::runtimes::{ALL, CORE_3_1, NET_10, Runtime, is_wanted};
-use crate::target::{PATIENCE, Start};
 
 /// One row.
 struct Run {
@@ -22,7 +24,7 @@ struct Run {
     /// The session is there before the work begins.
     from_start: bool,
     fits: fn(Runtime) -> bool,
-    /// One of these fires; which one of a group depends on what the runtime tells. None: nothing fires.
+    /// One of these fires; which one of a group depends on what the runtime sends. None: nothing fires.
     fires: &'static [&'static str],
     /// Whether it came to what they are about, by the records of its collections: how long a pause is depends on the host. If not, none of them fires.
     provoked: fn(&[Value]) -> bool,
@@ -219,40 +221,47 @@ fn judged(runtime: Runtime, run: &Run) -> (BTreeSet<String>, Vec<Value>) {
         target.write_line("go");
     }
     assert!(recorder.wait().unwrap().success(), "{} {}", runtime.name, run.mode);
-    let mut told = records(&["analyze", "--format", "ndjson", file.to_str().unwrap()]);
-    let fired = told
+    let mut analyzed = records(&["analyze", "--format", "ndjson", file.to_str().unwrap()]);
+    let fired = analyzed
         .iter()
         .filter(|record| record["kind"] == "anomaly" && record["severity"] != "info")
         .map(|record| record["rule"].as_str().unwrap().to_owned())
         .collect();
     target.stop();
-    told.retain(|record| record["kind"] == "gc");
-    (fired, told)
+    analyzed.retain(|record| record["kind"] == "gc");
+    (fired, analyzed)
 }
 
-/// Scenario: sick and healthy processes on each runtime, recorded live; without GCWATCH_MATRIX=full a selection.
+/// Scenario: a sick or healthy process on a runtime, recorded live; without GCWATCH_MATRIX=full a selection of them.
 /// Guarantee: the rules of the row fire, no other one from a warning on does, and on healthy ones none.
-#[test]
-fn rules_fire_on_what_they_should_and_on_nothing_else() {
-    let full = std::env::var("GCWATCH_MATRIX").is_ok_and(|value| value == "full");
-    let mut wrong = Vec::new();
-    for runtime in ALL.into_iter().filter(|runtime| !runtime.is_native_aot()) {
-        let always = [CORE_3_1, NET_10].contains(&runtime);
-        if (always && !is_wanted(runtime)) || !runtime.is_there() || !(full || always) {
-            continue;
-        }
+fn rules_fire_on_what_they_should_and_on_nothing_else(runtime: Runtime, run: &Run) {
+    let (fired, gcs) = judged(runtime, run);
+    let beyond = fired
+        .iter()
+        .any(|rule| !run.fires.contains(&rule.as_str()) && !run.may.contains(&rule.as_str()));
+    assert!(!beyond, "others fire: {fired:?}");
+    if !run.fires.is_empty() {
+        let fires = run.fires.iter().any(|rule| fired.contains(*rule));
+        assert_eq!(
+            fires,
+            (run.provoked)(&gcs),
+            "left: fires, right: was provoked; {fired:?}"
+        );
+    }
+}
+
+pub(crate) fn tests(tests: &mut Tests) {
+    let full = crate::is_full();
+    let managed = ALL.into_iter().filter(|runtime| !runtime.is_native_aot());
+    for runtime in managed.filter(|runtime| full || runtime.is_always_there()) {
         for run in RUNS.iter().filter(|run| (full || run.always) && (run.fits)(runtime)) {
-            let (fired, gcs) = judged(runtime, run);
-            let has = |rules: &[&str]| rules.iter().any(|rule| fired.contains(*rule));
-            let beyond = fired
-                .iter()
-                .any(|rule| !run.fires.contains(&rule.as_str()) && !run.may.contains(&rule.as_str()));
-            let context = format!("{} {} {:?}: {fired:?}", runtime.name, run.mode, run.knobs);
-            println!("{context}");
-            if beyond || (!run.fires.is_empty() && has(run.fires) != (run.provoked)(&gcs)) {
-                wrong.push(context);
-            }
+            let knobs: Vec<&str> = run.knobs.iter().map(|(name, _)| *name).collect();
+            let name = [&[run.mode], &knobs[..]].concat().join(" ");
+            tests.add(
+                format!("{}::{}::{name}", module_path!(), runtime.name),
+                move || runtime.need(),
+                move || rules_fire_on_what_they_should_and_on_nothing_else(runtime, run),
+            );
         }
     }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

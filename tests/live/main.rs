@@ -1,22 +1,58 @@
-//! gcwatch against real runtimes: processes are started, attached to, and counted with.
+//! gcwatch against real runtimes and against programs of others: processes are started, attached to, and counted with.
 //!
 //! `cargo test --test live` runs a selection on the two runtimes that are always there, and on packs where they are.
-//! `tests/live/run` runs the whole matrix (`GCWATCH_MATRIX=full`) and writes docs/compatibility.md. See README.md beside this file.
+//! `tests/live/run` runs the whole matrix (`GCWATCH_MATRIX=full`) and writes docs/compatibility.md. See README.md beside
+//! this file.
+//!
+//! Each module lists its tests and what they need; where that is not there, a test is `ignored`, with the reason.
 #![allow(
     clippy::unwrap_used,
+    clippy::expect_used,
     clippy::print_stdout,
-    reason = "a test fails by panicking, and says what it does"
+    reason = "a test fails by panicking"
 )]
 
+mod alertmanager;
 mod container;
 mod daemon_targets;
+mod diagnostics;
+mod foreign;
 mod gcwatch;
 mod labelled;
-mod log;
 mod matrix;
 mod processes;
 mod profiles;
-mod runtimes;
 mod service;
-mod target;
 mod workload;
+
+use std::process::ExitCode;
+
+use test_support::harness::Tests;
+
+/// Whether the whole matrix was asked for, which takes minutes.
+fn is_full() -> bool {
+    std::env::var("GCWATCH_MATRIX").is_ok_and(|value| value == "full")
+}
+
+fn main() -> ExitCode {
+    let mut tests = Tests::default();
+    for of_module in [
+        // Those that take longest begin first.
+        daemon_targets::tests,
+        profiles::tests,
+        matrix::tests,
+        labelled::tests,
+        processes::tests,
+        diagnostics::tests,
+        alertmanager::tests,
+        foreign::tests,
+        container::tests,
+        service::tests,
+        workload::tests,
+    ] {
+        of_module(&mut tests);
+    }
+    // They wait most of the time: for sessions of some seconds, and for runtimes that start.
+    let cores = std::thread::available_parallelism().map_or(2, usize::from);
+    tests.run(2 * cores)
+}

@@ -1,8 +1,11 @@
 //! `record` with each profile, on the oldest and a new runtime.
 
+use test_support::add_tests_on;
+use test_support::harness::Tests;
+use test_support::runtimes::{FETCHED, Runtime};
+use test_support::target::{Start, Target};
+
 use crate::gcwatch::{Analyzed, analyze, gcwatch, stderr};
-use crate::runtimes::{CORE_3_1, NET_10, Runtime, is_wanted};
-use crate::target::{Start, Target};
 
 /// Records a running target.
 pub(crate) fn record(target: &mut Target, args: &[&str]) -> (Analyzed, String) {
@@ -27,108 +30,96 @@ fn recorded(runtime: Runtime, mode: &'static str, profile: &str) -> (Analyzed, S
     (analyzed, context)
 }
 
-fn both() -> impl Iterator<Item = Runtime> {
-    [CORE_3_1, NET_10].into_iter().filter(|runtime| is_wanted(*runtime))
+pub(crate) fn tests(tests: &mut Tests) {
+    add_tests_on!(tests, FETCHED; gc, gc_verbose, gc_handles, private);
 }
 
 /// Scenario: the default profile on an allocating process.
 /// Guarantee: collections match the process's own counters, every one whole but at the ends.
-#[test]
-fn gc() {
-    for runtime in both() {
-        let (analyzed, context) = recorded(runtime, "threads", "gc");
-        assert!(analyzed.gcs.len() > 20, "{context}: {}", analyzed.gcs.len());
-        for name in [
-            "GCStart",
-            "GCEnd",
-            "GCHeapStats",
-            "GCMarkWithType",
-            "GCPerHeapHistory",
-            "GCGlobalHeapHistory",
-            "GCTriggered",
-        ] {
-            assert!(analyzed.has_event(name), "{context}: no {name}");
-        }
-        assert!(!analyzed.has_event("GCAllocationTick"), "{context}");
+fn gc(runtime: Runtime) {
+    let (analyzed, context) = recorded(runtime, "threads", "gc");
+    assert!(analyzed.gcs.len() > 20, "{context}: {}", analyzed.gcs.len());
+    for name in [
+        "GCStart",
+        "GCEnd",
+        "GCHeapStats",
+        "GCMarkWithType",
+        "GCPerHeapHistory",
+        "GCGlobalHeapHistory",
+        "GCTriggered",
+    ] {
+        assert!(analyzed.has_event(name), "{context}: no {name}");
     }
+    assert!(!analyzed.has_event("GCAllocationTick"), "{context}");
 }
 
 /// Scenario: the Verbose profile on processes that pin, finalize and put memory pressure on.
 /// Guarantee: allocation ticks, pins, finalized objects, memory pressure and joins are in the recording.
-#[test]
-fn gc_verbose() {
-    for runtime in both() {
-        let (pin, context) = recorded(runtime, "pin", "gc-verbose");
-        assert!(
-            pin.has_event("GCAllocationTick") && pin.has_event("PinObjectAtGCTime"),
-            "{context}"
-        );
-        let tick = pin
-            .events
-            .iter()
-            .find(|event| event["name"] == "GCAllocationTick")
-            .unwrap();
-        assert!(
-            tick["fields"]["TypeName"].as_str().unwrap().starts_with("System."),
-            "{context}: {tick}"
-        );
-        let (fin, context) = recorded(runtime, "fin", "gc-verbose");
-        assert!(
-            fin.has_event("FinalizeObject") && fin.has_event("GCFinalizersBegin"),
-            "{context}"
-        );
-        let named = |event: &serde_json::Value| {
-            let types = event["fields"]["Values"].as_array().cloned().unwrap_or_default();
-            event["name"] == "BulkType"
-                && types
-                    .iter()
-                    .any(|named| named["Name"] == "Slow" || named["Name"] == "Workload+Slow")
-        };
-        assert!(
-            fin.events.iter().any(named),
-            "{context}: the finalized type has no name"
-        );
-        let (pressure, context) = recorded(runtime, "pressure", "gc-verbose");
-        assert!(
-            pressure.has_event("IncreaseMemoryPressure") && pressure.has_event("DecreaseMemoryPressure"),
-            "{context}"
-        );
-        assert!(pressure.has_reason("InducedNotForced"), "{context}");
-        let mut target = Start::new(runtime, "threads")
-            .knobs(&[("gcServer", "1"), ("GCgen0size", "0x1000000")])
-            .start();
-        let (server, _) = record(&mut target, &["--profile", "gc-verbose", "--duration", "3s"]);
-        assert!(server.has_event("GCJoin"), "{}: no GCJoin", runtime.name);
-        target.stop();
-    }
+fn gc_verbose(runtime: Runtime) {
+    let (pin, context) = recorded(runtime, "pin", "gc-verbose");
+    assert!(
+        pin.has_event("GCAllocationTick") && pin.has_event("PinObjectAtGCTime"),
+        "{context}"
+    );
+    let tick = pin
+        .events
+        .iter()
+        .find(|event| event["name"] == "GCAllocationTick")
+        .unwrap();
+    assert!(
+        tick["fields"]["TypeName"].as_str().unwrap().starts_with("System."),
+        "{context}: {tick}"
+    );
+    let (fin, context) = recorded(runtime, "fin", "gc-verbose");
+    assert!(
+        fin.has_event("FinalizeObject") && fin.has_event("GCFinalizersBegin"),
+        "{context}"
+    );
+    let named = |event: &serde_json::Value| {
+        let types = event["fields"]["Values"].as_array().cloned().unwrap_or_default();
+        event["name"] == "BulkType"
+            && types
+                .iter()
+                .any(|named| named["Name"] == "Slow" || named["Name"] == "Workload+Slow")
+    };
+    assert!(
+        fin.events.iter().any(named),
+        "{context}: the finalized type has no name"
+    );
+    let (pressure, context) = recorded(runtime, "pressure", "gc-verbose");
+    assert!(
+        pressure.has_event("IncreaseMemoryPressure") && pressure.has_event("DecreaseMemoryPressure"),
+        "{context}"
+    );
+    assert!(pressure.has_reason("InducedNotForced"), "{context}");
+    let mut target = Start::new(runtime, "threads")
+        .knobs(&[("gcServer", "1"), ("GCgen0size", "0x1000000")])
+        .start();
+    let (server, _) = record(&mut target, &["--profile", "gc-verbose", "--duration", "3s"]);
+    assert!(server.has_event("GCJoin"), "{}: no GCJoin", runtime.name);
+    target.stop();
 }
 
 /// Scenario: the handle profile on a process that makes and frees handles.
 /// Guarantee: both are in the recording.
-#[test]
-fn gc_handles() {
-    for runtime in both() {
-        let (analyzed, context) = recorded(runtime, "handles", "gc-handles");
-        assert!(
-            analyzed.has_event("SetGCHandle") && analyzed.has_event("DestroyGCHandle"),
-            "{context}"
-        );
-    }
+fn gc_handles(runtime: Runtime) {
+    let (analyzed, context) = recorded(runtime, "handles", "gc-handles");
+    assert!(
+        analyzed.has_event("SetGCHandle") && analyzed.has_event("DestroyGCHandle"),
+        "{context}"
+    );
 }
 
 /// Scenario: the private profile on a process with background collections.
 /// Guarantee: their phases are in the recording.
-#[test]
-fn private() {
-    for runtime in both() {
-        let (analyzed, context) = recorded(runtime, "bgc", "private");
-        assert!(
-            analyzed.has_type("background"),
-            "{context}: {} collections",
-            analyzed.gcs.len()
-        );
-        for name in ["BGCBegin", "BGC1stNonConEnd", "BGC2ndNonConBegin", "BGCDrainMark"] {
-            assert!(analyzed.has_event(name), "{context}: no {name}");
-        }
+fn private(runtime: Runtime) {
+    let (analyzed, context) = recorded(runtime, "bgc", "private");
+    assert!(
+        analyzed.has_type("background"),
+        "{context}: {} collections",
+        analyzed.gcs.len()
+    );
+    for name in ["BGCBegin", "BGC1stNonConEnd", "BGC2ndNonConBegin", "BGCDrainMark"] {
+        assert!(analyzed.has_event(name), "{context}: no {name}");
     }
 }

@@ -15,8 +15,17 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::runtimes::SERVICE;
-use crate::target::PATIENCE;
+use test_support::add_tests;
+use test_support::harness::Tests;
+use test_support::runtimes::{SERVICE, need};
+use test_support::target::PATIENCE;
+
+pub(crate) fn tests(tests: &mut Tests) {
+    add_tests!(tests, need(&[SERVICE]); a_service_under_load_is_healthy);
+    if crate::is_full() {
+        add_tests!(tests, need(&[SERVICE]); a_service_of_large_objects_is_not);
+    }
+}
 
 /// A process that ends with its test.
 struct Running(Child);
@@ -130,7 +139,7 @@ impl Scene {
         bad.map(|alert| alert["rule"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// Collections that were told, all of them complete.
+    /// Collections so far, all of them complete.
     fn collections(&self) -> u64 {
         let targets: Value = serde_json::from_str(&get(&self.address, "/api/v1/targets")).unwrap();
         targets["targets"][0]["collections"].as_u64().unwrap_or(0)
@@ -190,14 +199,9 @@ const ORDINARY: &[&str] = &[
     "/cache",
 ];
 
-/// Scenario: an ASP.NET Core service under load, workstation and server GC, until twenty of its collections were told.
+/// Scenario: an ASP.NET Core service under load, workstation and server GC, until twenty of its collections were read.
 /// Guarantee: no rule from a warning on fires.
-#[test]
 fn a_service_under_load_is_healthy() {
-    if !SERVICE.is_there() {
-        println!("{} is not there: left out", SERVICE.name);
-        return;
-    }
     for server in [false, true] {
         let scene = Scene::new(server, ORDINARY);
         scene.until(PATIENCE, "collections", |scene| scene.collections() >= 20);
@@ -208,19 +212,13 @@ fn a_service_under_load_is_healthy() {
 }
 
 /// Scenario: the same service answers with large arrays, for more than a minute.
-/// Guarantee: what is told is that large objects make it collect, and that most of them are dead when it does.
-#[test]
+/// Guarantee: the alerts are that large objects make it collect, or that most of them are dead when it does.
 fn a_service_of_large_objects_is_not() {
-    let full = std::env::var("GCWATCH_MATRIX").is_ok_and(|value| value == "full");
-    if !full || !SERVICE.is_there() {
-        return;
-    }
     let scene = Scene::new(true, &["/loh?mb=4", "/json"]);
     let wanted = ["churn.large-objects-trigger", "churn.temporary-large-objects"];
     scene.until(Duration::from_secs(180), "alerts", |scene| {
         let fires = scene.fires();
         wanted.iter().any(|rule| fires.contains(*rule))
     });
-    println!("{:?}", scene.fires());
     scene.finish();
 }

@@ -48,6 +48,9 @@
 //! }
 //! ```
 
+// Time is a value: no clock is asked here (clippy.toml).
+#![deny(clippy::disallowed_methods)]
+
 pub mod event;
 pub mod gc;
 pub mod stream;

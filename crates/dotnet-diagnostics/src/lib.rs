@@ -64,17 +64,32 @@
 //! # }
 //! ```
 
+// Time is a value: only the modules that allow it ask a clock (clippy.toml).
+#![deny(clippy::disallowed_methods)]
+
+#[allow(clippy::disallowed_methods, reason = "every exchange with a runtime has a deadline")]
 mod client;
 mod deadlines;
 pub mod discovery;
+#[allow(clippy::disallowed_methods, reason = "connecting to a runtime has a deadline")]
 mod endpoint;
 mod error;
+#[allow(
+    clippy::disallowed_methods,
+    reason = "writing a command and reading its answer have deadlines"
+)]
 mod exchange;
 pub mod message;
 mod obstacle;
+#[allow(
+    clippy::disallowed_methods,
+    reason = "a runtime that connects has a deadline to identify itself"
+)]
 pub mod reverse;
+#[allow(clippy::disallowed_methods, reason = "reading and stopping a session have deadlines")]
 mod session;
 pub mod text;
+#[allow(clippy::disallowed_methods, reason = "waiting for a runtime ends at a deadline")]
 mod waiting;
 
 pub use client::Client;

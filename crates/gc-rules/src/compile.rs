@@ -1,24 +1,24 @@
 //! From CEL text to a checked [`Expression`].
 //!
 //! ```text
-//! text -> words, bounds (token, order) -> tree with positions (syntax; the crate `cel` parses)
-//!      -> types, names, macros (check, name, operator, call) -> can it be true, can it be false (lint, domain, range) -> Expression
+//! text -> words, literals, bounds (token, literal) -> tree with positions (syntax, parser; order says what cannot stand where it does)
+//!      -> types, names, macros (check, name, operator, call) -> can it be true, can it be false (lint) -> Expression
 //! ```
 //!
-//! All mistakes are told at once, each where it is. A syntax mistake hides those after it: there is one.
+//! All mistakes are reported at once, each where it is. A syntax mistake hides those after it: there is one.
 //!
-//! Trees are walked recursively, and the parser takes much stack for each level. So texts are bounded ([`MAX_TEXT`], [`MAX_TOKENS`],
-//! [`MAX_NESTING`], after macros [`MAX_DEPTH`] and [`MAX_NODES`]) and all of it runs [`on_large_stack`].
+//! Texts are parsed and trees are walked recursively. So texts are bounded ([`MAX_TEXT`], [`MAX_TOKENS`], [`MAX_NESTING`], after macros
+//! [`MAX_DEPTH`] and [`MAX_NODES`]); a test holds that a stack of 512 KiB is enough for any text.
 
 mod call;
 mod check;
-mod domain;
 mod lint;
+mod literal;
 mod name;
 mod operator;
 mod order;
+mod parser;
 mod quote;
-mod range;
 mod syntax;
 mod token;
 
@@ -27,9 +27,6 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io;
-use std::panic::resume_unwind;
-use std::thread;
 
 use super::expression::Expression;
 use super::field::{Field, Root};
@@ -45,10 +42,6 @@ pub const MAX_NESTING: usize = 32;
 pub const MAX_DEPTH: usize = 128;
 /// Most nodes after macros are put in: macros of macros double.
 pub const MAX_NODES: usize = 1000;
-
-/// The stack that parsing runs on, bytes. The worst texts within the bounds were measured to take 6 MiB where nothing is optimised (the
-/// parser alone, a level of brackets 190 KiB), so it is more than twice what is needed.
-const STACK: usize = 16 << 20;
 
 /// What a text may name besides fields.
 #[derive(Debug, Clone, Copy)]
@@ -157,19 +150,4 @@ pub fn parse_macro(text: &str) -> Result<Macro, Vec<Mistake>> {
 pub fn compile(text: &str, names: &Names<'_>, wanted: Wanted) -> Result<Compiled, Vec<Mistake>> {
     let tree = syntax::parse(text)?;
     check::check(text, &tree, names, wanted, true)
-}
-
-/// Runs `work` on a thread whose stack is large enough for any text within the bounds. Opened once for all texts of a load.
-///
-/// # Errors
-///
-/// When the system has no thread to give.
-pub fn on_large_stack<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
-    thread::scope(|scope| {
-        let thread = thread::Builder::new()
-            .name("rules".to_owned())
-            .stack_size(STACK)
-            .spawn_scoped(scope, work)?;
-        Ok(thread.join().unwrap_or_else(|panic| resume_unwind(panic)))
-    })
 }

@@ -1,10 +1,13 @@
 //! Expressions after the check: trees whose types fit, evaluated without allocation.
 //!
-//! The language is CEL, a part of it (see the reference page). What is written is parsed by the crate `cel` and lowered to these trees: so
-//! types are checked before anything runs, an unknown value is a third value and no error, and a rule costs nanoseconds. For known
-//! values the result is that of CEL; a property test holds the two against each other.
+//! The language is CEL, a part of it (see the reference page). Types are checked before anything runs, an unknown value is a third value and
+//! no error, and a rule costs nanoseconds. For known values the result is that of CEL; property tests compare it with the crate
+//! `cel`.
+//!
+//! Two expressions are equal when they are written the same, apart from space, brackets and macros.
 
 use std::cmp::Ordering;
+use std::hash::{Hash, Hasher};
 
 use regex::Regex;
 
@@ -12,7 +15,7 @@ use super::field::{Field, Scope};
 use super::value::{Texts, Type, Value};
 
 /// A checked expression.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Expression {
     /// Its type.
     pub kind: Type,
@@ -35,7 +38,7 @@ pub enum EvaluationError {
 }
 
 /// How two values are compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Comparison {
     /// `==`
     Equal,
@@ -52,7 +55,7 @@ pub enum Comparison {
 }
 
 /// How two numbers are combined. Both have one type; texts know `+` not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Arithmetic {
     /// `+`
     Add,
@@ -67,7 +70,7 @@ pub enum Arithmetic {
 }
 
 /// What is asked of a text.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum TextTest {
     /// `a.contains(b)`
     Contains(Box<Node>),
@@ -76,18 +79,54 @@ pub enum TextTest {
     /// `a.endsWith(b)`
     EndsWith(Box<Node>),
     /// `a.matches('...')`, compiled when the file was read.
-    Matches(Box<Regex>),
+    Matches(Box<Pattern>),
+}
+
+/// A compiled pattern; equal to another one that is written the same.
+#[derive(Debug, Clone)]
+pub struct Pattern(pub Regex);
+
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.as_str() == other.0.as_str()
+    }
+}
+
+impl Eq for Pattern {}
+
+impl Hash for Pattern {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.as_str().hash(state);
+    }
+}
+
+/// A constant double; equal to another one when all bits are, so `0.0` is not `-0.0`.
+#[derive(Debug, Clone, Copy)]
+pub struct Double(pub f64);
+
+impl PartialEq for Double {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.to_bits() == other.0.to_bits()
+    }
+}
+
+impl Eq for Double {}
+
+impl Hash for Double {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.to_bits().hash(state);
+    }
 }
 
 /// A node of an expression.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Node {
     /// `true`
     Bool(bool),
     /// `5`
     Int(i64),
     /// `0.5`
-    Double(f64),
+    Double(Double),
     /// `'Induced'`
     Text(Box<str>),
     /// `['a', 'b']`
@@ -197,7 +236,7 @@ impl Node {
         let known = |value| Ok(Some(value));
         match self {
             Self::Int(number) => known(Value::Int(*number)),
-            Self::Double(number) => known(Value::Double(*number)),
+            Self::Double(number) => known(Value::Double(number.0)),
             Self::Text(text) => known(Value::Text(text)),
             Self::Texts(list) => known(Value::Texts(Texts::List(list))),
             Self::Field(field) => Ok(field.read(scope)),
@@ -287,7 +326,7 @@ impl Node {
     fn operand<'a>(&'a self, scope: &Scope<'a>) -> Outcome<'a> {
         match self {
             Self::Int(number) => Ok(Some(Value::Int(*number))),
-            Self::Double(number) => Ok(Some(Value::Double(*number))),
+            Self::Double(number) => Ok(Some(Value::Double(number.0))),
             Self::Text(text) => Ok(Some(Value::Text(text))),
             Self::Field(field) => Ok(field.read(scope)),
             Self::Window(place) => Ok(scope.window(*place).map(Value::Double)),
@@ -384,12 +423,27 @@ impl TextTest {
             Some(_) => Err(EvaluationError::Type),
         };
         let Some(whole) = text(node)? else { return Ok(None) };
-        let truth = match self {
-            Self::Contains(part) => text(part)?.map(|part| whole.contains(part)),
-            Self::StartsWith(part) => text(part)?.map(|part| whole.starts_with(part)),
-            Self::EndsWith(part) => text(part)?.map(|part| whole.ends_with(part)),
-            Self::Matches(pattern) => Some(pattern.is_match(whole)),
-        };
-        Ok(truth)
+        Ok(match self.part() {
+            Some(part) => text(part)?.map(|part| self.passes(whole, part)),
+            None => Some(self.passes(whole, "")),
+        })
+    }
+
+    /// The text that it looks for; `None`: it looks for a pattern.
+    pub(super) fn part(&self) -> Option<&Node> {
+        match self {
+            Self::Contains(part) | Self::StartsWith(part) | Self::EndsWith(part) => Some(part),
+            Self::Matches(_) => None,
+        }
+    }
+
+    /// Its outcome for a text, where it looks for this part.
+    pub(super) fn passes(&self, whole: &str, part: &str) -> bool {
+        match self {
+            Self::Contains(_) => whole.contains(part),
+            Self::StartsWith(_) => whole.starts_with(part),
+            Self::EndsWith(_) => whole.ends_with(part),
+            Self::Matches(pattern) => pattern.0.is_match(whole),
+        }
     }
 }

@@ -8,6 +8,7 @@ mod gc;
 mod process;
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::LazyLock;
 
 use clr_gc::gc::{Collection, Suspension};
@@ -56,6 +57,14 @@ impl fmt::Debug for Field {
 impl PartialEq for Field {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name
+    }
+}
+
+impl Eq for Field {}
+
+impl Hash for Field {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
     }
 }
 

@@ -33,6 +33,9 @@
 //!   known before it comes.
 //! * **A file never harms.** Whatever it holds, it is refused with its faults or it is evaluated in bounded time; the rules before it run on.
 
+// Time is a value: no clock is asked here (clippy.toml).
+#![deny(clippy::disallowed_methods)]
+
 pub mod alert;
 pub mod compile;
 pub mod document;

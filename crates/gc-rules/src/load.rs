@@ -11,7 +11,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::compile::on_large_stack;
 use super::rule::RuleSet;
 
 mod build;
@@ -104,14 +103,5 @@ pub fn load(files: &[SourceFile]) -> Result<Loaded, Vec<Problem>> {
     if files.is_empty() {
         return Ok(Loaded::default());
     }
-    on_large_stack(|| build::load(files)).unwrap_or_else(|error| {
-        let first = files.first().map_or("", |file| file.name.as_str());
-        Err(vec![Problem {
-            file: first.into(),
-            line: 1,
-            column: 1,
-            message: format!("no thread can be started to read the rules: {error}"),
-            severity: Level::Error,
-        }])
-    })
+    build::load(files)
 }

@@ -15,7 +15,7 @@ use strict_yaml::reference::{default, uncapitalized, values};
 const INTRODUCTION: &str = "\
 # Rules: reference
 
-<!-- Made from the types and tables in src/rules: do not edit. `GCWATCH_UPDATE_GOLDEN=1 cargo test --test rules` writes it. -->
+<!-- Made from the types and tables in src/rules: do not edit. `GCWATCH_UPDATE_GOLDEN=1 cargo test --test suite rules` writes it. -->
 
 A rule says on which collection, or in which state of a process, an alert fires. `gcwatch rules check FILE...` says everything that is
 wrong with files of rules, each with file, line and column; `gcwatch rules list` shows the rules that ship.

@@ -11,12 +11,13 @@
 
 use std::collections::HashMap;
 
+use super::expression::Expression;
 use super::field::Root;
-use super::rule::{By, Window};
+use super::rule::{By, Extent, Window};
 use super::window::Class;
 
 /// When series are sampled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum When {
     /// At each collection, before the conditions.
     Gc,
@@ -35,6 +36,28 @@ impl When {
             (Root::Gc, By::GenerationAndType) => Self::Keyed,
             (Root::Suspension, _) => Self::Suspension,
             _ => Self::Tick,
+        }
+    }
+}
+
+/// What a series is of: windows of which all of it is the same share one, and its samples are kept over a reload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Meaning<'w> {
+    when: When,
+    filter: Option<&'w Expression>,
+    of: Option<&'w Expression>,
+    extent: Extent,
+    class: Class,
+}
+
+impl<'w> Meaning<'w> {
+    fn of(window: &'w Window) -> Self {
+        Self {
+            when: When::of(window),
+            filter: window.filter.as_ref(),
+            of: window.of.as_ref(),
+            extent: window.extent,
+            class: Class::of(window),
         }
     }
 }
@@ -65,46 +88,51 @@ pub(crate) struct Plan {
     pub(crate) feeds: Vec<Feed>,
     /// Of each series, a window on it.
     pub(crate) series: Vec<usize>,
-    /// What each series means, by which its samples are kept over a reload; as long as `series`.
-    pub(crate) meanings: Vec<String>,
     /// Of each window, its series.
     pub(crate) of_window: Vec<usize>,
 }
 
 impl Plan {
     /// That of these windows.
+    #[expect(
+        clippy::mutable_key_type,
+        reason = "a pattern is hashed by its text, which does not change"
+    )]
     pub(crate) fn new(windows: &[Window]) -> Self {
         let mut plan = Self::default();
-        let mut series: HashMap<String, usize> = HashMap::new();
-        let mut feeds: HashMap<String, usize> = HashMap::new();
+        let mut series: HashMap<Meaning<'_>, usize> = HashMap::new();
+        let mut feeds: HashMap<(When, Option<&Expression>), usize> = HashMap::new();
         for (place, window) in windows.iter().enumerate() {
-            // Of an expression everything is meaning, and what it prints for debugging is everything.
-            let (filter, of) = (format!("{:?}", window.filter), format!("{:?}", window.of));
-            let class = Class::of(window);
-            let feed = format!("{:?} {filter}", When::of(window));
-            let meaning = format!("{feed} {of} {:?} {class:?}", window.extent);
+            let meaning = Meaning::of(window);
             let known = plan.series.len();
-            let own = *series.entry(meaning.clone()).or_insert(known);
+            let own = *series.entry(meaning).or_insert(known);
             plan.of_window.push(own);
             if own != known {
                 continue;
             }
             plan.series.push(place);
-            plan.meanings.push(meaning);
             let next = plan.feeds.len();
-            let feed = *feeds.entry(feed).or_insert(next);
+            let feed = *feeds.entry((meaning.when, meaning.filter)).or_insert(next);
             if feed == next {
                 plan.feeds.push(Feed {
-                    when: When::of(window),
+                    when: meaning.when,
                     filtered: place,
                     measured: Vec::new(),
                 });
             }
             if let Some(feed) = plan.feeds.get_mut(feed) {
-                feed.add(windows, place, &of, class.counts(), own);
+                feed.add(windows, place, meaning, own);
             }
         }
         plan.in_order_of_feeding()
+    }
+
+    /// What each series means, of the windows that this plan was made of.
+    pub(crate) fn meanings<'w>(&self, windows: &'w [Window]) -> impl Iterator<Item = Meaning<'w>> {
+        self.series
+            .iter()
+            .filter_map(|window| windows.get(*window))
+            .map(Meaning::of)
     }
 
     /// The same with series numbered as they are fed: those of a process lie one behind the other, and it is gone through them forwards.
@@ -122,10 +150,6 @@ impl Plan {
         }
         let renumber = |series: &mut usize| *series = number.get(*series).copied().unwrap_or(*series);
         self.series = order.iter().filter_map(|old| self.series.get(*old).copied()).collect();
-        self.meanings = order
-            .iter()
-            .filter_map(|old| self.meanings.get(*old).cloned())
-            .collect();
         self.of_window.iter_mut().for_each(renumber);
         for measured in self.feeds.iter_mut().flat_map(|feed| &mut feed.measured) {
             let fed = measured.counting.iter_mut().chain(&mut measured.measuring);
@@ -136,10 +160,10 @@ impl Plan {
 }
 
 impl Feed {
-    fn add(&mut self, windows: &[Window], place: usize, of: &str, counts: bool, series: usize) {
+    fn add(&mut self, windows: &[Window], place: usize, meaning: Meaning<'_>, series: usize) {
         let same = |measured: &Measured| {
             let window = windows.get(measured.by);
-            window.is_some_and(|window| format!("{:?}", window.of) == of)
+            window.is_some_and(|window| window.of.as_ref() == meaning.of)
         };
         let known = self.measured.iter().position(same).unwrap_or_else(|| {
             self.measured.push(Measured {
@@ -150,7 +174,7 @@ impl Feed {
             self.measured.len() - 1
         });
         if let Some(measured) = self.measured.get_mut(known) {
-            let fed = if counts {
+            let fed = if meaning.class.counts() {
                 &mut measured.counting
             } else {
                 &mut measured.measuring

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::mem::discriminant;
 use std::sync::Arc;
 
 use super::expression::Expression;
@@ -149,7 +151,7 @@ pub enum By {
     GenerationAndType,
 }
 
-/// A window over what is sampled of one process. Windows with one meaning are one, whichever rules use them.
+/// A window over what is sampled of one process. Windows that are equal are one, whichever rules use them.
 #[derive(Debug, Clone)]
 pub struct Window {
     /// What it makes of its samples.
@@ -170,6 +172,44 @@ pub struct Window {
     pub min_watched_ns: u64,
     /// Where more than this share of samples is of unknown worth, the value is unknown.
     pub unknown_share: f64,
+}
+
+impl Window {
+    /// All that makes it what it is.
+    fn identity(&self) -> impl Hash + Eq + '_ {
+        let Self {
+            function,
+            of,
+            filter,
+            sampled,
+            extent,
+            by,
+            min_samples,
+            min_watched_ns,
+            unknown_share,
+        } = self;
+        let q = match function {
+            Function::Quantile(q) => q.to_bits(),
+            _ => 0,
+        };
+        let samples = (of, filter, sampled, extent, by);
+        let bounds = (min_samples, min_watched_ns, unknown_share.to_bits());
+        (discriminant(function), q, samples, bounds)
+    }
+}
+
+impl PartialEq for Window {
+    fn eq(&self, other: &Self) -> bool {
+        self.identity() == other.identity()
+    }
+}
+
+impl Eq for Window {}
+
+impl Hash for Window {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.identity().hash(state);
+    }
 }
 
 /// A text with fields in it: `gen{{ gc.generation }} paused {{ gc.pause_ms | round(1) }} ms`.
@@ -298,7 +338,7 @@ pub struct Rule {
     pub enabled: bool,
     /// File, line and column of its beginning: `rules/pauses.yaml:12:3`.
     pub location: Arc<str>,
-    /// A digest of all that its state depends on; where it is the same after a reload, the state is kept.
+    /// A digest of all that its state depends on; where it is the same after a reload, the state is kept. 0 where it is not enabled.
     pub meaning: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Anomalies in the terms of OpenTelemetry: events and status of a collection's span, log records. Pure.
+//! Anomalies in OpenTelemetry's model: events and status of a collection's span, and log records.
 
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValue};
@@ -9,7 +9,7 @@ use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 
 use super::definition::anomaly as row;
 use super::definition::span::NUMBER;
-use super::spans::SpanIds;
+use super::ids::SpanIds;
 use super::value::{Attributes, key_value};
 use gc_rules::alert::{Alert, Transition};
 use gc_rules::rule::{Rule, Severity};
@@ -26,33 +26,33 @@ pub struct Anomaly<'a> {
     pub at_unix_ns: u64,
 }
 
-/// What a collection's root span says of its anomalies.
+/// What a collection's root span carries of its anomalies.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Marks {
-    /// The ids of all rules.
+    /// `gcwatch.anomaly.rules`; `None` without any.
     pub(crate) attribute: Option<KeyValue>,
-    /// One for each rule.
+    /// One `gcwatch.anomaly` per rule.
     pub(crate) events: Vec<Event>,
-    /// Error, when a rule is at least that bad: with the title of the worst.
+    /// Error with the title of the most severe rule, from severity `error` on.
     pub(crate) status: Option<Status>,
 }
 
 impl Marks {
-    /// Those of the rules that say something on spans.
+    /// Of the rules that emit to spans (`emit.span`).
     pub(crate) fn of(anomalies: &[Anomaly<'_>]) -> Self {
-        let told = || anomalies.iter().filter(|anomaly| anomaly.rule.emit.span);
-        let ids: Vec<AnyValue> = told()
+        let on_span = || anomalies.iter().filter(|anomaly| anomaly.rule.emit.span);
+        let ids: Vec<AnyValue> = on_span()
             .map(|anomaly| AnyValue {
                 value: Some(Value::StringValue(anomaly.rule.id.to_string())),
             })
             .collect();
         let array = (!ids.is_empty()).then_some(Value::ArrayValue(ArrayValue { values: ids }));
-        // Of equals the first one, as the rules are ordered.
-        let worst = told().rev().max_by_key(|anomaly| anomaly.rule.severity);
+        // The first one among equals, in the order of the rules.
+        let worst = on_span().rev().max_by_key(|anomaly| anomaly.rule.severity);
         let worst = worst.filter(|anomaly| anomaly.rule.severity >= Severity::Error);
         Self {
             attribute: array.map(|array| key_value(row::RULES.name, array)),
-            events: told().map(event).collect(),
+            events: on_span().map(event).collect(),
             status: worst.map(|anomaly| Status {
                 message: anomaly.rule.title.to_string(),
                 code: StatusCode::Error.into(),
@@ -93,7 +93,7 @@ pub fn log_record(
         severity_text: alert.severity().name().to_owned(),
         body: Some(AnyValue { value: Some(summary) }),
         attributes: log_attributes(transition, group),
-        // Sampled: the span of an anomaly is told.
+        // Sampled: the span of an anomaly is always exported.
         flags: u32::from(span.is_some()),
         trace_id: span.map_or_else(Vec::new, |span| span.trace_id.to_vec()),
         span_id: span.map_or_else(Vec::new, |span| span.span_id.to_vec()),
@@ -102,7 +102,7 @@ pub fn log_record(
     }
 }
 
-/// When it was: by the events.
+/// Time of the transition in Unix nanoseconds, by the clock of the events.
 pub(crate) fn time(transition: &Transition) -> u64 {
     let alert = transition.alert();
     match transition {
@@ -154,7 +154,7 @@ fn log_attributes(transition: &Transition, group: Option<&str>) -> Vec<KeyValue>
     list
 }
 
-/// INFO, WARN, ERROR; a critical one is the highest of ERROR: FATAL is for what ends a program.
+/// INFO, WARN, ERROR. Critical is the highest ERROR, because FATAL stands for the end of a program.
 fn severity_number(severity: Severity) -> SeverityNumber {
     match severity {
         Severity::Info => SeverityNumber::Info,

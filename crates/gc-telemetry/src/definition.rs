@@ -1,7 +1,7 @@
 //! The definitions of what is exported: every metric and attribute with its unit, kind, description and source.
 //!
-//! Spans and series name nothing by themselves: they refer to the entries here. The tables of `docs/telemetry.md` are made
-//! from them, and a test compares what every recording yields with them.
+//! Spans and series contain no names of their own: they refer to the entries here. The tables of `docs/telemetry.md`
+//! are generated from them, and a test compares the telemetry of every recording with them.
 
 pub mod anomaly;
 pub mod container;
@@ -42,17 +42,17 @@ impl ValueKind {
 /// One attribute of a resource, a span or a metric's point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attribute {
-    /// Its name, `dotnet.gc.reason`.
+    /// As exported: `dotnet.gc.reason`.
     pub name: &'static str,
-    /// The type of its value.
+    /// Type of every value it has.
     pub kind: ValueKind,
-    /// What it says, with the unit where it has one; one sentence.
+    /// Meaning, with the unit where it has one; one or two sentences.
     pub description: &'static str,
     /// Where the fact comes from: event and field, file of `/proc`, or the semantic conventions.
     pub source: &'static str,
 }
 
-/// How far a name can be relied on.
+/// How stable a name is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stability {
     /// Stable in the semantic conventions of OpenTelemetry.
@@ -74,12 +74,12 @@ impl Stability {
     }
 }
 
-/// One row of a table of attributes.
+/// A row in a table of attributes of the documentation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Row {
-    /// The attribute.
+    /// Name, type, meaning and source.
     pub attribute: &'static Attribute,
-    /// How far its name can be relied on.
+    /// Stability of its name.
     pub stability: Stability,
 }
 
@@ -97,7 +97,7 @@ pub enum Instrument {
 }
 
 impl Instrument {
-    /// As the semantic conventions write it.
+    /// As the semantic conventions write it: `Counter`, `UpDownCounter`, `Gauge`, `Histogram`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Counter => "Counter",
@@ -108,27 +108,27 @@ impl Instrument {
     }
 }
 
-/// One metric.
+/// Name, unit, instrument and meaning of one metric.
 #[derive(Debug, PartialEq, Eq)]
 pub struct MetricDefinition {
-    /// Its name, `dotnet.gc.pause.time`.
+    /// As exported over OTLP: `dotnet.gc.pause.time`.
     pub name: &'static str,
     /// Its unit in UCUM: `s`, `By`, `1`, `{collection}`.
     pub unit: &'static str,
-    /// What it is.
+    /// Decides between sum, gauge and histogram in OTLP, and the type in `/metrics`.
     pub instrument: Instrument,
-    /// What it says; one or two sentences.
+    /// Meaning, in one or two sentences; the HELP text of `/metrics`.
     pub description: &'static str,
-    /// What its points are told apart by. A point leaves out what is not known.
+    /// Attributes that identify its points. A point omits those that are unknown.
     pub attributes: &'static [&'static Attribute],
     /// Where the fact comes from: event and field.
     pub source: &'static str,
-    /// How far the name can be relied on.
+    /// Stability of the name.
     pub stability: Stability,
 }
 
 impl MetricDefinition {
-    /// The runtime's own meter of .NET 9 and later may send a metric of this name too.
+    /// Whether the runtime's own meter of .NET 9 and later may export a metric of this name too.
     pub fn is_of_the_runtime(&self) -> bool {
         self.stability == Stability::Stable
     }
@@ -148,7 +148,7 @@ macro_rules! attributes {
             };
         )+
 
-        /// All of this table, in order.
+        /// All attributes of this table, in the order of the documentation.
         pub static ALL: &[$crate::definition::Row] = &[
             $($crate::definition::Row {
                 attribute: &$entry,
@@ -176,7 +176,7 @@ macro_rules! metrics {
                 };
         )+
 
-        /// All of this table, in the order in which they are told.
+        /// All metrics of this table, in the order of export.
         pub static $list: &[&$crate::definition::MetricDefinition] = &[$(&$entry),+];
     };
 }

@@ -1,22 +1,22 @@
 //! Distributions of durations: the exponential histogram of OpenTelemetry, and explicit buckets.
 
-/// Nanoseconds in a second, in which bounds and sums are told.
+/// Nanoseconds in a second, the unit of exported bounds and sums.
 const SECOND_NS: f64 = 1e9;
 
 /// The finest scale: 2^20 buckets between a number and its double.
-pub const MAX_SCALE: i32 = 20;
+pub(crate) const MAX_SCALE: i32 = 20;
 
-/// What is counted of every duration, besides its bucket.
+/// Count, sum, minimum and maximum of the recorded durations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Summary {
-    /// How many.
-    pub count: u64,
+pub(crate) struct Summary {
+    /// Recorded durations.
+    pub(crate) count: u64,
     /// Their sum, ns.
-    pub sum_ns: u64,
+    pub(crate) sum_ns: u64,
     /// The shortest, ns; `None` without any.
-    pub min_ns: Option<u64>,
+    pub(crate) min_ns: Option<u64>,
     /// The longest, ns; `None` without any.
-    pub max_ns: Option<u64>,
+    pub(crate) max_ns: Option<u64>,
 }
 
 impl Summary {
@@ -31,10 +31,10 @@ impl Summary {
 /// Durations in buckets of equal ratio: bucket `i` of scale `s` holds those above `2^(i / 2^s)` seconds and not above
 /// `2^((i + 1) / 2^s)`.
 ///
-/// The scale is as fine as its number of buckets allows and becomes coarser when a duration lies outside of them: then
-/// each two neighbours become one, which is exact.
+/// The scale is as fine as the number of buckets allows. It becomes coarser when a duration lies outside of them: pairs
+/// of adjacent buckets are merged, which is exact.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ExponentialHistogram {
+pub(crate) struct ExponentialHistogram {
     summary: Summary,
     zero: u64,
     scale: i32,
@@ -45,8 +45,8 @@ pub struct ExponentialHistogram {
 }
 
 impl ExponentialHistogram {
-    /// An empty one of at most `max_buckets` buckets, and at least 2.
-    pub fn new(max_buckets: u16) -> Self {
+    /// An empty histogram of at most `max_buckets` buckets, and at least 2.
+    pub(crate) fn new(max_buckets: u16) -> Self {
         Self {
             summary: Summary::default(),
             zero: 0,
@@ -58,7 +58,7 @@ impl ExponentialHistogram {
     }
 
     /// Counts a duration.
-    pub fn record(&mut self, ns: u64) {
+    pub(crate) fn record(&mut self, ns: u64) {
         self.summary.record(ns);
         if ns == 0 {
             self.zero = self.zero.saturating_add(1);
@@ -73,30 +73,30 @@ impl ExponentialHistogram {
         self.count_in(index);
     }
 
-    /// Forgets all that was counted; the scale is the finest again.
-    pub fn clear(&mut self) {
+    /// Resets all counts; the scale is the finest again.
+    pub(crate) fn clear(&mut self) {
         self.summary = Summary::default();
         (self.zero, self.scale, self.offset) = (0, MAX_SCALE, 0);
         self.counts.clear();
     }
 
-    /// Count, sum, shortest and longest.
-    pub fn summary(&self) -> Summary {
+    /// Count, sum, minimum and maximum since the last [`Self::clear`].
+    pub(crate) fn summary(&self) -> Summary {
         self.summary
     }
 
-    /// How many were 0.
-    pub fn zero_count(&self) -> u64 {
+    /// Durations of 0 ns, which are in no bucket.
+    pub(crate) fn zero_count(&self) -> u64 {
         self.zero
     }
 
-    /// How fine the buckets are.
-    pub fn scale(&self) -> i32 {
+    /// Scale of the buckets: 2^scale buckets between a number and its double.
+    pub(crate) fn scale(&self) -> i32 {
         self.scale
     }
 
     /// The index of the first bucket, and the counts.
-    pub fn buckets(&self) -> (i32, &[u64]) {
+    pub(crate) fn buckets(&self) -> (i32, &[u64]) {
         (self.offset, &self.counts)
     }
 
@@ -154,8 +154,8 @@ impl ExponentialHistogram {
 
 /// The bucket of a positive, normal number.
 ///
-/// A power of two is the upper bound of its bucket in every scale, and that is exact here: its significand is 1. For other
-/// numbers it is as exact as the logarithm.
+/// A power of two is the upper bound of its bucket in every scale, and that is exact here: its significand is 1. For
+/// other numbers it is as exact as the logarithm.
 fn index(value: f64, scale: i32) -> i32 {
     let bits = value.to_bits();
     let exponent = i32::try_from(bits >> 52 & 0x7ff).unwrap_or_default() - 1023;
@@ -177,7 +177,7 @@ fn index(value: f64, scale: i32) -> i32 {
 
 /// Durations in buckets with given upper bounds.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ExplicitHistogram {
+pub(crate) struct ExplicitHistogram {
     summary: Summary,
     /// Upper bounds in seconds, rising.
     bounds: Vec<f64>,
@@ -186,8 +186,8 @@ pub struct ExplicitHistogram {
 }
 
 impl ExplicitHistogram {
-    /// An empty one. Bounds that are not numbers are left out, the others are sorted.
-    pub fn new(bounds: &[f64]) -> Self {
+    /// An empty histogram. Bounds that are not finite are ignored, the others are sorted.
+    pub(crate) fn new(bounds: &[f64]) -> Self {
         let mut bounds: Vec<f64> = bounds.iter().copied().filter(|bound| bound.is_finite()).collect();
         bounds.sort_by(f64::total_cmp);
         bounds.dedup();
@@ -199,7 +199,7 @@ impl ExplicitHistogram {
     }
 
     /// Counts a duration in the first bucket whose bound is not below it.
-    pub fn record(&mut self, ns: u64) {
+    pub(crate) fn record(&mut self, ns: u64) {
         self.summary.record(ns);
         let seconds = ns as f64 / SECOND_NS;
         let place = self.bounds.partition_point(|&bound| bound < seconds);
@@ -208,19 +208,19 @@ impl ExplicitHistogram {
         }
     }
 
-    /// Forgets all that was counted.
-    pub fn clear(&mut self) {
+    /// Resets all counts.
+    pub(crate) fn clear(&mut self) {
         self.summary = Summary::default();
         self.counts.fill(0);
     }
 
-    /// Count, sum, shortest and longest.
-    pub fn summary(&self) -> Summary {
+    /// Count, sum, minimum and maximum since the last [`Self::clear`].
+    pub(crate) fn summary(&self) -> Summary {
         self.summary
     }
 
     /// The upper bounds in seconds, and the counts: one more, for what is above the last.
-    pub fn buckets(&self) -> (&[f64], &[u64]) {
+    pub(crate) fn buckets(&self) -> (&[f64], &[u64]) {
         (&self.bounds, &self.counts)
     }
 }
@@ -302,9 +302,9 @@ mod tests {
                 counts
             };
             let (offset, counts) = histogram.buckets();
-            let told: std::collections::BTreeMap<i32, u64> =
+            let merged: std::collections::BTreeMap<i32, u64> =
                 (offset..).zip(counts.iter().copied()).filter(|&(_, count)| count > 0).collect();
-            prop_assert_eq!(&told, &naive(histogram.scale()));
+            prop_assert_eq!(&merged, &naive(histogram.scale()));
             prop_assert!(counts.len() <= allowed);
             if histogram.scale() < MAX_SCALE {
                 let finer = naive(histogram.scale() + 1);

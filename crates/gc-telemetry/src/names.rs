@@ -1,11 +1,11 @@
-//! The words for what a collection is, the same in spans and metrics.
+//! Names of types, reasons and generations, the same in spans and metrics.
 
 use std::borrow::Cow;
 
 use clr_gc::event::{GcReason, GcType, PauseMode};
 use clr_gc::gc::{Collection, HeapGeneration};
 
-/// What it was, whatever was announced: a background collection that ran blocking is a blocking one.
+/// The type that it ran as: a collection announced as background that ran blocking is blocking.
 pub(crate) fn effective_type(collection: &Collection) -> Option<GcType> {
     if collection.became_blocking {
         Some(GcType::BLOCKING)
@@ -14,7 +14,7 @@ pub(crate) fn effective_type(collection: &Collection) -> Option<GcType> {
     }
 }
 
-/// `blocking`, `background`, `foreground`; an unknown number as such.
+/// `blocking`, `background`, `foreground`; an unknown number as text.
 pub(crate) fn type_name(gc_type: GcType) -> Cow<'static, str> {
     match gc_type {
         GcType::BLOCKING => Cow::Borrowed("blocking"),
@@ -24,19 +24,19 @@ pub(crate) fn type_name(gc_type: GcType) -> Cow<'static, str> {
     }
 }
 
-/// `AllocSmall`, `Induced` ...; an unknown number as such.
+/// `AllocSmall`, `Induced` ...; an unknown number as text.
 pub(crate) fn reason_name(reason: GcReason) -> Cow<'static, str> {
     reason
         .name()
         .map_or_else(|| Cow::Owned(reason.to_string()), Cow::Borrowed)
 }
 
-/// `Batch`, `Interactive` ...; an unknown number as such.
+/// `Batch`, `Interactive` ...; an unknown number as text.
 pub(crate) fn pause_mode_name(mode: PauseMode) -> Cow<'static, str> {
     mode.name().map_or_else(|| Cow::Owned(mode.to_string()), Cow::Borrowed)
 }
 
-/// The generation that was collected; `None` also for a number that no runtime has.
+/// The collected generation; `None` also for an invalid number.
 pub(crate) fn condemned(collection: &Collection) -> Option<HeapGeneration> {
     match collection.generation? {
         0 => Some(HeapGeneration::Gen0),

@@ -1,23 +1,23 @@
-//! What of the collections becomes spans and metrics.
+//! Options of the export: which collections become spans, and how they become metrics.
 
 use std::time::Duration;
 
-/// Which collections become spans, and how much of each.
+/// Which collections become spans, and with how much detail.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SpanOptions {
     /// No spans at all when false.
     pub enabled: bool,
     /// Only collections of this generation or an older one (0: all).
     pub min_generation: u32,
-    /// Only collections that stopped the process at least as long; one whose pause is unknown is told.
+    /// Only collections that paused the process for at least as long, and those whose pause is unknown.
     pub min_pause: Duration,
-    /// The share of the collections that is told, 0 to 1, by their trace ids.
+    /// Share of the collections that become spans, 0 to 1, decided by their trace ids.
     pub ratio: f64,
-    /// Most collections of one process that become spans in one second; the others are counted.
+    /// Limit of collections of one process that become spans in one second; the others are counted.
     pub max_per_second: u32,
     /// Child spans for pauses and the concurrent part.
     pub children: bool,
-    /// The times of the phases, as attributes: the runtime gives lengths without starts, so they cannot be spans.
+    /// Durations of the phases as attributes: the runtime reports no start times, so they cannot be spans.
     pub phases: bool,
 }
 
@@ -35,22 +35,22 @@ impl Default for SpanOptions {
     }
 }
 
-/// Under which key a point says its generation.
+/// Key of the generation in the attributes of points.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum GenerationKey {
-    /// `dotnet.gc.heap.generation`, as the semantic conventions say.
+    /// `dotnet.gc.heap.generation`, as in the semantic conventions.
     #[default]
     Conventions,
-    /// `gc.heap.generation`, as the runtime's own meter of .NET 9 and later has it.
+    /// `gc.heap.generation`, as in the runtime's own meter of .NET 9 and later.
     Runtime,
 }
 
-/// How pauses are distributed into buckets.
+/// Buckets of the histograms of durations.
 #[derive(Debug, Clone, PartialEq)]
 pub enum HistogramBuckets {
     /// An exponential histogram of at most so many buckets.
     Exponential {
-        /// Most buckets; the scale becomes coarser when they do not suffice.
+        /// Limit of buckets; the scale becomes coarser when they do not suffice.
         max_buckets: u16,
     },
     /// Upper bounds in seconds, rising.
@@ -70,17 +70,17 @@ pub enum Temporality {
 /// How the collections of a process become metrics.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MetricOptions {
-    /// How often they are sent.
+    /// Interval of the export; exemplars are of one interval.
     pub interval: Duration,
     /// What a point's value counts from (over OTLP; `/metrics` is always cumulative).
     pub temporality: Temporality,
-    /// Under which key a point says its generation.
+    /// Key of the generation in the attributes of points.
     pub generation_key: GenerationKey,
-    /// How pauses are distributed into buckets.
+    /// Buckets of the histograms of durations.
     pub buckets: HistogramBuckets,
-    /// The `dotnet.gc.*` metrics that a process of .NET 9 or later may send by itself too are told as well.
+    /// Export the `dotnet.gc.*` metrics that a process of .NET 9 or later may also export by itself.
     pub runtime_metrics: bool,
-    /// Most series of one process; more are counted, not told.
+    /// Limit of series of one process; measurements beyond it go to an overflow point and are counted.
     pub max_series: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Whose telemetry it is.
+//! The resource that all telemetry of one process belongs to.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Deref;
@@ -7,18 +7,18 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use prost::Message as _;
 
-/// The resource of one process, with its bytes as OTLP has them: it goes with everything that is told of the process, and is the same for
-/// as long as nothing new is learned of it.
+/// The resource of one process together with its encoded OTLP message: it goes with all telemetry of the process, and
+/// changes only when new attributes become known.
 #[derive(Debug, Clone)]
 pub struct Origin {
     resource: Resource,
     encoded: Box<[u8]>,
-    /// Of those bytes: each request asks whether it has this origin already.
+    /// Hash of those bytes: every request looks up whether it already contains this origin.
     hash: u64,
 }
 
 impl Origin {
-    /// The origin with these attributes.
+    /// Encodes a resource with these attributes.
     pub fn new(attributes: Vec<KeyValue>) -> Self {
         let resource = Resource {
             attributes,
@@ -40,7 +40,7 @@ impl Origin {
     }
 }
 
-/// Those with the same bytes are the same.
+/// Origins with equal bytes are equal.
 impl PartialEq for Origin {
     fn eq(&self, other: &Self) -> bool {
         self.encoded == other.encoded

@@ -1,10 +1,10 @@
-//! The metrics of one run of a process: sums, newest values and distributions, from its first attach to its end.
+//! The metrics of one run of a process: sums, newest values and distributions, from the first attach to its end.
 //!
-//! A [`Series`] lives as long as the run, whatever its sessions do, so that totals do not start again when the process is
-//! attached to again. It has no clock: the times of points are given.
+//! A [`Series`] lives as long as the run, across its sessions, so that totals continue when gcwatch attaches again. It
+//! has no clock: the times of points are arguments.
 //!
-//! What is not known makes no point and no measurement. A total is that of what was seen, and what was not seen is counted
-//! by itself (`gcwatch.collections.incomplete`, `gcwatch.gc.pauses.unknown`, `gcwatch.events.lost`).
+//! Unknown values create no point and no measurement. Totals cover what was observed; what was not observed is counted
+//! separately (`gcwatch.collections.incomplete`, `gcwatch.gc.pauses.unknown`, `gcwatch.events.lost`).
 
 mod exemplars;
 mod labels;
@@ -21,7 +21,7 @@ use super::definition::metric as row;
 use super::definition::{Instrument, MetricDefinition};
 use super::names::{condemned, effective_type};
 use super::options::{MetricOptions, Temporality};
-use super::spans::{LeftOut, SpanIds};
+use super::spans::{NotExported, SpanIds};
 use gc_rules::time::TimeBase;
 
 /// The metrics of one run of a process.
@@ -29,19 +29,19 @@ use gc_rules::time::TimeBase;
 pub struct Series {
     options: MetricOptions,
     start_unix_ns: u64,
-    /// When the last export in differences was.
+    /// Time of the last delta export.
     exported_unix_ns: u64,
-    /// The points of all metrics by metric and labels. A collection touches nearly all of them, and those of hundreds of processes are in
-    /// no cache: they lie one behind the other.
+    /// The points of all metrics by metric and labels, contiguous: a collection touches nearly all of them, and with
+    /// hundreds of processes they are not in the CPU's cache.
     points: Vec<(Labels, Point)>,
-    /// Where the points of each of [`row::METRICS`] begin, and where the last one's end.
+    /// Index of the first point of each of [`row::METRICS`], and the end of the last one's.
     begins: Vec<usize>,
-    /// How many points there are, those for what is over the limit aside.
+    /// Number of points, without overflow points.
     within_limit: usize,
 }
 
 impl Series {
-    /// The metrics of a run that is told from `start_unix_ns` on, its first attach.
+    /// The metrics of a run that counts from `start_unix_ns` on, its first attach.
     pub fn new(options: MetricOptions, start_unix_ns: u64) -> Self {
         let mut series = Self {
             options,
@@ -51,7 +51,7 @@ impl Series {
             begins: vec![0; row::METRICS.len() + 1],
             within_limit: 0,
         };
-        // What is counted from the attach on is known to be 0 at first.
+        // Counted from the attach on, so they are known to be 0 at first.
         for generation in [HeapGeneration::Gen0, HeapGeneration::Gen1, HeapGeneration::Gen2] {
             series.add(&row::COLLECTIONS, Labels::of([Some(Label::Generation(generation))]), 0);
         }
@@ -68,7 +68,7 @@ impl Series {
         series
     }
 
-    /// Takes a collection; `span` is its root span, where it has one.
+    /// Observes a collection; `span` is its root span, where it has one.
     pub fn observe(&mut self, collection: &Collection, base: TimeBase, span: Option<SpanIds>) {
         let at = base.unix_ns(collection.end.unwrap_or(collection.last_event));
         let generation = condemned(collection).map(Label::Generation);
@@ -110,7 +110,7 @@ impl Series {
             at,
             span,
         );
-        // Who came later into the stop did not wait for it.
+        // Only the first collection of a suspension waits for the threads.
         let first = pause.start.is_some() && pause.start == pause.edges.suspend_begin;
         if let (true, Some(ns)) = (first, known(pause.suspend_ns)) {
             self.record(&row::SUSPEND_DURATION, Labels::NONE, ns, at, span);
@@ -142,7 +142,7 @@ impl Series {
         }
     }
 
-    /// Takes a stop without a collection.
+    /// Observes a suspension without a collection.
     pub fn observe_suspension(&mut self, suspension: &Suspension) {
         let labels = Labels::of([suspension.reason.map(Label::Stop)]);
         self.add(&row::SUSPENSIONS, labels, 1);
@@ -152,12 +152,12 @@ impl Series {
         }
     }
 
-    /// Takes a collection that did not become spans.
-    pub fn untold(&mut self, why: LeftOut) {
-        self.add(&row::UNTOLD_SPANS, Labels::of([Some(Label::Untold(why))]), 1);
+    /// Counts a collection that was not exported as a span.
+    pub fn observe_unexported(&mut self, why: NotExported) {
+        self.add(&row::UNTOLD_SPANS, Labels::of([Some(Label::NotExported(why))]), 1);
     }
 
-    /// Takes so many more events that the runtime dropped. Given 0, it is said that none are: before, it is not known.
+    /// Adds events that the runtime dropped. The metric is absent (unknown) until the first call, which may be with 0.
     pub fn lost(&mut self, events: u64) {
         self.add(&row::EVENTS_LOST, Labels::NONE, events);
     }
@@ -180,8 +180,8 @@ impl Series {
         })
     }
 
-    /// What came since the previous call, or the first attach. Sums that rise and fall are totals always, as the
-    /// specification has it, and a point to which nothing came is left out.
+    /// Changes since the previous call, or since the first attach. Up-down counters are always totals, as the
+    /// specification requires, and points without a change are omitted.
     pub fn delta(&mut self, now_unix_ns: u64) -> Vec<Metric> {
         let times = Times {
             start: self.exported_unix_ns,
@@ -195,7 +195,7 @@ impl Series {
         let metrics = self.metrics(|definition, points| match definition.instrument {
             Instrument::Counter | Instrument::Histogram => {
                 point::metric(definition, points, options, Temporality::Delta, times, |point| {
-                    point.news(definition)
+                    point.delta(definition)
                 })
             }
             Instrument::UpDownCounter | Instrument::Gauge => point::metric(
@@ -209,7 +209,7 @@ impl Series {
         });
         self.exported_unix_ns = times.now;
         for (_, point) in &mut self.points {
-            point.exported();
+            point.mark_exported();
         }
         metrics
     }
@@ -250,7 +250,7 @@ impl Series {
         }
     }
 
-    /// The point with these labels, or the one for what is over the limit; `None` for a metric that is switched off.
+    /// The point with these labels, or the overflow point at the limit; `None` for a disabled metric.
     fn point(&mut self, definition: &'static MetricDefinition, labels: Labels) -> Option<&mut Point> {
         if !self.options.runtime_metrics && definition.is_of_the_runtime() {
             return None;
@@ -296,7 +296,7 @@ impl Series {
     }
 }
 
-/// A length that is known and no damage.
+/// A duration that is known and, in a damaged stream, not negative.
 fn known(ns: Option<i64>) -> Option<u64> {
     u64::try_from(ns?).ok()
 }

@@ -1,30 +1,29 @@
 //! Spans: one trace per collection.
 //!
 //! ```text
-//! GC gen2 background                from SuspendEEBegin of its first stop to GCEnd
-//! |- GC pause initial               this collection's part of the stop
+//! GC gen2 background                from SuspendEEBegin of its first suspension to GCEnd
+//! |- GC pause initial               this collection's part of the suspension
 //! |  |- GC suspend                  SuspendEEBegin to SuspendEEEnd
 //! |  |- GC collect                  from GCStart to RestartEEBegin
 //! |  '- GC restart                  RestartEEBegin to RestartEEEnd
-//! |- GC concurrent mark             beside the program
+//! |- GC concurrent mark             concurrent with the program
 //! |- GC pause final
 //! |  |- GC suspend
 //! |  |- GC collect
 //! |  '- GC restart
-//! '- GC concurrent sweep            beside the program, to GCEnd
+//! '- GC concurrent sweep            concurrent with the program, to GCEnd
 //! ```
 //!
-//! A blocking collection has one `GC pause`, and `GC collect` in it is GCStart to GCEnd. In a stop that several
-//! collections share each has the part that was its own, so that the pauses of all traces add up to the time that the
-//! process stood still: a background collection with another one inside its first stop has two `GC pause initial`, one
-//! before and one after it.
+//! A blocking collection has one `GC pause`, and `GC collect` in it is GCStart to GCEnd. Where several collections
+//! share a suspension, each gets its own part, so that the pauses of all traces add up to the time that the process was
+//! paused: a background collection with another one inside its first suspension has two `GC pause initial`, one before
+//! and one after it.
 //!
-//! **No time is made up**: a span is there only when both of its ends were seen, the root goes from the first to the last
-//! time that is known, and `dotnet.gc.missing` names the rest. The phases' times are lengths without a beginning; they are
+//! **No time is invented**: a span exists only when both of its ends were observed, the root lasts from the first to
+//! the last known time, and `dotnet.gc.missing` names the rest. The durations of phases have no start times; they are
 //! attributes.
 
 mod attributes;
-mod ids;
 mod selection;
 mod tree;
 
@@ -33,13 +32,13 @@ use prost::{DecodeError, Message as _};
 
 use clr_gc::gc::Collection;
 
-pub use ids::SpanIds;
-pub use selection::LeftOut;
+pub use crate::ids::SpanIds;
+pub use selection::NotExported;
 
-use self::ids::Ids;
 use self::selection::Selection;
 use super::anomaly::Anomaly;
 use super::options::SpanOptions;
+use crate::ids::Ids;
 use gc_rules::time::TimeBase;
 
 /// Makes the spans of one run of a process.
@@ -50,7 +49,7 @@ pub struct Tracer {
     selection: Selection,
 }
 
-/// What became of a collection.
+/// Result of tracing a collection.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Traced {
     /// Spans, the root first.
@@ -60,13 +59,13 @@ pub enum Traced {
         /// The root and its children, parents before children.
         spans: Encoded,
     },
-    /// The options leave it out.
+    /// The options exclude it.
     NotSelected,
-    /// There were as many in this second as may be.
+    /// The limit of collections per second was reached.
     OverRate,
 }
 
-/// Spans as OTLP sends them.
+/// Spans as encoded OTLP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Encoded {
     /// Fields `spans` of `ScopeSpans`, one behind the other.
@@ -80,12 +79,13 @@ impl Encoded {
         self.count
     }
 
-    /// The bytes: fields `spans` (number 2) of a `ScopeSpans` message, each with its tag and its length, one behind the other.
+    /// The bytes: fields `spans` (number 2) of a `ScopeSpans` message, each with its tag and its length, one behind the
+    /// other.
     pub fn into_fields(self) -> Box<[u8]> {
         self.fields
     }
 
-    /// The spans as messages, for who is to look at them.
+    /// The spans as messages, for tests and tools that read them.
     ///
     /// # Errors
     ///
@@ -96,7 +96,7 @@ impl Encoded {
 }
 
 impl Tracer {
-    /// The tracer of one run of a process. The ids of its spans depend on `seed` and the collection alone.
+    /// The tracer of one run of a process. The ids of its spans depend only on `seed` and the collection.
     pub fn new(options: SpanOptions, seed: [u8; 16]) -> Self {
         let selection = Selection::new(&options);
         Self {
@@ -106,19 +106,20 @@ impl Tracer {
         }
     }
 
-    /// Takes other options from the next collection on.
+    /// Applies other options from the next collection on.
     pub fn set_options(&mut self, options: SpanOptions) {
         self.selection.set_options(&options);
         self.options = options;
     }
 
-    /// The spans of a collection. An `anomalous` one is told whatever the options say of generation, pause, share and
-    /// rate.
+    /// The spans of a collection. An `anomalous` one is exported regardless of the options for generation, pause, share
+    /// and rate.
     pub fn trace(&mut self, collection: &Collection, base: TimeBase, anomalous: bool) -> Traced {
         self.traced(collection, base, anomalous, &[])
     }
 
-    /// The spans of a collection on which the conditions of rules hold: told as an anomalous one when there are any, and the root says which.
+    /// The spans of a collection with the rules whose condition holds on it: exported as an anomalous one when there
+    /// are any, and the root names them.
     pub fn trace_anomalies(&mut self, collection: &Collection, base: TimeBase, anomalies: &[Anomaly<'_>]) -> Traced {
         self.traced(collection, base, !anomalies.is_empty(), anomalies)
     }
@@ -136,12 +137,12 @@ impl Tracer {
         let ids = self.ids.next(collection);
         let at = base.unix_ns(collection.last_event);
         match self.selection.decide(collection, ids.root(), at) {
-            Some(left_out) if !anomalous => match left_out {
-                LeftOut::NotSelected => Traced::NotSelected,
-                LeftOut::OverRate => Traced::OverRate,
+            Some(why) if !anomalous => match why {
+                NotExported::NotSelected => Traced::NotSelected,
+                NotExported::OverRate => Traced::OverRate,
             },
             decided => {
-                // One that the share would have left out stands for itself alone.
+                // A collection outside the sampled share represents only itself.
                 let state = if decided.is_none() {
                     self.selection.trace_state()
                 } else {

@@ -1,4 +1,4 @@
-//! Attributes as the messages of `opentelemetry-proto` have them.
+//! Attributes as messages of `opentelemetry-proto`.
 
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
@@ -7,7 +7,7 @@ use gc_rules::field::FactValue;
 
 use super::definition::Attribute;
 
-/// A list of attributes that is being made. What is unknown is left out.
+/// A builder for a list of attributes. Unknown values are omitted.
 #[derive(Debug, Default)]
 pub struct Attributes(Vec<KeyValue>);
 
@@ -17,12 +17,12 @@ impl Attributes {
         Self(Vec::with_capacity(capacity))
     }
 
-    /// Adds a text, where it is known.
+    /// Adds a string, where it is known.
     pub fn text(&mut self, attribute: &Attribute, value: Option<impl Into<String>>) -> &mut Self {
         self.add(attribute, value.map(|text| Value::StringValue(text.into())))
     }
 
-    /// Adds a number, where it is known. One that does not fit is as large as can be said.
+    /// Adds an integer, where it is known. One that does not fit becomes `i64::MAX`.
     pub fn int(&mut self, attribute: &Attribute, value: Option<impl Into<u64>>) -> &mut Self {
         let int = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         self.add(attribute, value.map(|number| Value::IntValue(int(number.into()))))
@@ -50,7 +50,7 @@ pub fn key_value(key: &str, value: Value) -> KeyValue {
     }
 }
 
-/// The text of the attribute `key`; `None`: there is none, or it is no text.
+/// The string value of the attribute `key`; `None`: there is none, or it is not a string.
 pub fn text(attributes: &[KeyValue], key: &str) -> Option<String> {
     let value = attributes
         .iter()
@@ -63,14 +63,14 @@ pub fn text(attributes: &[KeyValue], key: &str) -> Option<String> {
     }
 }
 
-/// The attributes of a resource as rules know them. Lists and bytes are none that rules know.
+/// The attributes of a resource as facts for rules. Lists and bytes are skipped, because rules have no such values.
 pub fn facts(attributes: &[KeyValue]) -> impl Iterator<Item = (Box<str>, FactValue)> + '_ {
     attributes.iter().filter_map(|attribute| {
         let value = match attribute.value.as_ref()?.value.as_ref()? {
             Value::StringValue(text) => FactValue::Text(text.as_str().into()),
             Value::IntValue(number) => FactValue::Int(*number),
             Value::DoubleValue(number) => FactValue::Double(*number),
-            Value::BoolValue(truth) => FactValue::Bool(*truth),
+            Value::BoolValue(boolean) => FactValue::Bool(*boolean),
             _ => return None,
         };
         Some((attribute.key.as_str().into(), value))

@@ -1,8 +1,8 @@
 //! Protobuf, written straight into bytes.
 //!
-//! A collection's spans have some eighty attributes. As messages of `opentelemetry-proto` each of them is two texts and a box of its
-//! own, made only to be walked once and freed: that was half of what telling a collection cost. What is known to leave as it is made
-//! is written here at once, field by field in the order of the field numbers, which is also how `prost` writes it.
+//! A collection's spans have some eighty attributes. As messages of `opentelemetry-proto` each of them has two strings
+//! and a box, allocated only to be encoded once and freed: that was half the cost of exporting a collection. Spans are
+//! written here instead, field by field in the order of the field numbers, which is also the order of `prost`.
 
 /// How a field's value is laid out, the low bits of its tag.
 #[derive(Clone, Copy)]
@@ -13,7 +13,7 @@ enum Layout {
     Fixed32 = 5,
 }
 
-/// A message that is being written. Fields are those of the innermost message that is open.
+/// A message that is being written. Fields belong to the innermost open message.
 #[derive(Debug, Default)]
 pub(crate) struct Wire(Vec<u8>);
 
@@ -26,7 +26,7 @@ impl Wire {
         self.0.into_boxed_slice()
     }
 
-    /// A text or bytes.
+    /// A string or bytes.
     pub(crate) fn bytes(&mut self, field: u32, value: impl AsRef<[u8]>) {
         let value = value.as_ref();
         self.tag(field, Layout::Delimited);
@@ -34,7 +34,7 @@ impl Wire {
         self.0.extend_from_slice(value);
     }
 
-    /// A text or bytes of which none is the default: then nothing is written.
+    /// A string or bytes; the default, which is empty, is not written.
     pub(crate) fn bytes_unless_empty(&mut self, field: u32, value: impl AsRef<[u8]>) {
         if !value.as_ref().is_empty() {
             self.bytes(field, value);
@@ -52,7 +52,7 @@ impl Wire {
         self.0.extend_from_slice(&value.to_le_bytes());
     }
 
-    /// Eight bytes; of which 0 is the default: then nothing is written.
+    /// Eight bytes; the default, which is 0, is not written.
     pub(crate) fn fixed64_unless_zero(&mut self, field: u32, value: u64) {
         if value != 0 {
             self.tag(field, Layout::Fixed64);
@@ -65,11 +65,11 @@ impl Wire {
         self.0.extend_from_slice(&value.to_le_bytes());
     }
 
-    /// A message inside; `content` writes its fields.
+    /// A nested message; `content` writes its fields.
     pub(crate) fn message(&mut self, field: u32, content: impl FnOnce(&mut Self)) {
         self.tag(field, Layout::Delimited);
         let place = self.0.len();
-        // Most lengths have one byte. Where one has more, what follows it is moved on.
+        // Most lengths take one byte. For a longer one the content is moved.
         self.0.push(0);
         content(self);
         let length = (self.0.len() - place - 1) as u64;
@@ -108,7 +108,8 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Scenario: a span with any ids, texts, times and numbers, and an attribute with a key of up to three bytes of length.
+        /// Scenario: a span with any ids, texts, times and numbers, and an attribute with a key of up to three bytes of
+        /// length.
         /// Guarantee: byte for byte what the generated types write.
         #[test]
         fn it_is_what_the_generated_types_write(

@@ -90,6 +90,9 @@
 //! anew with every block. Labels that override version, level, keywords or opcode of an event give it a definition of
 //! its own, for which [`Options::interest`] is asked too. Labels other than that and activity ids are skipped.
 
+// Time is a value: no clock is asked here (clippy.toml).
+#![deny(clippy::disallowed_methods)]
+
 pub mod blob;
 mod capture;
 mod cursor;

@@ -21,6 +21,9 @@
 //! * **Bounded.** Depth, number of values and bytes are limited while reading; no anchors, aliases or tags.
 //! * **Knows nothing of what a document is for**: the configuration and the rule files of gcwatch bring their schemas.
 
+// Time is a value: no clock is asked here (clippy.toml).
+#![deny(clippy::disallowed_methods)]
+
 pub mod check;
 pub mod decode;
 pub mod path;

@@ -1,4 +1,4 @@
-//! What gcwatch says of itself: which processes it may see and reach.
+//! What gcwatch itself can access: which processes it can see and attach to.
 
 use std::path::Path;
 
@@ -7,12 +7,12 @@ use dotnet_diagnostics::text::shown;
 
 use crate::report::doctor::SelfRecord;
 
-/// The number of the first pid namespace (`PROC_PID_INIT_INO` of the kernel's proc_ns.h): the host's.
+/// The host's pid namespace (`PROC_PID_INIT_INO` of the kernel's proc_ns.h).
 const HOST_PID_NAMESPACE: &str = "pid:[4026531836]";
-/// Longest of our own files that is read.
+/// Limit of bytes that are read from one of gcwatch's own files in `/proc`.
 const MAX_OWN_BYTES: usize = 256 << 10;
 
-/// What this gcwatch may see and reach; blocking, but only files of the kernel's.
+/// What this gcwatch can access. Blocking, but reads only `/proc`.
 pub(super) fn own(credentials: &Credentials) -> SelfRecord {
     let missing = credentials.missing();
     let names = |wanted: bool| {
@@ -35,24 +35,22 @@ pub(super) fn own(credentials: &Credentials) -> SelfRecord {
     let mut problems = Vec::new();
     let mut remedies = Vec::new();
     if host_pids == Some(false) {
-        problems.push("it sees the processes of its own pid namespace alone".to_owned());
-        remedies.push("on Kubernetes set hostPID; as a sidecar that is right".to_owned());
+        problems.push("it sees only the processes of its own pid namespace".to_owned());
+        remedies.push("on Kubernetes set hostPID (a sidecar does not need it)".to_owned());
     }
     if hidden == Some(true) {
         problems.push("/proc is mounted with hidepid: processes of other users may be hidden".to_owned());
-        remedies.push("give it CAP_SYS_PTRACE, or the group of hidepid's gid= option".to_owned());
+        remedies.push("grant CAP_SYS_PTRACE, or add it to the group of hidepid's gid= option".to_owned());
     }
     let lacking = missing.as_ref().is_some_and(|missing| !missing.is_empty());
     if lacking {
         let users = credentials
             .uid
             .map_or_else(|| "its own user".to_owned(), |uid| format!("uid {uid}"));
-        problems.push(format!(
-            "of processes that it sees, it can attach to those of {users} and its group alone"
-        ));
+        problems.push(format!("it can attach only to processes of {users} and its group"));
         remedies.push(format!("to reach all: {}", credentials.remedy(None)));
     } else if credentials.initial_user_namespace == Some(false) {
-        problems.push("its capabilities count in its own user namespace alone".to_owned());
+        problems.push("its capabilities only apply in its own user namespace".to_owned());
         remedies.push(credentials.remedy(None));
     }
     let text = |parts: Vec<String>| (!parts.is_empty()).then(|| parts.join("; "));
@@ -104,9 +102,9 @@ mod tests {
     use super::*;
 
     /// Scenario: mount tables with and without `hidepid`, in both of its spellings, and with it on another mount.
-    /// Guarantee: it is known whether processes are hidden.
+    /// Guarantee: hidden processes are detected.
     #[test]
-    fn hidden_processes_are_known() {
+    fn hidden_processes_are_detected() {
         let mount = |options: &str| format!("22 28 0:21 / /proc rw,nosuid - proc proc rw{options}\n");
         assert!(!hides_processes(&mount("")) && !hides_processes(&mount(",hidepid=0")));
         assert!(hides_processes(&mount(",gid=9,hidepid=2")) && hides_processes(&mount(",hidepid=invisible")));

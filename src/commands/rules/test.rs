@@ -17,7 +17,7 @@ use gc_rules::rule::RuleSet;
 use gc_rules::test_file::document::Test;
 use gc_rules::test_file::{TestFile, run as run_test};
 
-/// What the name of a test file ends with.
+/// Suffix of the names of test files.
 const ENDING: &str = ".test.yaml";
 
 /// `kind: "rules_test"`: one test.
@@ -31,7 +31,7 @@ struct TestRecord<'a> {
     differences: Vec<&'a str>,
 }
 
-/// Counts over all files.
+/// Totals over all files.
 #[derive(Debug, Default)]
 struct Tally {
     files: u64,
@@ -40,7 +40,7 @@ struct Tally {
     problems: u64,
 }
 
-/// Runs the tests of rule files. `false`: one failed, or could not be run, or there was none.
+/// Runs the tests of rule files. `false`: a test failed or could not be run, or there were no tests.
 ///
 /// # Errors
 ///
@@ -53,9 +53,7 @@ pub(super) fn test(args: &RulesTestArgs) -> anyhow::Result<bool> {
         one_file(&path, &mut output, &mut tally)?;
     }
     if tally.tests == 0 && tally.problems == 0 {
-        say(format_args!(
-            "there is no test in what was given; test files end with {ENDING}"
-        ));
+        say(format_args!("no tests found; names of test files end with {ENDING}"));
         tally.problems += 1;
     }
     if output.format() == Format::Table && tally.tests > 0 {
@@ -71,7 +69,7 @@ pub(super) fn test(args: &RulesTestArgs) -> anyhow::Result<bool> {
     Ok(tally.failed == 0 && tally.problems == 0)
 }
 
-/// The files that are named, and the tests in the folders that are.
+/// The given files, and the test files in the given directories.
 fn test_files(paths: &[PathBuf], tally: &mut Tally) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for path in paths {
@@ -95,7 +93,7 @@ fn test_files(paths: &[PathBuf], tally: &mut Tally) -> Vec<PathBuf> {
             Err(error) => {
                 tally.problems += 1;
                 say(format_args!(
-                    "{}:1:1: the folder cannot be read: {error}",
+                    "{}:1:1: the directory cannot be read: {error}",
                     path.display()
                 ));
             }
@@ -162,7 +160,7 @@ fn one_file(path: &Path, output: &mut Output, tally: &mut Tally) -> anyhow::Resu
     Ok(())
 }
 
-/// Mistakes go where the results go: they are what was asked for.
+/// Reports problems with the results, on standard output: they are part of the result.
 fn complain(problems: &[Problem], tally: &mut Tally, output: &mut Output) -> anyhow::Result<()> {
     for problem in problems {
         if problem.severity == Level::Error {
@@ -206,7 +204,7 @@ fn played(test: &Test, folder: &Path) -> Result<Option<(ProcessHistory, i128, i6
         .filter(|(subject, _)| wanted(subject.pid));
     match (found.next(), found.next()) {
         (Some((_, history)), None) => Ok(Some((history, start, recording.observed_ns))),
-        (None, _) => Err(format!("{name} holds no such process")),
-        (Some(_), Some(_)) => Err(format!("{name} holds several processes; say which one with `pid`")),
+        (None, _) => Err(format!("{name} has no such process")),
+        (Some(_), Some(_)) => Err(format!("{name} has several processes; select one with `pid`")),
     }
 }

@@ -2,7 +2,7 @@
 
 use gc_rules::field::ContainerFacts;
 use gc_telemetry::definition::container as row;
-use gc_telemetry::sheet::{Number, Sheet, seconds, whole};
+use gc_telemetry::snapshot::{MetricSnapshot, Number, seconds, whole};
 use gc_telemetry::value::key_value;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
@@ -48,17 +48,17 @@ impl RunContainer {
             .filter_map(|(name, limit)| Some(key_value(name, limit?)))
     }
 
-    pub(crate) fn metrics(&self, sheet: &mut Sheet) {
+    pub(crate) fn metrics(&self, snapshot: &mut MetricSnapshot) {
         let (memory, cpu) = (&self.figures.memory, &self.figures.cpu);
-        sheet.put_one(&row::MEMORY_LIMIT, self.figures.memory_limit.map(whole));
-        sheet.put_one(&row::MEMORY_USAGE, memory.usage.map(whole));
-        sheet.put_one(&row::MEMORY_WORKING_SET, memory.working_set.map(whole));
-        sheet.put_one(&row::OOM_KILLS, memory.oom_kills.map(whole));
-        sheet.put_one(&row::LIMIT_HITS, memory.limit_hits.map(whole));
-        sheet.put_one(&row::HIGH_EVENTS, memory.high_events.map(whole));
-        sheet.put_one(&row::CPU_LIMIT, self.figures.cpu_limit.map(Number::AsDouble));
-        sheet.put_one(&row::CPU_PERIODS, cpu.periods.map(whole));
-        sheet.put_one(&row::CPU_THROTTLED_PERIODS, cpu.throttled_periods.map(whole));
-        sheet.put_one(&row::CPU_THROTTLED_TIME, cpu.throttled_ns.map(seconds));
+        snapshot.put_one(&row::MEMORY_LIMIT, self.figures.memory_limit.map(whole));
+        snapshot.put_one(&row::MEMORY_USAGE, memory.usage.map(whole));
+        snapshot.put_one(&row::MEMORY_WORKING_SET, memory.working_set.map(whole));
+        snapshot.put_one(&row::OOM_KILLS, memory.oom_kills.map(whole));
+        snapshot.put_one(&row::LIMIT_HITS, memory.limit_hits.map(whole));
+        snapshot.put_one(&row::HIGH_EVENTS, memory.high_events.map(whole));
+        snapshot.put_one(&row::CPU_LIMIT, self.figures.cpu_limit.map(Number::AsDouble));
+        snapshot.put_one(&row::CPU_PERIODS, cpu.periods.map(whole));
+        snapshot.put_one(&row::CPU_THROTTLED_PERIODS, cpu.throttled_periods.map(whole));
+        snapshot.put_one(&row::CPU_THROTTLED_TIME, cpu.throttled_ns.map(seconds));
     }
 }

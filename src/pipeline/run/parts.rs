@@ -9,8 +9,8 @@ use gc_rules::field::{ProcessFacts, StreamFacts};
 use gc_rules::rule::RuleSet;
 use gc_rules::time::TimeBase;
 use gc_telemetry::options::Temporality;
-use gc_telemetry::sheet::Sheet;
-use gc_telemetry::spans::{Encoded, LeftOut};
+use gc_telemetry::snapshot::MetricSnapshot;
+use gc_telemetry::spans::{Encoded, NotExported};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 
@@ -40,7 +40,7 @@ pub(crate) struct Parts {
 #[derive(Debug)]
 pub(crate) struct Observed {
     /// Its spans, if it is among those that become spans.
-    pub(crate) spans: Result<Encoded, LeftOut>,
+    pub(crate) spans: Result<Encoded, NotExported>,
     /// The changes of alerts that it made.
     pub(crate) notices: Vec<Notice>,
 }
@@ -162,13 +162,13 @@ impl Parts {
     pub(crate) fn metrics(&mut self, now_unix_ns: u64, temporality: Temporality) -> Option<Vec<Metric>> {
         let mut metrics = self.telemetry.metrics(now_unix_ns, temporality)?;
         let start = self.session.first_attach_unix_ns.unwrap_or(now_unix_ns);
-        let mut sheet = Sheet::new(start, now_unix_ns);
-        self.session.metrics(&mut sheet);
+        let mut snapshot = MetricSnapshot::new(start, now_unix_ns);
+        self.session.metrics(&mut snapshot);
         if let Some(rules) = &self.rules {
-            rules.metrics(&mut sheet);
+            rules.metrics(&mut snapshot);
         }
-        self.container.metrics(&mut sheet);
-        metrics.extend(sheet.into_metrics());
+        self.container.metrics(&mut snapshot);
+        metrics.extend(snapshot.into_metrics());
         Some(metrics)
     }
 }

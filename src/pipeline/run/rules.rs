@@ -12,7 +12,7 @@ use gc_rules::rule::{Rule, RuleSet, Severity};
 use gc_rules::time::TimeBase;
 use gc_telemetry::definition::anomaly;
 use gc_telemetry::definition::own::target as row;
-use gc_telemetry::sheet::{Number, Sheet, text, whole};
+use gc_telemetry::snapshot::{MetricSnapshot, Number, text, whole};
 use gc_telemetry::spans::SpanIds;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 
@@ -160,7 +160,7 @@ impl RunRules {
     }
 
     /// How many alerts of each rule and severity fire, and how many began.
-    pub(crate) fn metrics(&self, sheet: &mut Sheet) {
+    pub(crate) fn metrics(&self, snapshot: &mut MetricSnapshot) {
         let mut points: BTreeMap<_, (u64, u64)> = BTreeMap::new();
         for ((rule, severity), fired) in &self.fired {
             points.insert((Arc::clone(rule), *severity), (*fired, 0));
@@ -180,8 +180,8 @@ impl RunRules {
                 .map(|((rule, severity), values)| (attributes(rule, *severity), whole(value(values))))
                 .collect()
         };
-        sheet.put(&row::ALERTS_ACTIVE, point(|(_, active)| *active));
-        sheet.put(&row::ANOMALIES, point(|(fired, _)| *fired));
+        snapshot.put(&row::ALERTS_ACTIVE, point(|(_, active)| *active));
+        snapshot.put(&row::ANOMALIES, point(|(fired, _)| *fired));
     }
 
     /// Adds what was counted since the last call.

@@ -2,7 +2,7 @@
 
 use gc_rules::field::{ContainerFacts, Open, StreamFacts};
 use gc_telemetry::definition::own::target as row;
-use gc_telemetry::sheet::{Sheet, seconds, whole};
+use gc_telemetry::snapshot::{MetricSnapshot, seconds, whole};
 
 use crate::process::{RunState, StreamProgress};
 
@@ -109,13 +109,13 @@ impl RunSession {
         }
     }
 
-    pub(crate) fn metrics(&self, sheet: &mut Sheet) {
+    pub(crate) fn metrics(&self, snapshot: &mut MetricSnapshot) {
         let progress = self.progress();
-        sheet.put_one(&row::EVENTS, Some(whole(progress.events)));
-        sheet.put_one(&row::UNDECODABLE, Some(whole(progress.undecodable)));
-        sheet.put_one(&row::SIZE, Some(whole(progress.bytes)));
-        sheet.put_one(&row::SESSIONS, Some(whole(self.sessions)));
-        sheet.put_one(&row::LAG, self.lag_ns.map(seconds));
+        snapshot.put_one(&row::EVENTS, Some(whole(progress.events)));
+        snapshot.put_one(&row::UNDECODABLE, Some(whole(progress.undecodable)));
+        snapshot.put_one(&row::SIZE, Some(whole(progress.bytes)));
+        snapshot.put_one(&row::SESSIONS, Some(whole(self.sessions)));
+        snapshot.put_one(&row::LAG, self.lag_ns.map(seconds));
     }
 }
 

@@ -8,7 +8,7 @@ use gc_rules::time::TimeBase;
 use gc_telemetry::anomaly::Anomaly;
 use gc_telemetry::options::{MetricOptions, Temporality};
 use gc_telemetry::series::Series;
-use gc_telemetry::spans::{Encoded, LeftOut, SpanIds, Traced, Tracer};
+use gc_telemetry::spans::{Encoded, NotExported, SpanIds, Traced, Tracer};
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 
 use crate::pipeline::settings::PipelineSettings;
@@ -49,7 +49,7 @@ impl RunTelemetry {
         base: TimeBase,
         anomalies: &[Anomaly<'_>],
         settings: &Arc<PipelineSettings>,
-    ) -> (Option<SpanIds>, Result<Encoded, LeftOut>) {
+    ) -> (Option<SpanIds>, Result<Encoded, NotExported>) {
         let (of, tracer) = self.tracer.get_or_insert_with(|| {
             let tracer = Tracer::new(settings.spans.clone(), self.seed);
             (Arc::clone(settings), tracer)
@@ -60,13 +60,13 @@ impl RunTelemetry {
         }
         let (ids, spans) = match tracer.trace_anomalies(collection, base, anomalies) {
             Traced::Spans { ids, spans } => (Some(ids), Ok(spans)),
-            Traced::NotSelected => (None, Err(LeftOut::NotSelected)),
-            Traced::OverRate => (None, Err(LeftOut::OverRate)),
+            Traced::NotSelected => (None, Err(NotExported::NotSelected)),
+            Traced::OverRate => (None, Err(NotExported::OverRate)),
         };
         if let Some(series) = self.series.as_mut() {
             series.observe(collection, base, ids);
             if let (Err(why), true) = (&spans, settings.spans.enabled) {
-                series.untold(*why);
+                series.observe_unexported(*why);
             }
         }
         (ids, spans)

@@ -4,7 +4,7 @@ use regex::RegexBuilder;
 
 use super::check::{Checker, Part, a};
 use super::syntax::{Call, Shape, Tree};
-use crate::expression::{Node, TextTest};
+use crate::expression::{Node, Pattern, TextTest};
 use crate::value::Type;
 use strict_yaml::check::nearest;
 
@@ -113,7 +113,7 @@ impl<'a> Checker<'a> {
             .build();
         let whole = self.receiver(tree, receiver, whole?)?;
         match regex {
-            Ok(regex) => self.test(tree, whole, TextTest::Matches(Box::new(regex))),
+            Ok(regex) => self.test(tree, whole, TextTest::Matches(Box::new(Pattern(regex)))),
             Err(error) => {
                 let error = error.to_string();
                 let last = error.lines().last().unwrap_or("").trim_start_matches("error: ");

@@ -2,7 +2,7 @@
 
 use super::syntax::{Shape, Tree};
 use super::{Compiled, MAX_DEPTH, MAX_NODES, Macro, Mistake, Names, Wanted, lint, place};
-use crate::expression::{Expression, Node};
+use crate::expression::{Double, Expression, Node};
 use crate::field::{Field, NoWindows, ProcessFacts, Scope, StreamFacts};
 use crate::value::{Type, Value};
 
@@ -179,7 +179,7 @@ impl<'a> Checker<'a> {
         match &tree.shape {
             Shape::Bool(truth) => Some(Part::new(Node::Bool(*truth), Type::Bool)),
             Shape::Int(number) => Some(Part::new(Node::Int(*number), Type::Int)),
-            Shape::Double(number) => Some(Part::new(Node::Double(*number), Type::Double)),
+            Shape::Double(number) => Some(Part::new(Node::Double(Double(*number)), Type::Double)),
             Shape::Text(text) => Some(Part::new(Node::Text(text.clone()), Type::Text)),
             Shape::Name(name) => self.name(at, name),
             Shape::List(list) => self.list(list),
@@ -258,7 +258,7 @@ impl<'a> Checker<'a> {
         let constant = match node.evaluate(&scope) {
             Ok(Some(Value::Bool(truth))) => Node::Bool(truth),
             Ok(Some(Value::Int(number))) => Node::Int(number),
-            Ok(Some(Value::Double(number))) => Node::Double(number),
+            Ok(Some(Value::Double(number))) => Node::Double(Double(number)),
             Ok(Some(Value::Text(_) | Value::Texts(_))) => return Some(Part::new(node, kind)),
             Ok(None) => return self.refuse(tree.at, format!("`{tree}` is no number")),
             Err(error) => return self.refuse(tree.at, format!("`{tree}`: {error}")),

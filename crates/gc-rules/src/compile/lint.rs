@@ -1,100 +1,291 @@
 //! Conditions that can never be true, or always are.
 //!
-//! A condition is never true when each of its alternatives is a contradiction: asks for two things of one value that no value is
-//! ([`super::domain`]). It is always true when its negation never is. "Always" leaves the unknown out: what holds of every value that can
-//! be known says nothing but that it is known, and `has` says that.
+//! A comparison with constants puts the values of its subject (a field, a window, an attribute) into groups, whose values it answers alike. So
+//! one value of each group is tried; where a subject is in several comparisons, in all combinations with those of other subjects.
+//! Whatever is no comparison with constants may be true or false.
+//!
+//! "Always" leaves the unknown out: what holds of every value that can be known says nothing but that it is known, and `has` says that.
 
-use super::domain;
-use super::range::Range;
-use crate::expression::{Node, TextTest};
+use super::name::words;
+use crate::expression::{Comparison, Node};
+use crate::value::{Texts, Type, Value};
 
-/// Most parts of all alternatives together; beyond, nothing is said.
-const MAX_PARTS: usize = 512;
-
-/// A part, and whether it is asked to be true or false.
-pub(super) type Asked<'n> = (&'n Node, bool);
+/// Most combinations that are tried. For subjects beyond, each comparison is taken to be independent of the others.
+const MAX_TRIED: usize = 1024;
 
 /// Whether a condition has one outcome whatever is known: `Some(true)`, always true; `Some(false)`, never. `None`: both are possible, or it
-/// cannot be told.
-pub(super) fn certain(node: &Node) -> Option<bool> {
-    [true, false].into_iter().find(|truth| {
-        alternatives(node, !truth)
-            .is_some_and(|alternatives| alternatives.iter().all(|asked| domain::is_contradiction(asked)))
-    })
-}
-
-/// What makes the condition true (or false): any of these, each all of its parts. `None`: too many.
-fn alternatives(node: &Node, truth: bool) -> Option<Vec<Vec<Asked<'_>>>> {
-    Some(match node {
-        Node::Bool(constant) if *constant == truth => vec![Vec::new()],
-        Node::Bool(_) => Vec::new(),
-        Node::Not(inner) => return alternatives(inner, !truth),
-        Node::And(nodes) if truth => return together(nodes.iter().map(|node| (node, true))),
-        Node::Or(nodes) if !truth => return together(nodes.iter().map(|node| (node, false))),
-        Node::And(nodes) | Node::Or(nodes) => {
-            let mut all = Vec::new();
-            for node in nodes {
-                all.extend(alternatives(node, truth)?);
+/// cannot be said.
+pub(super) fn certain(condition: &Node) -> Option<bool> {
+    let mut leaves = Vec::new();
+    Outcomes::of(condition, &mut |leaf| {
+        leaves.push(leaf);
+        Outcomes::EITHER
+    });
+    let mut groups = Vec::new();
+    let mut tried = 1;
+    for (place, leaf) in leaves.iter().enumerate() {
+        let is_alike = |other: &&Node| subject(other) == subject(leaf);
+        if leaves.iter().take(place).any(is_alike) {
+            continue;
+        }
+        let alike = || leaves.iter().enumerate().filter(|(_, other)| is_alike(other));
+        let about: Vec<&Node> = alike().map(|(_, leaf)| *leaf).collect();
+        let mut answers: Vec<Vec<Outcomes>> = Vec::new();
+        for sample in samples(subject(leaf), &about) {
+            let group = about.iter().map(|leaf| answer(leaf, sample)).collect();
+            if !answers.contains(&group) {
+                answers.push(group);
             }
-            bounded(all)?
         }
-        Node::If(parts) => {
-            let mut all = together([(&parts.0, true), (&parts.1, truth)])?;
-            all.extend(together([(&parts.0, false), (&parts.2, truth)])?);
-            bounded(all)?
+        // Of one comparison, what it answers depends on no other.
+        if about.len() == 1 || tried * answers.len() > MAX_TRIED {
+            let all = |place: usize| {
+                answers
+                    .iter()
+                    .filter_map(|group| group.get(place).copied())
+                    .fold(Outcomes::NONE, Outcomes::or)
+            };
+            answers = vec![(0..about.len()).map(all).collect()];
         }
-        leaf => vec![vec![(leaf, truth)]],
+        tried *= answers.len();
+        groups.push((alike().map(|(place, _)| place).collect(), answers));
+    }
+    match combine(condition, &groups, &mut vec![Outcomes::EITHER; leaves.len()]) {
+        Outcomes { yes: true, no: true } => None,
+        outcomes => Some(!outcomes.no),
+    }
+}
+
+/// Comparisons of one subject by place, and what they answer for each group of its values.
+type Groups = (Vec<usize>, Vec<Vec<Outcomes>>);
+
+/// The outcomes of all combinations of groups.
+fn combine(condition: &Node, subjects: &[Groups], answers: &mut Vec<Outcomes>) -> Outcomes {
+    let Some(((places, groups), rest)) = subjects.split_first() else {
+        let mut answers = answers.iter();
+        return Outcomes::of(condition, &mut |_| answers.next().copied().unwrap_or(Outcomes::EITHER));
+    };
+    let mut all = Outcomes::NONE;
+    for group in groups {
+        for (place, answer) in places.iter().zip(group) {
+            if let Some(known) = answers.get_mut(*place) {
+                *known = *answer;
+            }
+        }
+        all = all.or(combine(condition, rest, answers));
+    }
+    all
+}
+
+/// Which outcomes a condition may have, besides that it is unknown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Outcomes {
+    yes: bool,
+    no: bool,
+}
+
+impl Outcomes {
+    const NONE: Self = Self { yes: false, no: false };
+    const EITHER: Self = Self { yes: true, no: true };
+
+    fn only(truth: bool) -> Self {
+        Self { yes: truth, no: !truth }
+    }
+
+    fn not(self) -> Self {
+        Self {
+            yes: self.no,
+            no: self.yes,
+        }
+    }
+
+    /// Those of `a && b`.
+    fn and(self, other: Self) -> Self {
+        Self {
+            yes: self.yes && other.yes,
+            no: self.no || other.no,
+        }
+    }
+
+    /// These and others.
+    fn or(self, other: Self) -> Self {
+        Self {
+            yes: self.yes || other.yes,
+            no: self.no || other.no,
+        }
+    }
+
+    /// Those of a condition, whose leaves are asked for from left to right.
+    fn of<'n>(node: &'n Node, leaf: &mut dyn FnMut(&'n Node) -> Self) -> Self {
+        match node {
+            Node::Bool(truth) => Self::only(*truth),
+            Node::Not(inner) => Self::of(inner, leaf).not(),
+            Node::And(parts) => parts
+                .iter()
+                .fold(Self::only(true), |all, part| all.and(Self::of(part, leaf))),
+            Node::Or(parts) => parts
+                .iter()
+                .fold(Self::only(true), |none, part| none.and(Self::of(part, leaf).not()))
+                .not(),
+            Node::If(parts) => {
+                let [when, this, that] = [&parts.0, &parts.1, &parts.2].map(|part| Self::of(part, leaf));
+                Self {
+                    yes: (when.yes && this.yes) || (when.no && that.yes),
+                    no: (when.yes && this.no) || (when.no && that.no),
+                }
+            }
+            other => leaf(other),
+        }
+    }
+}
+
+/// What a leaf asks something of; itself, where it is no comparison with constants.
+fn subject(leaf: &Node) -> &Node {
+    match leaf {
+        Node::Has(subject) => subject,
+        Node::Compare(_, sides) if is_constant(&sides.1) => &sides.0,
+        Node::Compare(_, sides) if is_constant(&sides.0) => &sides.1,
+        Node::In(sides) if is_constant(&sides.1) => &sides.0,
+        Node::Test(subject, test) if test.part().is_none_or(is_constant) => subject,
+        _ => leaf,
+    }
+}
+
+/// A value that stands for its group.
+#[derive(Debug, Clone, Copy)]
+enum Sample<'n> {
+    Unknown,
+    Known(Value<'n>),
+    /// A text that none of the others is.
+    Other,
+}
+
+/// A value of each group, at least. That it is unknown is a group only where `has` asks for it: it makes nothing else true or false.
+fn samples<'n>(subject: &'n Node, leaves: &[&'n Node]) -> Vec<Sample<'n>> {
+    let (mut unknown, mut texts, mut others) = (None, Vec::new(), Vec::new());
+    for leaf in leaves {
+        match leaf {
+            Node::Has(_) => unknown = Some(Sample::Unknown),
+            Node::Compare(_, sides) => match constant(&sides.1).or_else(|| constant(&sides.0)) {
+                Some(Value::Text(text)) => texts.push(text),
+                Some(number @ (Value::Int(_) | Value::Double(_))) => others.extend(around(subject, number)),
+                _ => others.extend([Value::Bool(true), Value::Bool(false)]),
+            },
+            Node::In(sides) => match &sides.1 {
+                Node::Texts(list) => texts.extend(list.iter().map(|text| &**text)),
+                _ => others.extend([Value::Bool(true), Value::Bool(false)]),
+            },
+            Node::Test(..) if *leaf != subject => {}
+            _ => others.extend([Value::Bool(true), Value::Bool(false)]),
+        }
+    }
+    let own = match subject {
+        Node::Field(field) if field.kind == Type::Text => words(field),
+        _ => Vec::new(),
+    };
+    let other = (own.is_empty() && others.is_empty()).then_some(Sample::Other);
+    let texts = if own.is_empty() { texts } else { own };
+    let known = texts.into_iter().map(Value::Text).chain(others).map(Sample::Known);
+    known.chain(other).chain(unknown).collect()
+}
+
+/// The number, those next to it and the ends of what a subject can be: of these, what it can be.
+fn around<'n>(subject: &Node, number: Value<'n>) -> impl Iterator<Item = Value<'n>> {
+    let (low, high) = bounds(subject);
+    let is_int = matches!(subject, Node::Field(field) if field.kind == Type::Int);
+    let double = number.as_number().unwrap_or_default();
+    let int = match number {
+        Value::Int(number) => number,
+        // Casts of floats stop at the ends.
+        _ => double.floor() as i64,
+    };
+    let ints = [-1, 0, 1].map(|step| Value::Int(int.saturating_add(step)));
+    let doubles = [double.next_down(), double, double.next_up()].map(Value::Double);
+    let ends = [low, high].into_iter().flatten().map(Value::Double);
+    let near = ints.into_iter().chain(doubles.into_iter().filter(move |_| !is_int));
+    near.chain(ends).filter(move |value| {
+        let number = value.as_number().unwrap_or_default();
+        low.is_none_or(|low| number >= low) && high.is_none_or(|high| number <= high)
     })
 }
 
-/// All of several: each alternative of the one with each of the next.
-fn together<'n>(asked: impl IntoIterator<Item = Asked<'n>>) -> Option<Vec<Vec<Asked<'n>>>> {
-    let mut all: Vec<Vec<Asked<'n>>> = vec![Vec::new()];
-    for (node, truth) in asked {
-        let next = alternatives(node, truth)?;
-        let parts = |all: &[Vec<Asked<'n>>]| all.iter().map(|asked| asked.len() + 1).sum::<usize>();
-        if parts(&all).saturating_mul(parts(&next)) > MAX_PARTS * 4 {
-            return None;
-        }
-        all = all
-            .iter()
-            .flat_map(|asked| next.iter().map(move |more| asked.iter().chain(more).copied().collect()))
-            .collect();
-        all = bounded(all)?;
+/// What a leaf answers for a value of its subject.
+fn answer(leaf: &Node, sample: Sample<'_>) -> Outcomes {
+    let value = match sample {
+        Sample::Unknown if matches!(leaf, Node::Has(_)) => return Outcomes::only(false),
+        Sample::Unknown => return Outcomes::NONE,
+        Sample::Known(value) => Some(value),
+        Sample::Other => None,
+    };
+    let truth = match (leaf, value) {
+        (Node::Has(_), _) => Some(true),
+        (Node::Compare(comparison, sides), Some(value)) => match (constant(&sides.0), constant(&sides.1)) {
+            (_, Some(constant)) => value.compare(constant).map(|order| comparison.holds(order)),
+            (Some(constant), _) => constant.compare(value).map(|order| comparison.holds(order)),
+            _ => None,
+        },
+        (Node::Compare(Comparison::Equal, _), None) => Some(false),
+        (Node::Compare(Comparison::NotEqual, _), None) => Some(true),
+        (Node::In(sides), Some(Value::Text(text))) => match &sides.1 {
+            Node::Texts(list) => Some(list.iter().any(|one| **one == *text)),
+            _ => None,
+        },
+        (Node::In(_), None) => Some(false),
+        (Node::Test(_, test), Some(Value::Text(text))) => match test.part() {
+            Some(Node::Text(part)) => Some(test.passes(text, part)),
+            Some(_) => None,
+            None => Some(test.passes(text, "")),
+        },
+        _ => None,
+    };
+    match (truth, value) {
+        (Some(truth), _) | (None, Some(Value::Bool(truth))) => Outcomes::only(truth),
+        _ => Outcomes::EITHER,
     }
-    Some(all)
 }
 
-fn bounded(all: Vec<Vec<Asked<'_>>>) -> Option<Vec<Vec<Asked<'_>>>> {
-    (all.iter().map(|asked| asked.len() + 1).sum::<usize>() <= MAX_PARTS).then_some(all)
+/// Between which numbers a value is, ends included.
+fn bounds(node: &Node) -> (Option<f64>, Option<f64>) {
+    match node {
+        Node::Field(field) => match field.name {
+            "gc.generation" => (Some(0.0), Some(2.0)),
+            "gc.memory_load_percent" => (Some(0.0), Some(100.0)),
+            // From the process's own words, and differences of times of two stops: who knows.
+            name if name.starts_with("settings.") || name.starts_with("gc.since_last") => (None, None),
+            _ => (field.kind.is_number().then_some(0.0), None),
+        },
+        _ => (None, None),
+    }
 }
 
-/// Why a comparison has one outcome, where a field's range is the reason: the field, and what it can be.
+/// Why a comparison has one outcome, where a field's bounds are the reason: the field, and what it can be.
 pub(super) fn reason(node: &Node) -> Option<(&'static str, String)> {
-    let Node::Compare(_, sides) = node else { return None };
-    let ((Node::Field(field), constant) | (constant, Node::Field(field))) = (&sides.0, &sides.1) else {
-        return None;
-    };
-    if !is_constant(constant) {
-        return None;
+    let field = subject(node);
+    match (node, field, bounds(field)) {
+        (Node::Compare(..), Node::Field(field), (Some(low), Some(high))) => {
+            Some((field.name, format!("{low} to {high}")))
+        }
+        (Node::Compare(..), Node::Field(field), (Some(low), None)) => {
+            Some((field.name, format!("at least {low}, where it is known")))
+        }
+        _ => None,
     }
-    let range = match Range::of(&Node::Field(field)) {
-        Range {
-            low: Some(low),
-            high: Some(high),
-        } => format!("{low} to {high}"),
-        Range { low: Some(low), .. } => format!("at least {low}, where it is known"),
+}
+
+fn constant(node: &Node) -> Option<Value<'_>> {
+    Some(match node {
+        Node::Bool(truth) => Value::Bool(*truth),
+        Node::Int(number) => Value::Int(*number),
+        Node::Double(number) => Value::Double(number.0),
+        Node::Text(text) => Value::Text(text),
+        Node::Texts(texts) => Value::Texts(Texts::List(texts)),
         _ => return None,
-    };
-    Some((field.name, range))
+    })
 }
 
 /// Whether nothing has to be known for it.
 pub(super) fn is_constant(node: &Node) -> bool {
-    matches!(
-        node,
-        Node::Bool(_) | Node::Int(_) | Node::Double(_) | Node::Text(_) | Node::Texts(_)
-    )
+    constant(node).is_some()
 }
 
 /// Whether it can be computed now. Operands were, so only they are looked at.
@@ -103,10 +294,7 @@ pub(super) fn has_constant_operands(node: &Node) -> bool {
         Node::Not(a) | Node::Negate(a) | Node::Size(a) | Node::ToDouble(a) | Node::ToInt(a) => is_constant(a),
         Node::Compare(_, sides) | Node::Compute(_, sides) => is_constant(&sides.0) && is_constant(&sides.1),
         Node::In(sides) => is_constant(&sides.0) && is_constant(&sides.1),
-        Node::Test(a, TextTest::Contains(b) | TextTest::StartsWith(b) | TextTest::EndsWith(b)) => {
-            is_constant(a) && is_constant(b)
-        }
-        Node::Test(a, TextTest::Matches(_)) => is_constant(a),
+        Node::Test(a, test) => is_constant(a) && test.part().is_none_or(is_constant),
         _ => false,
     }
 }

@@ -53,7 +53,7 @@ impl<'a> Checker<'a> {
     fn warn_of_measure(&mut self, tree: &Tree, equality: bool, a: &Node, b: &Node) {
         let (field, constant) = match (a, b) {
             (Node::Field(field), Node::Double(constant)) | (Node::Double(constant), Node::Field(field)) => {
-                (field, *constant)
+                (field, constant.0)
             }
             (Node::Field(field), Node::Int(constant)) | (Node::Int(constant), Node::Field(field)) => {
                 (field, *constant as f64)

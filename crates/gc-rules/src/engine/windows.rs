@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::run::Failure;
 use crate::field::{Scope, WindowValues};
-use crate::plan::{Feed, Measured, When};
+use crate::plan::{Feed, Meaning, Measured, When};
 use crate::rule::{Rule, RuleSet, Window};
 use crate::window::{Key, Live, Moment, Worth, most_memory, worth};
 
@@ -36,16 +36,21 @@ impl Windows {
     }
 
     /// Those of another rule set, with the samples of series that both have and use. Which are used is to be said by [`Self::select`].
+    #[expect(
+        clippy::mutable_key_type,
+        reason = "a pattern is hashed by its text, which does not change"
+    )]
     pub(super) fn adopt(self, rules: &Arc<RuleSet>) -> Self {
-        let series = self.rules.plan.meanings.iter().zip(self.live).zip(self.used);
-        let mut kept: HashMap<&str, Live> = series
+        let before = self.rules.plan.meanings(&self.rules.windows);
+        let series = before.zip(self.live).zip(self.used);
+        let mut kept: HashMap<Meaning<'_>, Live> = series
             .filter(|(_, used)| *used)
-            .map(|((meaning, live), _)| (meaning.as_str(), live))
+            .map(|((meaning, live), _)| (meaning, live))
             .collect();
         let mut adopted = Self::new(rules);
         let places = adopted.live.iter_mut().zip(&mut adopted.used);
-        for ((live, used), meaning) in places.zip(&rules.plan.meanings) {
-            if let Some(kept) = kept.remove(meaning.as_str()) {
+        for ((live, used), meaning) in places.zip(rules.plan.meanings(&rules.windows)) {
+            if let Some(kept) = kept.remove(&meaning) {
                 *live = kept;
                 *used = true;
             }

@@ -300,7 +300,6 @@ impl Composer<'_, '_> {
         if !rule.enabled {
             // It is never evaluated: no process has to keep samples for it, and none of its windows is one of the set.
             move_rule(rule, &|_| usize::MAX);
-            rule.meaning = digest(&format!("{rule:?}"));
             return;
         }
         let mut places = vec![usize::MAX; rough.windows.len()];
@@ -318,8 +317,7 @@ impl Composer<'_, '_> {
         )]
         let meaning = |place: usize| self.windows.meaning(place) as usize;
         let canonical = |expression| moved(expression, &meaning);
-        let text = format!(
-            "{:?}|{:?}|{:?}|{:?}|{}|{}|{}",
+        rule.meaning = digest(&(
             rule.on,
             rule.select.as_ref().map(canonical),
             canonical(&rule.when),
@@ -327,8 +325,7 @@ impl Composer<'_, '_> {
             rule.hold_ns,
             rule.keep_firing_ns,
             rule.cooldown_ns,
-        );
-        rule.meaning = digest(&text);
+        ));
     }
 }
 

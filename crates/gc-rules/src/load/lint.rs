@@ -54,7 +54,7 @@ pub(super) fn rule(
         odd(key("for"), "for: the time is looked at once a second");
     }
     if let Some(clear) = &rule.clear
-        && format!("{clear:?}") == format!("{:?}", rule.when)
+        && *clear == rule.when
     {
         odd(
             key("clear"),

@@ -1,17 +1,34 @@
 //! The windows of a rule, and those of all rules together.
 
 use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
 
 use crate::expression::{Expression, Node, TextTest};
 use crate::rule::Part;
 use crate::rule::{Rule, Template, Window};
 
-/// 64-bit FNV-1a: the same in every run, and enough to tell some thousand meanings apart.
-pub(super) fn digest(text: &str) -> u64 {
+/// The same in every run, and enough to distinguish some thousand meanings.
+pub(super) fn digest(meaning: &impl Hash) -> u64 {
     const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
-    const PRIME: u64 = 0x0000_0100_0000_01b3;
-    text.bytes()
-        .fold(OFFSET, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME))
+    let mut hasher = Fnv(OFFSET);
+    meaning.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// 64-bit FNV-1a.
+struct Fnv(u64);
+
+impl Hasher for Fnv {
+    fn write(&mut self, bytes: &[u8]) {
+        const PRIME: u64 = 0x0000_0100_0000_01b3;
+        self.0 = bytes
+            .iter()
+            .fold(self.0, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(PRIME));
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 /// The windows of the rule set: those of one meaning once.
@@ -19,21 +36,19 @@ pub(super) fn digest(text: &str) -> u64 {
 pub(super) struct Windows {
     pub(super) windows: Vec<Window>,
     pub(super) meanings: Vec<u64>,
-    places: HashMap<String, usize>,
+    places: HashMap<Window, usize>,
 }
 
 impl Windows {
     /// The place of the window in the set.
     pub(super) fn place(&mut self, window: &Window) -> usize {
-        // Of a window everything is meaning, and what it prints for debugging is everything.
-        let text = format!("{window:?}");
-        if let Some(place) = self.places.get(&text) {
+        if let Some(place) = self.places.get(window) {
             return *place;
         }
         let place = self.windows.len();
         self.windows.push(window.clone());
-        self.meanings.push(digest(&text));
-        self.places.insert(text, place);
+        self.meanings.push(digest(window));
+        self.places.insert(window.clone(), place);
         place
     }
 

@@ -5,16 +5,16 @@ use super::{Attribute, ValueKind, attributes, metrics};
 
 attributes! {
     RUNTIME_GENERATION "gc.heap.generation" Text Own
-        "In place of `dotnet.gc.heap.generation`, by option: the key that the runtime's own meter of .NET 9 and later uses."
+        "Replaces `dotnet.gc.heap.generation` by option: the key that the runtime's own meter of .NET 9 and later uses."
         from "as dotnet.gc.heap.generation"
     STOP_REASON "dotnet.gc.stop.reason" Text Own
-        "Why the threads were stopped: `GC` or `GCPrep`."
+        "Why the threads were suspended: `GC` or `GCPrep`."
         from "GCSuspendEEBegin Reason"
     UNTOLD "gcwatch.untold" Text Own
-        "Why a collection did not become a span: `not_selected` (generation, pause, share) or `over_rate`."
+        "Why a collection was not exported as a span: `not_selected` (generation, pause, share) or `over_rate`."
         from "gcwatch"
     OVERFLOW "otel.metric.overflow" Bool Stable
-        "True on the one point of a metric that takes what came after the limit of series was reached."
+        "True on the one point of a metric that aggregates all measurements after the limit of series was reached."
         from "gcwatch"
 }
 
@@ -28,52 +28,52 @@ pub static HEAP_GENERATION: Attribute = Attribute {
 
 metrics! { METRICS
     COLLECTIONS "dotnet.gc.collections" "{collection}" Counter [GENERATION] Stable
-        "The number of garbage collections, each counted in the generation that it collected."
+        "The number of garbage collections, counted by collected generation."
         from "GCStart Depth (GCEnd Depth where only that was seen)"
     PAUSE_TIME "dotnet.gc.pause.time" "s" Counter [] Stable
-        "The time that the program stood still for garbage collections, as far as the edges of the stops were seen."
+        "Total time that the process was paused for garbage collection, where both ends of the suspension were observed."
         from "GCSuspendEEBegin to GCRestartEEEnd"
     HEAP_SIZE "dotnet.gc.last_collection.heap.size" "By" UpDownCounter [HEAP_GENERATION] Stable
-        "The managed heap's size after the last garbage collection, free space included."
+        "Size of the managed heap after the last garbage collection, fragmentation included."
         from "GCHeapStats GenerationSize"
     HEAP_FRAGMENTATION "dotnet.gc.last_collection.heap.fragmentation.size" "By" UpDownCounter [HEAP_GENERATION] Stable
-        "The free space inside the managed heap after the last garbage collection."
+        "Free space inside the managed heap after the last garbage collection."
         from "GCPerHeapHistory FreeListSpaceAfter + FreeObjSpaceAfter"
     COMMITTED_SIZE "dotnet.gc.last_collection.memory.committed_size" "By" UpDownCounter [] Stable
-        "The memory committed for the managed heap in the last garbage collection (.NET 8 and later)."
+        "Memory committed for the managed heap as of the last garbage collection (.NET 8 and later)."
         from "GCDynamicEvent CommittedUsage TotalCommittedInUse: before GCEnd, in a background collection after GCStart"
     PAUSE_DURATION "dotnet.gc.pause.duration" "s" Histogram [GENERATION, TYPE, REASON] Own
-        "How long the program stood still at once: one measurement per stop and collection in it, so that the two pauses of a background collection are two. A stop that collections share is divided among them."
+        "Duration of each pause, one measurement per suspension and collection in it: a background collection has two. Collections that share a suspension each get their part of it."
         from "GCSuspendEEBegin to GCRestartEEEnd"
     SUSPEND_DURATION "dotnet.gc.suspend.duration" "s" Histogram [] Own
-        "How long it took to bring the threads to a stand, one measurement per stop with a collection."
+        "Time to suspend all threads, one measurement per suspension with a collection."
         from "GCSuspendEEBegin to GCSuspendEEEnd"
     BACKGROUND_DURATION "dotnet.gc.background.duration" "s" Histogram [] Own
-        "From the start to the end of a background collection, most of which runs beside the program. The durations of other collections are their pauses, but for microseconds."
+        "Duration of background collections from start to end; most of it runs concurrently with the program. Other collections last as long as their pauses, within microseconds."
         from "GCStart, GCEnd"
     PAUSES_UNKNOWN "gcwatch.gc.pauses.unknown" "{pause}" Counter [] Own
-        "Pauses whose length is not known, because an edge of the stop was not seen. They are in no other metric of pauses."
+        "Pauses of unknown length, because one end of the suspension was not observed. No other metric of pauses includes them."
         from "the reconstruction"
     COMPACTIONS "gcwatch.gc.compactions" "{collection}" Counter [GENERATION] Own
-        "Collections that moved objects together."
+        "Collections that compacted the heap."
         from "GCGlobalHeapHistory GlobalMechanisms bit 1"
     ALLOCATED "gcwatch.gc.allocated" "By" Counter [] Own
-        "Bytes allocated between collections, as far as they tell: a lower bound, without background collections, losses and what came after the last collection. The conventions' dotnet.gc.heap.total_allocated counts every byte at any moment and is not told."
+        "Bytes allocated between collections: a lower bound that excludes background collections, losses and allocations after the last collection. The conventions' dotnet.gc.heap.total_allocated counts every byte at any time and is not exported."
         from "GCPerHeapHistory SizeBefore, GCHeapStats"
     PROMOTED "gcwatch.gc.promoted" "By" Counter [HEAP_GENERATION] Own
         "Bytes that survived collections of their generation."
         from "GCHeapStats TotalPromotedSize"
     BUDGET "gcwatch.gc.heap.budget" "By" Gauge [HEAP_GENERATION] Own
-        "Bytes that may be allocated in a generation before it is collected again, as of the last collection."
+        "Bytes that can be allocated in a generation before its next collection, as of the last collection."
         from "GCPerHeapHistory NewAllocation"
     HEAP_COUNT "gcwatch.gc.heaps" "{heap}" Gauge [] Own
-        "Heaps that took part in the last collection."
+        "Number of heaps used by the last collection."
         from "GCGlobalHeapHistory NumHeaps"
     MEMORY_LOAD "gcwatch.gc.memory.load" "1" Gauge [] Own
-        "Load of the physical memory or of the container's limit at the last collection, 0 to 1."
+        "Memory load at the last collection, 0 to 1 of the physical memory or of the container's limit."
         from "GCGlobalHeapHistory MemoryPressure"
     PINNED_OBJECTS "gcwatch.gc.pinned_objects" "{object}" Gauge [] Own
-        "Pinned objects that the last collection met."
+        "Pinned objects found by the last collection."
         from "GCHeapStats PinnedObjectCount"
     HANDLES "gcwatch.gc.handles" "{handle}" Gauge [] Own
         "GC handles in use at the last collection."
@@ -85,24 +85,24 @@ metrics! { METRICS
         "Objects that the last collection kept alive only because their finalizer must run."
         from "GCHeapStats FinalizationPromotedCount"
     SUSPENSIONS "gcwatch.gc.suspensions" "{stop}" Counter [STOP_REASON] Own
-        "Stops for the collector in which no collection ran: a no-GC region, a request that led to nothing, a refreshed memory limit."
+        "Suspensions for the GC in which no collection ran: a no-GC region, a request without effect, a refreshed memory limit."
         from "GCSuspendEEBegin"
     SUSPENSION_TIME "gcwatch.gc.suspension.time" "s" Counter [STOP_REASON] Own
-        "The time that the program stood still in stops without a collection, as far as their edges were seen."
+        "Total time that the process was suspended for the GC without a collection, where both ends were observed."
         from "GCSuspendEEBegin to GCRestartEEEnd"
     INCOMPLETE "gcwatch.collections.incomplete" "{collection}" Counter [] Own
-        "Collections of which a part was never seen: those under way at attach or at the end of a session, and those that overlap a loss."
+        "Collections of which a part was not observed: those in progress at attach or at the end of a session, and those that overlap lost events."
         from "the reconstruction"
     LOSSY "gcwatch.collections.lossy" "{collection}" Counter [] Own
-        "Collections in whose time events were lost."
+        "Collections during which events were lost."
         from "sequence numbers of the stream"
     UNTOLD_SPANS "gcwatch.collections.untold" "{collection}" Counter [UNTOLD] Own
-        "Collections that did not become spans. They are in every metric."
+        "Collections not exported as spans. All metrics include them."
         from "gcwatch"
     EVENTS_LOST "gcwatch.events.lost" "{event}" Counter [] Own
-        "Events that the runtime dropped because its buffer was full; absent where the stream numbers nothing."
+        "Events that the runtime dropped because its buffer was full; absent where the stream has no sequence numbers."
         from "sequence numbers of the stream"
     SERIES_OVERFLOW "gcwatch.series.overflow" "{measurement}" Counter [] Own
-        "Measurements that went to a point with otel.metric.overflow, because the process has as many series as it may have."
+        "Measurements aggregated into a point with otel.metric.overflow because the process reached its limit of series."
         from "gcwatch"
 }

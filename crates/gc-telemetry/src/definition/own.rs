@@ -1,26 +1,26 @@
-//! What gcwatch tells of its own work: with the resource of the process that it reads, and with its own.
+//! Metrics of gcwatch's own work: with the resource of the process that it reads, and with its own resource.
 
 use super::anomaly::{RULE_ID, SEVERITY};
 use super::{attributes, metrics};
 
 attributes! {
     STATE "gcwatch.target.state" Text Own
-        "What is done with a process: `attached`, `unattachable`, `excluded`, `held_elsewhere`, `over_limit` ..."
+        "State of a process: `attached`, `unattachable`, `excluded`, `held_elsewhere`, `over_limit` ..."
         from "gcwatch"
     REASON "gcwatch.target.reason" Text Own
-        "Why nothing is read from a process, as `gcwatch doctor` and `gcwatch ps` say it: `permission`, `no-socket`, `silent` ..., or `excluded`, `held-elsewhere`, `over-limit`."
+        "Why gcwatch does not read a process, as in `gcwatch doctor` and `gcwatch ps`: `permission`, `no-socket`, `silent` ..., or `excluded`, `held-elsewhere`, `over-limit`."
         from "gcwatch"
     SIGNAL "gcwatch.signal" Text Own
         "`traces`, `metrics` or `logs`."
         from "gcwatch"
     OUTCOME "gcwatch.outcome" Text Own
-        "What came of it: of a request `accepted`, `partial`, `unavailable`, `timed_out`, `unreachable`, `refused`, `too_large`, `unsupported`; of a reload `accepted`, `refused`."
+        "Outcome of a request: `accepted`, `partial`, `unavailable`, `timed_out`, `unreachable`, `refused`, `too_large`, `unsupported`; of a reload: `accepted`, `refused`."
         from "gcwatch"
     ERROR_TYPE "error.type" Text Stable
         "Why an item was dropped: `queue_full`, `expired`, `refused`, `too_large`, `unsupported`, `disabled`, `shutdown`. Why a request failed: `unreachable`, `timed_out`, `unavailable`, `refused`."
         from "gcwatch"
     RECEIVER "gcwatch.receiver" Text Own
-        "Where notifications of alerts go: `alertmanager HOST:PORT`, `webhook HOST:PORT`, `stdout`; of several that read alike the place in the configuration is added."
+        "Receiver of alert notifications: `alertmanager HOST:PORT`, `webhook HOST:PORT`, `stdout`. Where several would have the same name, their place in the configuration is added."
         from "configuration"
     CPU_MODE "cpu.mode" Text Development
         "`user` or `system`."
@@ -33,35 +33,35 @@ pub mod target {
 
     metrics! { METRICS
         EVENTS "gcwatch.events" "{event}" Counter [] Own
-            "Events that were read."
+            "Events read."
             from "gcwatch"
         UNDECODABLE "gcwatch.events.undecodable" "{event}" Counter [] Own
             "Events of a known kind whose payload was too short."
             from "gcwatch"
         SIZE "gcwatch.stream.size" "By" Counter [] Own
-            "Bytes of the process's streams that were read."
+            "Bytes read from the process's event streams."
             from "gcwatch"
         SESSIONS "gcwatch.sessions" "{session}" Counter [] Own
-            "Sessions begun in the process: more than one means that it was attached to again."
+            "Sessions started in the process; more than one means that gcwatch attached to it again."
             from "gcwatch"
         LAG "gcwatch.lag" "s" Gauge [] Own
-            "How long after its end the newest collection was told. Up to 0.2 s are waited for events that come late."
+            "Lag: time from the end of the newest collection until gcwatch processed it. Includes up to 0.2 s of waiting for late events."
             from "GCEnd, the host's clock"
         ALERTS_ACTIVE "gcwatch.alerts.active" "{alert}" UpDownCounter [RULE_ID, SEVERITY] Own
-            "Alerts that fire now: 1 or 0 for each rule that has fired on the process."
+            "Firing alerts: 1 or 0 for each rule that has fired on the process."
             from "rules"
         ANOMALIES "gcwatch.anomalies" "{alert}" Counter [RULE_ID, SEVERITY] Own
-            "Alerts that began to fire."
+            "Alerts that started to fire."
             from "rules"
     }
 }
 
 metrics! { METRICS
     CPU_TIME "process.cpu.time" "s" Counter [CPU_MODE] Development
-        "CPU time that gcwatch used."
+        "CPU time used by gcwatch."
         from "/proc/self/stat"
     MEMORY "process.memory.usage" "By" UpDownCounter [] Development
-        "Physical memory that gcwatch uses."
+        "Physical memory used by gcwatch."
         from "/proc/self/stat"
     THREADS "process.thread.count" "{thread}" UpDownCounter [] Development
         "Threads of gcwatch."
@@ -70,96 +70,96 @@ metrics! { METRICS
         "Open file descriptors of gcwatch."
         from "/proc/self/fd"
     TARGETS "gcwatch.targets" "{process}" Gauge [STATE] Own
-        "The .NET processes of the host, by what is done with them."
+        ".NET processes on the host, by state."
         from "gcwatch"
     NOT_ATTACHED "gcwatch.targets.not_attached" "{process}" Gauge [REASON] Own
-        "The .NET processes of the host from which nothing is read, by the reason."
+        ".NET processes on the host that gcwatch does not read, by reason."
         from "gcwatch"
     TARGETS_REFUSED "gcwatch.targets.refused" "{process}" Counter [] Own
-        "Attempts to tell of a process when there were as many as may be."
+        "Attempts to start the telemetry of a process while the limit of processes was reached."
         from "gcwatch"
     COLLECTIONS "gcwatch.collections" "{collection}" Counter [] Own
-        "Collections told, of all processes."
+        "Collections reported, of all processes."
         from "gcwatch"
     SPANS "gcwatch.spans" "{span}" Counter [] Own
-        "Spans made, of all processes."
+        "Spans created, of all processes."
         from "gcwatch"
     RELOADS "gcwatch.config.reloads" "{reload}" Counter [OUTCOME] Own
         "Reloads of the configuration."
         from "gcwatch"
     QUEUE_ITEMS "gcwatch.export.queue.items" "{item}" Gauge [SIGNAL] Own
-        "Spans, data points and log records that wait to be sent."
+        "Spans, data points and log records waiting to be sent."
         from "gcwatch"
     QUEUE_SIZE "gcwatch.export.queue.size" "By" Gauge [SIGNAL] Own
-        "Encoded bytes of what waits to be sent."
+        "Encoded bytes waiting to be sent."
         from "gcwatch"
     EXPORTED "gcwatch.export.items" "{item}" Counter [SIGNAL] Own
-        "Items that a receiver accepted."
+        "Items accepted by the receiver."
         from "gcwatch"
     REJECTED "gcwatch.export.rejected" "{item}" Counter [SIGNAL] Own
-        "Items that a receiver rejected while it accepted others of the same request."
+        "Items that the receiver rejected while it accepted others of the same request."
         from "OTLP's partial success"
     DROPPED "gcwatch.export.dropped" "{item}" Counter [SIGNAL, ERROR_TYPE] Own
-        "Items that no receiver had."
+        "Items dropped before delivery."
         from "gcwatch"
     REQUESTS "gcwatch.export.requests" "{request}" Counter [SIGNAL, OUTCOME] Own
-        "Requests to receivers, by what came of them."
+        "Requests to receivers, by outcome."
         from "gcwatch"
     RETRIES "gcwatch.export.retries" "{request}" Counter [SIGNAL] Own
-        "Requests that repeated one before."
+        "Retried requests."
         from "gcwatch"
     EXPORTED_SIZE "gcwatch.export.size" "By" Counter [SIGNAL] Own
-        "Encoded bytes of the requests that were accepted, before compression."
+        "Encoded bytes of accepted requests, before compression."
         from "gcwatch"
     UNSUPPORTED "gcwatch.export.unsupported" "1" Gauge [SIGNAL] Own
-        "1 while the receiver does not take the signal."
+        "1 while the receiver does not support the signal."
         from "gcwatch"
     RULES "gcwatch.rules" "{rule}" Gauge [] Own
-        "Rules in force, those aside that are switched off."
+        "Rules in force, without disabled ones."
         from "rule files"
     RULE_EVALUATIONS "gcwatch.rules.evaluations" "{evaluation}" Counter [RULE_ID] Own
         "Evaluations of a rule, over all processes."
         from "rules"
     RULE_FAILURES "gcwatch.rules.failures" "{evaluation}" Counter [RULE_ID] Own
-        "Evaluations that failed, though all values were known: a division by zero, a number too large. The API tells the newest failure."
+        "Evaluations that failed although all values were known: a division by zero, a number out of range. The API shows the newest failure."
         from "rules"
     RULE_RELOADS "gcwatch.rules.reloads" "{reload}" Counter [OUTCOME] Own
         "Reloads of the rule files."
         from "gcwatch"
     RULES_CURRENT "gcwatch.rules.current" "1" Gauge [] Own
-        "1 while the rules in force are those of the files; 0 when the files are wrong and the rules before them run on."
+        "1 while the rules in force are those of the files; 0 while the files are invalid and the previous rules stay in force."
         from "gcwatch"
     RULES_LOADED "gcwatch.rules.loaded" "s" Gauge [] Own
-        "When the rules in force were read, seconds since 1970."
+        "When the rules in force were read, in seconds since 1970."
         from "gcwatch"
     PODS "gcwatch.kubernetes.pods" "{pod}" Gauge [] Own
-        "Pods of which metadata is known; as the following, absent where Kubernetes is not asked."
+        "Pods with known metadata; like the following metrics, absent unless Kubernetes metadata is configured."
         from "Kubernetes"
     PODS_CURRENT "gcwatch.kubernetes.current" "1" Gauge [] Own
-        "1 while what is known of pods is current; 0 while Kubernetes does not answer and what was known last stays."
+        "1 while the metadata of pods is current; 0 while Kubernetes does not respond and the last known metadata is used."
         from "Kubernetes"
     POD_LISTS "gcwatch.kubernetes.lists" "{list}" Counter [] Own
-        "Lists of pods that were read to the end: at the start, after a watch that went too far back, and each time that the kubelet was asked."
+        "Complete lists of pods that were read: at startup, after a watch expired, and on each request to the kubelet."
         from "Kubernetes"
     POD_EVENTS "gcwatch.kubernetes.events" "{event}" Counter [] Own
-        "Changes of pods that the API server told."
+        "Changes of pods received from the API server."
         from "Kubernetes"
     POD_FAILURES "gcwatch.kubernetes.failures" "{failure}" Counter [] Own
-        "Requests to Kubernetes that failed, and watches that broke."
+        "Failed requests to Kubernetes, and broken watches."
         from "gcwatch"
     PODS_LEFT_OUT "gcwatch.kubernetes.left_out" "{pod}" Counter [] Own
-        "Pods and events that were not used: more than may be kept, or not readable."
+        "Pods and events that were ignored: over the limit, or unreadable."
         from "gcwatch"
     NOTIFICATIONS "gcwatch.notifications.sent" "{alert}" Counter [RECEIVER] Own
-        "Alerts that a receiver took, each time that it was told of one."
+        "Notifications of alerts that a receiver accepted, repeated ones included."
         from "gcwatch"
     NOTIFICATION_FAILURES "gcwatch.notifications.failed" "{request}" Counter [RECEIVER, ERROR_TYPE] Own
-        "Requests to a receiver of alerts that failed: `unreachable`, `timed_out`, `unavailable` are tried again, `refused` is not."
+        "Failed requests to a receiver of alerts: `unreachable`, `timed_out` and `unavailable` are retried, `refused` is not."
         from "gcwatch"
     NOTIFICATIONS_DROPPED "gcwatch.notifications.dropped" "{alert}" Counter [RECEIVER, ERROR_TYPE] Own
-        "Changes of alerts that a receiver was not told of: `queue_full`, `expired`, `refused`, `disabled`, `shutdown`."
+        "Changes of alerts dropped before a receiver was notified: `queue_full`, `expired`, `refused`, `disabled`, `shutdown`."
         from "gcwatch"
     NOTIFICATION_QUEUE "gcwatch.notifications.queue" "{alert}" Gauge [RECEIVER] Own
-        "Alerts of which a receiver has to be told now and was not yet."
+        "Alerts waiting to be sent to a receiver."
         from "gcwatch"
 }

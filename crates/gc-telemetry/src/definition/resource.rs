@@ -1,4 +1,4 @@
-//! The resource of what is told: which run of which process, where.
+//! The resource of all telemetry of a process: which run of which process, and where.
 
 use super::attributes;
 
@@ -10,7 +10,7 @@ attributes! {
         "Namespace of the service."
         from "the process's OTEL_RESOURCE_ATTRIBUTES, else Kubernetes (annotation resource.opentelemetry.io/service.namespace; the pod's namespace)"
     SERVICE_INSTANCE_ID "service.instance.id" Text Stable
-        "Which instance of the service: unique per run of a process."
+        "Instance of the service: unique per run of a process."
         from "the process's OTEL_RESOURCE_ATTRIBUTES, else a UUID (version 5) of machine id, boot id, pid and start time"
     SERVICE_VERSION "service.version" Text Stable
         "Version of the service."
@@ -103,15 +103,15 @@ attributes! {
         "The cron job that the pod is of."
         from "Kubernetes: name of the owning Job without the scheduled time (minutes since 1970)"
     TELEMETRY_DISTRO_NAME "telemetry.distro.name" Text Stable
-        "`gcwatch`: who made this telemetry. The process's own SDK is not claimed (`telemetry.sdk.*`)."
+        "`gcwatch`, which created this telemetry. `telemetry.sdk.*` is left to the process's own SDK."
         from "the build"
     TELEMETRY_DISTRO_VERSION "telemetry.distro.version" Text Stable
         "Version of gcwatch."
         from "the build"
     CLR_INSTANCE "dotnet.clr.instance" Int Own
-        "Which runtime of the process, in a recording of several."
+        "Runtime instance in the process, in a recording of several."
         from "ClrInstanceID"
     RECORDED "gcwatch.recorded" Bool Own
-        "The process does not run here: a demonstration plays its recording."
+        "The process does not run on this host: `gcwatch demo` replays its recording."
         from "gcwatch demo"
 }

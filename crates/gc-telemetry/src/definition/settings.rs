@@ -1,9 +1,9 @@
-//! How the collector of a process is configured: read once per run, by a short session of its own, and added to the
-//! resource.
+//! Configuration of a process's GC: read once per run in a short session of its own, and added to the resource.
 //!
 //! The rundown provider's GCSettingsRundown (10, keyword 0x1) carries eight fields: HardLimit, LOHThreshold,
-//! PhysicalMemoryConfig, Gen0MinBudgetConfig, Gen0MaxBudgetConfig, HighMemPercentConfig, BitSettings, ClrInstanceID; RuntimeDCStart
-//! beside it the flags of the start. Runtimes before 9 and NativeAOT send neither: their processes have none of these.
+//! PhysicalMemoryConfig, Gen0MinBudgetConfig, Gen0MaxBudgetConfig, HighMemPercentConfig, BitSettings, ClrInstanceID;
+//! RuntimeDCStart beside it the flags of the start. Runtimes before 9 and NativeAOT send neither: their processes have
+//! none of these.
 
 use super::attributes;
 
@@ -12,7 +12,7 @@ attributes! {
         "Server GC: one heap per core."
         from "RuntimeDCStart StartupFlags bit 0x1000"
     CONCURRENT "dotnet.gc.settings.concurrent" Bool Own
-        "Background collections are allowed."
+        "Background collections are enabled."
         from "GCSettingsRundown BitSettings bit 0; RuntimeDCStart StartupFlags bit 0x1"
     LARGE_PAGES "dotnet.gc.settings.large_pages" Bool Own
         "The heap uses large pages."
@@ -21,24 +21,24 @@ attributes! {
         "Server heaps are bound to cores (false: GCNoAffinitize)."
         from "GCSettingsRundown BitSettings bit 4, inverted"
     HARD_LIMIT "dotnet.gc.settings.hard_limit" Int Own
-        "Most bytes that the heap may commit; absent without a limit."
+        "Maximum of bytes that the heap may commit; absent without a limit."
         from "GCSettingsRundown HardLimit"
     LOH_THRESHOLD "dotnet.gc.settings.loh_threshold" Int Own
-        "Bytes from which on an object goes to the large object heap."
+        "Size in bytes from which objects are allocated in the large object heap."
         from "GCSettingsRundown LOHThreshold"
     PHYSICAL_MEMORY "dotnet.gc.settings.physical_memory" Int Own
-        "Bytes of physical memory that the collector was told to reckon with (GCTotalPhysicalMemory); absent when it was not."
+        "Configured bytes of physical memory (GCTotalPhysicalMemory); absent when not configured."
         from "GCSettingsRundown PhysicalMemoryConfig"
     GEN0_MIN_BUDGET "dotnet.gc.settings.gen0_min_budget" Int Own
-        "Configured least budget of generation 0 in bytes (GCgen0size); absent when it was not configured."
+        "Configured minimum of the budget of generation 0 in bytes (GCgen0size); absent when not configured."
         from "GCSettingsRundown Gen0MinBudgetConfig"
     GEN0_MAX_BUDGET "dotnet.gc.settings.gen0_max_budget" Int Own
-        "Configured largest budget of generation 0 in bytes (GCgen0MaxBudget); absent when it was not configured."
+        "Configured maximum of the budget of generation 0 in bytes (GCgen0MaxBudget); absent when not configured."
         from "GCSettingsRundown Gen0MaxBudgetConfig"
     HIGH_MEMORY_PERCENT "dotnet.gc.settings.high_memory_percent" Int Own
-        "Memory load in percent from which on the collector works harder (GCHighMemPercent); absent when it was not configured."
+        "Configured memory load in percent from which the GC collects more aggressively (GCHighMemPercent); absent when not configured."
         from "GCSettingsRundown HighMemPercentConfig"
     DYNAMIC_ADAPTATION "dotnet.gc.settings.dynamic_adaptation" Bool Own
-        "True once the number of heaps was seen to follow the application's size (DATAS)."
+        "True once the number of heaps was observed to adapt to the size of the application (DATAS)."
         from "GCDynamicEvent SizeAdaptationSample, HeapCountSample"
 }

@@ -5,49 +5,49 @@ use clr_gc::gc::GenerationSizes;
 
 attributes! {
     NUMBER "dotnet.gc.number" Int Own
-        "Number of the collection in its process. On a link: that of the other collection."
+        "Number of the collection in its process. On a link: number of the linked collection."
         from "GCStart Count (GCEnd Count where only that was seen)"
     GENERATION "dotnet.gc.heap.generation" Text Stable
-        "Generation that was collected: `gen0`, `gen1`, `gen2`."
+        "Collected generation: `gen0`, `gen1`, `gen2`."
         from "GCStart Depth (GCEnd Depth where only that was seen)"
     TYPE "dotnet.gc.type" Text Own
-        "`blocking`, `background` or `foreground` (blocking, while a background collection is under way); one that was announced as background and ran blocking is `blocking`."
+        "`blocking`, `background` or `foreground` (blocking, during a background collection). A collection that was announced as background and ran blocking is `blocking`."
         from "GCStart Type; GCEnd before the first restart, or GCGlobalHeapHistory GlobalMechanisms bit 0 clear"
     BECAME_BLOCKING "dotnet.gc.became_blocking" Bool Own
-        "It was announced as background and ran blocking; only on collections that were announced as background."
+        "The collection was announced as background and ran blocking. Only on collections that were announced as background."
         from "as dotnet.gc.type"
     REASON "dotnet.gc.reason" Text Own
-        "Why it began: `AllocSmall`, `AllocLarge`, `Induced`, `LowMemory` ..."
+        "Why the collection started: `AllocSmall`, `AllocLarge`, `Induced`, `LowMemory` ..."
         from "GCStart Reason"
     TRIGGER "dotnet.gc.trigger" Text Own
-        "What was asked for last before it began; the same names as dotnet.gc.reason."
+        "Reason of the last request for a collection before it started; the same names as dotnet.gc.reason."
         from "GCTriggered Reason, newest since the previous GCStart"
     DURATION_MS "dotnet.gc.duration_ms" Double Own
-        "From GCStart to GCEnd in ms; for a background collection most of it runs beside the program."
+        "Time from GCStart to GCEnd in ms; most of a background collection runs concurrently with the program."
         from "GCStart, GCEnd"
     PAUSE_MS "dotnet.gc.pause_ms" Double Own
-        "How long the program stood still for this collection in ms: its parts of all its stops. Absent when an edge of one is missing."
-        from "GCSuspendEEBegin to GCRestartEEEnd, divided where several collections share a stop"
+        "Time that the process was paused for this collection in ms: its parts of all its suspensions. Absent when one end of a suspension is missing."
+        from "GCSuspendEEBegin to GCRestartEEEnd, divided where several collections share a suspension"
     SUSPEND_MS "dotnet.gc.suspend_ms" Double Own
-        "How much of that it took to bring the threads to a stand in ms."
+        "Part of the pause that it took to suspend the threads in ms."
         from "GCSuspendEEBegin to GCSuspendEEEnd"
     COMPACTING "dotnet.gc.compacting" Bool Own
-        "It moved objects together; false: it swept."
+        "True: the collection compacted the heap; false: it swept."
         from "GCGlobalHeapHistory GlobalMechanisms bit 1"
     CONDEMNED_REASONS "dotnet.gc.condemned_reasons" Texts Own
-        "Why this generation was chosen; absent when nothing special was."
+        "Why this generation was chosen; absent when there was no special reason."
         from "GCGlobalHeapHistory CondemnReasons1"
     PAUSE_MODE "dotnet.gc.pause_mode" Text Own
         "Latency mode of the process: `Batch`, `Interactive`, `LowLatency`, `SustainedLowLatency`, `NoGC`."
         from "GCGlobalHeapHistory PauseMode"
     HEAP_COUNT "dotnet.gc.heap_count" Int Own
-        "How many heaps took part."
+        "Number of heaps used."
         from "GCGlobalHeapHistory NumHeaps"
     MEMORY_LOAD_PERCENT "dotnet.gc.memory_load_percent" Int Own
-        "Load of the physical memory or of the container's limit, percent."
+        "Memory load in percent of the physical memory or of the container's limit."
         from "GCGlobalHeapHistory MemoryPressure"
     PINNED_OBJECTS "dotnet.gc.pinned_objects" Int Own
-        "Pinned objects met."
+        "Pinned objects found."
         from "GCHeapStats PinnedObjectCount"
     SYNC_BLOCKS "dotnet.gc.sync_blocks" Int Own
         "Sync blocks in use."
@@ -71,42 +71,42 @@ attributes! {
         "Bytes allocated since the previous collection in gen0, loh and poh; absent for the first one, for background ones and after a loss."
         from "GCPerHeapHistory SizeBefore, minus GCHeapStats of the previous collection"
     HEAP_SIZE_BEFORE "dotnet.gc.heap.size_before" Int Own
-        "Bytes in all generations before it."
+        "Bytes in all generations before the collection."
         from "GCPerHeapHistory SizeBefore"
     HEAP_SIZE_AFTER "dotnet.gc.heap.size_after" Int Own
-        "Bytes in all generations after it."
+        "Bytes in all generations after the collection."
         from "GCHeapStats GenerationSize"
     HEAP_PROMOTED "dotnet.gc.heap.promoted" Int Own
         "Bytes promoted in all generations."
         from "GCHeapStats TotalPromotedSize"
     COMPLETE "dotnet.gc.complete" Bool Own
-        "Every part of the collection was seen. One that is complete and not lossy is right in every attribute."
+        "Every part of the collection was observed. If it is complete and not lossy, every attribute is exact."
         from "the reconstruction"
     MISSING "dotnet.gc.missing" Texts Own
-        "Parts that were never seen: `start`, `end`, `heap_stats`, `suspension`, `global_history`, `per_heap_history`. Absent when nothing is missing."
+        "Parts that were not observed: `start`, `end`, `heap_stats`, `suspension`, `global_history`, `per_heap_history`. Absent when nothing is missing."
         from "the reconstruction"
     LOSSY "dotnet.gc.lossy" Bool Own
-        "Events were lost in its time."
+        "Events were lost during the collection."
         from "sequence numbers of the stream"
     CLR_INSTANCE "dotnet.gc.clr_instance" Int Own
-        "Which runtime of the process; absent when it is 0, as in every process with one runtime."
+        "Runtime instance in the process; absent when it is 0, as in every process with one runtime."
         from "ClrInstanceID"
     PAUSE_KIND "dotnet.gc.pause.kind" Text Own
-        "On a pause: `blocking`, `initial` or `final` (the two of a background collection)."
+        "On a pause: `blocking`, `initial` or `final` (the two pauses of a background collection)."
         from "the reconstruction"
     PAUSE_STOP_MS "dotnet.gc.pause.stop_ms" Double Own
-        "On a pause in a stop that several collections share: the whole stop in ms."
+        "On a pause whose suspension several collections share: length of the whole suspension in ms."
         from "GCSuspendEEBegin to GCRestartEEEnd"
     LINK "dotnet.gc.link" Text Own
-        "On a link: `background` (the collection ran while that background collection was under way) or `same_stop` (it followed that collection in the same stop)."
+        "On a link: `background` (the collection ran during that background collection) or `same_stop` (it followed that collection in the same suspension)."
         from "the reconstruction"
 }
 
 /// A phase's time in ms.
 macro_rules! phases {
     ($($name:literal $description:literal)+) => {
-        /// The times of the phases, in the order of [`clr_gc::gc::Phases::named`]. The runtime gives lengths without starts, so
-        /// they are attributes and no spans.
+        /// Durations of the phases, in the order of [`clr_gc::gc::Phases::named`]. The runtime reports them without
+        /// start times, so they are attributes and not spans.
         pub static PHASES: [Attribute; 9] = [$(Attribute {
             name: concat!("dotnet.gc.phase.", $name, "_ms"),
             kind: ValueKind::Double,

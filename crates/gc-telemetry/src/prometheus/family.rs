@@ -1,4 +1,4 @@
-//! Families: the metrics of one name over all processes, as the formats want them together.
+//! Families: the metrics of one name over all processes, which the formats require to be together.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -35,7 +35,7 @@ impl Kind {
     }
 }
 
-/// One name, with what all processes say of it.
+/// One name with the metrics of all processes.
 #[derive(Debug)]
 struct Family<'a> {
     kind: Kind,
@@ -77,7 +77,7 @@ impl<'a> Families<'a> {
         }
     }
 
-    /// Appends all families; says how many points were left out.
+    /// Appends all families; returns the number of skipped points.
     pub(super) fn write(&self, format: Format, out: &mut String) -> usize {
         for (name, family) in &self.families {
             family.write(name, format, out);
@@ -86,7 +86,7 @@ impl<'a> Families<'a> {
     }
 }
 
-/// What Prometheus takes it for; `None` where it has no such kind.
+/// Its type in Prometheus; `None` where there is none.
 fn kind(metric: &Metric) -> Option<Kind> {
     let cumulative = |temporality: i32| temporality == i32::from(AggregationTemporality::Cumulative);
     match metric.data.as_ref()? {
@@ -153,7 +153,7 @@ impl Family<'_> {
     }
 }
 
-/// A histogram as the formats have it.
+/// A histogram with cumulative counts, as in the text formats.
 struct Buckets<'a> {
     attributes: &'a [KeyValue],
     start_unix_ns: u64,

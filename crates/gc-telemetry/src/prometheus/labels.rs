@@ -1,4 +1,4 @@
-//! The labels of a process: what every series of it bears, and its `target_info`.
+//! The labels of a process: those on each of its series, and its `target_info`.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,7 +14,7 @@ use crate::definition::resource::{
     SERVICE_NAMESPACE,
 };
 
-/// What people ask for by name is on every series.
+/// Attributes that people query by, on every series.
 static ON_SERIES: [&Attribute; 5] = [
     &SERVICE_NAME,
     &PROCESS_PID,
@@ -32,8 +32,8 @@ pub(super) struct TargetLabels {
     info: String,
 }
 
-/// The labels of each process. Where two would have the same, and so the same series (a service instance id given by the
-/// environment of both), the later one gets `duplicate`.
+/// The labels of each process. Where two would have the same, and so the same series (a service instance id given by
+/// the environment of both), the later one gets `duplicate`.
 pub(super) fn target_labels<'a>(resources: impl Iterator<Item = &'a Resource>) -> Vec<TargetLabels> {
     let mut seen: HashMap<String, usize> = HashMap::new();
     resources
@@ -70,11 +70,11 @@ fn of(resource: &Resource) -> TargetLabels {
             push_label(&mut series, &label_name(attribute.name), &value);
         }
     }
-    let told = |key: &str| {
+    let on_series = |key: &str| {
         let also = [&SERVICE_NAMESPACE, &SERVICE_INSTANCE_ID];
         ON_SERIES.iter().chain(&also).any(|attribute| attribute.name == key)
     };
-    let others = resource.attributes.iter().filter(|pair| !told(&pair.key));
+    let others = resource.attributes.iter().filter(|pair| !on_series(&pair.key));
     let mut info = String::new();
     for (name, value) in merged(others) {
         // A process can name its attributes as it likes: not as one of ours.
@@ -86,8 +86,8 @@ fn of(resource: &Resource) -> TargetLabels {
     TargetLabels { series, info }
 }
 
-/// Attributes as labels, in the order of their names. Where the names of several become one, the values are joined by `;`,
-/// in the order of their keys.
+/// Attributes as labels, in the order of their names. Where the names of several become one, the values are joined by
+/// `;`, in the order of their keys.
 pub(super) fn merged<'a>(attributes: impl Iterator<Item = &'a KeyValue>) -> BTreeMap<String, String> {
     let mut sorted: Vec<&KeyValue> = attributes.collect();
     sorted.sort_by(|a, b| a.key.cmp(&b.key));
@@ -107,7 +107,7 @@ pub(super) fn merged<'a>(attributes: impl Iterator<Item = &'a KeyValue>) -> BTre
     labels
 }
 
-/// A value as a label says it; lists as JSON.
+/// A value as the text of a label; lists as JSON.
 fn text(value: &AnyValue) -> String {
     match &value.value {
         Some(Value::StringValue(text)) => text.clone(),
@@ -139,14 +139,14 @@ fn json(value: &Value) -> serde_json::Value {
     }
 }
 
-/// The family `target_info`: one series per process, with all that its resource says.
+/// The family `target_info`: one series per process with its whole resource.
 pub(super) fn write_target_info(format: Format, targets: &[TargetLabels], out: &mut String) {
     if targets.is_empty() {
         return;
     }
     out.push_str(match format {
-        Format::Text => "# HELP target_info The process that is told of.\n# TYPE target_info gauge\n",
-        Format::OpenMetrics => "# HELP target The process that is told of.\n# TYPE target info\n",
+        Format::Text => "# HELP target_info Resource of the process.\n# TYPE target_info gauge\n",
+        Format::OpenMetrics => "# HELP target Resource of the process.\n# TYPE target info\n",
     });
     for target in targets {
         out.push_str("target_info{");

@@ -49,7 +49,7 @@ pub(super) fn unit_suffix(unit: &str, is_gauge: bool) -> Option<String> {
     Some(known.to_owned())
 }
 
-/// Appends `name="value"`, after a comma where something stands before.
+/// Appends `name="value"`, after a comma unless it is the first label.
 pub(super) fn push_label(out: &mut String, name: &str, value: &str) {
     if !out.is_empty() {
         out.push(',');
@@ -65,8 +65,8 @@ pub(super) fn push_help(format: Format, out: &mut String, text: &str) {
     escape(out, text, format == Format::OpenMetrics);
 }
 
-/// Values come from processes and containers: nothing in them may end a line or a value. Control characters are shown as
-/// the replacement character, for a parser may take a zero byte for the end.
+/// Values come from processes and containers: nothing in them may end a line or a value. Control characters are shown
+/// as the replacement character, for a parser may take a zero byte for the end.
 fn escape(out: &mut String, text: &str, quotes: bool) {
     for letter in text.chars() {
         match letter {
@@ -79,7 +79,7 @@ fn escape(out: &mut String, text: &str, quotes: bool) {
     }
 }
 
-/// A number; those that are none in the formats' own words.
+/// A number; infinities and NaN as the formats spell them.
 pub(super) fn push_number(out: &mut String, number: f64) {
     if number.is_nan() {
         out.push_str("NaN");

@@ -1,4 +1,4 @@
-//! Exemplars: which collection a distribution's longest and newest durations were.
+//! Exemplars: the collections of a distribution's longest and newest durations.
 
 use opentelemetry_proto::tonic::metrics::v1::{Exemplar, exemplar};
 
@@ -12,7 +12,7 @@ struct Measured {
     span: SpanIds,
 }
 
-/// The longest and the newest measurement of a window of time. They are two at most, however many there are.
+/// The longest and the newest measurement of a window of time: at most two.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Exemplars {
     window_start: u64,
@@ -21,9 +21,9 @@ pub(super) struct Exemplars {
 }
 
 impl Exemplars {
-    /// Takes a measurement at the Unix time `at`; after `window` nanoseconds a new window begins. All by the events' own
-    /// time.
-    pub(super) fn take(&mut self, ns: u64, at: u64, span: SpanIds, window: u64) {
+    /// Observes a measurement at the Unix time `at`; after `window` nanoseconds a new window begins. All times are
+    /// those of the events.
+    pub(super) fn observe(&mut self, ns: u64, at: u64, span: SpanIds, window: u64) {
         if at.saturating_sub(self.window_start) >= window {
             *self = Self {
                 window_start: at,
@@ -44,7 +44,7 @@ impl Exemplars {
         *self = Self::default();
     }
 
-    pub(super) fn told(&self) -> Vec<Exemplar> {
+    pub(super) fn exported(&self) -> Vec<Exemplar> {
         let same = |a: &Measured, b: &Measured| (a.at, a.span) == (b.at, b.span);
         let newest = self
             .newest

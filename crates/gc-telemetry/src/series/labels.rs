@@ -1,4 +1,4 @@
-//! What the points of a metric are told apart by.
+//! The labels that identify a point of a metric.
 
 use std::fmt;
 
@@ -10,23 +10,23 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use crate::definition::{metric, span};
 use crate::names::type_name;
 use crate::options::GenerationKey;
-use crate::spans::LeftOut;
+use crate::spans::NotExported;
 use crate::value::key_value;
 
-/// One attribute of a point. They are numbers: a collection is counted without an allocation.
+/// One attribute of a point, as a number: counting a collection does not allocate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Label {
     Generation(HeapGeneration),
     Type(GcType),
     Reason(GcReason),
     Stop(SuspendReason),
-    Untold(LeftOut),
-    /// The point of all that is over the limit of series.
+    NotExported(NotExported),
+    /// The point that aggregates everything over the limit of series.
     Overflow,
 }
 
-/// The attributes of a point, at most three, as one number that tells them apart and has their order: each collection looks for the points of
-/// a dozen metrics. From the top, each has [`BITS`]: which label it is, and its value; 0 is none.
+/// The attributes of a point, at most three, packed into one ordered number: each collection looks up the points of a
+/// dozen metrics. From the top, each has [`BITS`]: the kind of label and its value; 0 is none.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Labels(u128);
 
@@ -37,7 +37,7 @@ impl Labels {
 
     pub(super) const OVERFLOW: Self = Self((Label::OVERFLOW as u128) << 32 << (2 * BITS));
 
-    /// At most three; one that is not known is left out.
+    /// At most three; unknown ones are omitted.
     pub(super) fn of<const N: usize>(labels: [Option<Label>; N]) -> Self {
         const { assert!(N <= 3) }
         let mut all = 0;
@@ -69,7 +69,7 @@ impl Label {
     const TYPE: u8 = 2;
     const REASON: u8 = 3;
     const STOP: u8 = 4;
-    const UNTOLD: u8 = 5;
+    const NOT_EXPORTED: u8 = 5;
     const OVERFLOW: u8 = 6;
 
     fn packed(self) -> u64 {
@@ -78,8 +78,8 @@ impl Label {
             Self::Type(gc_type) => (Self::TYPE, gc_type.0),
             Self::Reason(reason) => (Self::REASON, reason.0),
             Self::Stop(reason) => (Self::STOP, reason.0),
-            Self::Untold(LeftOut::NotSelected) => (Self::UNTOLD, 0),
-            Self::Untold(LeftOut::OverRate) => (Self::UNTOLD, 1),
+            Self::NotExported(NotExported::NotSelected) => (Self::NOT_EXPORTED, 0),
+            Self::NotExported(NotExported::OverRate) => (Self::NOT_EXPORTED, 1),
             Self::Overflow => (Self::OVERFLOW, 0),
         };
         u64::from(which) << 32 | u64::from(value)
@@ -96,8 +96,8 @@ impl Label {
             Self::TYPE => Self::Type(GcType(value)),
             Self::REASON => Self::Reason(GcReason(value)),
             Self::STOP => Self::Stop(SuspendReason(value)),
-            Self::UNTOLD if value == 0 => Self::Untold(LeftOut::NotSelected),
-            Self::UNTOLD => Self::Untold(LeftOut::OverRate),
+            Self::NOT_EXPORTED if value == 0 => Self::NotExported(NotExported::NotSelected),
+            Self::NOT_EXPORTED => Self::NotExported(NotExported::OverRate),
             Self::OVERFLOW => Self::Overflow,
             _ => return None,
         })
@@ -118,8 +118,8 @@ impl Label {
             Self::Type(gc_type) => (&span::TYPE, text(&type_name(gc_type))),
             Self::Reason(reason) => (&span::REASON, text(&reason.to_string())),
             Self::Stop(reason) => (&metric::STOP_REASON, text(&reason.to_string())),
-            Self::Untold(LeftOut::NotSelected) => (&metric::UNTOLD, text("not_selected")),
-            Self::Untold(LeftOut::OverRate) => (&metric::UNTOLD, text("over_rate")),
+            Self::NotExported(NotExported::NotSelected) => (&metric::UNTOLD, text("not_selected")),
+            Self::NotExported(NotExported::OverRate) => (&metric::UNTOLD, text("over_rate")),
             Self::Overflow => (&metric::OVERFLOW, Value::BoolValue(true)),
         };
         key_value(attribute.name, value)
@@ -138,7 +138,7 @@ mod tests {
             any::<u32>().prop_map(|number| Label::Type(GcType(number))),
             any::<u32>().prop_map(|number| Label::Reason(GcReason(number))),
             any::<u32>().prop_map(|number| Label::Stop(SuspendReason(number))),
-            prop::sample::select(vec![LeftOut::NotSelected, LeftOut::OverRate]).prop_map(Label::Untold),
+            prop::sample::select(vec![NotExported::NotSelected, NotExported::OverRate]).prop_map(Label::NotExported),
             Just(Label::Overflow),
         ]
     }
@@ -153,8 +153,8 @@ mod tests {
         }
     }
 
-    /// Scenario: the point of all that is over the limit, and one without labels.
-    /// Guarantee: the constants are what they are made of.
+    /// Scenario: the overflow point, and one without labels.
+    /// Guarantee: the constants are equal to the labels that they stand for.
     #[test]
     fn constants_are_their_labels() {
         assert_eq!(Labels::OVERFLOW, Labels::of([Some(Label::Overflow)]));

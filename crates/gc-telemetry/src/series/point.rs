@@ -1,4 +1,4 @@
-//! One point of a metric: how it is counted, and how it is told.
+//! One point of a metric: how it is counted, and how it is exported.
 
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::metrics::v1::exponential_histogram_data_point::Buckets;
@@ -25,22 +25,22 @@ pub(super) struct Times {
     pub(super) now: u64,
 }
 
-/// What was counted.
+/// State of a point.
 #[derive(Debug)]
 pub(super) enum Point {
-    /// A total, and how much of it was exported.
+    /// A total, and the part of it that was already exported as deltas.
     Sum { total: u64, exported: u64 },
-    /// The newest value, and when it was true.
+    /// The newest value, and its time.
     Newest { value: u64, at: u64 },
     /// A distribution.
     Distribution(Box<Durations>),
 }
 
-/// A distribution, and which collections are examples of it.
+/// A distribution with its exemplars.
 #[derive(Debug)]
 pub(super) struct Durations {
     total: Distribution,
-    /// Since the last export, where differences are exported.
+    /// Since the last export, with delta temporality.
     news: Option<Distribution>,
     exemplars: Exemplars,
 }
@@ -51,8 +51,8 @@ pub(super) enum Distribution {
     Explicit(ExplicitHistogram),
 }
 
-/// A point as it is told.
-pub(super) enum Told {
+/// The value of a point, read for export.
+pub(super) enum Reading {
     Number(Value),
     Distribution(Distribution, Vec<Exemplar>),
 }
@@ -76,7 +76,7 @@ impl Point {
         }
     }
 
-    /// An older value than the newest is passed over: a background collection may be told late.
+    /// Ignores a value older than the newest: background collections may be observed late.
     pub(super) fn set(&mut self, new: u64, when: u64) {
         if let Self::Newest { value, at } = self
             && when >= *at
@@ -92,38 +92,40 @@ impl Point {
                 news.record(ns);
             }
             if let Some(span) = span {
-                durations.exemplars.take(ns, at, span, window);
+                durations.exemplars.observe(ns, at, span, window);
             }
         }
     }
 
     /// The total, or the newest value.
-    pub(super) fn total(&self, definition: &MetricDefinition) -> Option<Told> {
+    pub(super) fn total(&self, definition: &MetricDefinition) -> Option<Reading> {
         Some(match self {
-            Self::Sum { total, .. } => Told::Number(number(*total, definition)),
-            Self::Newest { value, .. } => Told::Number(number(*value, definition)),
-            Self::Distribution(durations) => Told::Distribution(durations.total.clone(), durations.exemplars.told()),
+            Self::Sum { total, .. } => Reading::Number(number(*total, definition)),
+            Self::Newest { value, .. } => Reading::Number(number(*value, definition)),
+            Self::Distribution(durations) => {
+                Reading::Distribution(durations.total.clone(), durations.exemplars.exported())
+            }
         })
     }
 
-    /// What came since the last export; `None` when nothing did.
-    pub(super) fn news(&self, definition: &MetricDefinition) -> Option<Told> {
+    /// The change since the last delta export; `None` without one.
+    pub(super) fn delta(&self, definition: &MetricDefinition) -> Option<Reading> {
         match self {
             Self::Sum { total, exported } => {
                 let news = total.saturating_sub(*exported);
-                (news > 0).then(|| Told::Number(number(news, definition)))
+                (news > 0).then(|| Reading::Number(number(news, definition)))
             }
             Self::Newest { .. } => None,
             Self::Distribution(durations) => durations
                 .news
                 .as_ref()
                 .filter(|news| news.summary().count > 0)
-                .map(|news| Told::Distribution(news.clone(), durations.exemplars.told())),
+                .map(|news| Reading::Distribution(news.clone(), durations.exemplars.exported())),
         }
     }
 
-    /// It was exported as a difference.
-    pub(super) fn exported(&mut self) {
+    /// Marks the point as exported: the next delta starts here.
+    pub(super) fn mark_exported(&mut self) {
         match self {
             Self::Sum { total, exported } => *exported = *total,
             Self::Newest { .. } => {}
@@ -137,7 +139,7 @@ impl Point {
     }
 }
 
-/// Times are counted in nanoseconds and told in seconds, shares are counted in percent.
+/// Times are counted in nanoseconds and exported in seconds; shares are counted in percent and exported as 0 to 1.
 fn number(counted: u64, definition: &MetricDefinition) -> Value {
     match definition.unit {
         "s" => Value::AsDouble(counted as f64 / SECOND_NS),
@@ -176,14 +178,14 @@ impl Distribution {
     }
 }
 
-/// The metric with the points that `told` yields; `None` without any.
+/// The metric with the points for which `read` returns a value; `None` without any.
 pub(super) fn metric(
     definition: &MetricDefinition,
     points: &[(Labels, Point)],
     options: &MetricOptions,
     temporality: Temporality,
     times: Times,
-    told: impl Fn(&Point) -> Option<Told>,
+    read: impl Fn(&Point) -> Option<Reading>,
 ) -> Option<Metric> {
     let aggregation_temporality = match temporality {
         Temporality::Cumulative => AggregationTemporality::Cumulative,
@@ -192,14 +194,14 @@ pub(super) fn metric(
     .into();
     let (mut numbers, mut exponential, mut explicit) = (Vec::new(), Vec::new(), Vec::new());
     for (labels, point) in points {
-        let Some(told) = told(point) else { continue };
+        let Some(reading) = read(point) else { continue };
         let attributes = labels.attributes(options.generation_key);
-        match told {
-            Told::Number(value) => numbers.push(number_point(value, attributes, times)),
-            Told::Distribution(Distribution::Exponential(histogram), exemplars) => {
+        match reading {
+            Reading::Number(value) => numbers.push(number_point(value, attributes, times)),
+            Reading::Distribution(Distribution::Exponential(histogram), exemplars) => {
                 exponential.push(exponential_point(&histogram, attributes, exemplars, times));
             }
-            Told::Distribution(Distribution::Explicit(histogram), exemplars) => {
+            Reading::Distribution(Distribution::Explicit(histogram), exemplars) => {
                 explicit.push(explicit_point(&histogram, attributes, exemplars, times));
             }
         }
@@ -219,7 +221,7 @@ pub(super) fn metric(
         return None;
     } else if instrument == Instrument::Gauge {
         for point in &mut numbers {
-            // A newest value counts from nowhere.
+            // A gauge has no start time.
             point.start_time_unix_nano = 0;
         }
         Data::Gauge(Gauge { data_points: numbers })

@@ -1,4 +1,4 @@
-//! Attributes of spans and links, written as they are told.
+//! Attributes of spans and links, written straight into the encoded message.
 
 use crate::definition::Attribute;
 use crate::wire::Wire;
@@ -15,11 +15,11 @@ mod field {
     pub(super) const VALUES: u32 = 1;
 }
 
-/// The attributes of the message that is open. What is not known is left out.
+/// The attributes of the message that is being written. Unknown values are omitted.
 #[derive(Debug)]
 pub(super) struct Attributes<'a> {
     wire: &'a mut Wire,
-    /// Which field of the message they are.
+    /// Number of the message's field for attributes.
     field: u32,
 }
 
@@ -35,7 +35,7 @@ impl<'a> Attributes<'a> {
         self
     }
 
-    /// A number that does not fit is as large as can be said.
+    /// A number that does not fit becomes `i64::MAX`.
     pub(super) fn int(&mut self, attribute: &Attribute, value: Option<impl Into<u64>>) -> &mut Self {
         if let Some(number) = value {
             let most = i64::MAX.unsigned_abs();
@@ -59,7 +59,7 @@ impl<'a> Attributes<'a> {
         self
     }
 
-    /// An empty list is left out.
+    /// An empty list is omitted.
     pub(super) fn texts(&mut self, attribute: &Attribute, values: impl Iterator<Item = &'static str>) -> &mut Self {
         let mut values = values.peekable();
         if values.peek().is_some() {

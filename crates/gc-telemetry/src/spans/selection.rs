@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clr_gc::gc::Collection;
 
-use super::ids::SpanIds;
+use crate::ids::SpanIds;
 use crate::options::SpanOptions;
 
 /// 2^56: one more than the largest randomness of a trace id.
@@ -12,21 +12,21 @@ const RANDOMNESS_END: u64 = 1 << 56;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// Why a collection did not become a span.
+/// Why a collection was not exported as a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum LeftOut {
-    /// The options leave it out.
+pub enum NotExported {
+    /// The options exclude it: generation, pause or share.
     NotSelected,
-    /// There were as many in this second as may be.
+    /// The limit of collections per second was reached.
     OverRate,
 }
 
-/// The decision, with what it remembers: how many there were of late.
+/// The decision which collections become spans, with its rate limit.
 #[derive(Debug)]
 pub(super) struct Selection {
     min_generation: u32,
     min_pause: Duration,
-    /// Trace ids with less randomness are left out.
+    /// Trace ids with less randomness are not sampled.
     threshold: u64,
     trace_state: String,
     bucket: TokenBucket,
@@ -52,8 +52,8 @@ impl Selection {
         }
     }
 
-    /// `None`: it becomes spans. `at` is the time of its last event, Unix nanoseconds.
-    pub(super) fn decide(&mut self, collection: &Collection, ids: SpanIds, at: u64) -> Option<LeftOut> {
+    /// Decides on a collection; `None`: it becomes spans. `at` is the time of its last event, Unix nanoseconds.
+    pub(super) fn decide(&mut self, collection: &Collection, ids: SpanIds, at: u64) -> Option<NotExported> {
         let too_young = collection
             .generation
             .is_some_and(|generation| generation < self.min_generation);
@@ -61,18 +61,19 @@ impl Selection {
             .pause_ns
             .is_some_and(|ns| u64::try_from(ns).is_ok_and(|ns| Duration::from_nanos(ns) < self.min_pause));
         if too_young || too_short || ids.randomness() < self.threshold {
-            return Some(LeftOut::NotSelected);
+            return Some(NotExported::NotSelected);
         }
-        (!self.bucket.take(at)).then_some(LeftOut::OverRate)
+        (!self.bucket.take(at)).then_some(NotExported::OverRate)
     }
 
-    /// What spans say of the share that they are of: the W3C trace state, empty for all.
+    /// The W3C trace state with the sampling threshold; empty when all are sampled.
     pub(super) fn trace_state(&self) -> &str {
         &self.trace_state
     }
 }
 
-/// The threshold of OpenTelemetry's consistent probability sampling: a trace is told when its randomness is not below.
+/// The threshold of OpenTelemetry's consistent probability sampling: a trace is sampled when its randomness is not
+/// below.
 fn threshold(ratio: f64) -> u64 {
     if ratio.is_nan() {
         return 0;
@@ -89,11 +90,11 @@ fn trace_state(threshold: u64) -> String {
     format!("ot=th:{}", digits.trim_end_matches('0'))
 }
 
-/// At most so many in a second of the events' own time, and so many at once.
+/// A rate limit in the time of the events, with bursts of at most one second's worth.
 #[derive(Debug)]
 struct TokenBucket {
     max_per_second: u32,
-    /// What may be taken, in the nanoseconds that it took to earn it: a second's worth at most.
+    /// Tokens, in the nanoseconds that it took to earn them: at most one second.
     earned_ns: u64,
     newest: u64,
 }
@@ -108,7 +109,7 @@ impl TokenBucket {
     }
 
     fn take(&mut self, at: u64) -> bool {
-        // Collections do not come quite in order: a background one is told after those that ran in it.
+        // Collections are not quite in order: a background one follows those that ran during it.
         let passed = at.saturating_sub(self.newest);
         self.newest = self.newest.max(at);
         self.earned_ns = self.earned_ns.saturating_add(passed).min(SECOND_NS);
@@ -128,10 +129,10 @@ impl TokenBucket {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spans::ids::Ids;
+    use crate::ids::Ids;
 
     /// Scenario: 50 a second; 200 collections in one millisecond, then one every 10 ms for 10 s.
-    /// Guarantee: the first 50 are told, then 50 a second.
+    /// Guarantee: the first 50 are exported, then 50 a second.
     #[test]
     fn the_rate_is_bounded_in_the_time_of_the_events() {
         let mut bucket = TokenBucket::new(50);
@@ -142,8 +143,8 @@ mod tests {
         assert!((499..=501).contains(&steady), "{steady}");
     }
 
-    /// Scenario: times that go back, as those of background collections do, and a limit of none.
-    /// Guarantee: going back earns nothing; none is none.
+    /// Scenario: times that go back, as those of background collections do, and a limit of 0.
+    /// Guarantee: going back earns nothing; with a limit of 0 nothing is exported.
     #[test]
     fn time_that_goes_back_earns_nothing() {
         let mut bucket = TokenBucket::new(1);
@@ -155,17 +156,18 @@ mod tests {
     }
 
     /// Scenario: shares of all, none, a half, a tenth, over 20,000 traces.
-    /// Guarantee: about that share is told, a smaller share is a part of a larger one, and the trace state says it.
+    /// Guarantee: about that share is exported, a smaller share is a part of a larger one, and the trace state has the
+    /// threshold.
     #[test]
-    fn the_share_is_told() {
+    fn the_share_is_exported() {
         let mut ids = Vec::new();
         for run in 0u128..20_000 {
             ids.push(Ids::new((run << 64 | 77).to_le_bytes()).linked(None, 5));
         }
-        let told = |ratio: f64| ids.iter().filter(|ids| ids.randomness() >= threshold(ratio)).count();
-        assert_eq!((told(1.0), told(0.0)), (20_000, 0));
-        assert!((9_700..10_300).contains(&told(0.5)), "{}", told(0.5));
-        assert!((1_850..2_150).contains(&told(0.1)), "{}", told(0.1));
+        let exported = |ratio: f64| ids.iter().filter(|ids| ids.randomness() >= threshold(ratio)).count();
+        assert_eq!((exported(1.0), exported(0.0)), (20_000, 0));
+        assert!((9_700..10_300).contains(&exported(0.5)), "{}", exported(0.5));
+        assert!((1_850..2_150).contains(&exported(0.1)), "{}", exported(0.1));
         assert_eq!(trace_state(threshold(1.0)), "");
         assert_eq!(trace_state(threshold(0.5)), "ot=th:8");
         assert_eq!(trace_state(threshold(0.25)), "ot=th:c");

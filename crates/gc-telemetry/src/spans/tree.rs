@@ -8,9 +8,9 @@ use prost::Message as _;
 
 use super::Encoded;
 use super::attributes::Attributes;
-use super::ids::{Ids, SpanIds, TraceIds};
 use crate::anomaly::{Anomaly, Marks};
 use crate::definition::span as row;
+use crate::ids::{Ids, SpanIds, TraceIds};
 use crate::names::{condemned, effective_type, pause_mode_name, reason_name, type_name};
 use crate::options::SpanOptions;
 use crate::wire::Wire;
@@ -19,7 +19,7 @@ use gc_rules::time::TimeBase;
 /// Sampled, and the trace id is random (W3C trace context); the parent, where there is one, is not remote (OTLP).
 const FLAGS: u32 = 0x1 | 0x2 | 0x100;
 
-/// More than the spans of a collection take; one that takes more is no less right.
+/// Initial capacity: more than the spans of most collections take.
 const USUAL_BYTES: usize = 4 << 10;
 
 /// Numbers of the fields of `ScopeSpans`, `Span` and `Link` in `opentelemetry/proto/trace/v1/trace.proto`.
@@ -46,10 +46,10 @@ mod field {
     pub(super) const LINK_FLAGS: u32 = 6;
 }
 
-/// From when to when, ns since the sync point.
+/// Start and end, ns since the sync point.
 type Times = (i64, i64);
 
-/// Root first, then in the order in which they began, parents before children.
+/// The spans of a collection: the root first, then in the order of their start, parents before children.
 pub(super) fn spans(
     collection: &Collection,
     base: TimeBase,
@@ -70,7 +70,7 @@ pub(super) fn spans(
     let marks = Marks::of(anomalies);
     tree.span(ids.root(), None, &name, extent(collection), |wire| {
         attributes(wire, collection, options.phases);
-        // Rare: these are made as messages first.
+        // Rare, so these are built as messages first.
         if let Some(attribute) = &marks.attribute {
             wire.bytes(field::ATTRIBUTES, attribute.encode_to_vec());
         }
@@ -142,12 +142,12 @@ impl Tree<'_> {
         ids
     }
 
-    /// A stop, as far as it was this collection's: one span for each part.
+    /// This collection's share of a suspension: one span for each part.
     fn pause(&mut self, collection: &Collection, pause: &Pause) {
         let root = self.ids.root();
         let suspend = suspend_times(pause);
         if pause.spans.is_empty() {
-            // Where it ended is not known; how long it took to stop the threads may be.
+            // Its end is unknown; the time to suspend the threads may be known.
             if let Some(times) = suspend {
                 self.child(root, "GC suspend", times);
             }
@@ -187,19 +187,19 @@ impl Tree<'_> {
     }
 }
 
-/// SuspendEEBegin to SuspendEEEnd, where the collection was the first of the stop and the edges can be trusted.
+/// SuspendEEBegin to SuspendEEEnd, where the collection was the first of the suspension and both ends can be trusted.
 fn suspend_times(pause: &Pause) -> Option<Times> {
     let (from, to) = pause.edges.suspend_begin.zip(pause.edges.suspend_end)?;
     (pause.suspend_ns? == to - from && pause.start == Some(from) && from <= to).then_some((from, to))
 }
 
-/// What two times have in common, unless it is nothing.
+/// The overlap of two intervals, unless it is empty.
 fn common(a: Times, b: Times) -> Option<Times> {
     let (from, to) = (a.0.max(b.0), a.1.min(b.1));
     (from < to).then_some((from, to))
 }
 
-/// When the program went on after a stop beside a background collection, until the next stop or the end.
+/// The concurrent part of a background collection after one of its suspensions, until the next one or the end.
 fn concurrent_after(collection: &Collection, place: usize) -> Option<(&'static str, Times)> {
     if !collection.is_concurrent() {
         return None;
@@ -207,12 +207,12 @@ fn concurrent_after(collection: &Collection, place: usize) -> Option<(&'static s
     let from = collection.pauses.get(place)?.spans.last()?.1;
     let to = match collection.pauses.get(place + 1) {
         Some(next) => next.spans.first()?.0,
-        // Without its final stop it is not known where it stood still.
+        // Without its final suspension it is unknown where the concurrent part ended.
         None if collection.missing.contains(Missing::Suspension) => return None,
         None => collection.end?,
     };
     let kinds = collection.pauses.iter().map(|pause| pause.kind);
-    // The program is stopped a second time to finish the marking; what follows is the sweep.
+    // The second suspension finishes the marking; what follows is the sweep.
     let name = match (kinds.eq([PauseKind::Initial, PauseKind::Final]), place) {
         (true, 0) => "GC concurrent mark",
         (true, _) => "GC concurrent sweep",
@@ -221,7 +221,7 @@ fn concurrent_after(collection: &Collection, place: usize) -> Option<(&'static s
     (from < to).then_some((name, (from, to)))
 }
 
-/// `GC gen2 background`, as far as it is known.
+/// `GC gen2 background`, as far as known.
 fn root_name(collection: &Collection) -> String {
     let mut name = String::with_capacity(24);
     name.push_str("GC");
@@ -229,7 +229,7 @@ fn root_name(collection: &Collection) -> String {
         name.push(' ');
         name.push_str(generation.name());
     }
-    // A number that has no name here is in the attributes: the names of spans are few.
+    // An unknown number is only in the attributes: span names have low cardinality.
     if let Some(Cow::Borrowed(gc_type)) = effective_type(collection).map(type_name) {
         name.push(' ');
         name.push_str(gc_type);
@@ -237,7 +237,7 @@ fn root_name(collection: &Collection) -> String {
     name
 }
 
-/// From the first to the last time that is known of it.
+/// From the first to the last known time.
 fn extent(collection: &Collection) -> Times {
     let stops = collection.pauses.iter().flat_map(|pause| &pause.spans);
     let stops = stops.flat_map(|&(from, to)| [from, to]);
@@ -245,13 +245,13 @@ fn extent(collection: &Collection) -> Times {
     let suspends = suspends.flat_map(|(from, to)| [from, to]);
     let mut times = stops.chain(suspends).chain(collection.start).chain(collection.end);
     let first = times.next().unwrap_or(collection.last_event);
-    // Where the end was not seen, it went on at least to its last event.
+    // Without its end, it lasted at least until its last event.
     let last = collection.end.is_none().then_some(collection.last_event);
     let all = times.chain(last);
     all.fold((first, first), |(from, to), at| (from.min(at), to.max(at)))
 }
 
-/// To the background collection that it ran in, and to those before it in the same stop.
+/// Links to the background collection that it ran in, and to earlier ones in the same suspension.
 fn links(wire: &mut Wire, collection: &Collection, others: &Ids) {
     if collection.is_concurrent() {
         return;
@@ -274,7 +274,7 @@ fn links(wire: &mut Wire, collection: &Collection, others: &Ids) {
     }
 }
 
-/// What is known of the collection.
+/// The attributes of the root.
 fn attributes(wire: &mut Wire, collection: &Collection, phases: bool) {
     let mut list = Attributes::of(wire, field::ATTRIBUTES);
     let global = collection.global.as_ref();

@@ -1,0 +1,354 @@
+//! The grammar of CEL, as far as rules have it.
+//!
+//! Operators are parsed by precedence, from the loosest to the tightest: `?:`, `||`, `&&`, comparisons and `in`, `+ -`, `* / %`, the signs
+//! `!` and `-`, then `.`, `[]` and calls. Only brackets and `?` make the parser call itself anew, so [`MAX_NESTING`] bounds its stack.
+//!
+//! The first word that cannot stand where it does is the only mistake: what follows it means little. Constructs that CEL has and rules have
+//! not are read over, and all of them are mistakes together.
+
+use super::order::{Open, closing};
+use super::syntax::{Call, LOOSEST, Operator, Shape, Tree};
+use super::token::{Kind, Token};
+use super::{MAX_NESTING, Mistake, literal};
+
+/// `Err`: the text is no expression, and nothing is read any more. `None`: the part was refused, and `mistakes` say why.
+type Parsed<T = Tree> = Result<Option<T>, Mistake>;
+
+/// A text that is being parsed.
+#[derive(Debug)]
+pub(super) struct Parser<'a, 't> {
+    text: &'a str,
+    tokens: &'t [Token<'a>],
+    next: usize,
+    /// Brackets and `?` around what is read now.
+    depth: usize,
+    mistakes: Vec<Mistake>,
+}
+
+impl<'a, 't> Parser<'a, 't> {
+    /// At the beginning of a text.
+    pub(super) fn new(text: &'a str, tokens: &'t [Token<'a>]) -> Self {
+        Self {
+            text,
+            tokens,
+            next: 0,
+            depth: 0,
+            mistakes: Vec::new(),
+        }
+    }
+
+    /// All of it.
+    ///
+    /// # Errors
+    ///
+    /// Why the text is no expression, or all that rules do not have.
+    pub(super) fn parse(mut self) -> Result<Tree, Vec<Mistake>> {
+        let tree = self.choice().and_then(|tree| match self.peek() {
+            None => Ok(tree),
+            Some(_) => Err(self.misplaced(Open::Text)),
+        });
+        match tree {
+            Ok(Some(tree)) if self.mistakes.is_empty() => Ok(tree),
+            Ok(_) => {
+                self.mistakes.sort_by_key(|mistake| (mistake.line, mistake.column));
+                Err(self.mistakes)
+            }
+            Err(mistake) => Err(vec![mistake]),
+        }
+    }
+
+    /// `a ? b : c`; between `?` and `:` there is no other choice without brackets.
+    fn choice(&mut self) -> Parsed {
+        let condition = self.operators(LOOSEST)?;
+        let Some(question) = self.take("?") else {
+            return Ok(condition);
+        };
+        self.deeper(question)?;
+        let this = self.operators(LOOSEST)?;
+        if self.take(":").is_none() {
+            return Err(self.misplaced(Open::Choice));
+        }
+        let that = self.choice()?;
+        self.depth -= 1;
+        let parts = condition.zip(this).zip(that);
+        Ok(parts.map(|((condition, this), that)| Tree {
+            at: condition.at,
+            shape: Shape::If(Box::new((condition, this, that))),
+        }))
+    }
+
+    /// A row of operands with operators between them that hold them together at least so tightly.
+    fn operators(&mut self, least: u8) -> Parsed {
+        let mut tree = self.signs()?;
+        while let Some((operator, level)) = self.peek().and_then(Operator::of)
+            && level >= least
+        {
+            self.next += 1;
+            let right = self.operators(level + 1)?;
+            tree = tree.zip(right).map(|(left, right)| operator.join(left, right));
+        }
+        Ok(tree)
+    }
+
+    /// `!a`, `-a`, `--a`: an even number of signs is none.
+    fn signs(&mut self) -> Parsed {
+        let is_sign = |token: &Token<'_>| matches!(token.text, "!" | "-");
+        let Some(sign) = self.peek().filter(is_sign) else {
+            return self.member(false);
+        };
+        let mut odd = false;
+        while let Some(token) = self.peek().filter(is_sign) {
+            if token.text != sign.text {
+                let message = "`!` and `-` do not follow each other; use round brackets";
+                return Err(self.mistake(token.at, message));
+            }
+            self.next += 1;
+            odd = !odd;
+        }
+        let alone = self.before() == Some(sign);
+        if alone && sign.text == "-" && self.peek().is_some_and(|token| token.kind == Kind::Number) {
+            return self.member(true);
+        }
+        let operand = self.member(false)?;
+        if !odd {
+            return Ok(operand);
+        }
+        let shape: fn(Box<Tree>) -> Shape = if sign.text == "!" { Shape::Not } else { Shape::Negate };
+        Ok(operand.map(|operand| Tree {
+            at: sign.at,
+            shape: shape(Box::new(operand)),
+        }))
+    }
+
+    /// An operand and what is asked of it: `a.b`, `a.b(c)`, `a[b]`. `negative`: a number, and the minus before it belongs to it.
+    fn member(&mut self, negative: bool) -> Parsed {
+        let begin = self.next;
+        let mut tree = self.operand(negative)?;
+        while let Some(token) = self.peek() {
+            tree = match token.text {
+                "." => self.select(tree)?,
+                "[" => {
+                    let index = self.bracketed(token)?;
+                    tree.zip(index).map(|(operand, index)| Tree {
+                        at: operand.at,
+                        shape: Shape::Index(Box::new((operand, index))),
+                    })
+                }
+                "{" if self.is_path(begin) => self.braces(token, "rules have no messages")?,
+                _ => break,
+            };
+        }
+        Ok(tree)
+    }
+
+    /// `.b`, `.b(c)`
+    fn select(&mut self, operand: Option<Tree>) -> Parsed {
+        let dot = self.peek().map_or(0, |dot| dot.at);
+        self.next += 1;
+        let name = match self.peek() {
+            None => return Err(self.ends_after(".", "a name")),
+            Some(token) if token.kind != Kind::Name => {
+                return Err(self.unexpected(token, "a name has to follow the dot"));
+            }
+            Some(token) => token.text,
+        };
+        self.next += 1;
+        if let Some(bracket) = self.peek().filter(|token| token.text == "(") {
+            let arguments = self.elements(bracket, false)?;
+            return Ok(operand.zip(arguments).map(|(receiver, arguments)| Tree {
+                at: receiver.at,
+                shape: call(name, Some(receiver), arguments),
+            }));
+        }
+        Ok(operand.and_then(|operand| match operand.shape {
+            Shape::Name(path) => Some(Tree {
+                at: operand.at,
+                shape: Shape::Name(format!("{path}.{name}").into()),
+            }),
+            _ => self.refuse(dot, format!("nothing has a field `{name}` here: only names have dots")),
+        }))
+    }
+
+    /// Whether the words from there to the next are one name with dots, as that of a message is.
+    fn is_path(&self, begin: usize) -> bool {
+        let mut words = self.tokens.iter().take(self.next).skip(begin);
+        words.all(|token| token.kind == Kind::Name || token.text == ".")
+    }
+
+    /// What stands for itself: a literal, a name, a call, something in brackets.
+    fn operand(&mut self, negative: bool) -> Parsed {
+        let Some(token) = self.peek() else {
+            return Err(match self.before() {
+                None => self.mistake(self.end(), "the expression is empty"),
+                Some(before) => self.ends_after(before.text, "an operand"),
+            });
+        };
+        let tree = |shape| Tree { at: token.at, shape };
+        match (token.kind, token.text) {
+            (Kind::Symbol, "(") => return self.bracketed(token),
+            (Kind::Symbol, "[") => return Ok(self.elements(token, true)?.map(|list| tree(Shape::List(list)))),
+            (Kind::Symbol, "{") => return self.braces(token, "rules have no maps"),
+            (Kind::Symbol, _) => return Err(self.unexpected(token, "an operand is expected")),
+            (Kind::Keyword, "in") => return Err(self.unexpected(token, "an operand has to stand before it")),
+            (Kind::Name, "not") => return Err(self.mistake(token.at, "unexpected `not`; write `!`")),
+            _ => self.next += 1,
+        }
+        let shape = match (token.kind, token.text) {
+            (Kind::Name, name) => return self.name(token.at, name),
+            (Kind::Number, word) => literal::number(word, negative),
+            (Kind::Text, word) => Ok(Shape::Text(literal::text(word))),
+            (Kind::Bytes, _) => Err("rules have no bytes; write a text: 'a'".to_owned()),
+            (_, "true") => Ok(Shape::Bool(true)),
+            (_, "false") => Ok(Shape::Bool(false)),
+            _ => Err("there is no null; `has(gc.trigger)` says whether a value is known".to_owned()),
+        };
+        Ok(match shape {
+            Ok(shape) => Some(tree(shape)),
+            Err(message) => self.refuse(token.at, message),
+        })
+    }
+
+    /// A name that was just read, or a call of it.
+    fn name(&mut self, at: usize, name: &'a str) -> Parsed {
+        let mut shape = Some(Shape::Name(name.into()));
+        if let Some(bracket) = self.peek().filter(|token| token.text == "(") {
+            let arguments = self.elements(bracket, false)?;
+            shape = arguments.map(|arguments| call(name, None, arguments));
+        }
+        if RESERVED.contains(&name) {
+            shape = self.refuse(at, format!("`{name}` is a reserved word of CEL and no name"));
+        }
+        Ok(shape.map(|shape| Tree { at, shape }))
+    }
+
+    /// `(a)`, and the brackets of `a[b]`.
+    fn bracketed(&mut self, bracket: Token<'a>) -> Parsed {
+        self.next += 1;
+        self.deeper(bracket)?;
+        let tree = self.choice()?;
+        self.close(bracket)?;
+        Ok(tree)
+    }
+
+    /// Parts between commas; `trailing`: a comma may stand after the last one. After one that was refused the others are read, too.
+    fn elements(&mut self, bracket: Token<'a>, trailing: bool) -> Parsed<Vec<Tree>> {
+        self.next += 1;
+        self.deeper(bracket)?;
+        let mut elements = Some(Vec::new());
+        let mut may_end = true;
+        while !(may_end && self.peek().is_some_and(|token| token.text == closing(bracket))) {
+            let element = self.choice()?;
+            elements = elements.zip(element).map(|(mut elements, element)| {
+                elements.push(element);
+                elements
+            });
+            may_end = trailing;
+            if self.take(",").is_none() {
+                break;
+            }
+        }
+        self.close(bracket)?;
+        Ok(elements)
+    }
+
+    /// Reads over what stands in braces: it is refused, whatever it is.
+    fn braces(&mut self, brace: Token<'a>, message: &str) -> Parsed {
+        let mut open: Vec<Token<'a>> = Vec::new();
+        while let Some(token) = self.peek() {
+            match token.text {
+                "(" | "[" | "{" => open.push(token),
+                ")" | "]" | "}" => {
+                    let last = open.pop().unwrap_or(brace);
+                    if closing(last) != token.text {
+                        return Err(self.misplaced(Open::Bracket(last)));
+                    }
+                }
+                _ => {}
+            }
+            self.next += 1;
+            if open.is_empty() {
+                return Ok(self.refuse(brace.at, message));
+            }
+        }
+        Err(self.misplaced(Open::Bracket(open.pop().unwrap_or(brace))))
+    }
+
+    /// The next word.
+    pub(super) fn peek(&self) -> Option<Token<'a>> {
+        self.tokens.get(self.next).copied()
+    }
+
+    /// The word before it.
+    pub(super) fn before(&self) -> Option<Token<'a>> {
+        self.tokens.get(self.next.checked_sub(1)?).copied()
+    }
+
+    /// Reads over the next word if it is this one.
+    fn take(&mut self, sign: &str) -> Option<Token<'a>> {
+        let token = self.peek().filter(|token| token.text == sign)?;
+        self.next += 1;
+        Some(token)
+    }
+
+    fn close(&mut self, bracket: Token<'a>) -> Result<(), Mistake> {
+        if self.take(closing(bracket)).is_none() {
+            return Err(self.misplaced(Open::Bracket(bracket)));
+        }
+        self.depth -= 1;
+        Ok(())
+    }
+
+    fn deeper(&mut self, opening: Token<'_>) -> Result<(), Mistake> {
+        self.depth += 1;
+        if self.depth > MAX_NESTING {
+            let message = format!("nested too deep: at most {MAX_NESTING} brackets and `?` in each other");
+            return Err(self.mistake(opening.at, message));
+        }
+        Ok(())
+    }
+
+    fn refuse<T>(&mut self, at: usize, message: impl Into<String>) -> Option<T> {
+        let mistake = self.mistake(at, message);
+        self.mistakes.push(mistake);
+        None
+    }
+
+    /// A mistake at a byte.
+    pub(super) fn mistake(&self, at: usize, message: impl Into<String>) -> Mistake {
+        Mistake::at(self.text, at, message.into())
+    }
+
+    /// Where the text ends, without the space there.
+    pub(super) fn end(&self) -> usize {
+        self.text.trim_end().len()
+    }
+}
+
+/// Words that CEL keeps for languages around it; after a dot they are names.
+pub(super) const RESERVED: [&str; 17] = [
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "namespace",
+    "package",
+    "return",
+    "var",
+    "void",
+    "while",
+];
+
+fn call(name: &str, receiver: Option<Tree>, arguments: Vec<Tree>) -> Shape {
+    Shape::Call(Call {
+        name: name.into(),
+        receiver: receiver.map(Box::new),
+        arguments,
+    })
+}

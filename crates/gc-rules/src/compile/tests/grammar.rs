@@ -1,0 +1,328 @@
+//! Texts of the grammar of CEL, and what our parser makes of them: the same as the crate `cel`.
+
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+use proptest::{collection, sample};
+
+use super::oracle::{Reading, read};
+use crate::compile::syntax::{Shape, parse};
+
+/// What is refused although `cel` reads it, besides what rules do not have: how the message begins, and why.
+const OURS: [&str; 6] = [
+    // Bounds.
+    "the expression is too long",
+    "nested too deep",
+    // `!-5`, which has no meaning.
+    "`!` and `-` do not follow each other",
+    // A name in CEL, and here a word that people write for `!`.
+    "unexpected `not`; write `!`",
+    // `.a`: a name seen from the root, which rules do not have.
+    "unexpected `.` here; an operand is expected",
+    // `[,]`, which is an empty list.
+    "unexpected `,` here; an operand is expected",
+];
+
+/// Whether our parser and `cel` make the same of a text.
+fn check(text: &str) -> Result<(), TestCaseError> {
+    match (parse(text), read(text)) {
+        (Ok(ours), Reading::Tree(theirs)) => prop_assert_eq!(ours, theirs, "{:?}", text),
+        (Ok(ours), theirs) => prop_assert!(false, "{:?} is {:?}, and for cel {:?}", text, ours, theirs),
+        (Err(_), Reading::No) => {}
+        (Err(mistakes), theirs) => {
+            let is_ours = mistakes.iter().any(|mistake| {
+                let mut beginnings = OURS.iter();
+                beginnings.any(|beginning| mistake.message.starts_with(beginning))
+            });
+            match theirs {
+                _ if is_ours => {}
+                Reading::Refused(theirs) => {
+                    let all = theirs.iter().all(|mistake| mistakes.contains(mistake));
+                    prop_assert!(all, "{:?} is {:?}, and for cel {:?}", text, mistakes, theirs);
+                }
+                theirs => prop_assert!(false, "{:?} is {:?}, and for cel {:?}", text, mistakes, theirs),
+            }
+        }
+    }
+    Ok(())
+}
+
+type Words = Vec<String>;
+
+fn words(texts: &[&str]) -> BoxedStrategy<Words> {
+    let texts: Vec<Words> = texts.iter().map(|text| vec![(*text).to_owned()]).collect();
+    sample::select(texts).boxed()
+}
+
+/// Words around parts: `f(a, b)` is `["f", "(", a, ",", b, ")"]`.
+macro_rules! row {
+    ($($part:expr),* $(,)?) => {{
+        let mut row: Words = Vec::new();
+        $(row.extend($part);)*
+        row
+    }};
+}
+
+fn one(word: &str) -> Words {
+    vec![word.to_owned()]
+}
+
+const NAMES: [&str; 9] = ["a", "gc", "x1", "_", "has", "b", "r", "inside", "truth"];
+
+/// Literals that rules have.
+const LITERALS: [&str; 33] = [
+    "true",
+    "false",
+    "0",
+    "7",
+    "007",
+    "0x1F",
+    "0xdeadBEEF",
+    "9223372036854775807",
+    "0x7fffffffffffffff",
+    "1.5",
+    "0.0",
+    ".5",
+    "1e3",
+    "1E+2",
+    "1.5e-3",
+    ".5e10",
+    "5e-324",
+    "1e-999",
+    "123456789012345678901234567890.0",
+    "''",
+    "'a'",
+    "\"a'b\"",
+    "'\\n\\t\\\\\\'\\?\\`\\a\\b\\f\\r\\v'",
+    "'\\x41\\X42\\u00e9\\U0001F600\\101'",
+    "'\\377'",
+    "'\u{e9}\u{1F600}'",
+    "r'\\n'",
+    "R\"\\\"",
+    "r'''a'\n'b'''",
+    "'''a\r\nb\rc'''",
+    "\"\"\"a\"b\\\"\"\"\"",
+    "''''''",
+    "r''",
+];
+
+/// Literals that rules do not have, and what looks like one.
+const ODD: [&str; 22] = [
+    "null",
+    "9223372036854775808",
+    "9223372036854775809",
+    "0x8000000000000000",
+    "0x8000000000000001",
+    "1u",
+    "0xFFU",
+    "18446744073709551615u",
+    "18446744073709551616u",
+    "1e999",
+    "'\\ud800'",
+    "'\\U00110000'",
+    "'\\400'",
+    "'\\q'",
+    "'''a",
+    "'a\nb'",
+    "b'abc'",
+    "br'\\x'",
+    "rb'a'",
+    "rr'a'",
+    "B\"\\xff\"",
+    "b'''\u{e9}'''",
+];
+
+const OPERATORS: [&str; 14] = [
+    "||", "&&", "==", "!=", "<", "<=", ">", ">=", "in", "+", "-", "*", "/", "%",
+];
+
+/// Any expression, as words.
+fn expression() -> BoxedStrategy<Words> {
+    let odd = prop_oneof![3 => words(&ODD), 1 => words(&["if", "not", "in"])];
+    let leaf = prop_oneof![60 => words(&NAMES), 60 => words(&LITERALS), 1 => odd];
+    let tree = leaf.prop_recursive(6, 60, 3, |inner| {
+        let name = || words(&NAMES);
+        let operator = words(&OPERATORS);
+        let many = || collection::vec(inner.clone(), 0..4).prop_map(|parts| parts.join(&",".to_owned()));
+        let signs = || (words(&["!", "-"]), 1..4_usize).prop_map(|(sign, count)| vec![sign; count].concat());
+        prop_oneof![
+            24 => (inner.clone(), operator, inner.clone()).prop_map(|(a, sign, b)| row![a, sign, b]),
+            6 => (signs(), inner.clone()).prop_map(|(signs, a)| row![signs, a]),
+            12 => inner.clone().prop_map(|a| row![one("("), a, one(")")]),
+            3 => (inner.clone(), name()).prop_map(|(a, name)| row![a, one("."), name]),
+            6 => (name(), many()).prop_map(|(name, a)| row![name, one("("), a, one(")")]),
+            3 => (inner.clone(), name(), many()).prop_map(|(a, name, b)| row![a, one("."), name, one("("), b, one(")")]),
+            3 => (inner.clone(), inner.clone()).prop_map(|(a, b)| row![a, one("["), b, one("]")]),
+            3 => (many(), any::<bool>()).prop_map(|(a, comma)| row![one("["), a, comma.then(|| ",".to_owned()), one("]")]),
+            4 => (inner.clone(), inner.clone(), inner.clone())
+                .prop_map(|(a, b, c)| row![a, one("?"), b, one(":"), c]),
+            1 => (inner.clone(), inner.clone()).prop_map(|(a, b)| row![one("{"), a, one(":"), b, one("}")]),
+            1 => (inner.clone(), inner.clone()).prop_map(|(a, b)| row![a, one("{"), one("x"), one(":"), b, one("}")]),
+        ]
+    });
+    tree.boxed()
+}
+
+const SPACE: [&str; 8] = ["", "", " ", " ", "  ", "\n", "\t\r\n\u{c}", " // a (b\n"];
+
+const FURTHER: [&str; 22] = [
+    "(", ")", "[", "]", "{", "}", ",", ".", "?", ":", "!", "-", "&", "=", "`", "'", "\"", "not", "in", "true", "5ms",
+    "\u{2264}",
+];
+
+/// A change to the words of an expression, by which it most often is none.
+#[derive(Debug, Clone)]
+enum Change {
+    Remove(sample::Index),
+    Double(sample::Index),
+    Insert(sample::Index, String),
+    Swap(sample::Index, sample::Index),
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    let index = any::<sample::Index>;
+    let further = prop_oneof![words(&FURTHER), words(&OPERATORS), words(&ODD)].prop_map(|mut words| words.remove(0));
+    prop_oneof![
+        index().prop_map(Change::Remove),
+        index().prop_map(Change::Double),
+        (index(), further).prop_map(|(at, word)| Change::Insert(at, word)),
+        (index(), index()).prop_map(|(a, b)| Change::Swap(a, b)),
+    ]
+}
+
+fn changed(mut words: Words, changes: Vec<Change>) -> Words {
+    for change in changes {
+        if words.is_empty() {
+            break;
+        }
+        let count = words.len();
+        match change {
+            Change::Remove(at) => {
+                words.remove(at.index(count));
+            }
+            Change::Double(at) => {
+                let at = at.index(count);
+                words.insert(at, words[at].clone());
+            }
+            Change::Insert(at, word) => words.insert(at.index(count), word),
+            Change::Swap(a, b) => words.swap(a.index(count), b.index(count)),
+        }
+    }
+    words
+}
+
+fn spaced(words: &[String], space: &[&str]) -> String {
+    let space = space.iter().cycle();
+    words
+        .iter()
+        .zip(space)
+        .map(|(word, space)| format!("{word}{space}"))
+        .collect()
+}
+
+fn space() -> impl Strategy<Value = Vec<&'static str>> {
+    prop_oneof![
+        Just(vec![" "]),
+        Just(vec![""]),
+        collection::vec(sample::select(SPACE.to_vec()), 1..12),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1500))]
+
+    /// Scenario: expressions of the grammar of CEL with all of its literals and operators, with and without space, brackets and comments.
+    /// Guarantee: each is the same tree, at the same places, as for the crate `cel`, or is refused for what rules do not have.
+    #[test]
+    fn expressions_are_those_of_cel(words in expression(), space in space()) {
+        check(&spaced(&words, &space))?;
+    }
+
+    /// Scenario: the same expressions with words removed, doubled, put in and exchanged.
+    /// Guarantee: what is no expression for one is none for the other.
+    #[test]
+    fn what_is_no_expression_is_none_for_cel(
+        words in expression(),
+        changes in collection::vec(change(), 1..4),
+        space in space(),
+    ) {
+        check(&spaced(&changed(words, changes), &space))?;
+    }
+
+    /// Scenario: any text, and any row of words.
+    /// Guarantee: the same.
+    #[test]
+    fn any_text_is_read_as_cel_does(
+        text in prop_oneof![
+            "\\PC{0,40}",
+            "[ -~\n\u{e9}]{0,40}",
+            "[a-c0-9.uxeE'\"\\\\()!-]{0,12}",
+            collection::vec(prop_oneof![words(&FURTHER), words(&OPERATORS), words(&NAMES), words(&LITERALS), words(&ODD)], 0..12)
+                .prop_map(|words| words.concat().join(" ")),
+        ]
+    ) {
+        check(&text)?;
+    }
+}
+
+/// Scenario: some of the expressions of the properties above.
+/// Guarantee: many of them are read; else the properties would say little.
+#[test]
+fn most_expressions_are_read() {
+    let mut runner = TestRunner::deterministic();
+    let read = (0..300)
+        .filter(|_| {
+            let words = expression().new_tree(&mut runner).unwrap().current();
+            parse(&words.join(" ")).is_ok()
+        })
+        .count();
+    assert!((100..290).contains(&read), "{read} of 300");
+}
+
+/// Scenario: every literal and every operator alone, and the literals with a minus and with two.
+/// Guarantee: each is what it is for the crate `cel`.
+#[test]
+fn each_word_is_that_of_cel() {
+    for literal in LITERALS.iter().chain(&ODD) {
+        for sign in ["", "-", "--", "---", "- ", "!", "!!", "a - ", "a -", "1--"] {
+            check(&format!("{sign}{literal}")).unwrap();
+            check(&format!("{sign}{literal}.x(a)[0]")).unwrap();
+        }
+    }
+    for first in OPERATORS {
+        for second in OPERATORS {
+            check(&format!("a {first} b {second} c")).unwrap();
+            check(&format!("!a {first} -b {second} c ? d : e")).unwrap();
+        }
+    }
+    for word in super::super::parser::RESERVED {
+        for text in [
+            format!("{word} > 1"),
+            format!("{word}(1)"),
+            format!("a.{word}"),
+            format!("a.{word}()"),
+        ] {
+            check(&text).unwrap();
+        }
+    }
+}
+
+/// Scenario: numbers and strings in all of their forms.
+/// Guarantee: they have these values.
+#[test]
+fn literals_have_their_values() {
+    let text = |text: &str| Shape::Text(text.into());
+    for (literal, value) in [
+        ("-9223372036854775808", Shape::Int(i64::MIN)),
+        ("-0x8000000000000000", Shape::Int(i64::MIN)),
+        ("0xfF", Shape::Int(255)),
+        ("007", Shape::Int(7)),
+        ("-.5e1", Shape::Double(-5.0)),
+        ("1E+2", Shape::Double(100.0)),
+        ("'\\x41\\u00e9\\U0001f600\\101\\n'", text("A\u{e9}\u{1f600}A\n")),
+        ("r'\\n'", text("\\n")),
+        ("\"\"\"a\"\r\nb\"\"\"", text("a\"\nb")),
+    ] {
+        assert_eq!(parse(literal).unwrap().shape, value, "{literal}");
+    }
+}

@@ -1,0 +1,51 @@
+//! Any text as an expression of a rule: it is read or refused, with mistakes that lie in it; what is read can be evaluated.
+#![no_main]
+
+use std::collections::BTreeMap;
+
+use gc_rules::compile::{Names, Wanted, compile, parse_macro};
+use gc_rules::field::{ProcessFacts, Root, Scope, StreamFacts};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|text: &str| {
+    let mut macros = BTreeMap::new();
+    // The text itself is a macro too: one that may use itself.
+    let texts = [("full", "gc.generation == 2 && gc.blocking"), ("self", text)];
+    for (name, text) in texts {
+        if let Ok(known) = parse_macro(text) {
+            macros.insert(name.to_owned(), known);
+        }
+    }
+    let names = Names {
+        macros: &macros,
+        lists: &BTreeMap::from([("induced".to_owned(), vec!["Induced".into()])]),
+        windows: &BTreeMap::from([("share".to_owned(), 0)]),
+        roots: &[Root::Gc, Root::Process, Root::Stream],
+    };
+    let compiled = [Wanted::Bool, Wanted::Number, Wanted::Any].map(|wanted| compile(text, &names, wanted));
+    let (process, stream) = (ProcessFacts::default(), StreamFacts::default());
+    let scope = Scope {
+        gc: None,
+        suspension: None,
+        process: &process,
+        stream: &stream,
+        windows: &[Some(0.5)],
+        now_unix_ns: 0,
+    };
+    for outcome in compiled {
+        match outcome {
+            Ok(compiled) => {
+                if let Ok(Some(value)) = compiled.expression.evaluate(&scope) {
+                    assert_eq!(value.kind(), compiled.expression.kind);
+                }
+            }
+            Err(mistakes) => {
+                assert!(!mistakes.is_empty());
+                for mistake in mistakes {
+                    let line = text.split('\n').nth(mistake.line - 1).expect("a line of the text");
+                    assert!(mistake.column >= 1 && mistake.column <= line.chars().count() + 1);
+                }
+            }
+        }
+    }
+});

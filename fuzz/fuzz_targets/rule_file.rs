@@ -1,0 +1,24 @@
+//! Any text as a file of rules, and as one that changes rules. No panic, no abort; what is refused is refused with places in the file.
+#![no_main]
+
+use gc_rules::load::{SourceFile, load};
+use libfuzzer_sys::fuzz_target;
+
+const RULES: &str = "apiVersion: gcwatch/v1
+rules:
+  - {id: a, title: t, on: gc, severity: info, summary: s, when: gc.blocking}
+";
+
+fuzz_target!(|text: &str| {
+    let file = |name: &str, text: &str| SourceFile {
+        name: name.to_owned(),
+        text: text.to_owned(),
+    };
+    let problems = match load(&[file("rules", RULES), file("fuzzed", text)]) {
+        Ok(loaded) => loaded.warnings,
+        Err(problems) => problems,
+    };
+    for problem in problems {
+        assert!(problem.line >= 1 && problem.column >= 1 && !problem.message.is_empty());
+    }
+});

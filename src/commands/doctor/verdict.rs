@@ -1,0 +1,137 @@
+//! The verdict on one process: excluded, attached, attachable, or the obstacle with its remedy.
+
+use std::time::Duration;
+
+use dotnet_diagnostics::discovery::{Obstacle, Process, Reason, Scan};
+use dotnet_diagnostics::message::ProcessInfo;
+use dotnet_diagnostics::text::shown;
+use dotnet_diagnostics::{Client, Deadlines, Endpoint};
+
+use super::Looked;
+use crate::report::doctor::Diagnosis;
+
+/// Deadline for a runtime's answer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(3);
+
+/// Queries the process and decides on the verdict.
+pub(super) async fn verdict(looked: Looked, scan: &Scan) -> Diagnosis {
+    let Looked {
+        process,
+        standing,
+        foreign,
+    } = looked;
+    let mut diagnosis = Diagnosis {
+        kind: "diagnosis",
+        pid: Some(process.pid),
+        ns_pid: Some(process.ns_pid),
+        name: process.name.clone(),
+        uid: process.uid,
+        runtime: None,
+        socket: process.socket.as_ref().map(ToString::to_string),
+        verdict: "attachable",
+        ok: true,
+        detail: foreign,
+        remedy: None,
+    };
+    let version = || process.visible.then(|| scan.runtime_library(process.pid)).flatten();
+    if !standing.wanted && process.evidence.is_some() {
+        diagnosis.verdict = "excluded";
+        diagnosis.detail = Some("excluded by configuration (targets.include, targets.exclude)".to_owned());
+        return diagnosis;
+    }
+    match ask(&process).await {
+        Ok(info) => {
+            // The answer of a process is not trusted.
+            let answered = info
+                .and_then(|info| info.runtime_version)
+                .map(|version| shown(&version));
+            diagnosis.runtime = answered.or_else(|| version()?.version().map(str::to_owned));
+            if let Some(holder) = standing.holder {
+                diagnosis.verdict = "attached";
+                diagnosis.detail = Some(format!("read by {holder}"));
+            }
+        }
+        Err(obstacle) => {
+            diagnosis.runtime = version().and_then(|library| Some(library.version()?.to_owned()));
+            diagnosis.ok = false;
+            diagnosis.verdict = obstacle.reason.as_str();
+            let remedy = match (obstacle.reason, process.visible) {
+                // A refused connection does not contain gcwatch's own rights, which are known here.
+                (Reason::Permission, true) => scan.credentials().remedy(process.uid),
+                _ if obstacle.remedy.is_empty() => remedy(obstacle.reason).to_owned(),
+                _ => obstacle.remedy,
+            };
+            let notes = [diagnosis
+                .detail
+                .take()
+                .filter(|_| obstacle.reason != Reason::OtherArchitecture)];
+            let detail = notes
+                .into_iter()
+                .flatten()
+                .fold(obstacle.detail, |detail, note| format!("{detail}; {note}"));
+            diagnosis.detail = Some(detail);
+            diagnosis.remedy = Some(remedy).filter(|remedy| !remedy.is_empty());
+        }
+    }
+    diagnosis
+}
+
+async fn ask(process: &Process) -> Result<Option<ProcessInfo>, Obstacle> {
+    let endpoint = Endpoint::of(process).map_err(|error| error.obstacle())?;
+    let client = Client::with_deadlines(endpoint, Deadlines::uniform(ANSWER_WITHIN));
+    client.probe().await.map_err(|error| error.obstacle())
+}
+
+/// The remedy for an obstacle that has none of its own.
+fn remedy(reason: Reason) -> &'static str {
+    match reason {
+        Reason::Refused => "if the process is running, its runtime has stopped listening: restart it",
+        Reason::Protocol => "check which program listens on its socket: it is not a .NET runtime",
+        Reason::Rejected => {
+            "see the runtime's error; a process that a diagnostics port suspends at startup is resumed by the listener"
+        }
+        Reason::Exited => {
+            "none: it is exiting or has exited; if it is running, check whether it accepts commands (dotnet-counters ps)"
+        }
+        Reason::Failed => "see the system's error",
+        _ => "",
+    }
+}
+
+/// The verdict on a process that could not be inspected.
+pub(super) fn not_looked_at(pid: u32, obstacle: Obstacle) -> Diagnosis {
+    let remedy = match obstacle.reason {
+        Reason::Exited => "look up the pid where gcwatch runs (gcwatch ps): pids differ in containers".to_owned(),
+        _ => obstacle.remedy,
+    };
+    Diagnosis {
+        kind: "diagnosis",
+        pid: Some(pid),
+        ns_pid: None,
+        name: "-".to_owned(),
+        uid: None,
+        runtime: None,
+        socket: None,
+        verdict: obstacle.reason.as_str(),
+        ok: false,
+        detail: Some(obstacle.detail),
+        remedy: Some(remedy).filter(|remedy| !remedy.is_empty()),
+    }
+}
+
+/// The verdict on something that is expected and missing; `name` is the setting that expects it.
+pub(super) fn nothing_there(name: String, detail: String, remedy: &str) -> Diagnosis {
+    Diagnosis {
+        kind: "diagnosis",
+        pid: None,
+        ns_pid: None,
+        name,
+        uid: None,
+        runtime: None,
+        socket: None,
+        verdict: "not-found",
+        ok: false,
+        detail: Some(detail),
+        remedy: Some(remedy.to_owned()),
+    }
+}

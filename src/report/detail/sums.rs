@@ -1,0 +1,80 @@
+//! Sums over the events of a collection: by type, by heap.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+/// Limit of types in each list.
+const TOP_TYPES: usize = 15;
+
+/// Limit of types that are counted separately; further ones are counted as `other`.
+pub(super) const MAX_TYPES: usize = 10_000;
+
+/// The objects of a type.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct TypeSum {
+    /// Number of events.
+    pub count: u64,
+    /// Total size; `None` where the events do not contain it.
+    pub bytes: Option<u64>,
+}
+
+/// Sums by type name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TypeSums {
+    sums: BTreeMap<String, TypeSum>,
+}
+
+impl TypeSums {
+    pub(super) fn add(&mut self, name: String, bytes: Option<u64>) {
+        let name = if self.sums.len() < MAX_TYPES || self.sums.contains_key(&name) {
+            name
+        } else {
+            "other".to_owned()
+        };
+        let sum = self.sums.entry(name).or_default();
+        sum.count += 1;
+        if let Some(bytes) = bytes {
+            sum.bytes = Some(sum.bytes.unwrap_or(0).saturating_add(bytes));
+        }
+    }
+
+    /// The largest, by bytes and then by count.
+    pub fn top(&self) -> Vec<(&str, TypeSum)> {
+        let mut sums: Vec<(&str, TypeSum)> = self.sums.iter().map(|(name, sum)| (name.as_str(), *sum)).collect();
+        sums.sort_by_key(|(name, sum)| (std::cmp::Reverse((sum.bytes, sum.count)), *name));
+        sums.truncate(TOP_TYPES);
+        sums
+    }
+
+    /// Whether no event was observed.
+    pub fn is_empty(&self) -> bool {
+        self.sums.is_empty()
+    }
+}
+
+/// Waits of one heap's GC threads for each other.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct JoinSum {
+    /// Waits that were observed from start to end.
+    pub waits: u64,
+    /// Total time, ns.
+    pub wait_ns: i64,
+    /// Longest wait, ns.
+    pub longest_ns: i64,
+}
+
+/// LOH compaction of one heap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct LohCompaction {
+    /// Time to plan, microseconds.
+    pub plan_us: u32,
+    /// Time to move objects, microseconds.
+    pub compact_us: u32,
+    /// Time to update references, microseconds.
+    pub relocate_us: u32,
+    /// References that were visited.
+    pub total_refs: u64,
+    /// Null references among them.
+    pub zero_refs: u64,
+}

@@ -1,0 +1,254 @@
+//! A real Alertmanager between gcwatch and a webhook: what it makes of what it is told.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use clr_gc::gc::Outcome;
+use delivery::alerts::settings::{Settings as Alerts, Webhook};
+use delivery::otlp::settings::{self, Compression, Protocol};
+use gc_rules::time::TimeBase;
+use gcwatch::config::options::RuleSources;
+use gcwatch::daemon::{Options, Station};
+use gcwatch::pipeline::replay::Player;
+use gcwatch::pipeline::{Clock, PipelineSettings};
+use gcwatch::process::{Identity, RunKey, RunState};
+use gcwatch::targets::options::TargetOptions;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use test_support::harness::{Missing, Tests, unless_skipped};
+use test_support::receiver::{LONG, Receiver};
+use test_support::{add_tests, notices, recordings};
+
+pub(crate) fn tests(tests: &mut Tests) {
+    add_tests!(tests, || Alertmanager::program().map(drop); an_alert_fires_once_and_resolves);
+}
+
+/// How often the Alertmanager is told; it takes an alert for resolved after four times as long.
+const RESEND: Duration = Duration::from_secs(1);
+
+/// The rule fires on the first full collection, and goes on.
+const RULES: &str = "\
+apiVersion: gcwatch/v1
+rules:
+  - id: test.full
+    title: A full collection
+    on: gc
+    when: gc.generation == 2
+    severity: warning
+    keep_firing_for: 1h
+    labels: { team.name: runtime }
+    summary: Collection {{ gc.number }} was a full one
+    description: All generations were collected.
+    remedy: Look at what is kept.
+    source: a test
+";
+
+struct Alertmanager {
+    child: Child,
+    url: String,
+    _folder: TempDir,
+}
+
+impl Alertmanager {
+    /// Where it is, once fetched.
+    fn program() -> Result<PathBuf, Missing> {
+        unless_skipped("alertmanager")?;
+        let fetched = Command::new(test_support::repository("tests/alertmanager/fetch"))
+            .output()
+            .unwrap();
+        if !fetched.status.success() {
+            let said = String::from_utf8_lossy(&fetched.stderr);
+            return Err(Missing::Ignored(said.trim().to_owned()));
+        }
+        Ok(PathBuf::from(String::from_utf8(fetched.stdout).unwrap().trim()))
+    }
+
+    /// Starts it on a port of its own choice, with a webhook.
+    fn start(webhook: &str) -> Self {
+        let program = Self::program().unwrap();
+        let folder = TempDir::new().unwrap();
+        let config = folder.path().join("alertmanager.yml");
+        let text = format!(
+            "route: {{receiver: test, group_by: [alertname, instance, pid], group_wait: 50ms, group_interval: 200ms, repeat_interval: 4h}}\n\
+             receivers: [{{name: test, webhook_configs: [{{url: '{webhook}', send_resolved: true}}]}}]\n"
+        );
+        std::fs::write(&config, text).unwrap();
+        let mut child = Command::new("./alertmanager")
+            // Where its template is.
+            .current_dir(program)
+            .arg(format!("--config.file={}", config.display()))
+            .arg(format!("--storage.path={}", folder.path().join("state").display()))
+            .args(["--web.listen-address=127.0.0.1:0", "--cluster.listen-address="])
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(child.stderr.take().unwrap())
+            .lines()
+            .map_while(Result::ok);
+        let mut all = String::new();
+        let address = said.by_ref().find_map(|line| {
+            let address = line
+                .split("address=")
+                .nth(1)
+                .map(|rest| rest.split(' ').next().unwrap().to_owned());
+            all.push_str(&line);
+            all.push('\n');
+            address.filter(|address| address.starts_with("127.0.0.1:"))
+        });
+        let address = address.unwrap_or_else(|| panic!("it ended before it listened:\n{all}"));
+        // It is read all the time: a full pipe would stop it.
+        std::thread::spawn(move || said.for_each(drop));
+        Self {
+            child,
+            url: format!("http://{address}"),
+            _folder: folder,
+        }
+    }
+}
+
+impl Drop for Alertmanager {
+    fn drop(&mut self) {
+        let _it_ended_before = self.child.kill();
+        let _it_was_awaited = self.child.wait();
+    }
+}
+
+fn to(endpoint: String) -> settings::Receiver {
+    settings::Receiver {
+        endpoint,
+        protocol: Protocol::HttpJson,
+        headers: Vec::new(),
+        timeout: LONG,
+        compression: Compression::None,
+        certificate: None,
+        client_certificate: None,
+        client_key: None,
+    }
+}
+
+fn keys(value: &Value) -> BTreeSet<&String> {
+    value.as_object().unwrap().keys().collect()
+}
+
+/// Scenario: a rule fires on a process that is told through the daemon's pipeline, is told again and again, and ends with the process; the
+/// Alertmanager notifies a webhook, and gcwatch another one by itself.
+/// Guarantee: the Alertmanager notifies once that it fires and once that it is resolved, no more; it knows the alert by the labels and by the
+/// number that gcwatch says; and its webhook's format is the one that gcwatch's has, key by key.
+#[tokio::main(flavor = "current_thread")]
+async fn an_alert_fires_once_and_resolves() {
+    let (mut by_alertmanager, mut by_gcwatch) = (Receiver::start().await, Receiver::start().await);
+    let alertmanager = Alertmanager::start(&format!("{}/by-alertmanager", by_alertmanager.url()));
+    let folder = TempDir::new().unwrap();
+    std::fs::write(folder.path().join("rules.yaml"), RULES).unwrap();
+    let options = Options {
+        targets: TargetOptions::default(),
+        pipeline: PipelineSettings {
+            clock: Clock::Live,
+            ..PipelineSettings::default()
+        },
+        otlp: settings::Settings::default(),
+        rules: RuleSources {
+            shipped: false,
+            paths: vec![folder.path().to_owned()],
+        },
+        alerts: Alerts {
+            alertmanagers: vec![to(format!("{}/api/v2/alerts", alertmanager.url))],
+            webhooks: vec![Webhook {
+                receiver: to(by_gcwatch.url()),
+                secret: None,
+            }],
+            resend_interval: RESEND,
+            external_url: Some("http://gcwatch.example:9464".to_owned()),
+            ..Alerts::default()
+        },
+        listen: None,
+        own_resource: Vec::new(),
+        kubernetes: gcwatch::kubernetes::settings::Settings::default(),
+        export_own_metrics: false,
+    };
+    let station = Station::open(&options).await.unwrap();
+    let identity = Identity {
+        key: RunKey { pid: 7, start_time: 1 },
+        ns_pid: None,
+        name: "Shop.Checkout".to_owned(),
+        runtime: None,
+        resource: notices::resource().attributes,
+        provenance: gcwatch::process::Provenance::default(),
+    };
+    let mut feed = station.pipeline.open(identity).unwrap();
+    let now = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap();
+    // As if it was recorded until now: no alert begins ahead of time.
+    feed.time_base(TimeBase::at(i128::try_from(now.as_nanos()).unwrap() - 120_000_000_000));
+    feed.state(RunState::Attached);
+    let mut player = Player::open(&recordings::path("svc8-workstation")).unwrap();
+    while let Some((_, outcome)) = player.next_outcome().unwrap() {
+        if matches!(outcome, Outcome::Collection(_)) {
+            feed.observe(outcome);
+        }
+    }
+    let fired: Value = serde_json::from_slice(&by_alertmanager.next().await.body).unwrap();
+    let own: Value = serde_json::from_slice(&by_gcwatch.next().await.body).unwrap();
+    assert_eq!((&fired["status"], &own["status"]), (&"firing".into(), &"firing".into()));
+    let (theirs, ours) = (&fired["alerts"][0], &own["alerts"][0]);
+    for same in [
+        "status",
+        "labels",
+        "annotations",
+        "startsAt",
+        "fingerprint",
+        "generatorURL",
+    ] {
+        assert_eq!(theirs[same], ours[same], "{same}");
+    }
+    assert_eq!(theirs["labels"]["team_name"], "runtime");
+    assert_eq!(theirs["labels"]["alertname"], "test.full");
+    assert_eq!((keys(&fired), keys(theirs)), (keys(&own), keys(ours)));
+    assert_eq!(fired["version"], own["version"]);
+    assert_eq!(theirs["endsAt"], ours["endsAt"], "both: it has none");
+    assert_eq!(fired["groupLabels"], own["groupLabels"]);
+    assert_eq!(fired["groupKey"], own["groupKey"]);
+
+    // Told five times: that is past the end that the first one had.
+    let told = || station.notifier.stats()[0].1.sent;
+    tokio::time::timeout(LONG, async {
+        while told() < 6 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await
+    .expect("it is told again");
+    assert!(by_alertmanager.try_next().is_none(), "it notified twice of one alert");
+    feed.end();
+    let resolved: Value = serde_json::from_slice(&by_alertmanager.next().await.body).unwrap();
+    let own: Value = serde_json::from_slice(&by_gcwatch.next().await.body).unwrap();
+    assert_eq!(
+        (&resolved["status"], &own["status"]),
+        (&"resolved".into(), &"resolved".into())
+    );
+    assert_eq!(resolved["alerts"][0]["labels"], theirs["labels"]);
+    assert_eq!(resolved["alerts"][0]["endsAt"], own["alerts"][0]["endsAt"]);
+    let before = told();
+    tokio::time::timeout(LONG, async {
+        while told() < before + 2 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await
+    .expect("its end is told again");
+    assert!(by_alertmanager.try_next().is_none(), "it notified twice of one end");
+    let failures: u64 = station.notifier.stats()[0]
+        .1
+        .failures()
+        .iter()
+        .map(|(_, count)| count)
+        .sum();
+    assert_eq!(failures, 0);
+    assert!(by_gcwatch.try_next().is_none());
+    station.close().await;
+}

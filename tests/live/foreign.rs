@@ -1,0 +1,97 @@
+//! What other people's OTLP decoders read of what gcwatch sends.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::Value;
+
+use test_support::harness::Tests;
+use test_support::mock::MockReceiver;
+use test_support::{add_tests, recordings};
+
+pub(crate) fn tests(tests: &mut Tests) {
+    add_tests!(tests, MockReceiver::need; grpc_is_read_by_others, http_protobuf_is_read_by_others);
+}
+
+fn recording() -> PathBuf {
+    recordings::path("net10-steady")
+}
+
+/// Collections of the recording: number and generation.
+fn truth() -> BTreeMap<i64, i64> {
+    let output = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
+        .args(["analyze", "--no-rules", "--format", "ndjson"])
+        .arg(recording())
+        .output()
+        .unwrap();
+    let lines = String::from_utf8(output.stdout).unwrap();
+    let records = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    records
+        .filter(|record| record["kind"] == "gc")
+        .map(|gc| (gc["number"].as_i64().unwrap(), gc["generation"].as_i64().unwrap()))
+        .collect()
+}
+
+/// Everything at the end of a path of lists, in all requests of a signal.
+fn all<'a>(requests: &'a [(String, Value)], signal: &str, path: [&str; 3]) -> Vec<&'a Value> {
+    let bodies = requests.iter().filter(|(of, _)| of == signal).map(|(_, body)| body);
+    path.iter().fold(bodies.collect(), |values: Vec<&Value>, key| {
+        values
+            .into_iter()
+            .filter_map(|value| value[key].as_array())
+            .flatten()
+            .collect()
+    })
+}
+
+fn replay_to(form: &str) {
+    let receiver = MockReceiver::start();
+    let endpoint = if form == "grpc" { &receiver.grpc } else { &receiver.http };
+    let output = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
+        .args(["replay", "--protocol", form, "--endpoint", endpoint])
+        .arg(recording())
+        .env_remove("GCWATCH_CONFIG")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let requests = receiver.into_requests();
+    let failed: Vec<_> = requests.iter().filter(|(signal, _)| signal == "failed").collect();
+    assert!(failed.is_empty(), "{form}: {failed:?}");
+
+    let truth = truth();
+    let spans = all(&requests, "traces", ["resourceSpans", "scopeSpans", "spans"]);
+    let number = |span: &Value| match &span["attributes"]["dotnet.gc.number"] {
+        Value::String(text) => text.parse().ok(),
+        other => other.as_i64(),
+    };
+    let roots: BTreeSet<i64> = spans
+        .iter()
+        .filter(|span| span["parentSpanId"].as_str().unwrap_or_default().is_empty())
+        .filter_map(|span| number(span))
+        .collect();
+    assert_eq!(
+        roots,
+        truth.keys().copied().collect(),
+        "{form}: a root span for each collection"
+    );
+    let names: BTreeSet<&str> = all(&requests, "metrics", ["resourceMetrics", "scopeMetrics", "metrics"])
+        .iter()
+        .filter_map(|metric| metric["name"].as_str())
+        .collect();
+    for name in ["dotnet.gc.collections", "dotnet.gc.pause.duration"] {
+        assert!(names.contains(name), "{form}: {names:?}");
+    }
+}
+
+/// Scenario: a recording goes to a receiver of grpc-js and protobufjs over gRPC.
+/// Guarantee: it reads a root span for each collection, and the metrics.
+fn grpc_is_read_by_others() {
+    replay_to("grpc");
+}
+
+/// Scenario: the same over HTTP with protobuf.
+/// Guarantee: the same.
+fn http_protobuf_is_read_by_others() {
+    replay_to("http/protobuf");
+}

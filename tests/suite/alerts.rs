@@ -1,0 +1,444 @@
+//! Notifications of alerts, by receivers that do as a script says.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+use delivery::alerts::Notifier;
+use delivery::alerts::settings::{Settings, Webhook};
+use delivery::alerts::stats::ReceiverStats;
+use delivery::otlp::settings::{self, Compression, Protocol, Secret};
+use gc_rules::time::TimeBase;
+use gcwatch::config::options::RuleSources;
+use gcwatch::daemon::{Options, Station};
+use gcwatch::pipeline::replay::{Cast, Player, Stage};
+use gcwatch::pipeline::{self, Clock};
+use gcwatch::targets::options::TargetOptions;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use serde_json::Value;
+use sha2::Sha256;
+
+use test_support::notices::{self, ended, fired, resource};
+use test_support::receiver::{LONG, Receiver, Recorded, Reply};
+
+/// Longer than any test.
+const NEVER: Duration = Duration::from_secs(3600);
+
+fn to(receiver: &Receiver, path: &str) -> settings::Receiver {
+    settings::Receiver {
+        endpoint: format!("{}{path}", receiver.url()),
+        protocol: Protocol::HttpJson,
+        headers: Vec::new(),
+        timeout: LONG,
+        compression: Compression::None,
+        certificate: None,
+        client_certificate: None,
+        client_key: None,
+    }
+}
+
+fn alertmanager(receiver: &Receiver) -> settings::Receiver {
+    to(receiver, "/api/v2/alerts")
+}
+
+fn webhook(receiver: &Receiver) -> Webhook {
+    Webhook {
+        receiver: to(receiver, "/hook/secret-token"),
+        secret: Some(Secret::new("Jefe")),
+    }
+}
+
+fn only(alertmanager: settings::Receiver, resend_interval: Duration) -> Settings {
+    Settings {
+        alertmanagers: vec![alertmanager],
+        resend_interval,
+        ..Settings::default()
+    }
+}
+
+fn json(request: &Recorded) -> Value {
+    assert_eq!(request.header("content-type"), "application/json");
+    serde_json::from_slice(&request.body).unwrap()
+}
+
+/// The pids of the alerts in a request to an Alertmanager.
+fn pids(request: &Recorded) -> Vec<String> {
+    let alerts = json(request);
+    let alerts = alerts.as_array().unwrap().iter();
+    alerts
+        .map(|alert| alert["labels"]["pid"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+fn stats(notifier: &Notifier) -> ReceiverStats {
+    notifier.stats().remove(0).1
+}
+
+fn count(of: [(&'static str, u64); 4], why: &str) -> u64 {
+    of.iter().find(|(name, _)| *name == why).unwrap().1
+}
+
+fn dropped(notifier: &Notifier, why: &str) -> u64 {
+    let dropped = stats(notifier).dropped();
+    dropped.iter().find(|(name, _)| *name == why).unwrap().1
+}
+
+/// Waits until the numbers are as they are to be.
+async fn until(is: impl Fn() -> bool) {
+    let waited = tokio::time::timeout(LONG, async {
+        while !is() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    });
+    waited.await.expect("it comes to that");
+}
+
+/// Scenario: an alert begins, goes on for several intervals, ends; the Alertmanager takes all.
+/// Guarantee: it is told at once and again and again while it fires, each time with the same labels and beginning and with an end ahead;
+/// then with its end, again and again.
+#[tokio::test]
+async fn what_fires_is_told_again_and_what_ended_too() {
+    let mut receiver = Receiver::start().await;
+    let notifier = Notifier::start(&only(alertmanager(&receiver), Duration::from_millis(20))).unwrap();
+    notifier.notify(&resource(), &[fired(5)]);
+    let mut firing = Vec::new();
+    for _ in 0..3 {
+        let request = receiver.next().await;
+        assert_eq!(request.path, "/api/v2/alerts");
+        firing.push(json(&request)[0].clone());
+    }
+    let labels = &firing[0]["labels"];
+    let expected = serde_json::json!({
+        "alertname": "test.full",
+        "severity": "error",
+        "group": "pauses",
+        "process": "Shop.Checkout",
+        "pid": "5",
+        "instance": "7d0a3d3c-2f5e-5a0b-9d1e-1c2b3a4d5e6f",
+        "team_name": "runtime",
+        "service_name": "checkout",
+        "k8s_namespace_name": "shop",
+        "k8s_pod_name": "checkout-5d9",
+    });
+    assert_eq!(*labels, expected);
+    for alert in &firing {
+        assert_eq!((&alert["labels"], &alert["startsAt"]), (labels, &firing[0]["startsAt"]));
+        assert_eq!(alert["startsAt"], "2026-01-02T03:04:05Z");
+        assert!(alert["endsAt"].as_str() > alert["startsAt"].as_str(), "{alert}");
+        assert_eq!(alert["annotations"]["summary"], "Collection 7 was a full one");
+        assert_eq!(alert["annotations"]["runbook_url"], "https://runbooks.example/full");
+        assert_eq!(alert["annotations"]["remedy"], "Look at what is kept.");
+    }
+    // What it is known by is what it was known by when it began.
+    let mut other = resource();
+    other
+        .attributes
+        .push(notices::attribute("k8s.node.name", "learned later"));
+    notifier.notify(&other, &[ended(5)]);
+    let mut ends = 0;
+    while ends < 3 {
+        let alert = json(&receiver.next().await)[0].clone();
+        if alert["endsAt"] == "2026-01-02T03:05:05Z" {
+            assert_eq!(&alert["labels"], labels);
+            ends += 1;
+        } else {
+            assert_eq!(ends, 0, "it fires again after its end");
+        }
+    }
+}
+
+/// Scenario: the Alertmanager is overloaded, breaks the connection, does not answer; then it takes the request.
+/// Guarantee: the alert is told in the end, once, and each failure is counted by what it was.
+#[tokio::test]
+async fn what_fails_is_tried_again() {
+    let mut receiver = Receiver::start().await;
+    receiver.script([
+        Reply::http(503, &[("retry-after", "0")]),
+        Reply::http(429, &[("retry-after", "0")]),
+        Reply::Reset,
+        Reply::Hang,
+    ]);
+    let mut to = alertmanager(&receiver);
+    to.timeout = Duration::from_millis(300);
+    let notifier = Notifier::start(&only(to, NEVER)).unwrap();
+    notifier.notify(&resource(), &[fired(5)]);
+    for _ in 0..5 {
+        let request = receiver.next().await;
+        // That of the connection that breaks was not read.
+        assert!(request.body.is_empty() || pids(&request) == ["5"]);
+    }
+    until(|| stats(&notifier).sent == 1).await;
+    let failures = stats(&notifier).failures();
+    assert_eq!((count(failures, "unavailable"), count(failures, "timed_out")), (2, 1));
+    assert_eq!((count(failures, "unreachable"), count(failures, "refused")), (1, 0));
+    assert_eq!(stats(&notifier).queued, 0);
+    assert_eq!(notifier.shutdown(LONG).await, 0);
+}
+
+/// Scenario: an Alertmanager that finds one of three alerts wrong, and says so of each request that has it.
+/// Guarantee: the others are told, the wrong one is given up and counted, and is not told again when the others are.
+#[tokio::test]
+async fn one_that_is_refused_is_found_and_given_up() {
+    let mut receiver = Receiver::start().await;
+    let wrong = || Reply::http(400, &[]);
+    // All three; the first alone; the second and the third; the second, which is the wrong one; the third.
+    receiver.script([wrong(), Reply::Accept, wrong(), wrong(), Reply::Accept]);
+    let notifier = Notifier::start(&only(alertmanager(&receiver), Duration::from_millis(50))).unwrap();
+    notifier.notify(&resource(), &[fired(1), fired(2), fired(3)]);
+    let mut requests = Vec::new();
+    for _ in 0..5 {
+        requests.push(pids(&receiver.next().await));
+    }
+    assert_eq!(requests[0].len(), 3);
+    assert_eq!([&requests[1], &requests[3], &requests[4]].map(Vec::len), [1, 1, 1]);
+    let bad = requests[3][0].clone();
+    assert_eq!(dropped(&notifier, "refused"), 1);
+    assert_eq!(
+        stats(&notifier).last_error.unwrap(),
+        "HTTP status 400: as the script says"
+    );
+    let mut again = BTreeSet::new();
+    while again.len() < 2 {
+        let told = pids(&receiver.next().await);
+        assert!(!told.contains(&bad), "{told:?}");
+        again.extend(told);
+    }
+    // Its end is not told either: nobody knows of it.
+    notifier.notify(&resource(), &[ended(bad.parse().unwrap())]);
+    assert!(!pids(&receiver.next().await).contains(&bad));
+}
+
+/// Scenario: an Alertmanager that lets nobody in at first (401), then does.
+/// Guarantee: it is not asked again at once, nor alert by alert, but when what fires is told again; then it is told all.
+#[tokio::test]
+async fn one_that_lets_nobody_in_is_asked_again_later() {
+    let mut receiver = Receiver::start().await;
+    receiver.script([Reply::http(401, &[])]);
+    let notifier = Notifier::start(&only(alertmanager(&receiver), Duration::from_millis(100))).unwrap();
+    notifier.notify(&resource(), &[fired(1), fired(2)]);
+    assert_eq!(pids(&receiver.next().await).len(), 2);
+    assert_eq!(pids(&receiver.next().await).len(), 2);
+    until(|| stats(&notifier).sent >= 2).await;
+    let failures = stats(&notifier).failures();
+    assert_eq!((count(failures, "refused"), dropped(&notifier, "refused")), (1, 0));
+}
+
+/// Scenario: two Alertmanagers and a webhook; one Alertmanager never answers.
+/// Guarantee: each is told, none waits for another.
+#[tokio::test]
+async fn a_receiver_that_hangs_holds_up_no_other() {
+    let (mut deaf, mut well, mut hook) = (
+        Receiver::start().await,
+        Receiver::start().await,
+        Receiver::start().await,
+    );
+    deaf.then(Reply::Hang);
+    let settings = Settings {
+        alertmanagers: vec![alertmanager(&deaf), alertmanager(&well)],
+        webhooks: vec![webhook(&hook)],
+        resend_interval: NEVER,
+        ..Settings::default()
+    };
+    let notifier = Notifier::start(&settings).unwrap();
+    for pid in 1..=3 {
+        notifier.notify(&resource(), &[fired(pid)]);
+        let mut told = Vec::new();
+        while !told.contains(&pid.to_string()) {
+            told.extend(pids(&well.next().await));
+        }
+        assert_eq!(json(&hook.next().await)["alerts"][0]["labels"]["pid"], pid.to_string());
+    }
+    deaf.next().await;
+    let lost = notifier.shutdown(Duration::from_millis(50)).await;
+    assert_eq!(lost, 3, "those of the one that hangs");
+}
+
+/// Scenario: a reload adds an Alertmanager while an alert fires, then takes the first one away; then one with a header that cannot be.
+/// Guarantee: the new one is told what fires, the old one hears no more, and settings that cannot be used change nothing.
+#[tokio::test]
+async fn a_reload_tells_a_new_alertmanager_what_fires() {
+    let (mut first, mut second) = (Receiver::start().await, Receiver::start().await);
+    let notifier = Notifier::start(&only(alertmanager(&first), NEVER)).unwrap();
+    notifier.notify(&resource(), &[fired(1), fired(2)]);
+    notifier.notify(&resource(), &[ended(2)]);
+    let mut settings = only(alertmanager(&first), NEVER);
+    settings.alertmanagers.push(alertmanager(&second));
+    notifier.reconfigure(&settings).unwrap();
+    assert_eq!(pids(&second.next().await), ["1"]);
+
+    notifier.reconfigure(&only(alertmanager(&second), NEVER)).unwrap();
+    while first.try_next().is_some() {}
+    let mut wrong = only(alertmanager(&first), NEVER);
+    wrong.alertmanagers[0]
+        .headers
+        .push(("a b".to_owned(), Secret::new("hunter2")));
+    let error = notifier.reconfigure(&wrong).unwrap_err().to_string();
+    assert!(
+        error.contains("the name of its header") && !error.contains("hunter2"),
+        "{error}"
+    );
+    notifier.notify(&resource(), &[ended(1)]);
+    let last = json(&second.next().await);
+    assert_eq!(
+        (&last[0]["labels"]["pid"], &last[0]["endsAt"]),
+        (&"1".into(), &"2026-01-02T03:05:05Z".into())
+    );
+    assert!(first.try_next().is_none(), "one that is none any more is told");
+}
+
+/// Scenario: a webhook that fails for a while, then refuses a change, then takes all.
+/// Guarantee: each change comes once and in order, in Alertmanager's own format, signed; the refused one is dropped and counted.
+#[tokio::test]
+async fn a_webhook_is_told_each_change_in_order() {
+    let mut receiver = Receiver::start().await;
+    receiver.script([
+        Reply::http(502, &[("retry-after", "0")]),
+        Reply::Accept,
+        Reply::http(410, &[]),
+    ]);
+    let settings = Settings {
+        webhooks: vec![webhook(&receiver)],
+        external_url: Some("https://gcwatch.example/".to_owned()),
+        ..Settings::default()
+    };
+    let notifier = Notifier::start(&settings).unwrap();
+    notifier.notify(&resource(), &[fired(1), ended(1), fired(2), ended(2)]);
+    let mut told = Vec::new();
+    for _ in 0..5 {
+        let request = receiver.next().await;
+        let mut mac = Hmac::<Sha256>::new_from_slice(b"Jefe").unwrap();
+        mac.update(&request.body);
+        let signature: String = mac
+            .finalize()
+            .into_bytes()
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        assert_eq!(request.header("x-gcwatch-signature"), format!("sha256={signature}"));
+        told.push(json(&request));
+    }
+    let seen: Vec<(&str, &str)> = told
+        .iter()
+        .map(|body| {
+            let pid = body["commonLabels"]["pid"].as_str().unwrap();
+            (pid, body["status"].as_str().unwrap())
+        })
+        .collect();
+    let expected = [
+        ("1", "firing"),
+        ("1", "firing"),
+        ("1", "resolved"),
+        ("2", "firing"),
+        ("2", "resolved"),
+    ];
+    assert_eq!(seen, expected);
+    until(|| stats(&notifier).sent == 3).await;
+    assert_eq!(dropped(&notifier, "refused"), 1);
+    let golden: Value = serde_json::from_str(include_str!("../alerts/webhook.json")).unwrap();
+    assert_eq!(told[2], golden, "{:#}", told[2]);
+    let name = &notifier.stats()[0].0;
+    assert!(
+        name.starts_with("webhook 127.0.0.1:") && !name.contains("secret"),
+        "{name}"
+    );
+}
+
+/// Scenario: a daemon's station with a receiver of logs, and a rule that fires on a process and ends with it; then the same with
+/// `alerts.log` switched off.
+/// Guarantee: two log records with the process's resource, the event's name and the ids of a span that was sent; none when it is off.
+#[tokio::test]
+async fn log_records_go_over_otlp() {
+    for log in [true, false] {
+        let mut receiver = Receiver::start().await;
+        let folder = tempfile::TempDir::new().unwrap();
+        let rules = notices::RULES.replace(
+            "    severity: error\n",
+            "    severity: error\n    keep_firing_for: 1h\n",
+        );
+        std::fs::write(folder.path().join("rules.yaml"), rules).unwrap();
+        let signal = |path: &str| Some(to(&receiver, path));
+        let options = Options {
+            targets: TargetOptions::default(),
+            pipeline: pipeline::PipelineSettings {
+                clock: Clock::Recorded,
+                ..pipeline::PipelineSettings::default()
+            },
+            otlp: settings::Settings {
+                traces: signal("/v1/traces"),
+                logs: signal("/v1/logs"),
+                ..settings::Settings::default()
+            },
+            rules: RuleSources {
+                shipped: false,
+                paths: vec![folder.path().to_owned()],
+            },
+            alerts: Settings {
+                log,
+                ..Settings::default()
+            },
+            listen: None,
+            own_resource: Vec::new(),
+            kubernetes: gcwatch::kubernetes::settings::Settings::default(),
+            export_own_metrics: false,
+        };
+        let station = Station::open(&options).await.unwrap();
+        let mut player = Player::open(Path::new("tests/recordings/svc8-workstation.nettrace.gz")).unwrap();
+        let base = player.begin().unwrap().unwrap().unix_ns_of_offset(0).unwrap();
+        let cast = Cast {
+            service: "checkout".to_owned(),
+            attributes: Vec::new(),
+            base: TimeBase::at(base),
+            start_time: 1,
+        };
+        let mut stage = Stage::new(station.pipeline.clone(), cast);
+        while let Some((key, outcome)) = player.next_outcome().unwrap() {
+            stage.observe(key, outcome).unwrap();
+        }
+        stage.end();
+        assert!(station.exporter.flush(LONG).await);
+        station.close().await;
+        let (mut spans, mut records) = (BTreeSet::new(), Vec::new());
+        while let Some(request) = receiver.try_next() {
+            if request.path == "/v1/traces" {
+                let resources = request.traces().resource_spans.into_iter();
+                let all = resources
+                    .flat_map(|resource| resource.scope_spans)
+                    .flat_map(|scope| scope.spans);
+                spans.extend(all.map(|span| (span.trace_id, span.span_id)));
+                continue;
+            }
+            for resource in request.logs().resource_logs {
+                let attributes = &resource.resource.as_ref().unwrap().attributes;
+                assert!(attributes.iter().any(|one| one.key == "service.name"));
+                records.extend(resource.scope_logs.into_iter().flat_map(|scope| scope.log_records));
+            }
+        }
+        assert_eq!(records.len(), if log { 2 } else { 0 });
+        for record in &records {
+            assert_eq!(
+                (record.event_name.as_str(), record.severity_number),
+                ("gcwatch.anomaly", 17)
+            );
+            assert!(spans.contains(&(record.trace_id.clone(), record.span_id.clone())));
+        }
+    }
+}
+
+/// Scenario: a webhook that cannot be reached, and more changes than may wait.
+/// Guarantee: the oldest go and are counted; what waits at the end is counted too.
+#[tokio::test]
+async fn a_webhook_that_is_down_costs_bounded_memory() {
+    let receiver = Receiver::start().await;
+    let settings = Settings {
+        webhooks: vec![webhook(&receiver)],
+        ..Settings::default()
+    };
+    drop(receiver);
+    let notifier = Notifier::start(&settings).unwrap();
+    for pid in 0..1500 {
+        notifier.notify(&resource(), &[fired(pid)]);
+    }
+    assert_eq!(dropped(&notifier, "queue_full"), 500);
+    assert_eq!(stats(&notifier).queued, 1000);
+    assert_eq!(notifier.shutdown(Duration::from_millis(50)).await, 1000);
+}

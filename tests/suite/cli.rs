@@ -1,0 +1,379 @@
+//! The commands on recordings: records, exit codes, and what is said of bad input.
+
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::{fs, str};
+
+use flate2::read::GzDecoder;
+use serde_json::Value;
+
+fn recording(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/recordings")
+        .join(format!("{name}.nettrace.gz"))
+}
+
+fn unpacked(name: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    GzDecoder::new(fs::File::open(recording(name)).unwrap())
+        .read_to_end(&mut bytes)
+        .unwrap();
+    bytes
+}
+
+fn gcwatch(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_gcwatch"))
+        .args(args)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+fn with_input(args: &[&str], input: &[u8]) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let input = input.to_vec();
+    // It may refuse the input before it is all written.
+    let writer = std::thread::spawn(move || drop(stdin.write_all(&input)));
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap();
+    output
+}
+
+fn records(output: &Output) -> Vec<Value> {
+    str::from_utf8(&output.stdout)
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+fn kinds<'r>(records: &'r [Value], kind: &str) -> Vec<&'r Value> {
+    records.iter().filter(|record| record["kind"] == kind).collect()
+}
+
+fn stderr(output: &Output) -> &str {
+    str::from_utf8(&output.stderr).unwrap()
+}
+
+/// Scenario: `analyze` into a pipe.
+/// Guarantee: one record per collection in the order of GCStart, a summary, and the stream's record last; the names of the
+/// contract are all there, whether known or not.
+#[test]
+fn records_have_every_name_of_the_contract() {
+    let output = gcwatch(&["analyze", recording("net31-steady").to_str().unwrap()]);
+    assert!(output.status.success());
+    let records = records(&output);
+    let gcs = kinds(&records, "gc");
+    assert_eq!(gcs.len(), 14);
+    let names = [
+        "kind",
+        "pid",
+        "clr_instance",
+        "number",
+        "generation",
+        "type",
+        "became_blocking",
+        "reason",
+        "trigger",
+        "start_offset_ns",
+        "start",
+        "duration_ns",
+        "pause_ns",
+        "suspend_ns",
+        "pauses",
+        "heap",
+        "heap_before",
+        "heap_after",
+        "promoted",
+        "pinned_objects",
+        "sync_blocks",
+        "gc_handles",
+        "finalization_promoted_bytes",
+        "finalization_promoted_count",
+        "heap_count",
+        "memory_load_percent",
+        "pause_mode",
+        "compacting",
+        "condemned_reasons",
+        "phases",
+        "committed",
+        "allocated_since_last",
+        "missing",
+        "complete",
+        "lossy",
+    ];
+    for gc in &gcs {
+        let object = gc.as_object().unwrap();
+        for name in names {
+            assert!(object.contains_key(name), "{name} is not in {gc}");
+        }
+        // 3.1 has no POH, no condemned reasons in its global history and no phase times.
+        assert!(
+            gc["heap"]["poh"]["after"].is_null() && gc["condemned_reasons"].is_null() && gc["phases"]["plan"].is_null()
+        );
+    }
+    let starts: Vec<i64> = gcs.iter().filter_map(|gc| gc["start_offset_ns"].as_i64()).collect();
+    assert!(starts.is_sorted() && starts.len() == 14);
+    assert_eq!(kinds(&records, "summary").len(), 1);
+    let last = records.last().unwrap();
+    assert_eq!(
+        (&last["kind"], &last["gcs"], &last["lost_events"]),
+        (&"stream".into(), &14.into(), &0.into())
+    );
+    assert_eq!((&last["clean_end"], &last["pointer_size"]), (&true.into(), &8.into()));
+}
+
+/// Scenario: the same recording gzipped, plain, zipped, and each of them on standard input.
+/// Guarantee: the same records but for the name of the file.
+#[test]
+fn however_it_is_packed_it_is_the_same() {
+    let plain = unpacked("net10-steady");
+    let folder = tempfile::tempdir().unwrap();
+    let (plain_file, zip_file) = (folder.path().join("a.nettrace"), folder.path().join("a.zip"));
+    fs::write(&plain_file, &plain).unwrap();
+    let mut zip = zip::ZipWriter::new(fs::File::create(&zip_file).unwrap());
+    zip.start_file("a.nettrace", zip::write::SimpleFileOptions::default())
+        .unwrap();
+    zip.write_all(&plain).unwrap();
+    zip.finish().unwrap();
+    let told = |output: Output| {
+        assert!(output.status.success(), "{}", stderr(&output));
+        let mut records = records(&output);
+        records.last_mut().unwrap()["file"] = Value::Null;
+        records
+    };
+    let gz = recording("net10-steady");
+    let expected = told(gcwatch(&["analyze", gz.to_str().unwrap()]));
+    assert!(expected.len() > 70);
+    for file in [&gz, &plain_file, &zip_file] {
+        assert_eq!(
+            told(gcwatch(&["analyze", file.to_str().unwrap()])),
+            expected,
+            "{}",
+            file.display()
+        );
+        assert_eq!(
+            told(with_input(&["analyze", "-"], &fs::read(file).unwrap())),
+            expected,
+            "{} piped",
+            file.display()
+        );
+    }
+}
+
+/// Scenario: things that are no recording.
+/// Guarantee: one sentence that says what it is and what to do, exit code 1, and no record that could pass for a whole.
+#[test]
+fn bad_input_is_told_in_one_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let v7 = [&b"Nettrace"[..], &[0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0]].concat();
+    let netperf = [&[20, 0, 0, 0][..], b"!FastSerialization.1"].concat();
+    let cases = [
+        (file("text", b"hello, this is no recording at all"), "not a nettrace"),
+        (file("perf", &netperf), "NetPerf"),
+        (file("v7", &v7), "7"),
+        (file("empty", b""), "empty"),
+        (folder.path().to_str().unwrap().to_owned(), "directory"),
+        (
+            folder.path().join("nothing").to_str().unwrap().to_owned(),
+            "No such file",
+        ),
+    ];
+    for (path, what) in cases {
+        for command in ["analyze", "events"] {
+            let output = gcwatch(&[command, &path]);
+            assert_eq!(output.status.code(), Some(1), "{command} {path}");
+            let said = stderr(&output);
+            assert!(
+                said.contains(what) && said.starts_with("gcwatch: ") && said.lines().count() == 1,
+                "{command} {path}: {said}"
+            );
+            assert!(
+                output.stdout.is_empty(),
+                "{command} {path}: {:?}",
+                str::from_utf8(&output.stdout)
+            );
+        }
+        assert_eq!(gcwatch(&["diff", &path, &path]).status.code(), Some(1));
+    }
+    assert_eq!(gcwatch(&["analyze"]).status.code(), Some(2));
+    assert_eq!(gcwatch(&["analyze", "--top", "many", "x"]).status.code(), Some(2));
+}
+
+/// Scenario: a recording cut short, as by a killed process or a full disk.
+/// Guarantee: everything whole in it is told, `clean_end` is false, one sentence on standard error, exit code 0.
+#[test]
+fn a_cut_recording_is_no_error() {
+    let whole = unpacked("net10-steady");
+    let output = with_input(&["analyze", "-"], &whole[..whole.len() / 2]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let records = records(&output);
+    assert!(kinds(&records, "gc").len() > 20);
+    assert_eq!(records.last().unwrap()["clean_end"], Value::Bool(false));
+    assert!(
+        stderr(&output).contains("cut short") && stderr(&output).lines().count() == 1,
+        "{}",
+        stderr(&output)
+    );
+}
+
+/// Scenario: a recording with a damaged block in the middle.
+/// Guarantee: what came before is told, the place is named, exit code 1.
+#[test]
+fn a_damaged_recording_is_told_up_to_the_damage() {
+    let mut bytes = unpacked("net31-steady");
+    let block = b"EventBlock";
+    let places: Vec<usize> = bytes
+        .windows(block.len())
+        .enumerate()
+        .filter(|(_, window)| window == block)
+        .map(|(at, _)| at)
+        .collect();
+    let middle = places[places.len() / 2];
+    bytes[middle + block.len()] = 0x77;
+    let output = with_input(&["analyze", "-"], &bytes);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(!kinds(&records(&output), "gc").is_empty());
+    assert!(stderr(&output).contains("byte"), "{}", stderr(&output));
+}
+
+/// Scenario: `events` on a Verbose recording and on one with rundown.
+/// Guarantee: every event blob of the stream is a record with the fields of the manifest, or its bytes in hex.
+#[test]
+fn every_event_is_shown() {
+    for name in [
+        "net10-steady-verbose",
+        "net8-threads-dotnettrace-default",
+        "net10b-private",
+    ] {
+        let output = gcwatch(&["events", recording(name).to_str().unwrap()]);
+        assert!(output.status.success());
+        let records = records(&output);
+        let events = kinds(&records, "event");
+        assert_eq!(
+            events.len() as u64,
+            records.last().unwrap()["events"].as_u64().unwrap(),
+            "{name}"
+        );
+        assert!(
+            events
+                .iter()
+                .all(|event| event["fields"].is_object() != event["undecoded"].is_string()),
+            "{name}"
+        );
+        let offsets: Vec<i64> = events
+            .iter()
+            .map(|event| event["offset_ns"].as_i64().unwrap())
+            .collect();
+        assert!(offsets.is_sorted(), "{name}");
+        let start = events.iter().find(|event| event["name"] == "GCStart").unwrap();
+        for field in [
+            "Count",
+            "Depth",
+            "Reason",
+            "Type",
+            "ClrInstanceID",
+            "ClientSequenceNumber",
+        ] {
+            assert!(start["fields"][field].is_u64(), "{field}");
+        }
+    }
+}
+
+/// Scenario: one collection in full, as text and as records.
+/// Guarantee: its stops, marks, phases, types and events are there; a number that is not in it is said, with the range.
+#[test]
+fn one_collection_in_full() {
+    let file = recording("net10-steady-verbose");
+    let output = gcwatch(&["analyze", "--gc", "45", "--format", "table", file.to_str().unwrap()]);
+    assert!(output.status.success());
+    let text = str::from_utf8(&output.stdout).unwrap();
+    for part in [
+        "Stops",
+        "Heap",
+        "Phases",
+        "Marked, by kind of root",
+        "System.Byte[]",
+        "Events",
+        "GCRestartEEEnd",
+    ] {
+        assert!(text.contains(part), "{part} is not in\n{text}");
+    }
+    let output = gcwatch(&["analyze", "--gc", "45", file.to_str().unwrap()]);
+    let records = records(&output);
+    assert_eq!(records[1]["kind"], "gc_detail");
+    assert!(records[1]["allocated"][0]["bytes"].as_u64().unwrap() > 1_000_000);
+    let piped = with_input(&["analyze", "--gc", "45", "-"], &fs::read(&file).unwrap());
+    assert_eq!(piped.stdout, output.stdout);
+    let missing = gcwatch(&["analyze", "--gc", "4500", file.to_str().unwrap()]);
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(
+        stderr(&missing).contains("no collection with the number 4500"),
+        "{}",
+        stderr(&missing)
+    );
+}
+
+/// Scenario: a part of a recording, sorted and cut.
+/// Guarantee: only what was asked for, in the order that was asked for.
+#[test]
+fn collections_are_chosen_and_sorted() {
+    let file = recording("svc8-workstation");
+    let output = gcwatch(&[
+        "analyze",
+        "--from",
+        "1s",
+        "--to",
+        "3.5s",
+        "--sort",
+        "pause",
+        "--top",
+        "5",
+        file.to_str().unwrap(),
+    ]);
+    let records = records(&output);
+    let gcs = kinds(&records, "gc");
+    assert_eq!(gcs.len(), 5);
+    let pauses: Vec<i64> = gcs.iter().map(|gc| gc["pause_ns"].as_i64().unwrap()).collect();
+    assert!(pauses.is_sorted_by(|a, b| a >= b), "{pauses:?}");
+    let within = |gc: &&Value| (1_000_000_000..3_500_000_000).contains(&gc["start_offset_ns"].as_i64().unwrap());
+    assert!(gcs.iter().all(within));
+}
+
+/// Scenario: two recordings compared.
+/// Guarantee: figures of all collections and of each generation and type, with both sides.
+#[test]
+fn two_recordings_are_compared() {
+    let (a, b) = (
+        recording("net10-threads-server"),
+        recording("net10-threads-server-datas"),
+    );
+    let output = gcwatch(&["diff", a.to_str().unwrap(), b.to_str().unwrap()]);
+    assert!(output.status.success());
+    let records = records(&output);
+    let all = &records[0];
+    assert!(all["generation"].is_null());
+    let figure = all["figures"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|figure| figure["name"] == "collections")
+        .unwrap();
+    assert!(figure["before"].as_f64().unwrap() > 50.0 && figure["after"].as_f64().unwrap() > 100.0);
+    assert!(records.len() > 4);
+    let table = gcwatch(&["diff", "--format", "table", a.to_str().unwrap(), b.to_str().unwrap()]);
+    assert!(str::from_utf8(&table.stdout).unwrap().contains("gen2 background"));
+}

@@ -1,0 +1,846 @@
+//! The configuration: what is said of wrong ones, what goes over what, what is never shown, and the files made from it.
+//!
+//! `tests/config/wrong.txt` has wrong files and what is said of them. After a change that is meant, run with
+//! `GCWATCH_UPDATE_GOLDEN=1` and read the difference; the same writes `docs/configuration.md` and `docs/gcwatch.schema.json`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use std::{fs, io};
+
+use clap::Parser;
+use delivery::otlp::settings::{Compression, Protocol, Receiver};
+use gc_telemetry::options::{HistogramBuckets, Temporality};
+use gcwatch::config::change::Section;
+use gcwatch::config::environment::Environment;
+use gcwatch::config::flags::ConfigFlags;
+use gcwatch::config::options::LogFormat;
+use gcwatch::config::problem::Problems;
+use gcwatch::config::{Config, Loaded, Sources, file, page, schema};
+use proptest::prelude::*;
+use test_support::golden;
+
+#[derive(Parser)]
+struct Command {
+    #[command(flatten)]
+    flags: ConfigFlags,
+}
+
+fn flags(args: &[&str]) -> ConfigFlags {
+    Command::parse_from(std::iter::once(&"gcwatch").chain(args)).flags
+}
+
+fn environment(variables: &[(&str, &str)]) -> Environment {
+    let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+    variables.iter().map(owned).collect()
+}
+
+fn read(file: &str, variables: &[(&str, &str)], args: &[&str]) -> Result<Loaded, Problems> {
+    Config::read(&Sources {
+        file: (!file.is_empty()).then_some(("gcwatch.yaml", file)),
+        environment: &environment(variables),
+        flags: &flags(args),
+        read_file: &|path| match path.to_str() {
+            Some("/run/secrets/token") => Ok("Bearer from-file\n".to_owned()),
+            Some("/run/secrets/token-url") => Ok("https://hooks.example/from-file\n".to_owned()),
+            Some("/run/secrets/lines") => Ok("one\ntwo".to_owned()),
+            _ => Err(io::ErrorKind::NotFound.into()),
+        },
+    })
+}
+
+fn config(file: &str, variables: &[(&str, &str)], args: &[&str]) -> Config {
+    let loaded = read(file, variables, args).unwrap_or_else(|problems| panic!("{problems}"));
+    assert_eq!(warnings(&loaded), "", "unexpected warnings");
+    loaded.config
+}
+
+fn warnings(loaded: &Loaded) -> String {
+    let lines: Vec<String> = loaded.warnings.iter().map(ToString::to_string).collect();
+    lines.join("\n")
+}
+
+fn traces(config: &Config) -> &Receiver {
+    config.otlp().traces.as_ref().unwrap()
+}
+
+/// Scenario: files with every kind of mistake.
+/// Guarantee: all mistakes of a file are said at once, each with its place and with what to do, in the committed words.
+#[test]
+fn mistakes_are_said_in_the_committed_words() {
+    let name = "tests/config/wrong.txt";
+    let committed = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).unwrap();
+    let mut told = String::new();
+    let mut cases = 0;
+    for case in committed.split("=== ").skip(1) {
+        let (title, rest) = case.split_once('\n').unwrap();
+        let (text, _) = rest.split_once("--- ").unwrap();
+        let problems = read(text, &[], &[])
+            .err()
+            .map_or_else(|| "nothing".to_owned(), |problems| problems.to_string());
+        told += &format!("=== {title}\n{text}--- is told\n{problems}\n\n");
+        cases += 1;
+    }
+    assert!(cases >= 40, "cases are missing");
+    assert!(
+        !told.contains("--- is told\nnothing"),
+        "a wrong file was taken:\n{told}"
+    );
+    golden::compare(name, &told);
+}
+
+/// Scenario: the reference page, the schema, and the example in the page.
+/// Guarantee: the committed files are what the types say, and the example is taken without a warning.
+#[test]
+fn page_and_schema_are_current() {
+    golden::compare("docs/gcwatch.schema.json", &schema::text());
+    let page = page::text();
+    golden::compare("docs/configuration.md", &page);
+    let example = page.split("```yaml\n").nth(1).unwrap().split("```").next().unwrap();
+    let example = example.replace("/run/secrets/otlp-authorization", "/run/secrets/token");
+    let config = config(&example, &[], &[]);
+    assert_eq!(traces(&config).endpoint, "https://collector.example:4317");
+    assert_eq!(config.targets().exclude.len(), 2);
+}
+
+/// Scenario: nothing is set at all.
+/// Guarantee: everything goes to a local Collector over gRPC, and the web server is for this host only.
+#[test]
+fn nothing_need_be_set() {
+    let config = config("", &[], &[]);
+    for receiver in [&config.otlp().traces, &config.otlp().metrics, &config.otlp().logs] {
+        let receiver = receiver.as_ref().unwrap();
+        assert_eq!(receiver.endpoint, "http://localhost:4317");
+        assert_eq!(receiver.protocol, Protocol::Grpc);
+        assert_eq!(receiver.timeout, Duration::from_secs(10));
+    }
+    assert_eq!(config.listen().unwrap().to_string(), "127.0.0.1:9464");
+    assert_eq!(*config.targets(), gcwatch::targets::options::TargetOptions::default());
+    assert_eq!(*config.spans(), gc_telemetry::options::SpanOptions::default());
+    assert_eq!(*config.metrics(), gc_telemetry::options::MetricOptions::default());
+    assert_eq!(config.otlp().limits, delivery::otlp::settings::Limits::default());
+    assert_eq!(config.log().filter, "info");
+    let own = config.self_telemetry();
+    assert!(!own.traces && own.metrics && own.logs.as_deref() == Some("warn"));
+    for empty in [
+        "",
+        "# nothing\n",
+        "otlp:\n",
+        "---\n",
+        "otlp: {endpoint: , headers: ~}\n",
+    ] {
+        assert!(config.changes(&self::config(empty, &[], &[])).is_empty(), "{empty}");
+    }
+}
+
+/// Scenario: one key set in one, two and three layers.
+/// Guarantee: the flag goes over the variable, the variable over the file, the file over the default.
+#[test]
+fn flags_go_over_environment_over_file() {
+    let file = "listen: 127.0.0.1:1\nlog: {level: error}\notlp: {timeout: 3s}\n";
+    let variables = [("GCWATCH_LISTEN", "127.0.0.1:2"), ("OTEL_LOG_LEVEL", "WARN")];
+    let listen = |config: Config| config.listen().unwrap().port();
+    assert_eq!(listen(config(file, &[], &[])), 1);
+    assert_eq!(listen(config(file, &variables, &[])), 2);
+    assert_eq!(listen(config(file, &variables, &["--listen", "127.0.0.1:3"])), 3);
+    assert_eq!(config("", &[], &["--listen", "none"]).listen(), None);
+    let all = config(file, &variables, &["--log-format", "json"]);
+    assert_eq!((all.log().filter.as_str(), all.log().format), ("warn", LogFormat::Json));
+    assert_eq!(
+        traces(&all).timeout,
+        Duration::from_secs(3),
+        "keys that nobody overrides stay"
+    );
+}
+
+/// Scenario: a file with a receiver for one signal, the common receiver from a variable, and flags for all signals.
+/// Guarantee: the variable leaves the signal's own key alone; the flags do not.
+#[test]
+fn flags_for_all_signals_are_for_all() {
+    let file = "otlp:\n  traces: {endpoint: 'http://tempo:4318/v1/traces', protocol: http/protobuf}\n";
+    let variables = [("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4317")];
+    let with = config(file, &variables, &[]);
+    assert_eq!(traces(&with).endpoint, "http://tempo:4318/v1/traces");
+    assert_eq!(with.otlp().logs.as_ref().unwrap().endpoint, "http://collector:4317");
+    let flagged = config(
+        file,
+        &variables,
+        &["--endpoint", "http://other:9", "--protocol", "http/json", "--no-logs"],
+    );
+    assert_eq!(traces(&flagged).endpoint, "http://other:9/v1/traces");
+    assert_eq!(traces(&flagged).protocol, Protocol::HttpJson);
+    assert_eq!(flagged.otlp().logs, None);
+}
+
+/// Scenario: wrong values in flags.
+/// Guarantee: they are told under the name of the flag.
+#[test]
+fn wrong_flags_are_told_by_their_names() {
+    let problems = read(
+        "",
+        &[],
+        &["--listen", "9464", "--endpoint", "collector:4317", "--log-level", "inf"],
+    );
+    assert_eq!(
+        problems.unwrap_err().to_string(),
+        "--endpoint: `collector:4317` has no scheme; write http:// or https:// before it\n\
+         --listen: `9464` has no address; write 127.0.0.1:9464, or 0.0.0.0:9464 to be reached by others\n\
+         --log-level: `inf` is not one of off, error, warn, info, debug, trace; did you mean `info`?"
+    );
+}
+
+/// Scenario: each variable of the OpenTelemetry specification that sets something common to all signals.
+/// Guarantee: it does.
+#[test]
+fn the_common_variables_count() {
+    let set = |variables: &[(&str, &str)]| config("", variables, &[]);
+    let http = set(&[
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318/base/"),
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf"),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "Api-Key=a%20b, x=1=2,"),
+        ("OTEL_EXPORTER_OTLP_TIMEOUT", "2500"),
+        ("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip"),
+    ]);
+    let receiver = traces(&http);
+    assert_eq!(receiver.endpoint, "http://collector:4318/base/v1/traces");
+    assert_eq!(
+        http.otlp().metrics.as_ref().unwrap().endpoint,
+        "http://collector:4318/base/v1/metrics"
+    );
+    assert_eq!(
+        http.otlp().logs.as_ref().unwrap().endpoint,
+        "http://collector:4318/base/v1/logs"
+    );
+    assert_eq!(receiver.protocol, Protocol::HttpProtobuf);
+    let headers: Vec<(&str, &str)> = receiver
+        .headers
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.reveal()))
+        .collect();
+    assert_eq!(headers, [("api-key", "a b"), ("x", "1=2")]);
+    assert_eq!(receiver.timeout, Duration::from_millis(2500));
+    assert_eq!(receiver.compression, Compression::Gzip);
+    let none = [("OTEL_EXPORTER_OTLP_COMPRESSION", "none")];
+    assert_eq!(
+        traces(&config("otlp: {compression: zstd}", &none, &[])).compression,
+        Compression::None
+    );
+    let protocol = set(&[("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json")]);
+    assert_eq!(traces(&protocol).endpoint, "http://localhost:4318/v1/traces");
+
+    let tls = set(&[
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "https://collector:4317"),
+        ("OTEL_EXPORTER_OTLP_CERTIFICATE", "/ca.pem"),
+        ("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", "/me.pem"),
+        ("OTEL_EXPORTER_OTLP_CLIENT_KEY", "/me.key"),
+    ]);
+    let path = |path: &str| Some(PathBuf::from(path));
+    assert_eq!(traces(&tls).certificate, path("/ca.pem"));
+    assert_eq!(traces(&tls).client_certificate, path("/me.pem"));
+    assert_eq!(traces(&tls).client_key, path("/me.key"));
+
+    for (insecure, scheme) in [("true", "http"), ("FALSE", "https")] {
+        let variables = [
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4317"),
+            ("OTEL_EXPORTER_OTLP_INSECURE", insecure),
+        ];
+        assert_eq!(traces(&set(&variables)).endpoint, format!("{scheme}://collector:4317"));
+    }
+    let limits = set(&[
+        ("OTEL_BSP_MAX_QUEUE_SIZE", "4096"),
+        ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "256"),
+        ("OTEL_BLRP_SCHEDULE_DELAY", "1000"),
+    ]);
+    let limits = limits.otlp().limits;
+    assert_eq!((limits.queue_items, limits.batch_items), (4096, 256));
+    assert_eq!(limits.batch_delay, Duration::from_secs(1));
+    assert_eq!(
+        set(&[("OTEL_EXPORTER_OTLP_ENDPOINT", " "), ("OTEL_TRACES_EXPORTER", "")]).otlp(),
+        set(&[]).otlp()
+    );
+}
+
+/// Scenario: the variables of one signal, beside the common ones.
+/// Guarantee: they go over the common ones; a signal's HTTP endpoint is taken as it is, its headers replace the common ones.
+#[test]
+fn the_variables_of_one_signal_count() {
+    for (signal, number) in [("TRACES", 0), ("METRICS", 1), ("LOGS", 2)] {
+        let name = |key: &str| format!("OTEL_EXPORTER_OTLP_{signal}_{key}");
+        let own = [
+            (name("ENDPOINT"), "https://one:4318/own/path"),
+            (name("PROTOCOL"), "http/json"),
+            (name("HEADERS"), "own=1"),
+            (name("TIMEOUT"), "1000"),
+            (name("COMPRESSION"), "gzip"),
+            (name("CERTIFICATE"), "/own.pem"),
+            (name("CLIENT_CERTIFICATE"), "/own-me.pem"),
+            (name("CLIENT_KEY"), "/own-me.key"),
+        ];
+        let mut variables: Vec<(&str, &str)> = own.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+        variables.extend([
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://all:4317"),
+            ("OTEL_EXPORTER_OTLP_HEADERS", "all=1"),
+            ("OTEL_EXPORTER_OTLP_TIMEOUT", "9000"),
+        ]);
+        let config = config("", &variables, &[]);
+        let otlp = config.otlp();
+        let receivers = [&otlp.traces, &otlp.metrics, &otlp.logs].map(|receiver| receiver.clone().unwrap());
+        for (place, receiver) in receivers.iter().enumerate() {
+            let header = receiver
+                .headers
+                .iter()
+                .map(|(name, _)| name.as_str())
+                .collect::<Vec<_>>()
+                .join(",");
+            if place == number {
+                assert_eq!(receiver.endpoint, "https://one:4318/own/path");
+                assert_eq!((receiver.protocol, header.as_str()), (Protocol::HttpJson, "own"));
+                assert_eq!(receiver.timeout, Duration::from_secs(1));
+                assert_eq!(receiver.compression, Compression::Gzip);
+                assert_eq!(receiver.certificate.as_deref(), Some(Path::new("/own.pem")));
+                assert_eq!(receiver.client_certificate.as_deref(), Some(Path::new("/own-me.pem")));
+                assert_eq!(receiver.client_key.as_deref(), Some(Path::new("/own-me.key")));
+            } else {
+                assert_eq!(receiver.endpoint, "http://all:4317");
+                assert_eq!((receiver.protocol, header.as_str()), (Protocol::Grpc, "all"));
+                assert_eq!(receiver.timeout, Duration::from_secs(9));
+                assert_eq!(receiver.client_key, None);
+            }
+        }
+        let exporter = format!("OTEL_{signal}_EXPORTER");
+        let off = self::config("", &[(exporter.as_str(), "none")], &[]);
+        let off = [
+            off.otlp().traces.is_none(),
+            off.otlp().metrics.is_none(),
+            off.otlp().logs.is_none(),
+        ];
+        assert_eq!(off.iter().position(|off| *off), Some(number));
+        assert_eq!(off.iter().filter(|off| **off).count(), 1);
+        let insecure = format!("OTEL_EXPORTER_OTLP_{signal}_INSECURE");
+        let variables = [
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", "all:4317"),
+            ("OTEL_EXPORTER_OTLP_INSECURE", "false"),
+            (insecure.as_str(), "true"),
+        ];
+        let otlp = self::config("", &variables, &[]).otlp().clone();
+        let schemes =
+            [&otlp.traces, &otlp.metrics, &otlp.logs].map(|one| one.as_ref().unwrap().endpoint.starts_with("http:"));
+        assert_eq!(schemes.iter().position(|http| *http), Some(number));
+    }
+}
+
+/// Scenario: the variables for metrics, the log and gcwatch's own resource.
+/// Guarantee: each sets what the specification says of it.
+#[test]
+fn the_other_variables_count() {
+    let set = |variables: &[(&str, &str)]| config("", variables, &[]);
+    let metrics = set(&[
+        ("OTEL_METRIC_EXPORT_INTERVAL", "15000"),
+        ("OTEL_METRIC_EXPORT_TIMEOUT", "5000"),
+        (
+            "OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION",
+            "EXPLICIT_BUCKET_HISTOGRAM",
+        ),
+    ]);
+    assert_eq!(metrics.metrics().interval, Duration::from_secs(15));
+    assert_eq!(metrics.otlp().metrics.as_ref().unwrap().timeout, Duration::from_secs(5));
+    assert_eq!(traces(&metrics).timeout, Duration::from_secs(10));
+    assert!(
+        matches!(&metrics.metrics().buckets, HistogramBuckets::Explicit(bounds) if bounds.first() == Some(&0.0005))
+    );
+    let both = [
+        ("OTEL_METRIC_EXPORT_TIMEOUT", "5000"),
+        ("OTEL_EXPORTER_OTLP_METRICS_TIMEOUT", "6000"),
+    ];
+    assert_eq!(
+        set(&both).otlp().metrics.as_ref().unwrap().timeout,
+        Duration::from_secs(6)
+    );
+    let name = "OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION";
+    let exponential = config(
+        "metrics: {histogram: explicit}",
+        &[(name, "base2_exponential_bucket_histogram")],
+        &[],
+    );
+    assert_eq!(
+        exponential.metrics().buckets,
+        HistogramBuckets::Exponential { max_buckets: 160 }
+    );
+    for (word, temporality) in [
+        ("cumulative", Temporality::Cumulative),
+        ("Delta", Temporality::Delta),
+        ("lowmemory", Temporality::Delta),
+    ] {
+        let name = "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE";
+        assert_eq!(set(&[(name, word)]).metrics().temporality, temporality);
+    }
+    assert_eq!(set(&[("OTEL_LOG_LEVEL", "DEBUG")]).log().filter, "debug");
+    assert_eq!(
+        set(&[
+            ("OTEL_LOG_LEVEL", "debug"),
+            ("GCWATCH_LOG", "warn,gcwatch::targets=trace")
+        ])
+        .log()
+        .filter,
+        "warn,gcwatch::targets=trace"
+    );
+
+    let attributes = ("OTEL_RESOURCE_ATTRIBUTES", "service.name=inner,team=a%2Cb");
+    let own = set(&[attributes]);
+    assert_eq!(own.self_telemetry().service_name, "inner");
+    assert_eq!(own.self_telemetry().attributes, [("team".to_owned(), "a,b".to_owned())]);
+    assert_eq!(own.resource(), [], "the targets have their own");
+    assert_eq!(
+        set(&[attributes, ("OTEL_SERVICE_NAME", "outer")])
+            .self_telemetry()
+            .service_name,
+        "outer"
+    );
+
+    let disabled = read("", &[("OTEL_SDK_DISABLED", "True")], &[]).unwrap();
+    assert_eq!(disabled.config.otlp().traces, None);
+    assert_eq!(disabled.config.self_telemetry().logs, None);
+    assert_eq!(
+        warnings(&disabled),
+        "environment OTEL_SDK_DISABLED: nothing is exported over OTLP"
+    );
+}
+
+/// Scenario: variables with values that are no good, that do not go with others, or that do not exist.
+/// Guarantee: each is said by its name and not used; gcwatch starts, and secrets are not in what is said.
+#[test]
+fn variables_that_are_no_good_are_said_and_left_out() {
+    let loaded = read(
+        "otlp: {timeout: 7s}",
+        &[
+            ("GCWATCH_LISTEN", "everywhere"),
+            ("GCWATCH_LOGS", "info"),
+            ("GCWATCH_SERVICE_HOST", "10.0.0.1"),
+            ("OTEL_BLRP_MAX_QUEUE_SIZE", "10"),
+            ("OTEL_BSP_MAX_QUEUE_SIZE", "4000"),
+            ("OTEL_BSP_SCHEDULE_DELAY", "soon"),
+            ("OTEL_EXPORTER_OTLP_CLIENT_KEY", "/me.key"),
+            ("OTEL_EXPORTER_OTLP_COMPRESSION", "gz"),
+            ("OTEL_EXPORTER_OTLP_ENDPIONT", "http://x:4317"),
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4317"),
+            ("OTEL_EXPORTER_OTLP_HEADERS", "authorization: Bearer hunter2"),
+            ("OTEL_EXPORTER_OTLP_INSECURE", "yes"),
+            ("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", "ftp://x"),
+            ("OTEL_EXPORTER_OTLP_LOGS_HEADERS", "content-type=hunter2"),
+            ("OTEL_EXPORTER_OTLP_METRICS_HEADERS", "a=%zz hunter2"),
+            ("OTEL_EXPORTER_OTLP_TIMEOUT", "10s"),
+            ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "0"),
+            ("OTEL_METRICS_EXPORTER", "prometheus"),
+            ("OTEL_RESOURCE_ATTRIBUTES", "team"),
+            ("OTEL_SDK_DISABLED", "1"),
+            ("OTEL_TRACES_EXPORTER", "zipkin"),
+        ],
+        &[],
+    )
+    .unwrap();
+    let said = warnings(&loaded);
+    assert!(!said.contains("hunter2"), "{said}");
+    golden::compare("tests/config/variables.txt", &format!("{said}\n"));
+    let receiver = traces(&loaded.config);
+    assert_eq!(
+        receiver.timeout,
+        Duration::from_secs(7),
+        "the file's value counts where the variable does not"
+    );
+    assert_eq!(receiver.endpoint, "https://collector:4317", "as the specification says");
+    assert!(receiver.headers.is_empty() && receiver.client_key.is_none());
+    assert_eq!(loaded.config.listen().unwrap().port(), 9464);
+    assert_eq!(loaded.config.otlp().limits.queue_items, 4000);
+}
+
+/// Scenario: headers with secrets, from the file, a file of their own, a variable named there, and the environment.
+/// Guarantee: they are sent, the higher layer's under the same name; nothing that is printed or debugged has them.
+#[test]
+fn secrets_are_sent_and_never_shown() {
+    let file = "otlp:\n  headers: {X-One: hunter2, x-two: hunter2}\n  headers_from:\n    authorization: {file: /run/secrets/token}\n    x-three: {env: TOKEN}\n";
+    let variables = [
+        ("TOKEN", "hunter2"),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "x-one=hunter2-over,x-four=hunter2"),
+    ];
+    let loaded = read(file, &variables, &[]).unwrap();
+    assert_eq!(loaded.files, [PathBuf::from("/run/secrets/token")]);
+    let config = loaded.config;
+    let headers: BTreeMap<&str, &str> = traces(&config)
+        .headers
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.reveal()))
+        .collect();
+    assert_eq!(headers["x-one"], "hunter2-over");
+    assert_eq!(headers["authorization"], "Bearer from-file");
+    assert_eq!(
+        (headers["x-two"], headers["x-three"], headers["x-four"]),
+        ("hunter2", "hunter2", "hunter2")
+    );
+    assert_eq!(headers.len(), 5);
+    let shown = format!("{}\n{config:?}", config.print());
+    assert!(!shown.contains("hunter2") && !shown.contains("from-file"), "{shown}");
+    assert!(config.print().contains("x-two: \"<redacted>\"  # from gcwatch.yaml:2:"));
+    assert!(
+        config
+            .print()
+            .contains("x-one: \"<redacted>\"  # from environment OTEL_EXPORTER_OTLP_HEADERS")
+    );
+
+    let changed = self::config(&file.replace("x-two: hunter2", "x-two: hunter3"), &variables, &[]);
+    assert!(
+        config.changes(&changed).has(Section::Otlp),
+        "a secret that changed is a change"
+    );
+}
+
+/// Scenario: a webhook whose URL and key are secrets, an Alertmanager with a header from a file.
+/// Guarantee: they are used, nothing that is printed or debugged has them, their files are watched, and a change of them is a change of
+/// `alerts`.
+#[test]
+fn receivers_of_alerts_keep_their_secrets() {
+    let file = "alerts:\n  alertmanagers:\n    - url: http://am:9093/prefix/\n      headers_from: {authorization: {file: /run/secrets/token}}\n  \
+                webhooks:\n    - {url: 'https://hooks.example/hunter2', secret_from: {env: KEY}}\n    - {url_from: {file: /run/secrets/token-url}}\n";
+    let loaded = read(file, &[("KEY", "hunter2-key")], &[]).unwrap();
+    let paths = ["/run/secrets/token", "/run/secrets/token-url"].map(PathBuf::from);
+    assert_eq!(loaded.files, paths);
+    let alerts = loaded.config.alerts();
+    let first = &alerts.alertmanagers[0];
+    assert_eq!(first.endpoint, "http://am:9093/prefix/api/v2/alerts");
+    assert_eq!(first.headers[0].1.reveal(), "Bearer from-file");
+    let [one, two] = alerts.webhooks.as_slice() else {
+        panic!("{alerts:?}")
+    };
+    assert_eq!(one.receiver.endpoint, "https://hooks.example/hunter2");
+    assert_eq!(one.secret.as_ref().map(|secret| secret.reveal()), Some("hunter2-key"));
+    assert_eq!(
+        (two.receiver.endpoint.as_str(), &two.secret),
+        ("https://hooks.example/from-file", &None)
+    );
+    let shown = format!("{}\n{:?}", loaded.config.print(), loaded.config);
+    for secret in ["hunter2", "from-file"] {
+        assert!(!shown.contains(secret), "{shown}");
+    }
+    let changed = read(file, &[("KEY", "another")], &[]).unwrap().config;
+    assert!(loaded.config.changes(&changed).has(Section::Alerts));
+}
+
+/// Scenario: files with a secret in every place where it can be a mistake.
+/// Guarantee: no message has it.
+#[test]
+fn mistakes_with_secrets_do_not_quote_them() {
+    for text in [
+        "otlp: {headers: hunter2}",
+        "otlp: {headers: [hunter2]}",
+        "otlp: {headers: {a: [hunter2]}}",
+        "otlp: {headers: {a: {b: hunter2}}}",
+        "otlp: {headers: {a: \"hunter2\\n\"}}",
+        "otlp: {headers: {a: \"${hunter2}\"}}",
+        "otlp: {headers: {host: hunter2}}",
+        "otlp: {headers: {a: hunter2, A: hunter2}}",
+        "otlp: {headers: {a: !x hunter2}}",
+        "otlp: {headers: {a: &x hunter2}}",
+        "otlp: {headers: {a: \"hunter2}}",
+        "otlp: {headers: {a: hunter2: b}}",
+        "otlp: {header: {a: hunter2}}",
+        "otlp: {endpoint: 'http://me:hunter2@host:4317'}",
+        "otlp: {endpoint: 'me:hunter2@host:4317'}",
+        "otlp: {traces: {headers: hunter2}}",
+        "otlp: {headers_from: {a: {file: /run/secrets/lines}}}",
+        "otlp: {headers_from: {a: hunter2}}",
+        "otlp: {headers: {a: !hunter2}}",
+        "alerts: {webhooks: [{url: 'hunter2'}]}",
+        "alerts: {webhooks: [{url: 'ftp://hunter2'}]}",
+        "alerts: {webhooks: [{url: [hunter2]}]}",
+        "alerts: {webhooks: [{url: 'https://a/${hunter2}'}]}",
+        "alerts: {webhooks: [{url: 'https://a/hunter2', url_from: {env: A}}]}",
+        "alerts: {alertmanagers: [{url: 'http://me:hunter2@host:9093'}]}",
+        "alerts: {alertmanagers: [{url: 'me:hunter2@host:9093'}]}",
+    ] {
+        let problems = read(text, &[], &[]).unwrap_err().to_string();
+        assert!(
+            !problems.contains("hunter2") && !problems.contains("two"),
+            "{text}\n{problems}"
+        );
+    }
+}
+
+/// Scenario: values with no effect, and endpoints that look wrong.
+/// Guarantee: they are taken, and a warning with the place says what is odd.
+#[test]
+fn odd_configurations_are_taken_with_a_warning() {
+    let file = include_str!("../config/odd.yaml");
+    let one_https = file.replace(
+        "http/protobuf}",
+        "http/protobuf}\n  metrics: {endpoint: 'https://x:4317'}",
+    );
+    let said = |file: &str| warnings(&read(file, &[], &[]).unwrap());
+    golden::compare("tests/config/odd.txt", &format!("{}\n", said(file)));
+    assert!(said(file).contains("otlp.certificate: is not used") && !said(&one_https).contains("otlp.certificate"));
+}
+
+/// Scenario: a configuration of everything, printed and read again.
+/// Guarantee: it says the same, and where each value came from.
+#[test]
+fn what_is_printed_can_be_read_again() {
+    let file = include_str!("../config/full.yaml");
+    let first = config(file, &[("OTEL_METRIC_EXPORT_INTERVAL", "10000")], &["--no-metrics"]);
+    let printed = first.print();
+    let second = config(&printed, &[], &[]);
+    assert!(
+        first.changes(&second).is_empty(),
+        "{printed}\n{:?}",
+        first.changes(&second)
+    );
+    assert_eq!(first.resource(), second.resource());
+    golden::compare("tests/config/printed.txt", &printed);
+}
+
+/// Scenario: two configurations that differ in keys that can be changed while gcwatch runs, and in ones that cannot.
+/// Guarantee: the sections are named, and the keys that need a new start.
+#[test]
+fn changes_are_told_by_section_and_key() {
+    let old = config("", &[], &[]);
+    let new = config(
+        "listen: none\nlog: {level: debug, format: json}\nspans: {min_pause: 1ms}\ntargets: {lease_folder: /tmp/leases, max_targets: 5}\nself_telemetry: {traces: true}\n",
+        &[],
+        &[],
+    );
+    let change = old.changes(&new);
+    assert_eq!(
+        change.sections,
+        [
+            Section::Targets,
+            Section::Spans,
+            Section::Listen,
+            Section::Log,
+            Section::SelfTelemetry
+        ]
+    );
+    let restart: Vec<String> = change.restart.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        restart,
+        ["targets.lease_folder", "listen", "log.format", "self_telemetry"]
+    );
+    assert!(old.changes(&old.clone()).is_empty());
+}
+
+/// Scenario: a file of each kind that makes careless parsers slow or large: nesting, aliases, long lines, many keys.
+/// Guarantee: each is refused within bounds; none ends the process. (The time is not asserted: a test that hangs is seen.)
+#[test]
+fn hostile_files_cost_nothing() {
+    const MANY: usize = 1 << 18;
+    let mut laughs = "a0: &a0 x\n".to_owned();
+    for level in 1..30 {
+        laughs += &format!("a{level}: &a{level} [*a{0}, *a{0}, *a{0}]\n", level - 1);
+    }
+    let keys: String = (0..60_000).map(|key| format!("k{key}: 1\n")).collect();
+    let deep: String = (0..2_000)
+        .map(|depth| format!("{}a:\n", " ".repeat(depth.min(400))))
+        .collect();
+    for text in [
+        laughs,
+        keys,
+        deep,
+        "[".repeat(MANY),
+        "{".repeat(MANY),
+        "{a: ".repeat(MANY / 4),
+        "- ".repeat(MANY / 2),
+        "? ".repeat(MANY / 2),
+        "a: ".repeat(MANY / 3),
+        "&a ".repeat(MANY / 3),
+        "!a ".repeat(MANY / 3),
+        "\"".repeat(MANY),
+        "\"\\u0041".repeat(MANY / 8),
+        "'\n".repeat(MANY / 2),
+        "%a\n".repeat(MANY / 3),
+        "---\n".repeat(MANY / 4),
+        "otlp: {timeout: [".repeat(MANY / 20),
+        format!("otlp: {{timeout: {}}}", "9".repeat(MANY)),
+        format!("{}: 1", "k".repeat(MANY)),
+        format!("metrics: {{bounds: [{}]}}", "1ms, ".repeat(MANY / 8)),
+        "x".repeat(2 << 20),
+        "a: |\n".to_owned() + &" x\n".repeat(MANY / 4),
+    ] {
+        let began = Instant::now();
+        let problems = read(&text, &[], &[]).unwrap_err();
+        let shown = problems.to_string();
+        assert!(
+            problems.0.len() <= 202 && shown.len() < 200_000,
+            "{} problems, {} bytes",
+            problems.0.len(),
+            shown.len()
+        );
+        eprintln!(
+            "{:>8} {:?} {}",
+            text.len(),
+            began.elapsed(),
+            text.chars().take(20).collect::<String>().escape_debug()
+        );
+    }
+}
+
+proptest! {
+    /// Scenario: any text as a file, and pieces of YAML put together at random.
+    /// Guarantee: it is taken or refused with at least one problem; nothing panics.
+    #[test]
+    fn any_text_is_read_or_refused(text in prop_oneof![
+        ".{0,200}",
+        proptest::collection::vec(proptest::sample::select(vec![
+            "otlp", "headers", "targets", "include", "metrics", "bounds", "listen", "log", "level", "endpoint", ":", ": ", "\n", "\n  ",
+            "\n    ", "- ", "[", "]", "{", "}", ", ", "'", "\"", "|\n", ">\n", "#", "&a", "*a", "!x", "? ", "%", "---\n", "...\n",
+            "1ms", "http://x", "true", "1e9", "0x1f", "~", "\t", "\u{feff}", "ä", "\0", "<<", "none", "0", "-1",
+        ]), 0..40).prop_map(|pieces| pieces.concat()),
+    ]) {
+        match read(&text, &[], &[]) {
+            Ok(loaded) => { let _ = loaded.config.print(); }
+            Err(problems) => {
+                prop_assert!(!problems.0.is_empty());
+                // What the check lets through, the types take.
+                prop_assert!(!problems.to_string().contains("does not fit together"), "{}", problems);
+            }
+        }
+    }
+
+    /// Scenario: any text in each variable.
+    /// Guarantee: gcwatch starts in any case.
+    #[test]
+    fn no_variable_keeps_it_from_starting(text in "[ -~]{0,30}", which in 0..12_usize) {
+        let names = [
+            "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TIMEOUT", "OTEL_EXPORTER_OTLP_INSECURE",
+            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_LOGS_CLIENT_KEY", "OTEL_BSP_MAX_QUEUE_SIZE", "OTEL_RESOURCE_ATTRIBUTES",
+            "OTEL_EXPORTER_OTLP_PROTOCOL", "GCWATCH_LISTEN", "GCWATCH_LOG", "OTEL_METRIC_EXPORT_INTERVAL",
+        ];
+        prop_assert!(read("", &[(names[which], text.as_str())], &[]).is_ok());
+    }
+}
+
+/// How long a test waits for a change that must come; far more than it takes.
+const LONG: Duration = Duration::from_secs(30);
+
+/// Scenario: a file is written in place, replaced by a rename, deleted and written anew.
+/// Guarantee: each is told once; what leaves the contents the same is not told.
+#[tokio::test]
+async fn changes_of_a_file_are_awaited() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("gcwatch.yaml");
+    fs::write(&path, "listen: none\n").unwrap();
+    let mut watch = file::Watch::new(vec![path.clone()]);
+    assert!(watch.degraded().is_none(), "{:?}", watch.degraded());
+
+    fs::write(&path, "listen: 127.0.0.1:1\n").unwrap();
+    tokio::time::timeout(LONG, watch.changed())
+        .await
+        .expect("written in place");
+    let new = folder.path().join("new");
+    fs::write(&new, "listen: 127.0.0.1:2\n").unwrap();
+    fs::rename(&new, &path).unwrap();
+    tokio::time::timeout(LONG, watch.changed()).await.expect("renamed");
+    fs::remove_file(&path).unwrap();
+    tokio::time::timeout(LONG, watch.changed()).await.expect("deleted");
+    fs::write(&path, "listen: 127.0.0.1:3\n").unwrap();
+    tokio::time::timeout(LONG, watch.changed()).await.expect("written anew");
+
+    // The same contents again, and another file beside it: only the change after them may be told.
+    fs::write(&path, "listen: 127.0.0.1:3\n").unwrap();
+    fs::write(folder.path().join("other"), "x").unwrap();
+    let early = tokio::time::timeout(Duration::from_secs(1), watch.changed()).await;
+    assert!(early.is_err(), "nothing changed");
+    fs::write(&path, "listen: 127.0.0.1:4\n").unwrap();
+    tokio::time::timeout(LONG, watch.changed())
+        .await
+        .expect("changed after a call that was given up");
+}
+
+/// Scenario: a folder as Kubernetes mounts a ConfigMap: the file is a link through `..data`, which is pointed elsewhere.
+/// Guarantee: each such swap is told, the old folder deleted or not.
+#[tokio::test]
+async fn swaps_of_a_config_map_are_awaited() {
+    use std::os::unix::fs::symlink;
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    let version = |number: u32| {
+        let name = format!("..2026_{number}");
+        fs::create_dir(root.join(&name)).unwrap();
+        fs::write(
+            root.join(&name).join("gcwatch.yaml"),
+            format!("listen: 127.0.0.1:{number}\n"),
+        )
+        .unwrap();
+        symlink(&name, root.join("..data_tmp")).unwrap();
+        fs::rename(root.join("..data_tmp"), root.join("..data")).unwrap();
+        root.join(name)
+    };
+    let mut old = version(1);
+    symlink("..data/gcwatch.yaml", root.join("gcwatch.yaml")).unwrap();
+    let mut watch = file::Watch::new(vec![root.join("gcwatch.yaml")]);
+    for number in 2..5 {
+        let new = version(number);
+        fs::remove_dir_all(&old).unwrap();
+        old = new;
+        tokio::time::timeout(LONG, watch.changed()).await.expect("swapped");
+        let text = fs::read_to_string(root.join("gcwatch.yaml")).unwrap();
+        assert_eq!(text, format!("listen: 127.0.0.1:{number}\n"));
+    }
+}
+
+/// Scenario: somebody writes to another file beside it without end; the runtime has one thread.
+/// Guarantee: the thread goes on with other work, and the change is told all the same.
+#[tokio::test]
+async fn a_writer_beside_it_holds_nothing_up() {
+    use std::io::Write as _;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("gcwatch.yaml");
+    fs::write(&path, "listen: none\n").unwrap();
+    let mut watch = file::Watch::new(vec![path.clone()]);
+    let end = Arc::new(AtomicBool::new(false));
+    let (ended, beside) = (Arc::clone(&end), folder.path().join("log"));
+    let writer = std::thread::spawn(move || {
+        let mut log = fs::File::create(beside).unwrap();
+        while !ended.load(Ordering::Relaxed) {
+            log.write_all(b"x").unwrap();
+            log.set_len(0).unwrap();
+        }
+    });
+    let work = async {
+        tokio::task::yield_now().await;
+        fs::write(&path, "listen: 127.0.0.1:1\n").unwrap();
+    };
+    let (told, ()) = tokio::join!(tokio::time::timeout(LONG, watch.changed()), work);
+    end.store(true, Ordering::Relaxed);
+    writer.join().unwrap();
+    told.expect("told beside a writer");
+}
+
+/// Scenario: the file that a flag names, read from a real folder: there, not there, a folder, not UTF-8.
+/// Guarantee: it is read, or the reason is told with the name of the file.
+#[test]
+fn files_are_read_or_the_reason_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let load = |name: &str| gcwatch::config::load(&flags(&["--config", &path(name), "--listen", "127.0.0.1:5"]));
+    fs::write(path("good"), "log: {level: error}\n").unwrap();
+    let good = load("good").unwrap();
+    assert_eq!(good.config.listen().unwrap().port(), 5);
+    assert_eq!(good.files, [PathBuf::from(path("good"))]);
+    fs::write(path("latin"), b"a: 1\nb: \xff\n").unwrap();
+    fs::write(path("large"), "#".repeat((1 << 20) + 1)).unwrap();
+    let said = |name: &str| load(name).unwrap_err().to_string();
+    assert_eq!(
+        said("latin"),
+        format!("{}:2:4: the file is not UTF-8 from here on", path("latin"))
+    );
+    assert_eq!(
+        said("large"),
+        format!(
+            "--config: {} cannot be read: it has more than 1048576 bytes",
+            path("large")
+        )
+    );
+    assert!(said("none").starts_with(&format!("--config: {} cannot be read: No such file", path("none"))));
+    assert_eq!(
+        said("."),
+        format!("--config: {} cannot be read: it is not a file", path("."))
+    );
+}

@@ -1,0 +1,343 @@
+//! The daemon as a program: how it begins, what it tells its surroundings, how it ends.
+//!
+//! These daemons attach to nothing: their configuration leaves every process out. Real targets are in tests/live.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpListener;
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+/// Bound on everything that is awaited.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+const NOTHING: &str = "targets:\n  include:\n    - name: no process has this name\n";
+
+struct Daemon {
+    child: Child,
+    stderr: BufReader<ChildStderr>,
+    said: String,
+    _folder: TempDir,
+}
+
+/// Any free port.
+const ANY: &str = "127.0.0.1:0";
+
+fn command(folder: &Path, config: &str, listen: &str) -> Command {
+    let file = folder.join("gcwatch.yaml");
+    std::fs::write(&file, config).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gcwatch"));
+    command
+        .args([
+            "run",
+            "--listen",
+            listen,
+            "--no-traces",
+            "--no-metrics",
+            "--no-logs",
+            "--config",
+        ])
+        .arg(file)
+        .arg("--lease-folder")
+        .arg(folder.join("leases"))
+        .env_remove("NOTIFY_SOCKET")
+        .stderr(Stdio::piped());
+    command
+}
+
+impl Daemon {
+    fn start(folder: TempDir, mut command: Command) -> Self {
+        let mut child = command.spawn().unwrap();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut daemon = Self {
+            child,
+            stderr,
+            said: String::new(),
+            _folder: folder,
+        };
+        daemon.await_line("listening");
+        daemon
+    }
+
+    /// Where its own pages are, by what it said.
+    fn address(&self) -> String {
+        let listening = self.said.lines().find(|line| line.contains("listening at")).unwrap();
+        let after = listening.split("http://").nth(1).unwrap();
+        after.split('/').next().unwrap().to_owned()
+    }
+
+    /// Reads what it says up to a line with `words`.
+    fn await_line(&mut self, words: &str) -> String {
+        loop {
+            let mut line = String::new();
+            let n = self.stderr.read_line(&mut line).unwrap();
+            assert!(n > 0, "it ended without saying {words:?}:\n{}", self.said);
+            self.said.push_str(&line);
+            if line.contains(words) {
+                return line;
+            }
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(self.child.id().try_into().unwrap()).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+
+    /// Its exit status and all that it said.
+    fn end(mut self) -> (ExitStatus, String) {
+        self.stderr.read_to_string(&mut self.said).unwrap();
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return (status, std::mem::take(&mut self.said));
+            }
+            assert!(begun.elapsed() < PATIENCE, "it does not end:\n{}", self.said);
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _it_ended_before = self.child.kill();
+        let _it_was_awaited = self.child.wait();
+    }
+}
+
+/// Scenario: SIGTERM, as systemd and Kubernetes send it.
+/// Guarantee: it ends in order, says so, and its exit code is 0.
+#[test]
+fn sigterm_ends_it_in_order() {
+    let folder = TempDir::new().unwrap();
+    let command = command(folder.path(), NOTHING, ANY);
+    let daemon = Daemon::start(folder, command);
+    daemon.signal(Signal::TERM);
+    let (status, said) = daemon.end();
+    assert!(status.success(), "{status}: {said}");
+    assert!(said.contains("nothing was lost"), "{said}");
+}
+
+/// Scenario: a service supervisor listens on NOTIFY_SOCKET and asks for a watchdog.
+/// Guarantee: it is told READY=1, then WATCHDOG=1 within the limit again and again, and STOPPING=1 at the end.
+#[test]
+fn the_service_supervisor_is_told() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("notify");
+    let socket = UnixDatagram::bind(&path).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut command = command(folder.path(), NOTHING, ANY);
+    command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "200000");
+    let daemon = Daemon::start(folder, command);
+    let mut next = || {
+        let mut buffer = [0; 256];
+        let n = socket.recv(&mut buffer).expect("the supervisor is told something");
+        String::from_utf8_lossy(&buffer[..n]).trim().to_owned()
+    };
+    assert_eq!(next(), "READY=1");
+    assert_eq!(next(), "WATCHDOG=1");
+    assert_eq!(next(), "WATCHDOG=1");
+    daemon.signal(Signal::TERM);
+    let told = std::iter::repeat_with(&mut next).find(|told| told != "WATCHDOG=1");
+    assert_eq!(told.as_deref(), Some("STOPPING=1"));
+    assert!(daemon.end().0.success());
+}
+
+/// Scenario: the port is taken by something else.
+/// Guarantee: exit code 1, and the sentence names the address and the way out.
+#[test]
+fn a_taken_port_ends_it() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let folder = TempDir::new().unwrap();
+    let output = command(folder.path(), NOTHING, &address).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains(&address) && said.contains("--listen none"), "{said}");
+}
+
+/// Scenario: a configuration with three mistakes.
+/// Guarantee: the daemon does not begin, exit code 1, and each mistake is said with its place.
+#[test]
+fn a_wrong_configuration_is_said_whole() {
+    let folder = TempDir::new().unwrap();
+    let wrong = "targts: {}\nmetrics:\n  interval: soon\nspans:\n  ratio: 7\n";
+    let output = command(folder.path(), wrong, ANY).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    for place in ["gcwatch.yaml:1:1:", "gcwatch.yaml:3:13:", "gcwatch.yaml:5:10:"] {
+        assert!(said.contains(place), "{place}:\n{said}");
+    }
+    assert!(said.contains("targets"), "the nearest known key: {said}");
+}
+
+/// Scenario: SIGHUP with a wrong file, then the file is put right.
+/// Guarantee: the old configuration stays in force and that is said; then the change itself is enough for the new one.
+#[test]
+fn a_wrong_reload_keeps_the_old_configuration() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("gcwatch.yaml");
+    let command = command(folder.path(), NOTHING, ANY);
+    let mut daemon = Daemon::start(folder, command);
+    std::fs::write(&file, "spans: {ratio: many}\n").unwrap();
+    daemon.signal(Signal::HUP);
+    daemon.await_line("gcwatch.yaml:1:");
+    daemon.await_line("old one stays in force");
+    std::fs::write(&file, format!("{NOTHING}spans:\n  ratio: 0.5\n")).unwrap();
+    daemon.await_line("new configuration is in force");
+    daemon.signal(Signal::TERM);
+    assert!(daemon.end().0.success());
+}
+
+/// A rule file with one rule, or with a mistake in its fifth line.
+fn rule(id: &str, condition: &str) -> String {
+    format!(
+        "apiVersion: gcwatch/v1\nrules:\n  - id: {id}\n    title: A rule\n    on: gc\n    when: {condition}\n    severity: info\n    summary: It is\n    \
+         description: It is so.\n    remedy: None.\n    source: a test\n"
+    )
+}
+
+/// The answer to a request of the daemon's API, as JSON.
+fn api(address: &str, path: &str) -> serde_json::Value {
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
+}
+
+/// Scenario: a folder of rule files as Kubernetes mounts a ConfigMap: links into `..data`, which is a link that is swapped; first to a wrong
+/// file, then to a right one with another file beside it. Then SIGHUP without a change.
+/// Guarantee: without any signal the swap is noticed. The wrong file is said with line and column, the old rule stays in force, and the API says
+/// both; the right ones come into force, the new file too. What is the same is no reload.
+#[test]
+fn rules_are_reloaded_by_swaps_and_wrong_ones_change_nothing() {
+    use std::os::unix::fs::symlink;
+    let folder = TempDir::new().unwrap();
+    let rules = folder.path().join("rules");
+    let version = |name: &str, files: &[(&str, String)]| {
+        let data = rules.join(name);
+        std::fs::create_dir_all(&data).unwrap();
+        for (file, text) in files {
+            std::fs::write(data.join(file), text).unwrap();
+        }
+        // The new link is made beside the old one and renamed over it, as the kubelet does.
+        symlink(name, rules.join("..data_tmp")).unwrap();
+        std::fs::rename(rules.join("..data_tmp"), rules.join("..data")).unwrap();
+    };
+    version("..1", &[("a.yaml", rule("test.a", "gc.generation == 2"))]);
+    symlink("..data/a.yaml", rules.join("a.yaml")).unwrap();
+    let config = format!("{NOTHING}rules:\n  shipped: false\n  files: [{}]\n", rules.display());
+    let command = command(folder.path(), &config, ANY);
+    let mut daemon = Daemon::start(folder, command);
+    let address = daemon.address();
+    let ids = || -> Vec<String> {
+        let answer = api(&address, "/api/v1/rules");
+        let rules = answer["rules"].as_array().unwrap().iter();
+        rules.map(|rule| rule["id"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(ids(), ["test.a"]);
+
+    version("..2", &[("a.yaml", rule("test.b", "gc.generatoin == 2"))]);
+    let said = daemon.await_line("a.yaml:6:");
+    assert!(said.contains("gc.generation"), "the nearest known name: {said}");
+    daemon.await_line("old ones stay in force");
+    let answer = api(&address, "/api/v1/rules");
+    assert_eq!(
+        (&answer["health"], answer["errors"].as_array().unwrap().len()),
+        (&"err".into(), 1)
+    );
+    assert_eq!(ids(), ["test.a"]);
+
+    version(
+        "..3",
+        &[
+            ("a.yaml", rule("test.b", "gc.generation == 1")),
+            ("b.yml", rule("test.c", "gc.generation == 0")),
+        ],
+    );
+    symlink("..data/b.yml", rules.join("b.yml")).unwrap();
+    daemon.await_line("2 rules are in force");
+    assert_eq!(ids(), ["test.b", "test.c"]);
+    let answer = api(&address, "/api/v1/rules");
+    assert_eq!(
+        (&answer["health"], &answer["errors"]),
+        (&"ok".into(), &serde_json::json!([]))
+    );
+
+    daemon.signal(Signal::HUP);
+    daemon.signal(Signal::TERM);
+    let (status, said) = daemon.end();
+    assert!(
+        status.success() && said.matches("rules are in force").count() <= 3,
+        "{said}"
+    );
+}
+
+/// Scenario: the rule file is wrong at the start, and is put right while the daemon runs.
+/// Guarantee: the mistake is said with its place, the rules that ship are in force meanwhile, and the file's own as soon as it is right.
+#[test]
+fn wrong_rules_at_the_start_leave_those_that_ship() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("rules.yaml");
+    std::fs::write(&file, rule("test.a", "gc.pause_ms > 'long'")).unwrap();
+    let config = format!("{NOTHING}rules: {{files: [{}]}}\n", file.display());
+    let command = command(folder.path(), &config, ANY);
+    let mut daemon = Daemon::start(folder, command);
+    daemon.await_line("rules.yaml:6:");
+    daemon.await_line("that ship are in force until the files are right");
+    let address = daemon.address();
+    let answer = api(&address, "/api/v1/rules");
+    assert_eq!(answer["health"], "err");
+    assert!(answer["rules"].as_array().unwrap().len() > 50, "{answer}");
+
+    std::fs::write(&file, rule("test.a", "gc.pause_ms > 5.0")).unwrap();
+    daemon.await_line("rules are in force");
+    let answer = api(&address, "/api/v1/rules");
+    assert_eq!(answer["health"], "ok");
+    let rules = answer["rules"].as_array().unwrap();
+    assert!(rules.iter().any(|rule| rule["id"] == "test.a"), "{answer}");
+    daemon.signal(Signal::TERM);
+    let (status, said) = daemon.end();
+    assert!(status.success(), "{said}");
+}
+
+/// Scenario: the demonstration, one round of it, with nobody to send to.
+/// Guarantee: each of its processes is in the table, every collection of the recordings was told, exit code 0.
+#[test]
+fn the_demonstration_plays_its_recordings() {
+    let output = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
+        .args([
+            "demo",
+            "--rounds",
+            "1",
+            "--listen",
+            ANY,
+            "--no-traces",
+            "--no-metrics",
+            "--no-logs",
+        ])
+        .output()
+        .unwrap();
+    let (table, said) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    assert!(output.status.success(), "{said}");
+    for service in ["demo-web", "demo-near-limit", "demo-server-gc", "demo-leak"] {
+        assert!(
+            table.lines().any(|line| line.starts_with(service)),
+            "{service}:\n{table}"
+        );
+    }
+    // 93, 290, 114 and 28, as their tables in tests/recordings say.
+    assert!(said.contains("reported 525 collections"), "{said}");
+}

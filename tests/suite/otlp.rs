@@ -1,0 +1,10 @@
+//! The OTLP client against a scripted receiver, over real sockets.
+
+mod given;
+
+mod answers;
+mod bounds;
+mod forms;
+mod json;
+mod reload;
+mod tls;

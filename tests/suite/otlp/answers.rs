@@ -1,0 +1,397 @@
+//! What receivers answer, and what is done about it.
+
+use std::time::Duration;
+
+use delivery::otlp::settings::{Compression, Protocol, Secret};
+use tonic::Code;
+
+use crate::otlp::given::{
+    PROTOCOLS, all_to, assert_sum, gauge, large_span, record, resource, settle, span, spans_to, start,
+};
+use test_support::receiver::{LONG, Receiver, Reply};
+
+const AN_HOUR: Duration = Duration::from_secs(3600);
+
+/// Scenario: one span to a receiver that answers with `replies` and then accepts.
+/// Returns the requests made and the accounts.
+async fn one_span(protocol: Protocol, replies: Vec<Reply>) -> (usize, delivery::otlp::stats::SignalStats) {
+    let mut receiver = Receiver::start().await;
+    let silent = |reply: &Reply| matches!(reply, Reply::Hang | Reply::Deaf | Reply::Trickle);
+    let silent = replies.iter().any(silent);
+    receiver.script(replies);
+    let mut settings = spans_to(&receiver, protocol);
+    if let Some(traces) = settings.traces.as_mut().filter(|_| silent) {
+        traces.timeout = Duration::from_millis(500);
+    }
+    let (exporter, _running) = start(&settings);
+    exporter.spans(&resource("shop"), vec![span("gc")]);
+    settle(&exporter).await;
+    let mut requests = 0;
+    while let Some(request) = receiver.try_next() {
+        requests += 1;
+        if !request.body.is_empty() {
+            assert_eq!(request.span_names(), ["gc"]);
+        }
+    }
+    let stats = exporter.stats().traces;
+    assert_sum(&stats);
+    (requests, stats)
+}
+
+/// Scenario: over gRPC, each answer that is to be tried again by the specification, then an acceptance.
+/// Guarantee: one repetition, the span arrives, nothing is dropped.
+#[tokio::test]
+async fn grpc_is_tried_again() {
+    for code in [
+        Code::Cancelled,
+        Code::DeadlineExceeded,
+        Code::Aborted,
+        Code::OutOfRange,
+        Code::Unavailable,
+        Code::DataLoss,
+    ] {
+        let (requests, stats) =
+            one_span(Protocol::Grpc, vec![Reply::grpc(code, "not now", Some(Duration::ZERO))]).await;
+        assert_eq!(
+            (requests, stats.exported, stats.retries, stats.requests.unavailable),
+            (2, 1, 1, 1),
+            "{code:?}"
+        );
+    }
+    let busy = Reply::grpc(Code::ResourceExhausted, "busy", Some(Duration::from_millis(1)));
+    let (requests, stats) = one_span(Protocol::Grpc, vec![busy.clone(), busy]).await;
+    assert_eq!((requests, stats.exported, stats.retries), (3, 1, 2));
+    assert_eq!(stats.last_error.unwrap().text, "ResourceExhausted: busy");
+}
+
+/// Scenario: over gRPC and HTTP, "not now" without a word on when.
+/// Guarantee: it is tried again by our own backoff.
+#[tokio::test]
+async fn backoff_is_our_own_where_the_receiver_names_none() {
+    let (requests, stats) = one_span(Protocol::Grpc, vec![Reply::unavailable(None)]).await;
+    assert_eq!((requests, stats.exported, stats.retries), (2, 1, 1));
+    let (requests, stats) = one_span(Protocol::HttpProtobuf, vec![Reply::http(503, &[])]).await;
+    assert_eq!((requests, stats.exported, stats.retries), (2, 1, 1));
+}
+
+/// Scenario: over HTTP, each status that is to be tried again, with `Retry-After`.
+/// Guarantee: one repetition, the span arrives.
+#[tokio::test]
+async fn http_is_tried_again() {
+    for protocol in [Protocol::HttpProtobuf, Protocol::HttpJson] {
+        for status in [429, 502, 503, 504] {
+            let (requests, stats) = one_span(protocol, vec![Reply::http(status, &[("retry-after", "0")])]).await;
+            assert_eq!((requests, stats.exported, stats.retries), (2, 1, 1), "{status}");
+        }
+    }
+    let past = Reply::http(429, &[("retry-after", "Sun, 06 Nov 1994 08:49:37 GMT")]);
+    let (requests, stats) = one_span(Protocol::HttpProtobuf, vec![past]).await;
+    assert_eq!((requests, stats.exported), (2, 1));
+}
+
+/// Scenario: the receiver asks for an hour of silence, by RetryInfo or by `Retry-After`; a batch may be tried for a moment only.
+/// Guarantee: it is not asked again; the batch is dropped as expired, also the next one, that was never tried.
+#[tokio::test]
+async fn a_demanded_delay_is_kept() {
+    for (protocol, reply) in [
+        (Protocol::Grpc, Reply::unavailable(Some(AN_HOUR))),
+        (
+            Protocol::Grpc,
+            Reply::grpc(Code::ResourceExhausted, "quota", Some(AN_HOUR)),
+        ),
+        (Protocol::HttpProtobuf, Reply::http(429, &[("retry-after", "3600")])),
+    ] {
+        let mut receiver = Receiver::start().await;
+        receiver.then(reply);
+        let mut settings = spans_to(&receiver, protocol);
+        settings.limits.retry_for = Duration::from_millis(50);
+        let (exporter, _running) = start(&settings);
+        for name in ["first", "second"] {
+            exporter.spans(&resource("shop"), vec![span(name)]);
+            settle(&exporter).await;
+        }
+        assert_eq!(receiver.next().await.span_names(), ["first"]);
+        assert!(receiver.try_next().is_none());
+        let stats = exporter.stats().traces;
+        assert_eq!((stats.dropped.expired, stats.exported, stats.retries), (2, 0, 0));
+        assert_sum(&stats);
+    }
+}
+
+/// Scenario: a receiver that reads a request and never answers, one that never reads, one that drops the connection in mid-body.
+/// Guarantee: each costs one attempt, then the span arrives.
+#[tokio::test]
+async fn silence_and_resets_cost_one_attempt() {
+    for protocol in PROTOCOLS {
+        let (requests, stats) = one_span(protocol, vec![Reply::Hang]).await;
+        assert_eq!(
+            (requests, stats.exported, stats.requests.timed_out),
+            (2, 1, 1),
+            "{protocol:?}: {stats:?}"
+        );
+        let (requests, stats) = one_span(protocol, vec![Reply::Deaf]).await;
+        assert_eq!(
+            (requests, stats.exported, stats.requests.timed_out),
+            (2, 1, 1),
+            "{protocol:?}: {stats:?}"
+        );
+        let (requests, stats) = one_span(protocol, vec![Reply::Reset]).await;
+        assert_eq!(
+            (requests, stats.exported, stats.requests.unreachable),
+            (2, 1, 1),
+            "{protocol:?}: {stats:?}"
+        );
+    }
+}
+
+/// Scenario: a request larger than any window of the connection, to a receiver that stops reading or drops the connection in
+/// mid-body.
+/// Guarantee: the attempt ends, by its timeout at the latest; the next one arrives whole.
+#[tokio::test]
+async fn a_request_cut_in_mid_body_is_sent_again_as_a_whole() {
+    for protocol in [Protocol::Grpc, Protocol::HttpProtobuf] {
+        for reply in [Reply::Deaf, Reply::Reset] {
+            let mut receiver = Receiver::start().await;
+            receiver.script([reply.clone()]);
+            let mut settings = spans_to(&receiver, protocol);
+            if let Some(traces) = &mut settings.traces {
+                traces.timeout = Duration::from_secs(3);
+            }
+            settings.limits.batch_bytes = 8 << 20;
+            let (exporter, _running) = start(&settings);
+            let large = large_span("large", 4 << 20);
+            exporter.spans(&resource("shop"), vec![large.clone()]);
+            settle(&exporter).await;
+            receiver.next().await;
+            let spans = receiver.next().await.traces().resource_spans[0].scope_spans[0]
+                .spans
+                .clone();
+            assert!(spans == [large], "{protocol:?}, {reply:?}: not whole");
+            let requests = exporter.stats().traces.requests;
+            assert_eq!((requests.timed_out + requests.unreachable, requests.accepted), (1, 1));
+        }
+    }
+}
+
+/// Scenario: over HTTP, a 200 whose body breaks off, never ends, or is long and no OTLP; over gRPC a long answer.
+/// Guarantee: the status counts: accepted, not sent twice.
+#[tokio::test]
+async fn a_bad_body_of_a_good_answer_is_no_reason_to_repeat() {
+    for reply in [Reply::BrokenAnswer, Reply::Trickle, Reply::LongAnswer(10 << 20)] {
+        for protocol in [Protocol::HttpProtobuf, Protocol::HttpJson] {
+            let (requests, stats) = one_span(protocol, vec![reply.clone()]).await;
+            assert_eq!(
+                (requests, stats.exported, stats.retries),
+                (1, 1, 0),
+                "{protocol:?}, {reply:?}"
+            );
+        }
+    }
+    let (requests, stats) = one_span(Protocol::Grpc, vec![Reply::LongAnswer(1 << 20)]).await;
+    assert_eq!((requests, stats.exported, stats.requests.partial), (1, 1, 1));
+}
+
+/// Scenario: nothing listens at the address at first; then a receiver comes up there.
+/// Guarantee: starting is no error; the span arrives once there is a receiver.
+#[tokio::test]
+async fn a_receiver_that_is_down_is_waited_for() {
+    for protocol in [Protocol::Grpc, Protocol::HttpProtobuf] {
+        let before = Receiver::start().await;
+        let settings = spans_to(&before, protocol);
+        let address = before.address;
+        drop(before);
+        let (exporter, _running) = start(&settings);
+        exporter.spans(&resource("shop"), vec![span("gc")]);
+        while exporter.stats().traces.requests.unreachable == 0 {
+            tokio::task::yield_now().await;
+        }
+        let mut receiver = Receiver::listen(address, None).await;
+        assert_eq!(receiver.next().await.span_names(), ["gc"]);
+        settle(&exporter).await;
+        assert_eq!(exporter.stats().traces.exported, 1);
+    }
+}
+
+/// Scenario: answers that are final: a bad request, no permission, a redirect.
+/// Guarantee: not tried again, counted as refused, the words are kept, without the token that the receiver repeats.
+#[tokio::test]
+async fn refusals_are_final_and_told_without_secrets() {
+    let (requests, stats) = one_span(
+        Protocol::Grpc,
+        vec![Reply::grpc(Code::InvalidArgument, "bad\nid", None)],
+    )
+    .await;
+    assert_eq!((requests, stats.dropped.refused, stats.requests.refused), (1, 1, 1));
+    assert_eq!(stats.last_error.unwrap().text, "InvalidArgument: bad\\nid");
+    let (requests, stats) = one_span(
+        Protocol::HttpProtobuf,
+        vec![Reply::http(307, &[("location", "/elsewhere")])],
+    )
+    .await;
+    assert_eq!((requests, stats.dropped.refused), (1, 1));
+    assert_eq!(
+        stats.last_error.unwrap().text,
+        "HTTP status 307: redirects are not followed"
+    );
+
+    let mut receiver = Receiver::start().await;
+    let token = "Bearer tell-nobody";
+    receiver.script([Reply::Http {
+        status: 401,
+        headers: Vec::new(),
+        body: b"unknown token tell-nobody".to_vec(),
+    }]);
+    let mut settings = spans_to(&receiver, Protocol::HttpProtobuf);
+    if let Some(traces) = &mut settings.traces {
+        traces.headers = vec![("authorization".to_owned(), Secret::new(token))];
+    }
+    let (exporter, _running) = start(&settings);
+    exporter.spans(&resource("shop"), vec![span("gc")]);
+    settle(&exporter).await;
+    assert_eq!(receiver.next().await.header("authorization"), token);
+    let text = exporter.stats().traces.last_error.unwrap().text;
+    assert_eq!(text, "HTTP status 401: unknown token <redacted>");
+    assert!(!format!("{exporter:?}").contains("tell-nobody"));
+}
+
+/// Scenario: each form's partial success: two of five spans rejected; and a warning without rejected spans.
+/// Guarantee: three exported, two rejected, the words kept, nothing sent again.
+#[tokio::test]
+async fn partial_success_is_counted_and_not_repeated() {
+    for protocol in PROTOCOLS {
+        let mut receiver = Receiver::start().await;
+        let partial = |rejected, message: &str| Reply::Partial {
+            rejected,
+            message: message.to_owned(),
+        };
+        receiver.script([
+            partial(2, "too old"),
+            partial(0, "use another endpoint"),
+            partial(-7, "what"),
+            partial(99, "all?"),
+        ]);
+        let (exporter, _running) = start(&spans_to(&receiver, protocol));
+        let five = vec![span("gc"); 5];
+        exporter.spans(&resource("shop"), five.clone());
+        settle(&exporter).await;
+        let stats = exporter.stats().traces;
+        assert_eq!(
+            (stats.exported, stats.rejected, stats.requests.partial),
+            (3, 2, 1),
+            "{protocol:?}"
+        );
+        assert_eq!(stats.last_error.unwrap().text, "2 spans rejected: too old");
+        for _ in 0..3 {
+            exporter.spans(&resource("shop"), five.clone());
+            settle(&exporter).await;
+        }
+        let stats = exporter.stats().traces;
+        // A receiver cannot reject more than it was sent, nor less than nothing.
+        assert_eq!(
+            (stats.exported, stats.rejected, stats.requests.partial),
+            (13, 7, 4),
+            "{protocol:?}"
+        );
+        assert_eq!((stats.retries, stats.dropped.total()), (0, 0));
+        assert_sum(&stats);
+        for _ in 0..4 {
+            receiver.next().await;
+        }
+        assert!(receiver.try_next().is_none());
+    }
+}
+
+/// Scenario: a backend that takes traces only: gRPC Unimplemented or HTTP 404 for metrics, HTTP 405 for logs.
+/// Guarantee: it is asked once; what waits and comes after is dropped as unsupported; traces go on.
+#[tokio::test]
+async fn a_backend_without_a_signal_is_not_nagged() {
+    for protocol in PROTOCOLS {
+        let mut receiver = Receiver::start().await;
+        let (metrics, logs) = match protocol {
+            Protocol::Grpc => {
+                let reply = Reply::grpc(Code::Unimplemented, "unknown service", None);
+                (reply.clone(), reply)
+            }
+            Protocol::HttpProtobuf | Protocol::HttpJson => (Reply::http(404, &[]), Reply::http(405, &[])),
+        };
+        receiver.script_for("metrics", [metrics]);
+        receiver.script_for("logs", [logs]);
+        let (exporter, running) = start(&all_to(&receiver, protocol));
+        let resource = resource("shop");
+        for _ in 0..3 {
+            exporter.metrics(&resource, vec![gauge("heap", 2)]);
+            exporter.logs(&resource, vec![record("anomaly")]);
+            exporter.spans(&resource, vec![span("gc")]);
+            settle(&exporter).await;
+        }
+        let stats = exporter.stats();
+        assert_eq!(
+            (stats.metrics.dropped.unsupported, stats.metrics.unsupported),
+            (6, true)
+        );
+        assert_eq!((stats.logs.dropped.unsupported, stats.logs.unsupported), (3, true));
+        assert_eq!((stats.traces.exported, stats.traces.unsupported), (3, false));
+        assert_sum(&stats.metrics);
+        let mut requests = 0;
+        while receiver.try_next().is_some() {
+            requests += 1;
+        }
+        assert_eq!(requests, 5, "three of traces, one of each other");
+        assert!(running.shutdown(LONG).await.is_nothing());
+    }
+}
+
+/// Scenario: small requests are answered RESOURCE_EXHAUSTED without RetryInfo: a quota, not a size.
+/// Guarantee: refused, and not asked again in ever smaller pieces.
+#[tokio::test]
+async fn a_used_up_quota_is_not_hammered() {
+    let mut receiver = Receiver::start().await;
+    receiver.then(Reply::grpc(Code::ResourceExhausted, "quota used up", None));
+    let (exporter, _running) = start(&spans_to(&receiver, Protocol::Grpc));
+    exporter.spans(&resource("shop"), vec![span("gc"); 20]);
+    settle(&exporter).await;
+    assert_eq!(exporter.stats().traces.dropped.refused, 20);
+    receiver.next().await;
+    assert!(receiver.try_next().is_none());
+}
+
+/// Scenario: a receiver that cannot unpack: grpc-go's and tonic's UNIMPLEMENTED, HTTP's 415; and one that says so of a plain request.
+/// Guarantee: the request is sent again at once, plain, and so are those after it; the signal is not taken for unsupported.
+#[tokio::test]
+async fn a_receiver_that_cannot_unpack_gets_plain_requests() {
+    let go = Reply::grpc(
+        Code::Unimplemented,
+        "grpc: Decompressor is not installed for grpc-encoding \"zstd\"",
+        None,
+    );
+    let tonic = Reply::grpc(
+        Code::Unimplemented,
+        "Content is compressed with `zstd` which isn't supported",
+        None,
+    );
+    for (protocol, reply) in [
+        (Protocol::Grpc, go),
+        (Protocol::Grpc, tonic),
+        (Protocol::HttpProtobuf, Reply::http(415, &[])),
+    ] {
+        let mut receiver = Receiver::start().await;
+        receiver.script([reply.clone()]);
+        let mut settings = spans_to(&receiver, protocol);
+        if let Some(traces) = &mut settings.traces {
+            traces.compression = Compression::Zstd;
+        }
+        let (exporter, _running) = start(&settings);
+        for _ in 0..2 {
+            exporter.spans(&resource("shop"), vec![span("gc")]);
+            settle(&exporter).await;
+        }
+        for packed in [Some("zstd"), None, None] {
+            assert_eq!(receiver.next().await.packed.as_deref(), packed);
+        }
+        let stats = exporter.stats().traces;
+        assert_eq!((stats.exported, stats.unsupported), (2, false));
+
+        let (requests, stats) = one_span(protocol, vec![reply]).await;
+        assert_eq!((requests, stats.dropped.refused), (1, 1));
+    }
+}

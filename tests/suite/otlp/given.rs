@@ -1,0 +1,126 @@
+//! What the tests send, and with which settings.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use delivery::otlp::settings::{Compression, Limits, Protocol, Receiver as Settled, Settings};
+use delivery::otlp::signal::Signal;
+use delivery::otlp::stats::SignalStats;
+use delivery::otlp::{Exporter, Running};
+use gc_telemetry::origin::Origin;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue, any_value};
+use opentelemetry_proto::tonic::logs::v1::LogRecord;
+use opentelemetry_proto::tonic::metrics::v1::{Gauge, Metric, NumberDataPoint, metric};
+use opentelemetry_proto::tonic::trace::v1::Span;
+
+use test_support::receiver::{LONG, Receiver};
+
+pub(crate) const PROTOCOLS: [Protocol; 3] = [Protocol::Grpc, Protocol::HttpProtobuf, Protocol::HttpJson];
+
+/// Settings that send one signal to `receiver`.
+pub(crate) fn to(receiver: &Receiver, signal: Signal, protocol: Protocol) -> Settled {
+    let path = match protocol {
+        Protocol::Grpc => String::new(),
+        Protocol::HttpProtobuf | Protocol::HttpJson => format!("/v1/{signal}"),
+    };
+    Settled {
+        endpoint: format!("{}{path}", receiver.url()),
+        protocol,
+        headers: Vec::new(),
+        timeout: LONG,
+        compression: Compression::None,
+        certificate: None,
+        client_certificate: None,
+        client_key: None,
+    }
+}
+
+/// Settings that send all signals to `receiver`, without much delay.
+pub(crate) fn all_to(receiver: &Receiver, protocol: Protocol) -> Settings {
+    Settings {
+        traces: Some(to(receiver, Signal::Traces, protocol)),
+        metrics: Some(to(receiver, Signal::Metrics, protocol)),
+        logs: Some(to(receiver, Signal::Logs, protocol)),
+        limits: Limits {
+            batch_delay: Duration::from_millis(20),
+            ..Limits::default()
+        },
+    }
+}
+
+/// Settings that send spans only.
+pub(crate) fn spans_to(receiver: &Receiver, protocol: Protocol) -> Settings {
+    Settings {
+        metrics: None,
+        logs: None,
+        ..all_to(receiver, protocol)
+    }
+}
+
+pub(crate) fn attribute(key: &str, value: &str) -> KeyValue {
+    let value = Some(AnyValue {
+        value: Some(any_value::Value::StringValue(value.to_owned())),
+    });
+    KeyValue {
+        key: key.to_owned(),
+        value,
+        ..KeyValue::default()
+    }
+}
+
+pub(crate) fn resource(service: &str) -> Arc<Origin> {
+    Arc::new(Origin::new(vec![attribute("service.name", service)]))
+}
+
+pub(crate) fn span(name: &str) -> Span {
+    Span {
+        name: name.to_owned(),
+        trace_id: vec![1; 16],
+        span_id: vec![2; 8],
+        ..Span::default()
+    }
+}
+
+/// A span of at least `bytes` encoded bytes.
+pub(crate) fn large_span(name: &str, bytes: usize) -> Span {
+    Span {
+        attributes: vec![attribute("filling", &"x".repeat(bytes))],
+        ..span(name)
+    }
+}
+
+pub(crate) fn record(text: &str) -> LogRecord {
+    LogRecord {
+        event_name: text.to_owned(),
+        ..LogRecord::default()
+    }
+}
+
+/// A metric with `points` data points.
+pub(crate) fn gauge(name: &str, points: usize) -> Metric {
+    let data_points = vec![NumberDataPoint::default(); points];
+    Metric {
+        name: name.to_owned(),
+        data: Some(metric::Data::Gauge(Gauge { data_points })),
+        ..Metric::default()
+    }
+}
+
+pub(crate) fn start(settings: &Settings) -> (Exporter, Running) {
+    Exporter::start(settings).unwrap()
+}
+
+/// Waits until everything given so far is accounted for.
+pub(crate) async fn settle(exporter: &Exporter) {
+    assert!(
+        exporter.flush(LONG).await,
+        "everything is settled in time: {:?}",
+        exporter.stats()
+    );
+}
+
+/// Every item given is accounted for once.
+pub(crate) fn assert_sum(stats: &SignalStats) {
+    let sum = stats.exported + stats.rejected + stats.dropped.total() + stats.queued + stats.in_flight;
+    assert_eq!(stats.given, sum, "{stats:?}");
+}

@@ -1,0 +1,373 @@
+//! The pipeline from outcomes to what leaves, fed with recordings of real processes.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use clr_gc::gc::Outcome;
+use delivery::alerts::Notice;
+use gc_rules::time::TimeBase;
+use gc_telemetry::origin::Origin;
+use gc_telemetry::spans::Encoded;
+use gcwatch::container::{ContainerIdentity, Figures};
+use gcwatch::pipeline::replay::{Cast, Player, Stage};
+use gcwatch::pipeline::{Clock, Outlet, Pipeline, PipelineSettings, Surroundings};
+use gcwatch::process::{Identity, Provenance, RunKey, RunState, StreamProgress};
+use gcwatch::recording::Recording;
+use gcwatch::recording::source::Source;
+use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
+use opentelemetry_proto::tonic::metrics::v1::Metric;
+use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value;
+use opentelemetry_proto::tonic::trace::v1::Span;
+
+/// Keeps what leaves.
+#[derive(Debug, Default)]
+struct Kept {
+    spans: Mutex<Vec<Span>>,
+    metrics: Mutex<Vec<Vec<Metric>>>,
+    notices: Mutex<Vec<(Arc<Origin>, Notice)>>,
+}
+
+impl Outlet for Kept {
+    fn spans(&self, _resource: &Arc<Origin>, spans: Encoded) {
+        self.spans.lock().unwrap().extend(spans.decode().unwrap());
+    }
+
+    fn metrics(&self, _resource: &Arc<Origin>, metrics: Vec<Metric>) {
+        self.metrics.lock().unwrap().push(metrics);
+    }
+
+    fn alerts(&self, resource: &Arc<Origin>, notices: Vec<Notice>) {
+        let notices = notices.into_iter().map(|notice| (Arc::clone(resource), notice));
+        self.notices.lock().unwrap().extend(notices);
+    }
+}
+
+fn settings() -> PipelineSettings {
+    let mut settings = PipelineSettings {
+        clock: Clock::Recorded,
+        ..PipelineSettings::default()
+    };
+    settings.spans.max_per_second = u32::MAX;
+    settings
+}
+
+fn pipeline(settings: PipelineSettings) -> (Pipeline, Arc<Kept>) {
+    let kept = Arc::new(Kept::default());
+    (Pipeline::new(settings, Arc::clone(&kept) as Arc<dyn Outlet>), kept)
+}
+
+fn recording(name: &str) -> std::path::PathBuf {
+    Path::new("tests/recordings").join(format!("{name}.nettrace.gz"))
+}
+
+fn identity(pid: u32) -> Identity {
+    Identity {
+        key: RunKey { pid, start_time: 7 },
+        ns_pid: None,
+        name: format!("process-{pid}"),
+        runtime: None,
+        resource: Vec::new(),
+        provenance: Provenance::default(),
+    }
+}
+
+fn outcomes(name: &str) -> Vec<Outcome> {
+    let mut player = Player::open(&recording(name)).unwrap();
+    let mut outcomes = Vec::new();
+    while let Some((_, outcome)) = player.next_outcome().unwrap() {
+        outcomes.push(outcome);
+    }
+    outcomes
+}
+
+/// The sum over the points of `dotnet.gc.collections`.
+fn collections(metrics: &[Metric]) -> i64 {
+    let metric = metrics
+        .iter()
+        .find(|metric| metric.name == "dotnet.gc.collections")
+        .unwrap();
+    let Some(Data::Sum(sum)) = &metric.data else {
+        panic!("{metric:?} is no sum");
+    };
+    sum.data_points
+        .iter()
+        .map(|point| match point.value {
+            Some(Value::AsInt(value)) => value,
+            ref other => panic!("{other:?} is no count"),
+        })
+        .sum()
+}
+
+/// Scenario: each recording, told through the pipeline as a live process would be.
+/// Guarantee: as many root spans as `analyze` tells collections, the same numbers, one last export of the metrics, and the run
+/// is gone.
+#[test]
+fn a_recording_leaves_whole() {
+    for name in [
+        "net10-steady",
+        "svc8-workstation",
+        "net10-threads-server-datas",
+        "net31-steady",
+        "aot9-steady",
+    ] {
+        let (pipeline, kept) = pipeline(settings());
+        let mut player = Player::open(&recording(name)).unwrap();
+        let base = player.begin().unwrap().unwrap().unix_ns_of_offset(0).unwrap();
+        let cast = Cast {
+            service: name.to_owned(),
+            attributes: Vec::new(),
+            base: TimeBase::at(base),
+            start_time: 1,
+        };
+        let mut stage = Stage::new(pipeline.clone(), cast);
+        while let Some((key, outcome)) = player.next_outcome().unwrap() {
+            stage.observe(key, outcome).unwrap();
+        }
+        stage.progress(player.progress());
+        let views = pipeline.targets();
+        stage.end();
+
+        let whole = Recording::read(
+            &mut Source::open(&recording(name)).unwrap(),
+            clr_gc::stream::Scope::Collections,
+            |_| {},
+        );
+        let expected: u64 = whole.processes.iter().map(|(_, history)| history.totals.count).sum();
+        let roots = kept
+            .spans
+            .lock()
+            .unwrap()
+            .iter()
+            .filter(|span| span.parent_span_id.is_empty())
+            .count();
+        assert_eq!(roots as u64, expected, "{name}");
+        assert_eq!(
+            views.iter().map(|view| view.collections).sum::<u64>(),
+            expected,
+            "{name}"
+        );
+        assert_eq!(
+            views.iter().map(|view| view.events).sum::<u64>(),
+            whole.stream.events,
+            "{name}"
+        );
+        let exported = kept.metrics.lock().unwrap();
+        assert_eq!(exported.len(), whole.processes.len(), "{name}");
+        let told: i64 = exported.iter().map(|metrics| collections(metrics)).sum();
+        assert_eq!(told.cast_unsigned(), expected, "{name}");
+        assert!(pipeline.runs().is_empty(), "{name}");
+    }
+}
+
+/// Scenario: a session ends and another one begins in the same run of a process.
+/// Guarantee: collections, events and losses go on from where they were, and so does the start of the totals.
+#[test]
+fn totals_go_on_over_a_new_session() {
+    let (pipeline, _kept) = pipeline(settings());
+    let outcomes = outcomes("net10-steady");
+    let half = outcomes.len() / 2;
+    let mut parts = outcomes.into_iter();
+    let mut starts = Vec::new();
+    for (part, lost) in [(half, 3), (usize::MAX, 5)] {
+        let mut feed = pipeline.open(identity(1)).unwrap();
+        feed.time_base(TimeBase::at(1_000_000_000));
+        feed.state(RunState::Attaching);
+        feed.state(RunState::Attached);
+        for outcome in parts.by_ref().take(part) {
+            feed.observe(outcome);
+        }
+        feed.progress(StreamProgress {
+            bytes: 10,
+            events: 100,
+            lost_events: Some(lost),
+            undecodable: 0,
+        });
+        let (_, metrics) = pipeline.collect(2_000_000_000).pop().unwrap();
+        let Some(Data::Sum(sum)) = &metrics
+            .iter()
+            .find(|metric| metric.name == "dotnet.gc.collections")
+            .unwrap()
+            .data
+        else {
+            panic!("no sum");
+        };
+        starts.extend(sum.data_points.iter().map(|point| point.start_time_unix_nano));
+    }
+    let view = pipeline.targets().pop().unwrap();
+    assert_eq!((view.sessions, view.events, view.lost_events), (2, 200, Some(8)));
+    assert_eq!(view.state, "detached", "its feed is gone");
+    let (_, metrics) = pipeline.collect(2_000_000_000).pop().unwrap();
+    assert_eq!(collections(&metrics).cast_unsigned(), view.collections);
+    assert!(view.collections > half as u64);
+    starts.dedup();
+    assert_eq!(starts.len(), 1, "one start for all: {starts:?}");
+}
+
+/// Scenario: more processes than may be told of, then one of them ends.
+/// Guarantee: the one too many is refused and counted; afterwards there is room.
+#[test]
+fn runs_are_bounded() {
+    let (pipeline, _kept) = pipeline(PipelineSettings {
+        max_runs: 2,
+        ..settings()
+    });
+    let first = pipeline.open(identity(1)).unwrap();
+    let _second = pipeline.open(identity(2)).unwrap();
+    assert!(pipeline.open(identity(3)).is_err());
+    assert_eq!(pipeline.counts().over_limit, 1);
+    first.end();
+    assert!(pipeline.open(identity(3)).is_ok());
+}
+
+/// Scenario: a process that cannot be attached to, then can, then is gone.
+/// Guarantee: it is shown once, with its newest state, and not after it is gone.
+#[test]
+fn a_process_is_shown_with_its_newest_state() {
+    let (pipeline, _kept) = pipeline(settings());
+    let unattachable = RunState::Unattachable {
+        reason: "silent".to_owned(),
+        detail: "it does not answer".to_owned(),
+    };
+    pipeline.note(&identity(5), unattachable);
+    let view = pipeline.targets().pop().unwrap();
+    assert_eq!((view.state, view.reason.as_deref()), ("unattachable", Some("silent")));
+    let mut feed = pipeline.open(identity(5)).unwrap();
+    feed.state(RunState::Attached);
+    let states: Vec<&str> = pipeline.targets().iter().map(|view| view.state).collect();
+    assert_eq!(states, ["attached"]);
+    drop(feed);
+    pipeline.forget(identity(5).key);
+    assert!(pipeline.targets().is_empty());
+}
+
+/// Says what it is told to.
+#[derive(Debug, Default)]
+struct Says(Mutex<Vec<KeyValue>>);
+
+impl Surroundings for Says {
+    fn attributes(&self, container: &ContainerIdentity) -> Vec<KeyValue> {
+        assert_eq!(container.container_id.as_deref(), Some("c1"), "asked by what was found");
+        self.0.lock().unwrap().clone()
+    }
+}
+
+fn attribute(key: &str, value: &str) -> KeyValue {
+    KeyValue {
+        key: key.to_owned(),
+        value: Some(AnyValue {
+            value: Some(Any::StringValue(value.to_owned())),
+        }),
+        ..KeyValue::default()
+    }
+}
+
+/// Scenario: a process whose pod becomes known late, then better, is attached to again, and whose pod is forgotten.
+/// Guarantee: what is said of the pod is in its resource from then on, over what was found and under what the process says of itself; a new
+/// session takes nothing of it away, and what was known last stays.
+#[test]
+fn metadata_that_comes_late_is_told() {
+    let live = PipelineSettings {
+        clock: Clock::Live,
+        ..settings()
+    };
+    let (pipeline, _kept) = pipeline(live);
+    let says = Arc::new(Says::default());
+    pipeline.set_surroundings(Some(Arc::clone(&says) as Arc<dyn Surroundings>));
+    let found = vec![
+        attribute("service.name", "Found"),
+        attribute("team", "own"),
+        attribute("container.id", "lie"),
+    ];
+    let mut feed = pipeline
+        .open(Identity {
+            resource: found.clone(),
+            provenance: Provenance {
+                own_names: vec!["team".to_owned()],
+                container: ContainerIdentity {
+                    container_id: Some("c1".to_owned()),
+                    pod_uid: None,
+                },
+            },
+            ..identity(1)
+        })
+        .unwrap();
+    let shown = |key: &str| {
+        let target = pipeline.targets().remove(0);
+        target
+            .resource
+            .get(key)
+            .and_then(|value| value.as_str().map(str::to_owned))
+    };
+    assert_eq!(shown("service.name").as_deref(), Some("Found"));
+    *says.0.lock().unwrap() = vec![
+        attribute("service.name", "web"),
+        attribute("team", "theirs"),
+        attribute("k8s.pod.name", "web-1"),
+    ];
+    assert_eq!(pipeline.surroundings_changed(1), 1);
+    assert_eq!(pipeline.surroundings_changed(2), 0, "the same again is no news");
+    let is_known = || {
+        assert_eq!(shown("service.name").as_deref(), Some("web"));
+        assert_eq!(shown("team").as_deref(), Some("own"));
+        assert_eq!(shown("k8s.pod.name").as_deref(), Some("web-1"));
+    };
+    is_known();
+    // Attached to again: the same is found.
+    feed.learned(Some("10.0.0".to_owned()), found);
+    is_known();
+    assert_eq!(shown("k8s.node.name"), None);
+    says.0.lock().unwrap().push(attribute("k8s.node.name", "node-1"));
+    assert_eq!(pipeline.surroundings_changed(3), 1);
+    assert_eq!(shown("k8s.node.name").as_deref(), Some("node-1"));
+    says.0.lock().unwrap().clear();
+    assert_eq!(pipeline.surroundings_changed(4), 0);
+    is_known();
+}
+
+/// Scenario: a container's figures are read, and then cannot be read.
+/// Guarantee: they are metrics of the process, counters from the first reading on; what is unknown is no point, and afterwards there is none.
+#[test]
+fn figures_of_a_container_are_metrics() {
+    let (pipeline, _kept) = pipeline(settings());
+    let mut feed = pipeline.open(identity(1)).unwrap();
+    feed.state(RunState::Attached);
+    let run = Arc::clone(feed.run());
+    let told = || {
+        let metrics = pipeline.collect(5).remove(0).1;
+        let of_container = metrics.iter().filter(|metric| metric.name.contains("container."));
+        let point = |metric: &Metric| match metric.data.as_ref().unwrap() {
+            Data::Sum(sum) => match sum.data_points[0].value.unwrap() {
+                Value::AsInt(number) => number.to_string(),
+                Value::AsDouble(number) => number.to_string(),
+            },
+            other => panic!("{other:?}"),
+        };
+        let mut told: Vec<_> = of_container
+            .map(|metric| format!("{} {}", metric.name, point(metric)))
+            .collect();
+        told.sort();
+        told
+    };
+    assert!(told().is_empty());
+    let mut figures = Figures {
+        memory_limit: Some(1000),
+        cpu_limit: Some(0.5),
+        ..Figures::default()
+    };
+    figures.memory.oom_kills = Some(7);
+    pipeline.measured(&run, Some(figures), 1);
+    figures.memory.oom_kills = Some(9);
+    pipeline.measured(&run, Some(figures), 2);
+    assert_eq!(
+        told(),
+        [
+            "gcwatch.container.cpu.limit 0.5",
+            "gcwatch.container.memory.limit 1000",
+            "gcwatch.container.memory.oom_kills 2"
+        ]
+    );
+    pipeline.measured(&run, None, 3);
+    assert!(told().is_empty());
+}

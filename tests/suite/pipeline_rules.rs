@@ -1,0 +1,444 @@
+//! Rules in the pipeline: what they say on spans, in notices and in metrics; open collections; other rules.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use clr_gc::gc::{Open, Outcome};
+use delivery::alerts::Notice;
+use gc_rules::alert::{Ending, Transition};
+use gc_rules::time::TimeBase;
+use gc_telemetry::anomaly::log_record;
+use gc_telemetry::options::SpanOptions;
+use gc_telemetry::origin::Origin;
+use gc_telemetry::spans::Encoded;
+use gcwatch::pipeline::replay::Player;
+use gcwatch::pipeline::{Clock, Feed, Outlet, Pipeline, PipelineSettings};
+use gcwatch::process::{Identity, RunKey, RunState};
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
+use opentelemetry_proto::tonic::metrics::v1::Metric;
+use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+use opentelemetry_proto::tonic::trace::v1::Span;
+use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
+
+use test_support::notices::{self, rules};
+
+/// 2026-01-02 03:04:05 UTC.
+const BASE: u64 = 1_767_323_045_000_000_000;
+
+const SECOND: u64 = 1_000_000_000;
+
+const RULES: &str = "\
+apiVersion: gcwatch/v1
+rules:
+  - id: test.background
+    title: A background collection
+    on: gc
+    when: gc.type == 'background'
+    severity: error
+    keep_firing_for: 1m
+    summary: Background collection {{ gc.number }}
+    description: It ran beside the program.
+    remedy: None is needed.
+    source: a test
+  - id: test.full
+    title: A full collection
+    on: gc
+    when: gc.generation == 2
+    severity: warning
+    summary: Full collection {{ gc.number }}
+    description: All generations.
+    remedy: None is needed.
+    source: a test
+  - id: test.hangs
+    title: A collection does not end
+    on: process
+    when: open.collection_s > 5.0
+    severity: critical
+    summary: A collection has been under way for {{ open.collection_s | round(0) }} s
+    description: The program stands still.
+    remedy: Take a dump.
+    source: a test
+";
+
+#[derive(Debug, Default)]
+struct Kept {
+    spans: Mutex<Vec<Span>>,
+    notices: Mutex<Vec<Notice>>,
+}
+
+impl Outlet for Kept {
+    fn spans(&self, _resource: &Arc<Origin>, spans: Encoded) {
+        self.spans.lock().unwrap().extend(spans.decode().unwrap());
+    }
+
+    fn metrics(&self, _resource: &Arc<Origin>, _metrics: Vec<Metric>) {}
+
+    fn alerts(&self, resource: &Arc<Origin>, notices: Vec<Notice>) {
+        assert!(
+            resource
+                .attributes
+                .iter()
+                .any(|attribute| attribute.key == "service.name")
+        );
+        assert!(!notices.is_empty());
+        self.notices.lock().unwrap().extend(notices);
+    }
+}
+
+impl Kept {
+    fn notices(&self) -> Vec<Notice> {
+        std::mem::take(&mut *self.notices.lock().unwrap())
+    }
+}
+
+fn pipeline(clock: Clock, spans: SpanOptions) -> (Pipeline, Arc<Kept>) {
+    let kept = Arc::new(Kept::default());
+    let settings = PipelineSettings {
+        clock,
+        spans,
+        ..PipelineSettings::default()
+    };
+    let pipeline = Pipeline::new(settings, Arc::clone(&kept) as Arc<dyn Outlet>);
+    pipeline.set_rules(Arc::new(rules(RULES)), BASE);
+    (pipeline, kept)
+}
+
+fn feed(pipeline: &Pipeline) -> Feed {
+    let identity = Identity {
+        key: RunKey { pid: 7, start_time: 1 },
+        ns_pid: None,
+        name: "checkout".to_owned(),
+        runtime: None,
+        resource: vec![notices::attribute("service.name", "checkout")],
+        provenance: gcwatch::process::Provenance::default(),
+    };
+    let mut feed = pipeline.open(identity).unwrap();
+    feed.time_base(TimeBase::at(BASE.into()));
+    feed.state(RunState::Attached);
+    feed
+}
+
+fn outcomes() -> Vec<Outcome> {
+    let mut player = Player::open(Path::new("tests/recordings/svc8-workstation.nettrace.gz")).unwrap();
+    let mut outcomes = Vec::new();
+    while let Some((_, outcome)) = player.next_outcome().unwrap() {
+        outcomes.push(outcome);
+    }
+    outcomes
+}
+
+fn attribute<'a>(attributes: &'a [KeyValue], key: &str) -> Option<&'a Value> {
+    let found = attributes.iter().find(|attribute| attribute.key == key)?;
+    found.value.as_ref()?.value.as_ref()
+}
+
+fn text<'a>(attributes: &'a [KeyValue], key: &str) -> Option<&'a str> {
+    match attribute(attributes, key)? {
+        Value::StringValue(text) => Some(text),
+        other => panic!("{key} is {other:?}"),
+    }
+}
+
+fn texts(attributes: &[KeyValue], key: &str) -> Vec<String> {
+    match attribute(attributes, key) {
+        Some(Value::ArrayValue(array)) => {
+            let text = |value: &AnyValue| match &value.value {
+                Some(Value::StringValue(text)) => text.clone(),
+                other => panic!("{other:?}"),
+            };
+            array.values.iter().map(text).collect()
+        }
+        None => Vec::new(),
+        other => panic!("{key} is {other:?}"),
+    }
+}
+
+fn number(attributes: &[KeyValue], key: &str) -> Option<i64> {
+    match attribute(attributes, key)? {
+        Value::IntValue(number) => Some(*number),
+        other => panic!("{key} is {other:?}"),
+    }
+}
+
+/// Scenario: a recording with background collections; spans are only for pauses of an hour, and none but anomalies are so.
+/// Guarantee: exactly the collections on which a rule holds are told; each root names its rules, has an event for each, the error status with
+/// the worst rule's title; children have none of it.
+#[test]
+fn anomalies_are_told_on_spans_whatever_the_selection() {
+    let spans = SpanOptions {
+        min_pause: std::time::Duration::from_secs(3600),
+        max_per_second: 1,
+        ..SpanOptions::default()
+    };
+    let (pipeline, kept) = pipeline(Clock::Recorded, spans);
+    let mut feed = feed(&pipeline);
+    let mut expected = Vec::new();
+    for outcome in outcomes() {
+        if let Outcome::Collection(gc) = &outcome
+            && gc.generation == Some(2)
+        {
+            let background = gc.gc_type == Some(clr_gc::event::GcType::BACKGROUND);
+            expected.push((i64::from(gc.number), background));
+        }
+        feed.observe(outcome);
+    }
+    assert!(expected.iter().any(|(_, background)| *background));
+    let told = kept.spans.lock().unwrap();
+    let (roots, children): (Vec<&Span>, Vec<&Span>) = told.iter().partition(|span| span.parent_span_id.is_empty());
+    let numbers: Vec<(i64, bool)> = roots
+        .iter()
+        .map(|root| {
+            let rules = texts(&root.attributes, "gcwatch.anomaly.rules");
+            (
+                number(&root.attributes, "dotnet.gc.number").unwrap(),
+                rules == ["test.background", "test.full"],
+            )
+        })
+        .collect();
+    assert_eq!(numbers, expected);
+    for (root, (number, background)) in roots.iter().zip(&expected) {
+        let ids: Vec<&str> = root
+            .events
+            .iter()
+            .map(|event| text(&event.attributes, "gcwatch.rule.id").unwrap())
+            .collect();
+        assert_eq!(ids, texts(&root.attributes, "gcwatch.anomaly.rules"));
+        assert!(root.events.iter().all(|event| event.name == "gcwatch.anomaly"));
+        let times = root.start_time_unix_nano..=root.end_time_unix_nano;
+        assert!(root.events.iter().all(|event| times.contains(&event.time_unix_nano)));
+        let status = root.status.as_ref().filter(|_| *background);
+        assert_eq!(root.status.is_some(), *background, "{number}: a warning is no error");
+        if let Some(status) = status {
+            assert_eq!(
+                (status.code, status.message.as_str()),
+                (StatusCode::Error.into(), "A background collection")
+            );
+        }
+    }
+    assert!(
+        children
+            .iter()
+            .all(|child| child.events.is_empty() && child.status.is_none())
+    );
+    // Where an alert began, the event has its sentence.
+    let first = roots.iter().find(|root| root.status.is_some()).unwrap();
+    let number = number(&first.attributes, "dotnet.gc.number").unwrap();
+    let summary = text(&first.events[0].attributes, "gcwatch.anomaly.summary");
+    assert_eq!(summary, Some(format!("Background collection {number}").as_str()));
+}
+
+/// Scenario: the same recording to its end.
+/// Guarantee: each alert begins and ends once; both records have the ids of the span of the collection on which it began, severity, body and
+/// number; the last ends with the process; the counter says how many began, and nothing fires any more.
+#[test]
+fn notices_have_the_ids_of_the_collections_span() {
+    let (pipeline, kept) = pipeline(Clock::Recorded, SpanOptions::default());
+    let mut feed = feed(&pipeline);
+    for outcome in outcomes() {
+        feed.observe(outcome);
+    }
+    let firing = pipeline.alerts();
+    assert_eq!(
+        (firing[0].rule.as_str(), firing[0].pid),
+        ("test.background", 7),
+        "the worst first"
+    );
+    assert_eq!(firing[0].trace_id.as_ref().map(String::len), Some(32));
+    let (_, metrics) = pipeline.collect(BASE).pop().unwrap();
+    let sum = |name: &str| -> Vec<(String, i64)> {
+        let metric = metrics.iter().find(|metric| metric.name == name).unwrap();
+        let Some(Data::Sum(sum)) = &metric.data else {
+            panic!("{metric:?}")
+        };
+        let value = |point: &opentelemetry_proto::tonic::metrics::v1::NumberDataPoint| match point.value {
+            Some(opentelemetry_proto::tonic::metrics::v1::number_data_point::Value::AsInt(value)) => value,
+            ref other => panic!("{other:?}"),
+        };
+        let points = sum.data_points.iter();
+        points
+            .map(|point| {
+                (
+                    text(&point.attributes, "gcwatch.rule.id").unwrap().to_owned(),
+                    value(point),
+                )
+            })
+            .collect()
+    };
+    let (active, began) = (sum("gcwatch.alerts.active"), sum("gcwatch.anomalies"));
+    assert!(active.contains(&("test.background".to_owned(), 1)), "{active:?}");
+    feed.end();
+
+    let notices = kept.notices();
+    let spans = kept.spans.lock().unwrap();
+    let mut open: Vec<&Notice> = Vec::new();
+    let mut fired = std::collections::BTreeMap::new();
+    for notice in &notices {
+        let alert = notice.transition.alert();
+        let record = log_record(&notice.transition, notice.group.as_deref(), notice.span, 5);
+        let root = spans.iter().find(|span| span.span_id == record.span_id).unwrap();
+        assert_eq!(root.trace_id, record.trace_id);
+        assert_eq!(
+            number(&root.attributes, "dotnet.gc.number"),
+            alert.collection.map(i64::from)
+        );
+        assert_eq!(
+            number(&record.attributes, "dotnet.gc.number"),
+            alert.collection.map(i64::from)
+        );
+        assert_eq!(record.event_name, "gcwatch.anomaly");
+        let severity = if *alert.rule.id == *"test.background" {
+            (17, "error")
+        } else {
+            (13, "warning")
+        };
+        assert_eq!((record.severity_number, record.severity_text.as_str()), severity);
+        assert_eq!(
+            record.body.unwrap().value,
+            Some(Value::StringValue(alert.summary.to_string()))
+        );
+        let state = text(&record.attributes, "gcwatch.anomaly.state");
+        match &notice.transition {
+            Transition::Fired(_) => {
+                assert_eq!((state, record.time_unix_nano), (Some("firing"), alert.started_unix_ns));
+                assert!(text(&record.attributes, "gcwatch.rule.remedy").is_some());
+                *fired.entry(alert.rule.id.to_string()).or_insert(0) += 1;
+                open.push(notice);
+            }
+            Transition::Ended(_, ending) => {
+                assert_eq!(
+                    (state, Some(record.time_unix_nano)),
+                    (Some("ended"), alert.ended_unix_ns)
+                );
+                assert_eq!(text(&record.attributes, "gcwatch.anomaly.ending"), Some(ending.name()));
+                let number = |notice: &&Notice| notice.transition.alert().number;
+                let place = open.iter().position(|one| number(one) == alert.number).unwrap();
+                assert_eq!(open.swap_remove(place).span, notice.span);
+            }
+        }
+    }
+    assert!(open.is_empty(), "what begins ends: {open:?}");
+    let last = notices.last().unwrap();
+    assert!(
+        matches!(last.transition, Transition::Ended(_, Ending::ProcessEnded)),
+        "{last:?}"
+    );
+    assert_eq!(began, fired.into_iter().collect::<Vec<_>>());
+    assert!(pipeline.alerts().is_empty());
+    let counts = pipeline.rule_counts();
+    assert!(
+        counts["test.full"].evaluations > 90 && counts["test.full"].failures == 0,
+        "{counts:?}"
+    );
+}
+
+/// Scenario: a live process whose collection begins and does not end; no byte comes any more, only time passes. Then it is restarted.
+/// Guarantee: within seconds the rule fires, and says since when; once the collection is over, it ends. While the process is not read
+/// nothing is said of it.
+#[test]
+fn a_collection_that_does_not_end_is_told_by_time_alone() {
+    let (pipeline, kept) = pipeline(Clock::Live, SpanOptions::default());
+    let mut feed = feed(&pipeline);
+    let now = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap();
+    let now = u64::try_from(now.as_nanos()).unwrap();
+    feed.time_base(TimeBase::at(now.into()));
+    feed.open(Open {
+        stop: Some(0),
+        collection: Some(1_000_000),
+        background: None,
+    });
+    for second in 0..=4 {
+        pipeline.tick(now + second * SECOND);
+    }
+    assert!(kept.notices().is_empty(), "a collection may take its time");
+    for second in 5..=8 {
+        pipeline.tick(now + second * SECOND);
+    }
+    let notices = kept.notices();
+    let [notice] = notices.as_slice() else {
+        panic!("{notices:?}")
+    };
+    assert_eq!(*notice.transition.alert().rule.id, *"test.hangs");
+    assert!(
+        notice
+            .transition
+            .alert()
+            .summary
+            .starts_with("A collection has been under way for ")
+    );
+    assert_eq!((notice.span, notice.run.pid), (None, 7));
+
+    feed.open(Open::default());
+    for second in 9..=12 {
+        pipeline.tick(now + second * SECOND);
+    }
+    let notices = kept.notices();
+    assert!(
+        matches!(
+            &notices[..],
+            [Notice {
+                transition: Transition::Ended(_, Ending::Cleared),
+                ..
+            }]
+        ),
+        "{notices:?}"
+    );
+
+    feed.open(Open {
+        collection: Some(10_000_000_000),
+        ..Open::default()
+    });
+    feed.state(RunState::Detached {
+        detail: "the session ended".to_owned(),
+    });
+    for second in 13..=60 {
+        pipeline.tick(now + second * SECOND);
+    }
+    assert!(
+        kept.notices().is_empty(),
+        "of a process that is not read nothing is known"
+    );
+}
+
+/// Scenario: other rules while an alert fires: first the same with one more, then without that of the alert.
+/// Guarantee: the alert goes on over the first and ends with the second, each rule is shown with its state, and what was evaluated stays counted.
+#[test]
+fn other_rules_keep_what_is_the_same() {
+    let (pipeline, kept) = pipeline(Clock::Recorded, SpanOptions::default());
+    let mut feed = feed(&pipeline);
+    for outcome in outcomes() {
+        feed.observe(outcome);
+    }
+    kept.notices();
+    let before = pipeline.rule_counts()["test.background"].evaluations;
+    let more = RULES
+        .replace("  - id: test.full\n", "  - id: test.more\n")
+        .replace("A full collection", "Another name");
+    pipeline.set_rules(Arc::new(rules(&more)), BASE);
+    let ends: Vec<String> = kept
+        .notices()
+        .iter()
+        .map(|notice| notice.transition.alert().rule.id.to_string())
+        .collect();
+    assert!(!ends.contains(&"test.background".to_owned()), "{ends:?}");
+    assert_eq!(pipeline.alerts()[0].rule, "test.background");
+    assert_eq!(pipeline.rule_counts()["test.background"].evaluations, before);
+    let views = pipeline.rule_views();
+    let ids: Vec<&str> = views.iter().map(|view| view.id.as_str()).collect();
+    assert_eq!(ids, ["test.background", "test.more", "test.hangs"]);
+    assert_eq!(
+        (views[0].states["firing"], views[0].firing[0].pid, views[0].health),
+        (1, 7, "ok")
+    );
+    assert!(views[0].location.starts_with("test.yaml:3:"), "{}", views[0].location);
+
+    pipeline.set_rules(Arc::default(), BASE);
+    let notices = kept.notices();
+    assert!(
+        notices.iter().any(|notice| matches!(&notice.transition, Transition::Ended(alert, Ending::RuleChanged) if *alert.rule.id == *"test.background")),
+        "{notices:?}"
+    );
+    assert!(pipeline.alerts().is_empty() && pipeline.rule_views().is_empty() && pipeline.rule_counts().is_empty());
+}

@@ -1,0 +1,142 @@
+//! `gcwatch replay` as a program, with receivers that other tests do not have.
+
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
+use std::process::{Command, Stdio};
+
+const RECORDING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recordings/net31-steady.nettrace.gz");
+
+fn replay(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gcwatch"));
+    command
+        .arg("replay")
+        .args(arguments)
+        .arg(RECORDING)
+        .env_remove("GCWATCH_CONFIG")
+        .stderr(Stdio::piped());
+    command
+}
+
+/// Scenario: a proxy is named by the usual variable, and the receiver's host is known to the proxy alone.
+/// Guarantee: OTLP over HTTP goes to the proxy, with the receiver's address in full.
+#[test]
+fn http_goes_through_the_proxy_of_the_environment() {
+    let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", proxy.local_addr().unwrap());
+    let arguments = [
+        "--protocol",
+        "http/protobuf",
+        "--endpoint",
+        "http://collector.invalid:4318",
+        "--no-metrics",
+        "--no-logs",
+    ];
+    let mut child = replay(&arguments)
+        .env("http_proxy", &address)
+        .env_remove("no_proxy")
+        .env_remove("NO_PROXY")
+        .spawn()
+        .unwrap();
+    let (stream, _) = proxy.accept().unwrap();
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).unwrap();
+    // It would try again for a minute.
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(line, "POST http://collector.invalid:4318/v1/traces HTTP/1.1\r\n");
+}
+
+/// Scenario: all signals are switched off, and nothing listens.
+/// Guarantee: it does not pretend to do something: exit code 1 and the reason.
+#[test]
+fn nowhere_to_replay_to_is_said() {
+    let output = replay(&["--no-traces", "--no-metrics", "--no-logs"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("nowhere to replay to"), "{said}");
+}
+
+/// Scenario: a rule fires on a recording; the configuration names an Alertmanager, a webhook and standard output.
+/// Guarantee: each change is one line of JSON with the contract's names and the recording's own times, the alert ends with the process, and
+/// nobody is called.
+#[test]
+fn alerts_of_a_recording_are_lines_and_call_nobody() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let rules = folder.path().join("rules.yaml");
+    let text = "apiVersion: gcwatch/v1\nrules:\n  - id: test.induced\n    title: A collection was asked for\n    on: gc\n    \
+                when: gc.generation == 2\n    severity: warning\n    keep_firing_for: 1h\n    labels: { area: test }\n    \
+                summary: Collection {{ gc.number }}\n    description: It is so.\n    remedy: None.\n    source: a test\n";
+    std::fs::write(&rules, text).unwrap();
+    let pager = TcpListener::bind("127.0.0.1:0").unwrap();
+    pager.set_nonblocking(true).unwrap();
+    let url = format!("http://{}", pager.local_addr().unwrap());
+    let config = folder.path().join("gcwatch.yaml");
+    let text = format!(
+        "rules: {{shipped: false, files: [{}]}}\nalerts:\n  stdout: true\n  alertmanagers: [{{url: '{url}'}}]\n  webhooks: [{{url: '{url}'}}]\n",
+        rules.display()
+    );
+    std::fs::write(&config, text).unwrap();
+    let arguments = [
+        "--no-traces",
+        "--no-metrics",
+        "--no-logs",
+        "--config",
+        config.to_str().unwrap(),
+    ];
+    let output = replay(&arguments).stdout(Stdio::piped()).output().unwrap();
+    let (told, said) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    assert!(output.status.success(), "{said}");
+    let records: Vec<serde_json::Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let [fired, ended] = records.as_slice() else {
+        panic!("{told}\n{said}")
+    };
+    for record in &records {
+        assert_eq!(
+            (&record["kind"], &record["rule"]),
+            (&"anomaly".into(), &"test.induced".into())
+        );
+        assert_eq!(
+            (&record["severity"], &record["labels"]["area"]),
+            (&"warning".into(), &"test".into())
+        );
+        assert_eq!(record["started"], fired["at"]);
+    }
+    assert_eq!(
+        (&fired["state"], &fired["ending"]),
+        (&"firing".into(), &serde_json::Value::Null)
+    );
+    assert_eq!(
+        (&ended["state"], &ended["ending"]),
+        (&"ended".into(), &"process-ended".into())
+    );
+    assert_eq!(fired["summary"], format!("Collection {}", fired["gc_number"]));
+    assert!(
+        fired["at"].as_str().unwrap() < ended["at"].as_str().unwrap()
+            && fired["at"].as_str().unwrap().starts_with("202")
+    );
+    assert!(pager.accept().is_err(), "somebody was called");
+}
+
+/// Scenario: a file that is no recording, after one that is.
+/// Guarantee: the good one is replayed, the bad one is said, exit code 1.
+#[test]
+fn a_bad_file_does_not_stop_the_others() {
+    let bad = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+    let output = replay(&[
+        "--no-traces",
+        "--no-metrics",
+        "--no-logs",
+        "--listen",
+        "127.0.0.1:0",
+        bad,
+    ])
+    .output()
+    .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("Cargo.toml"), "{said}");
+    assert!(said.contains("replayed 14 collections"), "{said}");
+}

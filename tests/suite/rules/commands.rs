@@ -1,0 +1,249 @@
+//! `gcwatch rules`.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use gc_rules::document::schema;
+use serde_json::Value;
+
+use super::{example, root};
+
+fn run(args: &[&str], input: &str) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
+        .arg("rules")
+        .args(args)
+        .current_dir(root())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // A command that reads nothing may have ended.
+    let _nobody_reads = child.stdin.take().unwrap().write_all(input.as_bytes());
+    child.wait_with_output().unwrap()
+}
+
+fn told(output: &Output) -> (Option<i32>, String) {
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    (output.status.code(), text)
+}
+
+fn check(paths: &[&Path]) -> (Option<i32>, String) {
+    let mut args = vec!["check", "--format", "table"];
+    args.extend(paths.iter().map(|path| path.to_str().unwrap()));
+    told(&run(&args, ""))
+}
+
+fn write(folder: &Path, name: &str, text: &str) {
+    fs::write(folder.join(name), text).unwrap();
+}
+
+/// Scenario: files that are fine, wrong, odd, not there and of tests, and wrong usage.
+/// Guarantee: the exit code is 0, 1 or 2, and each message begins with file, line and column.
+#[test]
+fn the_exit_code_says_whether_files_are_fine() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let path = |name: &str| folder.join(name);
+    write(folder, "good.yaml", &example());
+    write(folder, "wrong.yaml", "apiVersion: gcwatch/v1\nrulse: []\n");
+    write(
+        folder,
+        "odd.yaml",
+        &example().replace("remedy: Allocate", "source: Allocate"),
+    );
+    write(folder, "a.test.yaml", "tests: []\n");
+    fs::write(path("latin.yaml"), b"apiVersion: gcwatch/v1\n# \xe4\n").unwrap();
+
+    assert_eq!(
+        check(&[&path("good.yaml")]),
+        (Some(0), "2 rules in 1 file: valid\n".to_owned())
+    );
+    let (code, text) = check(&[
+        &path("wrong.yaml"),
+        &path("missing.yaml"),
+        &path("latin.yaml"),
+        &path("a.test.yaml"),
+    ]);
+    assert_eq!(code, Some(1));
+    let name = folder.display();
+    for line in [
+        format!("{name}/missing.yaml:1:1: it cannot be read: "),
+        format!("{name}/latin.yaml:2:3: the file is not UTF-8 from here on\n"),
+        format!("{name}/a.test.yaml:1:1: this is a file of tests, not of rules; "),
+        format!("{name}/wrong.yaml:2:1: unknown key `rulse`; did you mean `rules`?\n"),
+    ] {
+        assert!(text.contains(&line), "{line}\n{text}");
+    }
+    let odd = path("odd.yaml");
+    let odd = odd.to_str().unwrap();
+    let (code, text) = told(&run(&["check", odd, "--format", "table"], ""));
+    assert_eq!(code, Some(0));
+    assert!(
+        text.contains("warning: process.pause.share: there is no `remedy`"),
+        "{text}"
+    );
+    assert!(text.ends_with("2 rules in 1 file, 1 warning\n"), "{text}");
+    assert_eq!(run(&["check", odd, "--lint-fatal"], "").status.code(), Some(1));
+    assert_eq!(run(&["check", "--nonsense"], "").status.code(), Some(2));
+    assert_eq!(run(&[], "").status.code(), Some(2));
+}
+
+/// Scenario: a folder as a ConfigMap is mounted, with other files in it, and an empty one.
+/// Guarantee: its files of rules are read by name, each once; a folder without one is a mistake.
+#[test]
+fn folders_are_read_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    assert_eq!(check(&[folder]).0, Some(1));
+    let mounted = folder.join("..2026_01_01");
+    fs::create_dir(&mounted).unwrap();
+    write(&mounted, "b.yaml", &example());
+    write(
+        &mounted,
+        "c.yml",
+        "apiVersion: gcwatch/v1\noverrides: [{id: gc.pause.long, replace: {severity: info}}]\n",
+    );
+    std::os::unix::fs::symlink("..2026_01_01", folder.join("..data")).unwrap();
+    for name in ["b.yaml", "c.yml"] {
+        std::os::unix::fs::symlink(format!("..data/{name}"), folder.join(name)).unwrap();
+    }
+    write(folder, ".hidden.yaml", "nonsense");
+    write(folder, "notes.txt", "nonsense");
+    write(folder, "b.test.yaml", "nonsense");
+    fs::create_dir(folder.join("d.yaml")).unwrap();
+    assert_eq!(check(&[folder]), (Some(0), "2 rules in 2 files: valid\n".to_owned()));
+
+    let (code, text) = told(&run(&["list", folder.to_str().unwrap(), "--format", "table"], ""));
+    assert_eq!(code, Some(0));
+    let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(lines.len(), 3, "{text}");
+    assert_eq!(lines[0], ["id", "severity", "on", "title", "file"]);
+    assert_eq!(lines[1][..3], ["gc.pause.long", "info", "gc"]);
+    assert!(lines[1][6].ends_with("/b.yaml"), "{text}");
+}
+
+/// Scenario: a file from standard input, for programs.
+/// Guarantee: one record per mistake, and the result last; `list` gives a record per rule, with null where there is nothing.
+#[test]
+fn programs_get_records() {
+    let records = |output: &Output| -> Vec<Value> {
+        let text = String::from_utf8(output.stdout.clone()).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let output = run(
+        &["check", "-"],
+        &example().replace("gc.pause_ms > 200.0", "gc.pause_msec > 200.0"),
+    );
+    assert_eq!(output.status.code(), Some(1));
+    let told = records(&output);
+    let problem = told
+        .iter()
+        .find(|record| record["severity"] == "error")
+        .expect("an error");
+    assert_eq!(problem["kind"], "problem");
+    assert_eq!(
+        (&problem["file"], &problem["line"], &problem["column"]),
+        (&"-".into(), &31.into(), &10.into())
+    );
+    let last = told.last().unwrap();
+    assert_eq!(
+        (&last["kind"], &last["errors"], &last["ok"]),
+        (&"rules_check".into(), &1.into(), &false.into())
+    );
+
+    let told = records(&run(
+        &["list", "-"],
+        &example()
+            .replace("  group: pause\n", "")
+            .replace("groups:\n  pause: Pauses of one process\n", ""),
+    ));
+    assert_eq!(told.len(), 2);
+    assert_eq!(told[0]["kind"], "rule");
+    assert_eq!(told[0]["group"], Value::Null);
+    assert_eq!(told[0]["location"], "-:18:5");
+    assert_eq!(told[0]["cooldown_ns"], 300_000_000_000_u64);
+    assert_eq!(run(&["list", "-"], "nonsense").status.code(), Some(1));
+}
+
+/// Scenario: `rules schema`, and `rules check` and `list` without a file.
+/// Guarantee: the schema is that of the types; the rules that ship are fine.
+#[test]
+fn schema_and_rules_that_ship() {
+    let (code, text) = told(&run(&["schema"], ""));
+    assert_eq!(code, Some(0));
+    assert!(text == schema::text(), "{text}");
+    assert_eq!(run(&["check", "--lint-fatal"], "").status.code(), Some(0));
+    assert_eq!(run(&["list"], "").status.code(), Some(0));
+}
+
+/// Scenario: the tests of the rules that ship, and those on recordings of real processes, by the command.
+/// Guarantee: all pass.
+#[test]
+fn the_rules_that_ship_pass_their_tests() {
+    let (code, text) = told(&run(&["test", "--format", "table", "rules", "tests/rules"], ""));
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains(" passed, 0 failed\n"), "{text}");
+}
+
+/// Scenario: every rule that ships, and the tests of all of them.
+/// Guarantee: each rule is expected to fire in one test at least.
+#[test]
+fn each_rule_that_ships_is_seen_firing() {
+    let mut fires = String::new();
+    for folder in ["rules", "tests/rules"] {
+        for entry in fs::read_dir(root().join(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            if path.to_string_lossy().ends_with(".test.yaml") {
+                let text = fs::read_to_string(path).unwrap();
+                text.lines()
+                    .filter(|line| line.trim_start().starts_with("fires:"))
+                    .for_each(|line| fires.push_str(line));
+            }
+        }
+    }
+    let named = |id: &str| fires.split([' ', ',', '[', ']']).any(|word| word == id);
+    let rules = super::fine(&gc_rules::load::shipped()).rules;
+    let unseen: Vec<&str> = rules
+        .rules
+        .iter()
+        .map(|rule| &*rule.id)
+        .filter(|id| !named(id))
+        .collect();
+    assert_eq!(unseen, Vec::<&str>::new());
+}
+
+/// Scenario: a test that expects what is not, one of a rule that there is not, and a folder without tests.
+/// Guarantee: exit code 1, and each difference begins with file, line and column and says what is and what was expected.
+#[test]
+fn a_test_that_fails_says_where_and_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    write(folder, "rules.yaml", &example());
+    let rule = super::fine(&[super::file("rules.yaml", example())]).rules.rules[0]
+        .id
+        .to_string();
+    let text = format!(
+        "apiVersion: gcwatch/v1\nrule_files: [rules.yaml]\ntests:\n  - name: nothing comes\n    until: 1m\n    expect:\n      \
+         - {{at: 10s, rule: {rule}, state: firing}}\n      - {{at: 10s, rule: no.such, state: firing}}\n    fires: [{rule}]\n"
+    );
+    write(folder, "a.test.yaml", &text);
+    let file = folder.join("a.test.yaml");
+    let (code, text) = told(&run(&["test", "--format", "table", file.to_str().unwrap()], ""));
+    assert_eq!(code, Some(1));
+    let name = file.display();
+    for line in [
+        format!("{name}:7:9: nothing comes: at 10s `{rule}` is "),
+        format!("{name}:8:9: nothing comes: there is no rule `no.such`\n"),
+        format!("{name}:4:5: nothing comes: fires: never fired: `{rule}`\n"),
+        "1 test in 1 file: 0 passed, 1 failed\n".to_owned(),
+    ] {
+        assert!(text.contains(&line), "{line}\n{text}");
+    }
+    let empty = tempfile::tempdir().unwrap();
+    let empty = run(&["test", empty.path().to_str().unwrap()], "");
+    assert_eq!(empty.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&empty.stderr).contains("there is no test"));
+}

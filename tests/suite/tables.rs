@@ -1,0 +1,31 @@
+//! What gcwatch makes of every recording, as people read it.
+//!
+//! `tests/recordings/NAME.nettrace.gz` was sent by a real runtime; `NAME.txt` beside it is the table of `gcwatch analyze`.
+//! After a change that is meant, run with `GCWATCH_UPDATE_GOLDEN=1` and read the difference.
+
+use std::process::Command;
+
+use test_support::{golden, recordings};
+
+/// Scenario: `analyze --format table` on every recording.
+/// Guarantee: its output is the committed text beside it.
+#[test]
+fn tables_are_as_committed() {
+    let folder = recordings::folder();
+    let mut differ = Vec::new();
+    for name in recordings::names() {
+        let output = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
+            .current_dir(&folder)
+            .args(["analyze", "--format", "table", &format!("{name}.nettrace.gz")])
+            .output()
+            .unwrap();
+        assert!(
+            output.status.success(),
+            "{name}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        let told = String::from_utf8(output.stdout).unwrap();
+        differ.extend(golden::difference(&format!("tests/recordings/{name}.txt"), &told));
+    }
+    assert!(differ.is_empty(), "{}", differ.join("\n"));
+}

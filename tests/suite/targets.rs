@@ -1,0 +1,158 @@
+//! The supervisor against a simulated runtime, which does what real ones do rarely or never: ends sessions, sends damage, does not stop.
+
+mod fake;
+
+use std::time::Duration;
+
+use clr_gc::gc::{LIVE_SETTLE_NS, Open, Settling};
+use clr_gc::stream::{GcStream, Scope};
+use dotnet_diagnostics::message::Command;
+use gcwatch::process::RunState;
+use gcwatch::targets::Unfinished;
+use gcwatch::targets::options::{Filter, TargetOptions};
+use strict_yaml::pattern::Pattern;
+
+use test_support::recordings::bytes as recording;
+use test_support::supervised::{Run, Supervised};
+
+use self::fake::{Fake, Stream};
+
+/// A supervisor for the simulated runtime alone. It stands for this very process.
+fn supervise(leases: &tempfile::TempDir) -> Supervised {
+    let program = std::env::current_exe().unwrap();
+    let name = program.file_name().unwrap().to_str().unwrap().to_owned();
+    Supervised::start(TargetOptions {
+        include: vec![Filter {
+            name: Some(Pattern(name)),
+            ..Filter::default()
+        }],
+        scan_interval: Duration::from_millis(200),
+        lease_folder: leases.path().join("leases"),
+        read_settings: false,
+        ..TargetOptions::default()
+    })
+}
+
+fn times(run: &Run, fits: impl Fn(&RunState) -> bool) -> usize {
+    run.states.iter().filter(|state| fits(state)).count()
+}
+
+/// Scenario: the runtime ends each session by itself, as after another tool's StopTracing, and lives on.
+/// Guarantee: it is attached to again, and what it reported before goes on in the same run.
+#[tokio::test]
+async fn a_session_that_the_runtime_ended_is_begun_again() {
+    let whole = recording("net31-fin");
+    let fake = Fake::start(move |_| Stream::Whole(whole.clone())).await;
+    let leases = tempfile::tempdir().unwrap();
+    let supervised = supervise(&leases);
+    let detached = |state: &RunState| matches!(state, RunState::Detached { .. });
+    let again = |run: &Run| times(run, detached) >= 2;
+    let run = supervised.log.until(std::process::id(), "again", again).await;
+    assert_eq!(run.opened, 1, "{:?}", run.states);
+    assert!(
+        times(&run, |state| *state == RunState::Attached) >= 2,
+        "{:?}",
+        run.states
+    );
+    let collections = run.collections.len();
+    assert!(
+        collections >= 2 && collections.is_multiple_of(2),
+        "{collections}: each session has the same"
+    );
+    assert!(run.bases.len() >= 2);
+    assert_eq!(supervised.stop().await, Unfinished::default());
+    drop(fake);
+}
+
+/// Scenario: a stream that is damaged after some collections, and keeps coming; then a good one.
+/// Guarantee: what came before the damage is reported; the session is stopped, and the next one is read.
+#[tokio::test]
+async fn a_damaged_stream_ends_its_session_alone() {
+    let whole = recording("net31-fin");
+    let mut damaged = whole.clone();
+    let half = damaged.len() / 2;
+    damaged[half..].fill(0xFF);
+    let fake = Fake::start(move |nth| match nth {
+        0 => Stream::Open(damaged.clone()),
+        _ => Stream::Open(whole.clone()),
+    })
+    .await;
+    let leases = tempfile::tempdir().unwrap();
+    let supervised = supervise(&leases);
+    let damage = |state: &RunState| matches!(state, RunState::Detached { detail } if detail.contains("damaged"));
+    let run = supervised
+        .log
+        .until(std::process::id(), "damaged", |run| times(run, damage) == 1)
+        .await;
+    let before = run.collections.len();
+    assert!(fake.stopped() >= 1, "the session is stopped");
+    let more = |run: &Run| run.is_attached() && run.collections.len() > before;
+    let run = supervised.log.until(std::process::id(), "again", more).await;
+    assert_eq!((times(&run, damage), run.opened), (1, 1));
+    assert_eq!(supervised.stop().await, Unfinished::default());
+}
+
+/// Scenario: a runtime that takes StopTracing and goes on.
+/// Guarantee: the end does not wait for it longer than its bound, and reports that the session did not end.
+#[tokio::test]
+async fn a_session_that_does_not_stop_is_reported() {
+    let whole = recording("net31-fin");
+    let fake = Fake::start(move |_| Stream::Stubborn(whole.clone())).await;
+    let leases = tempfile::tempdir().unwrap();
+    let supervised = supervise(&leases);
+    supervised
+        .log
+        .until(std::process::id(), "attached", Run::is_attached)
+        .await;
+    let unfinished = supervised.stop().await;
+    let [(pid, _, problem)] = &unfinished.sessions[..] else {
+        panic!("{unfinished:?}")
+    };
+    assert_eq!(*pid, std::process::id());
+    assert!(problem.contains(Command::StopTracing.name()), "{problem}");
+    drop(fake);
+}
+
+/// The beginning of a recording, cut where a blocking collection is under way, and what is open there.
+fn cut_in_a_collection(whole: &[u8]) -> (Vec<u8>, Open) {
+    let mut stream = GcStream::new(Scope::Collections, Settling::After(LIVE_SETTLE_NS));
+    let mut read = 0;
+    for piece in whole.chunks(100) {
+        stream.space(piece.len())[..piece.len()].copy_from_slice(piece);
+        stream.filled(piece.len());
+        stream.flush();
+        stream.advance(|_| {}).unwrap();
+        read += piece.len();
+        let open = stream.open();
+        if open.collection.is_some() && open.stop.is_some() {
+            return (whole[..read].to_vec(), open);
+        }
+    }
+    panic!("no block of the recording ends in a collection");
+}
+
+/// Scenario: the runtime's stream stops in the middle of a blocking collection; the process lives, and not one byte comes any more.
+/// Guarantee: that the threads are suspended and the collection is under way is reported, with the times of their beginning, by timers alone;
+/// once the session is over nothing is open.
+#[tokio::test]
+async fn a_collection_that_does_not_end_is_reported_though_no_byte_comes() {
+    let (cut, open) = cut_in_a_collection(&recording("net10-steady"));
+    let fake = Fake::start(move |_| Stream::Open(cut.clone())).await;
+    let leases = tempfile::tempdir().unwrap();
+    let supervised = supervise(&leases);
+    let is_open = |run: &Run| run.open == open;
+    supervised
+        .log
+        .until(std::process::id(), "an open collection", is_open)
+        .await;
+    let log = supervised.log.clone();
+    assert_eq!(supervised.stop().await, Unfinished::default());
+    let run = log
+        .until(std::process::id(), "the end", |run| run.open.is_nothing())
+        .await;
+    assert!(
+        run.collections.iter().any(|gc| !gc.is_complete()),
+        "what was half seen is reported as that"
+    );
+    drop(fake);
+}

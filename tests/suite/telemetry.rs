@@ -1,0 +1,10 @@
+//! Spans, metrics and `/metrics` of every recording: as committed, as defined, and true to the collections.
+
+mod defined;
+mod golden;
+mod prometheus;
+mod recordings;
+mod render;
+mod series;
+mod spans;
+mod synthetic;

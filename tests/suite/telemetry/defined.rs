@@ -1,0 +1,288 @@
+//! The table of definitions: what is emitted is in it, what is in it is emitted, and the documentation is made from it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+
+use gc_telemetry::definition::{
+    Attribute, MetricDefinition, Row, ValueKind, anomaly, container, metric, own, resource, settings, span,
+};
+use gc_telemetry::options::{GenerationKey, MetricOptions};
+use gc_telemetry::series::Series;
+use gc_telemetry::spans::{NotExported, Traced, Tracer};
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::metrics::v1::Metric;
+use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+
+use crate::telemetry::recordings::{BASE_NS, SEED, all_spans, base, end, names, read, series, spans_of, trace};
+use crate::telemetry::render::kind;
+
+fn kind_of(pair: &KeyValue) -> ValueKind {
+    match pair.value.as_ref().unwrap().value.as_ref().unwrap() {
+        Value::StringValue(_) => ValueKind::Text,
+        Value::IntValue(_) => ValueKind::Int,
+        Value::DoubleValue(_) => ValueKind::Double,
+        Value::BoolValue(_) => ValueKind::Bool,
+        Value::ArrayValue(_) => ValueKind::Texts,
+        other => panic!("{} has a value of a kind that no row has: {other:?}", pair.key),
+    }
+}
+
+/// Attributes by name, with the kind of their values.
+#[derive(Default)]
+struct Seen(BTreeMap<String, ValueKind>);
+
+impl Seen {
+    fn take(&mut self, attributes: &[KeyValue]) {
+        for pair in attributes {
+            let kind = kind_of(pair);
+            let before = self.0.insert(pair.key.clone(), kind);
+            assert!(before.is_none_or(|before| before == kind), "{} has two kinds", pair.key);
+        }
+    }
+}
+
+fn table(rows: impl Iterator<Item = Row>) -> BTreeMap<String, ValueKind> {
+    rows.map(|row| (row.attribute.name.to_owned(), row.attribute.kind))
+        .collect()
+}
+
+/// Scenario: the spans of all recordings, and of a process with a second runtime in it.
+/// Guarantee: their attributes and those of their links are the rows of the table, neither more nor less, each with its
+/// kind.
+#[test]
+fn spans_have_the_attributes_of_the_table() {
+    let mut seen = Seen::default();
+    for name in names() {
+        for process in read(&name) {
+            for (collection, traced) in trace(&process, all_spans()) {
+                let mut second = collection;
+                second.clr_instance = Some(1);
+                let second = Tracer::new(all_spans(), SEED).trace(&second, base(), false);
+                for span in spans_of(&traced).iter().chain(&spans_of(&second)) {
+                    seen.take(&span.attributes);
+                    span.links.iter().for_each(|link| seen.take(&link.attributes));
+                }
+            }
+        }
+    }
+    assert_eq!(seen.0, table(span::rows()));
+}
+
+fn point_attributes(metric: &Metric) -> Vec<&[KeyValue]> {
+    match metric.data.as_ref().unwrap() {
+        Data::Gauge(gauge) => gauge.data_points.iter().map(|point| &*point.attributes).collect(),
+        Data::Sum(sum) => sum.data_points.iter().map(|point| &*point.attributes).collect(),
+        Data::Histogram(histogram) => histogram.data_points.iter().map(|point| &*point.attributes).collect(),
+        Data::ExponentialHistogram(histogram) => histogram.data_points.iter().map(|point| &*point.attributes).collect(),
+        Data::Summary(_) => panic!("no metric is a summary"),
+    }
+}
+
+/// Scenario: the metrics of all recordings; both keys of the generation, a limit of series that is reached, collections
+/// that are left out.
+/// Guarantee: each is in the table with its unit, kind, description and attributes; and all of the table are emitted.
+#[test]
+fn metrics_are_those_of_the_table() {
+    let mut emitted: Vec<Metric> = Vec::new();
+    let keys = [GenerationKey::Conventions, GenerationKey::Runtime];
+    for name in names() {
+        for process in read(&name) {
+            for generation_key in keys {
+                let options = MetricOptions {
+                    generation_key,
+                    ..MetricOptions::default()
+                };
+                emitted.extend(series(&process, options, all_spans()).cumulative(end(&process)));
+            }
+            let few = MetricOptions {
+                max_series: 10,
+                ..MetricOptions::default()
+            };
+            emitted.extend(series(&process, few, all_spans()).cumulative(end(&process)));
+        }
+    }
+    let mut unexported = Series::new(MetricOptions::default(), BASE_NS);
+    unexported.observe_unexported(NotExported::NotSelected);
+    unexported.observe_unexported(NotExported::OverRate);
+    emitted.extend(unexported.cumulative(BASE_NS));
+
+    let mut attributes = Seen::default();
+    for told in &emitted {
+        let row = metric::METRICS.iter().find(|row| row.name == told.name);
+        let row = row.unwrap_or_else(|| panic!("{} is not in the table", told.name));
+        assert_eq!(
+            (&*told.unit, kind(told)),
+            (row.unit, row.instrument.name()),
+            "{}",
+            row.name
+        );
+        assert_eq!(told.description, row.description);
+        for point in point_attributes(told) {
+            attributes.take(point);
+            for pair in point {
+                let allowed = row.attributes.iter().any(|attribute| attribute.name == pair.key);
+                let instead = pair.key == metric::OVERFLOW.name
+                    || pair.key == metric::RUNTIME_GENERATION.name
+                        && row
+                            .attributes
+                            .iter()
+                            .any(|attribute| attribute.name == span::GENERATION.name);
+                assert!(allowed || instead, "{} has {}", row.name, pair.key);
+            }
+        }
+    }
+    for row in metric::METRICS {
+        assert!(
+            emitted.iter().any(|told| told.name == row.name),
+            "{} is never told",
+            row.name
+        );
+        for attribute in row.attributes {
+            assert_eq!(
+                attributes.0.get(attribute.name),
+                Some(&attribute.kind),
+                "{}",
+                attribute.name
+            );
+        }
+    }
+    for row in metric::ALL {
+        assert_eq!(
+            attributes.0.get(row.attribute.name),
+            Some(&row.attribute.kind),
+            "{}",
+            row.attribute.name
+        );
+    }
+}
+
+/// Scenario: the table itself.
+/// Guarantee: no name stands in it twice, names are lower case with dots, descriptions and sources are sentences.
+#[test]
+fn names_are_unique_and_well_formed() {
+    let others = resource::ALL
+        .iter()
+        .chain(settings::ALL)
+        .chain(metric::ALL)
+        .chain(anomaly::ALL)
+        .copied();
+    let rows: Vec<Row> = span::rows().chain(others).collect();
+    let mut names: Vec<&str> = rows.iter().map(|row| row.attribute.name).collect();
+    names.extend(metric::METRICS.iter().map(|metric| metric.name));
+    let told = names.len();
+    let well = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || "._".contains(letter);
+    for name in &names {
+        assert!(name.chars().all(well), "{name}");
+    }
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), told);
+    for row in &rows {
+        let Attribute {
+            name,
+            description,
+            source,
+            ..
+        } = row.attribute;
+        assert!(description.ends_with('.') && !source.is_empty(), "{name}");
+        assert!(!description.contains('|') && !source.contains('|'), "{name}");
+    }
+}
+
+/// Scenario: the traced enum of a tracer that is switched off.
+/// Guarantee: nothing is told.
+#[test]
+fn switched_off() {
+    let process = read("net10-steady").into_iter().next().unwrap();
+    let off = gc_telemetry::options::SpanOptions {
+        enabled: false,
+        ..all_spans()
+    };
+    assert!(
+        trace(&process, off)
+            .iter()
+            .all(|(_, traced)| *traced == Traced::NotSelected)
+    );
+}
+
+const PAGE: &str = "docs/telemetry.md";
+
+fn attribute_table<'a>(rows: impl Iterator<Item = (&'a Attribute, &'a str)>) -> String {
+    let mut out = String::from("| Name | Type | Meaning | From | Name is |\n|---|---|---|---|---|\n");
+    for (attribute, stability) in rows {
+        let Attribute {
+            name,
+            kind,
+            description,
+            source,
+        } = attribute;
+        writeln!(
+            out,
+            "| `{name}` | {} | {description} | {source} | {stability} |",
+            kind.name()
+        )
+        .unwrap();
+    }
+    out
+}
+
+fn rows(rows: &'static [Row]) -> String {
+    attribute_table(rows.iter().map(|row| (row.attribute, row.stability.name())))
+}
+
+fn metric_table(metrics: &[&MetricDefinition]) -> String {
+    let mut out =
+        String::from("| Name | Kind | Unit | Meaning | Attributes | From | Name is |\n|---|---|---|---|---|---|---|\n");
+    for row in metrics {
+        let attributes: Vec<String> = row.attributes.iter().map(|one| format!("`{}`", one.name)).collect();
+        writeln!(
+            out,
+            "| `{}` | {} | `{}` | {} | {} | {} | {} |",
+            row.name,
+            row.instrument.name(),
+            row.unit,
+            row.description,
+            attributes.join(", "),
+            row.source,
+            row.stability.name()
+        )
+        .unwrap();
+    }
+    out
+}
+
+/// Scenario: `docs/telemetry.md`.
+/// Guarantee: each table between its marks is made from the definitions. Run with `GCWATCH_UPDATE_GOLDEN=1` after a change.
+#[test]
+fn the_documentation_is_current() {
+    let own = |attribute: &'static Attribute| (attribute, "gcwatch");
+    let tables = [
+        ("resource", rows(resource::ALL)),
+        ("settings", rows(settings::ALL)),
+        ("spans", rows(span::ALL)),
+        (
+            "generations",
+            attribute_table(span::PER_GENERATION.iter().map(|measure| own(&measure.pattern))),
+        ),
+        ("phases", attribute_table(span::PHASES.iter().map(own))),
+        ("anomalies", rows(anomaly::ALL)),
+        ("metrics", metric_table(metric::METRICS)),
+        ("points", rows(metric::ALL)),
+        ("target", metric_table(own::target::METRICS)),
+        ("container", metric_table(container::METRICS)),
+        ("own", metric_table(own::METRICS)),
+        ("own points", rows(own::ALL)),
+    ];
+    let mut current = fs::read_to_string(test_support::repository(PAGE)).unwrap();
+    for (name, table) in tables {
+        let (begin, end) = (format!("<!-- begin {name} -->\n"), format!("<!-- end {name} -->"));
+        let (before, rest) = current
+            .split_once(&begin)
+            .unwrap_or_else(|| panic!("{PAGE} has no {begin}"));
+        let (_, after) = rest.split_once(&end).unwrap_or_else(|| panic!("{PAGE} has no {end}"));
+        current = format!("{before}{begin}\n{table}\n{end}{after}");
+    }
+    test_support::golden::compare(PAGE, &current);
+}

@@ -1,0 +1,107 @@
+//! The recordings of `tests/recordings`, and what is told of them.
+
+use clr_gc::gc::{Collection, Suspension};
+use clr_gc::stream::Scope;
+use gc_rules::time::TimeBase;
+use gc_telemetry::options::{MetricOptions, SpanOptions};
+use gc_telemetry::series::Series;
+use gc_telemetry::spans::{NotExported, Traced, Tracer};
+use gcwatch::recording::Recording;
+use gcwatch::recording::source::Source;
+use opentelemetry_proto::tonic::trace::v1::Span;
+use test_support::recordings;
+pub(crate) use test_support::recordings::names;
+
+/// Where all recordings lie in Unix time, so that golden files do not depend on when one was made.
+pub(crate) const BASE_NS: u64 = 1_800_000_000_000_000_000;
+
+/// One process of a recording.
+pub(crate) struct Process {
+    pub(crate) name: String,
+    /// In the order in which a live session tells them, as nearly as a file can say: by their last event.
+    pub(crate) collections: Vec<Collection>,
+    pub(crate) suspensions: Vec<Suspension>,
+    pub(crate) lost_events: Option<u64>,
+    pub(crate) observed_ns: i64,
+}
+
+pub(crate) fn base() -> TimeBase {
+    TimeBase::at(BASE_NS.into())
+}
+
+pub(crate) fn read(name: &str) -> Vec<Process> {
+    let path = recordings::path(name);
+    let recording = Recording::read(&mut Source::open(&path).unwrap(), Scope::Collections, |_| ());
+    let (lost_events, observed_ns) = (recording.stream.lost_events, recording.observed_ns);
+    let processes = recording.processes.into_iter().enumerate();
+    processes
+        .map(|(place, (_, history))| {
+            let mut collections = history.collections;
+            collections.sort_by_key(|collection| collection.last_event);
+            Process {
+                name: format!("{name}#{place}"),
+                collections,
+                suspensions: history.suspensions,
+                lost_events,
+                observed_ns,
+            }
+        })
+        .collect()
+}
+
+/// The seed of the ids in golden files.
+pub(crate) const SEED: [u8; 16] = *b"a seed for tests";
+
+/// All spans that a run of the process yields.
+pub(crate) fn trace(process: &Process, options: SpanOptions) -> Vec<(Collection, Traced)> {
+    let mut tracer = Tracer::new(options, SEED);
+    let of = |collection: &Collection| (collection.clone(), tracer.trace(collection, base(), false));
+    process.collections.iter().map(of).collect()
+}
+
+/// Options without the limit of the rate: every collection is a trace.
+pub(crate) fn all_spans() -> SpanOptions {
+    SpanOptions {
+        max_per_second: u32::MAX,
+        ..SpanOptions::default()
+    }
+}
+
+/// The spans of a collection; none when it was left out.
+pub(crate) fn spans_of(traced: &Traced) -> Vec<Span> {
+    match traced {
+        Traced::Spans { spans, .. } => spans.decode().unwrap(),
+        Traced::NotSelected | Traced::OverRate => Vec::new(),
+    }
+}
+
+/// The metrics of the process at the end of the recording.
+pub(crate) fn series(process: &Process, options: MetricOptions, spans: SpanOptions) -> Series {
+    let mut series = Series::new(options, BASE_NS);
+    for (collection, traced) in trace(process, spans) {
+        let ids = match &traced {
+            Traced::Spans { ids, .. } => Some(*ids),
+            Traced::NotSelected => {
+                series.observe_unexported(NotExported::NotSelected);
+                None
+            }
+            Traced::OverRate => {
+                series.observe_unexported(NotExported::OverRate);
+                None
+            }
+        };
+        series.observe(&collection, base(), ids);
+    }
+    for suspension in &process.suspensions {
+        series.observe_suspension(suspension);
+    }
+    if let Some(lost) = process.lost_events {
+        series.lost(lost);
+    }
+    series
+}
+
+/// Unix nanoseconds of the end of the recording.
+pub(crate) fn end(process: &Process) -> u64 {
+    base().unix_ns(process.observed_ns)
+}

@@ -1,0 +1,344 @@
+//! Totals, differences, limits and exemplars of metrics.
+
+use std::collections::BTreeMap;
+
+use gc_telemetry::options::{HistogramBuckets, MetricOptions, SpanOptions, Temporality};
+use gc_telemetry::series::Series;
+use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value;
+use opentelemetry_proto::tonic::metrics::v1::{ExponentialHistogramDataPoint, Metric, NumberDataPoint};
+
+use crate::telemetry::recordings::{BASE_NS, Process, all_spans, base, end, names, read, series, spans_of, trace};
+use crate::telemetry::render::value;
+
+fn numbers(metric: &Metric) -> &[NumberDataPoint] {
+    match metric.data.as_ref().unwrap() {
+        Data::Gauge(gauge) => &gauge.data_points,
+        Data::Sum(sum) => &sum.data_points,
+        _ => &[],
+    }
+}
+
+fn named<'a>(metrics: &'a [Metric], name: &str) -> &'a Metric {
+    metrics
+        .iter()
+        .find(|metric| metric.name == name)
+        .unwrap_or_else(|| panic!("no {name}"))
+}
+
+fn number(point: &NumberDataPoint) -> f64 {
+    match point.value.unwrap() {
+        Value::AsInt(int) => int as f64,
+        Value::AsDouble(double) => double,
+    }
+}
+
+fn sum(metrics: &[Metric], name: &str) -> f64 {
+    numbers(named(metrics, name)).iter().map(number).sum()
+}
+
+fn distributions<'a>(metrics: &'a [Metric], name: &str) -> &'a [ExponentialHistogramDataPoint] {
+    match named(metrics, name).data.as_ref().unwrap() {
+        Data::ExponentialHistogram(histogram) => &histogram.data_points,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn one(name: &str) -> Process {
+    read(name).into_iter().next().unwrap()
+}
+
+/// Scenario: all recordings.
+/// Guarantee: the metrics are what the collections add up to: counts, pauses (as a sum and as a distribution), bytes; the
+/// sizes are those of the newest collection that has them.
+#[test]
+fn metrics_are_what_collections_add_up_to() {
+    for name in names() {
+        for process in read(&name) {
+            let metrics = series(&process, MetricOptions::default(), all_spans()).cumulative(end(&process));
+            let collections = &process.collections;
+            let counted = collections.iter().filter(|one| one.generation.is_some()).count();
+            assert_eq!(sum(&metrics, "dotnet.gc.collections"), counted as f64);
+            let pauses = || {
+                collections
+                    .iter()
+                    .flat_map(|one| &one.pauses)
+                    .filter_map(|pause| pause.pause_ns)
+            };
+            let seconds = |ns: i64| ns as f64 / 1e9;
+            assert_eq!(sum(&metrics, "dotnet.gc.pause.time"), seconds(pauses().sum()));
+            if pauses().count() > 0 {
+                let points = distributions(&metrics, "dotnet.gc.pause.duration");
+                assert_eq!(
+                    points.iter().map(|point| point.count).sum::<u64>(),
+                    pauses().count() as u64
+                );
+                let told: f64 = points.iter().map(|point| point.sum.unwrap()).sum();
+                assert!((told - seconds(pauses().sum())).abs() < 1e-9);
+                for point in points {
+                    let counts = &point.positive.as_ref().unwrap().bucket_counts;
+                    assert_eq!(point.zero_count + counts.iter().sum::<u64>(), point.count);
+                    assert!(counts.len() <= 160);
+                }
+            }
+            let allocated: u64 = collections.iter().filter_map(|one| one.allocated_since_last).sum();
+            assert_eq!(sum(&metrics, "gcwatch.gc.allocated"), allocated as f64);
+            let incomplete = collections.iter().filter(|one| !one.is_complete()).count();
+            assert_eq!(sum(&metrics, "gcwatch.collections.incomplete"), incomplete as f64);
+            let lossy = collections.iter().filter(|one| one.lossy).count();
+            assert_eq!(sum(&metrics, "gcwatch.collections.lossy"), lossy as f64);
+            let with_sizes = collections.iter().filter(|one| one.heap_stats.is_some());
+            match with_sizes.max_by_key(|one| one.end) {
+                Some(newest) => {
+                    let size = sum(&metrics, "dotnet.gc.last_collection.heap.size");
+                    assert_eq!(size, newest.heap_after().unwrap() as f64, "{}", process.name);
+                }
+                None => assert!(
+                    metrics
+                        .iter()
+                        .all(|metric| metric.name != "dotnet.gc.last_collection.heap.size")
+                ),
+            }
+        }
+    }
+}
+
+/// Scenario: a process without collections; one whose stream numbers nothing.
+/// Guarantee: totals are 0, what is not known is not there.
+#[test]
+fn what_is_not_known_is_not_told() {
+    let metrics = Series::new(MetricOptions::default(), BASE_NS).cumulative(BASE_NS + 1);
+    let names: Vec<&str> = metrics.iter().map(|metric| metric.name.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "dotnet.gc.collections",
+            "dotnet.gc.pause.time",
+            "gcwatch.gc.pauses.unknown",
+            "gcwatch.gc.allocated",
+            "gcwatch.collections.incomplete",
+            "gcwatch.collections.lossy",
+            "gcwatch.series.overflow",
+        ]
+    );
+    assert!(metrics.iter().flat_map(numbers).all(|point| number(point) == 0.0));
+    let mut series = Series::new(MetricOptions::default(), BASE_NS);
+    series.lost(0);
+    assert_eq!(sum(&series.cumulative(BASE_NS), "gcwatch.events.lost"), 0.0);
+}
+
+/// Scenario: the metrics of a run are told in differences, after every tenth collection.
+/// Guarantee: the differences add up to the total, each begins where the previous one ended, the buckets too; sizes are
+/// totals; nothing new is nothing told.
+#[test]
+fn differences_add_up() {
+    let options = MetricOptions {
+        temporality: Temporality::Delta,
+        ..MetricOptions::default()
+    };
+    let process = one("net10-steady");
+    let mut series = Series::new(options, BASE_NS);
+    let (mut sums, mut counts) = (BTreeMap::<String, f64>::new(), BTreeMap::<String, u64>::new());
+    let mut previous = BASE_NS;
+    for (place, chunk) in process.collections.chunks(10).enumerate() {
+        for collection in chunk {
+            series.observe(collection, base(), None);
+        }
+        let now = BASE_NS + (place as u64 + 1) * 1_000_000_000;
+        for metric in series.delta(now) {
+            match metric.data.as_ref().unwrap() {
+                Data::Sum(data) if data.is_monotonic => {
+                    assert_eq!(data.aggregation_temporality, 1);
+                    for point in &data.data_points {
+                        assert_eq!((point.start_time_unix_nano, point.time_unix_nano), (previous, now));
+                        *sums.entry(metric.name.clone()).or_default() += number(point);
+                    }
+                }
+                Data::Sum(data) => {
+                    assert_eq!(data.aggregation_temporality, 2);
+                    assert!(
+                        data.data_points
+                            .iter()
+                            .all(|point| point.start_time_unix_nano == BASE_NS)
+                    );
+                }
+                Data::ExponentialHistogram(data) => {
+                    assert_eq!(data.aggregation_temporality, 1);
+                    for point in &data.data_points {
+                        assert_eq!((point.start_time_unix_nano, point.time_unix_nano), (previous, now));
+                        let buckets = point.positive.as_ref().unwrap();
+                        assert_eq!(
+                            point.zero_count + buckets.bucket_counts.iter().sum::<u64>(),
+                            point.count
+                        );
+                        *counts.entry(metric.name.clone()).or_default() += point.count;
+                    }
+                }
+                _ => {}
+            }
+        }
+        previous = now;
+    }
+    let total = series.cumulative(previous);
+    for (name, told) in &sums {
+        assert!((told - sum(&total, name)).abs() < 1e-9, "{name}");
+    }
+    for (name, told) in &counts {
+        assert_eq!(
+            *told,
+            distributions(&total, name).iter().map(|point| point.count).sum::<u64>(),
+            "{name}"
+        );
+    }
+    assert!(sums.contains_key("dotnet.gc.collections") && counts.contains_key("dotnet.gc.pause.duration"));
+    let still = series.delta(previous + 1);
+    let rising = |metric: &&Metric| match metric.data.as_ref().unwrap() {
+        Data::Sum(data) => data.is_monotonic,
+        Data::Gauge(_) => false,
+        _ => true,
+    };
+    assert_eq!(still.iter().filter(rising).count(), 0);
+}
+
+/// Scenario: a process is attached to a second time, half a day later.
+/// Guarantee: the totals go on, and begin where they began.
+#[test]
+fn totals_go_on_over_sessions() {
+    let process = one("net10-steady");
+    let mut series = series(&process, MetricOptions::default(), SpanOptions::default());
+    let once = sum(&series.cumulative(end(&process)), "dotnet.gc.collections");
+    let later = gc_rules::time::TimeBase::at(i128::from(BASE_NS) + 43_200_000_000_000);
+    for collection in &process.collections {
+        series.observe(collection, later, None);
+    }
+    let metrics = series.cumulative(BASE_NS + 50_000_000_000_000);
+    assert_eq!(sum(&metrics, "dotnet.gc.collections"), 2.0 * once);
+    assert!(
+        numbers(named(&metrics, "dotnet.gc.collections"))
+            .iter()
+            .all(|point| point.start_time_unix_nano == BASE_NS)
+    );
+}
+
+/// Scenario: a stream that says a new reason every time, of a process that may have 40 series.
+/// Guarantee: no more than 40 points and one more for each metric; what came after is in that one, and counted.
+#[test]
+fn series_are_limited() {
+    let template = one("net10-steady").collections.into_iter().next().unwrap();
+    let options = MetricOptions {
+        max_series: 40,
+        ..MetricOptions::default()
+    };
+    let mut series = Series::new(options, BASE_NS);
+    for reason in 0..1000 {
+        let mut collection = template.clone();
+        collection.reason = Some(clr_gc::event::GcReason(reason));
+        series.observe(&collection, base(), None);
+    }
+    let metrics = series.cumulative(BASE_NS);
+    let points = distributions(&metrics, "dotnet.gc.pause.duration");
+    assert!(points.len() <= 40);
+    assert_eq!(points.iter().map(|point| point.count).sum::<u64>(), 1000);
+    let over: Vec<_> = points
+        .iter()
+        .filter(|point| point.attributes[0].key == "otel.metric.overflow")
+        .collect();
+    assert_eq!(over.len(), 1);
+    assert_eq!(over[0].attributes.len(), 1);
+    assert!(sum(&metrics, "gcwatch.series.overflow") >= over[0].count as f64);
+    let all: usize = metrics.iter().map(|metric| numbers(metric).len()).sum::<usize>() + points.len();
+    assert!(all <= 40 + metrics.len(), "{all}");
+}
+
+/// Scenario: a recording of 3 s with its spans, in windows of a minute and of 100 ms.
+/// Guarantee: an exemplar is the longest or the newest pause of the last window, has its value, and leads to the root span
+/// of that collection; without spans there is none.
+#[test]
+fn exemplars_lead_to_spans() {
+    let process = one("net10-steady");
+    let traced = trace(&process, all_spans());
+    for window in [60_000, 100] {
+        let options = MetricOptions {
+            interval: std::time::Duration::from_millis(window),
+            ..MetricOptions::default()
+        };
+        let metrics = series(&process, options, all_spans()).cumulative(end(&process));
+        for point in distributions(&metrics, "dotnet.gc.pause.duration") {
+            assert!((1..=2).contains(&point.exemplars.len()));
+            for exemplar in &point.exemplars {
+                let root = traced
+                    .iter()
+                    .find(|(_, told)| spans_of(told)[0].span_id == exemplar.span_id);
+                let (collection, told) = root.unwrap();
+                assert_eq!(spans_of(told)[0].trace_id, exemplar.trace_id);
+                let generation = value(point.attributes[0].value.as_ref());
+                assert_eq!(generation, format!("gen{}", collection.generation.unwrap()));
+                let Some(opentelemetry_proto::tonic::metrics::v1::exemplar::Value::AsDouble(seconds)) = exemplar.value
+                else {
+                    panic!("{exemplar:?}")
+                };
+                let pauses = collection.pauses.iter().filter_map(|pause| pause.pause_ns);
+                assert!(pauses.into_iter().any(|ns| ns as f64 / 1e9 == seconds));
+            }
+            if window == 60_000 {
+                let longest = point.exemplars.iter().filter(|one| {
+                    one.value
+                        == point
+                            .max
+                            .map(opentelemetry_proto::tonic::metrics::v1::exemplar::Value::AsDouble)
+                });
+                assert_eq!(longest.count(), 1);
+            }
+        }
+    }
+    let silent = SpanOptions {
+        enabled: false,
+        ..all_spans()
+    };
+    let metrics = series(&process, MetricOptions::default(), silent).cumulative(end(&process));
+    assert!(
+        distributions(&metrics, "dotnet.gc.pause.duration")
+            .iter()
+            .all(|point| point.exemplars.is_empty())
+    );
+    assert_eq!(sum(&metrics, "gcwatch.collections.untold"), 70.0);
+}
+
+/// Scenario: a background collection is told after the foreground collections that ended after it.
+/// Guarantee: the sizes stay those of the newest.
+#[test]
+fn an_older_value_does_not_replace_a_newer_one() {
+    let process = one("net10-steady");
+    let (old, new) = (&process.collections[0], &process.collections[40]);
+    let mut series = Series::new(MetricOptions::default(), BASE_NS);
+    series.observe(new, base(), None);
+    series.observe(old, base(), None);
+    let size = sum(&series.cumulative(BASE_NS), "dotnet.gc.last_collection.heap.size");
+    assert_eq!(size, new.heap_after().unwrap() as f64);
+}
+
+/// Scenario: explicit bounds; the metrics that the runtime tells by itself switched off.
+/// Guarantee: histograms of these bounds, and none of those names.
+#[test]
+fn options_of_metrics() {
+    let process = one("net10-steady");
+    let options = MetricOptions {
+        buckets: HistogramBuckets::Explicit(vec![0.001, 0.01]),
+        runtime_metrics: false,
+        ..MetricOptions::default()
+    };
+    let metrics = series(&process, options, all_spans()).cumulative(end(&process));
+    let Some(Data::Histogram(pauses)) = &named(&metrics, "dotnet.gc.pause.duration").data else {
+        panic!("no explicit histogram")
+    };
+    for point in &pauses.data_points {
+        assert_eq!(point.explicit_bounds, [0.001, 0.01]);
+        assert_eq!(point.bucket_counts.iter().sum::<u64>(), point.count);
+    }
+    assert!(metrics.iter().all(|metric| metric.name != "dotnet.gc.collections"));
+    assert!(
+        metrics
+            .iter()
+            .all(|metric| !metric.name.starts_with("dotnet.gc.last_collection."))
+    );
+}

@@ -1,0 +1,305 @@
+//! What must hold of the spans of every collection, of every recording and of damaged ones.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use clr_gc::gc::{Collection, PauseKind};
+use gc_telemetry::options::SpanOptions;
+use gc_telemetry::spans::{Traced, Tracer};
+use opentelemetry_proto::tonic::trace::v1::{ScopeSpans, Span};
+use proptest::prelude::*;
+use prost::Message as _;
+
+use crate::telemetry::recordings::{SEED, all_spans, base, names, read, spans_of, trace};
+use crate::telemetry::render::value;
+use crate::telemetry::synthetic::{collections, damaged};
+
+fn length(span: &Span) -> i64 {
+    span.end_time_unix_nano as i64 - span.start_time_unix_nano as i64
+}
+
+fn is_pause(span: &Span) -> bool {
+    span.name.starts_with("GC pause")
+}
+
+/// Every span but the root lies within its parent, which stands before it; none ends before it begins; siblings do not
+/// overlap and stand in the order of their times; all are of one trace.
+fn well_formed(spans: &[Span]) {
+    contained(spans);
+    in_order(spans);
+}
+
+fn contained(spans: &[Span]) {
+    let root = spans.first().unwrap();
+    assert!(root.parent_span_id.is_empty());
+    for (place, span) in spans.iter().enumerate() {
+        assert!(length(span) >= 0, "{} has {} ns", span.name, length(span));
+        assert_eq!((span.trace_id.len(), span.span_id.len(), span.kind), (16, 8, 1));
+        assert_eq!(span.trace_id, root.trace_id);
+        assert!(span.status.is_none() && span.events.is_empty());
+        if place == 0 {
+            continue;
+        }
+        let before = spans.get(..place).unwrap();
+        let parent = before.iter().find(|other| other.span_id == span.parent_span_id);
+        let parent = parent.unwrap_or_else(|| panic!("the parent of {} does not stand before it", span.name));
+        assert!(
+            parent.start_time_unix_nano <= span.start_time_unix_nano
+                && span.end_time_unix_nano <= parent.end_time_unix_nano,
+            "{} is not within {}",
+            span.name,
+            parent.name
+        );
+    }
+}
+
+fn in_order(spans: &[Span]) {
+    for (place, span) in spans.iter().enumerate().skip(1) {
+        let before = spans.get(..place).unwrap();
+        let brother = before
+            .iter()
+            .rev()
+            .find(|other| other.parent_span_id == span.parent_span_id);
+        if let Some(brother) = brother {
+            assert!(
+                brother.end_time_unix_nano <= span.start_time_unix_nano,
+                "{} begins before the end of {}",
+                span.name,
+                brother.name
+            );
+        }
+    }
+}
+
+/// The pauses add up to the collection's; every stop with a length that is known is there.
+fn pauses_add_up(collection: &Collection, spans: &[Span]) {
+    let told: i64 = spans.iter().filter(|span| is_pause(span)).map(length).sum();
+    let known: i64 = collection.pauses.iter().filter_map(|pause| pause.pause_ns).sum();
+    assert_eq!(told, known, "#{}", collection.number);
+    if let Some(pause) = collection.pause_ns {
+        assert_eq!(told, pause, "#{}", collection.number);
+    }
+}
+
+/// Scenario: all recordings.
+/// Guarantee: the trees are well formed and their pauses add up to `pause_ns`; the concurrent parts of a complete
+/// background collection and its pauses and those of others in its stop are the whole of it.
+#[test]
+fn trees_are_well_formed() {
+    let (mut trees, mut backgrounds) = (0, 0);
+    for name in names() {
+        for process in read(&name) {
+            for (collection, traced) in trace(&process, all_spans()) {
+                let spans = spans_of(&traced);
+                well_formed(&spans);
+                pauses_add_up(&collection, &spans);
+                trees += 1;
+                let kinds = collection.pauses.iter().map(|pause| pause.kind);
+                if collection.is_complete() && kinds.eq([PauseKind::Initial, PauseKind::Final]) {
+                    let concurrent = |span: &&Span| span.name.starts_with("GC concurrent");
+                    let beside: i64 = spans.iter().filter(concurrent).map(length).sum();
+                    let stopped: i64 = collection.pauses.iter().map(|pause| pause.stopped_ns.unwrap()).sum();
+                    assert_eq!(
+                        beside + stopped,
+                        length(spans.first().unwrap()),
+                        "{} #{}",
+                        process.name,
+                        collection.number
+                    );
+                    backgrounds += 1;
+                }
+            }
+        }
+    }
+    assert!(trees > 1000 && backgrounds > 20, "{trees} {backgrounds}");
+}
+
+/// Scenario: all recordings.
+/// Guarantee: a collection's spans are byte for byte what the generated types write, and as many as is said.
+#[test]
+fn they_are_encoded_as_the_generated_types_encode_them() {
+    for process in names().iter().flat_map(|name| read(name)) {
+        for (collection, traced) in trace(&process, all_spans()) {
+            let Traced::Spans { spans: encoded, .. } = traced else {
+                panic!("#{} was left out", collection.number)
+            };
+            let spans = encoded.decode().unwrap();
+            assert_eq!(spans.len() as u64, encoded.count());
+            let scope = ScopeSpans {
+                spans,
+                ..ScopeSpans::default()
+            };
+            assert_eq!(scope.encode_to_vec(), &*encoded.into_fields(), "#{}", collection.number);
+        }
+    }
+}
+
+/// Scenario: all recordings, as one process each.
+/// Guarantee: no id comes twice, and each link points at a collection of that number that was told, older than the one it
+/// stands on, while which this one ran or in whose stop.
+#[test]
+fn ids_are_unique_and_links_lead_somewhere() {
+    let mut links = 0;
+    for name in names() {
+        for process in read(&name) {
+            let decoded = |(collection, traced)| (collection, spans_of(&traced));
+            let traced: Vec<_> = trace(&process, all_spans()).into_iter().map(decoded).collect();
+            let mut ids = HashSet::new();
+            for (_, spans) in &traced {
+                assert!(
+                    spans.iter().all(|span| ids.insert(span.span_id.clone())),
+                    "{}",
+                    process.name
+                );
+            }
+            for (collection, told) in &traced {
+                for link in &told.first().unwrap().links {
+                    let root = |span: &&Span| span.span_id == link.span_id && span.trace_id == link.trace_id;
+                    let found = traced.iter().find(|(_, told)| told.first().iter().any(root));
+                    let (other, _) = found.unwrap_or_else(|| panic!("a link of #{} leads nowhere", collection.number));
+                    assert_eq!(value(link.attributes[1].value.as_ref()), other.number.to_string());
+                    assert!(other.start < collection.start);
+                    links += 1;
+                    if value(link.attributes[0].value.as_ref()) == "background" {
+                        assert!(other.is_concurrent() || other.became_blocking);
+                        assert!(other.end.is_none_or(|end| Some(end) > collection.start));
+                    }
+                }
+            }
+        }
+    }
+    assert!(links > 100, "{links}");
+}
+
+/// Scenario: a foreground collection while a background one is under way whose start was not seen.
+/// Guarantee: no link: its number is not known.
+#[test]
+fn no_link_to_what_was_not_seen() {
+    let process = read("net10b-attach-in-bgc").into_iter().next().unwrap();
+    let traced = trace(&process, all_spans());
+    let (_, told) = traced.iter().find(|(collection, _)| collection.number == 17).unwrap();
+    assert!(spans_of(told).first().unwrap().links.is_empty());
+}
+
+/// Scenario: a collection that a session's end cut in two is told twice.
+/// Guarantee: the halves have different ids.
+#[test]
+fn a_collection_told_twice_has_two_ids() {
+    let process = read("net10-steady").into_iter().next().unwrap();
+    let collection = process.collections.first().unwrap();
+    let mut tracer = Tracer::new(all_spans(), SEED);
+    let ids = |traced: Traced| match traced {
+        Traced::Spans { ids, .. } => ids,
+        other => panic!("{other:?}"),
+    };
+    let (first, second) = (
+        tracer.trace(collection, base(), false),
+        tracer.trace(collection, base(), false),
+    );
+    assert_ne!(ids(first), ids(second));
+}
+
+/// Scenario: options that leave out by generation, pause and share; anomalous collections with the same.
+/// Guarantee: what they say is left out, what is anomalous is told whatever they say.
+#[test]
+fn options_select() {
+    let process = read("net10-steady").into_iter().next().unwrap();
+    let count = |options: SpanOptions| {
+        let told = trace(&process, options);
+        told.iter().filter(|(_, traced)| !spans_of(traced).is_empty()).count()
+    };
+    let old = SpanOptions {
+        min_generation: 1,
+        ..all_spans()
+    };
+    assert_eq!(count(old), 14);
+    let long = SpanOptions {
+        min_pause: Duration::from_millis(1),
+        ..all_spans()
+    };
+    let longer = process
+        .collections
+        .iter()
+        .filter(|one| one.pause_ns.unwrap() >= 1_000_000)
+        .count();
+    assert_eq!(count(long), longer);
+    let none = SpanOptions {
+        ratio: 0.0,
+        ..all_spans()
+    };
+    assert_eq!(count(none.clone()), 0);
+    let some = SpanOptions {
+        ratio: 0.5,
+        ..all_spans()
+    };
+    assert!((20..50).contains(&count(some.clone())));
+    for (_, traced) in trace(&process, some) {
+        assert!(spans_of(&traced).iter().all(|span| span.trace_state == "ot=th:8"));
+    }
+    let mut tracer = Tracer::new(
+        SpanOptions {
+            max_per_second: 0,
+            ..none
+        },
+        SEED,
+    );
+    for collection in &process.collections {
+        let traced = tracer.trace(collection, base(), true);
+        assert!(spans_of(&traced).iter().all(|span| span.trace_state.is_empty()));
+        assert!(!spans_of(&traced).is_empty());
+    }
+}
+
+/// Scenario: no children, no phases.
+/// Guarantee: one span each, without the times of phases.
+#[test]
+fn children_and_phases_are_options() {
+    let process = read("net10-steady").into_iter().next().unwrap();
+    let options = SpanOptions {
+        children: false,
+        phases: false,
+        ..all_spans()
+    };
+    for (_, traced) in trace(&process, options) {
+        let spans = spans_of(&traced);
+        assert_eq!(spans.len(), 1);
+        assert!(
+            spans
+                .iter()
+                .flat_map(|span| &span.attributes)
+                .all(|pair| !pair.key.starts_with("dotnet.gc.phase."))
+        );
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    /// Scenario: a recorded collection of which any edges and facts are taken away or moved to any time, as a hostile
+    /// stream can.
+    /// Guarantee: well-formed trees all the same; what is not known is in no attribute; nothing panics.
+    #[test]
+    fn damage_makes_no_times(
+        place in 0..collections().len(),
+        seed in any::<u64>(),
+        wild in any::<bool>(),
+    ) {
+        let damaged = damaged(&collections()[place], seed, wild);
+        let traced = Tracer::new(all_spans(), SEED).trace(&damaged, base(), false);
+        let spans = spans_of(&traced);
+        prop_assert!(!spans.is_empty());
+        contained(&spans);
+        if !wild {
+            in_order(&spans);
+        }
+        let keys: Vec<&str> = spans[0].attributes.iter().map(|pair| pair.key.as_str()).collect();
+        let has = |key: &str| keys.contains(&key);
+        prop_assert_eq!(has("dotnet.gc.duration_ms"), damaged.duration_ns().is_some());
+        prop_assert_eq!(has("dotnet.gc.pause_ms"), damaged.pause_ns.is_some());
+        prop_assert_eq!(has("dotnet.gc.reason"), damaged.reason.is_some());
+        prop_assert_eq!(has("dotnet.gc.handles"), damaged.heap_stats.is_some());
+        prop_assert_eq!(has("dotnet.gc.heap_count"), damaged.global.is_some());
+        prop_assert_eq!(has("dotnet.gc.heap.size_before"), damaged.heap_before().is_some());
+        prop_assert_eq!(has("dotnet.gc.heap.poh.size_after"), damaged.heap[4].after.is_some());
+    }
+}

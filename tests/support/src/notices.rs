@@ -1,0 +1,120 @@
+//! Changes of alerts as the pipeline gives them, without a process.
+
+use std::sync::Arc;
+
+use delivery::alerts::Notice;
+use gc_rules::alert::{Alert, Ending, Transition};
+use gc_rules::load::{SourceFile, load};
+use gc_rules::rule::{Rule, RuleSet};
+use gc_telemetry::spans::SpanIds;
+use gcwatch::process::RunKey;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
+use opentelemetry_proto::tonic::resource::v1::Resource;
+
+/// 2026-01-02 03:04:05 UTC.
+pub const STARTED: u64 = 1_767_323_045_000_000_000;
+
+/// A minute later.
+pub const ENDED: u64 = STARTED + 60_000_000_000;
+
+pub const RULES: &str = "\
+apiVersion: gcwatch/v1
+groups:
+  pauses: Long pauses of one process are one alert.
+rules:
+  - id: test.full
+    title: Full collection
+    on: gc
+    when: gc.generation == 2
+    severity: error
+    group: pauses
+    summary: Collection {{ gc.number }} was a full one
+    description: All generations were collected.
+    remedy: Look at what is kept.
+    source: a test
+";
+
+/// The rules of a text.
+pub fn rules(text: &str) -> RuleSet {
+    let file = SourceFile {
+        name: "test.yaml".to_owned(),
+        text: text.to_owned(),
+    };
+    match load(&[file]) {
+        Ok(loaded) => loaded.rules,
+        Err(problems) => panic!("{problems:?}"),
+    }
+}
+
+pub fn rule() -> Arc<Rule> {
+    Arc::clone(&rules(RULES).rules[0])
+}
+
+pub fn attribute(key: &str, value: &str) -> KeyValue {
+    KeyValue {
+        key: key.to_owned(),
+        value: Some(AnyValue {
+            value: Some(Value::StringValue(value.to_owned())),
+        }),
+        ..KeyValue::default()
+    }
+}
+
+/// A process in a cluster.
+pub fn resource() -> Resource {
+    Resource {
+        attributes: vec![
+            attribute("service.name", "checkout"),
+            attribute("service.instance.id", "7d0a3d3c-2f5e-5a0b-9d1e-1c2b3a4d5e6f"),
+            attribute("k8s.namespace.name", "shop"),
+            attribute("k8s.pod.name", "checkout-5d9"),
+            attribute("process.executable.path", "/usr/bin/dotnet"),
+            attribute("dotnet.gc.settings.server", "true"),
+        ],
+        ..Resource::default()
+    }
+}
+
+/// The beginning of the alert of a process.
+pub fn fired(pid: u32) -> Notice {
+    let alert = Alert {
+        rule: rule(),
+        number: 1,
+        active_unix_ns: STARTED,
+        started_unix_ns: STARTED,
+        last_unix_ns: STARTED,
+        ended_unix_ns: None,
+        labels: Arc::from([(Arc::from("team.name"), Box::from("runtime"))]),
+        summary: Arc::from("Collection 7 was a full one"),
+        annotations: Arc::from([(Arc::from("runbook_url"), Box::from("https://runbooks.example/full"))]),
+        values: Arc::from([]),
+        collection: Some(7),
+        count: 1,
+        suppressed: 0,
+    };
+    Notice {
+        run: RunKey { pid, start_time: 9 },
+        process: Arc::from("Shop.Checkout"),
+        group: Some(Arc::from("pauses")),
+        transition: Transition::Fired(Arc::new(alert)),
+        span: Some(SpanIds {
+            trace_id: [0xab; 16],
+            span_id: [0xcd; 8],
+        }),
+    }
+}
+
+/// Its end.
+pub fn ended(pid: u32) -> Notice {
+    let fired = fired(pid);
+    let alert = Alert {
+        ended_unix_ns: Some(ENDED),
+        count: 3,
+        ..(**fired.transition.alert()).clone()
+    };
+    Notice {
+        transition: Transition::Ended(Arc::new(alert), Ending::Cleared),
+        ..fired
+    }
+}

@@ -1,0 +1,204 @@
+//! A supervisor of targets, and all that it reports.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clr_gc::gc::{Collection, Open, Outcome};
+use gc_rules::time::TimeBase;
+use gcwatch::process::{Identity, RunKey, RunState, StreamProgress};
+use gcwatch::targets::options::TargetOptions;
+use gcwatch::targets::sink::Full;
+use gcwatch::targets::sink::{RunSink, Sink};
+use gcwatch::targets::{Readers, Unfinished, supervise};
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
+
+/// How long something may take. Only a hang takes as long.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What was reported of one run.
+#[derive(Debug, Clone, Default)]
+pub struct Run {
+    pub identity: Option<Identity>,
+    /// States in order, repetitions left out.
+    pub states: Vec<RunState>,
+    pub opened: usize,
+    pub attributes: BTreeMap<String, String>,
+    pub bases: Vec<TimeBase>,
+    pub collections: Vec<Collection>,
+    pub progress: StreamProgress,
+    /// What had begun and not ended, by the last report.
+    pub open: Open,
+    /// Its end was reported.
+    pub ended: bool,
+}
+
+impl Run {
+    pub fn state(&self) -> &RunState {
+        self.states.last().unwrap_or(&RunState::Found)
+    }
+
+    pub fn is_attached(&self) -> bool {
+        *self.state() == RunState::Attached
+    }
+
+    fn enter(&mut self, state: RunState) {
+        if self.states.last() != Some(&state) {
+            self.states.push(state);
+        }
+    }
+}
+
+/// Keeps all that is reported.
+#[derive(Debug, Clone)]
+pub struct Log {
+    runs: watch::Sender<BTreeMap<RunKey, Run>>,
+}
+
+impl Log {
+    fn new() -> Self {
+        Self {
+            runs: watch::Sender::new(BTreeMap::new()),
+        }
+    }
+
+    fn of(&self, key: RunKey, change: impl FnOnce(&mut Run)) {
+        self.runs.send_modify(|runs| change(runs.entry(key).or_default()));
+    }
+
+    /// The newest run of a pid.
+    pub fn run(&self, pid: u32) -> Option<Run> {
+        let runs = self.runs.borrow();
+        runs.iter()
+            .rev()
+            .find(|(key, _)| key.pid == pid)
+            .map(|(_, run)| run.clone())
+    }
+
+    /// Whether the reports of a pid fit before the time is over.
+    pub async fn within(&self, time: Duration, pid: u32, fits: impl Fn(&Run) -> bool) -> bool {
+        let mut runs = self.runs.subscribe();
+        let of_pid = |runs: &BTreeMap<RunKey, Run>| {
+            let run = runs.iter().rev().find(|(key, _)| key.pid == pid).map(|(_, run)| run);
+            run.is_some_and(&fits)
+        };
+        tokio::time::timeout(time, runs.wait_for(of_pid)).await.is_ok()
+    }
+
+    /// Waits until the reports of a pid fit.
+    pub async fn until(&self, pid: u32, what: &str, fits: impl Fn(&Run) -> bool) -> Run {
+        let waited = self.within(PATIENCE, pid, fits).await;
+        let run = self.run(pid);
+        assert!(waited, "process {pid}, {what}: {run:#?}");
+        run.unwrap()
+    }
+}
+
+/// The reports of one run.
+#[derive(Debug)]
+pub struct LogOfRun {
+    log: Log,
+    key: RunKey,
+}
+
+impl Sink for Log {
+    type Run = LogOfRun;
+
+    fn open(&self, identity: Identity) -> Result<LogOfRun, Full> {
+        let key = identity.key;
+        self.of(key, |run| {
+            run.opened += 1;
+            run.attributes.extend(shown(&identity.resource));
+            run.identity = Some(identity);
+        });
+        Ok(LogOfRun { log: self.clone(), key })
+    }
+
+    fn note(&self, identity: &Identity, state: RunState) {
+        self.of(identity.key, |run| run.enter(state));
+    }
+
+    fn forget(&self, key: RunKey) {
+        self.of(key, |run| run.ended = true);
+    }
+}
+
+impl RunSink for LogOfRun {
+    fn state(&mut self, state: RunState) {
+        self.log.of(self.key, |run| run.enter(state));
+    }
+
+    fn learned(&mut self, _runtime: Option<String>, attributes: Vec<KeyValue>) {
+        self.log.of(self.key, |run| run.attributes.extend(shown(&attributes)));
+    }
+
+    fn time_base(&mut self, base: TimeBase) {
+        self.log.of(self.key, |run| run.bases.push(base));
+    }
+
+    fn observe(&mut self, outcome: Outcome) {
+        if let Outcome::Collection(collection) = outcome {
+            self.log.of(self.key, |run| run.collections.push(*collection));
+        }
+    }
+
+    fn progress(&mut self, progress: StreamProgress) {
+        self.log.of(self.key, |run| run.progress = progress);
+    }
+
+    fn open(&mut self, open: Open) {
+        self.log.of(self.key, |run| run.open = open);
+    }
+
+    fn end(self) {
+        self.log.of(self.key, |run| run.ended = true);
+    }
+}
+
+fn shown(attributes: &[KeyValue]) -> BTreeMap<String, String> {
+    let value = |attribute: &KeyValue| match attribute.value.as_ref().and_then(|value| value.value.as_ref()) {
+        Some(Value::StringValue(text)) => text.clone(),
+        Some(Value::IntValue(number)) => number.to_string(),
+        Some(Value::BoolValue(is)) => is.to_string(),
+        other => format!("{other:?}"),
+    };
+    attributes
+        .iter()
+        .map(|attribute| (attribute.key.clone(), value(attribute)))
+        .collect()
+}
+
+/// A supervisor that runs, for processes with this test's mark.
+pub struct Supervised {
+    pub log: Log,
+    pub options: watch::Sender<Arc<TargetOptions>>,
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<Unfinished>,
+}
+
+impl Supervised {
+    pub fn start(options: TargetOptions) -> Self {
+        let log = Log::new();
+        let (sender, options) = watch::channel(Arc::new(options));
+        let (stop, stopped) = oneshot::channel();
+        let sink = log.clone();
+        let task = tokio::spawn(supervise(options, sink, Readers::here(), async {
+            let _dropped = stopped.await;
+        }));
+        Self {
+            log,
+            options: sender,
+            stop,
+            task,
+        }
+    }
+
+    /// Ends it; what it left unfinished.
+    pub async fn stop(self) -> Unfinished {
+        self.stop.send(()).unwrap();
+        tokio::time::timeout(PATIENCE, self.task).await.unwrap().unwrap()
+    }
+}

@@ -1,0 +1,307 @@
+//! A .NET process that a test starts, asks and stops.
+
+use std::io::{BufRead, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use crate::runtimes::{Host, Runtime};
+
+/// How long a process may take to start, to answer or to end. Only a hang takes as long.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// `tick TIMESTAMP gen0 gen1 gen2 total_pause_us` as the process prints it.
+#[derive(Debug, Clone, Copy)]
+pub struct Tick {
+    /// Nanoseconds of the clock of the stream's events.
+    pub at: i64,
+    /// GC.CollectionCount(n): a generation 2 collection counts in all three.
+    pub counts: [i64; 3],
+    /// GC.GetTotalPauseDuration, microseconds.
+    pub pause_us: Option<i64>,
+}
+
+/// A running workload. It ends with its standard input, so that none outlives its test.
+#[derive(Debug)]
+pub struct Target {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    lines: Receiver<String>,
+    tmp: TempDir,
+    ticks: Vec<Tick>,
+    /// The NativeAOT programs do not read their standard input.
+    ends_with_stdin: bool,
+}
+
+/// How a process is started.
+#[derive(Debug, Clone)]
+pub struct Start {
+    pub runtime: Runtime,
+    pub mode: &'static str,
+    /// GC knobs without prefix: `("gcServer", "1")`, numbers in hex with `0x`.
+    pub knobs: Vec<(&'static str, &'static str)>,
+    /// Further environment.
+    pub env: Vec<(String, String)>,
+    pub seconds: u32,
+}
+
+impl Start {
+    pub fn new(runtime: Runtime, mode: &'static str) -> Self {
+        Self {
+            runtime,
+            mode,
+            knobs: Vec::new(),
+            env: Vec::new(),
+            seconds: 60,
+        }
+    }
+
+    pub fn knobs(mut self, knobs: &[(&'static str, &'static str)]) -> Self {
+        self.knobs.extend_from_slice(knobs);
+        self
+    }
+
+    pub fn env(mut self, name: &str, value: &str) -> Self {
+        self.env.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Starts it without waiting for anything.
+    pub fn spawn(&self) -> Target {
+        let tmp = tempfile::Builder::new().prefix("gcw").tempdir().unwrap();
+        let mut command = self.command(&tmp);
+        command
+            .env("TMPDIR", tmp.path())
+            .env("DOTNET_SYSTEM_GLOBALIZATION_INVARIANT", "1")
+            .env("WMODE", self.mode)
+            .env("WSECS", self.seconds.to_string())
+            .envs(self.env.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        for (name, value) in &self.knobs {
+            let prefix = if self.runtime.is_core_3() {
+                "COMPlus_"
+            } else {
+                "DOTNET_"
+            };
+            // NativeAOT reads hexadecimal numbers without 0x and ignores others silently.
+            let value = if self.runtime.is_native_aot() {
+                value.trim_start_matches("0x")
+            } else {
+                value
+            };
+            command.env(format!("{prefix}{name}"), value);
+        }
+        let mut child = command
+            .spawn()
+            .unwrap_or_else(|error| panic!("{}: {error}", self.runtime.name));
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            for line in stdout.lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        let stdin = child.stdin.take();
+        Target {
+            child,
+            stdin,
+            lines,
+            tmp,
+            ticks: Vec::new(),
+            ends_with_stdin: !self.runtime.is_native_aot(),
+        }
+    }
+
+    fn command(&self, tmp: &TempDir) -> Command {
+        let folder = self.runtime.folder();
+        let workload = crate::repository("tests/workload/workload.dll");
+        match self.runtime.host {
+            Host::Dotnet => {
+                let config = tmp.path().join("w.runtimeconfig.json");
+                let framework =
+                    r#"{"runtimeOptions":{"framework":{"name":"Microsoft.NETCore.App","version":"3.1.0"}}}"#;
+                std::fs::write(&config, framework).unwrap();
+                let mut command = Command::new(folder.join("dotnet"));
+                command.args(["exec", "--runtimeconfig"]).arg(config).arg(workload);
+                command
+            }
+            Host::StartupHook => {
+                let mut command = Command::new(folder.join("dosai"));
+                command.arg("--help").env("DOTNET_STARTUP_HOOKS", workload);
+                command
+            }
+            Host::Run => {
+                let mut command = Command::new(folder.join("run"));
+                command.arg(workload);
+                command
+            }
+            Host::NativeAot => Command::new(folder.join("work-aot")),
+        }
+    }
+
+    /// Starts it and waits until it works.
+    pub fn start(&self) -> Target {
+        let mut target = self.spawn();
+        if self.runtime.is_native_aot() {
+            // It prints nothing of its own; its socket is there before its program runs.
+            target.await_socket();
+        } else {
+            target.await_line(&format!("{} {}", self.runtime.name, self.mode), |line| {
+                line.starts_with("ready ")
+            });
+        }
+        target
+    }
+}
+
+impl Target {
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The folder of its socket.
+    pub fn tmp(&self) -> &Path {
+        self.tmp.path()
+    }
+
+    /// Its diagnostics socket.
+    pub fn socket(&self) -> Option<PathBuf> {
+        let prefix = format!("dotnet-diagnostic-{}-", self.pid());
+        let entries = std::fs::read_dir(self.tmp.path()).ok()?;
+        let is_socket = |name: &str| name.starts_with(&prefix) && name.ends_with("-socket");
+        entries
+            .filter_map(Result::ok)
+            .find(|entry| entry.file_name().to_str().is_some_and(is_socket))
+            .map(|entry| entry.path())
+    }
+
+    pub fn await_socket(&mut self) {
+        let since = Instant::now();
+        while self.socket().is_none() {
+            assert!(since.elapsed() < PATIENCE, "process {} opens no socket", self.pid());
+            assert!(
+                self.child.try_wait().unwrap().is_none(),
+                "process {} ended before it had a socket",
+                self.pid()
+            );
+            std::thread::yield_now();
+        }
+    }
+
+    /// Steers it by a line on its standard input.
+    pub fn write_line(&mut self, line: &str) {
+        let stdin = self.stdin.as_mut().unwrap();
+        writeln!(stdin, "{line}").unwrap();
+        stdin.flush().unwrap();
+    }
+
+    /// Reads what it prints until a line fits.
+    pub fn await_line(&mut self, what: &str, fits: impl Fn(&str) -> bool) -> String {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(line) => {
+                    self.take(&line);
+                    if fits(&line) {
+                        return line;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => panic!("{what}: nothing for {PATIENCE:?}"),
+                Err(RecvTimeoutError::Disconnected) => panic!("{what}: it ended: {:?}", self.child.wait()),
+            }
+        }
+    }
+
+    /// Reads what it has printed, and waits for `n` further ticks: the process works on.
+    pub fn await_ticks(&mut self, n: usize) {
+        while let Ok(line) = self.lines.try_recv() {
+            self.take(&line);
+        }
+        for _ in 0..n {
+            self.await_line("tick", |line| line.starts_with("tick "));
+        }
+    }
+
+    fn take(&mut self, line: &str) {
+        let Some(numbers) = line.strip_prefix("tick ") else {
+            return;
+        };
+        let numbers: Vec<i64> = numbers
+            .split_whitespace()
+            .filter_map(|number| number.parse().ok())
+            .collect();
+        if let [at, gen0, gen1, gen2, pause] = numbers[..] {
+            self.ticks.push(Tick {
+                at,
+                counts: [gen0, gen1, gen2],
+                pause_us: Some(pause).filter(|pause| *pause >= 0),
+            });
+        }
+    }
+
+    /// All ticks that were read.
+    pub fn ticks(&self) -> &[Tick] {
+        &self.ticks
+    }
+
+    /// Sends a signal to this process alone.
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    /// Stops all its threads, and waits until they stand: one can still answer for a moment.
+    pub fn freeze(&self) {
+        self.signal(rustix::process::Signal::STOP);
+        let tasks = format!("/proc/{}/task", self.pid());
+        let stands = |task: std::fs::DirEntry| {
+            let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+            stat.rsplit(')')
+                .next()
+                .is_none_or(|rest| rest.trim_start().starts_with('T'))
+        };
+        let since = Instant::now();
+        while !std::fs::read_dir(&tasks).unwrap().filter_map(Result::ok).all(stands) {
+            assert!(since.elapsed() < PATIENCE, "process {} does not stop", self.pid());
+            std::thread::yield_now();
+        }
+    }
+
+    /// Lets it end by itself.
+    pub fn stop(mut self) {
+        if !self.ends_with_stdin {
+            return;
+        }
+        self.stdin = None;
+        // Its output ends with it.
+        let until = Instant::now() + PATIENCE;
+        let left = || until.saturating_duration_since(Instant::now());
+        loop {
+            match self.lines.recv_timeout(left()) {
+                Ok(_rest) => {}
+                Err(RecvTimeoutError::Timeout) => return,
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        let _status = self.child.wait();
+    }
+
+    /// Kills it, as the kernel does when memory is out: nothing is tidied up.
+    pub fn kill(&mut self) {
+        let _gone = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
