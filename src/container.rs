@@ -6,10 +6,11 @@
 //! /proc/PID/mountinfo -> mount: where the group's files are --> read --> level: one group's files --> figures
 //! ```
 //!
-//! Everything but `read` is pure: texts of the kernel in, values out. `read` opens files of other processes' roots, and only what is a file
-//! of a control group there: what a container put in its place is not read.
+//! Everything but `read` is pure: texts of the kernel in, values out. `read` opens files of other processes' roots, and
+//! only what is a file of a control group there: what a container put in its place is not read.
 //!
-//! What is not there is unknown, never zero: outside of a container, without a limit, on a kernel that does not tell.
+//! What is not there is unknown, never zero: outside of a container, without a limit, on a kernel that does not have
+//! it.
 
 mod figures;
 mod identity;
@@ -20,6 +21,7 @@ mod read;
 mod usage;
 
 pub use figures::{Cpu, Figures, Memory};
-pub use identity::{ContainerIdentity, identity};
-pub use read::{MAX_LEVELS, Reader};
-pub use usage::Usage;
+pub use identity::ContainerIdentity;
+pub(crate) use identity::identity;
+pub(crate) use read::Reader;
+pub(crate) use usage::Usage;

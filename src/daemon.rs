@@ -37,7 +37,7 @@ use crate::daemon::outlet::Ways;
 use crate::daemon::own::{Own, Watched};
 use crate::daemon::rules::{RuleFiles, RuleWatch};
 use crate::kubernetes::{self, Pods};
-use crate::pipeline::{Pipeline, Settings};
+use crate::pipeline::{Pipeline, PipelineSettings};
 use crate::targets::options::TargetOptions;
 use crate::targets::{self, Readers};
 use crate::web::{self, OwnMetrics as _, Site};
@@ -68,7 +68,7 @@ pub struct Options {
     /// Which processes, and how.
     pub targets: TargetOptions,
     /// How collections are told.
-    pub pipeline: Settings,
+    pub pipeline: PipelineSettings,
     /// Where they go.
     pub otlp: settings::Settings,
     /// Which rules judge them.

@@ -1,6 +1,6 @@
-//! What everybody knows of a process: which run of it, who it is, what is done with it, how far its stream was read.
+//! A process as all modules know it: which run of it, who it is, what is done with it, how far its stream was read.
 //!
-//! Plain values. Who finds them out is [`crate::targets`] (a live process) or [`crate::pipeline::replay`] (a recording).
+//! Plain values, made by `targets` (a live process) or `pipeline::replay` (a recording).
 
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 
@@ -8,16 +8,16 @@ use crate::container::ContainerIdentity;
 
 pub use gc_rules::alert::RunKey;
 
-pub mod text;
+pub(crate) mod text;
 
 /// Who a run is.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Identity {
-    /// Which run.
+    /// Pid and start time.
     pub key: RunKey,
     /// Its pid in its own pid namespace.
     pub ns_pid: Option<u32>,
-    /// The name that people know it by (the entry assembly's, else the executable's).
+    /// The entry assembly's name, else the executable's.
     pub name: String,
     /// The runtime's version, once it is known.
     pub runtime: Option<String>,
@@ -27,32 +27,32 @@ pub struct Identity {
     pub provenance: Provenance,
 }
 
-/// Where a run's attributes are from, as far as it decides what others may say of it.
+/// Where a run's attributes are from, as far as that decides which ones others may replace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Provenance {
-    /// Names of the attributes that the process gave itself: nobody else's word takes their place.
-    pub said: Vec<String>,
-    /// Where it was found, whatever it says of itself: by this others know it.
+    /// Names of the attributes that the process gave itself: nothing replaces their values.
+    pub own_names: Vec<String>,
+    /// Where it was found, whatever attributes it gives itself: an orchestrator knows it by this.
     pub container: ContainerIdentity,
 }
 
 /// What the daemon does with a run at present.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum State {
+pub enum RunState {
     /// Found, nothing done yet.
     Found,
-    /// The configuration leaves it out.
+    /// Excluded by the configuration.
     Excluded,
-    /// As many processes as may be are attached already.
+    /// The limit of attached processes is reached.
     OverLimit,
     /// Another gcwatch reads it.
     HeldElsewhere {
-        /// Who: its pid, and what else it says of itself.
+        /// The text of its lease: program, version, pid.
         holder: String,
     },
-    /// It cannot be attached to now; it is tried again.
+    /// It cannot be attached to now; attaching is retried.
     Unattachable {
-        /// One word, as `gcwatch ps` says it (`permission`, `silent`, ...).
+        /// One word, as in `gcwatch ps` (`permission`, `silent`, ...).
         reason: String,
         /// One sentence.
         detail: String,
@@ -66,14 +66,14 @@ pub enum State {
         /// Why, one sentence.
         detail: String,
     },
-    /// The process is gone.
+    /// The process exited.
     Ended,
 }
 
 /// How far a stream was read, as its decoder counts; of one session, from its beginning.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StreamProgress {
-    /// Bytes.
+    /// Bytes of the stream, as they came.
     pub bytes: u64,
     /// Events delivered.
     pub events: u64,

@@ -1,32 +1,36 @@
 //! Which .NET processes the host has, who they are, and one supervised task per process that reads its collections.
 //!
 //! ```text
-//! watch      inotify on the directories of sockets --+
-//! reverse    runtimes that connect to us ------------+--> supervise --> session, one task per process --> sink
-//! look       /proc, every so often ------------------+        |               |
-//!                                                          registry        reading: bytes -> outcomes, clock
-//!                                                          filter          lease, identity, settings
+//! watch     inotify on the directories of sockets --+
+//! reverse   runtimes that connect to us ------------+--> supervise --> attempt, one task per process --> session --> sink
+//! look      /proc, every so often ------------------+     registry      inspect, identity, lease          reading
+//!                                                         filter        carryover                         clock
 //! ```
 //!
-//! Attaching is done where this is called, at once; sessions are read by [`Readers`], in rounds (`rounds`).
+//! Attaching is done on the executor of [`supervise()`], at once; sessions are read by [`Readers`], in rounds
+//! (`rounds`).
 //!
-//! `registry`, `backoff`, `filter`, `identity` and `clock` are pure: what they know is given to them (by `facts` and `host`), time
-//! included. Everything else is I/O at the edge. A task speaks to its [`sink::RunSink`] only, which is the pipeline's feed.
+//! `registry`, `backoff`, `filter`, `identity` and `clock` are pure: what they know is given to them (by `facts` and
+//! `host`), time included. Everything else is I/O at the edge. A task reports to its [`sink::RunSink`] only, which is
+//! the pipeline's feed.
 //!
 //! # Promises
 //!
 //! * A run (pid and start time) is attached to at most once, by this gcwatch and (by a lease) by all of the host.
-//! * Whatever fails is tried again for as long as the run lives, from half a second up to once a minute.
-//! * A target that is stopped, silent or hostile costs its own task and nothing else: no lock is held over a wait, every step has a
-//!   deadline, and what a stream may cost is bounded.
+//! * Whatever fails is retried for as long as the run lives, from half a second up to once a minute.
+//! * A target that is stopped, silent or hostile costs its own task and nothing else: no lock is held over a wait,
+//!   every step has a deadline, and what a stream may cost is bounded.
 //! * A session that was begun is stopped and drained; a runtime that came suspended is resumed, whatever else fails.
 
+mod attempt;
 mod backoff;
+mod carryover;
 mod clock;
 mod facts;
 mod filter;
 mod host;
 mod identity;
+mod inspect;
 mod lease;
 mod look;
 pub mod options;
@@ -37,11 +41,10 @@ mod rounds;
 mod session;
 mod settings;
 pub mod sink;
-pub mod standing;
+pub(crate) mod standing;
 mod supervise;
 mod watch;
 
-pub use identity::own_identity;
+pub(crate) use identity::own_identity;
 pub use rounds::{Readers, Rounds};
-pub use settings::GcSettings;
 pub use supervise::{Unfinished, supervise};

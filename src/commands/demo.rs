@@ -14,7 +14,7 @@ use crate::commands::cli::{DemoArgs, Format, FormatArgs};
 use crate::commands::output::{Output, say};
 use crate::commands::run::troubles;
 use crate::daemon::{Options, Station, TICK};
-use crate::pipeline::replay::{Cast, Player, Stage, told_at};
+use crate::pipeline::replay::{Cast, Player, Stage, complete_at};
 use crate::pipeline::{Clock, Pipeline};
 use crate::recording::source::Source;
 use crate::report::collections;
@@ -172,7 +172,7 @@ async fn act(
         let mut highest = 0;
         // The recordings are complete: their tests read them to the end.
         while let Ok(Some((key, mut outcome))) = player.next_outcome() {
-            if let Some(at) = told_at(&outcome) {
+            if let Some(at) = complete_at(&outcome) {
                 let after = Duration::from_nanos(u64::try_from(at).unwrap_or(0));
                 tokio::time::sleep_until(begun + after).await;
             }
@@ -186,7 +186,7 @@ async fn act(
                 pid: key.pid,
                 clr_instance: key.clr_instance,
             };
-            if stage.tell(key, outcome).is_err() {
+            if stage.observe(key, outcome).is_err() {
                 return;
             }
         }

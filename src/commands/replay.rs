@@ -12,7 +12,7 @@ use crate::commands::output::say;
 use crate::commands::run::troubles;
 use crate::daemon::{Options, Station};
 use crate::pipeline::Clock;
-use crate::pipeline::replay::{Cast, Player, Stage, told_at};
+use crate::pipeline::replay::{Cast, Player, Stage, complete_at};
 use crate::recording::Recording;
 use crate::recording::source::Source;
 use crate::report::units::plural;
@@ -128,7 +128,7 @@ async fn one(station: &Station, options: &Options, args: &ReplayArgs, file: &Pat
             Ok(None) => break Ok(()),
             Err(error) => break Err(error),
         };
-        if let Some(at) = told_at(&outcome) {
+        if let Some(at) = complete_at(&outcome) {
             if args.realtime {
                 tokio::time::sleep_until(begun + Duration::from_nanos(u64::try_from(at).unwrap_or(0))).await;
             }
@@ -139,7 +139,7 @@ async fn one(station: &Station, options: &Options, args: &ReplayArgs, file: &Pat
             }
             next_metrics = next_metrics.or(Some(at.saturating_add(interval)));
         }
-        stage.tell(key, outcome)?;
+        stage.observe(key, outcome)?;
         observed += 1;
         if observed.is_multiple_of(LOOK_EVERY) {
             wait_for_queues(&station.exporter, options).await;

@@ -19,7 +19,7 @@ use crate::config::options::LogOptions;
 use crate::config::{self, Config, Loaded};
 use crate::daemon::logging::{self, Lines};
 use crate::daemon::{self, Options, Refused, Reload, Signals, Station};
-use crate::pipeline::{Clock, Settings};
+use crate::pipeline::{Clock, PipelineSettings};
 use crate::process::RunKey;
 use crate::targets::{Readers, Rounds, own_identity};
 use delivery::clock::now_unix_ns;
@@ -167,13 +167,13 @@ pub(crate) fn options(config: &Config) -> Options {
     }
     Options {
         targets: config.targets().clone(),
-        pipeline: Settings {
+        pipeline: PipelineSettings {
             spans: config.spans().clone(),
             metrics: config.metrics().clone(),
             max_runs: config.targets().max_targets,
             clock: Clock::Live,
             resource: texts(config.resource()),
-            ..Settings::default()
+            ..PipelineSettings::default()
         },
         otlp: config.otlp().clone(),
         rules: config.rules().clone(),

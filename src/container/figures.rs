@@ -22,9 +22,9 @@ pub struct Memory {
 pub struct Cpu {
     /// Periods of the quota in which something ran, since the group was made.
     pub periods: Option<u64>,
-    /// Those of them in which the quota was used up and the group stood still.
+    /// Those of them in which the quota was used up and the group was CPU-throttled.
     pub throttled_periods: Option<u64>,
-    /// For how long it stood still, nanoseconds, summed over its CPUs.
+    /// For how long it was CPU-throttled, nanoseconds, summed over its CPUs.
     pub throttled_ns: Option<u64>,
 }
 
@@ -48,7 +48,7 @@ pub struct Figures {
 impl Figures {
     /// The same with what only the reading before it makes known.
     #[must_use]
-    pub fn after(mut self, before: &Self) -> Self {
+    pub(crate) fn after(mut self, before: &Self) -> Self {
         let grown = |now: Option<u64>, before: Option<u64>| now?.checked_sub(before?);
         let periods = grown(self.cpu.periods, before.cpu.periods);
         let throttled = grown(self.cpu.throttled_periods, before.cpu.throttled_periods);
@@ -60,11 +60,6 @@ impl Figures {
             _ => None,
         };
         self
-    }
-
-    /// Whether nothing at all is known.
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
     }
 }
 
@@ -101,7 +96,8 @@ mod tests {
     }
 
     /// Scenario: readings one after the other: busy, idle, of a group that was made anew, and one without counters.
-    /// Guarantee: the share is that of the time between; what cannot be told is unknown, and idle is none throttled.
+    /// Guarantee: the share is that of the time between; what cannot be computed is unknown, and idle is none
+    /// throttled.
     #[test]
     fn the_share_is_of_the_time_between() {
         let ratio = |now: Figures, before: Figures| now.after(&before).throttled_ratio;

@@ -1,15 +1,16 @@
 //! From the path of a control group to the ids of the container and the pod.
 //!
-//! Runtimes name a container's group by its id: bare below a folder of theirs (`/docker/ID`, `/kubepods/burstable/podUID/ID`), or with
-//! their name before it where systemd keeps the groups (`cri-containerd-ID.scope`, or `SLICE:cri-containerd:ID` where only one of the two
-//! sides believes in systemd).
+//! Runtimes name a container's group by its id: bare below a folder of theirs (`/docker/ID`,
+//! `/kubepods/burstable/podUID/ID`), or with their name before it where systemd keeps the groups
+//! (`cri-containerd-ID.scope`, or `SLICE:cri-containerd:ID` where only one of the two sides believes in systemd).
 //!
-//! The outermost container of a path counts, and a pod only outside of it: the groups within are made by whoever is inside, who could name
-//! them after another pod. Of a cluster in containers (kind), the node's own view says the pods; the host's says the nodes.
+//! The outermost container of a path counts, and a pod only outside of it: the groups within are made by whoever is
+//! inside, who could name them after another pod. Of a cluster in containers (kind), the node's own view has the pods;
+//! the host's has the nodes.
 
 use super::membership::{Membership, memberships};
 
-/// What the path of a control group tells.
+/// The ids in the path of a control group.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ContainerIdentity {
     /// The container's id, as its runtime gave it.
@@ -24,9 +25,9 @@ impl ContainerIdentity {
     }
 }
 
-/// Reads it from the text of `/proc/PID/cgroup`. Nothing is known of a process outside of containers, and of one in the reader's own
-/// container where that has a control group namespace (`0::/`).
-pub fn identity(cgroup: &str) -> ContainerIdentity {
+/// Reads it from the text of `/proc/PID/cgroup`. Nothing is known of a process outside of containers, and of one in the
+/// reader's own container where that has a control group namespace (`0::/`).
+pub(crate) fn identity(cgroup: &str) -> ContainerIdentity {
     let mut identities: Vec<(u8, ContainerIdentity)> = memberships(cgroup)
         .map(|line| (rank(&line), of_path(line.path)))
         .filter(|(_, identity)| !identity.is_empty())
@@ -39,7 +40,8 @@ pub fn identity(cgroup: &str) -> ContainerIdentity {
         .unwrap_or_default()
 }
 
-/// Which lines are asked first: runtimes put a container into the hierarchies that limit it, not always into the others.
+/// Which lines are asked first: runtimes put a container into the hierarchies that limit it, not always into the
+/// others.
 fn rank(line: &Membership<'_>) -> u8 {
     match () {
         () if line.has("memory") => 0,
@@ -109,8 +111,8 @@ fn is_hexadecimal(text: &str, length: usize) -> bool {
     text.len() == length && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// The pod's uid in one part of a path: `podUID`, `kubepods-burstable-podUID.slice`, and the same before `:RUNTIME:ID`. Names of slices have
-/// no hyphens of their own, so that there the uid has `_` for them.
+/// The pod's uid in one part of a path: `podUID`, `kubepods-burstable-podUID.slice`, and the same before `:RUNTIME:ID`.
+/// Names of slices have no hyphens of their own, so that there the uid has `_` for them.
 fn pod_uid(part: &str) -> Option<String> {
     let slice = part.split(':').next().unwrap_or(part);
     let (name, in_slice) = slice.strip_suffix(".slice").map_or((slice, false), |name| (name, true));

@@ -110,7 +110,7 @@ mod tests {
     }
 
     /// Scenario: the files of a group of version 2 with limits, as Linux 6 writes them.
-    /// Guarantee: each value is read, in bytes, nanoseconds and CPUs; keys that begin alike are told apart.
+    /// Guarantee: each value is read, in bytes, nanoseconds and CPUs; keys that begin alike are distinguished.
     #[test]
     fn version_2_is_read() {
         let read = files(&[

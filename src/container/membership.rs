@@ -5,8 +5,8 @@
 pub(crate) struct Membership<'a> {
     /// The controllers of the hierarchy, `memory` or `cpu,cpuacct` or `name=systemd`; empty for version 2.
     pub(crate) controllers: &'a str,
-    /// The group's path, seen from the reader's own control group namespace: it begins with `/`, and with `/..` where the group lies
-    /// beside the reader's.
+    /// The group's path, seen from the reader's own control group namespace: it begins with `/`, and with `/..` where
+    /// the group lies beside the reader's.
     pub(crate) path: &'a str,
 }
 
@@ -22,12 +22,12 @@ impl Membership<'_> {
     }
 }
 
-/// The lines of the file, `ID:CONTROLLERS:PATH` each. A path may hold colons. What is no such line is left out.
+/// The lines of the file, `ID:CONTROLLERS:PATH` each. A path may hold colons. Other lines are skipped.
 pub(crate) fn memberships(text: &str) -> impl Iterator<Item = Membership<'_>> {
     text.lines().filter_map(|line| {
         let mut parts = line.splitn(3, ':');
         let (hierarchy, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
-        // The kernel says so of a group that was removed while a process was in it.
+        // So the kernel marks a group that was removed while a process was in it.
         let path = path.strip_suffix(" (deleted)").unwrap_or(path);
         let known = hierarchy.bytes().all(|byte| byte.is_ascii_digit()) && path.starts_with('/');
         known.then_some(Membership { controllers, path })
@@ -45,10 +45,11 @@ pub(crate) fn group_of<'a>(text: &'a str, controller: &str) -> Option<Membership
 mod tests {
     use super::*;
 
-    /// Scenario: the file of a host with both versions, with a path with colons, a removed group, and what is no line of it.
+    /// Scenario: the file of a host with both versions, with a path with colons, a removed group, and what is no line
+    /// of it.
     /// Guarantee: each hierarchy has its controllers and path; a controller is found where it is, else in version 2.
     #[test]
-    fn lines_are_told_apart() {
+    fn lines_are_distinguished() {
         let text =
             "12:memory:/a\n4:cpu,cpuacct:/b:c:d\n1:name=systemd:/s (deleted)\n0::/u\nnonsense\n:x\n7:pids:relative\n";
         let all: Vec<_> = memberships(text).map(|one| (one.controllers, one.path)).collect();

@@ -13,9 +13,11 @@ pub(crate) struct Place {
     pub(crate) unified: bool,
 }
 
-/// Finds a group's files by the mounts of one process. `None`: the hierarchy is not mounted there, or only in a part that the group is not in.
+/// Finds a group's files by the mounts of one process. `None`: the hierarchy is not mounted there, or only in a part
+/// that the group is not in.
 ///
-/// The group's path and the roots of the mounts are both told from the reader's control group namespace, so that they can be compared.
+/// The group's path and the roots of the mounts are both seen from the reader's control group namespace, so that they
+/// can be compared.
 pub(crate) fn place(mountinfo: &str, membership: &Membership<'_>, controller: &str) -> Option<Place> {
     let mut mounts = mountinfo.lines().filter_map(|line| {
         let (fields, rest) = line.split_once(" - ")?;
@@ -75,8 +77,10 @@ mod tests {
         Some(format!("{} {} {}", place.mount, place.below.join("/"), place.unified))
     }
 
-    /// Scenario: a host with both versions; a container with its own part of version 1; one with a namespace for version 2.
-    /// Guarantee: the group is found below the mount of its hierarchy, and in a container below the container's own root.
+    /// Scenario: a host with both versions; a container with its own part of version 1; one with a namespace for
+    /// version 2.
+    /// Guarantee: the group is found below the mount of its hierarchy, and in a container below the container's own
+    /// root.
     #[test]
     fn groups_are_found_below_mounts() {
         let cgroup = "4:memory:/a/b\n3:cpu,cpuacct:/\n0::/u\n";

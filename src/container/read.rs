@@ -1,8 +1,9 @@
 //! The edge: reads the files of the control groups of processes.
 //!
-//! By gcwatch's own mounts where the group is below them (on a host), else by those of the process, in its root: from a container with a
-//! control group namespace nothing else can be seen. What lies there was put there by others: links stay within that root, the folder must be
-//! of a control group file system, and files are opened on this very mount, so that what is read was written by the kernel.
+//! By gcwatch's own mounts where the group is below them (on a host), else by those of the process, in its root: from a
+//! container with a control group namespace nothing else can be seen. What lies there was put there by others: links
+//! stay within that root, the folder must be of a control group file system, and files are opened on this very mount,
+//! so that what is read was written by the kernel.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -19,7 +20,7 @@ use super::membership::{Membership, group_of};
 use super::mount::{Place, place};
 
 /// How deep groups are looked at.
-pub const MAX_LEVELS: usize = 32;
+const MAX_LEVELS: usize = 32;
 
 /// What is read of one file at most.
 const MAX_FILE_BYTES: u64 = 64 << 10;
@@ -31,7 +32,7 @@ const CGROUP2: FsWord = 0x6367_7270;
 
 /// Reads the figures of many processes at about the same time.
 #[derive(Debug)]
-pub struct Reader {
+pub(crate) struct Reader {
     own_mounts: String,
     /// Processes in the same groups have the same figures.
     known: HashMap<String, Figures>,
@@ -39,7 +40,7 @@ pub struct Reader {
 
 impl Reader {
     /// Begins a round.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let own_mounts = File::open("/proc/self/mountinfo").ok();
         Self {
             own_mounts: own_mounts
@@ -49,8 +50,9 @@ impl Reader {
         }
     }
 
-    /// The figures of a process; blocking. `None`: it is gone, or another one has its pid (`start_time`: field 22 of its `stat`).
-    pub fn read(&mut self, pid: u32, start_time: u64) -> Option<Figures> {
+    /// The figures of a process; blocking. `None`: it is gone, or another one has its pid (`start_time`: field 22 of
+    /// its `stat`).
+    pub(crate) fn read(&mut self, pid: u32, start_time: u64) -> Option<Figures> {
         // What is opened below this folder is of this very process, whoever has the pid later.
         let process = folder(CWD, &format!("/proc/{pid}")).ok()?;
         let of_process = |name: &str, limit| {
@@ -247,15 +249,17 @@ mod tests {
         }
     }
 
-    /// Scenario: a process in a group of its own below one that is named as Docker's is, with limits on both; needs root and version 1.
-    /// Guarantee: the smallest limit within the container holds, usage is of the group that has it, and another run with the pid is none.
+    /// Scenario: a process in a group of its own below one that is named as Docker's is, with limits on both; needs
+    /// root and version 1.
+    /// Guarantee: the smallest limit within the container holds, usage is of the group that has it, and another run
+    /// with the pid is none.
     #[test]
     fn a_group_of_this_machine_is_read() {
         let id = format!("{:064x}", std::process::id());
         let parts = ["docker", &*id, "inner"];
         let made = (Group::new("memory", &parts), Group::new("cpu", &parts));
         let (Some(memory), Some(cpu)) = made else {
-            eprintln!("left out: no control groups of version 1 can be made here");
+            eprintln!("skipped: no control groups of version 1 can be made here");
             return;
         };
         // Outside of the container: it does not count.

@@ -2,26 +2,26 @@
 
 use super::figures::{Cpu, Figures, Memory};
 
-/// What is remembered of a run's figures. Counters of a group go back when it is made anew; those told never do.
+/// What is remembered of a run's figures. Counters of a group go back when it is made anew; those reported never do.
 #[derive(Debug, Clone, Default)]
-pub struct Usage {
+pub(crate) struct Usage {
     /// As they were read last.
     last: Option<Figures>,
-    /// As they are told.
-    told: Figures,
+    /// As they are reported.
+    reported: Figures,
 }
 
 impl Usage {
     /// Takes a reading.
-    pub fn take(&mut self, now: Figures) {
+    pub(crate) fn take(&mut self, now: Figures) {
         let before = self.last.replace(now).unwrap_or_default();
-        let told = self.told;
+        let reported = self.reported;
         // From the first time on that it is known.
         let count = |get: fn(&Figures) -> Option<u64>| {
             let grown = get(&now)?.saturating_sub(get(&before).or(get(&now))?);
-            Some(get(&told).unwrap_or(0).saturating_add(grown))
+            Some(get(&reported).unwrap_or(0).saturating_add(grown))
         };
-        self.told = Figures {
+        self.reported = Figures {
             memory: Memory {
                 oom_kills: count(|figures| figures.memory.oom_kills),
                 limit_hits: count(|figures| figures.memory.limit_hits),
@@ -38,8 +38,8 @@ impl Usage {
     }
 
     /// The newest figures; counters count from the first reading on. Nothing is known before that.
-    pub fn figures(&self) -> Figures {
-        self.told
+    pub(crate) fn figures(&self) -> Figures {
+        self.reported
     }
 }
 
@@ -59,20 +59,21 @@ mod tests {
     }
 
     /// Scenario: a counter that stands at 5 when it is read first, grows, begins anew, and is not there for a while.
-    /// Guarantee: what is told begins at 0, never falls, and is unknown while it is not there; gauges are as they are.
+    /// Guarantee: what is reported begins at 0, never falls, and is unknown while it is not there; gauges are as they
+    /// are.
     #[test]
     fn counters_are_from_the_first_reading_on() {
         let mut usage = Usage::default();
-        assert!(usage.figures().is_empty());
-        let mut told = |reading| {
+        assert_eq!(usage.figures(), Figures::default());
+        let mut reported = |reading| {
             usage.take(killed(reading));
             assert_eq!(usage.figures().memory_limit, Some(100));
             usage.figures().memory.oom_kills
         };
-        assert_eq!(told(Some(5)), Some(0));
-        assert_eq!(told(Some(7)), Some(2));
-        assert_eq!(told(Some(1)), Some(2));
-        assert_eq!(told(Some(4)), Some(5));
-        assert_eq!(told(None), None);
+        assert_eq!(reported(Some(5)), Some(0));
+        assert_eq!(reported(Some(7)), Some(2));
+        assert_eq!(reported(Some(1)), Some(2));
+        assert_eq!(reported(Some(4)), Some(5));
+        assert_eq!(reported(None), None);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use dotnet_diagnostics::discovery::parse_stat;
 use rustix::param::{clock_ticks_per_second, page_size};
 
 use gc_telemetry::definition::own as row;
@@ -19,7 +20,7 @@ struct Usage {
 
 impl Usage {
     fn read() -> Self {
-        let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+        let stat = fs::read("/proc/self/stat").unwrap_or_default();
         let mut usage = Self::of_stat(&stat);
         usage.descriptors = fs::read_dir("/proc/self/fd")
             .ok()
@@ -28,20 +29,18 @@ impl Usage {
         usage
     }
 
-    /// `/proc/PID/stat` (proc(5)): fields 14 utime, 15 stime, 20 num_threads, 24 rss, counted after the name in parentheses,
-    /// which may hold anything.
-    fn of_stat(stat: &str) -> Self {
-        let fields: Vec<&str> = match stat.rsplit_once(')') {
-            Some((_, rest)) => rest.split_ascii_whitespace().collect(),
-            None => return Self::default(),
+    fn of_stat(stat: &[u8]) -> Self {
+        let Some(stat) = parse_stat(stat) else {
+            return Self::default();
         };
-        let field = |number: usize| fields.get(number - 3).and_then(|field| field.parse::<u64>().ok());
         let seconds = |ticks: u64| ticks as f64 / clock_ticks_per_second() as f64;
         Self {
-            user_seconds: field(14).map(seconds),
-            system_seconds: field(15).map(seconds),
-            threads: field(20),
-            resident_bytes: field(24).map(|pages| pages.saturating_mul(page_size() as u64)),
+            user_seconds: Some(seconds(stat.user_ticks)),
+            system_seconds: Some(seconds(stat.system_ticks)),
+            threads: Some(stat.threads),
+            resident_bytes: stat
+                .resident_pages
+                .map(|pages| pages.saturating_mul(page_size() as u64)),
             descriptors: None,
         }
     }
@@ -64,17 +63,17 @@ pub(crate) fn tell(sheet: &mut MetricSnapshot) {
 mod tests {
     use super::Usage;
 
-    /// Scenario: a process whose name holds parentheses and spaces.
-    /// Guarantee: the fields are counted after the name's last parenthesis.
+    /// Scenario: `/proc/self/stat` of a process, and text that is none.
+    /// Guarantee: ticks become seconds and pages bytes; what cannot be read is unknown.
     #[test]
-    fn the_fields_come_after_the_name() {
-        let stat = "7 (a) b (c) S 1 7 7 0 -1 4194560 10 0 0 0 250 50 0 0 20 0 5 0 100 1000000 42 1844";
+    fn ticks_and_pages_become_seconds_and_bytes() {
+        let stat = b"7 (a) S 1 7 7 0 -1 4194560 10 0 0 0 250 50 0 0 20 0 5 0 100 1000000 42 1844";
         let usage = Usage::of_stat(stat);
         let ticks = rustix::param::clock_ticks_per_second() as f64;
         assert_eq!(usage.user_seconds, Some(250.0 / ticks));
         assert_eq!(usage.system_seconds, Some(50.0 / ticks));
         assert_eq!(usage.threads, Some(5));
         assert_eq!(usage.resident_bytes, Some(42 * rustix::param::page_size() as u64));
-        assert_eq!(Usage::of_stat("nonsense"), Usage::default());
+        assert_eq!(Usage::of_stat(b"nonsense"), Usage::default());
     }
 }

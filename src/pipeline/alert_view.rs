@@ -101,14 +101,14 @@ impl Pipeline {
         let (set, counts) = (self.rules(), self.rule_counts());
         let mut states: BTreeMap<Arc<str>, OverRuns> = BTreeMap::new();
         for run in self.runs() {
-            let inside = run.inside();
-            for (rule, state) in inside.ruled.iter().flat_map(|ruled| ruled.states()) {
+            let parts = run.parts();
+            for (rule, state) in parts.rules.iter().flat_map(|rules| rules.states()) {
                 let (by_state, firing) = states.entry(Arc::clone(&rule.id)).or_default();
                 *by_state.entry(state.state.name()).or_default() += 1;
                 if state.state == State::Firing {
                     firing.push(FiringView {
                         pid: run.key().pid,
-                        process: inside.identity.name.clone(),
+                        process: parts.identity.who().name.clone(),
                         since: rfc3339(state.since),
                     });
                 }
@@ -140,18 +140,18 @@ impl Pipeline {
 }
 
 fn alerts_of(run: &Run) -> Vec<AlertView> {
-    let inside = run.inside();
-    let Some(ruled) = &inside.ruled else { return Vec::new() };
+    let parts = run.parts();
+    let Some(rules) = &parts.rules else { return Vec::new() };
     let view = |alert: Arc<Alert>| AlertView {
         pid: run.key().pid,
-        process: inside.identity.name.clone(),
-        service_name: text(&inside.resource.attributes, "service.name"),
+        process: parts.identity.who().name.clone(),
+        service_name: text(&parts.identity.resource().attributes, "service.name"),
         active: rfc3339(alert.active_unix_ns),
         since: rfc3339(alert.started_unix_ns),
         last: rfc3339(alert.last_unix_ns),
-        trace_id: ruled.span(&alert).map(|span| hex(&span.trace_id)),
-        alert: AlertRecord::new(&alert, ruled.group(&alert).as_deref()),
+        trace_id: rules.span(&alert).map(|span| hex(&span.trace_id)),
+        alert: AlertRecord::new(&alert, rules.group(&alert).as_deref()),
         started_unix_ns: alert.started_unix_ns,
     };
-    ruled.alerts().into_iter().map(view).collect()
+    rules.alerts().into_iter().map(view).collect()
 }

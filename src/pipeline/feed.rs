@@ -1,4 +1,4 @@
-//! What the task of a process tells.
+//! The pipeline as the task of one process sees it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -6,16 +6,17 @@ use std::sync::atomic::Ordering;
 use clr_gc::gc::{Collection, Open, Outcome, Suspension};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 
-use crate::pipeline::registry::{Clock, Shared};
 use crate::pipeline::run::Run;
-use crate::process::{State, StreamProgress};
+use crate::pipeline::settings::Clock;
+use crate::pipeline::shared::Shared;
+use crate::process::{RunState, StreamProgress};
 use delivery::clock::now_unix_ns;
 use gc_rules::engine::{collection_at, suspension_at};
 use gc_rules::field;
 use gc_rules::time::TimeBase;
 use gc_telemetry::spans::NotExported;
 
-/// What one task tells of one run. Dropped without [`end`](Self::end), the run stays, detached.
+/// Takes what one task reads of one run. Dropped without [`end`](Self::end), the run stays, detached.
 #[derive(Debug)]
 pub struct Feed {
     run: Arc<Run>,
@@ -34,46 +35,49 @@ impl Feed {
         }
     }
 
-    /// The run that it tells of.
+    /// The run that it belongs to.
     pub fn run(&self) -> &Arc<Run> {
         &self.run
     }
 
-    /// What is done with the process now. [`State::Attached`] begins a new session: its stream is counted from its beginning.
-    pub fn state(&mut self, state: State) {
+    /// What is done with the process now. [`RunState::Attached`] begins a new session: its stream is counted from its
+    /// beginning.
+    pub fn state(&mut self, state: RunState) {
         let now = now_unix_ns();
-        let mut inside = self.run.inside();
-        if state == State::Attached && inside.state != State::Attached {
+        let mut parts = self.run.parts();
+        if state == RunState::Attached && parts.session.state != RunState::Attached {
             let start = match (self.run.clock(), self.base) {
                 (Clock::Recorded, Some(base)) => base.unix_ns(0),
                 _ => now,
             };
-            inside.begin_session(&self.shared.settings(), self.shared.rules(), start);
+            parts.begin_session(&self.shared.settings(), self.shared.rules(), start);
         }
-        inside.set_state(state, now);
+        parts.session.set_state(state, now);
     }
 
-    /// More is known of who it is: the runtime's version, attributes of the resource (a name that is there already gets the new
-    /// value). Spans and metrics from now on carry it.
+    /// More is known of who it is: the runtime's version, attributes of the resource (a name that is there already gets
+    /// the new value). Spans and metrics from now on carry it.
     pub fn learned(&mut self, runtime: Option<String>, attributes: Vec<KeyValue>) {
-        let told = {
-            let mut inside = self.run.inside();
-            let now = match (self.run.clock(), inside.newest_unix_ns) {
+        let changed = {
+            let mut parts = self.run.parts();
+            let now = match (self.run.clock(), parts.session.newest_unix_ns) {
                 (Clock::Recorded, newest) if newest > 0 => newest,
                 _ => now_unix_ns(),
             };
-            inside.learned(runtime, attributes, now)
+            let notices = parts.learned(runtime, attributes, now);
+            (Arc::clone(parts.identity.resource()), notices)
         };
-        self.shared.tell(told);
+        self.shared.notify(changed);
     }
 
-    /// Offsets of what follows lie on `base`. Given again while the session goes on, it corrects the drift of the two clocks.
+    /// Offsets of what follows lie on `base`. Given again while the session goes on, it corrects the drift of the two
+    /// clocks.
     pub fn time_base(&mut self, base: TimeBase) {
         self.base = Some(base);
     }
 
-    /// One outcome of the reconstruction. Before the first [`time_base`](Self::time_base) it is put at 1970, which a caller
-    /// does not do: a stream's header comes before its events.
+    /// One outcome of the reconstruction. Before the first [`time_base`](Self::time_base) it is put at 1970, which a
+    /// caller does not do: a stream's header comes before its events.
     pub fn observe(&mut self, outcome: Outcome) {
         let base = self.base.unwrap_or(TimeBase::at(0));
         match outcome {
@@ -83,33 +87,33 @@ impl Feed {
     }
 
     fn suspension(&mut self, suspension: &Suspension, base: TimeBase) {
-        let mut inside = self.run.inside();
+        let mut parts = self.run.parts();
         let passed = match (self.run.clock(), suspension_at(suspension)) {
-            (Clock::Recorded, Some(at)) => inside.advance(base.unix_ns(at)),
+            (Clock::Recorded, Some(at)) => parts.advance(base.unix_ns(at)),
             _ => Vec::new(),
         };
-        inside.suspension(suspension, base);
-        let resource = Arc::clone(&inside.resource);
-        drop(inside);
-        self.shared.tell((resource, passed));
+        parts.suspension(suspension, base);
+        let resource = Arc::clone(parts.identity.resource());
+        drop(parts);
+        self.shared.notify((resource, passed));
     }
 
     fn collection(&mut self, collection: Box<Collection>, base: TimeBase) {
         let settings = self.shared.settings();
         let counters = &self.shared.counters;
         counters.collections.fetch_add(1, Ordering::Relaxed);
-        let mut inside = self.run.inside();
+        let mut parts = self.run.parts();
         if let (Clock::Live, Some(end)) = (self.run.clock(), collection.end) {
-            inside.lag_ns = now_unix_ns().checked_sub(base.unix_ns(end));
+            parts.session.lag_ns = now_unix_ns().checked_sub(base.unix_ns(end));
         }
         let passed = match self.run.clock() {
             Clock::Live => Vec::new(),
-            Clock::Recorded => inside.advance(base.unix_ns(collection_at(&collection))),
+            Clock::Recorded => parts.advance(base.unix_ns(collection_at(&collection))),
         };
-        let observed = inside.collection(collection, base, &settings);
-        let resource = Arc::clone(&inside.resource);
-        drop(inside);
-        self.shared.tell((Arc::clone(&resource), passed));
+        let observed = parts.collection(collection, base, &settings);
+        let resource = Arc::clone(parts.identity.resource());
+        drop(parts);
+        self.shared.notify((Arc::clone(&resource), passed));
         match observed.spans {
             Ok(spans) => {
                 counters.spans.fetch_add(spans.count(), Ordering::Relaxed);
@@ -120,14 +124,14 @@ impl Feed {
                 counters.over_rate.fetch_add(1, Ordering::Relaxed);
             }
         }
-        self.shared.tell((resource, observed.notices));
+        self.shared.notify((resource, observed.notices));
     }
 
     /// What has begun and not ended, by the events that came so far.
     pub fn open(&mut self, open: Open) {
         let base = self.base.unwrap_or(TimeBase::at(0));
         let unix_ns = |offset: Option<i64>| offset.map(|offset| base.unix_ns(offset));
-        self.run.inside().open = field::Open {
+        self.run.parts().session.open = field::Open {
             stop: unix_ns(open.stop),
             collection: unix_ns(open.collection),
             background: unix_ns(open.background),
@@ -136,13 +140,13 @@ impl Feed {
 
     /// How far the session's stream was read.
     pub fn progress(&mut self, progress: StreamProgress) {
-        self.run.inside().set_progress(progress);
+        self.run.parts().set_progress(progress);
     }
 
-    /// The process is gone: its metrics are sent a last time, then its series end.
+    /// The process exited: its metrics are exported a last time, then its series end.
     pub fn end(mut self) {
         self.ended = true;
-        self.run.set_state(State::Ended, now_unix_ns());
+        self.run.set_state(RunState::Ended, now_unix_ns());
         self.shared.end(&self.run);
     }
 }
@@ -152,10 +156,10 @@ impl Drop for Feed {
         if self.ended {
             return;
         }
-        let mut inside = self.run.inside();
-        if matches!(inside.state, State::Attached | State::Attaching) {
+        let mut parts = self.run.parts();
+        if matches!(parts.session.state, RunState::Attached | RunState::Attaching) {
             let detail = "its reader ended".to_owned();
-            inside.set_state(State::Detached { detail }, now_unix_ns());
+            parts.session.set_state(RunState::Detached { detail }, now_unix_ns());
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A recording as the pipeline of a live process sees it.
 //!
-//! The same decoder, the same machine with the same patience as on a socket, then the same [`Feed`]: what `replay` exports is
-//! what the daemon would have exported.
+//! The same decoder, the same machine with the same patience as on a socket, then the same [`Feed`]: what `replay`
+//! exports is what the daemon would have exported.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 
 use crate::pipeline::{Feed, Pipeline};
-use crate::process::{Identity, Provenance, RunKey, State, StreamProgress};
+use crate::process::{Identity, Provenance, RunKey, RunState, StreamProgress};
 use crate::recording::RecordingError;
 use crate::recording::source::Source;
 use crate::targets::sink::Full;
@@ -47,7 +47,7 @@ impl Player {
         }
     }
 
-    /// Reads up to what the stream says of itself; `None`: it is cut short before.
+    /// Reads up to the stream's header; `None`: it is cut short before.
     ///
     /// # Errors
     ///
@@ -59,12 +59,12 @@ impl Player {
         Ok(self.stream.header())
     }
 
-    /// The next one, in the order in which a live process would have told them; `None` at the end. A recording that is cut short
-    /// ends where it is cut.
+    /// The next one, in the order in which a live process would have brought them; `None` at the end. A recording that
+    /// is cut short ends where it is cut.
     ///
     /// # Errors
     ///
-    /// When the bytes are no stream, or damaged, or cannot be had. What came before was told.
+    /// When the bytes are no stream, or damaged, or cannot be read. The outcomes before that were returned.
     pub fn next_outcome(&mut self) -> Result<Option<(ProcessKey, Outcome)>, RecordingError> {
         loop {
             if let Some(outcome) = self.stream.next_outcome() {
@@ -109,7 +109,7 @@ impl Player {
     pub fn cut(&self) -> Option<String> {
         match self.stream.decoder().ending() {
             Some(Ending::Truncated { offset, reading }) => Some(format!(
-                "{} is cut short: it ends at byte {offset}, in {reading}; what is whole in it is told",
+                "{} is cut short: it ends at byte {offset}, in {reading}; what is whole in it is reported",
                 self.source.name()
             )),
             _ => None,
@@ -118,14 +118,14 @@ impl Player {
 }
 
 /// When an outcome was complete, nanoseconds after the sync point; `None` when that was not seen.
-pub fn told_at(outcome: &Outcome) -> Option<i64> {
+pub fn complete_at(outcome: &Outcome) -> Option<i64> {
     match outcome {
         Outcome::Collection(collection) => Some(collection.last_event),
         Outcome::Suspension(suspension) => suspension.edges.restart_end.or(suspension.edges.suspend_begin),
     }
 }
 
-/// Who the processes of a recording are taken for.
+/// What identifies the processes of a recording.
 #[derive(Debug, Clone)]
 pub struct Cast {
     /// `service.name`.
@@ -134,7 +134,7 @@ pub struct Cast {
     pub attributes: Vec<KeyValue>,
     /// Where the recording's sync point lies in Unix time.
     pub base: TimeBase,
-    /// What tells this replay from another one of the same recording.
+    /// Distinguishes this replay from another one of the same recording.
     pub start_time: u64,
 }
 
@@ -164,19 +164,19 @@ impl Stage {
         }
     }
 
-    /// Tells one outcome.
+    /// Observes one outcome.
     ///
     /// # Errors
     ///
-    /// When its process is one more than may be.
-    pub fn tell(&mut self, key: ProcessKey, outcome: Outcome) -> Result<(), Full> {
+    /// When the limit of runs is reached.
+    pub fn observe(&mut self, key: ProcessKey, outcome: Outcome) -> Result<(), Full> {
         let place = self.feeds.iter().position(|(known, _)| *known == key);
         let place = match place {
             Some(place) => place,
             None => {
                 let mut feed = self.pipeline.open(self.identity(key))?;
                 feed.time_base(self.cast.base);
-                feed.state(State::Attached);
+                feed.state(RunState::Attached);
                 self.feeds.push((key, feed));
                 self.feeds.len() - 1
             }
@@ -187,14 +187,15 @@ impl Stage {
         Ok(())
     }
 
-    /// How far the stream was read: counted for the first of its processes, as a stream's losses belong to no one of them.
+    /// How far the stream was read: counted for the first of its processes, as a stream's losses belong to no one of
+    /// them.
     pub fn progress(&mut self, progress: StreamProgress) {
         if let Some((_, feed)) = self.feeds.first_mut() {
             feed.progress(progress);
         }
     }
 
-    /// The recording is at its end: its processes are told a last time.
+    /// The recording is at its end: the metrics of its processes are exported a last time.
     pub fn end(self) {
         for (_, feed) in self.feeds {
             feed.end();
@@ -202,7 +203,7 @@ impl Stage {
     }
 
     fn identity(&self, key: ProcessKey) -> Identity {
-        // More than 32 bits is no pid of Linux; the low ones tell such processes apart as well as any.
+        // More than 32 bits is no pid of Linux; the low ones distinguish such processes as well as any.
         let pid = key.pid.map_or(0, |pid| pid as u32);
         let mut resource = vec![
             key_value(row::SERVICE_NAME.name, Value::StringValue(self.cast.service.clone())),

@@ -5,7 +5,7 @@ use gc_rules::time::TimeBase;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 
 use crate::pipeline::{Feed, Pipeline};
-use crate::process::{Identity, RunKey, State, StreamProgress};
+use crate::process::{Identity, RunKey, RunState, StreamProgress};
 use crate::targets::sink::{Full, RunSink, Sink};
 
 impl Sink for Pipeline {
@@ -15,7 +15,7 @@ impl Sink for Pipeline {
         Self::open(self, identity)
     }
 
-    fn note(&self, identity: &Identity, state: State) {
+    fn note(&self, identity: &Identity, state: RunState) {
         Self::note(self, identity, state);
     }
 
@@ -29,7 +29,7 @@ impl Sink for Pipeline {
 }
 
 impl RunSink for Feed {
-    fn state(&mut self, state: State) {
+    fn state(&mut self, state: RunState) {
         Self::state(self, state);
     }
 

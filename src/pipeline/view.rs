@@ -1,4 +1,4 @@
-//! What is shown of the runs: the records of `/api/v1/targets` and `/api/v1/gcs`. Their names are a contract.
+//! Runs and their collections as records of `/api/v1/targets` and `/api/v1/gcs`. Their names are a contract.
 
 use std::collections::BTreeMap;
 
@@ -7,29 +7,32 @@ use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::pipeline::registry::{Noted, Pipeline};
-use crate::pipeline::run::{Recent, Run};
-use crate::process::{Identity, State};
+use crate::pipeline::registry::Pipeline;
+use crate::pipeline::run::{Remembered, Run};
+use crate::pipeline::shared::Noted;
+use crate::process::{Identity, RunState};
 use crate::records::gc::{GcRecord, Subject};
 use gc_rules::time::rfc3339;
 use gc_telemetry::value::text;
 
-/// One process and what is done with it.
+/// One process: who it is, and how it is read.
 #[derive(Debug, Serialize)]
 pub struct TargetView {
-    /// The host's pid; of a process that is not visible to gcwatch (see `targets.sockets`), the one in its socket's name.
+    /// The host's pid; of a process that is not visible to gcwatch (see `targets.sockets`), the one in its socket's
+    /// name.
     pub pid: u32,
     /// Its pid in its own pid namespace.
     pub ns_pid: Option<u32>,
-    /// The name that people know it by.
+    /// The entry assembly's name, else the executable's.
     pub name: String,
     /// `service.name` of its resource.
     pub service_name: Option<String>,
     /// The runtime's version.
     pub runtime: Option<String>,
-    /// `found`, `excluded`, `over_limit`, `held_elsewhere`, `unattachable`, `attaching`, `attached`, `detached`, `ended`.
+    /// `found`, `excluded`, `over_limit`, `held_elsewhere`, `unattachable`, `attaching`, `attached`, `detached`,
+    /// `ended`.
     pub state: &'static str,
-    /// For `unattachable`: one word, as `gcwatch ps` says it.
+    /// For `unattachable`: one word, as in `gcwatch ps`.
     pub reason: Option<String>,
     /// One sentence on the state.
     pub detail: Option<String>,
@@ -47,22 +50,22 @@ pub struct TargetView {
     pub lost_events: Option<u64>,
     /// Events whose payload could not be decoded.
     pub undecodable_events: u64,
-    /// Collections told.
+    /// Collections observed.
     pub collections: u64,
-    /// Of those, how many lie in a loss.
+    /// Of those, how many lie in a loss of events.
     pub lossy: u64,
     /// Of those, of how many a part was never seen.
     pub incomplete: u64,
     /// Number of the newest one.
     pub last_collection: Option<u32>,
-    /// How late it was told, nanoseconds after its end.
+    /// From its end until it was processed, nanoseconds.
     pub lag_ns: Option<u64>,
     /// The attributes of its resource.
     pub resource: serde_json::Map<String, serde_json::Value>,
 }
 
-impl State {
-    /// One word.
+impl RunState {
+    /// One word, the value of the attribute `gcwatch.target.state`.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Found => "found",
@@ -77,7 +80,7 @@ impl State {
         }
     }
 
-    /// Why nothing is read, where that lasts: one word of a small set.
+    /// Why nothing is read, where that lasts; one of a small set.
     fn not_attached(&self) -> Option<String> {
         match self {
             Self::Unattachable { reason, .. } => Some(reason.clone()),
@@ -105,7 +108,7 @@ impl State {
 }
 
 impl TargetView {
-    fn of(identity: &Identity, resource: &[KeyValue], state: &State, since_unix_ns: u64) -> Self {
+    fn of(identity: &Identity, resource: &[KeyValue], state: &RunState, since_unix_ns: u64) -> Self {
         Self {
             pid: identity.key.pid,
             ns_pid: identity.ns_pid,
@@ -135,25 +138,26 @@ impl TargetView {
     }
 
     fn of_run(run: &Run) -> Self {
-        let inside = run.inside();
-        let progress = inside.progress();
+        let parts = run.parts();
+        let (session, recent) = (&parts.session, &parts.recent);
+        let progress = session.progress();
         Self {
-            first_attached: inside.first_attach_unix_ns.and_then(rfc3339),
-            sessions: inside.sessions,
+            first_attached: session.first_attach_unix_ns.and_then(rfc3339),
+            sessions: session.sessions,
             bytes: progress.bytes,
             events: progress.events,
             lost_events: progress.lost_events,
             undecodable_events: progress.undecodable,
-            collections: inside.collections,
-            lossy: inside.lossy,
-            incomplete: inside.incomplete,
-            last_collection: inside.recent.back().map(|recent| recent.collection.number),
-            lag_ns: inside.lag_ns,
+            collections: recent.collections,
+            lossy: recent.lossy,
+            incomplete: recent.incomplete,
+            last_collection: recent.remembered.back().map(|newest| newest.collection.number),
+            lag_ns: session.lag_ns,
             ..Self::of(
-                &inside.identity,
-                &inside.resource.attributes,
-                &inside.state,
-                inside.since_unix_ns,
+                parts.identity.who(),
+                &parts.identity.resource().attributes,
+                &session.state,
+                session.since_unix_ns,
             )
         }
     }
@@ -163,7 +167,7 @@ impl Pipeline {
     /// How many processes are in each state, by its word.
     pub fn states(&self) -> BTreeMap<&'static str, u64> {
         let mut states = BTreeMap::new();
-        let words = self.runs().into_iter().map(|run| run.inside().state.word());
+        let words = self.runs().into_iter().map(|run| run.parts().session.state.word());
         for word in words.chain(self.noted().iter().map(|noted| noted.state.word())) {
             *states.entry(word).or_default() += 1;
         }
@@ -176,7 +180,7 @@ impl Pipeline {
         let runs = self
             .runs()
             .into_iter()
-            .filter_map(|run| run.inside().state.not_attached());
+            .filter_map(|run| run.parts().session.state.not_attached());
         for reason in runs.chain(self.noted().iter().filter_map(|noted| noted.state.not_attached())) {
             *reasons.entry(reason).or_default() += 1;
         }
@@ -197,7 +201,8 @@ impl Pipeline {
         targets
     }
 
-    /// The last collections of each process (or of one), newest first, as records of `kind: "gc"`; at most `limit` of each.
+    /// The last collections of each process (or of one), newest first, as records of `kind: "gc"`; at most `limit` of
+    /// each.
     pub fn collections(&self, pid: Option<u32>, limit: usize) -> Vec<serde_json::Value> {
         let mut records = Vec::new();
         for run in self.runs() {
@@ -205,17 +210,17 @@ impl Pipeline {
                 continue;
             }
             let (ns_pid, recent) = {
-                let inside = run.inside();
-                let mut recent: Vec<&Recent> = inside.recent.iter().collect();
-                // A foreground collection is told before the background collection in which it ran.
-                recent.sort_by_key(|Recent { collection, base }| {
+                let parts = run.parts();
+                let mut recent: Vec<&Remembered> = parts.recent.remembered.iter().collect();
+                // A foreground collection is observed before the background collection in which it ran.
+                recent.sort_by_key(|Remembered { collection, base }| {
                     std::cmp::Reverse((collection.start.map(|start| base.unix_ns(start)), collection.number))
                 });
                 recent.truncate(limit);
-                let recent: Vec<Recent> = recent.into_iter().cloned().collect();
-                (inside.identity.ns_pid, recent)
+                let recent: Vec<Remembered> = recent.into_iter().cloned().collect();
+                (parts.identity.who().ns_pid, recent)
             };
-            for Recent { collection, base } in recent {
+            for Remembered { collection, base } in recent {
                 let subject = Subject {
                     pid: Some(run.key().pid.into()),
                     clr_instance: collection.clr_instance,
@@ -237,7 +242,7 @@ impl Pipeline {
 fn json_value(value: Option<&AnyValue>) -> serde_json::Value {
     match value.and_then(|value| value.value.as_ref()) {
         Some(Value::StringValue(text)) => json!(text),
-        Some(Value::BoolValue(truth)) => json!(truth),
+        Some(Value::BoolValue(value)) => json!(value),
         Some(Value::IntValue(number)) => json!(number),
         Some(Value::DoubleValue(number)) => json!(number),
         Some(Value::ArrayValue(array)) => array.values.iter().map(|value| json_value(Some(value))).collect(),

@@ -5,7 +5,8 @@ use dotnet_diagnostics::text::shown;
 /// Longest value that is taken from a target, in bytes.
 pub(crate) const MAX_VALUE_BYTES: usize = 1 << 10;
 
-/// The text with control characters and those that deceive replaced ([`shown`]), cut at [`MAX_VALUE_BYTES`], at a character's end.
+/// The text with control characters and those that deceive replaced ([`shown`]), cut at [`MAX_VALUE_BYTES`], at a
+/// character's end.
 pub(crate) fn bounded(text: &str) -> String {
     let mut end = text.len().min(MAX_VALUE_BYTES);
     while !text.is_char_boundary(end) {

@@ -1,18 +1,16 @@
 //! Where a stream lies in the world's time: pure.
 //!
-//! A runtime stamps its events with CLOCK_MONOTONIC in nanoseconds. The stream's header says what that clock and the wall clock showed
-//! when the session began, but cuts the wall clock to a millisecond. This host has both clocks, so that the base is taken from them:
-//! spans line up with those of requests. Three things stand against it, and then the header's word is taken: another frequency (no
-//! Linux runtime), a clock that is shifted by a time namespace whose offset cannot be read, a wall clock that was set between the
-//! header and now. The last two show as a difference between both bases.
-
-use nettrace::TraceHeader;
-use rustix::time::{ClockId, Timespec, clock_gettime};
+//! A runtime stamps its events with CLOCK_MONOTONIC in nanoseconds. The stream's header has what that clock and the
+//! wall clock showed when the session began, but cuts the wall clock to a millisecond. This host has both clocks, so
+//! that the base is taken from them: spans line up with those of requests. In three cases the header's base is taken
+//! instead: another frequency (no Linux runtime), a clock that is shifted by a time namespace whose offset cannot be
+//! read, a wall clock that was set between the header and now. The last two show as a difference between both bases.
 
 use gc_rules::time::TimeBase;
+use nettrace::TraceHeader;
 
-/// The header's base is at most a millisecond early, and is written within a moment of its ticks; more than this says that the clocks
-/// are not the ones that the runtime has.
+/// The header's base is at most a millisecond early, and is written within a moment of its ticks; more than this means
+/// that the clocks are not the ones that the runtime has.
 pub(crate) const MAX_DIFFERENCE_NS: i128 = 50_000_000;
 
 /// What the host's clocks show at one instant, in nanoseconds.
@@ -22,25 +20,7 @@ pub(crate) struct Clocks {
     pub(crate) unix_ns: i128,
 }
 
-impl Clocks {
-    pub(crate) fn now() -> Self {
-        // The wall clock is read between two readings of the other: their middle is its instant.
-        let before = nanoseconds(clock_gettime(ClockId::Monotonic));
-        let unix_ns = nanoseconds(clock_gettime(ClockId::Realtime));
-        let after = nanoseconds(clock_gettime(ClockId::Monotonic));
-        Self {
-            monotonic_ns: (before + after) / 2,
-            unix_ns,
-        }
-    }
-}
-
-/// Nanoseconds of a clock's reading.
-pub(crate) fn nanoseconds(time: Timespec) -> i128 {
-    i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
-}
-
-/// Whose word is taken for the time of a stream.
+/// Whose clock gives the time of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Source {
     /// The host's clocks, the target's monotonic clock being ahead of ours by so many nanoseconds.
@@ -134,8 +114,8 @@ mod tests {
         assert_eq!(i128::from(later.unix_ns(7)), SYNC_UNIX_NS + 900_007);
     }
 
-    /// Scenario: the target's monotonic clock is an hour ahead by a time namespace, known and not known; a clock of 10 MHz; a wall
-    /// clock that was set.
+    /// Scenario: the target's monotonic clock is an hour ahead by a time namespace, known and not known; a clock of 10
+    /// MHz; a wall clock that was set.
     /// Guarantee: the known shift is taken off; in the other cases the header's time is the base.
     #[test]
     fn shifted_clocks_fall_back_to_the_header() {

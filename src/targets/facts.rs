@@ -1,10 +1,10 @@
-//! What `/proc` tells of a process beside its socket. The texts are the process's own and may hold anything.
+//! What `/proc` has of a process beside its socket. The texts are the process's own and may hold anything.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use dotnet_diagnostics::discovery::Process;
+use dotnet_diagnostics::discovery::{Process, parse_stat};
 
 use crate::container::{ContainerIdentity, identity};
 
@@ -14,7 +14,7 @@ const MAX_CGROUP_BYTES: u64 = 64 << 10;
 const MAX_SMALL_BYTES: u64 = 4 << 10;
 const MAX_PASSWD_BYTES: u64 = 1 << 20;
 
-/// What `/proc` tells of a process beside its socket. `None`: it cannot be read.
+/// What `/proc` has of a process beside its socket. `None`: it cannot be read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Facts {
     /// The environment that it was started with, variables separated by NUL.
@@ -36,7 +36,8 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    /// What can be known of a process: nothing but its user when it is not in our `/proc`, where its pid is somebody else's; blocking.
+    /// What can be known of a process: nothing but its user when it is not in our `/proc`, where its pid is somebody
+    /// else's; blocking.
     pub(crate) fn of(process: &Process) -> Self {
         if process.visible {
             return Self::read(process.pid, process.uid);
@@ -66,7 +67,7 @@ impl Facts {
             environ: bytes("environ", MAX_ENVIRON_BYTES),
             command_line: bytes("cmdline", MAX_CMDLINE_BYTES).map(|text| joined(&text)),
             executable: std::fs::read_link(directory.join("exe")).ok(),
-            parent: bytes("stat", MAX_SMALL_BYTES).and_then(|stat| parent(&stat)),
+            parent: bytes("stat", MAX_SMALL_BYTES).and_then(|stat| Some(parse_stat(&stat)?.parent)),
             uid,
             user: passwd
                 .flatten()
@@ -79,7 +80,8 @@ impl Facts {
         }
     }
 
-    /// A variable of its environment; the first of two with one name counts, as for `getenv`. `None` also when nothing may be read.
+    /// A variable of its environment; the first of two with one name counts, as for `getenv`. `None` also when nothing
+    /// may be read.
     pub(crate) fn variable(&self, name: &str) -> Option<String> {
         let variables = self.environ.as_deref()?.split(|&byte| byte == 0);
         let value = |variable: &[u8]| {
@@ -99,12 +101,6 @@ fn read_bounded(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 fn joined(cmdline: &[u8]) -> String {
     let arguments = cmdline.strip_suffix(b"\0").unwrap_or(cmdline);
     String::from_utf8_lossy(arguments).replace('\0', " ")
-}
-
-/// Field 4 of `stat`, counted after the name, which may hold anything.
-fn parent(stat: &[u8]) -> Option<u32> {
-    let stat = String::from_utf8_lossy(stat);
-    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
 /// The line `monotonic SECONDS NANOSECONDS` of `timens_offsets`.
@@ -147,11 +143,9 @@ mod tests {
     }
 
     /// Scenario: files of `/proc` as the kernel writes them, and cut ones.
-    /// Guarantee: parent, clock offset, user and arguments are read; what is cut is unknown.
+    /// Guarantee: clock offset, user and arguments are read; what is cut is unknown.
     #[test]
     fn files_of_proc_are_read() {
-        assert_eq!(parent(b"12 (a ) b) S 77 12 12 0 -1"), Some(77));
-        assert_eq!(parent(b"12 (a"), None);
         let offsets = b"monotonic           -5        10\nboottime            0         0\n";
         assert_eq!(monotonic_offset_ns(offsets), Some(-4_999_999_990));
         assert_eq!(monotonic_offset_ns(b"boottime 0 0"), None);

@@ -41,8 +41,8 @@ impl Subject<'_> {
     }
 }
 
-/// Whether a condition on the environment stands in the configuration: one on an environment that cannot be read does not hold, which
-/// is to be said.
+/// Whether the configuration has a condition on the environment: where that cannot be read, the condition does not
+/// hold, which must be logged.
 pub(crate) fn asks_for_environment(options: &TargetOptions) -> bool {
     let mut filters = options.include.iter().chain(&options.exclude);
     filters.any(|filter| !filter.environment.is_empty())
@@ -65,7 +65,8 @@ mod tests {
     }
 
     /// Scenario: includes, excludes, several conditions, an unreadable environment.
-    /// Guarantee: no include is all; all conditions of a filter must hold; exclude wins; the unreadable fits no condition on it.
+    /// Guarantee: no include is all; all conditions of a filter must hold; exclude wins; the unreadable fits no
+    /// condition on it.
     #[test]
     fn filters_combine() {
         let facts = Facts {

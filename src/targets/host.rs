@@ -1,13 +1,13 @@
-//! What is the same for all processes of this host.
+//! What is the same for all processes of this host, and what its clocks show.
 
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use crate::process::text::bounded;
-use crate::targets::clock::nanoseconds;
+use crate::targets::clock::Clocks;
 
 const MAX_BYTES: u64 = 4 << 10;
 
@@ -18,7 +18,7 @@ pub(crate) struct Host {
     pub(crate) name: Option<String>,
     /// The machine's id: `/etc/machine-id`.
     pub(crate) id: Option<String>,
-    /// Which boot it is: tells apart two processes with one pid and one start time after boot.
+    /// Which boot it is: distinguishes two processes with one pid and one start time after boot.
     pub(crate) boot_id: Option<String>,
     /// Its architecture in the words of the semantic conventions.
     pub(crate) arch: &'static str,
@@ -52,4 +52,20 @@ impl Host {
                 - nanoseconds(clock_gettime(ClockId::Boottime)),
         }
     }
+}
+
+/// What the host's clocks show now.
+pub(crate) fn clocks() -> Clocks {
+    // The wall clock is read between two readings of the other: their middle is its instant.
+    let before = nanoseconds(clock_gettime(ClockId::Monotonic));
+    let unix_ns = nanoseconds(clock_gettime(ClockId::Realtime));
+    let after = nanoseconds(clock_gettime(ClockId::Monotonic));
+    Clocks {
+        monotonic_ns: (before + after) / 2,
+        unix_ns,
+    }
+}
+
+fn nanoseconds(time: Timespec) -> i128 {
+    i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
 }

@@ -1,8 +1,8 @@
 //! Who a run is, in the words of OpenTelemetry's semantic conventions (1.44): pure.
 //!
-//! What the target says of itself by `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` wins over what is found, so that its
-//! collections stand beside its own traces. Only `telemetry.*` is not taken from there: it names who made the data, which is gcwatch.
-//! The command line is not told: it may hold secrets.
+//! `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` of the target win over what is found, so that its collections
+//! appear beside its own traces. Only `telemetry.*` is not taken from there: it names who made the data, which is
+//! gcwatch. The command line is not exported: it may hold secrets.
 
 use dotnet_diagnostics::discovery::Process;
 use dotnet_diagnostics::message::ProcessInfo;
@@ -46,19 +46,19 @@ pub(crate) fn sketch(process: &Process) -> Identity {
     }
 }
 
-/// Who a process is. `info` is what its runtime says; `None` for .NET Core 3, which cannot say it. The second value tells what is wrong
-/// with its `OTEL_RESOURCE_ATTRIBUTES`, which then are not used.
+/// Who a process is. `info` is its runtime's answer; `None` for .NET Core 3, which has none. The second value is the
+/// error in its `OTEL_RESOURCE_ATTRIBUTES`, which then are not used.
 pub(crate) fn identity(
     process: &Process,
     facts: &Facts,
     info: Option<&ProcessInfo>,
     host: &Host,
 ) -> (Identity, Option<BadAttributes>) {
-    let said = |text: Option<&String>| text.map(|text| bounded(text)).filter(|text| !text.is_empty());
-    let assembly = said(info.and_then(|info| info.entry_assembly.as_ref()));
+    let known = |text: Option<&String>| text.map(|text| bounded(text)).filter(|text| !text.is_empty());
+    let assembly = known(info.and_then(|info| info.entry_assembly.as_ref()));
     let name = assembly.unwrap_or_else(|| short_name(&process.name).to_owned());
     let library = || process.evidence.as_ref()?.version().map(bounded);
-    let runtime = said(info.and_then(|info| info.runtime_version.as_ref())).or_else(library);
+    let runtime = known(info.and_then(|info| info.runtime_version.as_ref())).or_else(library);
 
     let mut resource = Resource::default();
     resource.text(&row::SERVICE_NAME, Some(name.clone()));
@@ -92,15 +92,15 @@ pub(crate) fn identity(
             Err(bad) => (Vec::new(), Some(bad)),
         },
     };
-    let mut said = Vec::new();
+    let mut own_names = Vec::new();
     for (key, value) in own {
         if !key.starts_with("telemetry.") {
             resource.set(&key, Value::StringValue(value));
-            said.push(key);
+            own_names.push(key);
         }
     }
     let service = facts.variable("OTEL_SERVICE_NAME").filter(|name| !name.is_empty());
-    said.extend(service.is_some().then(|| row::SERVICE_NAME.name.to_owned()));
+    own_names.extend(service.is_some().then(|| row::SERVICE_NAME.name.to_owned()));
     resource.text(&row::SERVICE_NAME, service.map(|name| bounded(&name)));
     resource.text(&row::TELEMETRY_DISTRO_NAME, Some("gcwatch".to_owned()));
     resource.text(
@@ -115,15 +115,16 @@ pub(crate) fn identity(
         runtime,
         resource: resource.0,
         provenance: Provenance {
-            said,
+            own_names,
             container: facts.container.clone(),
         },
     };
     (identity, bad)
 }
 
-/// Who gcwatch itself is: `key` is its own pid, and something that tells this run of it from the one before. Reads a few files of the system.
-pub fn own_identity(service: &str, key: RunKey) -> Vec<KeyValue> {
+/// Who gcwatch itself is: `key` is its own pid, and something that distinguishes this run of it from the one before.
+/// Reads a few files of the system.
+pub(crate) fn own_identity(service: &str, key: RunKey) -> Vec<KeyValue> {
     let host = Host::read();
     let mut resource = Resource::default();
     resource.text(&row::SERVICE_NAME, Some(service.to_owned()));
@@ -190,7 +191,7 @@ impl Resource {
     }
 }
 
-/// What is wrong with a target's `OTEL_RESOURCE_ATTRIBUTES`. As the specification says, none of it is used then.
+/// An error in a target's `OTEL_RESOURCE_ATTRIBUTES`. As the specification demands, none of it is used then.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BadAttributes {
     #[error("entry {0} of its OTEL_RESOURCE_ATTRIBUTES is not of the form key=value")]
@@ -287,10 +288,10 @@ mod tests {
         }
     }
 
-    /// Scenario: a process that says nothing of itself.
+    /// Scenario: a process without attributes of its own.
     /// Guarantee: each attribute is of the table and has what was found; what is unknown is absent.
     #[test]
-    fn what_is_found_is_told() {
+    fn what_is_found_is_exported() {
         let (identity, bad) = identity(&process("Shop.dll"), &facts(b""), None, &host());
         assert_eq!(bad, None);
         let is = |key: &str, value: &str| assert_eq!(shown(&identity, key).as_deref(), Some(value), "{key}");
@@ -334,7 +335,7 @@ mod tests {
     /// Scenario: a target with both variables of OpenTelemetry, one naming who made the data.
     /// Guarantee: they win over what was found, the service's own variable over both; `telemetry.*` stays ours.
     #[test]
-    fn the_targets_own_word_wins() {
+    fn the_targets_own_attributes_win() {
         let environ = b"OTEL_RESOURCE_ATTRIBUTES=service.name=by%20attribute,service.instance.id=i-1, host.name = n ,\
             team=a%2Cb,telemetry.distro.name=other\0OTEL_SERVICE_NAME=by-variable\0";
         let (identity, bad) = identity(&process("Shop.dll"), &facts(environ), None, &host());
@@ -371,7 +372,7 @@ mod tests {
     }
 
     proptest! {
-        /// Scenario: any keys and values, encoded as the specification says.
+        /// Scenario: any keys and values, encoded as the specification demands.
         /// Guarantee: they are read back as they were.
         #[test]
         fn encoded_attributes_are_read_back(pairs in proptest::collection::vec(("[a-z.]{1,9}", "[ -~é]{0,9}"), 0..9)) {

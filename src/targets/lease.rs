@@ -1,18 +1,20 @@
 //! That one run is read by one gcwatch of the host only.
 //!
-//! A lease is a file `PID-STARTTIME.lease` that its holder keeps locked (`flock`). The kernel frees the lock when the holder ends,
-//! however it ends; the file says who holds it, and is deleted by its holder. An unlocked one is nobody's.
+//! A lease is a file `PID-STARTTIME.lease` that its holder keeps locked (`flock`). The kernel frees the lock when the
+//! holder ends, however it ends; the file names its holder, who deletes it. An unlocked one is not held.
 //!
 //! # Which folder
 //!
-//! Files need a folder that all see. Root's is the configured one (`/run/gcwatch`). Others cannot write there; whoever is not root
-//! reads processes of the same user alone, so that a folder of that user does: `/run/user/UID/gcwatch`, else `/tmp/gcwatch-UID`. So
-//! that root and a user do not both read a process, everybody looks for a lock in all three, with the UID of the *process*, before
-//! and after the own one is taken; of two that are taken at the same time, the one in the later folder is given up.
+//! Files need a folder that all see. Root's is the configured one (`/run/gcwatch`). Others cannot write there; whoever
+//! is not root reads processes of the same user alone, so that a folder of that user does: `/run/user/UID/gcwatch`,
+//! else `/tmp/gcwatch-UID`. So that root and a user do not both read a process, everybody looks for a lock in all
+//! three, with the UID of the *process*, before and after the own one is taken; of two that are taken at the same time,
+//! the one in the later folder is given up.
 //!
-//! A folder counts when it is a real directory that belongs to root, to us or to the process's user, and others cannot write to it.
-//! So a process's user can keep gcwatch from that user's own processes and from no others. (An abstract socket as the lock would need
-//! no folder, but is one per network namespace, which containers have each their own of, and anybody could take it.)
+//! A folder counts when it is a real directory that belongs to root, to us or to the process's user, and others cannot
+//! write to it. So a process's user can keep gcwatch from that user's own processes and from no others. (An abstract
+//! socket as the lock would need no folder, but is one per network namespace, which containers have each their own of,
+//! and anybody could take it.)
 
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
@@ -29,7 +31,7 @@ use crate::process::text::bounded;
 const MAX_HOLDER_BYTES: u64 = 128;
 /// How often a file is opened anew that its holder deleted meanwhile.
 const MAX_RACES: u32 = 8;
-/// Files of one folder that are looked through for ones that nobody holds.
+/// Files of one folder that are looked through for ones that are not held.
 const MAX_SWEPT: usize = 4096;
 
 /// The folders of this gcwatch's leases.
@@ -148,7 +150,7 @@ impl Leases {
         }
     }
 
-    /// Deletes files of leases that nobody holds, in the configured folder and our own; blocking.
+    /// Deletes files of leases that are not held, in the configured folder and our own; blocking.
     pub(crate) fn sweep(&self) {
         for folder in self.folders(self.own_uid) {
             if is_trusted(&folder, &[self.own_uid]).is_err() {
@@ -160,7 +162,7 @@ impl Leases {
             for entry in entries.take(MAX_SWEPT).filter_map(Result::ok) {
                 let path = entry.path();
                 if path.extension().is_some_and(|extension| extension == "lease") {
-                    // Taken and given back: deleted, if nobody holds it.
+                    // Taken and given back: deleted, if it is not held.
                     drop(lock_there(&path));
                 }
             }
@@ -172,7 +174,7 @@ impl Drop for Lease {
     fn drop(&mut self) {
         // While it is locked: whoever opened it before sees that it is no longer the one at this path.
         if is_at(&self.file, &self.path) {
-            let _nobody_to_tell = std::fs::remove_file(&self.path);
+            let _already_gone = std::fs::remove_file(&self.path);
         }
     }
 }
@@ -196,7 +198,7 @@ fn is_trusted(folder: &Path, owners: &[u32]) -> Result<(), String> {
     Ok(())
 }
 
-/// Who has this file locked. `None`: nobody, or it cannot be seen.
+/// Who has this file locked. `None`: it is not locked, or cannot be read.
 fn holder(path: &Path) -> Option<String> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let file = rustix::fs::openat(CWD, path, flags, Mode::empty()).ok()?;
@@ -299,7 +301,7 @@ mod tests {
     }
 
     /// Scenario: two gcwatches want one run; the first lets it go; a file without a holder is left behind.
-    /// Guarantee: the second one is told who has it, gets it afterwards, and nothing is left in the folder.
+    /// Guarantee: the second one learns who has it, gets it afterwards, and nothing is left in the folder.
     #[test]
     fn one_of_two_has_the_lease() {
         let root = root();
@@ -335,7 +337,7 @@ mod tests {
     }
 
     /// Scenario: each folder is a link, writable by all, or a file; the lease's file is a link.
-    /// Guarantee: none is used, and the run is said to have no lease; a link is not followed.
+    /// Guarantee: none is used, and the run has no lease; a link is not followed.
     #[test]
     fn foreign_folders_are_not_trusted() {
         let root = root();

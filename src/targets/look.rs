@@ -1,8 +1,8 @@
 //! A look at processes: which are there, which are wanted, which are gone. Blocking.
 //!
-//! The directories of sockets may be on any file system, one in a target's own hands included: opening one may block for ever. So a
-//! look says at which process it is, and whoever waits for it gives it up after [`LOOK_WITHIN`] and leaves that process out of the next
-//! ones.
+//! The directories of sockets may be on any file system, one in a target's own hands included: opening one may block
+//! for ever. So a look publishes at which process it is, and whoever waits for it gives it up after [`LOOK_WITHIN`] and
+//! skips that process in the next ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
@@ -56,7 +56,7 @@ pub(crate) struct Asked {
     pub(crate) judge_all: bool,
     /// Those that connected to us: that they run .NET needs no other sign.
     pub(crate) connected: BTreeSet<u32>,
-    /// Those that a look did not come back from.
+    /// Those that a look did not return from: they are skipped.
     pub(crate) stuck: BTreeSet<u32>,
     /// The process that is looked at.
     pub(crate) at: Arc<AtomicU32>,
@@ -100,7 +100,8 @@ pub(crate) fn look(asked: Asked, options: &TargetOptions) -> Look {
     at.store(0, Ordering::Relaxed);
     processes.extend(scan.list_named());
     let seen: BTreeSet<RunKey> = processes.iter().map(key_of).collect();
-    // What a look does not show may be there nevertheless: a process without socket and library is one that nothing marks.
+    // What a look does not show may be there nevertheless: a process without socket and library is one that nothing
+    // marks.
     let unseen = known
         .iter()
         .filter(|key| (all || pids.contains(&key.pid)) && !seen.contains(key));

@@ -1,4 +1,4 @@
-//! A stream that is read, and what is told of it, with the times at which something is due though no byte comes.
+//! A stream that is read, and what is reported of it, with the times at which something is due though no byte comes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,31 +9,33 @@ use clr_gc::stream::{GcStream, Scope, StreamLimits};
 use tokio::time::Instant;
 
 use crate::process::StreamProgress;
-use crate::targets::clock::{Clocks, Source};
+use crate::targets::clock::Source;
+use crate::targets::host::clocks;
 use crate::targets::rounds::{Pace, Rounds};
 use crate::targets::settings;
 use crate::targets::sink::RunSink;
 
 /// How long a runtime may take to send the stream's header: it does so before it answers to the command.
 const HEADER_WITHIN: Duration = Duration::from_secs(15);
-/// When a stream that is silent is taken for idle: a runtime that has something to say writes it in passes of 100 ms. The last step is
-/// beyond the time that the reconstruction waits for missing facts. Each is a little before a round.
+/// When a stream that is silent counts as idle: a runtime that has events writes them in passes of 100 ms. The last
+/// step is beyond the time that the reconstruction waits for missing facts. Each is a little before a round.
 const QUIET_STEPS: [Duration; 3] = [
     Duration::from_millis(390),
     Duration::from_millis(790),
     Duration::from_millis(2590),
 ];
-/// How long after a collection for want of memory they are not read.
+/// How long after a collection because of scarce memory the settings are not read.
 const SETTINGS_AFTER_SCARCITY: Duration = Duration::from_secs(30);
-/// How often the progress is told while bytes come.
+/// How often the progress is reported while bytes come.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
-/// How often the time base is corrected while bytes come: the wall clock is steered, the monotonic one too, but not alike.
+/// How often the time base is corrected while bytes come: the wall clock is steered, the monotonic one too, but not
+/// alike.
 const BASE_EVERY: Duration = Duration::from_secs(60);
 
-/// A stream that is read, and what is told of it.
+/// A stream that is read, and what is reported of it.
 pub(crate) struct Reading<T> {
     pub(crate) stream: GcStream,
-    pub(crate) told: T,
+    pub(crate) sink: T,
     pub(crate) since: Instant,
     ahead_ns: Option<i64>,
     bytes: u64,
@@ -43,25 +45,25 @@ pub(crate) struct Reading<T> {
     quiet_steps: Option<usize>,
     source: Option<Source>,
     based_at: Instant,
-    told_bytes: u64,
+    reported_bytes: u64,
     progress_at: Instant,
-    /// What was told last to have begun and not ended.
-    told_open: Open,
-    /// When the settings are to be read; `None`: not.
+    /// What has begun and not ended, as it was reported last.
+    reported_open: Open,
+    /// When the settings are read; `None`: not.
     pub(crate) settings_at: Option<Instant>,
-    /// The newest collection for want of memory.
+    /// The newest collection because of scarce memory.
     scarce_at: Option<Instant>,
     /// The number of heaps was seen to adapt.
     adapts: bool,
 }
 
 impl<T: RunSink> Reading<T> {
-    pub(crate) fn new(told: T, ahead_ns: Option<i64>, rounds: Arc<Rounds>) -> Self {
+    pub(crate) fn new(sink: T, ahead_ns: Option<i64>, rounds: Arc<Rounds>) -> Self {
         let now = Instant::now();
         let settling = Settling::After(LIVE_SETTLE_NS);
         Self {
             stream: GcStream::with_limits(Scope::Collections, settling, StreamLimits::one_live_process()),
-            told,
+            sink,
             since: now,
             ahead_ns,
             bytes: 0,
@@ -70,9 +72,9 @@ impl<T: RunSink> Reading<T> {
             quiet_steps: None,
             source: None,
             based_at: now,
-            told_bytes: 0,
+            reported_bytes: 0,
             progress_at: now,
-            told_open: Open::default(),
+            reported_open: Open::default(),
             settings_at: None,
             scarce_at: None,
             adapts: false,
@@ -91,17 +93,17 @@ impl<T: RunSink> Reading<T> {
             .stream
             .advance(|observed| adapts = adapts || settings::adapts(observed));
         if adapts && !std::mem::replace(&mut self.adapts, true) {
-            self.told.learned(None, vec![settings::adaptive()]);
+            self.sink.learned(None, vec![settings::adaptive()]);
         }
         self.set_base(now);
-        self.tell_outcomes();
-        // There are hundreds of streams, and each has something to say for a moment in every 100 ms.
+        self.report_outcomes();
+        // There are hundreds of streams, and each has events for a moment in every 100 ms.
         self.stream.shrink();
         if now >= self.progress_at {
-            self.tell_progress(now);
-        } else if !self.told_open.is_nothing() {
-            // What ended is told at once.
-            self.tell_open();
+            self.report_progress(now);
+        } else if !self.reported_open.is_nothing() {
+            // What ended is reported at once.
+            self.report_open();
         }
         advanced.map_err(StreamError::Damaged)
     }
@@ -130,20 +132,20 @@ impl<T: RunSink> Reading<T> {
             self.stream.flush();
             self.stream.advance(|_| ()).map_err(StreamError::Damaged)?;
             self.stream.quiet(i64::try_from(silent.as_nanos()).unwrap_or(i64::MAX));
-            self.tell_outcomes();
+            self.report_outcomes();
             let more = step + 1 < QUIET_STEPS.len() && self.stream.is_waiting();
             self.quiet_steps = more.then_some(step + 1);
         }
         if self.is_news() && now >= self.progress_at {
-            self.tell_progress(now);
+            self.report_progress(now);
         }
         Ok(())
     }
 
-    /// Something is to be told with the progress: bytes came, or something began or ended without them, as the decoder keeps events back for
-    /// their order.
+    /// Something must be reported with the progress: bytes came, or something began or ended without them, as the
+    /// decoder keeps events back for their order.
     fn is_news(&self) -> bool {
-        self.bytes != self.told_bytes || self.stream.open() != self.told_open
+        self.bytes != self.reported_bytes || self.stream.open() != self.reported_open
     }
 
     /// When [`Self::tick`] has something to do next: never, for a process that does not collect.
@@ -158,7 +160,7 @@ impl<T: RunSink> Reading<T> {
         times.into_iter().flatten().min()
     }
 
-    /// Whether the settings are to be read now; said once. Not while memory is scarce.
+    /// Whether the settings must be read now; true once. Not while memory is scarce.
     pub(crate) fn settings_are_due(&mut self) -> bool {
         let now = Instant::now();
         let is_due = self.settings_at.is_some_and(|at| at <= now);
@@ -175,8 +177,8 @@ impl<T: RunSink> Reading<T> {
         let advanced = self.stream.advance(|_| ());
         self.set_base(Instant::now());
         self.stream.end();
-        self.tell_outcomes();
-        self.tell_progress(Instant::now());
+        self.report_outcomes();
+        self.report_progress(Instant::now());
         advanced.map_err(StreamError::Damaged)
     }
 
@@ -184,18 +186,18 @@ impl<T: RunSink> Reading<T> {
         let Some(header) = self.stream.header() else { return };
         let clocks = match self.source {
             Some(_) if now < self.based_at + BASE_EVERY => return,
-            _ => Clocks::now(),
+            _ => clocks(),
         };
         let source = *self
             .source
             .get_or_insert_with(|| Source::of(header, clocks, self.ahead_ns));
         self.based_at = now;
         if let Some(base) = source.base(header, clocks) {
-            self.told.time_base(base);
+            self.sink.time_base(base);
         }
     }
 
-    fn tell_outcomes(&mut self) {
+    fn report_outcomes(&mut self) {
         while let Some((_, outcome)) = self.stream.next_outcome() {
             if let Outcome::Collection(collection) = &outcome
                 && matches!(
@@ -205,33 +207,33 @@ impl<T: RunSink> Reading<T> {
             {
                 self.scarce_at = Some(Instant::now());
             }
-            self.told.observe(outcome);
+            self.sink.observe(outcome);
         }
     }
 
-    fn tell_progress(&mut self, now: Instant) {
-        self.told_bytes = self.bytes;
+    fn report_progress(&mut self, now: Instant) {
+        self.reported_bytes = self.bytes;
         self.progress_at = now + PROGRESS_EVERY;
         let stats = self.stream.decoder().stats();
-        self.told.progress(StreamProgress {
+        self.sink.progress(StreamProgress {
             bytes: self.bytes,
             events: stats.events,
             lost_events: stats.lost,
             undecodable: self.stream.undecodable(),
         });
-        self.tell_open();
+        self.report_open();
     }
 
-    fn tell_open(&mut self) {
+    fn report_open(&mut self) {
         let open = self.stream.open();
-        if open != self.told_open {
-            self.told_open = open;
-            self.told.open(open);
+        if open != self.reported_open {
+            self.reported_open = open;
+            self.sink.open(open);
         }
     }
 }
 
-/// What is wrong with a stream.
+/// Why a stream is read no further.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StreamError {
     #[error("its event stream is damaged: {0}")]

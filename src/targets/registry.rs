@@ -2,32 +2,33 @@
 
 use std::collections::BTreeMap;
 
+use delivery::transport::backoff::Backoff;
 use tokio::time::Instant;
 
 use crate::process::RunKey;
-use crate::targets::backoff::Backoff;
+use crate::targets::backoff::backoff;
 
 /// What is done with a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// It is attached to as soon as there is room.
     Ready,
-    /// It is tried again then.
+    /// It is retried then.
     Waiting(Instant),
     /// Its task runs.
     Running,
-    /// The configuration leaves it out.
-    LeftOut,
+    /// Excluded by the configuration.
+    Excluded,
 }
 
-/// A run, with what its owner keeps of it.
+/// A run, with what its owner knows of it.
 #[derive(Debug)]
 pub(crate) struct Entry<T> {
     pub(crate) phase: Phase,
     backoff: Backoff,
     /// Order in which runs were found: who came first is attached to first.
     arrival: u64,
-    pub(crate) kept: T,
+    pub(crate) run: T,
 }
 
 /// The runs that are known.
@@ -48,13 +49,13 @@ impl<T> Default for Registry<T> {
 
 impl<T> Registry<T> {
     /// A run that was not known.
-    pub(crate) fn insert(&mut self, key: RunKey, phase: Phase, kept: T) {
+    pub(crate) fn insert(&mut self, key: RunKey, phase: Phase, run: T) {
         self.arrivals += 1;
         let entry = Entry {
             phase,
-            backoff: Backoff::default(),
+            backoff: backoff(),
             arrival: self.arrivals,
-            kept,
+            run,
         };
         self.entries.insert(key, entry);
     }
@@ -84,7 +85,8 @@ impl<T> Registry<T> {
         self.entries.values().filter(running).count()
     }
 
-    /// Those to attach to now, marked as running, and those that wait for room: both in the order in which they were found.
+    /// Those to attach to now, marked as running, and those that wait for room: both in the order in which they were
+    /// found.
     pub(crate) fn due(&mut self, now: Instant, limit: usize) -> (Vec<RunKey>, Vec<RunKey>) {
         let mut due: Vec<(u64, RunKey)> = Vec::new();
         for (key, entry) in &mut self.entries {
@@ -111,18 +113,19 @@ impl<T> Registry<T> {
         (start, over)
     }
 
-    /// An attempt failed, or a session ended: when it is tried again. `good` is a session that lived.
-    pub(crate) fn again(&mut self, key: RunKey, good: bool, now: Instant, jitter: f64) -> Option<Instant> {
+    /// An attempt failed, or a session ended: when it is retried. `good`: the session lived for a while. `chance`: 0 to
+    /// 1.
+    pub(crate) fn again(&mut self, key: RunKey, good: bool, now: Instant, chance: f64) -> Option<Instant> {
         let entry = self.entries.get_mut(&key)?;
         if good {
             entry.backoff.reset();
         }
-        let until = now + entry.backoff.next(jitter);
+        let until = now + entry.backoff.next(chance);
         entry.phase = Phase::Waiting(until);
         Some(until)
     }
 
-    /// Something happened that may help (a socket appeared): it is tried at once, and from the shortest pause on.
+    /// Something happened that may help (a socket appeared): it is retried at once, and from the shortest pause on.
     pub(crate) fn hurry(&mut self, key: RunKey) {
         if let Some(entry) = self.entries.get_mut(&key)
             && matches!(entry.phase, Phase::Waiting(_))
@@ -153,7 +156,8 @@ mod tests {
     }
 
     /// Scenario: three runs, room for two; one of the two ends.
-    /// Guarantee: in the order in which they were found, never more than there is room for, and the third comes in when one ends.
+    /// Guarantee: in the order in which they were found, never more than there is room for, and the third comes in when
+    /// one ends.
     #[test]
     fn the_rest_waits_for_room() {
         let now = Instant::now();
@@ -169,10 +173,10 @@ mod tests {
     }
 
     /// Scenario: a run fails again and again, then its session lives, then its socket is made anew.
-    /// Guarantee: it is never given up, is not due before its time, begins at half a second after a good session, and is due at once
-    /// when something helps.
+    /// Guarantee: it is never given up, is not due before its time, begins at half a second after a good session, and
+    /// is due at once when something helps.
     #[test]
-    fn failures_are_tried_again_for_ever() {
+    fn failures_are_retried_for_ever() {
         let mut now = Instant::now();
         let mut registry = Registry::default();
         registry.insert(key(1), Phase::Ready, ());
@@ -185,7 +189,7 @@ mod tests {
             now = until;
         }
         assert_eq!(registry.due(now, 9).0, [key(1)]);
-        let until = registry.again(key(1), true, now, 0.5).unwrap();
+        let until = registry.again(key(1), true, now, 1.0).unwrap();
         assert_eq!(until - now, Duration::from_millis(500));
         registry.hurry(key(1));
         assert_eq!(registry.due(now, 9).0, [key(1)]);
@@ -197,12 +201,12 @@ mod tests {
         );
     }
 
-    /// Scenario: a run that the configuration leaves out.
+    /// Scenario: a run that the configuration excludes.
     /// Guarantee: it is never due and takes no room.
     #[test]
-    fn what_is_left_out_is_never_due() {
+    fn what_is_excluded_is_never_due() {
         let mut registry = Registry::default();
-        registry.insert(key(1), Phase::LeftOut, ());
+        registry.insert(key(1), Phase::Excluded, ());
         registry.insert(key(2), Phase::Ready, ());
         assert_eq!(registry.due(Instant::now(), 1), (vec![key(2)], vec![]));
         assert_eq!(registry.next_due(), None);

@@ -1,8 +1,9 @@
 //! Runtimes that connect to us: `DOTNET_DiagnosticPorts=PATH` of the target, PATH being what we listen on.
 //!
-//! A runtime whose port says `suspend`, which is the default, stands still until it is resumed. So whoever arrives is given a task that
-//! resumes it: as soon as its session has begun, when it is not to have one, when anything fails, and after [`HOLD_AT_MOST`] in any
-//! case; again and again until it worked or the process is gone. A runtime that was not suspended takes no notice.
+//! A runtime whose port has `suspend`, which is the default, waits until it is resumed. So whoever arrives is given a
+//! task that resumes it: as soon as its session has begun, when it will have none, when anything fails, and after
+//! [`HOLD_AT_MOST`] in any case; again and again until it worked or the process is gone. A runtime that was not
+//! suspended ignores it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{sleep, timeout};
 
 use crate::process::text::bounded;
-use crate::targets::backoff::Backoff;
+use crate::targets::backoff::backoff;
 
 /// How long a suspended runtime may be held for its session to begin.
 const HOLD_AT_MOST: Duration = Duration::from_secs(3);
@@ -26,7 +27,7 @@ const RESUME_WITHIN: Duration = Duration::from_secs(2);
 /// A runtime that came.
 #[derive(Debug)]
 pub(crate) struct Arrival {
-    /// Its process; `None`: not visible to us, so that nobody can say which run it is.
+    /// Its process; `None`: not visible to us, so that its run is unknown.
     pub(crate) pid: Option<u32>,
     /// Where it is reached.
     pub(crate) endpoint: Endpoint,
@@ -84,7 +85,7 @@ impl Listening {
             // Sent, dropped or late: it goes on.
             let _whichever = timeout(HOLD_AT_MOST, waiting).await;
             resume(&client, pid).await;
-            // While it is tried, its port is there for it to come back to.
+            // Until it is resumed, its port is there for it to reconnect to.
             drop(held);
         });
         Arrival {
@@ -105,8 +106,8 @@ impl Listening {
 
 /// Resumes a runtime, again and again until it worked or its process is gone.
 async fn resume(client: &Client, pid: Option<u32>) {
-    let mut backoff = Backoff::default();
-    let mut said = false;
+    let mut backoff = backoff();
+    let mut reported = false;
     loop {
         let error = match client.resume_runtime().await {
             Ok(()) => return,
@@ -116,14 +117,15 @@ async fn resume(client: &Client, pid: Option<u32>) {
             Some(pid) => {
                 spawn_blocking(move || matches!(Scan::host().inspect(pid), Err(Error::NoProcess { .. }))).await
             }
-            // Nobody can say whether it is there: one that closed its connection does not wait.
+            // Whether it is there is unknown: one that closed its connection does not wait.
             None => Ok(matches!(error, Error::Silent { .. } | Error::Closed { .. })),
         };
         if gone.unwrap_or(true) || error.is_unknown_command() {
             return;
         }
-        if !std::mem::replace(&mut said, true) {
-            tracing::warn!(target: "gcwatch::targets", pid, "cannot resume it: {}; tried again", bounded(&error.to_string()));
+        if !std::mem::replace(&mut reported, true) {
+            let error = bounded(&error.to_string());
+            tracing::warn!(target: "gcwatch::targets", pid, "cannot resume the runtime: {error}; retrying");
         }
         sleep(backoff.next(fastrand::f64())).await;
     }
@@ -133,7 +135,7 @@ async fn resume_all(port: &ReversePort) {
     if let Ok(failed) = timeout(RESUME_WITHIN, port.resume_all()).await {
         for (runtime, error) in failed {
             let error = bounded(&error.to_string());
-            tracing::warn!(target: "gcwatch::targets", pid = runtime.pid, "cannot resume it: {error}");
+            tracing::warn!(target: "gcwatch::targets", pid = runtime.pid, "cannot resume the runtime: {error}");
         }
     }
 }

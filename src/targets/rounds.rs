@@ -1,8 +1,9 @@
 //! When streams are read: in rounds.
 //!
-//! A runtime writes ten times a second, and a host has hundreds of them, each at its own time. To wake up for each of them costs more than to read what
-//! it wrote: a thread that wakes up, a cache that others have used meanwhile. What a runtime writes waits in the socket until it is read. So
-//! one thread reads all streams, one after the other, in rounds, and sleeps in between whatever comes.
+//! A runtime writes ten times a second, and a host has hundreds of them, each at its own time. To wake up for each of
+//! them costs more than to read what it wrote: a thread that wakes up, a cache that others have used meanwhile. What a
+//! runtime writes waits in the socket until it is read. So one thread reads all streams, one after the other, in
+//! rounds, and sleeps in between whatever comes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +14,8 @@ use tokio::time::Instant;
 
 use crate::targets::session::READ_BYTES;
 
-/// From one round to the next. With the runtime's own 100 ms, and what the reconstruction and the exporter wait for, everything is told well within a second.
+/// From one round to the next. With the runtime's own 100 ms, and what the reconstruction and the exporter wait for,
+/// everything is exported well within a second.
 pub(crate) const ROUND: Duration = Duration::from_millis(200);
 
 /// The same while there is a stream that brings more than may wait for so long.
@@ -22,8 +24,9 @@ const SHORT_ROUND: Duration = Duration::from_millis(10);
 /// So long before a round a stream is ready for it: timers are rounded to milliseconds, upwards.
 const EARLY: Duration = Duration::from_millis(4);
 
-/// How much may wait in a socket. One takes about 200 KB, after which the runtime's thread would wait in its write, and in the end its events
-/// would be dropped: a stream that brings more than this in a [`ROUND`] is left alone for as long as it takes to bring so much.
+/// How much may wait in a socket. One takes about 200 KB, after which the runtime's thread would wait in its write, and
+/// in the end its events would be dropped: a stream that brings more than this in a [`ROUND`] is left alone for as long
+/// as it takes to bring so much.
 const WAITING_BYTES: u64 = 64 << 10;
 
 /// Where sessions are read, and when.
@@ -89,7 +92,8 @@ pub(crate) struct Pace {
     /// Nothing is read before; `None`: it is read as soon as there is something.
     pub(crate) until: Option<Instant>,
     rounds: Arc<Rounds>,
-    /// Until then it is among those that cannot wait for the next round: for one round after it brought that much, whatever comes.
+    /// Until then it is among those that cannot wait for the next round: for one round after it brought that much,
+    /// whatever comes.
     impatient_until: Option<Instant>,
     /// It does not rest any more.
     hurries: bool,
@@ -183,7 +187,8 @@ mod tests {
         (Arc::clone(&rounds), Pace::new(rounds, began))
     }
 
-    /// A stream that brings so many bytes a second, for ten seconds: how often it is read, and the most that was read at once.
+    /// A stream that brings so many bytes a second, for ten seconds: how often it is read, and the most that was read
+    /// at once.
     fn reads(bytes_per_second: u64) -> (u32, u64) {
         let began = Instant::now();
         let (_, mut pace) = pace(began);
@@ -219,7 +224,8 @@ mod tests {
     }
 
     /// Scenario: an hour without a byte, then a process that begins to collect without end, and ends.
-    /// Guarantee: it waits for one round as any other, then is read as it needs, for which the thread rests shortly; afterwards it rests as before.
+    /// Guarantee: it waits for one round as any other, then is read as it needs, for which the thread rests shortly;
+    /// afterwards it rests as before.
     #[test]
     fn a_burst_after_silence_is_met() {
         let began = Instant::now();

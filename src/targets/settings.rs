@@ -1,11 +1,13 @@
 //! How a process's collector is set up, read once per run by a short session of its own.
 //!
-//! CoreCLR 9 and later tell it at the end of a session whose rundown has the keyword 0x1 (`CollectTracing4`): two small events, within
-//! a tenth of a second, and nothing about methods. Seen on 9.0.22, 10.0.0 and 10.0.14. Older runtimes can only be asked for the whole
-//! rundown, which stops a large program for long, and NativeAOT answers with nothing (8, 9): there the settings stay unknown. The
-//! private provider's GCSettings, and the rundown provider without a rundown, were sent by no runtime on Linux.
+//! CoreCLR 9 and later send it at the end of a session whose rundown has the keyword 0x1 (`CollectTracing4`): two small
+//! events, within a tenth of a second, and nothing about methods. Seen on 9.0.22, 10.0.0 and 10.0.14. Older runtimes
+//! can only be asked for the whole rundown, which stops a large program for long, and NativeAOT answers with nothing
+//! (8, 9): there the settings stay unknown. The private provider's GCSettings, and the rundown provider without a
+//! rundown, were sent by no runtime on Linux.
 //!
-//! The session is begun after the one for collections, and not while memory is scarce: a session costs the process some memory.
+//! The session is begun after the one for collections, and not while memory is scarce: a session costs the process some
+//! memory.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,29 +39,29 @@ const BIT_CONCURRENT: u32 = 0x1;
 const BIT_LARGE_PAGES: u32 = 0x2;
 const BIT_NOT_AFFINITIZED: u32 = 0x10;
 
-/// How a process's collector is set up. `None`: the runtime does not say it, or it is not configured.
+/// How a process's collector is set up. `None`: the runtime does not send it, or it is not configured.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct GcSettings {
+pub(crate) struct GcSettings {
     /// Several heaps, collected in parallel.
-    pub server: Option<bool>,
+    pub(crate) server: Option<bool>,
     /// Generation 2 may be collected in the background.
-    pub concurrent: Option<bool>,
+    pub(crate) concurrent: Option<bool>,
     /// Limit of the heap in bytes.
-    pub hard_limit: Option<u64>,
+    pub(crate) hard_limit: Option<u64>,
     /// Memory load in percent from which memory counts as scarce.
-    pub high_memory_percent: Option<u32>,
+    pub(crate) high_memory_percent: Option<u32>,
     /// Size in bytes from which an object is large.
-    pub loh_threshold: Option<u64>,
-    /// Memory in bytes that the collector was told there is.
-    pub physical_memory: Option<u64>,
+    pub(crate) loh_threshold: Option<u64>,
+    /// Memory in bytes that the collector is configured to assume.
+    pub(crate) physical_memory: Option<u64>,
     /// Least budget of generation 0 in bytes.
-    pub gen0_min_budget: Option<u64>,
+    pub(crate) gen0_min_budget: Option<u64>,
     /// Largest budget of generation 0 in bytes.
-    pub gen0_max_budget: Option<u64>,
+    pub(crate) gen0_max_budget: Option<u64>,
     /// The heap is in large pages.
-    pub large_pages: Option<bool>,
+    pub(crate) large_pages: Option<bool>,
     /// Heaps are bound to processors.
-    pub affinitized: Option<bool>,
+    pub(crate) affinitized: Option<bool>,
 }
 
 impl GcSettings {
@@ -88,7 +90,7 @@ impl GcSettings {
     }
 
     /// As attributes; what is unknown has none.
-    pub fn attributes(&self) -> Vec<KeyValue> {
+    pub(crate) fn attributes(&self) -> Vec<KeyValue> {
         let bytes = |value: Option<u64>| value.and_then(|value| i64::try_from(value).ok()).map(Value::IntValue);
         let flag = |value: Option<bool>| value.map(Value::BoolValue);
         let values = [
@@ -121,16 +123,17 @@ pub(crate) fn adapts(observed: &Observed<'_>) -> bool {
     event.name.eq_str("SizeAdaptationSample") || event.name.eq_str("HeapCountSample")
 }
 
-/// The attribute that says so.
+/// The attribute for that.
 pub(crate) fn adaptive() -> KeyValue {
     key_value(row::DYNAMIC_ADAPTATION.name, Value::BoolValue(true))
 }
 
-/// Reads the settings. `None`: the runtime does not tell them. The session is ended in any case, also one that takes too long.
+/// Reads the settings. `None`: the runtime does not send them. The session is ended in any case, also one that takes
+/// too long.
 ///
 /// # Errors
 ///
-/// What stands against a session; it is no obstacle to anything else.
+/// When the session fails, which concerns nothing else.
 pub(crate) async fn read(client: Arc<Client>) -> Result<Option<GcSettings>, Error> {
     let config = SessionConfig {
         buffer_mb: 1,
@@ -138,7 +141,7 @@ pub(crate) async fn read(client: Arc<Client>) -> Result<Option<GcSettings>, Erro
         providers: vec![Provider::new(RUNDOWN_PROVIDER, KEYWORD_GC, INFORMATIONAL)],
         ..SessionConfig::default()
     };
-    // The form that can choose its rundown, and no older one: those tell of all methods.
+    // The form that can choose its rundown, and no older one: those send all methods.
     let mut session = match client.collect_tracing_with(&config, &[CollectVersion::V4]).await {
         Ok(session) => session,
         Err(error) if error.is_unknown_command() => return Ok(None),
@@ -156,7 +159,7 @@ pub(crate) async fn read(client: Arc<Client>) -> Result<Option<GcSettings>, Erro
     Ok(settings_in(&bytes))
 }
 
-/// The settings that a stream tells of.
+/// The settings in a stream.
 fn settings_in(bytes: &[u8]) -> Option<GcSettings> {
     let mut stream = GcStream::with_limits(Scope::Everything, Settling::AtTheEnd, StreamLimits::one_live_process());
     let space = stream.space(bytes.len());
@@ -193,8 +196,9 @@ mod tests {
         payload
     }
 
-    /// Scenario: the events of a workstation process with a hard limit, and the flags of one with server GC and no concurrent one.
-    /// Guarantee: what is configured is told, what is not is absent; every attribute is of the table.
+    /// Scenario: the events of a workstation process with a hard limit, and the flags of one with server GC and no
+    /// concurrent one.
+    /// Guarantee: what is configured has a value, what is not is absent; every attribute is of the table.
     #[test]
     fn settings_are_read_from_events() {
         let mut settings = GcSettings::default();

@@ -1,10 +1,10 @@
-//! Where the tasks of the targets report: the pipeline, or a test.
+//! What the tasks of the targets report to: the pipeline, or a test.
 
 use clr_gc::gc::{Open, Outcome};
 use gc_rules::time::TimeBase;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 
-use crate::process::{Identity, RunKey, State, StreamProgress};
+use crate::process::{Identity, RunKey, RunState, StreamProgress};
 
 /// The limit of processes is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -27,7 +27,7 @@ pub trait Sink: Clone + Send + Sync + 'static {
     fn open(&self, identity: Identity) -> Result<Self::Run, Full>;
 
     /// A run is known and not read, and why.
-    fn note(&self, identity: &Identity, state: State);
+    fn note(&self, identity: &Identity, state: RunState);
 
     /// A run that was noted is gone.
     fn forget(&self, key: RunKey);
@@ -38,8 +38,8 @@ pub trait Sink: Clone + Send + Sync + 'static {
 
 /// Takes what is read of one run.
 pub trait RunSink: Send + 'static {
-    /// What is done with the process now. [`State::Attached`] begins a new session.
-    fn state(&mut self, state: State);
+    /// What is done with the process now. [`RunState::Attached`] begins a new session.
+    fn state(&mut self, state: RunState);
 
     /// More is known of who it is: the runtime's version, attributes of its resource.
     fn learned(&mut self, runtime: Option<String>, attributes: Vec<KeyValue>);
@@ -53,7 +53,7 @@ pub trait RunSink: Send + 'static {
     /// How far the session's stream was read.
     fn progress(&mut self, progress: StreamProgress);
 
-    /// What has begun and not ended; called when it changed, at most a second after the events that say so.
+    /// What has begun and not ended; called when it changed, at most a second after the events.
     fn open(&mut self, open: Open);
 
     /// The process exited.

@@ -1,4 +1,4 @@
-//! How the daemon's own choices stand to a process: left out by a filter, read by another gcwatch. Blocking.
+//! What keeps the daemon from reading a process: a filter excludes it, another gcwatch reads it. Blocking.
 
 use dotnet_diagnostics::discovery::{Process, Scan};
 
@@ -10,24 +10,24 @@ use crate::targets::lease::Leases;
 use crate::targets::look;
 use crate::targets::options::{Filter, TargetOptions};
 
-/// How the daemon's own choices stand to a process.
+/// Whether the daemon would read a process, and which gcwatch does.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standing {
+pub(crate) struct Standing {
     /// The configuration wants it.
-    pub wanted: bool,
+    pub(crate) wanted: bool,
     /// The gcwatch that reads it.
-    pub holder: Option<String>,
+    pub(crate) holder: Option<String>,
     /// The filters of `include` that mean it, by their place.
-    pub meant_by: Vec<usize>,
+    pub(crate) meant_by: Vec<usize>,
 }
 
 /// The scan that these options ask for.
-pub fn scan(options: &TargetOptions) -> Scan {
+pub(crate) fn scan(options: &TargetOptions) -> Scan {
     look::scan(options)
 }
 
-/// How the daemon's choices stand to a process; blocking.
-pub fn standing(process: &Process, options: &TargetOptions) -> Standing {
+/// Whether the daemon would read a process, and which gcwatch does; blocking.
+pub(crate) fn standing(process: &Process, options: &TargetOptions) -> Standing {
     let facts = Facts::of(process);
     let subject = Subject {
         name: &process.name,
@@ -44,8 +44,8 @@ pub fn standing(process: &Process, options: &TargetOptions) -> Standing {
     }
 }
 
-/// Whether a filter names what it means (a name, a command line, a variable): then a process that it means is one that was expected to
-/// be .NET. One by the user alone means everything that the user runs.
-pub fn names_something(filter: &Filter) -> bool {
+/// Whether a filter names what it means (a name, a command line, a variable): then a process that it means is one that
+/// was expected to be .NET. One by the user alone means everything that the user runs.
+pub(crate) fn names_something(filter: &Filter) -> bool {
     filter.name.is_some() || filter.command_line.is_some() || !filter.environment.is_empty()
 }

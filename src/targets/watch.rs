@@ -1,8 +1,9 @@
 //! Sockets of runtimes that come and go, by inotify on the directories that they are made in.
 //!
-//! A burst of events is one change: what comes within [`DEBOUNCE`] is told together. An overflow of the kernel's queue is told as one
-//! that names nothing, so that all is looked through. Directories are watched by what they are (device and inode), at most
-//! [`MAX_DIRECTORIES`]: the paths of a hundred containers are as many directories, those of a hundred plain processes one.
+//! A burst of events is one change: what comes within [`DEBOUNCE`] is returned together. An overflow of the kernel's
+//! queue is returned as one that names nothing, so that all is looked through. Directories are watched by what they are
+//! (device and inode), at most [`MAX_DIRECTORIES`]: the paths of a hundred containers are as many directories, those of
+//! a hundred plain processes one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -20,7 +21,7 @@ use tokio::time::{Duration, Instant, sleep, sleep_until};
 /// How long events of a burst are gathered.
 pub(crate) const DEBOUNCE: Duration = Duration::from_millis(100);
 
-/// Between two readings that told nothing of sockets: a directory in which others make files without end costs little.
+/// Between two readings without names of sockets: a directory in which others make files without end costs little.
 const REST: Duration = Duration::from_millis(10);
 
 /// Events that are read at once: the kernel keeps 16384, and somebody may make new ones while they are read.
@@ -39,7 +40,7 @@ pub(crate) type DirectoryId = (u64, u64);
 pub(crate) struct Changes {
     pub(crate) made: BTreeSet<SocketName>,
     pub(crate) deleted: BTreeSet<SocketName>,
-    /// More happened than was told.
+    /// More happened than these.
     pub(crate) overflow: bool,
 }
 
@@ -81,7 +82,7 @@ pub(crate) struct SocketWatch {
     inotify: AsyncFd<OwnedFd>,
     watches: BTreeMap<DirectoryId, i32>,
     pending: Changes,
-    tell_at: Option<Instant>,
+    due_at: Option<Instant>,
 }
 
 impl SocketWatch {
@@ -96,7 +97,7 @@ impl SocketWatch {
             inotify: AsyncFd::new(inotify)?,
             watches: BTreeMap::new(),
             pending: Changes::default(),
-            tell_at: None,
+            due_at: None,
         })
     }
 
@@ -109,7 +110,7 @@ impl SocketWatch {
         if self.watches.len() >= MAX_DIRECTORIES {
             return Err(NotWatched::Full);
         }
-        // By the descriptor: what stands at its path by now may be something else.
+        // By the descriptor: at its path there may be something else by now.
         let path = format!("/proc/self/fd/{}", directory.as_raw_fd());
         let flags = WatchFlags::CREATE
             | WatchFlags::DELETE
@@ -138,11 +139,11 @@ impl SocketWatch {
     /// Waits for the next changes. Cancel safe.
     pub(crate) async fn changed(&mut self) -> io::Result<Changes> {
         loop {
-            if let Some(at) = self.tell_at {
+            if let Some(at) = self.due_at {
                 sleep_until(at).await;
-                // What is not read yet is told as the next change.
+                // What is not read yet is returned as the next change.
                 read(self.inotify.get_ref(), &mut self.watches, &mut self.pending)?;
-                self.tell_at = None;
+                self.due_at = None;
                 return Ok(std::mem::take(&mut self.pending));
             }
             let mut ready = self.inotify.readable().await?;
@@ -152,7 +153,7 @@ impl SocketWatch {
             if self.pending.is_empty() {
                 sleep(REST).await;
             } else {
-                self.tell_at = Some(Instant::now() + DEBOUNCE);
+                self.due_at = Some(Instant::now() + DEBOUNCE);
             }
         }
     }
@@ -203,10 +204,11 @@ mod tests {
         SocketName { pid, key: 9 }
     }
 
-    /// Scenario: sockets and other files are made and deleted in two watched directories, one of them reached by two paths.
+    /// Scenario: sockets and other files are made and deleted in two watched directories, one of them reached by two
+    /// paths.
     /// Guarantee: a burst is one change, with runtimes' sockets alone; a directory is watched once.
     #[tokio::test]
-    async fn sockets_that_come_and_go_are_told() {
+    async fn sockets_that_come_and_go_are_announced() {
         let (a, b) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let mut watch = SocketWatch::new().unwrap();
         assert!(watch.add(&open_directory(a.path()).unwrap()).unwrap());
@@ -216,9 +218,9 @@ mod tests {
         let _first = UnixListener::bind(&first).unwrap();
         let _second = UnixListener::bind(b.path().join(name(2).to_string())).unwrap();
         std::fs::write(a.path().join("other"), b"").unwrap();
-        let told = watch.changed().await.unwrap();
-        assert_eq!(told.made, BTreeSet::from([name(1), name(2)]));
-        assert!(told.deleted.is_empty() && !told.overflow);
+        let changes = watch.changed().await.unwrap();
+        assert_eq!(changes.made, BTreeSet::from([name(1), name(2)]));
+        assert!(changes.deleted.is_empty() && !changes.overflow);
         std::fs::remove_file(first).unwrap();
         assert_eq!(watch.changed().await.unwrap().deleted, BTreeSet::from([name(1)]));
     }
@@ -239,16 +241,16 @@ mod tests {
         drop(gone);
         std::fs::write(dropped.path().join(name(1).to_string()), b"").unwrap();
         std::fs::write(kept.path().join(name(2).to_string()), b"").unwrap();
-        let told = watch.changed().await.unwrap();
-        assert_eq!(told.made, BTreeSet::from([name(2)]));
+        let changes = watch.changed().await.unwrap();
+        assert_eq!(changes.made, BTreeSet::from([name(2)]));
         assert_eq!(watch.watches.keys().copied().collect::<Vec<_>>(), [id(&kept)]);
         assert!(watch.add(&open_directory(dropped.path()).unwrap()).unwrap());
     }
 
     /// Scenario: the kernel's queue overflows, and more names come than are kept.
-    /// Guarantee: the change says that it is not all.
+    /// Guarantee: the change is marked as incomplete.
     #[test]
-    fn an_overflow_is_told() {
+    fn an_overflow_is_returned() {
         let mut changes = Changes::default();
         changes.take_in(ReadFlags::QUEUE_OVERFLOW, None);
         assert!(changes.overflow);

@@ -13,8 +13,8 @@ use gc_rules::time::TimeBase;
 use gcwatch::config::options::RuleSources;
 use gcwatch::daemon::{Options, Station};
 use gcwatch::pipeline::replay::Player;
-use gcwatch::pipeline::{Clock, Settings};
-use gcwatch::process::{Identity, RunKey, State};
+use gcwatch::pipeline::{Clock, PipelineSettings};
+use gcwatch::process::{Identity, RunKey, RunState};
 use gcwatch::targets::options::TargetOptions;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -146,9 +146,9 @@ async fn an_alert_fires_once_and_resolves() {
     std::fs::write(folder.path().join("rules.yaml"), RULES).unwrap();
     let options = Options {
         targets: TargetOptions::default(),
-        pipeline: Settings {
+        pipeline: PipelineSettings {
             clock: Clock::Live,
-            ..Settings::default()
+            ..PipelineSettings::default()
         },
         otlp: settings::Settings::default(),
         rules: RuleSources {
@@ -185,7 +185,7 @@ async fn an_alert_fires_once_and_resolves() {
         .unwrap();
     // As if it was recorded until now: no alert begins ahead of time.
     feed.time_base(TimeBase::at(i128::try_from(now.as_nanos()).unwrap() - 120_000_000_000));
-    feed.state(State::Attached);
+    feed.state(RunState::Attached);
     let mut player = Player::open(&recordings::path("svc8-workstation")).unwrap();
     while let Some((_, outcome)) = player.next_outcome().unwrap() {
         if matches!(outcome, Outcome::Collection(_)) {

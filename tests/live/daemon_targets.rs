@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gcwatch::process::State;
+use gcwatch::process::RunState;
 use gcwatch::targets::Unfinished;
 use gcwatch::targets::options::{Filter, TargetOptions};
 use rustix::process::Signal;
@@ -145,7 +145,7 @@ async fn processes_come_and_go() {
     let pid = killed.pid();
     killed.kill();
     let run = supervised.log.until(pid, "killed", |run| run.ended).await;
-    assert_eq!(run.state(), &State::Ended);
+    assert_eq!(run.state(), &RunState::Ended);
     // Ends in order.
     let pid = late.pid();
     late.stop();
@@ -161,7 +161,7 @@ async fn processes_come_and_go() {
     for (runtime, target) in &targets {
         let run = log.run(target.pid()).unwrap();
         assert!(
-            matches!(run.state(), State::Detached { .. }),
+            matches!(run.state(), RunState::Detached { .. }),
             "{}: {:?}",
             runtime.name,
             run.states
@@ -232,7 +232,7 @@ async fn a_stopped_process_holds_up_nobody() {
             .await;
     }
     stopped.freeze();
-    let silent = |run: &Run| matches!(run.state(), State::Unattachable { reason, .. } if reason == "silent");
+    let silent = |run: &Run| matches!(run.state(), RunState::Unattachable { reason, .. } if reason == "silent");
     supervised.log.until(frozen.pid(), "silent", silent).await;
     let seen = supervised.log.run(read.pid()).unwrap().collections.len();
     supervised
@@ -280,7 +280,7 @@ async fn options_are_followed() {
     supervised.log.until(kept.pid(), "kept", Run::is_attached).await;
     let run = supervised
         .log
-        .until(chosen.pid(), "left out", |run| *run.state() == State::Excluded)
+        .until(chosen.pid(), "left out", |run| *run.state() == RunState::Excluded)
         .await;
     assert_eq!((run.opened, sessions(chosen.pid())), (0, 0));
     supervised.options.send_replace(Arc::new(scene.options()));
@@ -288,11 +288,11 @@ async fn options_are_followed() {
     supervised.options.send_replace(Arc::new(without));
     supervised
         .log
-        .until(chosen.pid(), "left out again", |run| *run.state() == State::Excluded)
+        .until(chosen.pid(), "left out again", |run| *run.state() == RunState::Excluded)
         .await;
     assert_eq!(sessions(chosen.pid()), 0);
     let run = supervised.log.run(kept.pid()).unwrap();
-    let attached = run.states.iter().filter(|state| **state == State::Attached).count();
+    let attached = run.states.iter().filter(|state| **state == RunState::Attached).count();
     assert_eq!((attached, run.is_attached()), (1, true), "{:?}", run.states);
     assert_eq!(supervised.stop().await, Unfinished::default());
 }
@@ -306,9 +306,9 @@ async fn two_on_one_host_share() {
     let first = Supervised::start(scene.options());
     first.log.until(target.pid(), "first", Run::is_attached).await;
     let second = Supervised::start(scene.options());
-    let held = |run: &Run| matches!(run.state(), State::HeldElsewhere { .. });
+    let held = |run: &Run| matches!(run.state(), RunState::HeldElsewhere { .. });
     let run = second.log.until(target.pid(), "second", held).await;
-    let State::HeldElsewhere { holder } = run.state() else {
+    let RunState::HeldElsewhere { holder } = run.state() else {
         panic!("{run:?}")
     };
     assert!(holder.contains(&std::process::id().to_string()), "{holder}");
@@ -341,7 +341,7 @@ async fn the_rest_waits_for_room() {
     let second = scene.marked(Start::new(NET_10, "steady")).start();
     supervised
         .log
-        .until(second.pid(), "over", |run| *run.state() == State::OverLimit)
+        .until(second.pid(), "over", |run| *run.state() == RunState::OverLimit)
         .await;
     first.stop();
     supervised.log.until(second.pid(), "comes in", Run::is_attached).await;
@@ -451,12 +451,12 @@ async fn whoever_connects_is_resumed() {
     let over = pointed(scene.marked(Start::new(NET_10, "steady"))).start();
     supervised
         .log
-        .until(over.pid(), "no room", |run| *run.state() == State::OverLimit)
+        .until(over.pid(), "no room", |run| *run.state() == RunState::OverLimit)
         .await;
     let left_out = pointed(Start::new(NET_10, "steady")).start();
     supervised
         .log
-        .until(left_out.pid(), "left out", |run| *run.state() == State::Excluded)
+        .until(left_out.pid(), "left out", |run| *run.state() == RunState::Excluded)
         .await;
     assert_eq!(supervised.stop().await, Unfinished::default());
     assert!(!port.exists());

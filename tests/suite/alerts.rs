@@ -359,9 +359,9 @@ async fn log_records_go_over_otlp() {
         let signal = |path: &str| Some(to(&receiver, path));
         let options = Options {
             targets: TargetOptions::default(),
-            pipeline: pipeline::Settings {
+            pipeline: pipeline::PipelineSettings {
                 clock: Clock::Recorded,
-                ..pipeline::Settings::default()
+                ..pipeline::PipelineSettings::default()
             },
             otlp: settings::Settings {
                 traces: signal("/v1/traces"),
@@ -392,7 +392,7 @@ async fn log_records_go_over_otlp() {
         };
         let mut stage = Stage::new(station.pipeline.clone(), cast);
         while let Some((key, outcome)) = player.next_outcome().unwrap() {
-            stage.tell(key, outcome).unwrap();
+            stage.observe(key, outcome).unwrap();
         }
         stage.end();
         assert!(station.exporter.flush(LONG).await);

@@ -10,8 +10,8 @@ use gc_telemetry::origin::Origin;
 use gc_telemetry::spans::Encoded;
 use gcwatch::container::{ContainerIdentity, Figures};
 use gcwatch::pipeline::replay::{Cast, Player, Stage};
-use gcwatch::pipeline::{Clock, Outlet, Pipeline, Settings, Surroundings};
-use gcwatch::process::{Identity, Provenance, RunKey, State, StreamProgress};
+use gcwatch::pipeline::{Clock, Outlet, Pipeline, PipelineSettings, Surroundings};
+use gcwatch::process::{Identity, Provenance, RunKey, RunState, StreamProgress};
 use gcwatch::recording::Recording;
 use gcwatch::recording::source::Source;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
@@ -44,16 +44,16 @@ impl Outlet for Kept {
     }
 }
 
-fn settings() -> Settings {
-    let mut settings = Settings {
+fn settings() -> PipelineSettings {
+    let mut settings = PipelineSettings {
         clock: Clock::Recorded,
-        ..Settings::default()
+        ..PipelineSettings::default()
     };
     settings.spans.max_per_second = u32::MAX;
     settings
 }
 
-fn pipeline(settings: Settings) -> (Pipeline, Arc<Kept>) {
+fn pipeline(settings: PipelineSettings) -> (Pipeline, Arc<Kept>) {
     let kept = Arc::new(Kept::default());
     (Pipeline::new(settings, Arc::clone(&kept) as Arc<dyn Outlet>), kept)
 }
@@ -123,7 +123,7 @@ fn a_recording_leaves_whole() {
         };
         let mut stage = Stage::new(pipeline.clone(), cast);
         while let Some((key, outcome)) = player.next_outcome().unwrap() {
-            stage.tell(key, outcome).unwrap();
+            stage.observe(key, outcome).unwrap();
         }
         stage.progress(player.progress());
         let views = pipeline.targets();
@@ -173,8 +173,8 @@ fn totals_go_on_over_a_new_session() {
     for (part, lost) in [(half, 3), (usize::MAX, 5)] {
         let mut feed = pipeline.open(identity(1)).unwrap();
         feed.time_base(TimeBase::at(1_000_000_000));
-        feed.state(State::Attaching);
-        feed.state(State::Attached);
+        feed.state(RunState::Attaching);
+        feed.state(RunState::Attached);
         for outcome in parts.by_ref().take(part) {
             feed.observe(outcome);
         }
@@ -209,7 +209,7 @@ fn totals_go_on_over_a_new_session() {
 /// Guarantee: the one too many is refused and counted; afterwards there is room.
 #[test]
 fn runs_are_bounded() {
-    let (pipeline, _kept) = pipeline(Settings {
+    let (pipeline, _kept) = pipeline(PipelineSettings {
         max_runs: 2,
         ..settings()
     });
@@ -226,7 +226,7 @@ fn runs_are_bounded() {
 #[test]
 fn a_process_is_shown_with_its_newest_state() {
     let (pipeline, _kept) = pipeline(settings());
-    let unattachable = State::Unattachable {
+    let unattachable = RunState::Unattachable {
         reason: "silent".to_owned(),
         detail: "it does not answer".to_owned(),
     };
@@ -234,7 +234,7 @@ fn a_process_is_shown_with_its_newest_state() {
     let view = pipeline.targets().pop().unwrap();
     assert_eq!((view.state, view.reason.as_deref()), ("unattachable", Some("silent")));
     let mut feed = pipeline.open(identity(5)).unwrap();
-    feed.state(State::Attached);
+    feed.state(RunState::Attached);
     let states: Vec<&str> = pipeline.targets().iter().map(|view| view.state).collect();
     assert_eq!(states, ["attached"]);
     drop(feed);
@@ -268,7 +268,7 @@ fn attribute(key: &str, value: &str) -> KeyValue {
 /// session takes nothing of it away, and what was known last stays.
 #[test]
 fn metadata_that_comes_late_is_told() {
-    let live = Settings {
+    let live = PipelineSettings {
         clock: Clock::Live,
         ..settings()
     };
@@ -284,7 +284,7 @@ fn metadata_that_comes_late_is_told() {
         .open(Identity {
             resource: found.clone(),
             provenance: Provenance {
-                said: vec!["team".to_owned()],
+                own_names: vec!["team".to_owned()],
                 container: ContainerIdentity {
                     container_id: Some("c1".to_owned()),
                     pod_uid: None,
@@ -332,7 +332,7 @@ fn metadata_that_comes_late_is_told() {
 fn figures_of_a_container_are_metrics() {
     let (pipeline, _kept) = pipeline(settings());
     let mut feed = pipeline.open(identity(1)).unwrap();
-    feed.state(State::Attached);
+    feed.state(RunState::Attached);
     let run = Arc::clone(feed.run());
     let told = || {
         let metrics = pipeline.collect(5).remove(0).1;

@@ -12,8 +12,8 @@ use gc_telemetry::options::SpanOptions;
 use gc_telemetry::origin::Origin;
 use gc_telemetry::spans::Encoded;
 use gcwatch::pipeline::replay::Player;
-use gcwatch::pipeline::{Clock, Feed, Outlet, Pipeline, Settings};
-use gcwatch::process::{Identity, RunKey, State};
+use gcwatch::pipeline::{Clock, Feed, Outlet, Pipeline, PipelineSettings};
+use gcwatch::process::{Identity, RunKey, RunState};
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use opentelemetry_proto::tonic::metrics::v1::Metric;
@@ -94,10 +94,10 @@ impl Kept {
 
 fn pipeline(clock: Clock, spans: SpanOptions) -> (Pipeline, Arc<Kept>) {
     let kept = Arc::new(Kept::default());
-    let settings = Settings {
+    let settings = PipelineSettings {
         clock,
         spans,
-        ..Settings::default()
+        ..PipelineSettings::default()
     };
     let pipeline = Pipeline::new(settings, Arc::clone(&kept) as Arc<dyn Outlet>);
     pipeline.set_rules(Arc::new(rules(RULES)), BASE);
@@ -115,7 +115,7 @@ fn feed(pipeline: &Pipeline) -> Feed {
     };
     let mut feed = pipeline.open(identity).unwrap();
     feed.time_base(TimeBase::at(BASE.into()));
-    feed.state(State::Attached);
+    feed.state(RunState::Attached);
     feed
 }
 
@@ -390,7 +390,7 @@ fn a_collection_that_does_not_end_is_told_by_time_alone() {
         collection: Some(10_000_000_000),
         ..Open::default()
     });
-    feed.state(State::Detached {
+    feed.state(RunState::Detached {
         detail: "the session ended".to_owned(),
     });
     for second in 13..=60 {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clr_gc::gc::{LIVE_SETTLE_NS, Open, Settling};
 use clr_gc::stream::{GcStream, Scope};
 use dotnet_diagnostics::message::Command;
-use gcwatch::process::State;
+use gcwatch::process::RunState;
 use gcwatch::targets::Unfinished;
 use gcwatch::targets::options::{Filter, TargetOptions};
 use strict_yaml::pattern::Pattern;
@@ -33,27 +33,31 @@ fn supervise(leases: &tempfile::TempDir) -> Supervised {
     })
 }
 
-fn times(run: &Run, fits: impl Fn(&State) -> bool) -> usize {
+fn times(run: &Run, fits: impl Fn(&RunState) -> bool) -> usize {
     run.states.iter().filter(|state| fits(state)).count()
 }
 
 /// Scenario: the runtime ends each session by itself, as after another tool's StopTracing, and lives on.
-/// Guarantee: it is attached to again, and what it told before goes on in the same telling.
+/// Guarantee: it is attached to again, and what it reported before goes on in the same run.
 #[tokio::test]
 async fn a_session_that_the_runtime_ended_is_begun_again() {
     let whole = recording("net31-fin");
     let fake = Fake::start(move |_| Stream::Whole(whole.clone())).await;
     let leases = tempfile::tempdir().unwrap();
     let supervised = supervise(&leases);
-    let detached = |state: &State| matches!(state, State::Detached { .. });
+    let detached = |state: &RunState| matches!(state, RunState::Detached { .. });
     let again = |run: &Run| times(run, detached) >= 2;
     let run = supervised.log.until(std::process::id(), "again", again).await;
     assert_eq!(run.opened, 1, "{:?}", run.states);
-    assert!(times(&run, |state| *state == State::Attached) >= 2, "{:?}", run.states);
-    let told = run.collections.len();
     assert!(
-        told >= 2 && told.is_multiple_of(2),
-        "{told}: each session told the same"
+        times(&run, |state| *state == RunState::Attached) >= 2,
+        "{:?}",
+        run.states
+    );
+    let collections = run.collections.len();
+    assert!(
+        collections >= 2 && collections.is_multiple_of(2),
+        "{collections}: each session has the same"
     );
     assert!(run.bases.len() >= 2);
     assert_eq!(supervised.stop().await, Unfinished::default());
@@ -61,7 +65,7 @@ async fn a_session_that_the_runtime_ended_is_begun_again() {
 }
 
 /// Scenario: a stream that is damaged after some collections, and keeps coming; then a good one.
-/// Guarantee: what came before the damage is told; the session is stopped, and the next one is read.
+/// Guarantee: what came before the damage is reported; the session is stopped, and the next one is read.
 #[tokio::test]
 async fn a_damaged_stream_ends_its_session_alone() {
     let whole = recording("net31-fin");
@@ -75,7 +79,7 @@ async fn a_damaged_stream_ends_its_session_alone() {
     .await;
     let leases = tempfile::tempdir().unwrap();
     let supervised = supervise(&leases);
-    let damage = |state: &State| matches!(state, State::Detached { detail } if detail.contains("damaged"));
+    let damage = |state: &RunState| matches!(state, RunState::Detached { detail } if detail.contains("damaged"));
     let run = supervised
         .log
         .until(std::process::id(), "damaged", |run| times(run, damage) == 1)
@@ -89,9 +93,9 @@ async fn a_damaged_stream_ends_its_session_alone() {
 }
 
 /// Scenario: a runtime that takes StopTracing and goes on.
-/// Guarantee: the end does not wait for it longer than its bound, and says that the session did not end.
+/// Guarantee: the end does not wait for it longer than its bound, and reports that the session did not end.
 #[tokio::test]
-async fn a_session_that_does_not_stop_is_told() {
+async fn a_session_that_does_not_stop_is_reported() {
     let whole = recording("net31-fin");
     let fake = Fake::start(move |_| Stream::Stubborn(whole.clone())).await;
     let leases = tempfile::tempdir().unwrap();
@@ -128,18 +132,18 @@ fn cut_in_a_collection(whole: &[u8]) -> (Vec<u8>, Open) {
 }
 
 /// Scenario: the runtime's stream stops in the middle of a blocking collection; the process lives, and not one byte comes any more.
-/// Guarantee: that the threads stand still and the collection is under way is told, with the times of their beginning, by timers alone;
+/// Guarantee: that the threads are suspended and the collection is under way is reported, with the times of their beginning, by timers alone;
 /// once the session is over nothing is open.
 #[tokio::test]
-async fn a_collection_that_does_not_end_is_told_though_no_byte_comes() {
+async fn a_collection_that_does_not_end_is_reported_though_no_byte_comes() {
     let (cut, open) = cut_in_a_collection(&recording("net10-steady"));
     let fake = Fake::start(move |_| Stream::Open(cut.clone())).await;
     let leases = tempfile::tempdir().unwrap();
     let supervised = supervise(&leases);
-    let told = |run: &Run| run.open == open;
+    let is_open = |run: &Run| run.open == open;
     supervised
         .log
-        .until(std::process::id(), "an open collection", told)
+        .until(std::process::id(), "an open collection", is_open)
         .await;
     let log = supervised.log.clone();
     assert_eq!(supervised.stop().await, Unfinished::default());
@@ -148,7 +152,7 @@ async fn a_collection_that_does_not_end_is_told_though_no_byte_comes() {
         .await;
     assert!(
         run.collections.iter().any(|gc| !gc.is_complete()),
-        "what was half seen is told as that"
+        "what was half seen is reported as that"
     );
     drop(fake);
 }

@@ -9,8 +9,8 @@ use gc_rules::time::TimeBase;
 use gcwatch::config::options::RuleSources;
 use gcwatch::daemon::{Options, Station};
 use gcwatch::pipeline::replay::{Cast, Player, Stage};
-use gcwatch::pipeline::{Clock, Settings};
-use gcwatch::process::{Identity, RunKey, State};
+use gcwatch::pipeline::{Clock, PipelineSettings};
+use gcwatch::process::{Identity, RunKey, RunState};
 use gcwatch::targets::options::TargetOptions;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -18,9 +18,9 @@ use tokio::net::TcpStream;
 fn options() -> Options {
     Options {
         targets: TargetOptions::default(),
-        pipeline: Settings {
+        pipeline: PipelineSettings {
             clock: Clock::Recorded,
-            ..Settings::default()
+            ..PipelineSettings::default()
         },
         otlp: settings::Settings::default(),
         rules: RuleSources {
@@ -64,7 +64,7 @@ async fn station_of(options: &Options, name: &str) -> (Station, SocketAddr, Stag
     };
     let mut stage = Stage::new(station.pipeline.clone(), cast);
     while let Some((key, outcome)) = player.next_outcome().unwrap() {
-        stage.tell(key, outcome).unwrap();
+        stage.observe(key, outcome).unwrap();
     }
     stage.progress(player.progress());
     let address = station.address().unwrap();
@@ -213,7 +213,7 @@ async fn names_are_shown_as_text() {
         resource: Vec::new(),
         provenance: gcwatch::process::Provenance::default(),
     };
-    station.pipeline.note(&identity, State::Excluded);
+    station.pipeline.note(&identity, RunState::Excluded);
     let (_, _, page) = get(station.address().unwrap(), "/", "*/*").await;
     assert!(!page.contains("<script>"), "{page}");
     assert!(

@@ -6,6 +6,7 @@
 //!
 //! Knows neither OTLP nor alerts. What receivers and libraries say is shown through [`text`] only: one line, bounded, without secrets.
 
+pub mod backoff;
 pub mod connection;
 pub mod error;
 pub mod receiver;

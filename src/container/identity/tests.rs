@@ -7,8 +7,8 @@ const OTHER: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789a
 const UID: &str = "2c48913c-b29f-11e7-9350-020968147796";
 const TASK: &str = "44e61a4cd06a4f0ab3a3d6c0a9e3a0b7";
 
-/// What `/proc/PID/cgroup` holds, by who made the group: name, text, container's id, pod's uid. `ID`, `OTHER`, `UID`, `U_I_D` and `TASK`
-/// stand for the ids.
+/// What `/proc/PID/cgroup` holds, by who made the group: name, text, container's id, pod's uid. `ID`, `OTHER`, `UID`,
+/// `U_I_D` and `TASK` stand for the ids.
 const LINES: &[(&str, &str, Option<&str>, Option<&str>)] = &[
     (
         "a service of the host, version 2",
@@ -227,7 +227,7 @@ fn filled(text: &str) -> String {
 }
 
 /// Scenario: the file as the kernel writes it under each runtime, driver and version, and groups named to deceive.
-/// Guarantee: the container and the pod are those of the outermost container; what says nothing yields nothing.
+/// Guarantee: the container and the pod are those of the outermost container; a path without ids yields none.
 #[test]
 fn every_runtime_is_recognised() {
     for (name, text, container, pod) in LINES {
@@ -238,7 +238,7 @@ fn every_runtime_is_recognised() {
 }
 
 /// Scenario: groups inside of a container, and outside of any.
-/// Guarantee: what was made inside is told apart from the container's own group.
+/// Guarantee: what was made inside is distinguished from the container's own group.
 #[test]
 fn the_containers_own_group_is_known() {
     assert_eq!(container_depth(&filled("/docker/ID/init.scope/x")), Some(2));

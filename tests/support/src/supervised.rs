@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clr_gc::gc::{Collection, Open, Outcome};
 use gc_rules::time::TimeBase;
-use gcwatch::process::{Identity, RunKey, State, StreamProgress};
+use gcwatch::process::{Identity, RunKey, RunState, StreamProgress};
 use gcwatch::targets::options::TargetOptions;
 use gcwatch::targets::sink::Full;
 use gcwatch::targets::sink::{RunSink, Sink};
@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Run {
     pub identity: Option<Identity>,
     /// States in order, repetitions left out.
-    pub states: Vec<State>,
+    pub states: Vec<RunState>,
     pub opened: usize,
     pub attributes: BTreeMap<String, String>,
     pub bases: Vec<TimeBase>,
@@ -37,15 +37,15 @@ pub struct Run {
 }
 
 impl Run {
-    pub fn state(&self) -> &State {
-        self.states.last().unwrap_or(&State::Found)
+    pub fn state(&self) -> &RunState {
+        self.states.last().unwrap_or(&RunState::Found)
     }
 
     pub fn is_attached(&self) -> bool {
-        *self.state() == State::Attached
+        *self.state() == RunState::Attached
     }
 
-    fn enter(&mut self, state: State) {
+    fn enter(&mut self, state: RunState) {
         if self.states.last() != Some(&state) {
             self.states.push(state);
         }
@@ -117,7 +117,7 @@ impl Sink for Log {
         Ok(LogOfRun { log: self.clone(), key })
     }
 
-    fn note(&self, identity: &Identity, state: State) {
+    fn note(&self, identity: &Identity, state: RunState) {
         self.of(identity.key, |run| run.enter(state));
     }
 
@@ -127,7 +127,7 @@ impl Sink for Log {
 }
 
 impl RunSink for LogOfRun {
-    fn state(&mut self, state: State) {
+    fn state(&mut self, state: RunState) {
         self.log.of(self.key, |run| run.enter(state));
     }
 

@@ -1,18 +1,22 @@
-//! The rules of one run: the engine, and what is told of its alerts.
+//! The rules of a run: the engine, and the notices of its alerts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use clr_gc::gc::{Collection, Suspension};
 use delivery::alerts::Notice;
-
-use crate::process::RunKey;
 use gc_rules::alert::{Alert, Transition, Verdict};
 use gc_rules::engine::{Engine, RuleState};
 use gc_rules::field::{ProcessFacts, StreamFacts};
 use gc_rules::rule::{Rule, RuleSet, Severity};
 use gc_rules::time::TimeBase;
+use gc_telemetry::definition::anomaly;
+use gc_telemetry::definition::own::target as row;
+use gc_telemetry::snapshot::{MetricSnapshot, Number, text, whole};
 use gc_telemetry::spans::SpanIds;
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+
+use crate::process::{Identity, RunKey};
 
 /// What a rule's evaluations came to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -25,9 +29,12 @@ pub struct RuleCounts {
     pub last_failure: Option<String>,
 }
 
-/// The rules of one run.
+/// The rules of a run, from its first attach on.
 #[derive(Debug)]
-pub(crate) struct Ruled {
+pub(crate) struct RunRules {
+    run: RunKey,
+    /// The name of the process, as notices have it.
+    process: Arc<str>,
     engine: Engine,
     rules: Arc<RuleSet>,
     /// Root spans of the collections on which alerts began that still fire, by the alert's number.
@@ -38,9 +45,11 @@ pub(crate) struct Ruled {
     counted: Vec<(u64, u64)>,
 }
 
-impl Ruled {
-    pub(crate) fn new(rules: Arc<RuleSet>, facts: ProcessFacts, now_unix_ns: u64) -> Self {
+impl RunRules {
+    pub(crate) fn new(who: &Identity, rules: Arc<RuleSet>, facts: ProcessFacts, now_unix_ns: u64) -> Self {
         Self {
+            run: who.key,
+            process: Arc::from(who.name.as_str()),
             engine: Engine::new(Arc::clone(&rules), facts, now_unix_ns),
             rules,
             spans: Vec::new(),
@@ -49,6 +58,7 @@ impl Ruled {
         }
     }
 
+    /// Judges a collection. Its transitions become notices once its span is known, see [`Self::notices`].
     pub(crate) fn collection(&mut self, collection: &Collection, base: TimeBase) -> Verdict {
         self.engine.collection(collection, base)
     }
@@ -57,39 +67,38 @@ impl Ruled {
         self.engine.suspension(suspension, base);
     }
 
-    pub(crate) fn learned(&mut self, facts: ProcessFacts, now_unix_ns: u64) -> Vec<Transition> {
-        self.engine.learned(facts, now_unix_ns)
+    /// Other facts about the process.
+    pub(crate) fn learned(&mut self, facts: ProcessFacts, now_unix_ns: u64) -> Vec<Notice> {
+        let transitions = self.engine.learned(facts, now_unix_ns);
+        self.notices(transitions, None)
     }
 
-    /// Time passes.
-    pub(crate) fn advance(&mut self, stream: StreamFacts, now_unix_ns: u64) -> Vec<Transition> {
+    /// Advances the time.
+    pub(crate) fn advance(&mut self, stream: StreamFacts, now_unix_ns: u64) -> Vec<Notice> {
         self.engine.stream(stream);
-        self.engine.advance(now_unix_ns)
+        let transitions = self.engine.advance(now_unix_ns);
+        self.notices(transitions, None)
     }
 
     /// Other rules from now on. What the old ones counted has to be taken before, see [`Self::count`].
-    pub(crate) fn adopt(&mut self, rules: &Arc<RuleSet>, now_unix_ns: u64) -> Vec<Transition> {
+    pub(crate) fn adopt(&mut self, rules: &Arc<RuleSet>, now_unix_ns: u64) -> Vec<Notice> {
         if Arc::ptr_eq(rules, &self.rules) {
             return Vec::new();
         }
         let transitions = self.engine.adopt(Arc::clone(rules), now_unix_ns);
         self.rules = Arc::clone(rules);
         self.counted = self.engine.states().iter().map(counts).collect();
-        transitions
+        self.notices(transitions, None)
     }
 
-    pub(crate) fn end(&mut self, now_unix_ns: u64) -> Vec<Transition> {
-        self.engine.end(now_unix_ns)
+    /// Ends all alerts.
+    pub(crate) fn end(&mut self, now_unix_ns: u64) -> Vec<Notice> {
+        let transitions = self.engine.end(now_unix_ns);
+        self.notices(transitions, None)
     }
 
-    /// What is told of transitions. `span`: the root span of the collection that made them.
-    pub(crate) fn notices(
-        &mut self,
-        run: RunKey,
-        process: &Arc<str>,
-        transitions: Vec<Transition>,
-        span: Option<SpanIds>,
-    ) -> Vec<Notice> {
+    /// The notices of transitions. `span`: the root span of the collection that made them.
+    pub(crate) fn notices(&mut self, transitions: Vec<Transition>, span: Option<SpanIds>) -> Vec<Notice> {
         let notice = |transition: Transition| {
             let alert = transition.alert();
             let number = alert.number;
@@ -107,15 +116,16 @@ impl Ruled {
                     place.map(|place| self.spans.swap_remove(place).1)
                 }
             };
-            // The place is that of the set that the rule is of: an alert that ends for want of its rule has no group any more.
+            // The place is that of the set that the rule is of: an alert that ends because its rule is gone has no
+            // group any more.
             let of_this_set = self
                 .rules
                 .rule(&alert.rule.id)
                 .is_some_and(|known| Arc::ptr_eq(known, &alert.rule));
             let group = alert.rule.group.filter(|_| of_this_set);
             Notice {
-                run,
-                process: Arc::clone(process),
+                run: self.run,
+                process: Arc::clone(&self.process),
                 group: group
                     .and_then(|place| self.rules.groups.get(place))
                     .map(|group| Arc::clone(&group.name)),
@@ -126,7 +136,7 @@ impl Ruled {
         transitions.into_iter().map(notice).collect()
     }
 
-    /// What fires.
+    /// The alerts that fire.
     pub(crate) fn alerts(&self) -> Vec<Arc<Alert>> {
         self.engine.alerts()
     }
@@ -149,9 +159,29 @@ impl Ruled {
         each.filter(|(rule, _)| rule.enabled)
     }
 
-    /// How many alerts began, by rule and severity.
-    pub(crate) fn fired(&self) -> &BTreeMap<(Arc<str>, Severity), u64> {
-        &self.fired
+    /// How many alerts of each rule and severity fire, and how many began.
+    pub(crate) fn metrics(&self, snapshot: &mut MetricSnapshot) {
+        let mut points: BTreeMap<_, (u64, u64)> = BTreeMap::new();
+        for ((rule, severity), fired) in &self.fired {
+            points.insert((Arc::clone(rule), *severity), (*fired, 0));
+        }
+        for alert in self.alerts().into_iter().filter(|alert| alert.rule.emit.metric) {
+            points
+                .entry((Arc::clone(&alert.rule.id), alert.severity()))
+                .or_default()
+                .1 += 1;
+        }
+        let point = |value: fn(&(u64, u64)) -> u64| -> Vec<(Vec<KeyValue>, Number)> {
+            let attributes = |rule: &str, severity: Severity| {
+                vec![text(&anomaly::RULE_ID, rule), text(&anomaly::SEVERITY, severity.name())]
+            };
+            let points = points.iter();
+            points
+                .map(|((rule, severity), values)| (attributes(rule, *severity), whole(value(values))))
+                .collect()
+        };
+        snapshot.put(&row::ALERTS_ACTIVE, point(|(_, active)| *active));
+        snapshot.put(&row::ANOMALIES, point(|(fired, _)| *fired));
     }
 
     /// Adds what was counted since the last call.

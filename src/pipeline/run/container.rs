@@ -1,0 +1,64 @@
+//! What the container of a run may use and does use.
+
+use gc_rules::field::ContainerFacts;
+use gc_telemetry::definition::container as row;
+use gc_telemetry::snapshot::{MetricSnapshot, Number, seconds, whole};
+use gc_telemetry::value::key_value;
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+
+use crate::container::{Figures, Usage};
+
+/// The figures of a run's container.
+#[derive(Debug, Default)]
+pub(crate) struct RunContainer {
+    usage: Usage,
+    /// The newest ones; nothing is known while it cannot be read.
+    figures: Figures,
+}
+
+impl RunContainer {
+    /// Takes a reading; `None`: it could not be read. Returns whether the rules must be given the limits anew.
+    pub(crate) fn observe(&mut self, figures: Option<Figures>) -> bool {
+        let before = (self.figures.memory_limit, self.figures.cpu_limit);
+        let Some(figures) = figures else {
+            // A reading that failed is no news of the limits: rules for processes with a limit stay, with unknown
+            // usage.
+            self.figures = Figures::default();
+            return false;
+        };
+        self.usage.take(figures);
+        self.figures = self.usage.figures();
+        before != (self.figures.memory_limit, self.figures.cpu_limit)
+    }
+
+    /// What the rules know of its usage.
+    pub(crate) fn facts(&self) -> ContainerFacts {
+        (&self.figures).into()
+    }
+
+    /// Its limits as attributes, for the rules.
+    pub(crate) fn limits(&self) -> impl Iterator<Item = KeyValue> + use<> {
+        let memory = self.figures.memory_limit;
+        let memory = memory.map(|limit| Value::IntValue(limit.try_into().unwrap_or(i64::MAX)));
+        let cpu = self.figures.cpu_limit.map(Value::DoubleValue);
+        let limits = [(row::MEMORY_LIMIT.name, memory), (row::CPU_LIMIT.name, cpu)];
+        limits
+            .into_iter()
+            .filter_map(|(name, limit)| Some(key_value(name, limit?)))
+    }
+
+    pub(crate) fn metrics(&self, snapshot: &mut MetricSnapshot) {
+        let (memory, cpu) = (&self.figures.memory, &self.figures.cpu);
+        snapshot.put_one(&row::MEMORY_LIMIT, self.figures.memory_limit.map(whole));
+        snapshot.put_one(&row::MEMORY_USAGE, memory.usage.map(whole));
+        snapshot.put_one(&row::MEMORY_WORKING_SET, memory.working_set.map(whole));
+        snapshot.put_one(&row::OOM_KILLS, memory.oom_kills.map(whole));
+        snapshot.put_one(&row::LIMIT_HITS, memory.limit_hits.map(whole));
+        snapshot.put_one(&row::HIGH_EVENTS, memory.high_events.map(whole));
+        snapshot.put_one(&row::CPU_LIMIT, self.figures.cpu_limit.map(Number::AsDouble));
+        snapshot.put_one(&row::CPU_PERIODS, cpu.periods.map(whole));
+        snapshot.put_one(&row::CPU_THROTTLED_PERIODS, cpu.throttled_periods.map(whole));
+        snapshot.put_one(&row::CPU_THROTTLED_TIME, cpu.throttled_ns.map(seconds));
+    }
+}

@@ -1,0 +1,148 @@
+//! Who a run is: its resource, with an orchestrator's metadata over what was found.
+
+use std::sync::Arc;
+
+use gc_rules::field::ProcessFacts;
+use gc_telemetry::origin::Origin;
+use gc_telemetry::value::facts;
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+
+use crate::process::Identity;
+
+/// Who a run is.
+#[derive(Debug)]
+pub(crate) struct RunIdentity {
+    /// Without its attributes, which are in `resource` alone.
+    identity: Identity,
+    resource: Arc<Origin>,
+    /// An orchestrator's attributes, a part of `resource`.
+    metadata: Vec<KeyValue>,
+    /// `resource` without `metadata`; `None` where that is empty.
+    without_metadata: Option<Vec<KeyValue>>,
+}
+
+impl RunIdentity {
+    pub(crate) fn new(mut identity: Identity) -> Self {
+        let resource = Arc::new(Origin::new(std::mem::take(&mut identity.resource)));
+        Self {
+            identity,
+            resource,
+            metadata: Vec::new(),
+            without_metadata: None,
+        }
+    }
+
+    /// Its identity; the attributes are in [`Self::resource`].
+    pub(crate) fn who(&self) -> &Identity {
+        &self.identity
+    }
+
+    pub(crate) fn resource(&self) -> &Arc<Origin> {
+        &self.resource
+    }
+
+    /// What the rules know of it; `further` is laid beside the attributes of the resource.
+    pub(crate) fn facts(&self, further: impl Iterator<Item = KeyValue>) -> ProcessFacts {
+        let Identity { key, name, runtime, .. } = &self.identity;
+        let attributes: Vec<KeyValue> = self.resource.attributes.iter().cloned().chain(further).collect();
+        ProcessFacts::new(Some(key.pid), Some(name), runtime.as_deref(), facts(&attributes))
+    }
+
+    /// More is known: the runtime's version, attributes. A name that is there gets the new value, others are added.
+    pub(crate) fn learned(&mut self, runtime: Option<String>, attributes: Vec<KeyValue>) {
+        if runtime.is_some() {
+            self.identity.runtime = runtime;
+        }
+        if !attributes.is_empty() {
+            let known = self.take_without_metadata();
+            self.set_resource(merged(known, attributes));
+        }
+    }
+
+    /// What an orchestrator knows of it from now on. Returns whether that differs from what it was.
+    pub(crate) fn set_metadata(&mut self, metadata: Vec<KeyValue>) -> bool {
+        // What was known last stays: a pod that is deleted is forgotten before its processes have ended.
+        if metadata.is_empty() || metadata == self.metadata {
+            return false;
+        }
+        self.metadata = metadata;
+        let known = self.take_without_metadata();
+        self.set_resource(known);
+        true
+    }
+
+    fn take_without_metadata(&mut self) -> Vec<KeyValue> {
+        let known = self.without_metadata.take();
+        known.unwrap_or_else(|| self.resource.attributes.clone())
+    }
+
+    /// Lays the metadata over `known`, except for the names that the process gave itself.
+    fn set_resource(&mut self, known: Vec<KeyValue>) {
+        if self.metadata.is_empty() {
+            self.resource = Arc::new(Origin::new(known));
+            return;
+        }
+        let own = &self.identity.provenance.own_names;
+        let news = self.metadata.iter().filter(|attribute| !own.contains(&attribute.key));
+        self.resource = Arc::new(Origin::new(merged(known.clone(), news.cloned())));
+        self.without_metadata = Some(known);
+    }
+}
+
+/// A name that is there gets the new value, others are added.
+fn merged(mut known: Vec<KeyValue>, news: impl IntoIterator<Item = KeyValue>) -> Vec<KeyValue> {
+    for attribute in news {
+        match known.iter_mut().find(|known| known.key == attribute.key) {
+            Some(known) => *known = attribute,
+            None => known.push(attribute),
+        }
+    }
+    known
+}
+
+#[cfg(test)]
+mod tests {
+    use gc_telemetry::value::{key_value, text};
+    use opentelemetry_proto::tonic::common::v1::any_value::Value;
+
+    use super::*;
+    use crate::process::{Provenance, RunKey};
+
+    fn attribute(key: &str, value: &str) -> KeyValue {
+        key_value(key, Value::StringValue(value.to_owned()))
+    }
+
+    /// Scenario: a process that gave itself a name; metadata comes, attributes are learned, other metadata comes, then
+    /// none.
+    /// Guarantee: metadata wins over what was found and learned, never over what the process gave itself; what other
+    /// metadata does not have any more is again what was found, and empty metadata changes nothing.
+    #[test]
+    fn metadata_is_laid_over_what_was_found() {
+        let mut run = RunIdentity::new(Identity {
+            key: RunKey { pid: 1, start_time: 2 },
+            ns_pid: None,
+            name: "app".to_owned(),
+            runtime: None,
+            resource: vec![attribute("own", "process"), attribute("found", "proc")],
+            provenance: Provenance {
+                own_names: vec!["own".to_owned()],
+                ..Provenance::default()
+            },
+        });
+        let values = |run: &RunIdentity| {
+            ["own", "found", "learned"].map(|key| text(&run.resource().attributes, key).unwrap_or_default())
+        };
+        assert!(run.set_metadata(vec![attribute("own", "pod"), attribute("found", "pod")]));
+        assert_eq!(values(&run), ["process", "pod", ""]);
+        run.learned(
+            Some("10.0.0".to_owned()),
+            vec![attribute("found", "new"), attribute("learned", "a")],
+        );
+        assert_eq!(values(&run), ["process", "pod", "a"]);
+        assert!(run.set_metadata(vec![attribute("learned", "pod")]));
+        assert_eq!(values(&run), ["process", "new", "pod"]);
+        assert!(!run.set_metadata(Vec::new()) && !run.set_metadata(vec![attribute("learned", "pod")]));
+        assert_eq!(values(&run), ["process", "new", "pod"]);
+        assert_eq!(run.who().runtime.as_deref(), Some("10.0.0"));
+    }
+}

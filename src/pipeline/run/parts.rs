@@ -1,0 +1,174 @@
+//! The parts of a run, and what passes between them.
+
+use std::sync::Arc;
+
+use clr_gc::gc::{Collection, Suspension};
+use delivery::alerts::Notice;
+use gc_rules::alert::Verdict;
+use gc_rules::field::{ProcessFacts, StreamFacts};
+use gc_rules::rule::RuleSet;
+use gc_rules::time::TimeBase;
+use gc_telemetry::options::Temporality;
+use gc_telemetry::snapshot::MetricSnapshot;
+use gc_telemetry::spans::{Encoded, NotExported};
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::metrics::v1::Metric;
+
+use crate::container::Figures;
+use crate::pipeline::run::container::RunContainer;
+use crate::pipeline::run::identity::RunIdentity;
+use crate::pipeline::run::recent::RecentCollections;
+use crate::pipeline::run::rules::RunRules;
+use crate::pipeline::run::session::RunSession;
+use crate::pipeline::run::telemetry::{RunTelemetry, anomalies};
+use crate::pipeline::settings::PipelineSettings;
+use crate::process::{Identity, StreamProgress};
+
+/// Everything of a run that changes.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    pub(crate) identity: RunIdentity,
+    pub(crate) session: RunSession,
+    container: RunContainer,
+    /// From the first attach on.
+    pub(crate) rules: Option<RunRules>,
+    telemetry: RunTelemetry,
+    pub(crate) recent: RecentCollections,
+}
+
+/// What came of a collection.
+#[derive(Debug)]
+pub(crate) struct Observed {
+    /// Its spans, if it is among those that become spans.
+    pub(crate) spans: Result<Encoded, NotExported>,
+    /// The changes of alerts that it made.
+    pub(crate) notices: Vec<Notice>,
+}
+
+impl Parts {
+    pub(crate) fn new(identity: Identity, now_unix_ns: u64) -> Self {
+        Self {
+            identity: RunIdentity::new(identity),
+            session: RunSession::new(now_unix_ns),
+            container: RunContainer::default(),
+            rules: None,
+            telemetry: RunTelemetry::new(),
+            recent: RecentCollections::default(),
+        }
+    }
+
+    /// A session begins. The first one begins the rules and the series, too.
+    pub(crate) fn begin_session(&mut self, settings: &PipelineSettings, rules: Arc<RuleSet>, start_unix_ns: u64) {
+        self.session.begin(start_unix_ns);
+        if self.rules.is_none() {
+            let facts = self.process_facts();
+            self.rules = Some(RunRules::new(self.identity.who(), rules, facts, start_unix_ns));
+        }
+        self.telemetry.begin(&settings.metrics, start_unix_ns);
+    }
+
+    /// What the rules know of who it is.
+    fn process_facts(&self) -> ProcessFacts {
+        self.identity.facts(self.container.limits())
+    }
+
+    /// What the rules know of how it is read, and of its container.
+    fn stream_facts(&self) -> StreamFacts {
+        self.session.facts(self.container.facts())
+    }
+
+    /// Advances the time of the rules.
+    pub(crate) fn advance(&mut self, now_unix_ns: u64) -> Vec<Notice> {
+        let stream = self.stream_facts();
+        let rules = self.rules.as_mut();
+        rules
+            .map(|rules| rules.advance(stream, now_unix_ns))
+            .unwrap_or_default()
+    }
+
+    /// Passes the changed facts about the process to the rules.
+    fn update_rules(&mut self, now_unix_ns: u64) -> Vec<Notice> {
+        let facts = self.process_facts();
+        let rules = self.rules.as_mut();
+        rules.map(|rules| rules.learned(facts, now_unix_ns)).unwrap_or_default()
+    }
+
+    /// A reading of its container; `None`: it could not be read. The rules get limits that changed.
+    pub(crate) fn measured(&mut self, figures: Option<Figures>, now_unix_ns: u64) -> Vec<Notice> {
+        if !self.container.observe(figures) {
+            return Vec::new();
+        }
+        let mut notices = self.advance(now_unix_ns);
+        notices.extend(self.update_rules(now_unix_ns));
+        notices
+    }
+
+    /// What an orchestrator knows of it from now on. `None`: the same as before.
+    pub(crate) fn set_metadata(&mut self, metadata: Vec<KeyValue>, now_unix_ns: u64) -> Option<Vec<Notice>> {
+        let changed = self.identity.set_metadata(metadata);
+        changed.then(|| self.update_rules(now_unix_ns))
+    }
+
+    /// More is known of who it is.
+    pub(crate) fn learned(
+        &mut self,
+        runtime: Option<String>,
+        attributes: Vec<KeyValue>,
+        now_unix_ns: u64,
+    ) -> Vec<Notice> {
+        self.identity.learned(runtime, attributes);
+        self.update_rules(now_unix_ns)
+    }
+
+    pub(crate) fn set_progress(&mut self, progress: StreamProgress) {
+        // Where the runtime numbers nothing, losses are unknown: the metric is absent.
+        if let Some(lost) = self.session.set_progress(progress) {
+            self.telemetry.lost(lost);
+        }
+    }
+
+    /// One collection: judged by the rules, counted, measured, remembered, and made into spans if it is among those.
+    pub(crate) fn collection(
+        &mut self,
+        collection: Box<Collection>,
+        base: TimeBase,
+        settings: &Arc<PipelineSettings>,
+    ) -> Observed {
+        self.session.observe(base.unix_ns(collection.last_event));
+        let verdict = match self.rules.as_mut() {
+            Some(rules) => rules.collection(&collection, base),
+            None => Verdict::default(),
+        };
+        let anomalies = anomalies(&verdict, &collection, base);
+        let (span, spans) = self.telemetry.collection(&collection, base, &anomalies, settings);
+        self.recent.observe(collection, base, settings.recent);
+        let notices = match self.rules.as_mut() {
+            Some(rules) => rules.notices(verdict.transitions, span),
+            None => Vec::new(),
+        };
+        Observed { spans, notices }
+    }
+
+    /// A suspension in which no collection ran.
+    pub(crate) fn suspension(&mut self, suspension: &Suspension, base: TimeBase) {
+        self.recent.suspensions += 1;
+        if let Some(rules) = self.rules.as_mut() {
+            rules.suspension(suspension, base);
+        }
+        self.telemetry.suspension(suspension);
+    }
+
+    /// Its metrics; `None` before the first attach.
+    pub(crate) fn metrics(&mut self, now_unix_ns: u64, temporality: Temporality) -> Option<Vec<Metric>> {
+        let mut metrics = self.telemetry.metrics(now_unix_ns, temporality)?;
+        let start = self.session.first_attach_unix_ns.unwrap_or(now_unix_ns);
+        let mut snapshot = MetricSnapshot::new(start, now_unix_ns);
+        self.session.metrics(&mut snapshot);
+        if let Some(rules) = &self.rules {
+            rules.metrics(&mut snapshot);
+        }
+        self.container.metrics(&mut snapshot);
+        metrics.extend(snapshot.into_metrics());
+        Some(metrics)
+    }
+}

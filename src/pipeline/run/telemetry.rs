@@ -1,0 +1,116 @@
+//! The spans and the series of a run.
+
+use std::sync::Arc;
+
+use clr_gc::gc::{Collection, Suspension};
+use gc_rules::alert::{Transition, Verdict};
+use gc_rules::time::TimeBase;
+use gc_telemetry::anomaly::Anomaly;
+use gc_telemetry::options::{MetricOptions, Temporality};
+use gc_telemetry::series::Series;
+use gc_telemetry::spans::{Encoded, NotExported, SpanIds, Traced, Tracer};
+use opentelemetry_proto::tonic::metrics::v1::Metric;
+
+use crate::pipeline::settings::PipelineSettings;
+
+/// The spans and the series of a run.
+#[derive(Debug)]
+pub(crate) struct RunTelemetry {
+    /// From the first attach on.
+    series: Option<Series>,
+    /// From the first collection on, with the settings that it has its options of.
+    tracer: Option<(Arc<PipelineSettings>, Tracer)>,
+    /// What its trace ids are made of.
+    seed: [u8; 16],
+}
+
+impl RunTelemetry {
+    pub(crate) fn new() -> Self {
+        let mut seed = [0; 16];
+        fastrand::fill(&mut seed);
+        Self {
+            series: None,
+            tracer: None,
+            seed,
+        }
+    }
+
+    /// A session begins; the series begin with the first one.
+    pub(crate) fn begin(&mut self, options: &MetricOptions, start_unix_ns: u64) {
+        if self.series.is_none() {
+            self.series = Some(Series::new(options.clone(), start_unix_ns));
+        }
+    }
+
+    /// Makes spans of a collection if it is among those that become spans, and observes it in the series.
+    pub(crate) fn collection(
+        &mut self,
+        collection: &Collection,
+        base: TimeBase,
+        anomalies: &[Anomaly<'_>],
+        settings: &Arc<PipelineSettings>,
+    ) -> (Option<SpanIds>, Result<Encoded, NotExported>) {
+        let (of, tracer) = self.tracer.get_or_insert_with(|| {
+            let tracer = Tracer::new(settings.spans.clone(), self.seed);
+            (Arc::clone(settings), tracer)
+        });
+        if !Arc::ptr_eq(of, settings) {
+            tracer.set_options(settings.spans.clone());
+            *of = Arc::clone(settings);
+        }
+        let (ids, spans) = match tracer.trace_anomalies(collection, base, anomalies) {
+            Traced::Spans { ids, spans } => (Some(ids), Ok(spans)),
+            Traced::NotSelected => (None, Err(NotExported::NotSelected)),
+            Traced::OverRate => (None, Err(NotExported::OverRate)),
+        };
+        if let Some(series) = self.series.as_mut() {
+            series.observe(collection, base, ids);
+            if let (Err(why), true) = (&spans, settings.spans.enabled) {
+                series.observe_unexported(*why);
+            }
+        }
+        (ids, spans)
+    }
+
+    /// A suspension in which no collection ran.
+    pub(crate) fn suspension(&mut self, suspension: &Suspension) {
+        if let Some(series) = self.series.as_mut() {
+            series.observe_suspension(suspension);
+        }
+    }
+
+    /// So many more events were lost.
+    pub(crate) fn lost(&mut self, events: u64) {
+        if let Some(series) = self.series.as_mut() {
+            series.lost(events);
+        }
+    }
+
+    /// The metrics of its collections; `None` before the first attach.
+    pub(crate) fn metrics(&mut self, now_unix_ns: u64, temporality: Temporality) -> Option<Vec<Metric>> {
+        let series = self.series.as_mut()?;
+        Some(match temporality {
+            Temporality::Cumulative => series.cumulative(now_unix_ns),
+            Temporality::Delta => series.delta(now_unix_ns),
+        })
+    }
+}
+
+/// The rules that a collection matched, each with what happened where an alert began on it.
+pub(crate) fn anomalies<'a>(verdict: &'a Verdict, collection: &Collection, base: TimeBase) -> Vec<Anomaly<'a>> {
+    let at_unix_ns = base.unix_ns(collection.end.unwrap_or(collection.last_event));
+    let summary = |id: &str| {
+        verdict.transitions.iter().find_map(|transition| match transition {
+            Transition::Fired(alert) if *alert.rule.id == *id => Some(&*alert.summary),
+            _ => None,
+        })
+    };
+    let matched = verdict.matched.iter();
+    matched
+        .map(|rule| Anomaly {
+            rule,
+            summary: summary(&rule.id),
+            at_unix_ns,
+        })
+        .collect()
+}

@@ -1,0 +1,171 @@
+//! What all feeds and the pipeline share: the runs, the settings and rules in force, the way out, the totals.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use delivery::alerts::Notice;
+use delivery::clock::now_unix_ns;
+use gc_rules::rule::RuleSet;
+use gc_telemetry::origin::Origin;
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+use tokio::sync::watch;
+
+use crate::pipeline::outlet::{Outlet, Surroundings};
+use crate::pipeline::run::{RuleCounts, Run};
+use crate::pipeline::settings::{Clock, PipelineSettings};
+use crate::process::{Identity, Provenance, RunKey, RunState};
+
+/// What the pipeline counted since it began, over all runs, also those that ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Collections observed.
+    pub collections: u64,
+    /// Spans made.
+    pub spans: u64,
+    /// Collections that did not become spans because of the limit per second.
+    pub over_rate: u64,
+    /// Runs that were refused because of the limit of runs.
+    pub over_limit: u64,
+    /// Processes that were not remembered because of the limit of those.
+    pub not_noted: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) collections: AtomicU64,
+    pub(crate) spans: AtomicU64,
+    pub(crate) over_rate: AtomicU64,
+    pub(crate) over_limit: AtomicU64,
+    pub(crate) not_noted: AtomicU64,
+}
+
+impl Counters {
+    pub(crate) fn now(&self) -> Counts {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Counts {
+            collections: get(&self.collections),
+            spans: get(&self.spans),
+            over_rate: get(&self.over_rate),
+            over_limit: get(&self.over_limit),
+            not_noted: get(&self.not_noted),
+        }
+    }
+}
+
+/// A process from which nothing is read, and why.
+#[derive(Debug, Clone)]
+pub(crate) struct Noted {
+    pub(crate) identity: Identity,
+    pub(crate) state: RunState,
+    pub(crate) since_unix_ns: u64,
+}
+
+/// The processes that are known: those with a feed, and those that are noted only.
+#[derive(Debug, Default)]
+pub(crate) struct Processes {
+    pub(crate) runs: BTreeMap<RunKey, Arc<Run>>,
+    pub(crate) noted: BTreeMap<RunKey, Noted>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    settings: RwLock<Arc<PipelineSettings>>,
+    rules: RwLock<Arc<RuleSet>>,
+    /// What the evaluations of each rule came to, over all runs.
+    rule_counts: Mutex<BTreeMap<Arc<str>, RuleCounts>>,
+    outlet: Arc<dyn Outlet>,
+    processes: Mutex<Processes>,
+    pub(crate) counters: Counters,
+    /// All of `/proc` was looked through at least once.
+    pub(crate) scanned: watch::Sender<bool>,
+    surroundings: RwLock<Option<Arc<dyn Surroundings>>>,
+}
+
+impl Shared {
+    pub(crate) fn new(settings: PipelineSettings, outlet: Arc<dyn Outlet>) -> Self {
+        Self {
+            settings: RwLock::new(Arc::new(settings)),
+            rules: RwLock::default(),
+            rule_counts: Mutex::default(),
+            outlet,
+            processes: Mutex::default(),
+            counters: Counters::default(),
+            scanned: watch::Sender::new(false),
+            surroundings: RwLock::default(),
+        }
+    }
+
+    pub(crate) fn settings(&self) -> Arc<PipelineSettings> {
+        Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn set_settings(&self, settings: PipelineSettings) {
+        *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
+    }
+
+    pub(crate) fn rules(&self) -> Arc<RuleSet> {
+        Arc::clone(&self.rules.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn set_rules(&self, rules: Arc<RuleSet>) {
+        *self.rules.write().unwrap_or_else(PoisonError::into_inner) = rules;
+    }
+
+    pub(crate) fn set_surroundings(&self, surroundings: Option<Arc<dyn Surroundings>>) {
+        *self.surroundings.write().unwrap_or_else(PoisonError::into_inner) = surroundings;
+    }
+
+    /// What an orchestrator knows of a run.
+    pub(crate) fn metadata(&self, provenance: &Provenance) -> Vec<KeyValue> {
+        let surroundings = self.surroundings.read().unwrap_or_else(PoisonError::into_inner);
+        surroundings
+            .as_ref()
+            .map(|surroundings| surroundings.attributes(&provenance.container))
+            .unwrap_or_default()
+    }
+
+    pub(crate) fn rule_counts(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, RuleCounts>> {
+        self.rule_counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds what a run's rules counted since the last call.
+    pub(crate) fn count_rules(&self, run: &Run) {
+        run.count_rules(&mut self.rule_counts());
+    }
+
+    pub(crate) fn processes(&self) -> MutexGuard<'_, Processes> {
+        self.processes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn outlet(&self) -> &dyn Outlet {
+        &*self.outlet
+    }
+
+    /// Passes changes of alerts on.
+    pub(crate) fn notify(&self, (resource, notices): (Arc<Origin>, Vec<Notice>)) {
+        if !notices.is_empty() {
+            self.outlet.alerts(&resource, notices);
+        }
+    }
+
+    /// Exports a run's metrics once, with the temporality of the settings.
+    pub(crate) fn export(&self, run: &Run, now_unix_ns: u64) {
+        let temporality = self.settings().metrics.temporality;
+        if let Some((resource, metrics)) = run.metrics(now_unix_ns, temporality) {
+            self.outlet.metrics(&resource, metrics);
+        }
+    }
+
+    /// The last export of a run, after which its series end. A recorded run ends at its newest event.
+    pub(crate) fn end(&self, run: &Run) {
+        let at = match run.clock() {
+            Clock::Live => now_unix_ns(),
+            Clock::Recorded => run.parts().session.newest_unix_ns,
+        };
+        self.notify(run.end_rules(at));
+        self.count_rules(run);
+        self.export(run, at);
+        self.processes().runs.remove(&run.key());
+    }
+}
