@@ -11,12 +11,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use delivery::alerts::Notifier;
-use delivery::alerts::settings::{Settings, Webhook};
+use delivery::alerts::settings::{AlertSettings, Webhook};
 use delivery::alerts::stats::ReceiverStats;
 use delivery::otlp::settings::{self, Compression, Protocol, Secret};
 use gc_rules::time::TimeBase;
 use gcwatch::config::options::RuleSources;
-use gcwatch::daemon::{Options, Station};
+use gcwatch::daemon::{Options, Services};
 use gcwatch::pipeline::replay::{Cast, Player, Stage};
 use gcwatch::pipeline::{self, Clock};
 use gcwatch::targets::options::TargetOptions;
@@ -54,11 +54,11 @@ fn webhook(receiver: &Receiver) -> Webhook {
     }
 }
 
-fn only(alertmanager: settings::Receiver, resend_interval: Duration) -> Settings {
-    Settings {
+fn only(alertmanager: settings::Receiver, resend_interval: Duration) -> AlertSettings {
+    AlertSettings {
         alertmanagers: vec![alertmanager],
         resend_interval,
-        ..Settings::default()
+        ..AlertSettings::default()
     }
 }
 
@@ -237,11 +237,11 @@ async fn a_receiver_that_hangs_holds_up_no_other() {
         Receiver::start().await,
     );
     deaf.then(Reply::Hang);
-    let settings = Settings {
+    let settings = AlertSettings {
         alertmanagers: vec![alertmanager(&deaf), alertmanager(&well)],
         webhooks: vec![webhook(&hook)],
         resend_interval: NEVER,
-        ..Settings::default()
+        ..AlertSettings::default()
     };
     let notifier = Notifier::start(&settings).unwrap();
     for pid in 1..=3 {
@@ -300,10 +300,10 @@ async fn a_webhook_is_told_each_change_in_order() {
         Reply::Accept,
         Reply::http(410, &[]),
     ]);
-    let settings = Settings {
+    let settings = AlertSettings {
         webhooks: vec![webhook(&receiver)],
         external_url: Some("https://gcwatch.example/".to_owned()),
-        ..Settings::default()
+        ..AlertSettings::default()
     };
     let notifier = Notifier::start(&settings).unwrap();
     notifier.notify(&resource(), &[fired(1), ended(1), fired(2), ended(2)]);
@@ -347,7 +347,7 @@ async fn a_webhook_is_told_each_change_in_order() {
     );
 }
 
-/// Scenario: a daemon's station with a receiver of logs, and a rule that fires on a process and ends with it; then the same with
+/// Scenario: a daemon's services with a receiver of logs, and a rule that fires on a process and ends with it; then the same with
 /// `alerts.log` switched off.
 /// Guarantee: two log records with the process's resource, the event's name and the ids of a span that was sent; none when it is off.
 #[tokio::test]
@@ -367,25 +367,25 @@ async fn log_records_go_over_otlp() {
                 clock: Clock::Recorded,
                 ..pipeline::Settings::default()
             },
-            otlp: settings::Settings {
+            otlp: settings::OtlpSettings {
                 traces: signal("/v1/traces"),
                 logs: signal("/v1/logs"),
-                ..settings::Settings::default()
+                ..settings::OtlpSettings::default()
             },
             rules: RuleSources {
                 shipped: false,
                 paths: vec![folder.path().to_owned()],
             },
-            alerts: Settings {
+            alerts: AlertSettings {
                 log,
-                ..Settings::default()
+                ..AlertSettings::default()
             },
             listen: None,
             own_resource: Vec::new(),
             kubernetes: gcwatch::kubernetes::settings::Settings::default(),
             export_own_metrics: false,
         };
-        let station = Station::open(&options).await.unwrap();
+        let services = Services::open(&options).await.unwrap();
         let mut player = Player::open(Path::new("tests/recordings/svc8-workstation.nettrace.gz")).unwrap();
         let base = player.begin().unwrap().unwrap().unix_ns_of_offset(0).unwrap();
         let cast = Cast {
@@ -394,13 +394,13 @@ async fn log_records_go_over_otlp() {
             base: TimeBase::at(base),
             start_time: 1,
         };
-        let mut stage = Stage::new(station.pipeline.clone(), cast);
+        let mut stage = Stage::new(services.pipeline.clone(), cast);
         while let Some((key, outcome)) = player.next_outcome().unwrap() {
             stage.tell(key, outcome).unwrap();
         }
         stage.end();
-        assert!(station.exporter.flush(LONG).await);
-        station.close().await;
+        assert!(services.exporter.flush(LONG).await);
+        services.close().await;
         let (mut spans, mut records) = (BTreeSet::new(), Vec::new());
         while let Some(request) = receiver.try_next() {
             if request.path == "/v1/traces" {
@@ -433,9 +433,9 @@ async fn log_records_go_over_otlp() {
 #[tokio::test]
 async fn a_webhook_that_is_down_costs_bounded_memory() {
     let receiver = Receiver::start().await;
-    let settings = Settings {
+    let settings = AlertSettings {
         webhooks: vec![webhook(&receiver)],
-        ..Settings::default()
+        ..AlertSettings::default()
     };
     drop(receiver);
     let notifier = Notifier::start(&settings).unwrap();

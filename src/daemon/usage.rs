@@ -1,4 +1,4 @@
-//! What the daemon itself costs: `/proc/self`.
+//! CPU time, memory, threads and descriptors of the daemon itself, from `/proc/self`.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use rustix::param::{clock_ticks_per_second, page_size};
 use gc_telemetry::definition::own as row;
 use gc_telemetry::sheet::{Number, Sheet, text, whole};
 
-/// What the kernel says of this process. A value that cannot be read is absent.
+/// The kernel's figures for this process. A value that cannot be read is absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Usage {
     user_seconds: Option<f64>,
@@ -29,7 +29,7 @@ impl Usage {
     }
 
     /// `/proc/PID/stat` (proc(5)): fields 14 utime, 15 stime, 20 num_threads, 24 rss, counted after the name in parentheses,
-    /// which may hold anything.
+    /// which can contain anything.
     fn of_stat(stat: &str) -> Self {
         let fields: Vec<&str> = match stat.rsplit_once(')') {
             Some((_, rest)) => rest.split_ascii_whitespace().collect(),
@@ -47,8 +47,8 @@ impl Usage {
     }
 }
 
-/// Tells what this process uses.
-pub(crate) fn tell(sheet: &mut Sheet) {
+/// Adds the figures of this process.
+pub(crate) fn report(sheet: &mut Sheet) {
     let usage = Usage::read();
     let modes = [("user", usage.user_seconds), ("system", usage.system_seconds)];
     let points = modes

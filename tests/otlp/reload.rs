@@ -2,7 +2,7 @@
 
 use delivery::otlp::Exporter;
 use delivery::otlp::error::Error;
-use delivery::otlp::settings::{Protocol, Secret, Settings};
+use delivery::otlp::settings::{OtlpSettings, Protocol, Secret};
 use delivery::otlp::signal::Signal;
 
 use crate::given::{assert_sum, resource, settle, span, spans_to, start, to};
@@ -60,7 +60,7 @@ async fn a_signal_can_be_switched_off_and_on() {
     exporter.spans(&resource, vec![span("tried")]);
     receiver.next().await;
     exporter.spans(&resource, vec![span("waits")]);
-    exporter.reconfigure(&Settings::default()).unwrap();
+    exporter.reconfigure(&OtlpSettings::default()).unwrap();
     exporter.spans(&resource, vec![span("not wanted")]);
     settle(&exporter).await;
     let stats = exporter.stats().traces;
@@ -92,7 +92,7 @@ async fn settings_that_cannot_be_used_are_refused() {
         let with = |change: &dyn Fn(&mut delivery::otlp::settings::Receiver)| {
             let mut changed = good.clone();
             change(&mut changed);
-            Settings {
+            OtlpSettings {
                 traces: Some(changed),
                 ..settings.clone()
             }
@@ -162,5 +162,8 @@ async fn settings_that_cannot_be_used_are_refused() {
 /// Guarantee: an error, no panic.
 #[test]
 fn outside_a_runtime_is_an_error() {
-    assert!(matches!(Exporter::start(&Settings::default()), Err(Error::NoRuntime)));
+    assert!(matches!(
+        Exporter::start(&OtlpSettings::default()),
+        Err(Error::NoRuntime)
+    ));
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use delivery::otlp::settings::{Protocol, Settings};
+use delivery::otlp::settings::{OtlpSettings, Protocol};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use tempfile::TempDir;
@@ -94,7 +94,7 @@ impl Files {
     }
 }
 
-fn settings(receiver: &Receiver, protocol: Protocol, authority: &Path, client: Option<(&Path, &Path)>) -> Settings {
+fn settings(receiver: &Receiver, protocol: Protocol, authority: &Path, client: Option<(&Path, &Path)>) -> OtlpSettings {
     let mut settings = spans_to(receiver, protocol);
     if let Some(traces) = &mut settings.traces {
         traces.certificate = Some(authority.to_owned());
