@@ -6,8 +6,8 @@
 //!  SIGHUP, file change --+    every interval: the metrics of each run --------+
 //! ```
 //!
-//! Shutdown takes at most ten seconds: sessions are stopped and drained, the metrics are exported a last time, the queues are
-//! flushed, and losses are logged. A second signal ends the daemon at once.
+//! Shutdown takes at most ten seconds: sessions are stopped and drained, the metrics are exported a last time, the
+//! queues are flushed, and losses are logged. A second signal ends the daemon at once.
 
 pub mod logging;
 mod outlet;
@@ -43,8 +43,8 @@ use delivery::clock::now_unix_ns;
 use delivery::otlp::settings::OtlpSettings;
 use delivery::otlp::stats::Lost;
 
-/// The metrics of one interval are exported in so many parts. Those of hundreds of processes at once are megabytes, twice while they
-/// are sent, and the allocator keeps memory that was used once.
+/// The metrics of one interval are exported in so many parts. Those of hundreds of processes at once are megabytes,
+/// twice while they are sent, and the allocator keeps memory that was used once.
 const SHARES: u32 = 8;
 
 /// Limit on stopping and draining the sessions at shutdown.
@@ -112,8 +112,8 @@ impl Signals {
     }
 }
 
-/// Runs until SIGTERM or SIGINT, then shuts down and logs what could not be sent. Sessions are read on `readers`, everything else
-/// happens on the caller's runtime.
+/// Runs until SIGTERM or SIGINT, then shuts down and logs what could not be sent. Sessions are read on `readers`,
+/// everything else happens on the caller's runtime.
 pub async fn run(
     mut options: Options,
     mut services: Services,

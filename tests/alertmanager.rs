@@ -220,15 +220,12 @@ async fn an_alert_fires_once_and_resolves() {
     assert_eq!(fired["groupLabels"], own["groupLabels"]);
     assert_eq!(fired["groupKey"], own["groupKey"]);
 
-    // Told five times: that is past the end that the first one had.
-    let told = || services.notifier.stats()[0].1.sent;
-    tokio::time::timeout(LONG, async {
-        while told() < 6 {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    })
-    .await
-    .expect("it is told again");
+    // Sent five times more: that is past the end that the first request gave.
+    let sent = async |count: u64| {
+        let waited = tokio::time::timeout(LONG, services.notifier.until(|all| all[0].1.sent >= count));
+        waited.await.expect("it is sent again");
+    };
+    sent(6).await;
     assert!(by_alertmanager.try_next().is_none(), "it notified twice of one alert");
     feed.end();
     let resolved: Value = serde_json::from_slice(&by_alertmanager.next().await.body).unwrap();
@@ -239,14 +236,7 @@ async fn an_alert_fires_once_and_resolves() {
     );
     assert_eq!(resolved["alerts"][0]["labels"], theirs["labels"]);
     assert_eq!(resolved["alerts"][0]["endsAt"], own["alerts"][0]["endsAt"]);
-    let before = told();
-    tokio::time::timeout(LONG, async {
-        while told() < before + 2 {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    })
-    .await
-    .expect("its end is told again");
+    sent(services.notifier.stats()[0].1.sent + 2).await;
     assert!(by_alertmanager.try_next().is_none(), "it notified twice of one end");
     let failures: u64 = services.notifier.stats()[0]
         .1

@@ -20,6 +20,8 @@ mod bounds;
 mod forms;
 #[path = "otlp/json.rs"]
 mod json;
+#[path = "otlp/own.rs"]
+mod own;
 #[path = "otlp/reload.rs"]
 mod reload;
 #[path = "otlp/tls.rs"]

@@ -94,7 +94,7 @@ fn greet(options: &Options, services: &Services) {
         }
     }
     for (receiver, _) in services.notifier.stats() {
-        info!("{receiver} is told of alerts");
+        info!("alerts go to {receiver}");
     }
 }
 

@@ -6,15 +6,17 @@
 //!           '-> span layer       (INFO, own only)                             -> opentelemetry-otlp: spans
 //! ```
 //!
-//! Log records and spans go through the SDK's batch processors and `opentelemetry-otlp`, over the connections of the targets' data
-//! (`delivery::otlp`): same endpoint, protocol, TLS, headers and proxy, followed by a reload. Own metrics do not: they are those of
-//! `/metrics`, sent by the client of the targets' data.
+//! Log records and spans go through the SDK's batch processors and `opentelemetry-otlp`, over the connections of the
+//! targets' data (`delivery::otlp`): same endpoint, protocol, TLS, headers and proxy, followed by a reload. Own metrics
+//! do not: they are those of `/metrics`, sent by the client of the targets' data.
 //!
-//! * **No feedback.** Only targets below `gcwatch` are exported, and never `gcwatch::export`: a receiver that is down must not
-//!   cause telemetry about itself, nor the libraries that send (h2, hyper, tonic, reqwest, opentelemetry).
-//! * **Nothing hangs.** Batch processors block threads of their own; they are shut down with the exporter, within its deadline.
-//!
-//! COST
+//! * **No feedback.** Only targets below `gcwatch` are exported, and never `gcwatch::export`: a receiver that is down
+//!   must not cause telemetry about itself, nor the libraries that send (h2, hyper, tonic, reqwest, opentelemetry).
+//! * **Nothing hangs.** Batch processors block threads of their own; they are shut down with the exporter, within its
+//!   deadline.
+//! * **Cost.** One thread for log records (on by default) and one for spans (off by default). A debug build without
+//!   targets: 24.0 MB (VmRSS) and 2 threads without own telemetry, 24.6 MB and 3 threads with log records, 24.5 MB and
+//!   4 threads with spans, too.
 
 use std::io::IsTerminal as _;
 use std::sync::Arc;
@@ -113,7 +115,8 @@ mod tests {
     use super::*;
     use delivery::otlp::settings::{Limits, OtlpSettings};
 
-    /// Scenario: logs and spans of the daemon's own are exported, or not; a library makes a span for each frame that it sends.
+    /// Scenario: logs and spans of the daemon's own are exported, or not; a library makes a span for each frame that it
+    /// sends.
     /// Guarantee: that span is disabled, and by its level alone.
     #[test]
     fn spans_of_libraries_are_disabled() {

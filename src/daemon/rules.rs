@@ -69,9 +69,9 @@ impl RuleFiles {
         self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads the files for the first time. If they are invalid, there are no previous rules: the shipped ones are in force, if they are
-    /// configured, until the files are valid. The daemon starts in any case. The errors are logged by the [`reload`](Self::reload) that
-    /// follows once the daemon logs.
+    /// Reads the files for the first time. If they are invalid, there are no previous rules: the shipped ones are in
+    /// force, if they are configured, until the files are valid. The daemon starts in any case. The errors are logged
+    /// by the [`reload`](Self::reload) that follows once the daemon logs.
     pub async fn begin(&self, sources: &RuleSources, pipeline: &Pipeline) {
         if self.read(sources, pipeline, true).await.is_ok() || !sources.shipped {
             return;

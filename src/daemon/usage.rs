@@ -28,8 +28,8 @@ impl Usage {
         usage
     }
 
-    /// `/proc/PID/stat` (proc(5)): fields 14 utime, 15 stime, 20 num_threads, 24 rss, counted after the name in parentheses,
-    /// which can contain anything.
+    /// `/proc/PID/stat` (proc(5)): fields 14 utime, 15 stime, 20 num_threads, 24 rss, counted after the name in
+    /// parentheses, which can contain anything.
     fn of_stat(stat: &str) -> Self {
         let fields: Vec<&str> = match stat.rsplit_once(')') {
             Some((_, rest)) => rest.split_ascii_whitespace().collect(),

@@ -8,7 +8,8 @@ use delivery::otlp::signal::Signal;
 use crate::given::{assert_sum, resource, settle, span, spans_to, start, to};
 use crate::receiver::{LONG, Receiver, Reply};
 
-/// Scenario: a batch waits to be tried again (the receiver demands long silence), more waits behind it; the settings name another.
+/// Scenario: a batch waits to be tried again (the receiver demands long silence), more waits behind it; the settings
+/// name another.
 /// Guarantee: everything goes to the new receiver at once, in order; nothing is lost.
 #[tokio::test]
 async fn a_reload_keeps_what_waits() {
@@ -72,8 +73,8 @@ async fn a_signal_can_be_switched_off_and_on() {
     assert_eq!(receiver.next().await.span_names(), ["wanted"]);
 }
 
-/// Scenario: settings that can never work: no URL, a foreign scheme, a header with a line break, half an identity, no such file,
-/// a file that is no certificate.
+/// Scenario: settings that can never work: no URL, a foreign scheme, a header with a line break, half an identity, no
+/// such file, a file that is no certificate.
 /// Guarantee: an error that names the cause and no secret; a running exporter goes on as before.
 #[tokio::test]
 async fn settings_that_cannot_be_used_are_refused() {

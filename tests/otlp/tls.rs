@@ -128,8 +128,8 @@ async fn mutual_tls_works() {
     }
 }
 
-/// Scenario: the receiver's certificate is of another authority than the file has, or for another name; or no client certificate
-/// is at hand where one is demanded.
+/// Scenario: the receiver's certificate is of another authority than the file has, or for another name; or no client
+/// certificate is at hand where one is demanded.
 /// Guarantee: nothing is sent; it counts as unreachable and is said.
 #[tokio::test]
 async fn a_wrong_certificate_is_not_trusted() {
@@ -157,7 +157,8 @@ async fn a_wrong_certificate_is_not_trusted() {
     }
 }
 
-/// Scenario: the receiver's authority changes; the file with the authorities is renewed while a batch waits to be tried again.
+/// Scenario: the receiver's authority changes; the file with the authorities is renewed while a batch waits to be tried
+/// again.
 /// Guarantee: the batch arrives without a restart or a reload.
 #[tokio::test]
 async fn renewed_files_are_read_again() {
@@ -167,9 +168,7 @@ async fn renewed_files_are_read_again() {
         let mut receiver = Receiver::start_tls(server(&new.sign("localhost"), None)).await;
         let (exporter, _running) = start(&settings(&receiver, protocol, &authority, None));
         exporter.spans(&resource("shop"), vec![span("gc")]);
-        while exporter.stats().traces.requests.unreachable == 0 {
-            tokio::task::yield_now().await;
-        }
+        exporter.until(|stats| stats.traces.requests.unreachable > 0).await;
         files.write("ca.pem", &new.certificate.pem());
         settle(&exporter).await;
         assert_eq!(receiver.next().await.span_names(), ["gc"]);

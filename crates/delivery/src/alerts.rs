@@ -1,18 +1,19 @@
 //! Notifies people of alerts: Alertmanagers, webhooks, standard output.
 //!
 //! ```text
-//!                        +-> board   what is firing, again and again; what resolved, for five minutes -> POST /api/v2/alerts
-//! Notice -> message -----+-> outbox  each change once, in order ---------------------------------------> POST to a webhook
-//!  (labels, texts: as    '-> stdout  each change ------------------------------------------------------> standard output
+//!                      +-> board   what is firing, again and again; what resolved, for five minutes -> POST /api/v2/alerts
+//! Notice -> message ---+-> outbox  each change once, in order -------------------------------------> POST to a webhook
+//!  (labels, texts: as  '-> stdout  each change ----------------------------------------------------> standard output
 //!   the alert began)
 //! ```
 //!
-//! Layers, each using only those before it: `settings`, `stats`, `notice`; `labels`, `message`, `board` and `outbox`, which are
-//! pure; `post` (one request) and `stdout`; `queue` (one receiver with its task); and the [`Notifier`] here.
+//! Layers, each using only those before it: `settings`, `stats`, `notice`; `labels`, `message`, `board` and `outbox`,
+//! which are pure; `post` (one request) and `stdout`; `queue` (one receiver with its task); and the [`Notifier`] here.
 //!
 //! # Invariants
 //!
-//! * Each receiver has a task of its own: one that is down or slow delays no other, and [`Notifier::notify`] never blocks.
+//! * Each receiver has a task of its own: one that is down or slow delays no other, and [`Notifier::notify`] never
+//!   blocks.
 //! * What waits is bounded; what is dropped is counted by reason ([`stats`]).
 //! * Failures are retried with growing random delays, or when the receiver asks for it; refusals are not.
 
@@ -30,11 +31,13 @@ mod stdout;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use tokio::runtime::Handle;
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
@@ -62,6 +65,8 @@ type Key = (RunKey, Arc<str>, u64);
 #[derive(Clone)]
 pub struct Notifier {
     state: Arc<Mutex<State>>,
+    /// A counter of a receiver changed.
+    counted: Arc<Notify>,
 }
 
 impl fmt::Debug for Notifier {
@@ -94,6 +99,7 @@ impl Notifier {
                 connections: Vec::new(),
                 firing: BTreeMap::new(),
             })),
+            counted: Arc::default(),
         };
         notifier.reconfigure(settings)?;
         Ok(notifier)
@@ -103,8 +109,8 @@ impl Notifier {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Continues with other settings. A receiver that stays the same keeps its queue; a new Alertmanager gets what is firing; what
-    /// waits for a removed one is dropped and counted.
+    /// Continues with other settings. A receiver that stays the same keeps its queue; a new Alertmanager gets what is
+    /// firing; what waits for a removed one is dropped and counted.
     ///
     /// # Errors
     ///
@@ -145,7 +151,13 @@ impl Notifier {
             if let Some(kept) = kept {
                 queues.push(kept);
             } else if let (Some(post), Some(runtime)) = (post, &runtime) {
-                let queue = Arc::new(ReceiverQueue::new(name, kind, settings.external_url.clone(), post));
+                let queue = Arc::new(ReceiverQueue::new(
+                    name,
+                    kind,
+                    settings.external_url.clone(),
+                    post,
+                    Arc::clone(&self.counted),
+                ));
                 if matches!(queue.kind, ReceiverKind::Alertmanager { .. }) {
                     state.firing.values().for_each(|message| queue.put(message));
                 }
@@ -157,7 +169,10 @@ impl Notifier {
             let lost = queue.abandon(Reason::Disabled);
             task.abort();
             if lost > 0 {
-                tracing::warn!(target: "gcwatch::export", receiver = queue.name, "dropped {lost} changes of alerts: the receiver was removed by a reload");
+                tracing::warn!(
+                    target: "gcwatch::export", receiver = queue.name,
+                    "dropped {lost} changes of alerts: a reload removed the receiver",
+                );
             }
         }
         known.retain(|one| {
@@ -210,6 +225,19 @@ impl Notifier {
             for (queue, _) in &state.queues {
                 queue.put(&message);
             }
+        }
+    }
+
+    /// Completes when the counters of the receivers are as `is` says.
+    pub async fn until(&self, is: impl Fn(&[(String, ReceiverStats)]) -> bool) {
+        loop {
+            let mut counted = pin!(self.counted.notified());
+            // From here on no change is missed; only then the counters may be read.
+            counted.as_mut().enable();
+            if is(&self.stats()) {
+                return;
+            }
+            counted.await;
         }
     }
 

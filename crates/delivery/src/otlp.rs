@@ -1,4 +1,5 @@
-//! One OTLP client for the data of all targets: queue, batch, encode, send, retry; and gcwatch's own telemetry beside it.
+//! One OTLP client for the data of all targets: queue, batch, encode, send, retry; and gcwatch's own telemetry beside
+//! it.
 //!
 //! ```text
 //! spans, logs, metrics          one task per signal
@@ -8,8 +9,8 @@
 //! own log records and spans ->  opentelemetry-otlp (own)              ->   the same receivers and connections
 //! ```
 //!
-//! Layers, each using only those before it: `signal`, `settings`, `stats`, `error`; `batch`, `answer` and `queue`, which are
-//! pure; `target`; `lane`; `account`; `sender`; `own`; and the [`Exporter`] here.
+//! Layers, each using only those before it: `signal`, `settings`, `stats`, `error`; `batch`, `answer` and `queue`,
+//! which are pure; `target`; `lane`; `account`; `sender`; `own`; and the [`Exporter`] here.
 //!
 //! # Invariants
 //!
@@ -97,7 +98,7 @@ impl Lanes {
     }
 }
 
-/// The tasks that send. Dropped without a [`shutdown`](Self::shutdown), they go on until the runtime ends.
+/// The tasks that send. Dropped without a [`shutdown`](Self::shutdown), nothing more is sent: what is given is dropped.
 #[derive(Debug)]
 #[must_use = "what waits is lost without a shutdown"]
 pub struct Running {
@@ -106,8 +107,8 @@ pub struct Running {
 }
 
 impl Exporter {
-    /// Begins to send what is given from now on. Nothing is connected before there is something to send, and a receiver that is
-    /// down is not an error.
+    /// Begins to send what is given from now on. Nothing is connected before there is something to send, and a receiver
+    /// that is down is not an error.
     ///
     /// # Errors
     ///
@@ -138,8 +139,8 @@ impl Exporter {
         ))
     }
 
-    /// Continues with other settings; what waits is sent to the new receivers. A batch that waits for a retry is sent at once
-    /// when its receiver changed. What waits of a signal without a receiver is dropped and counted.
+    /// Continues with other settings; what waits is sent to the new receivers. A batch that waits for a retry is sent
+    /// at once when its receiver changed. What waits of a signal without a receiver is dropped and counted.
     ///
     /// # Errors
     ///
@@ -195,8 +196,8 @@ impl Exporter {
         give(&self.lanes.traces, resource, &spans, |_| 1, Joined::Never);
     }
 
-    /// Queues spans of one process that are encoded already: `fields` are fields `spans` of a `ScopeSpans` message, each with
-    /// tag and length, one behind the other; `spans` is their number. They are sent or dropped together.
+    /// Queues spans of one process that are encoded already: `fields` are fields `spans` of a `ScopeSpans` message,
+    /// each with tag and length, one behind the other; `spans` is their number. They are sent or dropped together.
     pub fn encoded_spans(&self, resource: &Arc<Origin>, fields: Box<[u8]>, spans: u64) {
         if spans > 0 {
             let entry = Entry::encoded(resource, fields, spans);
@@ -209,12 +210,14 @@ impl Exporter {
         give(&self.lanes.logs, resource, &records, |_| 1, Joined::Never);
     }
 
-    /// Queues the metrics of one process at one time. They are sent or dropped together unless they are unusually large.
+    /// Queues the metrics of one process at one time. They are sent or dropped together unless they are unusually
+    /// large.
     pub fn metrics(&self, resource: &Arc<Origin>, metrics: Vec<Metric>) {
         give(&self.lanes.metrics, resource, &metrics, points, Joined::ToSize);
     }
 
-    /// A provider of gcwatch's own log records: to the receiver of log records, now and after a reload. It costs a thread.
+    /// A provider of gcwatch's own log records: to the receiver of log records, now and after a reload. It costs a
+    /// thread.
     ///
     /// # Errors
     ///
@@ -248,6 +251,25 @@ impl Exporter {
         }
     }
 
+    /// Completes when the counters are as `is` says.
+    pub async fn until(&self, is: impl Fn(&Stats) -> bool) {
+        loop {
+            let [mut traces, mut metrics, mut logs] = self.lanes.each().map(|lane| Box::pin(lane.settled.notified()));
+            for changed in [&mut traces, &mut metrics, &mut logs] {
+                // From here on no change is missed; only then the counters may be read.
+                changed.as_mut().enable();
+            }
+            if is(&self.stats()) {
+                return;
+            }
+            tokio::select! {
+                () = traces => {}
+                () = metrics => {}
+                () = logs => {}
+            }
+        }
+    }
+
     /// Waits until all data of targets given so far was sent or dropped, for `within` at most. True when it was.
     pub async fn flush(&self, within: Duration) -> bool {
         let marks = self.lanes.each().map(|lane| {
@@ -273,9 +295,9 @@ impl Exporter {
 }
 
 impl Running {
-    /// Accepts no more items, sends what waits for `within` at most, and returns what was lost. A batch whose answer did not come
-    /// in time counts as lost, though the receiver may have it.
-    pub async fn shutdown(self, within: Duration) -> Lost {
+    /// Accepts no more items, sends what waits for `within` at most, and returns what was lost. A batch whose answer
+    /// did not come in time counts as lost, though the receiver may have it.
+    pub async fn shutdown(mut self, within: Duration) -> Lost {
         let deadline = Instant::now() + within;
         let lanes = self.exporter.lanes.each();
         let before = lanes.map(|lane| {
@@ -293,7 +315,7 @@ impl Running {
             .into_iter()
             .map(|own| spawn_blocking(move || own.shutdown(within + END_OF_THREADS)))
             .collect();
-        for mut task in self.tasks {
+        for mut task in std::mem::take(&mut self.tasks) {
             if timeout_at(deadline, &mut task).await.is_err() {
                 task.abort();
                 // Its end is awaited, so that it cannot account for anything after this.
@@ -309,7 +331,7 @@ impl Running {
             drop(dropped);
             lane.settled.notify_waiters();
             *lost = lane.queue().stats_mut().dropped.total() - before;
-            // Nobody holds a connection through an exporter; exports of the SDK that are still tried end.
+            // No connection outlives this through an exporter that is still held; the SDK's pending exports end.
             lane.control.send_modify(|control| control.target = None);
         }
         for ended in own.into_iter().filter(|ended| !ended.is_finished()) {
@@ -323,6 +345,15 @@ impl Running {
             .clear();
         let [spans, points, records] = lost;
         Lost { spans, points, records }
+    }
+}
+
+impl Drop for Running {
+    /// Ends exports of the SDK before the runtime, without which they cannot be polled.
+    fn drop(&mut self) {
+        for lane in self.exporter.lanes.each() {
+            lane.control.send_modify(|control| control.target = None);
+        }
     }
 }
 

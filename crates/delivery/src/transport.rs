@@ -4,9 +4,10 @@
 //! receiver (URL, headers, certificates) -> connection (gRPC channel or HTTP client, TLS) -> request -> retry (pure)
 //! ```
 //!
-//! Knows neither OTLP nor alerts. Text from receivers and libraries is shown only through [`text`]: one line, bounded, without
-//! secrets.
+//! Knows neither OTLP nor alerts. Text from receivers and libraries is shown only through [`text`]: one line, bounded,
+//! without secrets.
 
+pub mod backoff;
 pub mod connection;
 pub mod error;
 pub(crate) mod limit;

@@ -1,7 +1,7 @@
 //! What must be sent to an Alertmanager, and when: pure.
 //!
-//! An Alertmanager gets states, not changes: firing alerts again and again, resolved ones for a while. So nothing is lost while it
-//! is down, and what waits is bounded by the number of alerts.
+//! An Alertmanager gets states, not changes: firing alerts again and again, resolved ones for a while. So nothing is
+//! lost while it is down, and what waits is bounded by the number of alerts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -187,8 +187,8 @@ mod tests {
     }
 
     /// Scenario: one alert fires for three intervals, then ends; an hour passes.
-    /// Guarantee: it is due at once and after each interval, its end at once and then for five minutes; afterwards nothing is left of
-    /// it.
+    /// Guarantee: it is due at once and after each interval, its end at once and then for five minutes; afterwards
+    /// nothing is left of it.
     #[test]
     fn what_is_due_follows_the_clock() {
         let begin = Instant::now();
@@ -224,7 +224,8 @@ mod tests {
         assert_eq!((board.unsent(), board.next()), (0, None));
     }
 
-    /// Scenario: an alert ends while the request with its beginning is in flight; another one is refused while it fires, and ends.
+    /// Scenario: an alert ends while the request with its beginning is in flight; another one is refused while it
+    /// fires, and ends.
     /// Guarantee: the end of the first is still due; nothing more is sent of the second.
     #[test]
     fn a_change_during_a_request_is_still_due() {
@@ -243,9 +244,10 @@ mod tests {
         assert_eq!(board.count_due(now), 2);
     }
 
-    /// Scenario: more alerts than fit; then one of them ends and its end is sent; then an Alertmanager that never accepts anything.
-    /// Guarantee: further alerts are refused until an end that was sent makes room; ends that were never sent are counted when they
-    /// are forgotten.
+    /// Scenario: more alerts than fit; then one of them ends and its end is sent; then an Alertmanager that never
+    /// accepts anything.
+    /// Guarantee: further alerts are refused until an end that was sent makes room; ends that were never sent are
+    /// counted when they are forgotten.
     #[test]
     fn the_board_is_bounded() {
         let now = Instant::now();

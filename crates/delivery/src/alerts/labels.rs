@@ -1,7 +1,7 @@
 //! The labels of an alert, as Prometheus and Alertmanager accept them: pure.
 //!
-//! Alertmanager identifies, routes and groups alerts by their labels. So they name the rule and the process, contain nothing that
-//! changes while an alert is firing, and are few.
+//! Alertmanager identifies, routes and groups alerts by their labels. So they name the rule and the process, contain
+//! nothing that changes while an alert is firing, and are few.
 
 use std::collections::BTreeMap;
 
@@ -31,8 +31,8 @@ const LEFT_OUT: [&str; 8] = [
     "service.instance.id",
 ];
 
-/// The labels of an alert: `alertname` (the rule's id), `severity`, `group`, `process`, `pid`, `instance`, then the rule's own, then those
-/// of the process's resource. Of two equal names the later one gets a number appended.
+/// The labels of an alert: `alertname` (the rule's id), `severity`, `group`, `process`, `pid`, `instance`, then the
+/// rule's own, then those of the process's resource. Of two equal names the later one gets a number appended.
 pub(crate) fn labels(notice: &Notice, resource: &Resource) -> Labels {
     let alert = notice.transition.alert();
     let pid = notice.run.pid.to_string();
@@ -114,8 +114,8 @@ fn cut(mut value: String) -> String {
     value
 }
 
-/// The fingerprint of labels in Alertmanager and Prometheus: FNV-1a of names and values, each followed by 0xff (`LabelSet.Fingerprint` of
-/// prometheus/common).
+/// The fingerprint of labels in Alertmanager and Prometheus: FNV-1a of names and values, each followed by 0xff
+/// (`LabelSet.Fingerprint` of prometheus/common).
 pub(crate) fn fingerprint(labels: &Labels) -> u64 {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     let mut add = |text: &str| {
@@ -138,8 +138,8 @@ mod tests {
 
     proptest! {
         /// Scenario: names and values of any kind, many of which become alike.
-        /// Guarantee: every name is valid for Prometheus, no value replaces another or is empty, number and length are bounded, and equal
-        /// input gives equal labels.
+        /// Guarantee: every name is valid for Prometheus, no value replaces another or is empty, number and length are
+        /// bounded, and equal input gives equal labels.
         #[test]
         fn names_are_legal_and_distinct(given in prop::collection::vec((".{0,12}", ".{0,700}"), 0..90)) {
             let all = || {
@@ -179,7 +179,8 @@ mod tests {
     }
 
     /// Scenario: no labels at all, and one.
-    /// Guarantee: the numbers are those of FNV-1a, computed by hand for the empty set and by its definition for the other.
+    /// Guarantee: the numbers are those of FNV-1a, computed by hand for the empty set and by its definition for the
+    /// other.
     #[test]
     fn fingerprints_are_fnv_1a() {
         assert_eq!(fingerprint(&Labels::new()), 0xcbf2_9ce4_8422_2325);

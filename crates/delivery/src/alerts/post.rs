@@ -48,6 +48,18 @@ pub(crate) struct Post {
     connection: Arc<Connection>,
     headers: HeaderMap,
     secrets: Vec<Secret>,
+    #[cfg(test)]
+    pub(crate) script: Option<Script>,
+}
+
+/// Answers without a receiver, so that a test can run on a paused clock.
+#[cfg(test)]
+#[derive(Default)]
+pub(crate) struct Script {
+    /// Then everything is accepted.
+    pub(crate) answers: std::sync::Mutex<std::collections::VecDeque<Answer>>,
+    /// When each request was made.
+    pub(crate) requests: std::sync::Mutex<Vec<Instant>>,
 }
 
 impl fmt::Debug for Post {
@@ -79,6 +91,8 @@ impl Post {
             connection,
             headers,
             secrets,
+            #[cfg(test)]
+            script: None,
         })
     }
 
@@ -95,13 +109,19 @@ impl Post {
         host(&self.receiver.endpoint)
     }
 
-    /// What others said, fit to be shown.
+    /// Foreign text, safe to show.
     pub(crate) fn shown(&self, text: &str) -> String {
         text::shown(text, &self.secrets)
     }
 
     /// One attempt to send; ends within the receiver's timeout.
     pub(crate) async fn send(&self, body: Vec<u8>, signature: Option<(HeaderName, HeaderValue)>) -> Answer {
+        #[cfg(test)]
+        if let Some(script) = &self.script {
+            script.requests.lock().unwrap().push(Instant::now());
+            let answer = script.answers.lock().unwrap().pop_front();
+            return answer.unwrap_or(Answer::Accepted);
+        }
         let Link::Http(client) = self.connection.link() else {
             let message = "the connection is not an HTTP connection".to_owned();
             return Answer::Refused {
@@ -185,8 +205,8 @@ mod tests {
     use super::*;
 
     /// Scenario: every class of status.
-    /// Guarantee: temporary failures are retried, with the receiver's own delay; others are not, and only a complaint about the content
-    /// makes a part worth a request.
+    /// Guarantee: temporary failures are retried, with the receiver's own delay; others are not, and only a complaint
+    /// about the content makes a part worth a request.
     #[test]
     fn a_status_decides_about_a_retry() {
         let of = |status| answer(status, Some("7"), b"because", SystemTime::UNIX_EPOCH);
@@ -209,7 +229,7 @@ mod tests {
             (422, true),
         ] {
             assert!(
-                matches!(of(status), Answer::Refused { content: said, .. } if said == content),
+                matches!(of(status), Answer::Refused { content: of_content, .. } if of_content == content),
                 "{status}"
             );
         }

@@ -58,6 +58,8 @@ pub(crate) struct ReceiverQueue {
     pub(crate) post: Post,
     state: Mutex<State>,
     wake: Notify,
+    /// A counter changed, of this receiver or another one.
+    counted: Arc<Notify>,
 }
 
 impl fmt::Debug for ReceiverQueue {
@@ -76,7 +78,13 @@ struct Batch {
 }
 
 impl ReceiverQueue {
-    pub(crate) fn new(name: String, kind: ReceiverKind, external_url: Option<String>, post: Post) -> Self {
+    pub(crate) fn new(
+        name: String,
+        kind: ReceiverKind,
+        external_url: Option<String>,
+        post: Post,
+        counted: Arc<Notify>,
+    ) -> Self {
         let pending = match kind {
             ReceiverKind::Alertmanager { resend } => Pending::Alertmanager(Board::new(resend)),
             ReceiverKind::Webhook { .. } => Pending::Webhook(Outbox::default()),
@@ -92,6 +100,7 @@ impl ReceiverQueue {
                 closing: false,
             }),
             wake: Notify::new(),
+            counted,
         }
     }
 
@@ -149,7 +158,7 @@ impl ReceiverQueue {
 
     /// Sends until the queue is closed and empty.
     pub(crate) async fn run(self: Arc<Self>) {
-        let mut attempt = 0;
+        let mut backoff = retry::BACKOFF;
         let mut most = BATCH;
         loop {
             let Some(batch) = self.next(most) else {
@@ -183,7 +192,7 @@ impl ReceiverQueue {
             } = batch;
             match self.post.send(body, signature).await {
                 Answer::Accepted => {
-                    attempt = 0;
+                    backoff.reset();
                     self.accepted(&messages);
                     most = (most * 2).min(BATCH);
                 }
@@ -193,7 +202,7 @@ impl ReceiverQueue {
                     most = messages.len() / 2;
                 }
                 Answer::Refused { content, message } => {
-                    attempt = 0;
+                    backoff.reset();
                     self.refused(&messages, content, &message);
                     most = BATCH;
                 }
@@ -203,11 +212,12 @@ impl ReceiverQueue {
                     message,
                 } => {
                     self.failed(failure, &message);
-                    let delay = after.unwrap_or_else(|| retry::backoff(attempt, fastrand::f64()));
-                    attempt += 1;
+                    let delay = after.unwrap_or_else(|| backoff.full_jitter(fastrand::f64()));
+                    self.counted.notify_waiters();
                     sleep(delay).await;
                 }
             }
+            self.counted.notify_waiters();
         }
     }
 
@@ -310,18 +320,4 @@ fn hmac_sha256(key: &[u8], message: &[u8]) -> Option<[u8; 32]> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Scenario: the second test case of RFC 4231.
-    /// Guarantee: the header has the published value.
-    #[test]
-    fn signatures_are_hmac_sha256() {
-        let (name, value) = signature(&Secret::new("Jefe"), b"what do ya want for nothing?").unwrap();
-        assert_eq!(name, "x-gcwatch-signature");
-        assert_eq!(
-            value,
-            "sha256=5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"
-        );
-    }
-}
+mod tests;

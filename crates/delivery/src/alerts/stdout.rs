@@ -1,6 +1,7 @@
 //! Changes of alerts as lines of JSON on standard output.
 //!
-//! A full pipe blocks its writer, so a thread of its own writes, and lines that do not fit into its queue are dropped and counted.
+//! A full pipe blocks its writer, so a thread of its own writes, and lines that do not fit into its queue are dropped
+//! and counted.
 
 use std::io::Write;
 use std::sync::Arc;

@@ -28,8 +28,8 @@ pub(crate) enum Verdict {
     Unsupported,
 }
 
-/// Counts answers in the statistics of one signal, and logs those that an operator must know of, each kind once a minute at
-/// most.
+/// Counts answers in the statistics of one signal, and logs those that an operator must know of, each kind once a
+/// minute at most.
 pub(crate) struct Account {
     lane: Arc<Lane>,
     partial: RateLimit,
@@ -57,6 +57,12 @@ impl Account {
 
     /// Counts the answer to a request of `items` items in `bytes` encoded bytes.
     pub(crate) fn judge(&mut self, items: u64, bytes: usize, target: &Target, answer: Answer, now: Instant) -> Verdict {
+        let verdict = self.count(items, bytes, target, answer, now);
+        self.lane.settled.notify_waiters();
+        verdict
+    }
+
+    fn count(&mut self, items: u64, bytes: usize, target: &Target, answer: Answer, now: Instant) -> Verdict {
         match answer {
             Answer::Accepted { rejected, message } => {
                 self.accepted(items, rejected, bytes, target, &message, now);
@@ -97,10 +103,14 @@ impl Account {
         }
         let address = target.address();
         if !whole && self.partial.allows(now) {
-            tracing::warn!(target: "gcwatch::export", %signal, "the OTLP endpoint {address} accepted a request in part: {text}");
+            tracing::warn!(target: "gcwatch::export", %signal,
+                "the OTLP endpoint {address} accepted a request in part: {text}",
+            );
         }
         if std::mem::take(&mut self.failing) {
-            tracing::info!(target: "gcwatch::export", %signal, "the OTLP endpoint {address} accepts requests again");
+            tracing::info!(target: "gcwatch::export", %signal,
+                "the OTLP endpoint {address} accepts requests again",
+            );
         }
     }
 
@@ -120,17 +130,12 @@ impl Account {
         if self.retry.allows(now) {
             self.failing = true;
             let address = target.address();
-            match cause {
-                RetryCause::Unavailable => {
-                    tracing::warn!(target: "gcwatch::export", %signal, "the OTLP endpoint {address} is not available; retrying: {text}");
-                }
-                RetryCause::TimedOut => {
-                    tracing::warn!(target: "gcwatch::export", %signal, "the OTLP endpoint {address} did not answer; retrying: {text}");
-                }
-                RetryCause::Unreachable => {
-                    tracing::warn!(target: "gcwatch::export", %signal, "cannot reach the OTLP endpoint {address}; retrying: {text}");
-                }
-            }
+            let what = match cause {
+                RetryCause::Unavailable => format!("the OTLP endpoint {address} is not available"),
+                RetryCause::TimedOut => format!("the OTLP endpoint {address} did not answer"),
+                RetryCause::Unreachable => format!("cannot reach the OTLP endpoint {address}"),
+            };
+            tracing::warn!(target: "gcwatch::export", %signal, "{what}; retrying: {text}");
         }
         self.log_drops(now);
     }

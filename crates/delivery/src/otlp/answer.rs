@@ -13,7 +13,7 @@ pub(crate) const ANSWER_BYTES: usize = 64 << 10;
 /// Why an attempt must be retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RetryCause {
-    /// The receiver is overloaded or unavailable, and said so.
+    /// The receiver answered that it is overloaded or unavailable.
     Unavailable,
     /// It did not answer in time.
     TimedOut,
@@ -21,7 +21,8 @@ pub(crate) enum RetryCause {
     Unreachable,
 }
 
-/// The outcome of one attempt. Messages are the receiver's own words: they are shown only through [`crate::transport::text`].
+/// The outcome of one attempt. Messages are the receiver's own words: they are shown only through
+/// [`crate::transport::text`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// Accepted, except `rejected` items. A message without rejected items is a warning.
@@ -88,7 +89,8 @@ impl Answer {
     }
 }
 
-/// The words of the common servers for a message above their limit: gRPC of Go and C, Java, .NET, and tonic; HTTP of Go.
+/// The words of the common servers for a message above their limit: gRPC of Go and C, Java, .NET, and tonic; HTTP of
+/// Go.
 pub(crate) fn says_too_large(text: &str) -> bool {
     const WORDS: [&str; 5] = [
         "larger than max",

@@ -1,8 +1,8 @@
 //! Queued items, and requests made of them.
 //!
-//! An item is encoded when it is given: what waits is as small as on the wire, its size is known exactly, and a request is the
-//! items one behind the other with the lengths around them. The three signals have the same layout (the numbers are those of
-//! `opentelemetry-proto`), so that one code writes all three:
+//! An item is encoded when it is given: what waits is as small as on the wire, its size is known exactly, and a request
+//! is the items one behind the other with the lengths around them. The three signals have the same layout (the numbers
+//! are those of `opentelemetry-proto`), so that one code writes all three:
 //!
 //! ```text
 //! Export*ServiceRequest { 1: Resource* { 1: resource, 2: Scope* { 1: scope, 2: span | metric | log record, 3: schema_url }, 3: schema_url } }
@@ -41,7 +41,8 @@ static SCOPE: LazyLock<Vec<u8>> = LazyLock::new(|| {
     .encode_to_vec()
 });
 
-/// One entry of the queue: a log record, a span or the spans of one collection, or the metrics of one process at one time.
+/// One entry of the queue: a log record, a span or the spans of one collection, or the metrics of one process at one
+/// time.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     resource: Arc<Origin>,
@@ -98,7 +99,8 @@ impl Entry {
 
     /// An upper limit on what a request grows by when this entry's resource is not in it yet.
     pub(crate) fn resource_bytes(&self) -> usize {
-        // Four headers of one byte of tag and at most five of length: Resource*, resource, Scope*, and what rounding adds.
+        // Four headers of one byte of tag and at most five of length: Resource*, resource, Scope*, and what rounding
+        // adds.
         4 * 6 + self.resource.encoded().len() + field_len(SCOPE.len()) + 2 * field_len(SCHEMA_URL.len())
     }
 
@@ -297,9 +299,10 @@ mod tests {
     }
 
     proptest! {
-        /// Scenario: any spans of any processes, small and with lengths of three bytes, some with equal but distinct resources.
-        /// Guarantee: byte for byte what the generated types would write, of exactly the length that was foretold, never above
-        /// the bound by which the queue divides; halved to the end, every span is there once.
+        /// Scenario: any spans of any processes, small and with lengths of three bytes, some with equal but distinct
+        /// resources.
+        /// Guarantee: byte for byte what the generated types would write, of exactly the length that was foretold,
+        /// never above the bound by which the queue divides; halved to the end, every span is there once.
         #[test]
         fn a_batch_is_the_request_of_the_generated_types(
             sizes in proptest::collection::vec((0..6_usize, any::<bool>(), prop_oneof![0..200_usize, 16_000..17_000_usize]), 1..40),

@@ -36,7 +36,7 @@ pub(crate) struct Lane {
     queue: Mutex<Queue>,
     /// Something is due earlier than the task knows.
     pub(crate) wake: Notify,
-    /// Something was sent or dropped.
+    /// Something was sent or dropped, or an attempt was counted.
     pub(crate) settled: Notify,
     pub(crate) control: watch::Sender<Control>,
 }

@@ -1,4 +1,5 @@
-//! The items of one signal that wait to be sent: bounded, oldest first out, every item accounted for. Pure: time is an argument.
+//! The items of one signal that wait to be sent: bounded, oldest first out, every item accounted for. Pure: time is an
+//! argument.
 
 use std::collections::{HashSet, VecDeque};
 use std::time::{Duration, SystemTime};
@@ -90,7 +91,8 @@ impl Queue {
         }
     }
 
-    /// Sets the limits, and whether the signal is exported. What was learned about the receiver is forgotten unless it is the same.
+    /// Sets the limits, and whether the signal is exported. What was learned about the receiver is forgotten unless it
+    /// is the same.
     pub(crate) fn configure(&mut self, limits: Limits, configured: bool, same_receiver: bool) -> Vec<Entry> {
         self.limits = limits;
         self.stats.configured = configured;
@@ -207,7 +209,8 @@ impl Queue {
         taken
     }
 
-    /// Counts one item that goes to a batch processor of the SDK. False: it must be dropped, there is no room or no receiver.
+    /// Counts one item that goes to a batch processor of the SDK. False: it must be dropped, there is no room or no
+    /// receiver.
     #[must_use]
     pub(crate) fn hold(&mut self, now: Instant, most: u64) -> bool {
         if !self.takes(now) {
@@ -223,8 +226,8 @@ impl Queue {
         true
     }
 
-    /// The SDK begins to send `items` that it held: they count as in flight until they are settled. How many are still counted:
-    /// none after [`abandon`](Self::abandon).
+    /// The SDK begins to send `items` that it held: they count as in flight until they are settled. How many are still
+    /// counted: none after [`abandon`](Self::abandon).
     pub(crate) fn take_held(&mut self, items: u64) -> u64 {
         let items = items.min(self.held);
         self.held -= items;
@@ -260,7 +263,8 @@ impl Queue {
         self.learned_bytes = Some((bytes / 2).max(SMALLEST_LEARNED));
     }
 
-    /// The receiver does not accept this signal: what waits is dropped, and what comes for a while. True when that is new.
+    /// The receiver does not accept this signal: what waits is dropped, and what comes for a while. True when that is
+    /// new.
     pub(crate) fn unsupported(&mut self, now: Instant) -> (bool, Vec<Entry>) {
         let news = self.unsupported_until.is_none();
         self.unsupported_until = Some(now + UNSUPPORTED_FOR);

@@ -66,7 +66,8 @@ impl Sender {
             match self.deliver(&batch, deadline).await {
                 // `deliver` retries by itself.
                 Verdict::Settled | Verdict::Retry(_) => {}
-                // The attempt is over: nothing else holds the batch. If something did, its items would be counted as dropped.
+                // The attempt is over: nothing else holds the batch. If something did, its items would be counted as
+                // dropped.
                 Verdict::Halve => match Arc::try_unwrap(batch).map(Batch::halve) {
                     Ok(Ok((first, second))) => rest.extend([Arc::new(second), Arc::new(first)]),
                     Ok(Err(whole)) => self.give_up(whole.items(), Reason::TooLarge),
@@ -85,7 +86,7 @@ impl Sender {
 
     /// Sends until the batch is accepted, refused or expired.
     async fn deliver(&mut self, batch: &Arc<Batch>, deadline: Instant) -> Verdict {
-        let mut attempt = 0;
+        let mut backoff = retry::BACKOFF;
         let mut first = true;
         loop {
             self.follow_control();
@@ -122,16 +123,14 @@ impl Sender {
                 self.not_before = Some(now + after);
                 continue;
             }
-            let mut delay = retry::backoff(attempt, fastrand::f64());
+            let mut delay = backoff.full_jitter(fastrand::f64());
             if self.control.borrow().closing {
                 delay = delay.min(CLOSING_CAP);
             }
             // Another receiver, or the shutdown, is a reason to send at once, as if for the first time.
-            attempt = if self.wait((now + delay).min(deadline), false).await {
-                0
-            } else {
-                attempt.saturating_add(1)
-            };
+            if self.wait((now + delay).min(deadline), false).await {
+                backoff.reset();
+            }
         }
     }
 
@@ -167,3 +166,6 @@ impl Sender {
         self.lane.queue().gave_up(items, reason);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,8 @@ pub use crate::transport::receiver::{Compression, Protocol, Receiver, Secret};
 /// Limits on what waits and on what is sent at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Spans, log records, or (for metrics) processes' sets of points that wait per signal; when full, the oldest are dropped.
+    /// Spans, log records, or (for metrics) processes' sets of points that wait per signal; when full, the oldest are
+    /// dropped.
     pub queue_items: usize,
     /// Their encoded bytes per signal.
     pub queue_bytes: usize,

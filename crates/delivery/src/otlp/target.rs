@@ -36,6 +36,18 @@ pub(crate) struct Target {
     secrets: Vec<Secret>,
     /// The receiver cannot decompress: requests go uncompressed.
     plain: AtomicBool,
+    #[cfg(test)]
+    pub(crate) script: Option<Script>,
+}
+
+/// Answers without a receiver, so that a test can run on a paused clock.
+#[cfg(test)]
+#[derive(Default)]
+pub(crate) struct Script {
+    /// Then everything is accepted.
+    pub(crate) answers: std::sync::Mutex<std::collections::VecDeque<Answer>>,
+    /// When each attempt was made.
+    pub(crate) attempts: std::sync::Mutex<Vec<Instant>>,
 }
 
 impl fmt::Debug for Target {
@@ -71,6 +83,8 @@ impl Target {
             receiver: receiver.clone(),
             secrets: receiver.headers.iter().map(|(_, value)| value.clone()).collect(),
             plain: AtomicBool::new(false),
+            #[cfg(test)]
+            script: None,
         })
     }
 
@@ -101,6 +115,15 @@ impl Target {
 
     /// One attempt to send `batch`; ends within the receiver's timeout.
     pub(crate) async fn send(&self, batch: &Arc<Batch>) -> Answer {
+        #[cfg(test)]
+        if let Some(script) = &self.script {
+            script.attempts.lock().unwrap().push(Instant::now());
+            let accepted = Answer::Accepted {
+                rejected: 0,
+                message: String::new(),
+            };
+            return script.answers.lock().unwrap().pop_front().unwrap_or(accepted);
+        }
         let compression = self.compression();
         let deadline = Instant::now() + self.receiver.timeout;
         let answer = match self.connection.link() {

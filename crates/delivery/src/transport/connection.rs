@@ -1,7 +1,7 @@
 //! Connections to receivers: one for each distinct endpoint and TLS identity, shared by everything that is sent there.
 //!
-//! Certificates are read again when their files change. That is checked before each request (three calls of `stat`), so that a
-//! renewed certificate is used at once and no connection outlives its identity for long.
+//! Certificates are read again when their files change. That is checked before each request (three calls of `stat`), so
+//! that a renewed certificate is used at once and no connection outlives its identity for long.
 
 use std::fmt;
 use std::fs;
@@ -109,7 +109,8 @@ impl fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// The connection for `receiver`: one of `known` when there is one already. Nothing is connected before the first request.
+    /// The connection for `receiver`: one of `known` when there is one already. Nothing is connected before the first
+    /// request.
     pub fn open(receiver: &Receiver, known: &mut Vec<Arc<Self>>) -> Result<Arc<Self>, Error> {
         install_crypto();
         let unusable = |reason: String| {

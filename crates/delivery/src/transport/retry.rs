@@ -4,24 +4,17 @@ use std::time::{Duration, SystemTime};
 
 use prost::Message;
 
-/// The first delay is anything up to this; it doubles with each attempt.
-const BASE: Duration = Duration::from_secs(1);
+use crate::transport::backoff::Backoff;
 
-/// The longest delay that is not asked for by the receiver.
-const CAP: Duration = Duration::from_secs(30);
+/// Delays between attempts that are not asked for by the receiver: anything up to a limit that doubles from one second to
+/// thirty, as many senders share a receiver.
+pub(crate) const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
 
 /// The longest delay that a receiver can ask for.
 const LONGEST_REQUESTED: Duration = Duration::from_secs(600);
 
-/// The delay after failed attempt number `attempt` (from 0): full jitter, that is, anything between nothing and a limit that
-/// doubles, so that many senders do not retry together. `chance` is between 0 and 1.
-pub(crate) fn backoff(attempt: u32, chance: f64) -> Duration {
-    let bound = BASE.saturating_mul(1 << attempt.min(16)).min(CAP);
-    bound.mul_f64(chance.clamp(0.0, 1.0))
-}
-
-/// The delay in `google.rpc.RetryInfo`, from a gRPC status's details (`grpc-status-details-bin`: a `google.rpc.Status`).
-/// `None` without such a detail; an unreadable or negative delay counts as zero.
+/// The delay in `google.rpc.RetryInfo`, from a gRPC status's details (`grpc-status-details-bin`: a
+/// `google.rpc.Status`). `None` without such a detail; an unreadable or negative delay counts as zero.
 pub(crate) fn retry_info(details: &[u8]) -> Option<Duration> {
     let status = RpcStatus::decode(details).ok()?;
     let detail = status
@@ -102,17 +95,6 @@ mod tests {
             details: vec![detail],
         }
         .encode_to_vec()
-    }
-
-    /// Scenario: attempts one after the other, with the largest and the smallest random number.
-    /// Guarantee: the limit doubles from one second to thirty and stays there, also after very many attempts.
-    #[test]
-    fn backoff_doubles_to_its_cap() {
-        let bounds: Vec<u64> = (0..7).map(|attempt| backoff(attempt, 1.0).as_secs()).collect();
-        assert_eq!(bounds, [1, 2, 4, 8, 16, 30, 30]);
-        assert_eq!(backoff(u32::MAX, 1.0), CAP);
-        assert_eq!(backoff(9, 0.0), Duration::ZERO);
-        assert_eq!(backoff(0, f64::INFINITY), BASE);
     }
 
     /// Scenario: statuses with and without RetryInfo, with invalid delays, with a delay of a day.

@@ -88,7 +88,7 @@ mod tests {
     use crate::transport::retry::{Any, RpcStatus};
 
     /// Scenario: every gRPC code as a receiver may send it, without details.
-    /// Guarantee: what the specification says is retryable is tried again, and nothing else.
+    /// Guarantee: what is retryable by the specification is retried, and nothing else.
     #[test]
     fn grpc_codes_mean_what_the_specification_says() {
         for code in (1..=16).map(Code::from) {
@@ -125,7 +125,7 @@ mod tests {
     /// Scenario: RESOURCE_EXHAUSTED with RetryInfo, and the words of four servers for "too large".
     /// Guarantee: the first is a wait, the others are certain.
     #[test]
-    fn exhausted_is_told_from_too_large() {
+    fn exhausted_is_not_too_large() {
         let info = Any {
             type_url: "x/google.rpc.RetryInfo".to_owned(),
             value: vec![0x0a, 0x02, 0x08, 0x02],
@@ -171,7 +171,7 @@ mod tests {
     }
 
     /// Scenario: a status that this side made of a broken connection, with a code that would be final from a receiver.
-    /// Guarantee: it is tried again.
+    /// Guarantee: it is retried.
     #[test]
     fn a_broken_connection_is_no_answer() {
         let error = std::io::Error::other("connection reset");

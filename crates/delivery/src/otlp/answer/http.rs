@@ -90,7 +90,8 @@ mod tests {
     }
 
     /// Scenario: every HTTP status.
-    /// Guarantee: 429, 502, 503 and 504 are tried again with their Retry-After; a redirect is refused; the rest as documented.
+    /// Guarantee: 429, 502, 503 and 504 are retried with their Retry-After; a redirect is refused; the rest as
+    /// documented.
     #[test]
     fn http_statuses_mean_what_the_specification_says() {
         for status in 200..600 {
@@ -148,7 +149,7 @@ mod tests {
     }
 
     /// Scenario: errors with a protobuf status, a JSON status and plain text as body.
-    /// Guarantee: the receiver's words are told in each case.
+    /// Guarantee: the receiver's text is kept in each case.
     #[test]
     fn error_bodies_are_read() {
         let status = RpcStatus {

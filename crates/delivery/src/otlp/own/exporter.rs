@@ -1,4 +1,5 @@
-//! An exporter of `opentelemetry-otlp` that follows the settings, retries as the data of targets is retried, and never hangs.
+//! An exporter of `opentelemetry-otlp` that follows the settings, retries as the data of targets is retried, and never
+//! hangs.
 
 use std::fmt;
 use std::pin::Pin;
@@ -92,7 +93,7 @@ impl<E: Exporter> FollowingExporter<E> {
         let count = self.lane.queue().take_held(items.count());
         let mut control = self.lane.control.subscribe();
         let deadline = Instant::now() + control.borrow().retry_for;
-        let mut attempt = 0;
+        let mut backoff = retry::BACKOFF;
         let reason = loop {
             let (target, closing) = {
                 let control = control.borrow_and_update();
@@ -111,18 +112,18 @@ impl<E: Exporter> FollowingExporter<E> {
             };
             let result = tokio::select! {
                 result = items.send(&built.exporter) => result,
-                // Another receiver, or none.
-                () = until(&mut control, |control| !control.is_for(&target)) => continue,
+                // An attempt at a receiver that was replaced is not ended early: it may have arrived.
+                () = until(&mut control, |control| control.target.is_none()) => continue,
             };
             let answer = answer_of(&built, result);
             if let (Answer::Unsupported { message }, Link::Grpc(_)) = (&answer, target.connection().link())
                 && built.compression != Compression::None
             {
-                // gRPC says the same of an unknown compression: the next attempt shows which it is.
+                // gRPC has the same code for an unknown compression: the next attempt shows which it is.
                 target.stop_compressing(message);
                 continue;
             }
-            // Such a small request says nothing about the limit for the lane's batches.
+            // Such a small request does not show the limit for the lane's batches.
             let answer = match answer {
                 Answer::TooLarge { message, .. } => Answer::Refused { message },
                 answer => answer,
@@ -136,14 +137,15 @@ impl<E: Exporter> FollowingExporter<E> {
             if now >= deadline {
                 break Reason::Expired;
             }
-            let mut delay = after.unwrap_or_else(|| retry::backoff(attempt, fastrand::f64()));
+            let mut delay = after.unwrap_or_else(|| backoff.full_jitter(fastrand::f64()));
             if closing {
                 delay = delay.min(CLOSING_CAP);
             }
             self.lane.queue().stats_mut().retries += 1;
+            let changed = |control: &Control| !control.is_for(&target) || control.closing != closing;
             tokio::select! {
-                () = sleep_until((now + delay).min(deadline)) => attempt += 1,
-                () = until(&mut control, |control| !control.is_for(&target) || control.closing != closing) => attempt = 0,
+                () = sleep_until((now + delay).min(deadline)) => {}
+                () = until(&mut control, changed) => backoff.reset(),
             }
         };
         self.lane.queue().gave_up(count, reason);
@@ -197,7 +199,7 @@ impl<E: Exporter> FollowingExporter<E> {
     }
 }
 
-/// The SDK logs this, and is not heard: the accounts and the log of the lane have the reason.
+/// The reason is in the counters and the log already; the SDK's own logging is switched off.
 fn failed() -> OTelSdkError {
     OTelSdkError::InternalFailure("not exported".to_owned())
 }
@@ -208,8 +210,8 @@ async fn until(control: &mut watch::Receiver<Control>, is: impl FnMut(&Control) 
     let _holds = control.wait_for(is).await.is_ok();
 }
 
-/// What came of an export. Over HTTP the answer itself is known; over gRPC the library gives the code and, when the receiver was
-/// not reached, the causes.
+/// What came of an export. Over HTTP the answer itself is known; over gRPC the library gives the code and, when the
+/// receiver was not reached, the causes.
 fn answer_of<E>(built: &Built<E>, result: OTelSdkResult) -> Answer {
     let last = built.last.lock().unwrap_or_else(PoisonError::into_inner).take();
     match (last, result) {
@@ -332,7 +334,8 @@ impl Exporter for SpanExporter {
     }
 }
 
-/// The target's channel. What the library reads of the environment by itself is replaced: the headers by the interceptor.
+/// The target's channel. What the library reads of the environment by itself is replaced: the headers by the
+/// interceptor.
 fn over_grpc<B: WithTonicConfig + WithExportConfig>(
     builder: B,
     target: &Arc<Target>,

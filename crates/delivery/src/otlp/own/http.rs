@@ -14,7 +14,8 @@ use crate::transport::receiver::{Compression, Protocol};
 /// The receiver's own words: `opentelemetry-otlp` does not pass them on.
 pub(crate) type LastAnswer = Arc<Mutex<Option<Answer>>>;
 
-/// Sends the bodies that `opentelemetry-otlp` makes, as the target sends its own: the headers of its requests are ignored.
+/// Sends the bodies that `opentelemetry-otlp` makes, as the target sends its own: the headers of its requests are
+/// ignored.
 #[derive(Debug)]
 pub(crate) struct TargetClient {
     pub(crate) target: Arc<Target>,

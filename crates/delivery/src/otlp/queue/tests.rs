@@ -66,7 +66,8 @@ fn a_batch_is_due_by_time_and_by_size() {
 }
 
 /// Scenario: collections of five spans each, with room for eight spans and requests of three.
-/// Guarantee: spans are what is counted; those of one collection stay together, in a request that is too small for them, too.
+/// Guarantee: spans are what is counted; those of one collection stay together, in a request that is too small for
+/// them, too.
 #[test]
 fn spans_that_stay_together_count_each() {
     let mut queue = queue();
