@@ -96,10 +96,10 @@ async fn until(notifier: &Notifier, is: impl Fn(&ReceiverStats) -> bool) {
 }
 
 /// Scenario: an alert begins, goes on for several intervals, ends; the Alertmanager takes all.
-/// Guarantee: it is told at once and again and again while it fires, each time with the same labels and beginning and
+/// Guarantee: it is sent at once and again and again while it fires, each time with the same labels and beginning and
 /// with an end ahead; then with its end, again and again.
 #[tokio::test]
-async fn what_fires_is_told_again_and_what_ended_too() {
+async fn firing_and_resolved_alerts_are_sent_again() {
     let mut receiver = Receiver::start().await;
     let notifier = Notifier::start(&only(alertmanager(&receiver), Duration::from_millis(20))).unwrap();
     notifier.notify(&resource(), &[fired(5)]);
@@ -148,9 +148,9 @@ async fn what_fires_is_told_again_and_what_ended_too() {
 }
 
 /// Scenario: the Alertmanager is overloaded, breaks the connection, does not answer; then it takes the request.
-/// Guarantee: the alert is told in the end, once, and each failure is counted by what it was.
+/// Guarantee: the alert arrives, once, and each failure is counted by its cause.
 #[tokio::test]
-async fn what_fails_is_tried_again() {
+async fn failures_are_retried() {
     let mut receiver = Receiver::start().await;
     receiver.script([
         Reply::http(503, &[("retry-after", "0")]),
@@ -176,9 +176,9 @@ async fn what_fails_is_tried_again() {
 }
 
 /// Scenario: an Alertmanager that finds one of three alerts wrong, and says so of each request that has it.
-/// Guarantee: the others are told, the wrong one is given up and counted, and is not told again when the others are.
+/// Guarantee: the others arrive; the refused one is dropped and counted, and is not sent again when the others are.
 #[tokio::test]
-async fn one_that_is_refused_is_found_and_given_up() {
+async fn a_refused_alert_is_found_and_dropped() {
     let mut receiver = Receiver::start().await;
     let wrong = || Reply::http(400, &[]);
     // All three; the first alone; the second and the third; the second, which is the wrong one; the third.
@@ -209,10 +209,10 @@ async fn one_that_is_refused_is_found_and_given_up() {
 }
 
 /// Scenario: an Alertmanager that lets nobody in at first (401), then does.
-/// Guarantee: it is not asked again at once, nor alert by alert, but when what fires is told again; then it is told
+/// Guarantee: it is not asked again at once, nor alert by alert, but when firing alerts are due again; then it is sent
 /// all.
 #[tokio::test]
-async fn one_that_lets_nobody_in_is_asked_again_later() {
+async fn an_alertmanager_without_permission_is_asked_again_later() {
     let mut receiver = Receiver::start().await;
     receiver.script([Reply::http(401, &[])]);
     let notifier = Notifier::start(&only(alertmanager(&receiver), Duration::from_millis(100))).unwrap();
@@ -225,9 +225,9 @@ async fn one_that_lets_nobody_in_is_asked_again_later() {
 }
 
 /// Scenario: two Alertmanagers and a webhook; one Alertmanager never answers.
-/// Guarantee: each is told, none waits for another.
+/// Guarantee: each receiver gets every alert, none waits for another.
 #[tokio::test]
-async fn a_receiver_that_hangs_holds_up_no_other() {
+async fn a_receiver_that_hangs_delays_no_other() {
     let (mut deaf, mut well, mut hook) = (
         Receiver::start().await,
         Receiver::start().await,
@@ -256,10 +256,10 @@ async fn a_receiver_that_hangs_holds_up_no_other() {
 
 /// Scenario: a reload adds an Alertmanager while an alert fires, then takes the first one away; then one with a header
 /// that cannot be.
-/// Guarantee: the new one is told what fires, the old one hears no more, and settings that cannot be used change
+/// Guarantee: the new one gets what is firing, the old one nothing more, and settings that cannot be used change
 /// nothing.
 #[tokio::test]
-async fn a_reload_tells_a_new_alertmanager_what_fires() {
+async fn a_reload_sends_firing_alerts_to_a_new_alertmanager() {
     let (mut first, mut second) = (Receiver::start().await, Receiver::start().await);
     let notifier = Notifier::start(&only(alertmanager(&first), NEVER)).unwrap();
     notifier.notify(&resource(), &[fired(1), fired(2)]);
@@ -286,14 +286,14 @@ async fn a_reload_tells_a_new_alertmanager_what_fires() {
         (&last[0]["labels"]["pid"], &last[0]["endsAt"]),
         (&"1".into(), &"2026-01-02T03:05:05Z".into())
     );
-    assert!(first.try_next().is_none(), "one that is none any more is told");
+    assert!(first.try_next().is_none(), "a removed receiver gets something");
 }
 
 /// Scenario: a webhook that fails for a while, then refuses a change, then takes all.
 /// Guarantee: each change comes once and in order, in Alertmanager's own format, signed; the refused one is dropped and
 /// counted.
 #[tokio::test]
-async fn a_webhook_is_told_each_change_in_order() {
+async fn a_webhook_gets_each_change_in_order() {
     let mut receiver = Receiver::start().await;
     receiver.script([
         Reply::http(502, &[("retry-after", "0")]),

@@ -130,7 +130,7 @@ async fn mutual_tls_works() {
 
 /// Scenario: the receiver's certificate is of another authority than the file has, or for another name; or no client
 /// certificate is at hand where one is demanded.
-/// Guarantee: nothing is sent; it counts as unreachable and is said.
+/// Guarantee: nothing is sent; it counts as unreachable, and the error names the cause.
 #[tokio::test]
 async fn a_wrong_certificate_is_not_trusted() {
     let (servers, others, files) = (Authority::new(), Authority::new(), Files::new());

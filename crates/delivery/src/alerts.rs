@@ -1,9 +1,9 @@
 //! Notifies people of alerts: Alertmanagers, webhooks, standard output.
 //!
 //! ```text
-//!                      +-> board   what is firing, again and again; what resolved, for five minutes -> POST /api/v2/alerts
-//! Notice -> message ---+-> outbox  each change once, in order -------------------------------------> POST to a webhook
-//!  (labels, texts: as  '-> stdout  each change ----------------------------------------------------> standard output
+//!                      +-> board   what is firing, again and again; what resolved, 5 minutes -> POST /api/v2/alerts
+//! Notice -> message ---+-> outbox  each change once, in order ----------------------------> POST to a webhook
+//!  (labels, texts: as  '-> stdout  each change -------------------------------------------> standard output
 //!   the alert began)
 //! ```
 //!

@@ -301,7 +301,7 @@ mod tests {
     proptest! {
         /// Scenario: any spans of any processes, small and with lengths of three bytes, some with equal but distinct
         /// resources.
-        /// Guarantee: byte for byte what the generated types would write, of exactly the length that was foretold,
+        /// Guarantee: byte for byte what the generated types would write, of exactly the length that was computed before,
         /// never above the bound by which the queue divides; halved to the end, every span is there once.
         #[test]
         fn a_batch_is_the_request_of_the_generated_types(

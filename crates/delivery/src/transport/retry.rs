@@ -6,8 +6,8 @@ use prost::Message;
 
 use crate::transport::backoff::Backoff;
 
-/// Delays between attempts that are not asked for by the receiver: anything up to a limit that doubles from one second to
-/// thirty, as many senders share a receiver.
+/// Delays between attempts that are not asked for by the receiver: anything up to a limit that doubles from one second
+/// to thirty, as many senders share a receiver.
 pub(crate) const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
 
 /// The longest delay that a receiver can ask for.

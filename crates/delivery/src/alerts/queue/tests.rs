@@ -60,8 +60,8 @@ fn seconds(times: &[Duration]) -> Vec<u64> {
 }
 
 /// Scenario: an alert fires for ten minutes, then resolves; an hour passes.
-/// Guarantee: an Alertmanager gets it at once and once a minute, its end at once and once a minute for five minutes, then
-/// nothing.
+/// Guarantee: an Alertmanager gets it at once and once a minute, its end at once and once a minute for five minutes,
+/// then nothing.
 #[tokio::test(start_paused = true)]
 async fn an_alertmanager_gets_states_again_and_again() {
     let (queue, begin) = (queue(ALERTMANAGER, []), Instant::now());
@@ -94,8 +94,8 @@ async fn an_alertmanager_is_not_asked_too_often() {
 }
 
 /// Scenario: a webhook is down for as long as a change may be retried, and longer.
-/// Guarantee: no delay is longer than its limit, which doubles from one second to thirty; then the change is dropped and counted, and
-/// no request follows.
+/// Guarantee: no delay is longer than its limit, which doubles from one second to thirty; then the change is dropped
+/// and counted, and no request follows.
 #[tokio::test(start_paused = true)]
 async fn a_change_for_a_webhook_expires() {
     let (queue, begin) = (queue(WEBHOOK, vec![again(None); 5000]), Instant::now());

@@ -1,4 +1,4 @@
-//! The sender with answers from a script, on a paused clock: hours pass in no time, and every attempt has an exact time.
+//! The sender with answers from a script, on a paused clock: hours pass in no time, every attempt has an exact time.
 
 use std::collections::VecDeque;
 
@@ -96,8 +96,8 @@ fn again(after: Option<Duration>) -> Answer {
 }
 
 /// Scenario: a receiver that is down for the whole time that a batch may be retried; then it accepts the next one.
-/// Guarantee: no delay is longer than its limit, which doubles from one second to thirty; the batch expires at its deadline, and
-/// not earlier; the next one is sent.
+/// Guarantee: no delay is longer than its limit, which doubles from one second to thirty; the batch expires at its
+/// deadline, and not earlier; the next one is sent.
 #[tokio::test(start_paused = true)]
 async fn retries_grow_apart_until_the_batch_expires() {
     let sending = Sending::to(vec![again(None); 2000]);
