@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use crate::kubernetes;
 use crate::targets::options::TargetOptions;
 use delivery::alerts;
-use delivery::otlp::settings::Settings;
+use delivery::otlp::settings::OtlpSettings;
 use gc_telemetry::options::{MetricOptions, SpanOptions};
 use strict_yaml::check::Schema;
 use strict_yaml::path::KeyPath;
@@ -89,11 +89,11 @@ pub struct Config {
     document: Document,
     origins: Origins,
     targets: TargetOptions,
-    otlp: Settings,
+    otlp: OtlpSettings,
     spans: SpanOptions,
     metrics: MetricOptions,
     rules: RuleSources,
-    alerts: alerts::settings::Settings,
+    alerts: alerts::settings::AlertSettings,
     kubernetes: kubernetes::settings::Settings,
     resource: Vec<(String, String)>,
     log: LogOptions,
@@ -201,7 +201,7 @@ impl Config {
     }
 
     /// The receiver of each signal.
-    pub fn otlp(&self) -> &Settings {
+    pub fn otlp(&self) -> &OtlpSettings {
         &self.otlp
     }
 
@@ -221,7 +221,7 @@ impl Config {
     }
 
     /// Receivers of notifications.
-    pub fn alerts(&self) -> &alerts::settings::Settings {
+    pub fn alerts(&self) -> &alerts::settings::AlertSettings {
         &self.alerts
     }
 

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::commands::cli::{DemoArgs, Format, FormatArgs};
 use crate::commands::output::{Output, say};
 use crate::commands::run::troubles;
-use crate::daemon::{Options, Station, TICK};
+use crate::daemon::{Options, Services, TICK};
 use crate::pipeline::replay::{Cast, Player, Stage, complete_at};
 use crate::pipeline::{Clock, Pipeline};
 use crate::recording::source::Source;
@@ -82,13 +82,13 @@ pub fn run(args: &DemoArgs) -> anyhow::Result<bool> {
 }
 
 async fn demo(options: Options, args: &DemoArgs) -> anyhow::Result<bool> {
-    let station = Station::open(&options).await?;
-    station.set_ready(true);
-    where_to_look(&options, &station);
+    let services = Services::open(&options).await?;
+    services.set_ready(true);
+    where_to_look(&options, &services);
     let (seen, mut rows) = mpsc::channel::<(&'static str, Collection)>(64);
     let actors: Vec<_> = ROLES
         .iter()
-        .map(|role| tokio::spawn(act(role, station.pipeline.clone(), seen.clone(), args.rounds)))
+        .map(|role| tokio::spawn(act(role, services.pipeline.clone(), seen.clone(), args.rounds)))
         .collect();
     drop(seen);
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -105,8 +105,8 @@ async fn demo(options: Options, args: &DemoArgs) -> anyhow::Result<bool> {
                 Some((service, collection)) => table.row(service, &collection)?,
                 None => break,
             },
-            _ = metrics.tick() => station.export_metrics(now_unix_ns()),
-            _ = ticks.tick() => station.pipeline.tick(now_unix_ns()),
+            _ = metrics.tick() => services.export_metrics(now_unix_ns()),
+            _ = ticks.tick() => services.pipeline.tick(now_unix_ns()),
             _ = interrupt.recv() => break,
             _ = terminate.recv() => break,
         }
@@ -114,10 +114,10 @@ async fn demo(options: Options, args: &DemoArgs) -> anyhow::Result<bool> {
     for actor in actors {
         actor.abort();
     }
-    let counts = station.pipeline.counts();
-    let exporter = station.exporter.clone();
+    let counts = services.pipeline.counts();
+    let exporter = services.exporter.clone();
     // Without a receiver everything is dropped, which does not matter in a demonstration.
-    station.close().await;
+    services.close().await;
     say(format_args!(
         "reported {} collections as {} spans",
         counts.collections, counts.spans
@@ -128,12 +128,12 @@ async fn demo(options: Options, args: &DemoArgs) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-fn where_to_look(options: &Options, station: &Station) {
+fn where_to_look(options: &Options, services: &Services) {
     say("replaying recordings of four .NET processes in a loop, as if they ran now; press Ctrl-C to stop");
     for role in &ROLES {
         say(format_args!("  {:16} {}", role.service, role.what));
     }
-    if let Some(address) = station.address() {
+    if let Some(address) = services.address() {
         say(format_args!("  the processes         http://{address}/"));
         say(format_args!("  Prometheus metrics    http://{address}/metrics"));
         say(format_args!(

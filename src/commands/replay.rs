@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use crate::commands::cli::ReplayArgs;
 use crate::commands::output::say;
 use crate::commands::run::troubles;
-use crate::daemon::{Options, Station};
+use crate::daemon::{Options, Services};
 use crate::pipeline::Clock;
 use crate::pipeline::replay::{Cast, Player, Stage, complete_at};
 use crate::recording::Recording;
@@ -61,11 +61,11 @@ async fn replay(options: Options, args: &ReplayArgs) -> anyhow::Result<bool> {
         exported || options.listen.is_some() || options.alerts.stdout,
         "nowhere to replay to: no signal is exported, and --listen is not set"
     );
-    let station = Station::open(&options).await?;
-    station.set_ready(true);
+    let services = Services::open(&options).await?;
+    services.set_ready(true);
     let mut fine = true;
     for file in &args.files {
-        match one(&station, &options, args, file).await {
+        match one(&services, &options, args, file).await {
             Ok(()) => {}
             Err(error) => {
                 say(format_args!("{error:#}"));
@@ -73,7 +73,7 @@ async fn replay(options: Options, args: &ReplayArgs) -> anyhow::Result<bool> {
             }
         }
     }
-    let counts = station.pipeline.counts();
+    let counts = services.pipeline.counts();
     if counts.over_rate > 0 {
         say(format_args!(
             "{} not exported as spans: more than {} per second of one process (spans.max_per_second)",
@@ -81,10 +81,10 @@ async fn replay(options: Options, args: &ReplayArgs) -> anyhow::Result<bool> {
             options.pipeline.spans.max_per_second
         ));
     }
-    let exporter = station.exporter.clone();
+    let exporter = services.exporter.clone();
     // A receiver that is slow or down gets more time than at the daemon's shutdown: there is nothing else to do.
     exporter.flush(WAIT_FOR_QUEUES).await;
-    station.close().await;
+    services.close().await;
     say(format_args!(
         "replayed {} as {}",
         plural(counts.collections, "collection"),
@@ -97,7 +97,7 @@ async fn replay(options: Options, args: &ReplayArgs) -> anyhow::Result<bool> {
     Ok(fine)
 }
 
-async fn one(station: &Station, options: &Options, args: &ReplayArgs, file: &Path) -> anyhow::Result<()> {
+async fn one(services: &Services, options: &Options, args: &ReplayArgs, file: &Path) -> anyhow::Result<()> {
     let mut player = Player::open(file)?;
     let Some(header) = player.begin()? else {
         anyhow::bail!("{} is cut short before its header: it has no events", file.display());
@@ -117,7 +117,7 @@ async fn one(station: &Station, options: &Options, args: &ReplayArgs, file: &Pat
         base,
         start_time: base.unix_ns(0),
     };
-    let mut stage = Stage::new(station.pipeline.clone(), cast);
+    let mut stage = Stage::new(services.pipeline.clone(), cast);
     let interval = i64::try_from(options.pipeline.metrics.interval.as_nanos()).unwrap_or(i64::MAX);
     let mut next_metrics: Option<i64> = None;
     let begun = Instant::now();
@@ -134,7 +134,7 @@ async fn one(station: &Station, options: &Options, args: &ReplayArgs, file: &Pat
             }
             if next_metrics.is_some_and(|next| at >= next) {
                 stage.progress(player.progress());
-                station.pipeline.export_metrics(base.unix_ns(at));
+                services.pipeline.export_metrics(base.unix_ns(at));
                 next_metrics = None;
             }
             next_metrics = next_metrics.or(Some(at.saturating_add(interval)));
@@ -142,7 +142,7 @@ async fn one(station: &Station, options: &Options, args: &ReplayArgs, file: &Pat
         stage.observe(key, outcome)?;
         observed += 1;
         if observed.is_multiple_of(LOOK_EVERY) {
-            wait_for_queues(&station.exporter, options).await;
+            wait_for_queues(&services.exporter, options).await;
         }
     };
     stage.progress(player.progress());

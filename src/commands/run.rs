@@ -17,8 +17,8 @@ use crate::config::file::Watch;
 use crate::config::flags::ConfigFlags;
 use crate::config::options::LogOptions;
 use crate::config::{self, Config, Loaded};
-use crate::daemon::logging::{self, Lines};
-use crate::daemon::{self, Options, Refused, Reload, Signals, Station};
+use crate::daemon::logging::{self, LogLevel};
+use crate::daemon::{self, Options, Refused, Reload, Services, Signals};
 use crate::pipeline::{Clock, PipelineSettings};
 use crate::process::RunKey;
 use crate::targets::{Readers, Rounds, own_identity};
@@ -63,21 +63,21 @@ async fn serve(
 ) -> anyhow::Result<()> {
     let signals = Signals::new()?;
     let options = options(&config);
-    let station = Station::open(&options).await?;
-    let exported = (station.exporter.clone(), station.own_resource());
-    let lines = logging::begin(config.log(), config.self_telemetry(), Some(exported)).context("cannot log")?;
+    let services = Services::open(&options).await?;
+    let exported = (services.exporter.clone(), services.own_resource());
+    let level = logging::begin(config.log(), config.self_telemetry(), Some(exported)).context("cannot log")?;
     for warning in &warnings {
         warn!("{warning}");
     }
-    greet(&options, &station);
-    let reload = FileReload::new(flags.clone(), config, files, lines);
-    daemon::run(options, station, signals, reload, readers).await;
+    greet(&options, &services);
+    let reload = FileReload::new(flags.clone(), config, files, level);
+    daemon::run(options, services, signals, reload, readers).await;
     Ok(())
 }
 
-fn greet(options: &Options, station: &Station) {
+fn greet(options: &Options, services: &Services) {
     info!("gcwatch {}", env!("GCWATCH_VERSION"));
-    match station.address() {
+    match services.address() {
         Some(address) => info!("listening at http://{address}/ (metrics at /metrics)"),
         None => info!("the listener is disabled: no /metrics, no API"),
     }
@@ -93,7 +93,7 @@ fn greet(options: &Options, station: &Station) {
             None => info!("not exporting {signal} over OTLP"),
         }
     }
-    for (receiver, _) in station.notifier.stats() {
+    for (receiver, _) in services.notifier.stats() {
         info!("notifying {receiver} of alerts");
     }
 }
@@ -238,18 +238,18 @@ struct FileReload {
     config: Config,
     files: Vec<PathBuf>,
     watch: Option<Watch>,
-    lines: Lines,
+    level: LogLevel,
 }
 
 impl FileReload {
-    fn new(flags: ConfigFlags, config: Config, files: Vec<PathBuf>, lines: Lines) -> Self {
+    fn new(flags: ConfigFlags, config: Config, files: Vec<PathBuf>, level: LogLevel) -> Self {
         let watch = watch(&files);
         Self {
             flags,
             config,
             files,
             watch,
-            lines,
+            level,
         }
     }
 }
@@ -291,7 +291,7 @@ impl Reload for FileReload {
                     self.files = files;
                 }
                 if config.log().filter != self.config.log().filter {
-                    self.lines.set_filter(&config.log().filter);
+                    self.level.set_filter(&config.log().filter);
                     info!("log.level is now {}", config.log().filter);
                 }
                 let options = options(&config);

@@ -1,132 +1,113 @@
-//! What the daemon says of itself: lines on standard error, and the same as log records and spans over OTLP.
+//! What the daemon logs: lines on standard error, and the same as log records and spans over OTLP.
 //!
-//! The records of the SDK go into the one OTLP client that the targets' data takes too: it never blocks, retries, knows the
-//! operator's certificates, and needs no thread of its own. What that client itself says stays on standard error, or a receiver
-//! that is down would be told of it.
+//! ```text
+//! tracing --+-> fmt layer        (filter: log.level, changed by a reload)     -> standard error
+//!           +-> appender bridge  (filter: self_telemetry.log_level, own only) -> opentelemetry-otlp: log records
+//!           '-> span layer       (INFO, own only)                             -> opentelemetry-otlp: spans
+//! ```
+//!
+//! Log records and spans go through the SDK's batch processors and `opentelemetry-otlp`, over the connections of the
+//! targets' data (`delivery::otlp`): same endpoint, protocol, TLS, headers and proxy, followed by a reload. Own metrics
+//! do not: they are those of `/metrics`, sent by the client of the targets' data.
+//!
+//! * **No feedback.** Only targets below `gcwatch` are exported, and never `gcwatch::export`: a receiver that is down
+//!   must not cause telemetry about itself, nor the libraries that send (h2, hyper, tonic, reqwest, opentelemetry).
+//! * **Nothing hangs.** Batch processors block threads of their own; they are shut down with the exporter, within its
+//!   deadline.
+//! * **Cost.** One thread for log records (on by default) and one for spans (off by default). A debug build without
+//!   targets: 24.0 MB (VmRSS) and 2 threads without own telemetry, 24.6 MB and 3 threads with log records, 24.5 MB and
+//!   4 threads with spans, too.
 
-use std::future::{Ready, ready};
 use std::io::IsTerminal as _;
 use std::sync::Arc;
 
 use gc_telemetry::origin::Origin;
-use opentelemetry::trace::TracerProvider as _;
 use opentelemetry_appender_tracing::layer::OpenTelemetryTracingBridge;
-use opentelemetry_proto::tonic::logs::v1::LogRecord;
-use opentelemetry_proto::tonic::trace::v1::Span;
-use opentelemetry_sdk::error::OTelSdkResult;
-use opentelemetry_sdk::logs::{LogBatch, LogExporter, SdkLoggerProvider};
-use opentelemetry_sdk::trace::{SdkTracerProvider, SpanData, SpanExporter};
 use tracing::Subscriber;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::{EnvFilter, FilterExt as _, filter_fn};
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
-use tracing_subscriber::util::{SubscriberInitExt as _, TryInitError};
+use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Registry, fmt, reload};
 
 use crate::config::options::{LogFormat, LogOptions, SelfTelemetryOptions};
 use delivery::otlp::Exporter;
 
-/// Targets whose events are the daemon's own; libraries speak from warnings on.
+/// Targets whose events are the daemon's own.
 const OWN: &str = "gcwatch";
 
-/// The OTLP client speaks under this target.
+/// The target of everything that concerns receivers.
 const EXPORT: &str = "gcwatch::export";
 
-/// The lines on standard error, of which the level can be changed.
+/// The level of the lines on standard error, for a reload.
 #[derive(Debug, Clone)]
-pub struct Lines(reload::Handle<EnvFilter, Registry>);
+pub struct LogLevel(reload::Handle<EnvFilter, Registry>);
 
-impl Lines {
-    /// Other levels from now on.
+impl LogLevel {
+    /// Applies another filter from now on.
     pub fn set_filter(&self, filter: &str) {
         // It only fails when nothing logs any more.
         let _nothing_logs = self.0.reload(EnvFilter::new(filter));
     }
 }
 
-/// Begins to log: to standard error, and with an exporter what `own` says as log records and spans too.
+/// Begins to log: to standard error and, with an exporter, what `own` selects as log records and spans.
 ///
 /// # Errors
 ///
-/// When something else of the process logs already.
+/// When the process logs already; with an exporter, outside a tokio runtime.
 pub fn begin(
     options: &LogOptions,
     own: &SelfTelemetryOptions,
     exporter: Option<(Exporter, Arc<Origin>)>,
-) -> Result<Lines, TryInitError> {
-    let (subscriber, lines) = subscriber(options, own, exporter);
+) -> anyhow::Result<LogLevel> {
+    let (subscriber, level) = subscriber(options, own, exporter)?;
     subscriber.try_init()?;
-    Ok(lines)
+    Ok(level)
 }
 
-/// What hears of events and spans. What none of its layers wants must cost nothing: the libraries that send requests have a span for each frame.
+/// The layers. Spans that no layer wants must cost nothing: the libraries that send have one for each frame.
 fn subscriber(
     options: &LogOptions,
     own: &SelfTelemetryOptions,
     exporter: Option<(Exporter, Arc<Origin>)>,
-) -> (impl Subscriber + Send + Sync + 'static, Lines) {
+) -> anyhow::Result<(impl Subscriber + Send + Sync + 'static, LogLevel)> {
     let lines = fmt::layer().with_writer(std::io::stderr).with_target(false);
     let lines = match options.format {
         LogFormat::Text => lines.with_ansi(std::io::stderr().is_terminal()).boxed(),
         LogFormat::Json => lines.json().flatten_event(true).boxed(),
     };
     let (filter, handle) = reload::Layer::new(EnvFilter::new(&options.filter));
-    let handle = Lines(handle);
     let registry = Registry::default().with(lines.with_filter(filter));
-    let to_exporter = exporter.map(|(exporter, resource)| ToExporter { exporter, resource });
-    // What the client says of its own troubles would come back to it.
-    let but_export = || {
+    let exported = || {
         filter_fn(|metadata| metadata.target().starts_with(OWN) && !metadata.target().starts_with(EXPORT))
-            // Without this nothing is known of the levels, and a span of each frame that is sent is made and thrown away.
+            // Without a hint every level counts as wanted, and a span is made for each frame that is sent.
             .with_max_level_hint(LevelFilter::TRACE)
     };
-    let logs = own.logs.as_ref().zip(to_exporter.clone()).map(|(filter, to_exporter)| {
-        let provider = SdkLoggerProvider::builder().with_simple_exporter(to_exporter).build();
-        OpenTelemetryTracingBridge::new(&provider).with_filter(EnvFilter::new(filter).and(but_export()))
-    });
-    let spans = to_exporter.filter(|_| own.traces).map(|to_exporter| {
-        let provider = SdkTracerProvider::builder().with_simple_exporter(to_exporter).build();
-        let tracer = provider.tracer(OWN);
-        tracing_opentelemetry::layer()
-            .with_tracer(tracer)
-            .with_filter(LevelFilter::INFO.and(but_export()))
-    });
-    (registry.with(logs).with(spans), handle)
-}
-
-/// The SDK's way into the OTLP client.
-#[derive(Debug, Clone)]
-struct ToExporter {
-    exporter: Exporter,
-    resource: Arc<Origin>,
-}
-
-impl LogExporter for ToExporter {
-    fn export(&self, batch: LogBatch<'_>) -> impl Future<Output = OTelSdkResult> + Send {
-        let records: Vec<LogRecord> = batch.iter().map(|(record, _scope)| record.into()).collect();
-        self.exporter.logs(&self.resource, records);
-        ready(Ok(()))
+    let (mut logs, mut spans) = (None, None);
+    if let Some((exporter, resource)) = exporter {
+        if let Some(filter) = &own.logs {
+            let provider = exporter.own_logs(&resource)?;
+            logs = Some(OpenTelemetryTracingBridge::new(&provider).with_filter(EnvFilter::new(filter).and(exported())));
+        }
+        if own.traces {
+            let layer = tracing_opentelemetry::layer().with_tracer(exporter.own_spans(&resource)?);
+            spans = Some(layer.with_filter(LevelFilter::INFO.and(exported())));
+        }
     }
-}
-
-impl SpanExporter for ToExporter {
-    fn export(&self, batch: Vec<SpanData>) -> impl Future<Output = OTelSdkResult> + Send {
-        let spans: Vec<Span> = batch.into_iter().map(Span::from).collect();
-        self.exporter.spans(&self.resource, spans);
-        let done: Ready<OTelSdkResult> = ready(Ok(()));
-        done
-    }
+    Ok((registry.with(logs).with(spans), LogLevel(handle)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use delivery::otlp::settings::{Limits, Settings};
+    use delivery::otlp::settings::{Limits, OtlpSettings};
 
-    /// Scenario: logs and spans of the daemon's own are exported, or not; a library makes a span for each frame that it sends.
-    /// Guarantee: that span is none, and its level is known to be of no interest before anything is asked.
+    /// Scenario: logs and spans of the daemon's own are exported, or not; a library makes a span for each frame that it
+    /// sends.
+    /// Guarantee: that span is disabled, and by its level alone.
     #[test]
-    fn spans_that_nobody_wants_are_none() {
+    fn spans_of_libraries_are_disabled() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let _inside = runtime.enter();
         let lines = LogOptions {
@@ -140,7 +121,7 @@ mod tests {
             service_name: OWN.to_owned(),
             attributes: Vec::new(),
         };
-        let nowhere = Settings {
+        let nowhere = OtlpSettings {
             traces: None,
             metrics: None,
             logs: None,
@@ -151,7 +132,7 @@ mod tests {
                 let (exporter, _running) = Exporter::start(&nowhere).unwrap();
                 (exporter, Arc::new(Origin::new(Vec::new())))
             });
-            let (subscriber, _lines) = subscriber(&lines, &own, exporter);
+            let (subscriber, _level) = subscriber(&lines, &own, exporter).unwrap();
             tracing::subscriber::with_default(subscriber, || {
                 assert!(tracing::trace_span!(target: "h2", "frame").is_disabled(), "{exported}");
                 assert!(

@@ -1,4 +1,4 @@
-//! The pipeline's ways out: the OTLP client, and who is told of alerts.
+//! Where the pipeline's data goes: the OTLP client and the receivers of alerts.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use delivery::otlp::Exporter;
 use gc_telemetry::anomaly::log_record;
 use gc_telemetry::spans::Encoded;
 
-/// Both ways.
+/// Gives spans and metrics to the exporter, alerts to the notifier.
 #[derive(Debug)]
-pub(crate) struct Ways {
+pub(crate) struct DeliveryOutlet {
     pub(crate) exporter: Exporter,
     pub(crate) notifier: Notifier,
 }
 
-impl Outlet for Ways {
+impl Outlet for DeliveryOutlet {
     fn spans(&self, resource: &Arc<Origin>, spans: Encoded) {
         let count = spans.count();
         self.exporter.encoded_spans(resource, spans.into_fields(), count);
@@ -33,8 +33,9 @@ impl Outlet for Ways {
     fn alerts(&self, resource: &Arc<Origin>, notices: Vec<Notice>) {
         if self.notifier.logs() {
             let now = now_unix_ns();
-            let told = notices.iter().filter(|notice| notice.transition.alert().rule.emit.log);
-            let records = told.map(|notice| log_record(&notice.transition, notice.group.as_deref(), notice.span, now));
+            let logged = notices.iter().filter(|notice| notice.transition.alert().rule.emit.log);
+            let records =
+                logged.map(|notice| log_record(&notice.transition, notice.group.as_deref(), notice.span, now));
             self.exporter.logs(resource, records.collect());
         }
         self.notifier.notify(resource, &notices);

@@ -21,29 +21,29 @@ use gc_telemetry::definition::anomaly::RULE_ID;
 use gc_telemetry::definition::own as row;
 use gc_telemetry::snapshot::{MetricSnapshot, Number, seconds, text, whole};
 
-/// What reload counts.
+/// Reloads, by outcome.
 #[derive(Debug, Default)]
 pub struct Reloads {
     /// The new configuration is in force.
     pub accepted: AtomicU64,
-    /// It was wrong, and the old one stayed.
+    /// It was invalid, and the previous one stayed in force.
     pub refused: AtomicU64,
 }
 
-/// Whose numbers are told.
+/// The parts whose counters are reported.
 #[derive(Debug, Clone)]
-pub struct Watched {
-    /// What is told of processes.
+pub struct Sources {
+    /// Observes processes.
     pub pipeline: Pipeline,
-    /// What is sent.
+    /// Exports over OTLP.
     pub exporter: Exporter,
-    /// Who is told of alerts.
+    /// Sends alerts.
     pub notifier: Notifier,
     /// The rule files.
     pub rules: Arc<RuleFiles>,
-    /// The pods that are known.
+    /// The pods of this node.
     pub pods: Arc<Pods>,
-    /// How Kubernetes answers.
+    /// The requests to Kubernetes.
     pub pods_stats: Arc<kubernetes::Stats>,
 }
 
@@ -52,18 +52,18 @@ pub struct Watched {
 pub struct Own {
     resource: Arc<Origin>,
     start_unix_ns: u64,
-    watched: Watched,
-    /// Counted by the daemon.
+    sources: Sources,
+    /// Counted by the daemon itself.
     pub reloads: Reloads,
 }
 
 impl Own {
-    /// Metrics of a daemon that began at `start_unix_ns`.
-    pub fn new(resource: Arc<Origin>, start_unix_ns: u64, watched: Watched) -> Self {
+    /// The metrics of a daemon that started at `start_unix_ns`.
+    pub fn new(resource: Arc<Origin>, start_unix_ns: u64, sources: Sources) -> Self {
         Self {
             resource,
             start_unix_ns,
-            watched,
+            sources,
             reloads: Reloads::default(),
         }
     }
@@ -74,30 +74,30 @@ impl Own {
     }
 
     fn targets(&self, sheet: &mut MetricSnapshot) {
-        let by_state = self.watched.pipeline.states();
+        let by_state = self.sources.pipeline.states();
         let points = by_state
             .into_iter()
             .map(|(state, count)| (vec![text(&row::STATE, state)], whole(count)));
         sheet.put(&row::TARGETS, points);
-        let by_reason = self.watched.pipeline.reasons();
+        let by_reason = self.sources.pipeline.reasons();
         let points = by_reason
             .iter()
             .map(|(reason, count)| (vec![text(&row::REASON, reason)], whole(*count)));
         sheet.put(&row::NOT_ATTACHED, points);
-        let counts = self.watched.pipeline.counts();
+        let counts = self.sources.pipeline.counts();
         let refused = counts.over_limit.saturating_add(counts.not_noted);
         sheet.put_one(&row::TARGETS_REFUSED, Some(whole(refused)));
         sheet.put_one(&row::COLLECTIONS, Some(whole(counts.collections)));
         sheet.put_one(&row::SPANS, Some(whole(counts.spans)));
     }
 
-    /// Nothing where Kubernetes is not asked.
+    /// Nothing without Kubernetes.
     fn pods(&self, sheet: &mut MetricSnapshot) {
-        let stats = self.watched.pods_stats.now();
+        let stats = self.sources.pods_stats.now();
         if stats == StatsNow::default() {
             return;
         }
-        sheet.put_one(&row::PODS, Some(whole(self.watched.pods.count() as u64)));
+        sheet.put_one(&row::PODS, Some(whole(self.sources.pods.count() as u64)));
         sheet.put_one(&row::PODS_CURRENT, Some(whole(u64::from(stats.current))));
         sheet.put_one(&row::POD_LISTS, Some(whole(stats.lists)));
         sheet.put_one(&row::POD_EVENTS, Some(whole(stats.events)));
@@ -106,10 +106,10 @@ impl Own {
     }
 
     fn rules(&self, sheet: &mut MetricSnapshot) {
-        let (status, set) = (self.watched.rules.status(), self.watched.pipeline.rules());
+        let (status, set) = (self.sources.rules.status(), self.sources.pipeline.rules());
         let enabled = set.rules.iter().filter(|rule| rule.enabled).count();
         sheet.put_one(&row::RULES, Some(whole(enabled as u64)));
-        let counts = self.watched.pipeline.rule_counts();
+        let counts = self.sources.pipeline.rule_counts();
         let of = |value: fn(&RuleCounts) -> u64| -> Points {
             let points = counts.iter();
             points
@@ -129,7 +129,7 @@ impl Own {
 impl OwnMetrics for Own {
     fn own_metrics(&self, now_unix_ns: u64) -> (Arc<Origin>, Vec<Metric>) {
         let mut sheet = MetricSnapshot::new(self.start_unix_ns, now_unix_ns);
-        usage::tell(&mut sheet);
+        usage::report(&mut sheet);
         self.targets(&mut sheet);
         let reloads = [("accepted", &self.reloads.accepted), ("refused", &self.reloads.refused)];
         let points = reloads.map(|(outcome, count)| {
@@ -137,15 +137,15 @@ impl OwnMetrics for Own {
             (vec![text(&row::OUTCOME, outcome)], whole(count))
         });
         sheet.put(&row::RELOADS, points);
-        exports(&self.watched.exporter.stats(), &mut sheet);
+        exports(&self.sources.exporter.stats(), &mut sheet);
         self.rules(&mut sheet);
         self.pods(&mut sheet);
-        notifications(&self.watched.notifier.stats(), &mut sheet);
+        notifications(&self.sources.notifier.stats(), &mut sheet);
         (Arc::clone(&self.resource), sheet.into_metrics())
     }
 }
 
-/// What became of notifications.
+/// The counters of notifications.
 fn notifications(stats: &[(String, ReceiverStats)], sheet: &mut MetricSnapshot) {
     let receivers: Vec<(KeyValue, &ReceiverStats)> = stats
         .iter()
@@ -159,7 +159,7 @@ fn notifications(stats: &[(String, ReceiverStats)], sheet: &mut MetricSnapshot) 
     };
     let by_type = |values: fn(&ReceiverStats) -> Vec<(&'static str, u64)>| -> Points {
         let points = receivers.iter().flat_map(|(receiver, stats)| {
-            let point = |(why, count)| (vec![receiver.clone(), text(&row::ERROR_TYPE, why)], whole(count));
+            let point = |(cause, count)| (vec![receiver.clone(), text(&row::ERROR_TYPE, cause)], whole(count));
             values(stats).into_iter().map(point)
         });
         points.collect()
@@ -172,7 +172,7 @@ fn notifications(stats: &[(String, ReceiverStats)], sheet: &mut MetricSnapshot) 
 
 type Points = Vec<(Vec<KeyValue>, Number)>;
 
-/// What became of the items that were given to the OTLP client; nothing of a signal that goes nowhere.
+/// The counters of the OTLP client; nothing for a signal that is not exported.
 fn exports(stats: &Stats, sheet: &mut MetricSnapshot) {
     let signals: Vec<(KeyValue, &SignalStats)> = Signal::ALL
         .iter()

@@ -1,4 +1,4 @@
-//! Rule files: read when the daemon begins and whenever they change. What is wrong never replaces what is in force.
+//! Rule files: read at the start and whenever they change. Invalid rules never replace those in force.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,23 +15,23 @@ use delivery::clock::now_unix_ns;
 use gc_rules::load::{self, Loaded, SourceFile};
 use gc_rules::time::rfc3339;
 
-/// How the rule files are.
+/// The state of the rule files.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct RuleStatus {
     /// The files that were read last, as they were named.
     pub files: Vec<String>,
-    /// `ok`; `err`: the files are wrong, and the rules before them are in force.
+    /// `ok`; `err`: the files are invalid, and the previous rules are in force.
     pub health: &'static str,
-    /// What is wrong with them.
+    /// Their errors.
     pub errors: Vec<String>,
-    /// What is odd about those in force.
+    /// Warnings about those in force.
     pub warnings: Vec<String>,
     /// When the rules in force were read, RFC 3339.
     pub loaded: Option<String>,
     /// The same in Unix nanoseconds.
     #[serde(skip)]
     pub loaded_unix_ns: Option<u64>,
-    /// Reloads that were taken into force.
+    /// Reloads that were applied.
     #[serde(skip)]
     pub accepted: u64,
     /// Reloads that were not.
@@ -39,24 +39,24 @@ pub struct RuleStatus {
     pub refused: u64,
 }
 
-/// What was read.
+/// The contents of the rule files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Texts {
     files: Vec<SourceFile>,
-    /// Of files that cannot be read, why.
+    /// Why files cannot be read.
     unreadable: Vec<String>,
 }
 
-/// The rule files and what became of them.
+/// The rule files and their state.
 #[derive(Debug, Default)]
 pub struct RuleFiles {
     status: Mutex<RuleStatus>,
-    /// What was read last, so that what is the same is not read as a change.
+    /// What was read last, so that equal contents are not a change.
     last: Mutex<Option<Texts>>,
 }
 
 impl RuleFiles {
-    /// How they are.
+    /// Their state.
     pub fn status(&self) -> RuleStatus {
         self.lock().clone()
     }
@@ -69,9 +69,9 @@ impl RuleFiles {
         self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads the files for the first time. Where they are wrong there are no rules that could stay: those that ship are in force, if they were
-    /// asked for, until the files are right. A daemon that did not begin would tell nothing at all. What is wrong is said by the
-    /// [`reload`](Self::reload) that follows when the daemon can speak.
+    /// Reads the files for the first time. If they are invalid, there are no previous rules: the shipped ones are in
+    /// force, if they are configured, until the files are valid. The daemon starts in any case. The errors are logged
+    /// by the [`reload`](Self::reload) that follows once the daemon logs.
     pub async fn begin(&self, sources: &RuleSources, pipeline: &Pipeline) {
         if self.read(sources, pipeline, true).await.is_ok() || !sources.shipped {
             return;
@@ -82,7 +82,7 @@ impl RuleFiles {
         }
     }
 
-    /// Reads the files again. What is wrong is said, counted and shown, and the rules before stay in force.
+    /// Reads the files again. Errors are logged, counted and shown, and the previous rules stay in force.
     pub async fn reload(&self, sources: &RuleSources, pipeline: &Pipeline) {
         let Err(errors) = self.read(sources, pipeline, false).await else {
             return;
@@ -90,13 +90,13 @@ impl RuleFiles {
         for message in &errors {
             error!("{message}");
         }
-        let were_right = self.lock().loaded.is_some();
+        let were_valid = self.lock().loaded.is_some();
         let instead = match pipeline.rules().rules.len() {
-            _ if were_right => "the old ones stay in force".to_owned(),
-            0 => "none is in force until the files are right".to_owned(),
-            count => format!("the {count} that ship are in force until the files are right"),
+            _ if were_valid => "the previous ones stay in force".to_owned(),
+            0 => "none are in force until the files are valid".to_owned(),
+            count => format!("the {count} shipped ones are in force until the files are valid"),
         };
-        warn!("the rules are wrong: {instead}");
+        warn!("the rules are invalid: {instead}");
     }
 
     async fn read(&self, sources: &RuleSources, pipeline: &Pipeline, first: bool) -> Result<(), Vec<String>> {
@@ -141,9 +141,9 @@ impl RuleFiles {
                 status.loaded = rfc3339(now);
                 status.loaded_unix_ns = Some(now);
                 status.accepted += u64::from(!first);
-                let said = status.warnings.clone();
+                let warnings = status.warnings.clone();
                 drop(status);
-                said.iter().for_each(|warning| warn!("{warning}"));
+                warnings.iter().for_each(|warning| warn!("{warning}"));
                 let count = rules.rules.iter().filter(|rule| rule.enabled).count();
                 pipeline.set_rules(Arc::new(rules), now);
                 info!("{count} rules are in force");
@@ -161,12 +161,12 @@ impl RuleFiles {
 
 impl RuleInfo for RuleFiles {
     fn rule_files(&self) -> serde_json::Value {
-        // Texts and lists of texts always have a form in JSON.
+        // Strings and lists of strings always have a form in JSON.
         serde_json::to_value(self.status()).unwrap_or_default()
     }
 }
 
-/// Awaits that rule files change, and files of folders come and go.
+/// Awaits changes of rule files, and files added to or removed from folders.
 #[derive(Debug, Default)]
 pub(crate) struct RuleWatch {
     paths: Vec<PathBuf>,
@@ -174,7 +174,7 @@ pub(crate) struct RuleWatch {
 }
 
 impl RuleWatch {
-    /// From now on these; nothing changes where they are the same.
+    /// Watches these from now on; nothing changes if they are the same.
     pub(crate) fn set(&mut self, sources: &RuleSources) {
         if self.paths == sources.paths {
             return;
@@ -182,7 +182,7 @@ impl RuleWatch {
         self.paths.clone_from(&sources.paths);
         self.watch = (!self.paths.is_empty()).then(|| Watch::new(self.paths.clone()));
         if let Some(error) = self.watch.as_ref().and_then(Watch::degraded) {
-            warn!("the rule files are looked at from time to time, as the system does not tell of changes: {error}");
+            warn!("checking the rule files periodically, because the system does not report changes: {error}");
         }
     }
 

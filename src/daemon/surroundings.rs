@@ -1,4 +1,4 @@
-//! What the surroundings of the processes say: the figures of their containers, and Kubernetes.
+//! What is known about processes from outside: the figures of their containers, and Kubernetes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use tracing::{debug, error};
 
 use crate::container::Reader;
-use crate::daemon::Station;
+use crate::daemon::Services;
 use crate::kubernetes::{self, settings::Settings};
 use crate::pipeline::{Pipeline, Run, Surroundings};
 use delivery::clock::now_unix_ns;
@@ -15,33 +15,33 @@ use delivery::clock::now_unix_ns;
 /// How often the figures of containers are read.
 const ROUND: Duration = Duration::from_secs(15);
 
-/// How soon after the start they are read first.
+/// When they are read first.
 const FIRST: Duration = Duration::from_secs(2);
 
-/// Asks Kubernetes for as long as the task lives; nothing waits for it.
-pub(crate) fn ask(settings: Settings, station: &Station) -> JoinHandle<()> {
-    let (pipeline, pods) = (station.pipeline.clone(), Arc::clone(&station.pods));
+/// Follows the pods of this node for as long as the task lives; nothing waits for it.
+pub(crate) fn follow_pods(settings: Settings, services: &Services) -> JoinHandle<()> {
+    let (pipeline, pods) = (services.pipeline.clone(), Arc::clone(&services.pods));
     pipeline.set_surroundings(Some(Arc::clone(&pods) as Arc<dyn Surroundings>));
     let changed = move || {
         let runs = pipeline.surroundings_changed(now_unix_ns());
         if runs > 0 {
-            debug!(target: "gcwatch::kubernetes", "{runs} processes are known better");
+            debug!(target: "gcwatch::kubernetes", "updated the resource of {runs} processes");
         }
     };
     tokio::spawn(kubernetes::follow(
         settings,
         pods,
-        Arc::clone(&station.pods_stats),
+        Arc::clone(&services.pods_stats),
         changed,
     ))
 }
 
-/// Reads the figures of every process that is attached to, every [`ROUND`]. Never completes.
+/// Reads the container figures of every attached process, every [`ROUND`]. Never completes.
 pub(crate) async fn measure(pipeline: Pipeline) {
     tokio::time::sleep(FIRST).await;
     loop {
         let runs = pipeline.runs();
-        // A few files of each process: the kernel may take its time.
+        // A few files of each process: the kernel may block.
         let read = spawn_blocking(move || {
             let mut reader = Reader::new();
             let figures = |run: &Arc<Run>| {

@@ -1,4 +1,4 @@
-//! What the daemon itself costs: `/proc/self`.
+//! CPU time, memory, threads and descriptors of the daemon itself, from `/proc/self`.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use rustix::param::{clock_ticks_per_second, page_size};
 use gc_telemetry::definition::own as row;
 use gc_telemetry::snapshot::{MetricSnapshot, Number, text, whole};
 
-/// What the kernel says of this process. A value that cannot be read is absent.
+/// The kernel's figures for this process. A value that cannot be read is absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Usage {
     user_seconds: Option<f64>,
@@ -46,8 +46,8 @@ impl Usage {
     }
 }
 
-/// Tells what this process uses.
-pub(crate) fn tell(sheet: &mut MetricSnapshot) {
+/// Adds the figures of this process.
+pub(crate) fn report(sheet: &mut MetricSnapshot) {
     let usage = Usage::read();
     let modes = [("user", usage.user_seconds), ("system", usage.system_seconds)];
     let points = modes

@@ -7,11 +7,11 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use clr_gc::gc::Outcome;
-use delivery::alerts::settings::{Settings as Alerts, Webhook};
+use delivery::alerts::settings::{AlertSettings as Alerts, Webhook};
 use delivery::otlp::settings::{self, Compression, Protocol};
 use gc_rules::time::TimeBase;
 use gcwatch::config::options::RuleSources;
-use gcwatch::daemon::{Options, Station};
+use gcwatch::daemon::{Options, Services};
 use gcwatch::pipeline::replay::Player;
 use gcwatch::pipeline::{Clock, PipelineSettings};
 use gcwatch::process::{Identity, RunKey, RunState};
@@ -150,7 +150,7 @@ async fn an_alert_fires_once_and_resolves() {
             clock: Clock::Live,
             ..PipelineSettings::default()
         },
-        otlp: settings::Settings::default(),
+        otlp: settings::OtlpSettings::default(),
         rules: RuleSources {
             shipped: false,
             paths: vec![folder.path().to_owned()],
@@ -170,7 +170,7 @@ async fn an_alert_fires_once_and_resolves() {
         kubernetes: gcwatch::kubernetes::settings::Settings::default(),
         export_own_metrics: false,
     };
-    let station = Station::open(&options).await.unwrap();
+    let services = Services::open(&options).await.unwrap();
     let identity = Identity {
         key: RunKey { pid: 7, start_time: 1 },
         ns_pid: None,
@@ -179,7 +179,7 @@ async fn an_alert_fires_once_and_resolves() {
         resource: notices::resource().attributes,
         provenance: gcwatch::process::Provenance::default(),
     };
-    let mut feed = station.pipeline.open(identity).unwrap();
+    let mut feed = services.pipeline.open(identity).unwrap();
     let now = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .unwrap();
@@ -214,15 +214,12 @@ async fn an_alert_fires_once_and_resolves() {
     assert_eq!(fired["groupLabels"], own["groupLabels"]);
     assert_eq!(fired["groupKey"], own["groupKey"]);
 
-    // Told five times: that is past the end that the first one had.
-    let told = || station.notifier.stats()[0].1.sent;
-    tokio::time::timeout(LONG, async {
-        while told() < 6 {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    })
-    .await
-    .expect("it is told again");
+    // Sent five times more: that is past the end that the first request gave.
+    let sent = async |count: u64| {
+        let waited = tokio::time::timeout(LONG, services.notifier.until(|all| all[0].1.sent >= count));
+        waited.await.expect("it is sent again");
+    };
+    sent(6).await;
     assert!(by_alertmanager.try_next().is_none(), "it notified twice of one alert");
     feed.end();
     let resolved: Value = serde_json::from_slice(&by_alertmanager.next().await.body).unwrap();
@@ -233,16 +230,9 @@ async fn an_alert_fires_once_and_resolves() {
     );
     assert_eq!(resolved["alerts"][0]["labels"], theirs["labels"]);
     assert_eq!(resolved["alerts"][0]["endsAt"], own["alerts"][0]["endsAt"]);
-    let before = told();
-    tokio::time::timeout(LONG, async {
-        while told() < before + 2 {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    })
-    .await
-    .expect("its end is told again");
+    sent(services.notifier.stats()[0].1.sent + 2).await;
     assert!(by_alertmanager.try_next().is_none(), "it notified twice of one end");
-    let failures: u64 = station.notifier.stats()[0]
+    let failures: u64 = services.notifier.stats()[0]
         .1
         .failures()
         .iter()
@@ -250,5 +240,5 @@ async fn an_alert_fires_once_and_resolves() {
         .sum();
     assert_eq!(failures, 0);
     assert!(by_gcwatch.try_next().is_none());
-    station.close().await;
+    services.close().await;
 }

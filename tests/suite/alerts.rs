@@ -5,12 +5,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use delivery::alerts::Notifier;
-use delivery::alerts::settings::{Settings, Webhook};
+use delivery::alerts::settings::{AlertSettings, Webhook};
 use delivery::alerts::stats::ReceiverStats;
 use delivery::otlp::settings::{self, Compression, Protocol, Secret};
 use gc_rules::time::TimeBase;
 use gcwatch::config::options::RuleSources;
-use gcwatch::daemon::{Options, Station};
+use gcwatch::daemon::{Options, Services};
 use gcwatch::pipeline::replay::{Cast, Player, Stage};
 use gcwatch::pipeline::{self, Clock};
 use gcwatch::targets::options::TargetOptions;
@@ -48,11 +48,11 @@ fn webhook(receiver: &Receiver) -> Webhook {
     }
 }
 
-fn only(alertmanager: settings::Receiver, resend_interval: Duration) -> Settings {
-    Settings {
+fn only(alertmanager: settings::Receiver, resend_interval: Duration) -> AlertSettings {
+    AlertSettings {
         alertmanagers: vec![alertmanager],
         resend_interval,
-        ..Settings::default()
+        ..AlertSettings::default()
     }
 }
 
@@ -83,21 +83,17 @@ fn dropped(notifier: &Notifier, why: &str) -> u64 {
     dropped.iter().find(|(name, _)| *name == why).unwrap().1
 }
 
-/// Waits until the numbers are as they are to be.
-async fn until(is: impl Fn() -> bool) {
-    let waited = tokio::time::timeout(LONG, async {
-        while !is() {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-    });
-    waited.await.expect("it comes to that");
+/// Waits until the counters of the one receiver are as `is` says.
+async fn until(notifier: &Notifier, is: impl Fn(&ReceiverStats) -> bool) {
+    let waited = tokio::time::timeout(LONG, notifier.until(|all| is(&all[0].1)));
+    waited.await.expect("the counters come to that");
 }
 
 /// Scenario: an alert begins, goes on for several intervals, ends; the Alertmanager takes all.
-/// Guarantee: it is told at once and again and again while it fires, each time with the same labels and beginning and with an end ahead;
-/// then with its end, again and again.
+/// Guarantee: it is sent at once and again and again while it fires, each time with the same labels and beginning and
+/// with an end ahead; then with its end, again and again.
 #[tokio::test]
-async fn what_fires_is_told_again_and_what_ended_too() {
+async fn firing_and_resolved_alerts_are_sent_again() {
     let mut receiver = Receiver::start().await;
     let notifier = Notifier::start(&only(alertmanager(&receiver), Duration::from_millis(20))).unwrap();
     notifier.notify(&resource(), &[fired(5)]);
@@ -148,9 +144,9 @@ async fn what_fires_is_told_again_and_what_ended_too() {
 }
 
 /// Scenario: the Alertmanager is overloaded, breaks the connection, does not answer; then it takes the request.
-/// Guarantee: the alert is told in the end, once, and each failure is counted by what it was.
+/// Guarantee: the alert arrives, once, and each failure is counted by its cause.
 #[tokio::test]
-async fn what_fails_is_tried_again() {
+async fn failures_are_retried() {
     let mut receiver = Receiver::start().await;
     receiver.script([
         Reply::http(503, &[("retry-after", "0")]),
@@ -167,7 +163,7 @@ async fn what_fails_is_tried_again() {
         // That of the connection that breaks was not read.
         assert!(request.body.is_empty() || pids(&request) == ["5"]);
     }
-    until(|| stats(&notifier).sent == 1).await;
+    until(&notifier, |stats| stats.sent == 1).await;
     let failures = stats(&notifier).failures();
     assert_eq!((count(failures, "unavailable"), count(failures, "timed_out")), (2, 1));
     assert_eq!((count(failures, "unreachable"), count(failures, "refused")), (1, 0));
@@ -176,9 +172,9 @@ async fn what_fails_is_tried_again() {
 }
 
 /// Scenario: an Alertmanager that finds one of three alerts wrong, and says so of each request that has it.
-/// Guarantee: the others are told, the wrong one is given up and counted, and is not told again when the others are.
+/// Guarantee: the others arrive; the refused one is dropped and counted, and is not sent again when the others are.
 #[tokio::test]
-async fn one_that_is_refused_is_found_and_given_up() {
+async fn a_refused_alert_is_found_and_dropped() {
     let mut receiver = Receiver::start().await;
     let wrong = || Reply::http(400, &[]);
     // All three; the first alone; the second and the third; the second, which is the wrong one; the third.
@@ -209,35 +205,36 @@ async fn one_that_is_refused_is_found_and_given_up() {
 }
 
 /// Scenario: an Alertmanager that lets nobody in at first (401), then does.
-/// Guarantee: it is not asked again at once, nor alert by alert, but when what fires is told again; then it is told all.
+/// Guarantee: it is not asked again at once, nor alert by alert, but when firing alerts are due again; then it is sent
+/// all.
 #[tokio::test]
-async fn one_that_lets_nobody_in_is_asked_again_later() {
+async fn an_alertmanager_without_permission_is_asked_again_later() {
     let mut receiver = Receiver::start().await;
     receiver.script([Reply::http(401, &[])]);
     let notifier = Notifier::start(&only(alertmanager(&receiver), Duration::from_millis(100))).unwrap();
     notifier.notify(&resource(), &[fired(1), fired(2)]);
     assert_eq!(pids(&receiver.next().await).len(), 2);
     assert_eq!(pids(&receiver.next().await).len(), 2);
-    until(|| stats(&notifier).sent >= 2).await;
+    until(&notifier, |stats| stats.sent >= 2).await;
     let failures = stats(&notifier).failures();
     assert_eq!((count(failures, "refused"), dropped(&notifier, "refused")), (1, 0));
 }
 
 /// Scenario: two Alertmanagers and a webhook; one Alertmanager never answers.
-/// Guarantee: each is told, none waits for another.
+/// Guarantee: each receiver gets every alert, none waits for another.
 #[tokio::test]
-async fn a_receiver_that_hangs_holds_up_no_other() {
+async fn a_receiver_that_hangs_delays_no_other() {
     let (mut deaf, mut well, mut hook) = (
         Receiver::start().await,
         Receiver::start().await,
         Receiver::start().await,
     );
     deaf.then(Reply::Hang);
-    let settings = Settings {
+    let settings = AlertSettings {
         alertmanagers: vec![alertmanager(&deaf), alertmanager(&well)],
         webhooks: vec![webhook(&hook)],
         resend_interval: NEVER,
-        ..Settings::default()
+        ..AlertSettings::default()
     };
     let notifier = Notifier::start(&settings).unwrap();
     for pid in 1..=3 {
@@ -253,10 +250,12 @@ async fn a_receiver_that_hangs_holds_up_no_other() {
     assert_eq!(lost, 3, "those of the one that hangs");
 }
 
-/// Scenario: a reload adds an Alertmanager while an alert fires, then takes the first one away; then one with a header that cannot be.
-/// Guarantee: the new one is told what fires, the old one hears no more, and settings that cannot be used change nothing.
+/// Scenario: a reload adds an Alertmanager while an alert fires, then takes the first one away; then one with a header
+/// that cannot be.
+/// Guarantee: the new one gets what is firing, the old one nothing more, and settings that cannot be used change
+/// nothing.
 #[tokio::test]
-async fn a_reload_tells_a_new_alertmanager_what_fires() {
+async fn a_reload_sends_firing_alerts_to_a_new_alertmanager() {
     let (mut first, mut second) = (Receiver::start().await, Receiver::start().await);
     let notifier = Notifier::start(&only(alertmanager(&first), NEVER)).unwrap();
     notifier.notify(&resource(), &[fired(1), fired(2)]);
@@ -274,7 +273,7 @@ async fn a_reload_tells_a_new_alertmanager_what_fires() {
         .push(("a b".to_owned(), Secret::new("hunter2")));
     let error = notifier.reconfigure(&wrong).unwrap_err().to_string();
     assert!(
-        error.contains("its name has characters") && !error.contains("hunter2"),
+        error.contains("its name contains") && !error.contains("hunter2"),
         "{error}"
     );
     notifier.notify(&resource(), &[ended(1)]);
@@ -283,23 +282,24 @@ async fn a_reload_tells_a_new_alertmanager_what_fires() {
         (&last[0]["labels"]["pid"], &last[0]["endsAt"]),
         (&"1".into(), &"2026-01-02T03:05:05Z".into())
     );
-    assert!(first.try_next().is_none(), "one that is none any more is told");
+    assert!(first.try_next().is_none(), "a removed receiver gets something");
 }
 
 /// Scenario: a webhook that fails for a while, then refuses a change, then takes all.
-/// Guarantee: each change comes once and in order, in Alertmanager's own format, signed; the refused one is dropped and counted.
+/// Guarantee: each change comes once and in order, in Alertmanager's own format, signed; the refused one is dropped and
+/// counted.
 #[tokio::test]
-async fn a_webhook_is_told_each_change_in_order() {
+async fn a_webhook_gets_each_change_in_order() {
     let mut receiver = Receiver::start().await;
     receiver.script([
         Reply::http(502, &[("retry-after", "0")]),
         Reply::Accept,
         Reply::http(410, &[]),
     ]);
-    let settings = Settings {
+    let settings = AlertSettings {
         webhooks: vec![webhook(&receiver)],
         external_url: Some("https://gcwatch.example/".to_owned()),
-        ..Settings::default()
+        ..AlertSettings::default()
     };
     let notifier = Notifier::start(&settings).unwrap();
     notifier.notify(&resource(), &[fired(1), ended(1), fired(2), ended(2)]);
@@ -332,7 +332,7 @@ async fn a_webhook_is_told_each_change_in_order() {
         ("2", "resolved"),
     ];
     assert_eq!(seen, expected);
-    until(|| stats(&notifier).sent == 3).await;
+    until(&notifier, |stats| stats.sent == 3).await;
     assert_eq!(dropped(&notifier, "refused"), 1);
     let golden: Value = serde_json::from_str(include_str!("../alerts/webhook.json")).unwrap();
     assert_eq!(told[2], golden, "{:#}", told[2]);
@@ -343,9 +343,10 @@ async fn a_webhook_is_told_each_change_in_order() {
     );
 }
 
-/// Scenario: a daemon's station with a receiver of logs, and a rule that fires on a process and ends with it; then the same with
-/// `alerts.log` switched off.
-/// Guarantee: two log records with the process's resource, the event's name and the ids of a span that was sent; none when it is off.
+/// Scenario: a daemon's services with a receiver of logs, and a rule that fires on a process and ends with it; then the
+/// same with `alerts.log` switched off.
+/// Guarantee: two log records with the process's resource, the event's name and the ids of a span that was sent; none
+/// when it is off.
 #[tokio::test]
 async fn log_records_go_over_otlp() {
     for log in [true, false] {
@@ -363,25 +364,25 @@ async fn log_records_go_over_otlp() {
                 clock: Clock::Recorded,
                 ..pipeline::PipelineSettings::default()
             },
-            otlp: settings::Settings {
+            otlp: settings::OtlpSettings {
                 traces: signal("/v1/traces"),
                 logs: signal("/v1/logs"),
-                ..settings::Settings::default()
+                ..settings::OtlpSettings::default()
             },
             rules: RuleSources {
                 shipped: false,
                 paths: vec![folder.path().to_owned()],
             },
-            alerts: Settings {
+            alerts: AlertSettings {
                 log,
-                ..Settings::default()
+                ..AlertSettings::default()
             },
             listen: None,
             own_resource: Vec::new(),
             kubernetes: gcwatch::kubernetes::settings::Settings::default(),
             export_own_metrics: false,
         };
-        let station = Station::open(&options).await.unwrap();
+        let services = Services::open(&options).await.unwrap();
         let mut player = Player::open(Path::new("tests/recordings/svc8-workstation.nettrace.gz")).unwrap();
         let base = player.begin().unwrap().unwrap().unix_ns_of_offset(0).unwrap();
         let cast = Cast {
@@ -390,13 +391,13 @@ async fn log_records_go_over_otlp() {
             base: TimeBase::at(base),
             start_time: 1,
         };
-        let mut stage = Stage::new(station.pipeline.clone(), cast);
+        let mut stage = Stage::new(services.pipeline.clone(), cast);
         while let Some((key, outcome)) = player.next_outcome().unwrap() {
             stage.observe(key, outcome).unwrap();
         }
         stage.end();
-        assert!(station.exporter.flush(LONG).await);
-        station.close().await;
+        assert!(services.exporter.flush(LONG).await);
+        services.close().await;
         let (mut spans, mut records) = (BTreeSet::new(), Vec::new());
         while let Some(request) = receiver.try_next() {
             if request.path == "/v1/traces" {
@@ -429,9 +430,9 @@ async fn log_records_go_over_otlp() {
 #[tokio::test]
 async fn a_webhook_that_is_down_costs_bounded_memory() {
     let receiver = Receiver::start().await;
-    let settings = Settings {
+    let settings = AlertSettings {
         webhooks: vec![webhook(&receiver)],
-        ..Settings::default()
+        ..AlertSettings::default()
     };
     drop(receiver);
     let notifier = Notifier::start(&settings).unwrap();

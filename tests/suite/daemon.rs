@@ -122,6 +122,58 @@ fn sigterm_ends_it_in_order() {
     assert!(said.contains("nothing was lost"), "{said}");
 }
 
+/// A receiver that never answers: it takes connections, and what comes on them is never read.
+fn mute() -> (TcpListener, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    (listener, address)
+}
+
+/// Scenario: log records and spans of the daemon's own go to a receiver that takes connections and never answers, or to
+/// one that is down, over gRPC and over HTTP; the daemon has logged already; SIGTERM.
+/// Guarantee: it ends in order within ten seconds, and says that something was lost.
+#[test]
+fn own_telemetry_never_delays_the_end() {
+    for protocol in ["grpc", "http/protobuf"] {
+        let (listener, address) = mute();
+        for listener in [Some(listener), None] {
+            let down = listener.is_none();
+            let mut open = Vec::new();
+            let folder = TempDir::new().unwrap();
+            let file = folder.path().join("gcwatch.yaml");
+            let path = if protocol == "grpc" { "" } else { "/v1" };
+            let config = format!(
+                "{NOTHING}otlp: {{endpoint: 'http://{address}{path}', protocol: {protocol}}}\n\
+                 self_telemetry: {{traces: true, metrics: false, log_level: info}}\n"
+            );
+            std::fs::write(&file, config).unwrap();
+            let mut command = Command::new(env!("CARGO_BIN_EXE_gcwatch"));
+            command
+                .args(["run", "--listen", ANY, "--config"])
+                .arg(&file)
+                .arg("--lease-folder")
+                .arg(folder.path().join("leases"));
+            command.env_remove("NOTIFY_SOCKET").stderr(Stdio::piped());
+            let mut daemon = Daemon::start(folder, command);
+            if down {
+                daemon.await_line("cannot reach the OTLP endpoint");
+            } else {
+                // The first request is on its way.
+                open.push(listener.as_ref().unwrap().accept().unwrap());
+            }
+            let begun = Instant::now();
+            daemon.signal(Signal::TERM);
+            let (status, said) = daemon.end();
+            let took = begun.elapsed();
+            assert!(
+                status.success() && said.contains("stopped; lost"),
+                "{protocol}, down: {down}: {status}: {said}"
+            );
+            assert!(took < Duration::from_secs(10), "{protocol}, down: {down}: {took:?}");
+        }
+    }
+}
+
 /// Scenario: a service supervisor listens on NOTIFY_SOCKET and asks for a watchdog.
 /// Guarantee: it is told READY=1, then WATCHDOG=1 within the limit again and again, and STOPPING=1 at the end.
 #[test]
@@ -186,7 +238,7 @@ fn a_wrong_reload_keeps_the_old_configuration() {
     std::fs::write(&file, "spans: {ratio: many}\n").unwrap();
     daemon.signal(Signal::HUP);
     daemon.await_line("gcwatch.yaml:1:");
-    daemon.await_line("old one stays in force");
+    daemon.await_line("previous one stays in force");
     std::fs::write(&file, format!("{NOTHING}spans:\n  ratio: 0.5\n")).unwrap();
     daemon.await_line("new configuration is in force");
     daemon.signal(Signal::TERM);
@@ -249,7 +301,7 @@ fn rules_are_reloaded_by_swaps_and_wrong_ones_change_nothing() {
     version("..2", &[("a.yaml", rule("test.b", "gc.generatoin == 2"))]);
     let said = daemon.await_line("a.yaml:6:");
     assert!(said.contains("gc.generation"), "the nearest known name: {said}");
-    daemon.await_line("old ones stay in force");
+    daemon.await_line("previous ones stay in force");
     let answer = api(&address, "/api/v1/rules");
     assert_eq!(
         (&answer["health"], answer["errors"].as_array().unwrap().len()),
@@ -293,7 +345,7 @@ fn wrong_rules_at_the_start_leave_those_that_ship() {
     let command = command(folder.path(), &config, ANY);
     let mut daemon = Daemon::start(folder, command);
     daemon.await_line("rules.yaml:6:");
-    daemon.await_line("that ship are in force until the files are right");
+    daemon.await_line("shipped ones are in force until the files are valid");
     let address = daemon.address();
     let answer = api(&address, "/api/v1/rules");
     assert_eq!(answer["health"], "err");

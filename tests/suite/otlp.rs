@@ -6,5 +6,6 @@ mod answers;
 mod bounds;
 mod forms;
 mod json;
+mod own;
 mod reload;
 mod tls;

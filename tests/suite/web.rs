@@ -7,7 +7,7 @@ use delivery::alerts;
 use delivery::otlp::settings;
 use gc_rules::time::TimeBase;
 use gcwatch::config::options::RuleSources;
-use gcwatch::daemon::{Options, Station};
+use gcwatch::daemon::{Options, Services};
 use gcwatch::pipeline::replay::{Cast, Player, Stage};
 use gcwatch::pipeline::{Clock, PipelineSettings};
 use gcwatch::process::{Identity, RunKey, RunState};
@@ -22,12 +22,12 @@ fn options() -> Options {
             clock: Clock::Recorded,
             ..PipelineSettings::default()
         },
-        otlp: settings::Settings::default(),
+        otlp: settings::OtlpSettings::default(),
         rules: RuleSources {
             shipped: false,
             paths: Vec::new(),
         },
-        alerts: alerts::settings::Settings::default(),
+        alerts: alerts::settings::AlertSettings::default(),
         listen: Some(SocketAddr::from(([127, 0, 0, 1], 0))),
         own_resource: Vec::new(),
         kubernetes: gcwatch::kubernetes::settings::Settings::default(),
@@ -47,13 +47,13 @@ async fn get(address: SocketAddr, path: &str, accept: &str) -> (u16, String, Str
     (status, head.to_ascii_lowercase(), body.to_owned())
 }
 
-/// A station that has told a recording, whose process still runs.
-async fn station_with(name: &str) -> (Station, SocketAddr, Stage) {
-    station_of(&options(), name).await
+/// A services that has told a recording, whose process still runs.
+async fn services_with(name: &str) -> (Services, SocketAddr, Stage) {
+    services_of(&options(), name).await
 }
 
-async fn station_of(options: &Options, name: &str) -> (Station, SocketAddr, Stage) {
-    let station = Station::open(options).await.unwrap();
+async fn services_of(options: &Options, name: &str) -> (Services, SocketAddr, Stage) {
+    let services = Services::open(options).await.unwrap();
     let mut player = Player::open(&Path::new("tests/recordings").join(format!("{name}.nettrace.gz"))).unwrap();
     let base = player.begin().unwrap().unwrap().unix_ns_of_offset(0).unwrap();
     let cast = Cast {
@@ -62,20 +62,20 @@ async fn station_of(options: &Options, name: &str) -> (Station, SocketAddr, Stag
         base: TimeBase::at(base),
         start_time: 1,
     };
-    let mut stage = Stage::new(station.pipeline.clone(), cast);
+    let mut stage = Stage::new(services.pipeline.clone(), cast);
     while let Some((key, outcome)) = player.next_outcome().unwrap() {
         stage.observe(key, outcome).unwrap();
     }
     stage.progress(player.progress());
-    let address = station.address().unwrap();
-    (station, address, stage)
+    let address = services.address().unwrap();
+    (services, address, stage)
 }
 
 /// Scenario: a scraper asks for each format while a process is told of.
 /// Guarantee: the right content type, the process's counter with its real value, and the daemon's own metrics.
 #[tokio::test]
 async fn metrics_are_given_in_both_formats() {
-    let (station, address, stage) = station_with("net10-steady").await;
+    let (services, address, stage) = services_with("net10-steady").await;
     let (status, head, body) = get(address, "/metrics", "*/*").await;
     assert_eq!(status, 200);
     assert!(head.contains("content-type: text/plain; version=0.0.4"), "{head}");
@@ -84,7 +84,7 @@ async fn metrics_are_given_in_both_formats() {
         .filter(|line| line.starts_with("dotnet_gc_collections_total{"))
         .map(|line| line.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap())
         .sum();
-    let told = station.pipeline.counts().collections;
+    let told = services.pipeline.counts().collections;
     assert_eq!(total, told as f64, "{body}");
     assert!(body.contains("service_name=\"checkout\""), "{body}");
     assert!(body.contains("process_cpu_time_seconds_total"), "{body}");
@@ -96,7 +96,7 @@ async fn metrics_are_given_in_both_formats() {
     stage.end();
     let (_, _, after) = get(address, "/metrics", "*/*").await;
     assert!(!after.contains("checkout"), "its series end with the process");
-    station.close().await;
+    services.close().await;
 }
 
 const RULES: &str = "\
@@ -124,7 +124,7 @@ async fn alerts_and_rules_are_shown() {
     std::fs::write(folder.path().join("a.test.yaml"), "is not read").unwrap();
     let mut options = options();
     options.rules.paths = vec![folder.path().to_owned()];
-    let (station, address, stage) = station_of(&options, "svc8-workstation").await;
+    let (services, address, stage) = services_of(&options, "svc8-workstation").await;
     let alerts: serde_json::Value = serde_json::from_str(&get(address, "/api/v1/alerts", "*/*").await.2).unwrap();
     let alert = &alerts["alerts"][0];
     assert_eq!(
@@ -162,14 +162,14 @@ async fn alerts_and_rules_are_shown() {
     assert!(has("gcwatch_rules{", " 1") || has("gcwatch_rules ", " 1"), "{metrics}");
     stage.end();
     assert_eq!(get(address, "/api/v1/alerts", "*/*").await.2, r#"{"alerts":[]}"#);
-    station.close().await;
+    services.close().await;
 }
 
 /// Scenario: the API is asked for the targets and for the last collections of one process.
 /// Guarantee: JSON with the contract's names; newest first, no more than asked for, nothing of another process.
 #[tokio::test]
 async fn the_api_tells_targets_and_collections() {
-    let (station, address, stage) = station_with("svc8-workstation").await;
+    let (services, address, stage) = services_with("svc8-workstation").await;
     let (status, head, body) = get(address, "/api/v1/targets", "*/*").await;
     assert_eq!(status, 200);
     assert!(head.contains("content-type: application/json"), "{head}");
@@ -197,14 +197,14 @@ async fn the_api_tells_targets_and_collections() {
     let (_, _, body) = get(address, &format!("/api/v1/gcs?pid={}", pid + 1), "*/*").await;
     assert_eq!(body, r#"{"gcs":[]}"#);
     stage.end();
-    station.close().await;
+    services.close().await;
 }
 
 /// Scenario: a process whose name is a piece of a page and of a metric's line.
 /// Guarantee: the page shows the name as text.
 #[tokio::test]
 async fn names_are_shown_as_text() {
-    let station = Station::open(&options()).await.unwrap();
+    let services = Services::open(&options()).await.unwrap();
     let identity = Identity {
         key: RunKey { pid: 9, start_time: 1 },
         ns_pid: None,
@@ -213,40 +213,40 @@ async fn names_are_shown_as_text() {
         resource: Vec::new(),
         provenance: gcwatch::process::Provenance::default(),
     };
-    station.pipeline.note(&identity, RunState::Excluded);
-    let (_, _, page) = get(station.address().unwrap(), "/", "*/*").await;
+    services.pipeline.note(&identity, RunState::Excluded);
+    let (_, _, page) = get(services.address().unwrap(), "/", "*/*").await;
     assert!(!page.contains("<script>"), "{page}");
     assert!(
         page.contains("&lt;script&gt;alert(1)&lt;/script&gt;\u{fffd}&quot;"),
         "{page}"
     );
-    station.close().await;
+    services.close().await;
 }
 
 /// Scenario: health is asked before the daemon is ready, and when it is.
 /// Guarantee: alive in both cases, ready only when it is.
 #[tokio::test]
 async fn health_tells_alive_from_ready() {
-    let station = Station::open(&options()).await.unwrap();
-    let address = station.address().unwrap();
+    let services = Services::open(&options()).await.unwrap();
+    let address = services.address().unwrap();
     assert_eq!(get(address, "/livez", "*/*").await.0, 200);
     assert_eq!(get(address, "/readyz", "*/*").await.0, 503);
-    station.set_ready(true);
+    services.set_ready(true);
     assert_eq!(get(address, "/readyz", "*/*").await.0, 200);
-    station.close().await;
+    services.close().await;
 }
 
 /// Scenario: a second daemon is started with the same address.
 /// Guarantee: it does not begin, and the sentence names the address and the way out.
 #[tokio::test]
 async fn a_taken_port_is_said() {
-    let first = Station::open(&options()).await.unwrap();
+    let first = Services::open(&options()).await.unwrap();
     let taken = first.address().unwrap();
     let second = Options {
         listen: Some(taken),
         ..options()
     };
-    let error = Station::open(&second).await.unwrap_err().to_string();
+    let error = Services::open(&second).await.unwrap_err().to_string();
     assert!(
         error.contains(&taken.to_string()) && error.contains("--listen none"),
         "{error}"

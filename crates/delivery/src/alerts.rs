@@ -1,62 +1,72 @@
-//! Tells people of alerts: Alertmanagers, webhooks, standard output.
+//! Notifies people of alerts: Alertmanagers, webhooks, standard output.
 //!
 //! ```text
-//!                        +-> board   what fires, told again and again; what ended, for five minutes -> POST /api/v2/alerts
-//! Notice -> message -----+-> outbox  each change once, in order ------------------------------------> POST to a webhook
-//!  (labels, texts: as    '-> lines   each change -----------------------------------------------------> standard output
+//!                      +-> board   what is firing, again and again; what resolved, 5 minutes -> POST /api/v2/alerts
+//! Notice -> message ---+-> outbox  each change once, in order ----------------------------> POST to a webhook
+//!  (labels, texts: as  '-> stdout  each change -------------------------------------------> standard output
 //!   the alert began)
 //! ```
 //!
-//! Each receiver has a task of its own ([`line`]): one that is down or slow holds up no other, and nobody who tells of an alert waits. What
-//! is to be told is bounded, what is dropped is counted by reason ([`stats`]). What fails is tried again with growing delays and chance,
-//! or when the receiver says; what is refused is not.
+//! Layers, each using only those before it: `settings`, `stats`, `notice`; `labels`, `message`, `board` and `outbox`,
+//! which are pure; `post` (one request) and `stdout`; `queue` (one receiver with its task); and the [`Notifier`] here.
+//!
+//! # Invariants
+//!
+//! * Each receiver has a task of its own: one that is down or slow delays no other, and [`Notifier::notify`] never
+//!   blocks.
+//! * What waits is bounded; what is dropped is counted by reason ([`stats`]).
+//! * Failures are retried with growing random delays, or when the receiver asks for it; refusals are not.
 
 pub mod settings;
 pub mod stats;
 
 mod board;
 mod labels;
-mod line;
 mod message;
 mod notice;
 mod outbox;
 mod post;
+mod queue;
 mod stdout;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use tokio::runtime::Handle;
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
-use crate::alerts::line::{Form, Line};
 use crate::alerts::message::Message;
 pub use crate::alerts::notice::Notice;
 pub use crate::alerts::post::Error;
 use crate::alerts::post::Post;
-use crate::alerts::settings::Settings;
+use crate::alerts::queue::{ReceiverKind, ReceiverQueue};
+use crate::alerts::settings::AlertSettings;
 use crate::alerts::stats::{Reason, ReceiverStats};
-use crate::alerts::stdout::Lines;
+use crate::alerts::stdout::StdoutWriter;
 use crate::transport::connection::Connection;
 use crate::transport::receiver::Receiver;
 use gc_rules::alert::RunKey;
 use gc_rules::alert::Transition;
 use gc_rules::record::AnomalyRecord;
 
-/// Most alerts that fire and are remembered: a receiver that a reload adds is told of them.
+/// Most firing alerts that are remembered, for receivers that a reload adds.
 const MOST_FIRING: usize = 10_000;
 
 /// Which alert: the run, the rule, the alert's number in the run.
 type Key = (RunKey, Arc<str>, u64);
 
-/// Takes changes of alerts, and tells receivers. Cheap to clone; no call waits.
+/// Sends changes of alerts to all receivers. Cheap to clone; no call waits for the network.
 #[derive(Clone)]
 pub struct Notifier {
-    inside: Arc<Mutex<Inside>>,
+    state: Arc<Mutex<State>>,
+    /// A counter of a receiver changed.
+    counted: Arc<Notify>,
 }
 
 impl fmt::Debug for Notifier {
@@ -65,47 +75,48 @@ impl fmt::Debug for Notifier {
     }
 }
 
-struct Inside {
-    settings: Settings,
-    lines: Vec<(Arc<Line>, JoinHandle<()>)>,
-    stdout: Option<Lines>,
+struct State {
+    settings: AlertSettings,
+    queues: Vec<(Arc<ReceiverQueue>, JoinHandle<()>)>,
+    stdout: Option<StdoutWriter>,
     connections: Vec<Arc<Connection>>,
-    /// What fires. One that is not remembered for want of room is known at its end by what is known of it then.
+    /// What is firing. One that did not fit gets its labels when it resolves.
     firing: BTreeMap<Key, Arc<Message>>,
 }
 
 impl Notifier {
-    /// Begins to tell the receivers of `settings`; nothing is connected before there is something to tell.
+    /// Starts the receivers of `settings`; nothing is connected before there is something to send.
     ///
     /// # Errors
     ///
     /// When a receiver's settings cannot be used, or outside a tokio runtime.
-    pub fn start(settings: &Settings) -> Result<Self, Error> {
+    pub fn start(settings: &AlertSettings) -> Result<Self, Error> {
         let notifier = Self {
-            inside: Arc::new(Mutex::new(Inside {
-                settings: Settings::default(),
-                lines: Vec::new(),
+            state: Arc::new(Mutex::new(State {
+                settings: AlertSettings::default(),
+                queues: Vec::new(),
                 stdout: None,
                 connections: Vec::new(),
                 firing: BTreeMap::new(),
             })),
+            counted: Arc::default(),
         };
         notifier.reconfigure(settings)?;
         Ok(notifier)
     }
 
-    fn inside(&self) -> MutexGuard<'_, Inside> {
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Goes on with other settings. A receiver that stays the same keeps what it has to be told; a new Alertmanager is told of what
-    /// fires; what waits for one that is gone is dropped and counted.
+    /// Continues with other settings. A receiver that stays the same keeps its queue; a new Alertmanager gets what is
+    /// firing; what waits for a removed one is dropped and counted.
     ///
     /// # Errors
     ///
-    /// When a receiver's settings cannot be used; then everything is as before.
-    pub fn reconfigure(&self, settings: &Settings) -> Result<(), Error> {
-        let mut inside = self.inside();
+    /// When a receiver's settings cannot be used; then nothing changes.
+    pub fn reconfigure(&self, settings: &AlertSettings) -> Result<(), Error> {
+        let mut state = self.state();
         let wanted = wanted(settings);
         let runtime = match Handle::try_current() {
             Ok(runtime) => Some(runtime),
@@ -113,82 +124,95 @@ impl Notifier {
             Err(_) => {
                 return Err(Error {
                     receiver: "alerts".to_owned(),
-                    reason: "they are told of inside a tokio runtime".to_owned(),
+                    reason: "they must be started inside a tokio runtime".to_owned(),
                 });
             }
         };
-        let mut known = inside.connections.clone();
+        let mut known = state.connections.clone();
         let mut posts = Vec::new();
-        for (name, form, receiver) in wanted {
-            let same = inside.lines.iter().position(|(line, _)| {
-                line.name == name
-                    && line.form == form
-                    && line.external_url == settings.external_url
-                    && line.post.receiver() == receiver
+        for (name, kind, receiver) in wanted {
+            let same = state.queues.iter().position(|(queue, _)| {
+                queue.name == name
+                    && queue.kind == kind
+                    && queue.external_url == settings.external_url
+                    && queue.post.receiver() == receiver
             });
             let post = match same {
                 Some(_) => None,
                 None => Some(Post::new(receiver, &mut known)?),
             };
-            posts.push((name, form, same, post));
+            posts.push((name, kind, same, post));
         }
         // From here on nothing fails.
-        let mut old: Vec<Option<_>> = std::mem::take(&mut inside.lines).into_iter().map(Some).collect();
-        let mut lines = Vec::new();
-        for (name, form, same, post) in posts {
+        let mut old: Vec<Option<_>> = std::mem::take(&mut state.queues).into_iter().map(Some).collect();
+        let mut queues = Vec::new();
+        for (name, kind, same, post) in posts {
             let kept = same.and_then(|place| old.get_mut(place).and_then(Option::take));
             if let Some(kept) = kept {
-                lines.push(kept);
+                queues.push(kept);
             } else if let (Some(post), Some(runtime)) = (post, &runtime) {
-                let line = Arc::new(Line::new(name, form, settings.external_url.clone(), post));
-                if matches!(line.form, Form::Alertmanager { .. }) {
-                    inside.firing.values().for_each(|message| line.put(message));
+                let queue = Arc::new(ReceiverQueue::new(
+                    name,
+                    kind,
+                    settings.external_url.clone(),
+                    post,
+                    Arc::clone(&self.counted),
+                ));
+                if matches!(queue.kind, ReceiverKind::Alertmanager { .. }) {
+                    state.firing.values().for_each(|message| queue.put(message));
                 }
-                let task = runtime.spawn(Arc::clone(&line).run());
-                lines.push((line, task));
+                let task = runtime.spawn(Arc::clone(&queue).run());
+                queues.push((queue, task));
             }
         }
-        for (line, task) in old.into_iter().flatten() {
-            let lost = line.abandon(Reason::Disabled);
+        for (queue, task) in old.into_iter().flatten() {
+            let lost = queue.abandon(Reason::Disabled);
             task.abort();
             if lost > 0 {
-                tracing::warn!(target: "gcwatch::export", receiver = line.name, "{lost} changes of alerts were not told: the receiver is none any more");
+                tracing::warn!(
+                    target: "gcwatch::export", receiver = queue.name,
+                    "dropped {lost} changes of alerts: a reload removed the receiver",
+                );
             }
         }
-        known.retain(|one| lines.iter().any(|(line, _)| Arc::ptr_eq(line.post.connection(), one)));
-        inside.connections = known;
-        inside.lines = lines;
-        if settings.stdout && inside.stdout.is_none() {
-            inside.stdout = Some(Lines::begin(std::io::stdout()));
+        known.retain(|one| {
+            queues
+                .iter()
+                .any(|(queue, _)| Arc::ptr_eq(queue.post.connection(), one))
+        });
+        state.connections = known;
+        state.queues = queues;
+        if settings.stdout && state.stdout.is_none() {
+            state.stdout = Some(StdoutWriter::begin(std::io::stdout()));
         } else if !settings.stdout {
-            inside.stdout = None;
+            state.stdout = None;
         }
-        inside.settings = settings.clone();
+        state.settings = settings.clone();
         Ok(())
     }
 
-    /// What it was told last.
-    pub fn settings(&self) -> Settings {
-        self.inside().settings.clone()
+    /// The settings in force.
+    pub fn settings(&self) -> AlertSettings {
+        self.state().settings.clone()
     }
 
-    /// Each change is a log record too.
+    /// Whether each change is also exported as a log record.
     pub fn logs(&self) -> bool {
-        self.inside().settings.log
+        self.state().settings.log
     }
 
-    /// Tells of changes.
+    /// Sends changes of one process's alerts.
     pub fn notify(&self, resource: &Resource, notices: &[Notice]) {
-        let mut inside = self.inside();
+        let mut state = self.state();
         for notice in notices {
-            if let Some(stdout) = &inside.stdout {
+            if let Some(stdout) = &state.stdout {
                 let record = AnomalyRecord::new(
                     Some(notice.run.pid),
                     Some(&notice.process),
                     notice.group.as_deref(),
                     &notice.transition,
                 );
-                // A record of texts and numbers always has a form in JSON.
+                // A record of strings and numbers always has a form in JSON.
                 if let Ok(mut line) = serde_json::to_string(&record) {
                     line.push('\n');
                     stdout.put(line);
@@ -197,38 +221,54 @@ impl Notifier {
             if !notice.transition.alert().rule.emit.notify {
                 continue;
             }
-            let message = inside.message(resource, notice);
-            for (line, _) in &inside.lines {
-                line.put(&message);
+            let message = state.message(resource, notice);
+            for (queue, _) in &state.queues {
+                queue.put(&message);
             }
         }
     }
 
-    /// What became of notifications, by receiver.
-    pub fn stats(&self) -> Vec<(String, ReceiverStats)> {
-        let inside = self.inside();
-        let lines = inside.lines.iter().map(|(line, _)| (line.name.clone(), line.stats()));
-        let stdout = inside.stdout.iter().map(|lines| ("stdout".to_owned(), lines.stats()));
-        lines.chain(stdout).collect()
+    /// Completes when the counters of the receivers are as `is` says.
+    pub async fn until(&self, is: impl Fn(&[(String, ReceiverStats)]) -> bool) {
+        loop {
+            let mut counted = pin!(self.counted.notified());
+            // From here on no change is missed; only then the counters may be read.
+            counted.as_mut().enable();
+            if is(&self.stats()) {
+                return;
+            }
+            counted.await;
+        }
     }
 
-    /// Takes nothing in any more, and tells what waits, for `within` at most. How many changes were not told.
+    /// The counters of each receiver.
+    pub fn stats(&self) -> Vec<(String, ReceiverStats)> {
+        let state = self.state();
+        let queues = state
+            .queues
+            .iter()
+            .map(|(queue, _)| (queue.name.clone(), queue.stats()));
+        let stdout = state.stdout.iter().map(|stdout| ("stdout".to_owned(), stdout.stats()));
+        queues.chain(stdout).collect()
+    }
+
+    /// Accepts no more changes and sends what waits, for `within` at most. Returns how many changes were lost.
     pub async fn shutdown(&self, within: Duration) -> u64 {
         let deadline = Instant::now() + within;
-        let (lines, stdout) = {
-            let mut inside = self.inside();
-            (std::mem::take(&mut inside.lines), inside.stdout.take())
+        let (queues, stdout) = {
+            let mut state = self.state();
+            (std::mem::take(&mut state.queues), state.stdout.take())
         };
-        for (line, _) in &lines {
-            line.close();
+        for (queue, _) in &queues {
+            queue.close();
         }
         let mut lost = 0;
-        for (line, mut task) in lines {
+        for (queue, mut task) in queues {
             if timeout_at(deadline, &mut task).await.is_err() {
                 task.abort();
-                // Its end is awaited, so that it sends nothing after this.
+                // Awaited, so that nothing is sent after this.
                 let _aborted = task.await;
-                lost += line.abandon(Reason::Shutdown);
+                lost += queue.abandon(Reason::Shutdown);
             }
         }
         if let Some(stdout) = stdout {
@@ -240,8 +280,8 @@ impl Notifier {
     }
 }
 
-impl Inside {
-    /// The alert as it is now, known by what it was known by when it began.
+impl State {
+    /// The alert as it is now, with the labels that it had when it began.
     fn message(&mut self, resource: &Resource, notice: &Notice) -> Arc<Message> {
         let alert = notice.transition.alert();
         let key = (notice.run, Arc::clone(&alert.rule.id), alert.number);
@@ -261,27 +301,27 @@ impl Inside {
     }
 }
 
-/// The receivers with their names; those that would read alike are numbered.
-fn wanted(settings: &Settings) -> Vec<(String, Form, &Receiver)> {
+/// The receivers with their names; equal names are numbered.
+fn wanted(settings: &AlertSettings) -> Vec<(String, ReceiverKind, &Receiver)> {
     let resend = settings.resend_interval;
     let alertmanagers = settings
         .alertmanagers
         .iter()
-        .map(|receiver| ("alertmanager", Form::Alertmanager { resend }, receiver));
+        .map(|receiver| ("alertmanager", ReceiverKind::Alertmanager { resend }, receiver));
     let webhooks = settings.webhooks.iter().map(|webhook| {
         let secret = webhook.secret.clone();
-        ("webhook", Form::Webhook { secret }, &webhook.receiver)
+        ("webhook", ReceiverKind::Webhook { secret }, &webhook.receiver)
     });
-    let mut wanted: Vec<(String, Form, &Receiver)> = Vec::new();
-    for (kind, form, receiver) in alertmanagers.chain(webhooks) {
-        let name = format!("{kind} {}", post::host(&receiver.endpoint));
+    let mut wanted: Vec<(String, ReceiverKind, &Receiver)> = Vec::new();
+    for (prefix, kind, receiver) in alertmanagers.chain(webhooks) {
+        let name = format!("{prefix} {}", post::host(&receiver.endpoint));
         let mut free = name.clone();
         let mut number = 2;
         while wanted.iter().any(|(known, _, _)| *known == free) {
             free = format!("{name} ({number})");
             number += 1;
         }
-        wanted.push((free, form, receiver));
+        wanted.push((free, kind, receiver));
     }
     wanted
 }

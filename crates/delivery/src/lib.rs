@@ -1,17 +1,22 @@
-//! Sends what gcwatch knows: telemetry to OTLP receivers, alerts to Alertmanagers and webhooks.
+//! Delivers what gcwatch knows: telemetry to OTLP receivers, alerts to Alertmanagers and webhooks.
 //!
 //! ```text
 //! gc-telemetry: spans, metrics, logs --> otlp   --+
-//!                                                 +--> transport: connections, TLS, retry, redaction --> receivers
-//! gc-rules: transitions of alerts    --> alerts --+
+//!                                                 +--> transport: connections, TLS, retries, redaction --> receivers
+//! gc-rules: changes of alerts        --> alerts --+
 //! ```
+//!
+//! Layers, each using only those before it: `clock`; `transport`; `otlp` and `alerts`, which do not know each other.
 //!
 //! # Invariants
 //!
-//! * **Nobody waits.** Queues are bounded; what does not fit is dropped and counted by reason, never silently.
+//! * **Callers never wait.** Queues are bounded; what does not fit is dropped and counted by reason.
 //! * **Secrets are never shown**: not in errors, not in logs, not in `Debug`.
-//! * What an answer means and when a request is sent again are pure functions; time and chance are arguments.
-//! * A reload keeps connections and queues of receivers that stay.
+//! * **Time is a value.** Queues, boards, outboxes, the meaning of answers and delays are pure: time and randomness are
+//!   arguments. Only the tasks that send ask tokio's clock, and `clock` asks the wall clock.
+//! * A reload keeps the connections and queues of receivers that stay.
+//! * Everything that this crate logs has the target `gcwatch::export`, which is never exported: a receiver that is down
+//!   must not cause telemetry about itself.
 
 // Time is a value: only the modules that allow it ask a clock (clippy.toml).
 #![deny(clippy::disallowed_methods)]

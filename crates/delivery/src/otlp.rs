@@ -1,80 +1,104 @@
-//! One OTLP client for the data of all targets: queue, batch, encode, send, retry.
+//! One OTLP client for the data of all targets: queue, batch, encode, send, retry; and gcwatch's own telemetry beside
+//! it.
 //!
 //! ```text
 //! spans, logs, metrics          one task per signal
 //!   encoded when given     ->     batches by time, items and bytes    ->   gRPC | HTTP/protobuf | HTTP/JSON
-//!   bounded, oldest goes          grouped by resource                      one connection per endpoint
-//!   (queue, batch)                retried, halved, given up (sender)       (target, connection)
+//!   bounded, oldest dropped       grouped by resource                      one connection per endpoint
+//!   (lane, queue, batch)          retried, halved, expired (sender)        (target, transport::connection)
+//! own log records and spans ->  opentelemetry-otlp (own)              ->   the same receivers and connections
 //! ```
 //!
-//! Whoever gives something never waits: what cannot be kept is dropped and counted ([`stats`]), by reason. What the receiver's
-//! answers mean is decided in one place (`answer`), when a batch is tried again in another (`retry`); both are pure.
+//! Layers, each using only those before it: `signal`, `settings`, `stats`, `error`; `batch`, `answer` and `queue`,
+//! which are pure; `target`; `lane`; `account`; `sender`; `own`; and the [`Exporter`] here.
+//!
+//! # Invariants
+//!
+//! * Giving something never blocks: what does not fit is dropped and counted by reason ([`stats`]).
+//! * Every item is counted once: `given` = `exported` + `rejected` + `dropped` + `queued` + `in_flight`.
+//! * What an answer means is decided in one place (`answer`), what follows from it in another (`account`).
 
 pub mod error;
 pub mod settings;
 pub mod signal;
 pub mod stats;
 
+mod account;
 mod answer;
 mod batch;
+mod lane;
+mod own;
 mod queue;
 mod sender;
 mod target;
 
 use std::fmt;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use gc_telemetry::origin::Origin;
+use opentelemetry::trace::TracerProvider as _;
 use opentelemetry_proto::tonic::logs::v1::LogRecord;
 use opentelemetry_proto::tonic::metrics::v1::{Metric, metric};
 use opentelemetry_proto::tonic::trace::v1::Span;
+use opentelemetry_sdk::logs::SdkLoggerProvider;
+use opentelemetry_sdk::trace::SdkTracer;
 use prost::Message;
 use tokio::runtime::Handle;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::otlp::batch::Entry;
 use crate::otlp::error::Error;
-use crate::otlp::sender::Line;
-use crate::otlp::settings::{Protocol, Receiver, Settings};
+use crate::otlp::lane::Lane;
+use crate::otlp::own::OwnTelemetry;
+use crate::otlp::settings::{OtlpSettings, Protocol, Receiver};
 use crate::otlp::signal::Signal;
 use crate::otlp::stats::{Lost, Stats};
 use crate::otlp::target::Target;
 use crate::transport::connection::Connection;
 
-/// What waits is measured as protobuf; as JSON it is about three times as large, rarely more.
+/// Queued items are measured as protobuf; as JSON they are about three times as large, rarely more.
 const JSON_GROWTH: usize = 4;
 
-/// Takes spans, metrics and log records of any number of processes, and sends them. Cheap to clone; no call waits for the network.
+/// How long threads of the SDK may take to end once their receivers are gone.
+const END_OF_THREADS: Duration = Duration::from_millis(500);
+
+/// Sends spans, metrics and log records of any number of processes. Cheap to clone; no call waits for the network.
 #[derive(Clone)]
 pub struct Exporter {
-    lines: Arc<Lines>,
+    lanes: Arc<Lanes>,
 }
 
 impl fmt::Debug for Exporter {
-    /// Nothing of what waits, nor of the endpoints: both may have in them what is not to be shown.
+    /// Nothing of what waits, nor of the endpoints: both can be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Exporter").finish_non_exhaustive()
     }
 }
 
-struct Lines {
-    traces: Arc<Line>,
-    metrics: Arc<Line>,
-    logs: Arc<Line>,
+struct Lanes {
+    traces: Arc<Lane>,
+    metrics: Arc<Lane>,
+    logs: Arc<Lane>,
     /// Those in use.
     connections: Mutex<Vec<Arc<Connection>>>,
+    /// What must be shut down before the runtime ends.
+    own: Mutex<Vec<OwnTelemetry>>,
 }
 
-impl Lines {
-    fn each(&self) -> [&Arc<Line>; 3] {
+impl Lanes {
+    fn each(&self) -> [&Arc<Lane>; 3] {
         [&self.traces, &self.metrics, &self.logs]
+    }
+
+    fn own(&self) -> MutexGuard<'_, Vec<OwnTelemetry>> {
+        self.own.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The tasks that send. Dropped without [`shutdown`](Self::shutdown), they go on until the runtime ends.
+/// The tasks that send. Dropped without a [`shutdown`](Self::shutdown), nothing more is sent: what is given is dropped.
 #[derive(Debug)]
 #[must_use = "what waits is lost without a shutdown"]
 pub struct Running {
@@ -83,28 +107,29 @@ pub struct Running {
 }
 
 impl Exporter {
-    /// Starts to send what is given from now on; nothing is connected before there is something to send, and a receiver that
-    /// is down is no error.
+    /// Begins to send what is given from now on. Nothing is connected before there is something to send, and a receiver
+    /// that is down is not an error.
     ///
     /// # Errors
     ///
     /// When a receiver's settings cannot be used (see [`Error`]), or outside a tokio runtime.
-    pub fn start(settings: &Settings) -> Result<(Self, Running), Error> {
+    pub fn start(settings: &OtlpSettings) -> Result<(Self, Running), Error> {
         let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
-        let [traces, metrics, logs] = Signal::ALL.map(|signal| Arc::new(Line::new(signal)));
+        let [traces, metrics, logs] = Signal::ALL.map(|signal| Arc::new(Lane::new(signal)));
         let exporter = Self {
-            lines: Arc::new(Lines {
+            lanes: Arc::new(Lanes {
                 traces,
                 metrics,
                 logs,
                 connections: Mutex::default(),
+                own: Mutex::default(),
             }),
         };
         exporter.reconfigure(settings)?;
         let tasks = exporter
-            .lines
+            .lanes
             .each()
-            .map(|line| runtime.spawn(sender::run(Arc::clone(line))));
+            .map(|lane| runtime.spawn(sender::run(Arc::clone(lane))));
         Ok((
             exporter.clone(),
             Running {
@@ -114,28 +139,28 @@ impl Exporter {
         ))
     }
 
-    /// Goes on with other settings; what waits is sent to the new receivers. A batch that waits to be tried again is tried at
-    /// once when its receiver is another. What waits of a signal without a receiver is dropped and counted.
+    /// Continues with other settings; what waits is sent to the new receivers. A batch that waits for a retry is sent
+    /// at once when its receiver changed. What waits of a signal without a receiver is dropped and counted.
     ///
     /// # Errors
     ///
-    /// When a receiver's settings cannot be used; then everything is as before. Must be called inside a tokio runtime.
-    pub fn reconfigure(&self, settings: &Settings) -> Result<(), Error> {
+    /// When a receiver's settings cannot be used; then nothing changes. Must be called inside a tokio runtime.
+    pub fn reconfigure(&self, settings: &OtlpSettings) -> Result<(), Error> {
         Handle::try_current().map_err(|_| Error::NoRuntime)?;
-        let mut connections = self.lines.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut connections = self.lanes.connections.lock().unwrap_or_else(PoisonError::into_inner);
         let mut known = connections.clone();
-        let mut target = |line: &Line, receiver: &Option<Receiver>| {
+        let mut target = |lane: &Lane, receiver: &Option<Receiver>| {
             let Some(receiver) = receiver else { return Ok(None) };
-            let old = line.orders.borrow().target.clone();
+            let old = lane.control.borrow().target.clone();
             match old.filter(|old| old.receiver() == receiver) {
                 Some(same) => Ok(Some(same)),
-                None => Target::new(line.signal, receiver, &mut known).map(|target| Some(Arc::new(target))),
+                None => Target::new(lane.signal, receiver, &mut known).map(|target| Some(Arc::new(target))),
             }
         };
         let targets = [
-            target(&self.lines.traces, &settings.traces)?,
-            target(&self.lines.metrics, &settings.metrics)?,
-            target(&self.lines.logs, &settings.logs)?,
+            target(&self.lanes.traces, &settings.traces)?,
+            target(&self.lanes.metrics, &settings.metrics)?,
+            target(&self.lanes.logs, &settings.logs)?,
         ];
         known.retain(|one| {
             targets
@@ -144,8 +169,8 @@ impl Exporter {
                 .any(|target| Arc::ptr_eq(target.connection(), one))
         });
         *connections = known;
-        for (line, target) in self.lines.each().into_iter().zip(targets) {
-            let old = line.orders.borrow().target.as_ref().map(Arc::as_ptr);
+        for (lane, target) in self.lanes.each().into_iter().zip(targets) {
+            let old = lane.control.borrow().target.as_ref().map(Arc::as_ptr);
             let same = old == target.as_ref().map(Arc::as_ptr);
             let mut limits = settings.limits;
             if target
@@ -154,65 +179,111 @@ impl Exporter {
             {
                 limits.batch_bytes /= JSON_GROWTH;
             }
-            let gone = line.queue().configure(limits, target.is_some(), same);
-            drop(gone);
-            line.orders.send_modify(|orders| {
-                orders.target = target;
-                orders.retry_for = settings.limits.retry_for;
+            let dropped = lane.queue().configure(limits, target.is_some(), same);
+            drop(dropped);
+            lane.control.send_modify(|control| {
+                control.target = target;
+                control.retry_for = settings.limits.retry_for;
             });
-            line.wake.notify_one();
-            line.settled.notify_waiters();
+            lane.wake.notify_one();
+            lane.settled.notify_waiters();
         }
         Ok(())
     }
 
-    /// Gives spans of one process.
+    /// Queues spans of one process.
     pub fn spans(&self, resource: &Arc<Origin>, spans: Vec<Span>) {
-        give(&self.lines.traces, resource, &spans, |_| 1, Joined::Never);
+        give(&self.lanes.traces, resource, &spans, |_| 1, Joined::Never);
     }
 
-    /// Gives spans of one process that are encoded already: `fields` are fields `spans` of a `ScopeSpans` message, each with its tag
-    /// and its length, one behind the other, and `spans` is how many. They wait, are sent and are dropped together.
+    /// Queues spans of one process that are encoded already: `fields` are fields `spans` of a `ScopeSpans` message,
+    /// each with tag and length, one behind the other; `spans` is their number. They are sent or dropped together.
     pub fn encoded_spans(&self, resource: &Arc<Origin>, fields: Box<[u8]>, spans: u64) {
         if spans > 0 {
             let entry = Entry::encoded(resource, fields, spans);
-            self.lines.traces.push(Instant::now(), vec![entry]);
+            self.lanes.traces.push(Instant::now(), vec![entry]);
         }
     }
 
-    /// Gives log records of one process.
+    /// Queues log records of one process.
     pub fn logs(&self, resource: &Arc<Origin>, records: Vec<LogRecord>) {
-        give(&self.lines.logs, resource, &records, |_| 1, Joined::Never);
+        give(&self.lanes.logs, resource, &records, |_| 1, Joined::Never);
     }
 
-    /// Gives metrics of one process at one time. They wait and are dropped together where they are not unusually large.
+    /// Queues the metrics of one process at one time. They are sent or dropped together unless they are unusually
+    /// large.
     pub fn metrics(&self, resource: &Arc<Origin>, metrics: Vec<Metric>) {
-        give(&self.lines.metrics, resource, &metrics, points, Joined::ToSize);
+        give(&self.lanes.metrics, resource, &metrics, points, Joined::ToSize);
     }
 
-    /// What became of everything that was given.
+    /// A provider of gcwatch's own log records: to the receiver of log records, now and after a reload. It costs a
+    /// thread.
+    ///
+    /// # Errors
+    ///
+    /// Outside a tokio runtime.
+    pub fn own_logs(&self, resource: &Origin) -> Result<SdkLoggerProvider, Error> {
+        let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
+        let provider = own::logs(&self.lanes.logs, resource, runtime);
+        self.lanes.own().push(OwnTelemetry::Logs(provider.clone()));
+        Ok(provider)
+    }
+
+    /// A tracer for gcwatch's own spans: to the receiver of spans, now and after a reload. It costs a thread.
+    ///
+    /// # Errors
+    ///
+    /// Outside a tokio runtime.
+    pub fn own_spans(&self, resource: &Origin) -> Result<SdkTracer, Error> {
+        let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
+        let provider = own::spans(&self.lanes.traces, resource, runtime);
+        let tracer = provider.tracer_with_scope(own::scope());
+        self.lanes.own().push(OwnTelemetry::Spans(provider));
+        Ok(tracer)
+    }
+
+    /// The counters of everything that was given.
     pub fn stats(&self) -> Stats {
         Stats {
-            traces: self.lines.traces.queue().stats(),
-            metrics: self.lines.metrics.queue().stats(),
-            logs: self.lines.logs.queue().stats(),
+            traces: self.lanes.traces.queue().stats(),
+            metrics: self.lanes.metrics.queue().stats(),
+            logs: self.lanes.logs.queue().stats(),
         }
     }
 
-    /// Waits until everything given so far was sent or dropped, for `within` at most. True when it was.
+    /// Completes when the counters are as `is` says.
+    pub async fn until(&self, is: impl Fn(&Stats) -> bool) {
+        loop {
+            let [mut traces, mut metrics, mut logs] = self.lanes.each().map(|lane| Box::pin(lane.settled.notified()));
+            for changed in [&mut traces, &mut metrics, &mut logs] {
+                // From here on no change is missed; only then the counters may be read.
+                changed.as_mut().enable();
+            }
+            if is(&self.stats()) {
+                return;
+            }
+            tokio::select! {
+                () = traces => {}
+                () = metrics => {}
+                () = logs => {}
+            }
+        }
+    }
+
+    /// Waits until all data of targets given so far was sent or dropped, for `within` at most. True when it was.
     pub async fn flush(&self, within: Duration) -> bool {
-        let marks = self.lines.each().map(|line| {
-            let mark = line.queue().hurry();
-            line.wake.notify_one();
-            (line, mark)
+        let marks = self.lanes.each().map(|lane| {
+            let mark = lane.queue().mark_flush();
+            lane.wake.notify_one();
+            (lane, mark)
         });
         let settled = async {
-            for (line, mark) in marks {
+            for (lane, mark) in marks {
                 loop {
-                    let mut changed = pin!(line.settled.notified());
-                    // From here on no change is missed; only then may the queue be looked at.
+                    let mut changed = pin!(lane.settled.notified());
+                    // From here on no change is missed; only then the queue may be read.
                     changed.as_mut().enable();
-                    if line.queue().is_settled(mark) {
+                    if lane.queue().is_settled(mark) {
                         break;
                     }
                     changed.await;
@@ -224,38 +295,50 @@ impl Exporter {
 }
 
 impl Running {
-    /// Takes nothing in any more, sends what waits for `within` at most, and says what was lost. A batch whose answer did not
-    /// come in time counts as lost, though the receiver may have it.
-    pub async fn shutdown(self, within: Duration) -> Lost {
+    /// Accepts no more items, sends what waits for `within` at most, and returns what was lost. A batch whose answer
+    /// did not come in time counts as lost, though the receiver may have it.
+    pub async fn shutdown(mut self, within: Duration) -> Lost {
         let deadline = Instant::now() + within;
-        let lines = self.exporter.lines.each();
-        let before = lines.map(|line| {
-            let mut queue = line.queue();
+        let lanes = self.exporter.lanes.each();
+        let before = lanes.map(|lane| {
+            let mut queue = lane.queue();
             queue.close();
             queue.stats_mut().dropped.total()
         });
-        for line in lines {
-            line.orders.send_modify(|orders| orders.closing = true);
-            line.wake.notify_one();
+        for lane in lanes {
+            lane.control.send_modify(|control| control.closing = true);
+            lane.wake.notify_one();
         }
-        for mut task in self.tasks {
+        // Batch processors block until they have sent what they hold, and need this runtime for that.
+        let own = std::mem::take(&mut *self.exporter.lanes.own());
+        let mut own: Vec<_> = own
+            .into_iter()
+            .map(|own| spawn_blocking(move || own.shutdown(within + END_OF_THREADS)))
+            .collect();
+        for mut task in std::mem::take(&mut self.tasks) {
             if timeout_at(deadline, &mut task).await.is_err() {
                 task.abort();
                 // Its end is awaited, so that it cannot account for anything after this.
                 let _aborted = task.await;
             }
         }
+        for ended in &mut own {
+            let _in_time = timeout_at(deadline, ended).await;
+        }
         let mut lost = [0; 3];
-        for ((line, before), lost) in lines.into_iter().zip(before).zip(&mut lost) {
-            let gone = line.queue().abandon();
-            drop(gone);
-            line.settled.notify_waiters();
-            *lost = line.queue().stats_mut().dropped.total() - before;
-            // Whoever still holds an exporter is not to hold a connection.
-            line.orders.send_modify(|orders| orders.target = None);
+        for ((lane, before), lost) in lanes.into_iter().zip(before).zip(&mut lost) {
+            let dropped = lane.queue().abandon();
+            drop(dropped);
+            lane.settled.notify_waiters();
+            *lost = lane.queue().stats_mut().dropped.total() - before;
+            // No connection outlives this through an exporter that is still held; the SDK's pending exports end.
+            lane.control.send_modify(|control| control.target = None);
+        }
+        for ended in own.into_iter().filter(|ended| !ended.is_finished()) {
+            let _in_time = timeout(END_OF_THREADS, ended).await;
         }
         self.exporter
-            .lines
+            .lanes
             .connections
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -265,22 +348,31 @@ impl Running {
     }
 }
 
-/// Whether several messages make one entry.
+impl Drop for Running {
+    /// Ends exports of the SDK before the runtime, without which they cannot be polled.
+    fn drop(&mut self) {
+        for lane in self.exporter.lanes.each() {
+            lane.control.send_modify(|control| control.target = None);
+        }
+    }
+}
+
+/// Whether several messages are joined into one entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Joined {
     Never,
     ToSize,
 }
 
-fn give<M: Message>(line: &Line, resource: &Arc<Origin>, messages: &[M], items: fn(&M) -> u64, joined: Joined) {
+fn give<M: Message>(lane: &Lane, resource: &Arc<Origin>, messages: &[M], items: fn(&M) -> u64, joined: Joined) {
     if messages.is_empty() {
         return;
     }
     let now = Instant::now();
     let most = {
-        let mut queue = line.queue();
+        let mut queue = lane.queue();
         if !queue.takes(now) {
-            return queue.turn_away(messages.iter().map(items).sum());
+            return queue.count_dropped(messages.iter().map(items).sum());
         }
         if joined == Joined::ToSize {
             queue.entry_bytes()
@@ -301,7 +393,7 @@ fn give<M: Message>(line: &Line, resource: &Arc<Origin>, messages: &[M], items: 
         entries.push(Entry::new(resource, entry, entry.iter().map(items).sum()));
         rest = others;
     }
-    line.push(now, entries);
+    lane.push(now, entries);
 }
 
 /// A metric's data points.

@@ -4,7 +4,7 @@ use super::otlp::SecretSource;
 use super::{BTreeMap, Deserialize, Duration, Hidden, JsonSchema, PathBuf, Serialize};
 use crate::config::options::RuleSources;
 use crate::config::values::WebUrl;
-use delivery::alerts::settings::Settings;
+use delivery::alerts::settings::AlertSettings;
 use strict_yaml::units::HumanDuration;
 
 /// The rules for anomalies.
@@ -60,7 +60,7 @@ pub(crate) struct Alerts {
 
 impl Default for Alerts {
     fn default() -> Self {
-        let settings = Settings::default();
+        let settings = AlertSettings::default();
         Self {
             alertmanagers: Vec::new(),
             webhooks: Vec::new(),

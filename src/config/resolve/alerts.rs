@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::Resolver;
 use crate::config::document::{Alertmanager, Alerts, Document, SecretSource, Webhook};
 use crate::config::values::WebUrl;
-use delivery::alerts::settings::{self, Settings};
+use delivery::alerts::settings::{self, AlertSettings};
 use delivery::otlp::settings::{Compression, Protocol, Receiver, Secret};
 use strict_yaml::path::KeyPath;
 
@@ -14,7 +14,7 @@ const API: &str = "/api/v2/alerts";
 
 impl Resolver<'_> {
     /// Receivers of notifications.
-    pub(crate) fn alerts(&mut self, document: &Document) -> Settings {
+    pub(crate) fn alerts(&mut self, document: &Document) -> AlertSettings {
         let alerts: &Alerts = &document.alerts;
         let place = |list: &str, index: usize| KeyPath::of("alerts").key(list).index(index);
         let alertmanagers = alerts.alertmanagers.iter().enumerate();
@@ -25,7 +25,7 @@ impl Resolver<'_> {
         let webhooks = webhooks
             .filter_map(|(index, keys)| self.webhook(keys, &place("webhooks", index)))
             .collect();
-        Settings {
+        AlertSettings {
             alertmanagers,
             webhooks,
             stdout: alerts.stdout,

@@ -4,7 +4,7 @@ use super::Resolver;
 use crate::config::document::{Document, Limits, Otlp, Signal};
 use crate::config::problem::Origin;
 use crate::config::values::Endpoint;
-use delivery::otlp::settings::{Protocol, Receiver, Secret, Settings};
+use delivery::otlp::settings::{OtlpSettings, Protocol, Receiver, Secret};
 use strict_yaml::path::KeyPath;
 use strict_yaml::quote::quoted;
 
@@ -36,7 +36,7 @@ fn default_endpoint(protocol: Protocol) -> Endpoint {
 
 impl Resolver<'_> {
     /// The receiver of each signal.
-    pub(crate) fn otlp(&mut self, document: &Document) -> Settings {
+    pub(crate) fn otlp(&mut self, document: &Document) -> OtlpSettings {
         let otlp = &document.otlp;
         if !otlp.enabled {
             let path = KeyPath::of("otlp.enabled");
@@ -62,7 +62,7 @@ impl Resolver<'_> {
             receivers.next().flatten(),
         );
         drop(receivers);
-        let settings = Settings {
+        let settings = OtlpSettings {
             traces,
             metrics,
             logs,

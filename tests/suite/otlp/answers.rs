@@ -89,7 +89,8 @@ async fn http_is_tried_again() {
     assert_eq!((requests, stats.exported), (2, 1));
 }
 
-/// Scenario: the receiver asks for an hour of silence, by RetryInfo or by `Retry-After`; a batch may be tried for a moment only.
+/// Scenario: the receiver asks for an hour of silence, by RetryInfo or by `Retry-After`; a batch may be tried for a
+/// moment only.
 /// Guarantee: it is not asked again; the batch is dropped as expired, also the next one, that was never tried.
 #[tokio::test]
 async fn a_demanded_delay_is_kept() {
@@ -118,7 +119,8 @@ async fn a_demanded_delay_is_kept() {
     }
 }
 
-/// Scenario: a receiver that reads a request and never answers, one that never reads, one that drops the connection in mid-body.
+/// Scenario: a receiver that reads a request and never answers, one that never reads, one that drops the connection in
+/// mid-body.
 /// Guarantee: each costs one attempt, then the span arrives.
 #[tokio::test]
 async fn silence_and_resets_cost_one_attempt() {
@@ -144,8 +146,8 @@ async fn silence_and_resets_cost_one_attempt() {
     }
 }
 
-/// Scenario: a request larger than any window of the connection, to a receiver that stops reading or drops the connection in
-/// mid-body.
+/// Scenario: a request larger than any window of the connection, to a receiver that stops reading or drops the
+/// connection in mid-body.
 /// Guarantee: the attempt ends, by its timeout at the latest; the next one arrives whole.
 #[tokio::test]
 async fn a_request_cut_in_mid_body_is_sent_again_as_a_whole() {
@@ -202,9 +204,7 @@ async fn a_receiver_that_is_down_is_waited_for() {
         drop(before);
         let (exporter, _running) = start(&settings);
         exporter.spans(&resource("shop"), vec![span("gc")]);
-        while exporter.stats().traces.requests.unreachable == 0 {
-            tokio::task::yield_now().await;
-        }
+        exporter.until(|stats| stats.traces.requests.unreachable > 0).await;
         let mut receiver = Receiver::listen(address, None).await;
         assert_eq!(receiver.next().await.span_names(), ["gc"]);
         settle(&exporter).await;
@@ -355,8 +355,10 @@ async fn a_used_up_quota_is_not_hammered() {
     assert!(receiver.try_next().is_none());
 }
 
-/// Scenario: a receiver that cannot unpack: grpc-go's and tonic's UNIMPLEMENTED, HTTP's 415; and one that says so of a plain request.
-/// Guarantee: the request is sent again at once, plain, and so are those after it; the signal is not taken for unsupported.
+/// Scenario: a receiver that cannot unpack: grpc-go's and tonic's UNIMPLEMENTED, HTTP's 415; and one that says so of a
+/// plain request.
+/// Guarantee: the request is sent again at once, plain, and so are those after it; the signal is not taken for
+/// unsupported.
 #[tokio::test]
 async fn a_receiver_that_cannot_unpack_gets_plain_requests() {
     let go = Reply::grpc(

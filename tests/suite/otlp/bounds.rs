@@ -64,8 +64,10 @@ async fn what_waits_is_bounded_in_bytes() {
     receiver.release();
 }
 
-/// Scenario: hundreds of spans of many processes with a bound of twenty on items, then on bytes; one span is above the bound.
-/// Guarantee: no request passes a bound, except that of the one span, which is alone; everything arrives once and in order.
+/// Scenario: hundreds of spans of many processes with a bound of twenty on items, then on bytes; one span is above the
+/// bound.
+/// Guarantee: no request passes a bound, except that of the one span, which is alone; everything arrives once and in
+/// order.
 #[tokio::test]
 async fn requests_are_split_before_they_are_sent() {
     let bound = 8 << 10;
@@ -99,7 +101,8 @@ async fn requests_are_split_before_they_are_sent() {
 }
 
 /// Scenario: a receiver that takes less than we send: requests above 40 kB are refused, and one span alone is larger.
-/// Guarantee: they are halved until they fit; only the one span is lost, counted; later requests are made small at once.
+/// Guarantee: they are halved until they fit; only the one span is lost, counted; later requests are made small at
+/// once.
 #[tokio::test]
 async fn a_request_refused_as_too_large_is_halved() {
     for protocol in PROTOCOLS {
@@ -183,7 +186,8 @@ async fn shutdown_sends_what_waits() {
     assert_sum(&stats);
 }
 
-/// Scenario: the end comes while a receiver hangs on a batch of three spans and five more wait; the metrics' receiver is down.
+/// Scenario: the end comes while a receiver hangs on a batch of three spans and five more wait; the metrics' receiver
+/// is down.
 /// Guarantee: the end comes in its time and says exactly what was lost.
 #[tokio::test]
 async fn shutdown_is_bounded_and_says_what_was_lost() {

@@ -6,7 +6,8 @@ use delivery::otlp::signal::Signal;
 use crate::otlp::given::{PROTOCOLS, all_to, gauge, record, resource, settle, span, spans_to, start};
 use test_support::receiver::Receiver;
 
-/// Scenario: a span, a log record and a metric are sent in each of the three forms, packed in each of the three ways, with a header.
+/// Scenario: a span, a log record and a metric are sent in each of the three forms, packed in each of the three ways,
+/// with a header.
 /// Guarantee: each arrives at its own path with resource, scope, version and schema, packed as asked, named `gcwatch`.
 #[tokio::test]
 async fn every_form_and_packing_arrives() {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use delivery::otlp::settings::{Compression, Limits, Protocol, Receiver as Settled, Settings};
+use delivery::otlp::settings::{Compression, Limits, OtlpSettings, Protocol, Receiver as Settled};
 use delivery::otlp::signal::Signal;
 use delivery::otlp::stats::SignalStats;
 use delivery::otlp::{Exporter, Running};
@@ -36,8 +36,8 @@ pub(crate) fn to(receiver: &Receiver, signal: Signal, protocol: Protocol) -> Set
 }
 
 /// Settings that send all signals to `receiver`, without much delay.
-pub(crate) fn all_to(receiver: &Receiver, protocol: Protocol) -> Settings {
-    Settings {
+pub(crate) fn all_to(receiver: &Receiver, protocol: Protocol) -> OtlpSettings {
+    OtlpSettings {
         traces: Some(to(receiver, Signal::Traces, protocol)),
         metrics: Some(to(receiver, Signal::Metrics, protocol)),
         logs: Some(to(receiver, Signal::Logs, protocol)),
@@ -49,8 +49,8 @@ pub(crate) fn all_to(receiver: &Receiver, protocol: Protocol) -> Settings {
 }
 
 /// Settings that send spans only.
-pub(crate) fn spans_to(receiver: &Receiver, protocol: Protocol) -> Settings {
-    Settings {
+pub(crate) fn spans_to(receiver: &Receiver, protocol: Protocol) -> OtlpSettings {
+    OtlpSettings {
         metrics: None,
         logs: None,
         ..all_to(receiver, protocol)
@@ -106,7 +106,7 @@ pub(crate) fn gauge(name: &str, points: usize) -> Metric {
     }
 }
 
-pub(crate) fn start(settings: &Settings) -> (Exporter, Running) {
+pub(crate) fn start(settings: &OtlpSettings) -> (Exporter, Running) {
     Exporter::start(settings).unwrap()
 }
 

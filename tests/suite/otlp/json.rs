@@ -235,8 +235,8 @@ async fn a_span_is_the_json_of_the_specification() {
     );
 }
 
-/// Scenario: a gauge, a sum with an exemplar, a histogram and an exponential histogram without a negative part and without a
-/// largest value, as JSON.
+/// Scenario: a gauge, a sum with an exemplar, a histogram and an exponential histogram without a negative part and
+/// without a largest value, as JSON.
 /// Guarantee: the bytes that the specification asks for; what is not there is left out, not `null`.
 #[tokio::test]
 async fn metrics_are_the_json_of_the_specification() {

@@ -2,13 +2,14 @@
 
 use delivery::otlp::Exporter;
 use delivery::otlp::error::Error;
-use delivery::otlp::settings::{Protocol, Secret, Settings};
+use delivery::otlp::settings::{OtlpSettings, Protocol, Secret};
 use delivery::otlp::signal::Signal;
 
 use crate::otlp::given::{assert_sum, resource, settle, span, spans_to, start, to};
 use test_support::receiver::{LONG, Receiver, Reply};
 
-/// Scenario: a batch waits to be tried again (the receiver demands long silence), more waits behind it; the settings name another.
+/// Scenario: a batch waits to be tried again (the receiver demands long silence), more waits behind it; the settings
+/// name another.
 /// Guarantee: everything goes to the new receiver at once, in order; nothing is lost.
 #[tokio::test]
 async fn a_reload_keeps_what_waits() {
@@ -60,7 +61,7 @@ async fn a_signal_can_be_switched_off_and_on() {
     exporter.spans(&resource, vec![span("tried")]);
     receiver.next().await;
     exporter.spans(&resource, vec![span("waits")]);
-    exporter.reconfigure(&Settings::default()).unwrap();
+    exporter.reconfigure(&OtlpSettings::default()).unwrap();
     exporter.spans(&resource, vec![span("not wanted")]);
     settle(&exporter).await;
     let stats = exporter.stats().traces;
@@ -72,8 +73,8 @@ async fn a_signal_can_be_switched_off_and_on() {
     assert_eq!(receiver.next().await.span_names(), ["wanted"]);
 }
 
-/// Scenario: settings that can never work: no URL, a foreign scheme, a header with a line break, half an identity, no such file,
-/// a file that is no certificate.
+/// Scenario: settings that can never work: no URL, a foreign scheme, a header with a line break, half an identity, no
+/// such file, a file that is no certificate.
 /// Guarantee: an error that names the cause and no secret; a running exporter goes on as before.
 #[tokio::test]
 async fn settings_that_cannot_be_used_are_refused() {
@@ -92,7 +93,7 @@ async fn settings_that_cannot_be_used_are_refused() {
         let with = |change: &dyn Fn(&mut delivery::otlp::settings::Receiver)| {
             let mut changed = good.clone();
             change(&mut changed);
-            Settings {
+            OtlpSettings {
                 traces: Some(changed),
                 ..settings.clone()
             }
@@ -162,5 +163,8 @@ async fn settings_that_cannot_be_used_are_refused() {
 /// Guarantee: an error, no panic.
 #[test]
 fn outside_a_runtime_is_an_error() {
-    assert!(matches!(Exporter::start(&Settings::default()), Err(Error::NoRuntime)));
+    assert!(matches!(
+        Exporter::start(&OtlpSettings::default()),
+        Err(Error::NoRuntime)
+    ));
 }

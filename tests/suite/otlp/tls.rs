@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use delivery::otlp::settings::{Protocol, Settings};
+use delivery::otlp::settings::{OtlpSettings, Protocol};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use tempfile::TempDir;
@@ -94,7 +94,7 @@ impl Files {
     }
 }
 
-fn settings(receiver: &Receiver, protocol: Protocol, authority: &Path, client: Option<(&Path, &Path)>) -> Settings {
+fn settings(receiver: &Receiver, protocol: Protocol, authority: &Path, client: Option<(&Path, &Path)>) -> OtlpSettings {
     let mut settings = spans_to(receiver, protocol);
     if let Some(traces) = &mut settings.traces {
         traces.certificate = Some(authority.to_owned());
@@ -128,9 +128,9 @@ async fn mutual_tls_works() {
     }
 }
 
-/// Scenario: the receiver's certificate is of another authority than the file has, or for another name; or no client certificate
-/// is at hand where one is demanded.
-/// Guarantee: nothing is sent; it counts as unreachable and is said.
+/// Scenario: the receiver's certificate is of another authority than the file has, or for another name; or no client
+/// certificate is at hand where one is demanded.
+/// Guarantee: nothing is sent; it counts as unreachable, and the error names the cause.
 #[tokio::test]
 async fn a_wrong_certificate_is_not_trusted() {
     let (servers, others, files) = (Authority::new(), Authority::new(), Files::new());
@@ -157,7 +157,8 @@ async fn a_wrong_certificate_is_not_trusted() {
     }
 }
 
-/// Scenario: the receiver's authority changes; the file with the authorities is renewed while a batch waits to be tried again.
+/// Scenario: the receiver's authority changes; the file with the authorities is renewed while a batch waits to be tried
+/// again.
 /// Guarantee: the batch arrives without a restart or a reload.
 #[tokio::test]
 async fn renewed_files_are_read_again() {
@@ -167,9 +168,7 @@ async fn renewed_files_are_read_again() {
         let mut receiver = Receiver::start_tls(server(&new.sign("localhost"), None)).await;
         let (exporter, _running) = start(&settings(&receiver, protocol, &authority, None));
         exporter.spans(&resource("shop"), vec![span("gc")]);
-        while exporter.stats().traces.requests.unreachable == 0 {
-            tokio::task::yield_now().await;
-        }
+        exporter.until(|stats| stats.traces.requests.unreachable > 0).await;
         files.write("ca.pem", &new.certificate.pem());
         settle(&exporter).await;
         assert_eq!(receiver.next().await.span_names(), ["gc"]);

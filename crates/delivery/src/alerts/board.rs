@@ -1,7 +1,7 @@
-//! What an Alertmanager has to be told, and when: pure.
+//! What must be sent to an Alertmanager, and when: pure.
 //!
-//! It is told of states, not of changes: of what fires again and again, of what ended for a while. So nothing is lost while it is down, and
-//! what waits is bounded by what there is.
+//! An Alertmanager gets states, not changes: firing alerts again and again, resolved ones for a while. So nothing is
+//! lost while it is down, and what waits is bounded by the number of alerts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,26 +12,26 @@ use tokio::time::Instant;
 use crate::alerts::labels::Labels;
 use crate::alerts::message::Message;
 
-/// How long an end is told: an Alertmanager that was down, or another one of its cluster, hears of it.
+/// How long a resolved alert is sent: for an Alertmanager that was down, or another one of its cluster.
 pub(crate) const RESOLVED_FOR: Duration = Duration::from_secs(300);
 
-/// Most alerts that one Alertmanager is told of.
+/// Most alerts of one Alertmanager.
 pub(crate) const MOST: usize = 10_000;
 
 #[derive(Debug)]
 struct Entry {
     message: Arc<Message>,
-    /// When the state became what it is.
+    /// When the alert came to its present state.
     since: Instant,
-    /// When it was told, or refused, last.
+    /// When it was sent, or refused, last.
     last: Option<Instant>,
-    /// The present state was told.
-    told: bool,
-    /// It was refused for what is in it: it is not told again.
+    /// The present state was sent.
+    sent: bool,
+    /// It was refused because of its content: it is not sent again.
     given_up: bool,
 }
 
-/// The alerts that one Alertmanager is told of, by their labels.
+/// The alerts of one Alertmanager, by their labels.
 #[derive(Debug)]
 pub(crate) struct Board {
     resend: Duration,
@@ -46,7 +46,7 @@ impl Board {
         }
     }
 
-    /// A new state of an alert. False: there is no room for it.
+    /// Notes a new state of an alert. False: there is no room for it.
     #[must_use]
     pub(crate) fn put(&mut self, message: Arc<Message>, now: Instant) -> bool {
         let key = Arc::clone(&message.labels);
@@ -62,16 +62,16 @@ impl Board {
             message,
             since: now,
             last: None,
-            told: false,
+            sent: false,
             given_up: false,
         };
         self.entries.insert(key, entry);
         true
     }
 
-    /// The one that ended first goes, if its end was told.
+    /// Forgets the alert that resolved first, among those whose end was sent.
     fn make_room(&mut self) -> bool {
-        let over = |entry: &&(&Arc<Labels>, &Entry)| entry.1.told && !entry.1.message.is_firing();
+        let over = |entry: &&(&Arc<Labels>, &Entry)| entry.1.sent && !entry.1.message.is_firing();
         let all = self.entries.iter().collect::<Vec<_>>();
         let oldest = all.iter().filter(over).min_by_key(|(_, entry)| entry.since);
         let Some(key) = oldest.map(|(key, _)| Arc::clone(key)) else {
@@ -89,7 +89,7 @@ impl Board {
         }
     }
 
-    /// What is to be told now, at most `most`, those first that wait longest.
+    /// What is due now, at most `most`, those first that have waited longest.
     pub(crate) fn due(&self, now: Instant, most: usize) -> Vec<Arc<Message>> {
         let mut due: Vec<(Instant, &Entry)> = self
             .entries
@@ -102,19 +102,19 @@ impl Board {
         due.into_iter().map(|(_, entry)| Arc::clone(&entry.message)).collect()
     }
 
-    /// How many are to be told now.
+    /// How many are due now.
     pub(crate) fn count_due(&self, now: Instant) -> u64 {
         let due = |entry: &&Entry| self.due_at(entry).is_some_and(|at| at <= now);
         self.entries.values().filter(due).count() as u64
     }
 
-    /// States that were not told yet.
-    pub(crate) fn untold(&self) -> u64 {
-        let untold = |entry: &&Entry| !entry.told && !entry.given_up;
-        self.entries.values().filter(untold).count() as u64
+    /// States that have never been sent.
+    pub(crate) fn unsent(&self) -> u64 {
+        let unsent = |entry: &&Entry| !entry.sent && !entry.given_up;
+        self.entries.values().filter(unsent).count() as u64
     }
 
-    /// When the next one is to be told, or forgotten.
+    /// When the next one is due, or can be forgotten.
     pub(crate) fn next(&self) -> Option<Instant> {
         let each = self.entries.values().flat_map(|entry| {
             let over = (!entry.message.is_firing()).then(|| entry.since + RESOLVED_FOR);
@@ -123,20 +123,20 @@ impl Board {
         each.flatten().min()
     }
 
-    /// These were told. What changed meanwhile is to be told still.
+    /// These were sent. What changed meanwhile is still due.
     pub(crate) fn sent(&mut self, messages: &[Arc<Message>], now: Instant) {
         self.each_of(messages, |entry| {
             entry.last = Some(now);
-            entry.told = true;
+            entry.sent = true;
         });
     }
 
-    /// These were not taken, for a reason that is none of theirs: they are told again when it is time.
+    /// These were not accepted, for a reason outside their content: they are due again after the interval.
     pub(crate) fn put_off(&mut self, messages: &[Arc<Message>], now: Instant) {
         self.each_of(messages, |entry| entry.last = Some(now));
     }
 
-    /// These were refused for what is in them.
+    /// These were refused because of their content.
     pub(crate) fn give_up(&mut self, messages: &[Arc<Message>]) {
         self.each_of(messages, |entry| entry.given_up = true);
         self.entries
@@ -153,16 +153,16 @@ impl Board {
         }
     }
 
-    /// Forgets what ended long ago. How many ends were never told.
+    /// Forgets what resolved long ago. Returns how many of those ends were never sent.
     #[must_use]
     pub(crate) fn forget(&mut self, now: Instant) -> u64 {
-        let mut untold = 0;
+        let mut unsent = 0;
         self.entries.retain(|_, entry| {
             let over = !entry.message.is_firing() && now >= entry.since + RESOLVED_FOR;
-            untold += u64::from(over && !entry.told);
+            unsent += u64::from(over && !entry.sent);
             !over
         });
-        untold
+        unsent
     }
 }
 
@@ -187,21 +187,21 @@ mod tests {
     }
 
     /// Scenario: one alert fires for three intervals, then ends; an hour passes.
-    /// Guarantee: it is due at once and after each interval, its end as soon as it is known and then for five minutes, and afterwards
+    /// Guarantee: it is due at once and after each interval, its end at once and then for five minutes; afterwards
     /// nothing is left of it.
     #[test]
     fn what_is_due_follows_the_clock() {
         let begin = Instant::now();
         let mut now = begin;
         let mut board = board(&[message(1, false)], begin);
-        let mut told = Vec::new();
+        let mut sent = Vec::new();
         let mut ended = None;
         while let Some(next) = board.next().filter(|next| *next < begin + Duration::from_secs(3600)) {
             now = now.max(next);
-            assert_eq!(board.forget(now), 0, "its end was told");
+            assert_eq!(board.forget(now), 0, "its end was sent");
             let due = board.due(now, 10);
             for message in &due {
-                told.push((now.duration_since(begin).as_secs(), message.is_firing()));
+                sent.push((now.duration_since(begin).as_secs(), message.is_firing()));
             }
             board.sent(&due, now);
             if ended.is_none() && now >= begin + 2 * RESEND {
@@ -220,14 +220,15 @@ mod tests {
             (330, false),
             (390, false),
         ];
-        assert_eq!(told, expected);
-        assert_eq!((board.untold(), board.next()), (0, None));
+        assert_eq!(sent, expected);
+        assert_eq!((board.unsent(), board.next()), (0, None));
     }
 
-    /// Scenario: an alert ends while the request that tells of its beginning is under way; another one is refused while it fires, and ends.
-    /// Guarantee: the end of the first is told still; nothing more is told of the second.
+    /// Scenario: an alert ends while the request with its beginning is in flight; another one is refused while it
+    /// fires, and ends.
+    /// Guarantee: the end of the first is still due; nothing more is sent of the second.
     #[test]
-    fn what_changes_under_way_is_told_still() {
+    fn a_change_during_a_request_is_still_due() {
         let now = Instant::now();
         let mut board = board(&[message(1, false), message(2, false)], now);
         let under_way = board.due(now, 10);
@@ -243,9 +244,10 @@ mod tests {
         assert_eq!(board.count_due(now), 2);
     }
 
-    /// Scenario: more alerts than may be; then one of them ends and its end is told; then an Alertmanager that never takes anything.
-    /// Guarantee: what is too much is refused until there is room by an end that was told; ends that were never told are counted when
-    /// they are forgotten.
+    /// Scenario: more alerts than fit; then one of them ends and its end is sent; then an Alertmanager that never
+    /// accepts anything.
+    /// Guarantee: further alerts are refused until an end that was sent makes room; ends that were never sent are
+    /// counted when they are forgotten.
     #[test]
     fn the_board_is_bounded() {
         let now = Instant::now();
@@ -253,12 +255,12 @@ mod tests {
         let mut board = board(&all, now);
         assert!(!board.put(message(MOST, false), now));
         assert!(board.put(message(7, true), now), "a change of a known one has room");
-        assert!(!board.put(message(MOST, false), now), "its end is not told yet");
+        assert!(!board.put(message(MOST, false), now), "its end is not sent yet");
         let due = board.due(now, MOST);
         board.sent(&due, now);
         assert!(board.put(message(MOST, false), now));
         assert!(board.put(message(8, true), now));
         assert_eq!(board.forget(now + RESOLVED_FOR), 1);
-        assert_eq!(board.untold(), 1);
+        assert_eq!(board.unsent(), 1);
     }
 }

@@ -1,7 +1,7 @@
-//! The labels of an alert, in the form that Prometheus and Alertmanager take: pure.
+//! The labels of an alert, as Prometheus and Alertmanager accept them: pure.
 //!
-//! Labels are what an Alertmanager knows an alert by, routes it by and groups it by. So they say which rule and which process, hold nothing
-//! that changes while an alert fires, and are few.
+//! Alertmanager identifies, routes and groups alerts by their labels. So they name the rule and the process, contain
+//! nothing that changes while an alert is firing, and are few.
 
 use std::collections::BTreeMap;
 
@@ -13,13 +13,13 @@ use crate::alerts::notice::Notice;
 /// Labels, sorted by name.
 pub(crate) type Labels = BTreeMap<String, String>;
 
-/// Most labels of one alert; what is beyond is left out.
+/// Most labels of one alert; further ones are left out.
 const MOST: usize = 64;
 
 /// Longest value, bytes.
 const LONGEST: usize = 512;
 
-/// Attributes of a resource that are no labels: what changes, is long, or is said by other labels.
+/// Attributes of a resource that do not become labels: they change, are long, or repeat other labels.
 const LEFT_OUT: [&str; 8] = [
     "process.",
     "dotnet.gc.",
@@ -31,8 +31,8 @@ const LEFT_OUT: [&str; 8] = [
     "service.instance.id",
 ];
 
-/// The labels of an alert: `alertname` (the rule's id), `severity`, `group`, `process`, `pid`, `instance`, then the rule's own, then those
-/// of the process's resource. Where two would have one name, the later one gets a number behind it.
+/// The labels of an alert: `alertname` (the rule's id), `severity`, `group`, `process`, `pid`, `instance`, then the
+/// rule's own, then those of the process's resource. Of two equal names the later one gets a number appended.
 pub(crate) fn labels(notice: &Notice, resource: &Resource) -> Labels {
     let alert = notice.transition.alert();
     let pid = notice.run.pid.to_string();
@@ -77,7 +77,7 @@ fn text(attribute: &opentelemetry_proto::tonic::common::v1::KeyValue) -> Option<
     }
 }
 
-/// One label more. An empty value is the same as none there.
+/// Adds a label. For Prometheus an empty value is no label.
 fn put(labels: &mut Labels, name: &str, value: String) {
     if value.is_empty() || labels.len() >= MOST {
         return;
@@ -93,7 +93,7 @@ fn put(labels: &mut Labels, name: &str, value: String) {
     labels.insert(free, cut(value));
 }
 
-/// A name as `[a-zA-Z_][a-zA-Z0-9_]*`: what is not allowed becomes `_`.
+/// A name as `[a-zA-Z_][a-zA-Z0-9_]*`: other characters become `_`.
 fn legal(name: &str) -> String {
     let mut legal: String = name
         .chars()
@@ -114,8 +114,8 @@ fn cut(mut value: String) -> String {
     value
 }
 
-/// The number by which Alertmanager and Prometheus know labels: FNV-1a of names and values, each followed by 0xff (`LabelSet.Fingerprint` of
-/// prometheus/common).
+/// The fingerprint of labels in Alertmanager and Prometheus: FNV-1a of names and values, each followed by 0xff
+/// (`LabelSet.Fingerprint` of prometheus/common).
 pub(crate) fn fingerprint(labels: &Labels) -> u64 {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     let mut add = |text: &str| {
@@ -138,8 +138,8 @@ mod tests {
 
     proptest! {
         /// Scenario: names and values of any kind, many of which become alike.
-        /// Guarantee: every name is one that Prometheus takes, no value is lost to another or empty, their number and length are bounded,
-        /// and the same come to the same.
+        /// Guarantee: every name is valid for Prometheus, no value replaces another or is empty, number and length are
+        /// bounded, and equal input gives equal labels.
         #[test]
         fn names_are_legal_and_distinct(given in prop::collection::vec((".{0,12}", ".{0,700}"), 0..90)) {
             let all = || {
@@ -148,8 +148,8 @@ mod tests {
                 labels
             };
             let labels = all();
-            let told = given.iter().filter(|(_, value)| !value.is_empty()).count();
-            prop_assert_eq!(labels.len(), told.min(MOST));
+            let sent = given.iter().filter(|(_, value)| !value.is_empty()).count();
+            prop_assert_eq!(labels.len(), sent.min(MOST));
             for (name, value) in &labels {
                 prop_assert!(!value.is_empty() && value.len() <= LONGEST);
                 let first = name.chars().next().unwrap_or('0');
@@ -179,7 +179,8 @@ mod tests {
     }
 
     /// Scenario: no labels at all, and one.
-    /// Guarantee: the numbers are those of FNV-1a, computed by hand for the empty set and by its definition for the other.
+    /// Guarantee: the numbers are those of FNV-1a, computed by hand for the empty set and by its definition for the
+    /// other.
     #[test]
     fn fingerprints_are_fnv_1a() {
         assert_eq!(fingerprint(&Labels::new()), 0xcbf2_9ce4_8422_2325);

@@ -1,4 +1,4 @@
-//! An alert as receivers are told of it: made when it begins, so that what it is known by stays.
+//! An alert as it is sent: made when it begins, so that its labels stay the same.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,13 +20,13 @@ const WEBHOOK_VERSION: &str = "4";
 /// One state of an alert.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Message {
-    /// What it is known by.
+    /// They identify it.
     pub(crate) labels: Arc<Labels>,
-    /// The number of the labels.
+    /// Of the labels.
     pub(crate) fingerprint: u64,
     annotations: Arc<BTreeMap<String, String>>,
     started_unix_ns: u64,
-    /// `None`: it fires.
+    /// `None`: it is firing.
     ended_unix_ns: Option<u64>,
 }
 
@@ -59,7 +59,7 @@ impl Message {
     pub(crate) fn ended(&self, alert: &Alert) -> Self {
         let ended = alert.ended_unix_ns.unwrap_or(alert.last_unix_ns);
         Self {
-            // An end before the beginning is refused.
+            // Alertmanager refuses an end before the beginning.
             ended_unix_ns: Some(ended.max(self.started_unix_ns)),
             ..self.clone()
         }
@@ -70,7 +70,7 @@ impl Message {
         self.ended_unix_ns.is_none()
     }
 
-    /// As `postableAlert` of Alertmanager's API v2. One that fires is told to last until `until`, and is told again before.
+    /// As `postableAlert` of Alertmanager's API v2. A firing one ends at `until`, and is sent again before that.
     pub(crate) fn postable(&self, until_unix_ns: u64, external_url: Option<&str>) -> Value {
         let mut alert = json!({
             "labels": &*self.labels,
@@ -84,7 +84,7 @@ impl Message {
         alert
     }
 
-    /// As Alertmanager's own webhooks tell it, grouped by rule and process.
+    /// As the webhooks of Alertmanager send it, grouped by rule and process.
     pub(crate) fn webhook(&self, external_url: Option<&str>) -> Value {
         let status = if self.is_firing() { "firing" } else { "resolved" };
         let label = |name: &str| self.labels.get(name).map(|value| (name.to_owned(), value.clone()));
@@ -124,7 +124,7 @@ fn group_key(group: &Labels) -> String {
     format!("{{}}:{{{}}}", pairs.join(", "))
 }
 
-/// What people read: the summary, the rule's texts, the rule's own annotations. Those cannot replace the others.
+/// The summary, the rule's texts and the rule's own annotations, which cannot replace the others.
 fn annotations(alert: &Alert) -> BTreeMap<String, String> {
     let rule = &alert.rule;
     let mut annotations: BTreeMap<String, String> = alert

@@ -1,14 +1,14 @@
-//! What is delivered of an alert.
+//! A change of an alert, as the pipeline gives it.
 
 use std::sync::Arc;
 
 use gc_rules::alert::{RunKey, Transition};
 use gc_telemetry::spans::SpanIds;
 
-/// A change of an alert, with what is known of it beside the rule: what leaves.
+/// A change of an alert, with what the rule does not know: the process, the group, the span.
 #[derive(Debug, Clone)]
 pub struct Notice {
-    /// The run that it is about. With the rule and the alert's number it is one alert.
+    /// The run that it concerns. Run, rule and the alert's number identify the alert.
     pub run: RunKey,
     /// The name of the process.
     pub process: Arc<str>,

@@ -1,4 +1,4 @@
-//! What a webhook has still to be told: bounded, the oldest first, each change once. Pure.
+//! What must still be sent to a webhook: bounded, the oldest first, each change once. Pure.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::alerts::message::Message;
 /// Most changes that wait.
 pub(crate) const MOST: usize = 1000;
 
-/// How long a change is tried before it is given up.
+/// How long a change is retried before it is dropped.
 pub(crate) const RETRY_FOR: Duration = Duration::from_secs(600);
 
 /// The changes that wait.
@@ -21,7 +21,7 @@ pub(crate) struct Outbox {
 }
 
 impl Outbox {
-    /// One change more. False: the oldest had to go for it.
+    /// Queues a change. False: the oldest was dropped for it.
     #[must_use]
     pub(crate) fn put(&mut self, message: Arc<Message>, now: Instant) -> bool {
         let has_room = self.waiting.len() < MOST;
@@ -37,7 +37,7 @@ impl Outbox {
         self.waiting.front().map(|(_, message)| Arc::clone(message))
     }
 
-    /// That change is done with, unless it went already.
+    /// Removes that change, unless it was dropped already.
     pub(crate) fn take(&mut self, message: &Arc<Message>) {
         if self.first().is_some_and(|first| Arc::ptr_eq(&first, message)) {
             self.waiting.pop_front();
@@ -49,7 +49,7 @@ impl Outbox {
         self.waiting.len() as u64
     }
 
-    /// Forgets what was tried for too long. How many that were.
+    /// Drops what was retried for too long. Returns how many that were.
     #[must_use]
     pub(crate) fn forget(&mut self, now: Instant) -> u64 {
         let before = self.waiting.len();

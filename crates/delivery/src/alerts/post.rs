@@ -1,4 +1,4 @@
-//! One request to a receiver of alerts, and what its answer means.
+//! One request to a receiver of alerts, and the meaning of its answer.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,28 +17,28 @@ use crate::transport::text;
 /// Most bytes of an answer that are read.
 const ANSWER_BYTES: usize = 16 << 10;
 
-/// Why a receiver's settings cannot be used. A receiver that is down is none of these.
+/// Why a receiver's settings cannot be used. A receiver that is down is not an error.
 #[derive(Debug, thiserror::Error)]
-#[error("the receiver of alerts {receiver} cannot be used: {reason}")]
+#[error("cannot send alerts to {receiver}: {reason}")]
 pub struct Error {
-    /// Which one, without what may be secret in it.
+    /// Which one, without its possible secrets.
     pub receiver: String,
-    /// What is wrong.
+    /// Why.
     pub reason: String,
 }
 
-/// What came of a request.
+/// The outcome of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// Taken.
+    /// Every alert in it was accepted.
     Accepted,
-    /// To be tried again, not before `after` where the receiver says so.
-    Again {
+    /// Must be retried, not before `after` where the receiver asks for a delay.
+    Retry {
         failure: Failure,
         after: Option<Duration>,
         message: String,
     },
-    /// Refused. `content`: for what is in it, so that a part of it may be taken.
+    /// Refused. `content`: because of its content, so that a part of it may be accepted.
     Refused { content: bool, message: String },
 }
 
@@ -48,6 +48,18 @@ pub(crate) struct Post {
     connection: Arc<Connection>,
     headers: HeaderMap,
     secrets: Vec<Secret>,
+    #[cfg(test)]
+    pub(crate) script: Option<Script>,
+}
+
+/// Answers without a receiver, so that a test can run on a paused clock.
+#[cfg(test)]
+#[derive(Default)]
+pub(crate) struct Script {
+    /// Then everything is accepted.
+    pub(crate) answers: std::sync::Mutex<std::collections::VecDeque<Answer>>,
+    /// When each request was made.
+    pub(crate) requests: std::sync::Mutex<Vec<Instant>>,
 }
 
 impl fmt::Debug for Post {
@@ -79,6 +91,8 @@ impl Post {
             connection,
             headers,
             secrets,
+            #[cfg(test)]
+            script: None,
         })
     }
 
@@ -95,15 +109,21 @@ impl Post {
         host(&self.receiver.endpoint)
     }
 
-    /// What others said, fit to be shown.
+    /// Foreign text, safe to show.
     pub(crate) fn shown(&self, text: &str) -> String {
         text::shown(text, &self.secrets)
     }
 
     /// One attempt to send; ends within the receiver's timeout.
     pub(crate) async fn send(&self, body: Vec<u8>, signature: Option<(HeaderName, HeaderValue)>) -> Answer {
+        #[cfg(test)]
+        if let Some(script) = &self.script {
+            script.requests.lock().unwrap().push(Instant::now());
+            let answer = script.answers.lock().unwrap().pop_front();
+            return answer.unwrap_or(Answer::Accepted);
+        }
         let Link::Http(client) = self.connection.link() else {
-            let message = "the connection is none of HTTP".to_owned();
+            let message = "the connection is not an HTTP connection".to_owned();
             return Answer::Refused {
                 content: false,
                 message,
@@ -117,7 +137,7 @@ impl Post {
         if let Some((name, value)) = signature {
             request = request.header(name, value);
         }
-        let again = |failure, message| Answer::Again {
+        let again = |failure, message| Answer::Retry {
             failure,
             after: None,
             message,
@@ -132,25 +152,25 @@ impl Post {
                 );
             }
         };
-        let mut said = Vec::new();
-        // The status alone says what became of it: a body that is cut, late or endless only costs its words.
-        while said.len() < ANSWER_BYTES
+        let mut body = Vec::new();
+        // The status alone decides: of a body that is cut, late or endless only the text is lost.
+        while body.len() < ANSWER_BYTES
             && let Ok(Ok(Some(chunk))) = timeout_at(deadline, response.chunk()).await
         {
-            said.extend_from_slice(chunk.get(..ANSWER_BYTES - said.len()).unwrap_or(&chunk));
+            body.extend_from_slice(chunk.get(..ANSWER_BYTES - body.len()).unwrap_or(&chunk));
         }
         let after = response.headers().get(header::RETRY_AFTER);
         let after = after.and_then(|value| value.to_str().ok());
-        answer(response.status().as_u16(), after, &said, SystemTime::now())
+        answer(response.status().as_u16(), after, &body, SystemTime::now())
     }
 }
 
 /// What a status means.
 fn answer(status: u16, retry_after: Option<&str>, body: &[u8], now: SystemTime) -> Answer {
-    let said = String::from_utf8_lossy(body);
-    let message = match said.trim() {
+    let body = String::from_utf8_lossy(body);
+    let message = match body.trim() {
         "" => format!("HTTP status {status}"),
-        said => format!("HTTP status {status}: {said}"),
+        text => format!("HTTP status {status}: {text}"),
     };
     match status {
         200..300 => Answer::Accepted,
@@ -158,7 +178,7 @@ fn answer(status: u16, retry_after: Option<&str>, body: &[u8], now: SystemTime) 
             content: false,
             message: format!("HTTP status {status}: redirects are not followed"),
         },
-        408 | 425 | 429 | 500.. => Answer::Again {
+        408 | 425 | 429 | 500.. => Answer::Retry {
             failure: Failure::Unavailable,
             after: retry_after.and_then(|header| retry::retry_after(header, now)),
             message,
@@ -171,7 +191,7 @@ fn answer(status: u16, retry_after: Option<&str>, body: &[u8], now: SystemTime) 
     }
 }
 
-/// Host and port of a URL: its path may be a password.
+/// Host and port of a URL: the path of a webhook is often its password.
 pub(crate) fn host(url: &str) -> String {
     let host = reqwest::Url::parse(url).ok().and_then(|url| {
         let port = url.port().map_or_else(String::new, |port| format!(":{port}"));
@@ -185,14 +205,14 @@ mod tests {
     use super::*;
 
     /// Scenario: every class of status.
-    /// Guarantee: what may pass is tried again, with the receiver's own delay; what cannot is not, and only a complaint about the content
-    /// makes it worth to try a part.
+    /// Guarantee: temporary failures are retried, with the receiver's own delay; others are not, and only a complaint
+    /// about the content makes a part worth a request.
     #[test]
-    fn a_status_says_whether_to_try_again() {
+    fn a_status_decides_about_a_retry() {
         let of = |status| answer(status, Some("7"), b"because", SystemTime::UNIX_EPOCH);
         assert_eq!(of(200), Answer::Accepted);
         for status in [408, 429, 500, 502, 503, 504] {
-            let again = Answer::Again {
+            let again = Answer::Retry {
                 failure: Failure::Unavailable,
                 after: Some(Duration::from_secs(7)),
                 message: format!("HTTP status {status}: because"),
@@ -209,7 +229,7 @@ mod tests {
             (422, true),
         ] {
             assert!(
-                matches!(of(status), Answer::Refused { content: said, .. } if said == content),
+                matches!(of(status), Answer::Refused { content: of_content, .. } if of_content == content),
                 "{status}"
             );
         }

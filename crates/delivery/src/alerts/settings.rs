@@ -1,4 +1,4 @@
-//! Who is told of alerts, and how.
+//! The receivers of alerts.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,10 +6,10 @@ use std::time::Duration;
 use crate::alerts::post::host;
 use crate::transport::receiver::{Receiver, Secret};
 
-/// Who is told of alerts.
+/// The receivers of alerts.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Settings {
-    /// Alertmanagers, each told of everything. The endpoint is the URL that alerts are posted to (`…/api/v2/alerts`).
+pub struct AlertSettings {
+    /// Alertmanagers; each gets all alerts. The endpoint is the URL that alerts are posted to (`…/api/v2/alerts`).
     pub alertmanagers: Vec<Receiver>,
     /// Webhooks.
     pub webhooks: Vec<Webhook>,
@@ -17,13 +17,13 @@ pub struct Settings {
     pub stdout: bool,
     /// Each change is a log record over OTLP.
     pub log: bool,
-    /// How often an Alertmanager is told of what still fires. One that hears nothing for four times as long takes the alert for resolved.
+    /// How often firing alerts are sent again to an Alertmanager, which resolves them after four intervals without one.
     pub resend_interval: Duration,
-    /// Where people reach this gcwatch, for links; `None`: no links.
+    /// Where people reach this gcwatch, for links in alerts; `None`: no links.
     pub external_url: Option<String>,
 }
 
-impl Default for Settings {
+impl Default for AlertSettings {
     fn default() -> Self {
         Self {
             alertmanagers: Vec::new(),
@@ -36,10 +36,10 @@ impl Default for Settings {
     }
 }
 
-/// A webhook: it is told of each change once.
+/// A webhook: it gets each change once.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Webhook {
-    /// Where to.
+    /// Its URL, headers and certificates.
     pub receiver: Receiver,
     /// The key of the signature in `X-Gcwatch-Signature`; `None`: requests are not signed.
     pub secret: Option<Secret>,

@@ -1,48 +1,48 @@
-//! What became of notifications, by receiver.
+//! The counters of notifications, by receiver.
 
 /// Why a request failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
-    /// No connection, or one that broke. Tried again.
+    /// No connection, or one that broke. Retried.
     Unreachable,
-    /// No answer in time. Tried again.
+    /// No answer in time. Retried.
     TimedOut,
-    /// The receiver said: not now. Tried again.
+    /// The receiver is overloaded or unavailable. Retried.
     Unavailable,
-    /// The receiver refused it. Not tried again as it is.
+    /// The receiver refused it. Not retried as it is.
     Refused,
 }
 
-/// Why a receiver was not told of a change.
+/// Why a change was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// As many waited as may be.
+    /// The queue was full.
     QueueFull,
-    /// It was tried again for as long as may be.
+    /// It was retried for too long.
     Expired,
     /// The receiver refused it.
     Refused,
-    /// A reload took the receiver away while it waited.
+    /// A reload removed the receiver while it waited.
     Disabled,
-    /// The daemon ended before.
+    /// The daemon ended before it was sent.
     Shutdown,
 }
 
-/// What became of the notifications to one receiver.
+/// The notifications to one receiver.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReceiverStats {
-    /// Alerts that it took, each time that it was told.
+    /// Alerts that it accepted, counted each time.
     pub sent: u64,
-    /// Alerts of which it has to be told now.
+    /// Alerts that are due now.
     pub queued: u64,
-    /// The newest thing that went wrong; it stays when things are well again.
+    /// The newest error; it is kept after a recovery.
     pub last_error: Option<String>,
     failures: [u64; 4],
     dropped: [u64; 5],
 }
 
 impl ReceiverStats {
-    /// Requests that failed, by why.
+    /// Failed requests, by cause.
     pub fn failures(&self) -> [(&'static str, u64); 4] {
         let [unreachable, timed_out, unavailable, refused] = self.failures;
         [
@@ -53,7 +53,7 @@ impl ReceiverStats {
         ]
     }
 
-    /// Changes that it was not told of, by why.
+    /// Dropped changes, by reason.
     pub fn dropped(&self) -> [(&'static str, u64); 5] {
         let [queue_full, expired, refused, disabled, shutdown] = self.dropped;
         [

@@ -1,7 +1,7 @@
 //! Changes of alerts as lines of JSON on standard output.
 //!
-//! Whoever reads them may be slow, and a pipe that is full blocks: so a thread of its own writes, and what it cannot take is dropped and
-//! counted.
+//! A full pipe blocks its writer, so a thread of its own writes, and lines that do not fit into its queue are dropped
+//! and counted.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::alerts::stats::{Reason, ReceiverStats};
 
-/// Lines that wait.
+/// StdoutWriter that wait.
 const MOST: usize = 1000;
 
 #[derive(Debug, Default)]
@@ -24,13 +24,13 @@ struct Counts {
 
 /// The writer.
 #[derive(Debug)]
-pub(crate) struct Lines {
+pub(crate) struct StdoutWriter {
     lines: Option<SyncSender<String>>,
     counts: Arc<Counts>,
     ended: Receiver<()>,
 }
 
-impl Lines {
+impl StdoutWriter {
     /// Begins to write to `out`.
     pub(crate) fn begin(mut out: impl Write + Send + 'static) -> Self {
         let (lines, waiting) = sync_channel::<String>(MOST);
@@ -57,7 +57,7 @@ impl Lines {
         }
     }
 
-    /// One line; never waits.
+    /// Queues one line; never blocks.
     pub(crate) fn put(&self, line: String) {
         let Some(lines) = &self.lines else { return };
         self.counts.given.fetch_add(1, Ordering::Relaxed);
@@ -87,7 +87,7 @@ impl Lines {
         stats
     }
 
-    /// Waits until everything is written, for `within` at most; blocking. How many lines were not.
+    /// Blocks until everything is written, for `within` at most. Returns how many lines were not.
     pub(crate) fn end(mut self, within: Duration) -> u64 {
         drop(self.lines.take());
         match self.ended.recv_timeout(within) {
@@ -103,7 +103,7 @@ mod tests {
 
     use super::*;
 
-    /// Writes nothing until it is let, as a full pipe.
+    /// Writes nothing until it is opened, like a full pipe.
     #[derive(Clone, Default)]
     struct Pipe {
         shut: Arc<Mutex<()>>,
@@ -122,13 +122,13 @@ mod tests {
         }
     }
 
-    /// Scenario: nobody reads while more lines come than may wait; then somebody does.
-    /// Guarantee: whoever gives a line never waits, what is too much is counted, and the rest is written whole and in order.
+    /// Scenario: more lines than fit into the queue while the pipe is full; then the pipe is read.
+    /// Guarantee: no call blocks, what does not fit is counted, and the rest is written whole and in order.
     #[test]
-    fn a_full_pipe_holds_up_nobody() {
+    fn a_full_pipe_blocks_no_caller() {
         let pipe = Pipe::default();
         let shut = pipe.shut.lock().unwrap();
-        let lines = Lines::begin(pipe.clone());
+        let lines = StdoutWriter::begin(pipe.clone());
         for number in 0..MOST + 500 {
             lines.put(format!("{number}\n"));
         }
@@ -159,7 +159,7 @@ mod tests {
                 Ok(())
             }
         }
-        let lines = Lines::begin(Closed);
+        let lines = StdoutWriter::begin(Closed);
         lines.put("a\n".to_owned());
         assert_eq!(lines.end(Duration::from_secs(20)), 0);
     }

@@ -1,8 +1,8 @@
-//! Items as they wait, and requests made of them.
+//! Queued items, and requests made of them.
 //!
-//! An item is encoded when it is given: what waits is as small as on the wire, its size is known exactly, and a request is
-//! no more than the items put behind each other with the lengths around them. The three signals have the same layout
-//! (the numbers are those of `opentelemetry-proto`), so that one code writes all three:
+//! An item is encoded when it is given: what waits is as small as on the wire, its size is known exactly, and a request
+//! is the items one behind the other with the lengths around them. The three signals have the same layout (the numbers
+//! are those of `opentelemetry-proto`), so that one code writes all three:
 //!
 //! ```text
 //! Export*ServiceRequest { 1: Resource* { 1: resource, 2: Scope* { 1: scope, 2: span | metric | log record, 3: schema_url }, 3: schema_url } }
@@ -20,28 +20,35 @@ use gc_telemetry::origin::Origin;
 /// The version of the semantic conventions that names and units follow.
 pub(crate) const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.44.0";
 
+/// The instrumentation scope of everything that gcwatch exports.
+pub(crate) const SCOPE_NAME: &str = "gcwatch";
+
+/// Its version: that of gcwatch.
+pub(crate) const SCOPE_VERSION: &str = env!("CARGO_PKG_VERSION");
+
 /// Tags of length-delimited fields 1, 2 and 3 (`number << 3 | 2`).
 const FIELD_1: u8 = 0x0a;
 const FIELD_2: u8 = 0x12;
 const FIELD_3: u8 = 0x1a;
 
-/// Who made the telemetry, encoded once.
+/// The scope, encoded once.
 static SCOPE: LazyLock<Vec<u8>> = LazyLock::new(|| {
     InstrumentationScope {
-        name: "gcwatch".to_owned(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
+        name: SCOPE_NAME.to_owned(),
+        version: SCOPE_VERSION.to_owned(),
         ..InstrumentationScope::default()
     }
     .encode_to_vec()
 });
 
-/// What waits: one log record, one span or those of one collection, or the metrics of one process at one time.
+/// One entry of the queue: a log record, a span or the spans of one collection, or the metrics of one process at one
+/// time.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     resource: Arc<Origin>,
     /// Spans, log records or data points in it.
     items: u64,
-    /// How many it counts as where the number of what waits is bounded.
+    /// What it counts against the limit on items.
     weight: usize,
     /// The encoded items, each with tag and length as a `Scope*` message has them.
     fields: Box<[u8]>,
@@ -65,7 +72,7 @@ impl Entry {
         }
     }
 
-    /// Items that were encoded before, as [`Entry`] has them.
+    /// Items that are encoded already, each with tag and length.
     pub(crate) fn encoded(resource: &Arc<Origin>, fields: Box<[u8]>, items: u64) -> Self {
         Self {
             resource: Arc::clone(resource),
@@ -75,7 +82,7 @@ impl Entry {
         }
     }
 
-    /// How many it counts as where the number of what waits is bounded.
+    /// What it counts against the limit on items.
     pub(crate) fn weight(&self) -> usize {
         self.weight
     }
@@ -90,13 +97,14 @@ impl Entry {
         self.fields.len()
     }
 
-    /// An upper bound of what a request grows by when this entry's resource is not in it yet.
+    /// An upper limit on what a request grows by when this entry's resource is not in it yet.
     pub(crate) fn resource_bytes(&self) -> usize {
-        // Four headers of one byte of tag and at most five of length: Resource*, resource, Scope*, and what rounding adds.
+        // Four headers of one byte of tag and at most five of length: Resource*, resource, Scope*, and what rounding
+        // adds.
         4 * 6 + self.resource.encoded().len() + field_len(SCOPE.len()) + 2 * field_len(SCHEMA_URL.len())
     }
 
-    /// Which resource it is, by address: equal keys are equal resources while both entries live.
+    /// Identifies the resource by address: while both entries live, equal keys mean equal resources.
     pub(crate) fn resource_key(&self) -> usize {
         Arc::as_ptr(&self.resource).addr()
     }
@@ -127,7 +135,7 @@ impl Group {
 /// One request: entries grouped by resource.
 #[derive(Debug)]
 pub(crate) struct Batch {
-    /// In the order of their groups, within a group in the order of their coming.
+    /// In the order of their groups, within a group in the order of arrival.
     entries: Vec<Entry>,
     groups: Vec<Group>,
     items: u64,
@@ -291,9 +299,10 @@ mod tests {
     }
 
     proptest! {
-        /// Scenario: any spans of any processes, small and with lengths of three bytes, some with equal but distinct resources.
-        /// Guarantee: byte for byte what the generated types would write, of exactly the length that was foretold, never above
-        /// the bound by which the queue divides; halved to the end, every span is there once.
+        /// Scenario: any spans of any processes, small and with lengths of three bytes, some with equal but distinct
+        /// resources.
+        /// Guarantee: byte for byte what the generated types would write, of exactly the length that was computed before,
+        /// never above the bound by which the queue divides; halved to the end, every span is there once.
         #[test]
         fn a_batch_is_the_request_of_the_generated_types(
             sizes in proptest::collection::vec((0..6_usize, any::<bool>(), prop_oneof![0..200_usize, 16_000..17_000_usize]), 1..40),

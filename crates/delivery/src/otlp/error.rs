@@ -1,9 +1,9 @@
-//! Why a configuration cannot be exported with.
+//! Settings that the exporter cannot use.
 
 use crate::otlp::signal::Signal;
 use crate::transport;
 
-/// Why the exporter cannot start, or cannot take new settings.
+/// Why the exporter cannot start, or cannot use new settings.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The settings of a signal's receiver cannot be used.
@@ -11,10 +11,10 @@ pub enum Error {
     Receiver {
         /// Which signal.
         signal: Signal,
-        /// What is wrong with its receiver.
+        /// Why.
         source: transport::Error,
     },
-    /// There is no tokio runtime to send in.
+    /// There is no tokio runtime.
     #[error("the exporter must be started inside a tokio runtime")]
     NoRuntime,
 }

@@ -1,13 +1,14 @@
-//! Where each signal goes, and what may wait.
+//! The receiver of each signal, and the limits of the queues.
 
 use std::time::Duration;
 
 pub use crate::transport::receiver::{Compression, Protocol, Receiver, Secret};
 
-/// Bounds on what waits and on what is sent at once.
+/// Limits on what waits and on what is sent at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Spans, log records, or (for metrics) processes' sets of points that wait per signal; the oldest goes first when full.
+    /// Spans, log records, or (for metrics) processes' sets of points that wait per signal; when full, the oldest are
+    /// dropped.
     pub queue_items: usize,
     /// Their encoded bytes per signal.
     pub queue_bytes: usize,
@@ -15,9 +16,9 @@ pub struct Limits {
     pub batch_items: usize,
     /// Encoded bytes of one request before compression (receivers refuse more than 4 MiB by default).
     pub batch_bytes: usize,
-    /// How long an item waits for company, as long as less than 256 KiB wait.
+    /// How long an item waits for others, as long as less than 256 KiB wait.
     pub batch_delay: Duration,
-    /// How long one batch is tried again before it is dropped.
+    /// How long one batch is retried before it is dropped.
     pub retry_for: Duration,
 }
 
@@ -34,15 +35,15 @@ impl Default for Limits {
     }
 }
 
-/// Where each signal goes; `None`: it is not exported.
+/// The receiver of each signal; `None`: it is not exported.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Settings {
+pub struct OtlpSettings {
     /// Spans.
     pub traces: Option<Receiver>,
     /// Metrics.
     pub metrics: Option<Receiver>,
     /// Log records.
     pub logs: Option<Receiver>,
-    /// Bounds, the same for each signal.
+    /// Limits, the same for each signal.
     pub limits: Limits,
 }

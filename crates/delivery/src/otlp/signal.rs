@@ -1,4 +1,4 @@
-//! The three signals, and what differs between them on the wire.
+//! The three signals of OTLP, and what differs between them on the wire.
 
 use std::fmt;
 
@@ -26,7 +26,7 @@ impl Signal {
         }
     }
 
-    /// What its items are: `spans`, `data points`, `log records`.
+    /// The name of its items: `spans`, `data points`, `log records`.
     pub fn items(self) -> &'static str {
         match self {
             Self::Traces => "spans",
@@ -44,7 +44,7 @@ impl Signal {
         }
     }
 
-    /// The field of `partialSuccess` that counts what was rejected, as JSON names it.
+    /// The JSON field of `partialSuccess` with the number of rejected items.
     pub(crate) fn rejected_key(self) -> &'static str {
         match self {
             Self::Traces => "rejectedSpans",

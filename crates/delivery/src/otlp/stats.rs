@@ -1,21 +1,21 @@
-//! What became of everything that was given to the exporter.
+//! The counters of everything that was given to the exporter.
 
 use std::time::SystemTime;
 
 use crate::otlp::signal::Signal;
 
-/// Why an item was dropped before a receiver had it.
+/// Why an item was dropped before delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
     /// Newer items needed its place in the queue.
     QueueFull,
-    /// It was tried again for as long as may be.
+    /// It was retried for too long.
     Expired,
-    /// The receiver refused it, and said that trying again is of no use.
+    /// The receiver refused it for good.
     Refused,
-    /// It is larger than the receiver takes, or than the whole queue.
+    /// It is larger than the receiver accepts, or than the whole queue.
     TooLarge,
-    /// The receiver does not take this signal.
+    /// The receiver does not accept this signal.
     Unsupported,
     /// A reload switched the signal off while it waited.
     Disabled,
@@ -43,7 +43,7 @@ pub struct Dropped {
 }
 
 impl Dropped {
-    /// Each reason by its name, as an attribute or a label says it.
+    /// Each reason with its name in attributes and labels.
     pub fn by_reason(&self) -> [(&'static str, u64); 7] {
         [
             ("queue_full", self.queue_full),
@@ -75,14 +75,14 @@ impl Dropped {
     }
 }
 
-/// Requests made, by what came of them.
+/// Requests, by outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Requests {
     /// Accepted as a whole.
     pub accepted: u64,
     /// Accepted in part, or with a warning.
     pub partial: u64,
-    /// Answered with "not now": throttled, overloaded, unavailable.
+    /// Answered as throttled, overloaded or unavailable.
     pub unavailable: u64,
     /// No answer in time.
     pub timed_out: u64,
@@ -92,12 +92,12 @@ pub struct Requests {
     pub refused: u64,
     /// Refused as too large.
     pub too_large: u64,
-    /// The receiver does not take this signal.
+    /// The receiver does not accept this signal.
     pub unsupported: u64,
 }
 
 impl Requests {
-    /// Each outcome by its name, as an attribute or a label says it.
+    /// Each outcome with its name in attributes and labels.
     pub fn by_outcome(&self) -> [(&'static str, u64); 8] {
         [
             ("accepted", self.accepted),
@@ -112,16 +112,16 @@ impl Requests {
     }
 }
 
-/// The newest thing that went wrong.
+/// The newest error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LastError {
-    /// What the receiver or the connection said: bounded, on one line, without the values of headers.
+    /// The text of the receiver or the connection: bounded, on one line, without the values of headers.
     pub text: String,
     /// When, by the host's clock.
     pub at: SystemTime,
 }
 
-/// What became of one signal's items. `given` = `exported` + `rejected` + `dropped` + `queued` + `in_flight`, always.
+/// The items of one signal. `given` = `exported` + `rejected` + `dropped` + `queued` + `in_flight`, always.
 ///
 /// An item is a span, a log record, or a metric's data point.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -134,27 +134,27 @@ pub struct SignalStats {
     pub queued: u64,
     /// Encoded bytes that wait.
     pub queued_bytes: u64,
-    /// Items in the batch that is being sent or waits to be tried again.
+    /// Items that are being sent or wait for a retry.
     pub in_flight: u64,
     /// Items that a receiver accepted.
     pub exported: u64,
     /// Items that a receiver rejected while it accepted others of the same request (OTLP's partial success).
     pub rejected: u64,
-    /// Items that no receiver had.
+    /// Items dropped before delivery.
     pub dropped: Dropped,
-    /// Requests that repeated one before.
+    /// Requests that were retries.
     pub retries: u64,
-    /// Requests by what came of them.
+    /// Requests, by outcome.
     pub requests: Requests,
     /// Encoded bytes of the requests that were accepted, before compression.
     pub exported_bytes: u64,
-    /// The receiver does not take this signal; it is asked again from time to time.
+    /// The receiver does not accept this signal; one request every ten minutes asks again.
     pub unsupported: bool,
-    /// The newest thing that went wrong; it stays when things are well again.
+    /// The newest error; it is kept after a recovery.
     pub last_error: Option<LastError>,
 }
 
-/// What became of everything, by signal.
+/// The counters of each signal.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Spans.

@@ -1,5 +1,6 @@
-//! One signal's receiver, ready to be sent to: the three forms of OTLP behind one call.
+//! One signal's receiver, ready to be sent to: the three protocols of OTLP behind one call.
 
+use std::fmt;
 use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,12 +14,12 @@ use tokio::time::{Instant, timeout_at};
 use tonic::client::Grpc;
 use tonic::codec::{Codec, CompressionEncoding, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::codegen::http::uri::PathAndQuery;
-use tonic::codegen::http::{HeaderMap, HeaderName, header};
+use tonic::codegen::http::{HeaderMap, HeaderName, StatusCode, header};
 use tonic::metadata::MetadataMap;
 use tonic::transport::Channel;
 use tonic::{Request, Status};
 
-use crate::otlp::answer::{ANSWER_BYTES, Answer, ExportResponse, Trouble};
+use crate::otlp::answer::{ANSWER_BYTES, Answer, ExportResponse, RetryCause};
 use crate::otlp::batch::Batch;
 use crate::otlp::error::Error;
 use crate::otlp::signal::Signal;
@@ -33,8 +34,42 @@ pub(crate) struct Target {
     connection: Arc<Connection>,
     headers: HeaderMap,
     secrets: Vec<Secret>,
-    /// The receiver cannot unpack: requests go as they are.
+    /// The receiver cannot decompress: requests go uncompressed.
     plain: AtomicBool,
+    #[cfg(test)]
+    pub(crate) script: Option<Script>,
+}
+
+/// Answers without a receiver, so that a test can run on a paused clock.
+#[cfg(test)]
+#[derive(Default)]
+pub(crate) struct Script {
+    /// Then everything is accepted.
+    pub(crate) answers: std::sync::Mutex<std::collections::VecDeque<Answer>>,
+    /// When each attempt was made.
+    pub(crate) attempts: std::sync::Mutex<Vec<Instant>>,
+}
+
+impl fmt::Debug for Target {
+    /// Without the endpoint: a path may be secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Target")
+            .field("signal", &self.signal)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An answer over HTTP, its body read as far as [`ANSWER_BYTES`].
+pub(crate) struct HttpAnswer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Vec<u8>,
+}
+
+impl HttpAnswer {
+    fn header(&self, name: HeaderName) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
 }
 
 impl Target {
@@ -48,10 +83,12 @@ impl Target {
             receiver: receiver.clone(),
             secrets: receiver.headers.iter().map(|(_, value)| value.clone()).collect(),
             plain: AtomicBool::new(false),
+            #[cfg(test)]
+            script: None,
         })
     }
 
-    /// What it was made of.
+    /// The settings that it was made from.
     pub(crate) fn receiver(&self) -> &Receiver {
         &self.receiver
     }
@@ -61,18 +98,32 @@ impl Target {
         &self.connection
     }
 
-    /// What others said, fit to be shown.
+    /// Its headers, marked as sensitive.
+    pub(crate) fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+
+    /// Foreign text, safe to show.
     pub(crate) fn shown(&self, text: &str) -> String {
         text::shown(text, &self.secrets)
     }
 
-    /// Its address, without what may be secret in it.
+    /// Its endpoint, without its possible secrets.
     pub(crate) fn address(&self) -> String {
         text::endpoint(&self.receiver.endpoint)
     }
 
     /// One attempt to send `batch`; ends within the receiver's timeout.
     pub(crate) async fn send(&self, batch: &Arc<Batch>) -> Answer {
+        #[cfg(test)]
+        if let Some(script) = &self.script {
+            script.attempts.lock().unwrap().push(Instant::now());
+            let accepted = Answer::Accepted {
+                rejected: 0,
+                message: String::new(),
+            };
+            return script.answers.lock().unwrap().pop_front().unwrap_or(accepted);
+        }
         let compression = self.compression();
         let deadline = Instant::now() + self.receiver.timeout;
         let answer = match self.connection.link() {
@@ -83,15 +134,10 @@ impl Target {
             Link::Http(client) => self.send_http(&client, compression, batch, deadline).await,
         };
         match answer {
-            Answer::CannotUnpack { message } if compression != Compression::None => {
-                self.plain.store(true, Ordering::Relaxed);
-                let (signal, address, text) = (self.signal, self.address(), self.shown(&message));
-                tracing::warn!(
-                    target: "gcwatch::export", %signal, address,
-                    "the receiver cannot unpack requests, they are sent without compression: {text}",
-                );
-                Answer::Again {
-                    trouble: Trouble::Unavailable,
+            Answer::CannotDecompress { message } if compression != Compression::None => {
+                self.stop_compressing(&message);
+                Answer::Retry {
+                    cause: RetryCause::Unavailable,
                     after: Some(Duration::ZERO),
                     message,
                 }
@@ -100,8 +146,8 @@ impl Target {
         }
     }
 
-    /// How requests are packed, as far as the receiver can unpack them.
-    fn compression(&self) -> Compression {
+    /// How requests are compressed, as far as the receiver can decompress them.
+    pub(crate) fn compression(&self) -> Compression {
         if self.plain.load(Ordering::Relaxed) {
             Compression::None
         } else {
@@ -109,10 +155,20 @@ impl Target {
         }
     }
 
+    /// From now on requests go uncompressed.
+    pub(crate) fn stop_compressing(&self, message: &str) {
+        self.plain.store(true, Ordering::Relaxed);
+        let (signal, address, text) = (self.signal, self.address(), self.shown(message));
+        tracing::warn!(
+            target: "gcwatch::export", %signal,
+            "the OTLP endpoint {address} cannot decompress requests; sending them uncompressed: {text}",
+        );
+    }
+
     async fn send_grpc(&self, channel: Channel, compression: Compression, batch: &Arc<Batch>) -> Answer {
         let mut client = Grpc::new(channel)
             .max_decoding_message_size(ANSWER_BYTES)
-            // grpc-go packs its answer as the request was, whether asked to or not.
+            // grpc-go compresses its answer as the request was, whether asked to or not.
             .accept_compressed(CompressionEncoding::Gzip)
             .accept_compressed(CompressionEncoding::Zstd);
         client = match compression {
@@ -138,22 +194,40 @@ impl Target {
         &self,
         client: &reqwest::Client,
         compression: Compression,
-        batch: &Arc<Batch>,
+        batch: &Batch,
         deadline: Instant,
     ) -> Answer {
-        let json = self.receiver.protocol == Protocol::HttpJson;
-        let body = match self.body(batch, json, compression) {
+        let mut plain = Vec::with_capacity(batch.len());
+        batch.encode(&mut plain);
+        let body = match self.receiver.protocol {
+            Protocol::HttpJson => self.to_json(&plain),
+            Protocol::Grpc | Protocol::HttpProtobuf => Ok(plain),
+        };
+        let body = match body.and_then(|body| compress(body, compression)) {
             Ok(body) => body,
             Err(error) => {
                 return Answer::Refused {
-                    message: format!("the request could not be encoded: {error}"),
+                    message: format!("cannot encode the request: {error}"),
                 };
             }
         };
-        let content_type = if json {
-            "application/json"
-        } else {
-            "application/x-protobuf"
+        match self.post(client, compression, body, deadline).await {
+            Ok(answer) => self.answer_of(&answer),
+            Err(answer) => answer,
+        }
+    }
+
+    /// Sends `body`, which is compressed already.
+    pub(crate) async fn post(
+        &self,
+        client: &reqwest::Client,
+        compression: Compression,
+        body: Vec<u8>,
+        deadline: Instant,
+    ) -> Result<HttpAnswer, Answer> {
+        let content_type = match self.receiver.protocol {
+            Protocol::HttpJson => "application/json",
+            Protocol::Grpc | Protocol::HttpProtobuf => "application/x-protobuf",
         };
         let mut request = client
             .post(&self.receiver.endpoint)
@@ -166,49 +240,39 @@ impl Target {
         }
         let mut response = match timeout_at(deadline, request.body(body).send()).await {
             Ok(Ok(response)) => response,
-            // The address may have a password in it.
-            Ok(Err(error)) => return Answer::unreachable(text::causes(&error.without_url())),
-            Err(_) => return Answer::timed_out(self.receiver.timeout),
+            // The address may contain a password.
+            Ok(Err(error)) => return Err(Answer::unreachable(text::causes(&error.without_url()))),
+            Err(_) => return Err(Answer::timed_out(self.receiver.timeout)),
         };
-        let mut answer = Vec::new();
-        // The status alone says what became of the request: a body that is cut, late or endless only costs its words.
-        while answer.len() < ANSWER_BYTES
+        let mut body = Vec::new();
+        // The status alone decides: of a body that is cut, late or endless only the text is lost.
+        while body.len() < ANSWER_BYTES
             && let Ok(Ok(Some(chunk))) = timeout_at(deadline, response.chunk()).await
         {
-            answer.extend_from_slice(chunk.get(..ANSWER_BYTES - answer.len()).unwrap_or(&chunk));
+            body.extend_from_slice(chunk.get(..ANSWER_BYTES - body.len()).unwrap_or(&chunk));
         }
-        let text = |name: HeaderName| response.headers().get(name).and_then(|value| value.to_str().ok());
-        let json = text(header::CONTENT_TYPE).map_or(json, |kind| kind.starts_with("application/json"));
-        let retry_after = text(header::RETRY_AFTER);
+        Ok(HttpAnswer {
+            status: response.status(),
+            headers: std::mem::take(response.headers_mut()),
+            body,
+        })
+    }
+
+    /// What an answer over HTTP means.
+    pub(crate) fn answer_of(&self, answer: &HttpAnswer) -> Answer {
+        let json = self.receiver.protocol == Protocol::HttpJson;
+        let content_type = answer.header(header::CONTENT_TYPE);
         Answer::of_http(
             self.signal,
-            response.status().as_u16(),
-            json,
-            retry_after,
-            &answer,
+            answer.status.as_u16(),
+            content_type.map_or(json, |kind| kind.starts_with("application/json")),
+            answer.header(header::RETRY_AFTER),
+            &answer.body,
             SystemTime::now(),
         )
     }
 
-    /// The body of a request over HTTP.
-    fn body(&self, batch: &Batch, json: bool, compression: Compression) -> Result<Vec<u8>, io::Error> {
-        let mut plain = Vec::with_capacity(batch.len());
-        batch.encode(&mut plain);
-        if json {
-            plain = self.to_json(&plain)?;
-        }
-        match compression {
-            Compression::None => Ok(plain),
-            Compression::Gzip => {
-                let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-                packed.write_all(&plain)?;
-                packed.finish()
-            }
-            Compression::Zstd => zstd::bulk::compress(&plain, zstd::DEFAULT_COMPRESSION_LEVEL),
-        }
-    }
-
-    /// JSON is for receivers that take nothing else, so that it may cost decoding what was encoded.
+    /// JSON is for receivers that accept nothing else, so that it may cost decoding what was encoded.
     fn to_json(&self, encoded: &[u8]) -> Result<Vec<u8>, io::Error> {
         let mut json = match self.signal {
             Signal::Traces => serde_json::to_value(ExportTraceServiceRequest::decode(encoded)?),
@@ -220,8 +284,21 @@ impl Target {
     }
 }
 
-/// What is not there is left out: not every receiver takes `null` for it (the Collector refuses `"min": null`).
-fn leave_out_nulls(json: &mut serde_json::Value) {
+/// Compresses the body of a request over HTTP.
+pub(crate) fn compress(plain: Vec<u8>, compression: Compression) -> Result<Vec<u8>, io::Error> {
+    match compression {
+        Compression::None => Ok(plain),
+        Compression::Gzip => {
+            let mut compressed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            compressed.write_all(&plain)?;
+            compressed.finish()
+        }
+        Compression::Zstd => zstd::bulk::compress(&plain, zstd::DEFAULT_COMPRESSION_LEVEL),
+    }
+}
+
+/// Removes absent fields: not every receiver accepts `null` for them (the Collector refuses `"min": null`).
+pub(crate) fn leave_out_nulls(json: &mut serde_json::Value) {
     match json {
         serde_json::Value::Object(fields) => {
             fields.retain(|_, value| !value.is_null());
@@ -267,7 +344,7 @@ impl Decoder for BatchCodec {
     type Error = Status;
 
     fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<ExportResponse>, Status> {
-        // The status says what became of the request; an answer that cannot be read only costs its words.
+        // The status alone decides: of an answer that cannot be read only the text is lost.
         Ok(Some(ExportResponse::decode(from).unwrap_or_default()))
     }
 }

@@ -1,7 +1,7 @@
-//! Connections to receivers: one for each distinct endpoint and identity, shared by the signals that go there.
+//! Connections to receivers: one for each distinct endpoint and TLS identity, shared by everything that is sent there.
 //!
-//! Certificates are read again when their files change. That is looked at before each request (three calls of `stat`), so that
-//! a renewed certificate is used at once and no connection outlives its identity for long.
+//! Certificates are read again when their files change. That is checked before each request (three calls of `stat`), so
+//! that a renewed certificate is used at once and no connection outlives its identity for long.
 
 use std::fmt;
 use std::fs;
@@ -19,23 +19,23 @@ use crate::transport::error::Error;
 use crate::transport::receiver::{Protocol, Receiver};
 use crate::transport::text;
 
-/// How the daemon names itself to receivers.
+/// The `User-Agent` of every request.
 const USER_AGENT: &str = concat!("gcwatch/", env!("CARGO_PKG_VERSION"));
 
-/// A connection on which nothing was heard for so long while an answer is awaited is asked whether it lives.
+/// A connection that was silent for so long while an answer is awaited is sent a ping.
 const PING_AFTER: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Idle connections over HTTP are kept for so long: longer than the usual interval of metrics.
 const IDLE: Duration = Duration::from_secs(90);
 
-/// Idle connections that are kept to one host: one for each signal and one for alerts.
+/// Idle connections kept per host: one for each signal and one for alerts.
 const IDLE_CONNECTIONS: usize = 4;
 
 /// What distinguishes one connection from another.
 #[derive(Clone, PartialEq, Eq)]
 struct Key {
-    /// For gRPC the endpoint; for HTTP nothing, as one client keeps the connections to all hosts.
+    /// For gRPC the endpoint; `None` for HTTP, whose one client keeps the connections to all hosts.
     endpoint: Option<String>,
     /// `https`.
     secure: bool,
@@ -57,7 +57,7 @@ impl Files {
             .filter_map(|path| path.as_deref())
     }
 
-    /// What changes when one of the files does. A file that cannot be read now counts as a state, too.
+    /// A value that differs when one of the files changed. A file that cannot be read is a state, too.
     fn stamp(&self) -> Vec<Option<(SystemTime, u64, u64)>> {
         let stamp = |path: &Path| {
             let metadata = fs::metadata(path).ok()?;
@@ -76,21 +76,23 @@ impl Files {
     }
 }
 
-/// What requests are sent with; cheap to clone.
+/// The library's client that requests are sent with; cheap to clone.
 #[derive(Debug, Clone)]
 pub enum Link {
-    /// A channel of gRPC.
+    /// A gRPC channel.
     Grpc(Channel),
-    /// A client of HTTP.
+    /// An HTTP client.
     Http(reqwest::Client),
 }
 
 struct State {
     link: Link,
+    /// How many links there were before this one.
+    generation: u64,
     stamp: Vec<Option<(SystemTime, u64, u64)>>,
 }
 
-/// One connection, made anew when its certificates change.
+/// One connection, replaced when its certificates change.
 pub struct Connection {
     key: Key,
     timeout: Duration,
@@ -107,7 +109,8 @@ impl fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// The connection for `receiver`: one of `known` when there is one already. Nothing is connected before the first request.
+    /// The connection for `receiver`: one of `known` when there is one already. Nothing is connected before the first
+    /// request.
     pub fn open(receiver: &Receiver, known: &mut Vec<Arc<Self>>) -> Result<Arc<Self>, Error> {
         install_crypto();
         let unusable = |reason: String| {
@@ -121,10 +124,12 @@ impl Connection {
             scheme => return Err(unusable(format!("its scheme is {scheme}, not http or https"))),
         };
         if url.host_str().is_none_or(str::is_empty) {
-            return Err(unusable("it names no host".to_owned()));
+            return Err(unusable("it has no host".to_owned()));
         }
         if receiver.protocol == Protocol::Grpc && (!url.username().is_empty() || url.password().is_some()) {
-            return Err(unusable("over gRPC a user and a password go into a header".to_owned()));
+            return Err(unusable(
+                "gRPC takes user and password in a header, not in the URL".to_owned(),
+            ));
         }
         match (&receiver.client_certificate, &receiver.client_key) {
             (Some(_), None) => {
@@ -133,7 +138,7 @@ impl Connection {
             (None, Some(_)) => return Err(Error::HalfIdentity { given: "key" }),
             _ => {}
         }
-        // Without TLS the files mean nothing; they are often set for all receivers at once.
+        // Without TLS the files are ignored: they are often set for all receivers at once.
         let files = |path: &Option<PathBuf>| path.clone().filter(|_| secure);
         let key = Key {
             endpoint: (receiver.protocol == Protocol::Grpc).then(|| receiver.endpoint.clone()),
@@ -152,38 +157,48 @@ impl Connection {
         let connection = Arc::new(Self {
             key,
             timeout: receiver.timeout,
-            state: Mutex::new(State { link, stamp }),
+            state: Mutex::new(State {
+                link,
+                generation: 0,
+                stamp,
+            }),
         });
         known.push(Arc::clone(&connection));
         Ok(connection)
     }
 
-    /// What to send with now. When the certificates changed, a new connection; when the new ones are of no use, the old one
-    /// (said once: they are tried again when they change again).
+    /// What to send with now. When the certificates changed, a new link; when the new ones cannot be used, the old link
+    /// (logged once: they are read again when they change again).
     pub fn link(&self) -> Link {
+        self.current().0
+    }
+
+    /// The same, with a number that is another one for another link. Must be called inside a tokio runtime.
+    pub fn current(&self) -> (Link, u64) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let stamp = self.key.files.stamp();
         if stamp != state.stamp {
             state.stamp = stamp;
             match connect(&self.key, self.timeout) {
                 Ok(link) => {
-                    tracing::info!(target: "gcwatch::export", files = self.key.files.names(), "certificates were read again");
+                    tracing::info!(target: "gcwatch::export", files = self.key.files.names(), "reloaded the TLS certificates");
                     state.link = link;
+                    state.generation += 1;
                 }
                 Err(error) => {
-                    tracing::warn!(target: "gcwatch::export", %error, "certificates changed and cannot be used; the old ones stay");
+                    tracing::warn!(target: "gcwatch::export", %error, "cannot use the changed TLS certificates; keeping the previous ones");
                 }
             }
         }
-        state.link.clone()
+        (state.link.clone(), state.generation)
     }
 }
 
-/// TLS by ring: both libraries take the process's provider, and would not know which to choose had the build several.
+/// TLS by ring: both libraries take the process's provider, and could not choose one if the build had several.
 fn install_crypto() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // An error says that one is installed already, which is as good.
+        // An error means that one is installed already.
         let _installed = rustls::crypto::ring::default_provider().install_default();
     });
 }
@@ -206,7 +221,7 @@ fn connect(key: &Key, timeout: Duration) -> Result<Link, Error> {
         reason: text::shown(reason, &[]),
     };
     if pem.authorities.as_deref().is_some_and(|pem| !has_authority(pem)) {
-        return Err(tls("there is no certificate of an authority in it"));
+        return Err(tls("it contains no usable CA certificate"));
     }
     match &key.endpoint {
         Some(endpoint) => grpc(endpoint, key.secure, &pem, timeout)
@@ -218,7 +233,7 @@ fn connect(key: &Key, timeout: Duration) -> Result<Link, Error> {
     }
 }
 
-/// Whether anything could be trusted by these certificates; the libraries pass over those that they cannot read.
+/// Whether at least one certificate is usable as an authority; the libraries silently skip those that they cannot read.
 fn has_authority(pem: &[u8]) -> bool {
     let mut roots = RootCertStore::empty();
     CertificateDer::pem_slice_iter(pem)
@@ -240,7 +255,7 @@ fn grpc(endpoint: &str, secure: bool, pem: &Pem, timeout: Duration) -> Result<Ch
         .tcp_keepalive(Some(PING_AFTER))
         .http2_keep_alive_interval(PING_AFTER)
         .keep_alive_timeout(PING_TIMEOUT)
-        // Servers may end a connection that pings while nothing is asked (grpc-go does by default).
+        // Servers may end a connection that pings while no request is open (grpc-go does by default).
         .keep_alive_while_idle(false);
     if secure {
         let mut tls = ClientTlsConfig::new();
@@ -268,7 +283,7 @@ fn http(secure: bool, pem: &Pem) -> Result<reqwest::Client, reqwest::Error> {
         .http2_keep_alive_timeout(PING_TIMEOUT);
     match &pem.authorities {
         Some(authorities) => client = client.tls_certs_only(reqwest::Certificate::from_pem_bundle(authorities)?),
-        // The system's certificates are neither needed nor always there, and cost a megabyte.
+        // The system's certificates are not needed, may be missing, and cost a megabyte.
         None if !secure => client = client.tls_certs_only([]),
         None => {}
     }

@@ -1,21 +1,21 @@
-//! Why a receiver cannot be connected to at all.
+//! Settings of a receiver that cannot be used.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why the settings of a receiver cannot be used. A receiver that is down is none of these.
+/// Why the settings of a receiver cannot be used. A receiver that is down is not an error: requests are retried.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The endpoint is no URL that can be sent to.
+    /// The endpoint is not a usable URL.
     #[error("the endpoint {endpoint} cannot be used: {reason}")]
     Endpoint {
         /// The endpoint, without what may be secret in it.
         endpoint: String,
-        /// What is wrong with it.
+        /// Why.
         reason: String,
     },
-    /// A header that HTTP does not allow. Its value is not shown.
-    #[error("the header {name:?} cannot be sent: its {part} has characters that HTTP does not allow")]
+    /// A header that HTTP does not allow. Its value is never shown.
+    #[error("the header {name:?} cannot be sent: its {part} contains characters that HTTP does not allow")]
     Header {
         /// Its name.
         name: String,
@@ -30,16 +30,16 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
-    /// The certificates and the key were read but make no TLS.
+    /// The certificates and the key were read, but TLS cannot be set up with them.
     #[error("cannot set up TLS from {files}: {reason}")]
     Tls {
-        /// From what: the files, or the system's certificates.
+        /// The files, or the system's certificates.
         files: String,
-        /// What the TLS library says.
+        /// The TLS library's reason.
         reason: String,
     },
-    /// Of a client certificate and its key only one is given.
-    #[error("a client certificate needs its key and the other way round; only the {given} is given")]
+    /// A client certificate without its key, or a key without its certificate.
+    #[error("a client certificate and its key must be given together; only the {given} is given")]
     HalfIdentity {
         /// `certificate` or `key`.
         given: &'static str,

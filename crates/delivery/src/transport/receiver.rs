@@ -1,4 +1,4 @@
-//! A receiver: where it is, how it is spoken to, and with which secrets.
+//! A receiver: its address, its protocol and its secrets.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -34,17 +34,17 @@ words! {
     }
 }
 
-/// A text that is never shown: the value of a header.
+/// A string that is never shown: the value of a header.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Keeps `text` from being shown.
+    /// Wraps `text`; `Debug` shows `<redacted>`.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The text, for the one place that sends it.
+    /// The string itself, for the one place that sends it.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -61,15 +61,15 @@ impl fmt::Debug for Secret {
 pub struct Receiver {
     /// The URL: for gRPC scheme, host and port; for HTTP the whole address with its path (`…/v1/traces`).
     pub endpoint: String,
-    /// Which form.
+    /// How requests are encoded and carried.
     pub protocol: Protocol,
     /// Sent with every request; names in lower case.
     pub headers: Vec<(String, Secret)>,
-    /// Bound on one attempt.
+    /// Limit on one attempt.
     pub timeout: Duration,
-    /// How bodies are packed.
+    /// How bodies are compressed.
     pub compression: Compression,
-    /// PEM file of the authorities trusted instead of the system's.
+    /// PEM file of CA certificates, trusted instead of the system's.
     pub certificate: Option<PathBuf>,
     /// PEM file of the client's own certificate chain (mTLS).
     pub client_certificate: Option<PathBuf>,
@@ -78,13 +78,11 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Its address as it may be shown: without user, password and query.
+    /// The endpoint without user, password and query.
     pub fn shown(&self) -> String {
         text::endpoint(&self.endpoint)
     }
-}
 
-impl Receiver {
     /// Its headers as HTTP takes them, marked as sensitive.
     ///
     /// # Errors
@@ -107,7 +105,7 @@ impl Receiver {
 }
 
 impl fmt::Debug for Receiver {
-    /// Only the address as it may be shown: a URL can hold a password.
+    /// Without user, password and query: they can be secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Receiver")
             .field("endpoint", &self.shown())

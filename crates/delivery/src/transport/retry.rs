@@ -1,27 +1,20 @@
-//! When a batch is tried again. Pure: time and chance are arguments.
+//! When a request is retried. Pure: time and randomness are arguments.
 
 use std::time::{Duration, SystemTime};
 
 use prost::Message;
 
-/// The first delay is anything up to this; it doubles with each attempt.
-const BASE: Duration = Duration::from_secs(1);
+use crate::transport::backoff::Backoff;
 
-/// No delay of our own is longer.
-const CAP: Duration = Duration::from_secs(30);
+/// Delays between attempts that are not asked for by the receiver: anything up to a limit that doubles from one second
+/// to thirty, as many senders share a receiver.
+pub(crate) const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
 
-/// A receiver cannot silence a signal for longer.
-const LONGEST_DEMAND: Duration = Duration::from_secs(600);
+/// The longest delay that a receiver can ask for.
+const LONGEST_REQUESTED: Duration = Duration::from_secs(600);
 
-/// How long to wait before attempt `attempt + 1` (the first that failed is 0): full jitter, that is, anything between nothing and
-/// a bound that doubles, so that many senders do not come back together. `chance` is within 0 and 1.
-pub(crate) fn backoff(attempt: u32, chance: f64) -> Duration {
-    let bound = BASE.saturating_mul(1 << attempt.min(16)).min(CAP);
-    bound.mul_f64(chance.clamp(0.0, 1.0))
-}
-
-/// The delay in `google.rpc.RetryInfo`, from a gRPC status's details (`grpc-status-details-bin`: a `google.rpc.Status`).
-/// `None` when there is no such detail; an unreadable or negative delay counts as no delay.
+/// The delay in `google.rpc.RetryInfo`, from a gRPC status's details (`grpc-status-details-bin`: a
+/// `google.rpc.Status`). `None` without such a detail; an unreadable or negative delay counts as zero.
 pub(crate) fn retry_info(details: &[u8]) -> Option<Duration> {
     let status = RpcStatus::decode(details).ok()?;
     let detail = status
@@ -34,20 +27,20 @@ pub(crate) fn retry_info(details: &[u8]) -> Option<Duration> {
         .unwrap_or_default();
     let seconds = u64::try_from(delay.seconds).unwrap_or(0);
     let nanos = u32::try_from(delay.nanos).unwrap_or(0).min(999_999_999);
-    Some(Duration::new(seconds, nanos).min(LONGEST_DEMAND))
+    Some(Duration::new(seconds, nanos).min(LONGEST_REQUESTED))
 }
 
-/// The delay that a `Retry-After` header asks for (RFC 9110, 10.2.3: seconds, or a date); `None` when it is neither.
+/// The delay in a `Retry-After` header (RFC 9110, 10.2.3: seconds, or a date); `None` when it is neither.
 pub(crate) fn retry_after(header: &str, now: SystemTime) -> Option<Duration> {
     let header = header.trim();
     if let Ok(seconds) = header.parse::<u64>() {
-        return Some(Duration::from_secs(seconds).min(LONGEST_DEMAND));
+        return Some(Duration::from_secs(seconds).min(LONGEST_REQUESTED));
     }
     let date = jiff::fmt::rfc2822::parse(header).ok()?;
     let delay = SystemTime::from(date.timestamp())
         .duration_since(now)
         .unwrap_or_default();
-    Some(delay.min(LONGEST_DEMAND))
+    Some(delay.min(LONGEST_REQUESTED))
 }
 
 /// `google.rpc.Status`: also the body of an HTTP answer that is an error.
@@ -104,18 +97,7 @@ mod tests {
         .encode_to_vec()
     }
 
-    /// Scenario: attempts one after the other, with the most and the least luck.
-    /// Guarantee: the bound doubles from one second to thirty and stays there, also after very many attempts.
-    #[test]
-    fn backoff_doubles_to_its_cap() {
-        let bounds: Vec<u64> = (0..7).map(|attempt| backoff(attempt, 1.0).as_secs()).collect();
-        assert_eq!(bounds, [1, 2, 4, 8, 16, 30, 30]);
-        assert_eq!(backoff(u32::MAX, 1.0), CAP);
-        assert_eq!(backoff(9, 0.0), Duration::ZERO);
-        assert_eq!(backoff(0, f64::INFINITY), BASE);
-    }
-
-    /// Scenario: statuses with and without RetryInfo, with senseless delays, with a delay of a day.
+    /// Scenario: statuses with and without RetryInfo, with invalid delays, with a delay of a day.
     /// Guarantee: the delay where there is one, never negative, never beyond ten minutes.
     #[test]
     fn retry_info_is_read() {
@@ -131,7 +113,7 @@ mod tests {
             Some(Duration::from_millis(1500))
         );
         assert_eq!(retry_info(&details(url, info(-5, -5))), Some(Duration::ZERO));
-        assert_eq!(retry_info(&details(url, info(86_400, 0))), Some(LONGEST_DEMAND));
+        assert_eq!(retry_info(&details(url, info(86_400, 0))), Some(LONGEST_REQUESTED));
         assert_eq!(retry_info(&details(url, Vec::new())), Some(Duration::ZERO));
         assert_eq!(
             retry_info(&details("type.googleapis.com/google.rpc.QuotaFailure", info(1, 0))),
@@ -140,8 +122,8 @@ mod tests {
         assert_eq!(retry_info(b""), None);
     }
 
-    /// Scenario: `Retry-After` as seconds, as a date ahead and past, and as nonsense.
-    /// Guarantee: the delay from now; nonsense is as if it were not there.
+    /// Scenario: `Retry-After` as seconds, as a date in the future and in the past, and invalid.
+    /// Guarantee: the delay from now; an invalid header is ignored.
     #[test]
     fn retry_after_is_read() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_770);
@@ -151,7 +133,7 @@ mod tests {
             Some(Duration::from_secs(7))
         );
         assert_eq!(retry_after("Sun, 06 Nov 1994 08:00:00 GMT", now), Some(Duration::ZERO));
-        assert_eq!(retry_after("999999999999", now), Some(LONGEST_DEMAND));
+        assert_eq!(retry_after("999999999999", now), Some(LONGEST_REQUESTED));
         assert_eq!(retry_after("soon", now), None);
         assert_eq!(retry_after("-1", now), None);
     }
@@ -161,8 +143,8 @@ mod tests {
         /// Guarantee: no panic, no delay beyond the bound.
         #[test]
         fn nonsense_is_harmless(bytes in proptest::collection::vec(any::<u8>(), 0..200), text in ".{0,60}") {
-            prop_assert!(retry_info(&bytes).is_none_or(|delay| delay <= LONGEST_DEMAND));
-            prop_assert!(retry_after(&text, SystemTime::UNIX_EPOCH).is_none_or(|delay| delay <= LONGEST_DEMAND));
+            prop_assert!(retry_info(&bytes).is_none_or(|delay| delay <= LONGEST_REQUESTED));
+            prop_assert!(retry_after(&text, SystemTime::UNIX_EPOCH).is_none_or(|delay| delay <= LONGEST_REQUESTED));
         }
     }
 }

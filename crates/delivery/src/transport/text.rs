@@ -1,4 +1,4 @@
-//! What others said, made fit to be shown: bounded, on one line, and without secrets.
+//! Foreign text made safe to show: bounded, on one line, without secrets.
 
 use std::error::Error;
 
@@ -7,12 +7,12 @@ use super::receiver::Secret;
 /// Most bytes of a receiver's message that are shown.
 const LONGEST: usize = 300;
 
-/// A value shorter than this is not looked for in messages: it would be found in ordinary words.
+/// Shorter values are not searched for in messages: they would match ordinary words.
 const SHORTEST_SECRET: usize = 4;
 
 /// `text` on one line of bounded length: control characters escaped, the values of headers replaced.
 pub fn shown(text: &str, secrets: &[Secret]) -> String {
-    // Replaced before it is cut: half a secret is one, too. Answers are bounded where they are read.
+    // Replaced before it is cut: half a secret is a secret, too. Answers are bounded where they are read.
     let mut clean = text.trim().to_owned();
     for secret in secrets {
         // `Bearer TOKEN`: a receiver may repeat the token alone.
@@ -37,7 +37,7 @@ pub fn shown(text: &str, secrets: &[Secret]) -> String {
     line
 }
 
-/// An error with its causes, each said once.
+/// An error with its causes, each of them once.
 pub fn causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -52,7 +52,7 @@ pub fn causes(error: &dyn Error) -> String {
     text
 }
 
-/// An endpoint without what may be secret in it: user, password and query.
+/// An endpoint without its possible secrets: user, password and query.
 pub fn endpoint(text: &str) -> String {
     let text = text.split(['?', '#']).next().unwrap_or_default();
     let (scheme, rest) = text
@@ -77,7 +77,7 @@ fn cut(text: &str, longest: usize) -> &str {
 mod tests {
     use super::*;
 
-    /// Scenario: a receiver answers with terminal escapes, new lines, far too much text and the very token it was sent.
+    /// Scenario: a receiver answers with terminal escapes, newlines, far too much text and the token that it was sent.
     /// Guarantee: one bounded line without any of it.
     #[test]
     fn messages_are_made_harmless() {
@@ -91,7 +91,7 @@ mod tests {
         }
     }
 
-    /// Scenario: an endpoint with a password in it and a key in its query is wrong and must be told of.
+    /// Scenario: an endpoint with a password and a key in its query appears in an error.
     /// Guarantee: scheme, host, port and path are shown, the secrets are not.
     #[test]
     fn endpoints_are_shown_without_secrets() {

@@ -1,4 +1,4 @@
-//! One receiver: what it has to be told, and the task that tells it.
+//! One receiver: what waits for it, and the task that sends it.
 
 use std::fmt;
 use std::future::pending;
@@ -23,22 +23,22 @@ use crate::transport::retry;
 /// Alerts in one request to an Alertmanager.
 const BATCH: usize = 64;
 
-/// An Alertmanager that hears nothing for so many intervals takes an alert for resolved.
+/// An Alertmanager that gets no update for so many intervals resolves the alert.
 const INTERVALS: u32 = 4;
 
 /// The header that a webhook's signature is in: `sha256=` and the HMAC of the body, hexadecimal.
 const SIGNATURE: HeaderName = HeaderName::from_static("x-gcwatch-signature");
 
-/// What a receiver has to be told.
+/// What waits for a receiver.
 #[derive(Debug)]
 pub(crate) enum Pending {
     Alertmanager(Board),
     Webhook(Outbox),
 }
 
-/// How a receiver is told.
+/// How alerts are sent to a receiver.
 #[derive(Clone, PartialEq)]
-pub(crate) enum Form {
+pub(crate) enum ReceiverKind {
     Alertmanager { resend: Duration },
     Webhook { secret: Option<Secret> },
 }
@@ -50,38 +50,48 @@ struct State {
 }
 
 /// One receiver.
-pub(crate) struct Line {
+pub(crate) struct ReceiverQueue {
     /// `alertmanager host:9093`.
     pub(crate) name: String,
-    pub(crate) form: Form,
+    pub(crate) kind: ReceiverKind,
     pub(crate) external_url: Option<String>,
     pub(crate) post: Post,
     state: Mutex<State>,
     wake: Notify,
+    /// A counter changed, of this receiver or another one.
+    counted: Arc<Notify>,
 }
 
-impl fmt::Debug for Line {
+impl fmt::Debug for ReceiverQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Line").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("ReceiverQueue")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
     }
 }
 
-/// What is to be sent in one request.
+/// One request.
 struct Batch {
     messages: Vec<Arc<Message>>,
     body: Vec<u8>,
     signature: Option<(HeaderName, HeaderValue)>,
 }
 
-impl Line {
-    pub(crate) fn new(name: String, form: Form, external_url: Option<String>, post: Post) -> Self {
-        let pending = match form {
-            Form::Alertmanager { resend } => Pending::Alertmanager(Board::new(resend)),
-            Form::Webhook { .. } => Pending::Webhook(Outbox::default()),
+impl ReceiverQueue {
+    pub(crate) fn new(
+        name: String,
+        kind: ReceiverKind,
+        external_url: Option<String>,
+        post: Post,
+        counted: Arc<Notify>,
+    ) -> Self {
+        let pending = match kind {
+            ReceiverKind::Alertmanager { resend } => Pending::Alertmanager(Board::new(resend)),
+            ReceiverKind::Webhook { .. } => Pending::Webhook(Outbox::default()),
         };
         Self {
             name,
-            form,
+            kind,
             external_url,
             post,
             state: Mutex::new(State {
@@ -90,6 +100,7 @@ impl Line {
                 closing: false,
             }),
             wake: Notify::new(),
+            counted,
         }
     }
 
@@ -97,7 +108,7 @@ impl Line {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A new state of an alert. Never waits.
+    /// Queues a new state of an alert. Never blocks.
     pub(crate) fn put(&self, message: &Arc<Message>) {
         let now = Instant::now();
         let mut state = self.state();
@@ -127,17 +138,17 @@ impl Line {
         stats
     }
 
-    /// Takes nothing in any more; the task sends what waits, then ends.
+    /// Accepts nothing more; the task sends what waits, then ends.
     pub(crate) fn close(&self) {
         self.state().closing = true;
         self.wake.notify_one();
     }
 
-    /// What waits is dropped. How much that was.
+    /// Drops what waits. Returns how much that was.
     pub(crate) fn abandon(&self, reason: Reason) -> u64 {
         let mut state = self.state();
         let lost = match &mut state.pending {
-            Pending::Alertmanager(board) => board.untold(),
+            Pending::Alertmanager(board) => board.unsent(),
             Pending::Webhook(outbox) => std::mem::take(outbox).len(),
         };
         state.closing = true;
@@ -145,9 +156,9 @@ impl Line {
         lost
     }
 
-    /// Tells the receiver until the line is closed and nothing waits.
+    /// Sends until the queue is closed and empty.
     pub(crate) async fn run(self: Arc<Self>) {
-        let mut attempt = 0;
+        let mut backoff = retry::BACKOFF;
         let mut most = BATCH;
         loop {
             let Some(batch) = self.next(most) else {
@@ -181,35 +192,36 @@ impl Line {
             } = batch;
             match self.post.send(body, signature).await {
                 Answer::Accepted => {
-                    attempt = 0;
+                    backoff.reset();
                     self.accepted(&messages);
                     most = (most * 2).min(BATCH);
                 }
-                // Which of them it is about is found by halves.
+                // Halves find the one that it refuses.
                 Answer::Refused { content: true, message } if messages.len() > 1 => {
                     self.failed(Failure::Refused, &message);
                     most = messages.len() / 2;
                 }
                 Answer::Refused { content, message } => {
-                    attempt = 0;
+                    backoff.reset();
                     self.refused(&messages, content, &message);
                     most = BATCH;
                 }
-                Answer::Again {
+                Answer::Retry {
                     failure,
                     after,
                     message,
                 } => {
                     self.failed(failure, &message);
-                    let delay = after.unwrap_or_else(|| retry::backoff(attempt, fastrand::f64()));
-                    attempt += 1;
+                    let delay = after.unwrap_or_else(|| backoff.full_jitter(fastrand::f64()));
+                    self.counted.notify_waiters();
                     sleep(delay).await;
                 }
             }
+            self.counted.notify_waiters();
         }
     }
 
-    /// What is to be sent now.
+    /// The next request, if one is due.
     fn next(&self, most: usize) -> Option<Batch> {
         let now = Instant::now();
         let mut state = self.state();
@@ -227,14 +239,14 @@ impl Line {
         drop(state);
         let first = messages.first()?;
         let url = self.external_url.as_deref();
-        let (body, signature) = match &self.form {
-            Form::Alertmanager { resend } => {
+        let (body, signature) = match &self.kind {
+            ReceiverKind::Alertmanager { resend } => {
                 let lasts = u64::try_from((*resend * INTERVALS).as_nanos()).unwrap_or(u64::MAX);
                 let until = now_unix_ns().saturating_add(lasts);
                 let alerts: Vec<_> = messages.iter().map(|message| message.postable(until, url)).collect();
                 (serde_json::Value::from(alerts).to_string().into_bytes(), None)
             }
-            Form::Webhook { secret } => {
+            ReceiverKind::Webhook { secret } => {
                 let body = first.webhook(url).to_string().into_bytes();
                 let signature = secret.as_ref().and_then(|secret| signature(secret, &body));
                 (body, signature)
@@ -256,15 +268,15 @@ impl Line {
         }
     }
 
-    fn refused(&self, messages: &[Arc<Message>], content: bool, said: &str) {
-        self.failed(Failure::Refused, said);
+    fn refused(&self, messages: &[Arc<Message>], content: bool, text: &str) {
+        self.failed(Failure::Refused, text);
         let mut state = self.state();
         let dropped = match &mut state.pending {
             Pending::Alertmanager(board) if content => {
                 board.give_up(messages);
                 messages.len() as u64
             }
-            // It takes none at all, for now: what fires is told again when it is time.
+            // It accepts nothing at present: what is firing is sent again when it is due.
             Pending::Alertmanager(board) => {
                 board.put_off(messages, Instant::now());
                 0
@@ -277,16 +289,16 @@ impl Line {
         state.stats.drop(Reason::Refused, dropped);
     }
 
-    /// Counted, and said when it is another one than the last.
-    fn failed(&self, failure: Failure, said: &str) {
-        let said = self.post.shown(said);
+    /// Counts a failure, and logs it when it is another one than the last.
+    fn failed(&self, failure: Failure, text: &str) {
+        let text = self.post.shown(text);
         let mut state = self.state();
         state.stats.fail(failure);
-        let is_news = state.stats.last_error.as_ref() != Some(&said);
-        state.stats.last_error = Some(said.clone());
+        let is_news = state.stats.last_error.as_ref() != Some(&text);
+        state.stats.last_error = Some(text.clone());
         drop(state);
         if is_news {
-            tracing::warn!(target: "gcwatch::export", receiver = self.name, "cannot tell of alerts: {said}");
+            tracing::warn!(target: "gcwatch::export", receiver = self.name, "cannot send alerts: {text}");
         }
     }
 }
@@ -300,7 +312,7 @@ fn signature(secret: &Secret, body: &[u8]) -> Option<(HeaderName, HeaderValue)> 
     Some((SIGNATURE, HeaderValue::try_from(text).ok()?))
 }
 
-/// `None` never is: a key of any length will do.
+/// Never `None`: a key can have any length.
 fn hmac_sha256(key: &[u8], message: &[u8]) -> Option<[u8; 32]> {
     let mut mac = Hmac::<Sha256>::new_from_slice(key).ok()?;
     mac.update(message);
@@ -308,18 +320,4 @@ fn hmac_sha256(key: &[u8], message: &[u8]) -> Option<[u8; 32]> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Scenario: the second test case of RFC 4231.
-    /// Guarantee: the header has the published value.
-    #[test]
-    fn signatures_are_hmac_sha256() {
-        let (name, value) = signature(&Secret::new("Jefe"), b"what do ya want for nothing?").unwrap();
-        assert_eq!(name, "x-gcwatch-signature");
-        assert_eq!(
-            value,
-            "sha256=5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"
-        );
-    }
-}
+mod tests;

@@ -1,0 +1,215 @@
+//! What an answer does: to the counters of its signal, and to the log.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use tokio::time::Instant;
+
+use crate::otlp::answer::{Answer, RetryCause};
+use crate::otlp::lane::Lane;
+use crate::otlp::queue::UNSUPPORTED_FOR;
+use crate::otlp::stats::{Dropped, Reason};
+use crate::otlp::target::Target;
+use crate::transport::limit::RateLimit;
+
+/// Below this size "exhausted" means a quota: no receiver accepts so little.
+const SMALLEST_SPLIT: usize = 16 << 10;
+
+/// What remains to be done with a request after its answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Nothing: its items are accounted for.
+    Settled,
+    /// Send it again, not before this delay where the receiver asks for one.
+    Retry(Option<Duration>),
+    /// Send it in halves.
+    Halve,
+    /// Drop it: the receiver accepts nothing of this signal.
+    Unsupported,
+}
+
+/// Counts answers in the statistics of one signal, and logs those that an operator must know of, each kind once a
+/// minute at most.
+pub(crate) struct Account {
+    lane: Arc<Lane>,
+    partial: RateLimit,
+    retry: RateLimit,
+    refused: RateLimit,
+    overflow: RateLimit,
+    /// A failure was logged, and its end was not yet.
+    failing: bool,
+    /// Drops that were logged.
+    logged: Dropped,
+}
+
+impl Account {
+    pub(crate) fn new(lane: Arc<Lane>) -> Self {
+        Self {
+            lane,
+            partial: RateLimit::default(),
+            retry: RateLimit::default(),
+            refused: RateLimit::default(),
+            overflow: RateLimit::default(),
+            failing: false,
+            logged: Dropped::default(),
+        }
+    }
+
+    /// Counts the answer to a request of `items` items in `bytes` encoded bytes.
+    pub(crate) fn judge(&mut self, items: u64, bytes: usize, target: &Target, answer: Answer, now: Instant) -> Verdict {
+        let verdict = self.count(items, bytes, target, answer, now);
+        self.lane.settled.notify_waiters();
+        verdict
+    }
+
+    fn count(&mut self, items: u64, bytes: usize, target: &Target, answer: Answer, now: Instant) -> Verdict {
+        match answer {
+            Answer::Accepted { rejected, message } => {
+                self.accepted(items, rejected, bytes, target, &message, now);
+                Verdict::Settled
+            }
+            Answer::Retry { cause, after, message } => {
+                self.retried(cause, target, &message, now);
+                Verdict::Retry(after)
+            }
+            Answer::TooLarge { certain, message } if certain || bytes >= SMALLEST_SPLIT => {
+                self.too_large(bytes, certain, target, &message, now);
+                Verdict::Halve
+            }
+            Answer::Refused { message } | Answer::CannotDecompress { message } | Answer::TooLarge { message, .. } => {
+                self.refused(items, target, &message, now);
+                Verdict::Settled
+            }
+            Answer::Unsupported { message } => {
+                self.unsupported(target, &message, now);
+                Verdict::Unsupported
+            }
+        }
+    }
+
+    fn accepted(&mut self, items: u64, rejected: u64, bytes: usize, target: &Target, message: &str, now: Instant) {
+        let signal = self.lane.signal;
+        let whole = rejected == 0 && message.is_empty();
+        let text = format!("{rejected} {} rejected: {}", signal.items(), target.shown(message));
+        {
+            let mut queue = self.lane.queue();
+            queue.accepted(items, rejected, bytes);
+            if whole {
+                queue.stats_mut().requests.accepted += 1;
+            } else {
+                queue.stats_mut().requests.partial += 1;
+                queue.failed(&text, SystemTime::now());
+            }
+        }
+        let address = target.address();
+        if !whole && self.partial.allows(now) {
+            tracing::warn!(target: "gcwatch::export", %signal,
+                "the OTLP endpoint {address} accepted a request in part: {text}",
+            );
+        }
+        if std::mem::take(&mut self.failing) {
+            tracing::info!(target: "gcwatch::export", %signal,
+                "the OTLP endpoint {address} accepts requests again",
+            );
+        }
+    }
+
+    fn retried(&mut self, cause: RetryCause, target: &Target, message: &str, now: Instant) {
+        let signal = self.lane.signal;
+        let text = target.shown(message);
+        {
+            let mut queue = self.lane.queue();
+            let requests = &mut queue.stats_mut().requests;
+            match cause {
+                RetryCause::Unavailable => requests.unavailable += 1,
+                RetryCause::TimedOut => requests.timed_out += 1,
+                RetryCause::Unreachable => requests.unreachable += 1,
+            }
+            queue.failed(&text, SystemTime::now());
+        }
+        if self.retry.allows(now) {
+            self.failing = true;
+            let address = target.address();
+            let what = match cause {
+                RetryCause::Unavailable => format!("the OTLP endpoint {address} is not available"),
+                RetryCause::TimedOut => format!("the OTLP endpoint {address} did not answer"),
+                RetryCause::Unreachable => format!("cannot reach the OTLP endpoint {address}"),
+            };
+            tracing::warn!(target: "gcwatch::export", %signal, "{what}; retrying: {text}");
+        }
+        self.log_drops(now);
+    }
+
+    fn too_large(&mut self, bytes: usize, certain: bool, target: &Target, message: &str, now: Instant) {
+        let signal = self.lane.signal;
+        let text = target.shown(message);
+        {
+            let mut queue = self.lane.queue();
+            queue.stats_mut().requests.too_large += 1;
+            queue.failed(&text, SystemTime::now());
+            if certain {
+                queue.learn_limit(bytes);
+            }
+        }
+        if self.refused.allows(now) {
+            let address = target.address();
+            tracing::warn!(
+                target: "gcwatch::export", %signal,
+                "the OTLP endpoint {address} refused a request of {bytes} bytes as too large; sending smaller ones: {text}",
+            );
+        }
+    }
+
+    fn refused(&mut self, items: u64, target: &Target, message: &str, now: Instant) {
+        let signal = self.lane.signal;
+        let text = target.shown(message);
+        {
+            let mut queue = self.lane.queue();
+            queue.stats_mut().requests.refused += 1;
+            queue.failed(&text, SystemTime::now());
+            queue.gave_up(items, Reason::Refused);
+        }
+        if self.refused.allows(now) {
+            let (address, kind) = (target.address(), signal.items());
+            tracing::warn!(
+                target: "gcwatch::export", %signal,
+                "the OTLP endpoint {address} refused a request; dropped {items} {kind}: {text}",
+            );
+        }
+    }
+
+    fn unsupported(&mut self, target: &Target, message: &str, now: Instant) {
+        let signal = self.lane.signal;
+        let text = target.shown(message);
+        let (news, dropped) = {
+            let mut queue = self.lane.queue();
+            queue.stats_mut().requests.unsupported += 1;
+            queue.failed(&text, SystemTime::now());
+            queue.unsupported(now)
+        };
+        drop(dropped);
+        if news {
+            let (address, minutes) = (target.address(), UNSUPPORTED_FOR.as_secs() / 60);
+            tracing::warn!(
+                target: "gcwatch::export", %signal,
+                "the OTLP endpoint {address} does not accept {signal}; trying again in {minutes} minutes: {text}",
+            );
+        }
+    }
+
+    /// Logs what a full queue or the limit on retries has cost since the last time.
+    pub(crate) fn log_drops(&mut self, now: Instant) {
+        let dropped = self.lane.queue().stats_mut().dropped;
+        let full = dropped.queue_full - self.logged.queue_full;
+        let expired = dropped.expired - self.logged.expired;
+        if full + expired > 0 && self.overflow.allows(now) {
+            self.logged = dropped;
+            let signal = self.lane.signal;
+            let items = signal.items();
+            tracing::warn!(
+                target: "gcwatch::export", %signal,
+                "dropped {full} {items} because the queue is full and {expired} after retrying for too long",
+            );
+        }
+    }
+}

@@ -1,0 +1,409 @@
+//! An exporter of `opentelemetry-otlp` that follows the settings, retries as the data of targets is retried, and never
+//! hangs.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use opentelemetry::InstrumentationScope;
+use opentelemetry_otlp::{
+    LogExporter, Protocol as SdkProtocol, SpanExporter, WithExportConfig, WithHttpConfig, WithTonicConfig,
+};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::error::{OTelSdkError, OTelSdkResult};
+use opentelemetry_sdk::logs::{LogBatch, LogExporter as _, SdkLogRecord};
+use opentelemetry_sdk::trace::{SpanData, SpanExporter as _};
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+use tonic::metadata::MetadataMap;
+use tonic::{Code, Status};
+
+use crate::otlp::account::{Account, Verdict};
+use crate::otlp::answer::Answer;
+use crate::otlp::lane::{Control, Lane};
+use crate::otlp::own::http::{LastAnswer, TargetClient};
+use crate::otlp::sender::CLOSING_CAP;
+use crate::otlp::stats::Reason;
+use crate::otlp::target::Target;
+use crate::transport::connection::Link;
+use crate::transport::receiver::{Compression, Protocol};
+use crate::transport::retry;
+
+/// What both exporters of `opentelemetry-otlp` have in common.
+pub(crate) trait Exporter: Sized + Send + Sync + 'static {
+    /// One for a gRPC connection.
+    fn grpc(target: &Arc<Target>, channel: tonic::transport::Channel, compression: Compression)
+    -> Result<Self, String>;
+
+    /// One for an HTTP connection.
+    fn http(target: &Arc<Target>, client: TargetClient) -> Result<Self, String>;
+
+    /// The resource of everything that it sends.
+    fn with_resource(self, resource: &Resource) -> Self;
+}
+
+/// What is sent by one request, and again by a retry.
+pub(crate) trait Items<E>: Send + Sync {
+    fn count(&self) -> u64;
+
+    fn send(&self, exporter: &E) -> impl Future<Output = OTelSdkResult> + Send;
+}
+
+/// An exporter as it was built for a target.
+struct Built<E> {
+    target: Arc<Target>,
+    /// Of the connection: another one is another channel.
+    generation: u64,
+    compression: Compression,
+    exporter: E,
+    last: LastAnswer,
+}
+
+/// Exports over the receiver that its lane has at the time.
+pub(crate) struct FollowingExporter<E> {
+    lane: Arc<Lane>,
+    resource: Resource,
+    runtime: Handle,
+    built: Mutex<Option<Arc<Built<E>>>>,
+    account: Mutex<Account>,
+}
+
+impl<E> fmt::Debug for FollowingExporter<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FollowingExporter").finish_non_exhaustive()
+    }
+}
+
+impl<E: Exporter> FollowingExporter<E> {
+    pub(crate) fn new(lane: Arc<Lane>, resource: Resource, runtime: Handle) -> Self {
+        Self {
+            account: Mutex::new(Account::new(Arc::clone(&lane))),
+            lane,
+            resource,
+            runtime,
+            built: Mutex::new(None),
+        }
+    }
+
+    /// Sends until the items are accepted, refused or expired, or the signal is not exported any more.
+    async fn deliver(&self, items: impl Items<E>) -> OTelSdkResult {
+        let count = self.lane.queue().take_held(items.count());
+        let mut control = self.lane.control.subscribe();
+        let deadline = Instant::now() + control.borrow().retry_for;
+        let mut backoff = retry::BACKOFF;
+        let reason = loop {
+            let (target, closing) = {
+                let control = control.borrow_and_update();
+                (control.target.clone(), control.closing)
+            };
+            let Some(target) = target else { break Reason::Disabled };
+            if !closing && !self.lane.queue().takes(Instant::now()) {
+                break Reason::Unsupported;
+            }
+            let built = match self.built(&target) {
+                Ok(built) => built,
+                Err(message) => {
+                    self.judge(count, &target, Answer::Refused { message });
+                    return Err(failed());
+                }
+            };
+            let result = tokio::select! {
+                result = items.send(&built.exporter) => result,
+                // An attempt at a receiver that was replaced is not ended early: it may have arrived.
+                () = until(&mut control, |control| control.target.is_none()) => continue,
+            };
+            let answer = answer_of(&built, result);
+            if let (Answer::Unsupported { message }, Link::Grpc(_)) = (&answer, target.connection().link())
+                && built.compression != Compression::None
+            {
+                // gRPC has the same code for an unknown compression: the next attempt shows which it is.
+                target.stop_compressing(message);
+                continue;
+            }
+            // Such a small request does not show the limit for the lane's batches.
+            let answer = match answer {
+                Answer::TooLarge { message, .. } => Answer::Refused { message },
+                answer => answer,
+            };
+            let after = match self.judge(count, &target, answer) {
+                Verdict::Settled | Verdict::Halve => return Ok(()),
+                Verdict::Unsupported => break Reason::Unsupported,
+                Verdict::Retry(after) => after,
+            };
+            let now = Instant::now();
+            if now >= deadline {
+                break Reason::Expired;
+            }
+            let mut delay = after.unwrap_or_else(|| backoff.full_jitter(fastrand::f64()));
+            if closing {
+                delay = delay.min(CLOSING_CAP);
+            }
+            self.lane.queue().stats_mut().retries += 1;
+            let changed = |control: &Control| !control.is_for(&target) || control.closing != closing;
+            tokio::select! {
+                () = sleep_until((now + delay).min(deadline)) => {}
+                () = until(&mut control, changed) => backoff.reset(),
+            }
+        };
+        self.lane.queue().gave_up(count, reason);
+        Err(failed())
+    }
+
+    fn judge(&self, items: u64, target: &Target, answer: Answer) -> Verdict {
+        let mut account = self.account.lock().unwrap_or_else(PoisonError::into_inner);
+        account.judge(items, 0, target, answer, Instant::now())
+    }
+
+    /// The exporter for this target: a new one when the target, its certificates or its compression changed.
+    fn built(&self, target: &Arc<Target>) -> Result<Arc<Built<E>>, String> {
+        let (link, generation) = target.connection().current();
+        let compression = target.compression();
+        let mut built = self.built.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = &*built
+            && Arc::ptr_eq(&known.target, target)
+            && (known.generation, known.compression) == (generation, compression)
+        {
+            return Ok(Arc::clone(known));
+        }
+        let last = LastAnswer::default();
+        let exporter = match link {
+            Link::Grpc(channel) => E::grpc(target, channel, compression)?,
+            Link::Http(_) => {
+                let client = TargetClient {
+                    target: Arc::clone(target),
+                    last: Arc::clone(&last),
+                };
+                E::http(target, client)?
+            }
+        };
+        let new = Arc::new(Built {
+            target: Arc::clone(target),
+            generation,
+            compression,
+            exporter: exporter.with_resource(&self.resource),
+            last,
+        });
+        *built = Some(Arc::clone(&new));
+        Ok(new)
+    }
+
+    /// Polled inside the runtime, whichever thread polls it.
+    fn inside_runtime<F: Future>(&self, future: F) -> Inside<F> {
+        Inside {
+            runtime: self.runtime.clone(),
+            future: Box::pin(future),
+        }
+    }
+}
+
+/// The reason is in the counters and the log already; the SDK's own logging is switched off.
+fn failed() -> OTelSdkError {
+    OTelSdkError::InternalFailure("not exported".to_owned())
+}
+
+/// Completes when `is` holds. A reference to the value is not kept.
+async fn until(control: &mut watch::Receiver<Control>, is: impl FnMut(&Control) -> bool) {
+    // The lane, and with it the sender, outlives this.
+    let _holds = control.wait_for(is).await.is_ok();
+}
+
+/// What came of an export. Over HTTP the answer itself is known; over gRPC the library gives the code and, when the
+/// receiver was not reached, the causes.
+fn answer_of<E>(built: &Built<E>, result: OTelSdkResult) -> Answer {
+    let last = built.last.lock().unwrap_or_else(PoisonError::into_inner).take();
+    match (last, result) {
+        (Some(answer), _) => answer,
+        (None, Ok(())) => Answer::Accepted {
+            rejected: 0,
+            message: String::new(),
+        },
+        (None, Err(error)) => of_grpc_error(&error.to_string()),
+    }
+}
+
+/// `... export failed with gRPC code: Unavailable: transport error: ...`.
+fn of_grpc_error(text: &str) -> Answer {
+    let Some((_, text)) = text.split_once("gRPC code: ") else {
+        return Answer::Refused {
+            message: text.to_owned(),
+        };
+    };
+    let (name, causes) = text.split_once(": ").unwrap_or((text, ""));
+    if !causes.is_empty() {
+        return Answer::unreachable(causes.to_owned());
+    }
+    let mut codes = (1..=16).map(Code::from);
+    let code = codes.find(|code| format!("{code:?}") == name).unwrap_or(Code::Unknown);
+    Answer::of_status(&Status::new(code, ""))
+}
+
+/// A future that is polled inside a runtime: the SDK polls it on a thread of its own.
+struct Inside<F> {
+    runtime: Handle,
+    future: Pin<Box<F>>,
+}
+
+impl<F: Future> Future for Inside<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let runtime = self.runtime.clone();
+        let _entered = runtime.enter();
+        self.future.as_mut().poll(context)
+    }
+}
+
+impl opentelemetry_sdk::logs::LogExporter for FollowingExporter<LogExporter> {
+    fn export(&self, batch: LogBatch<'_>) -> impl Future<Output = OTelSdkResult> + Send {
+        self.inside_runtime(async move { self.deliver(Records(batch.iter().collect())).await })
+    }
+}
+
+impl opentelemetry_sdk::trace::SpanExporter for FollowingExporter<SpanExporter> {
+    fn export(&self, batch: Vec<SpanData>) -> impl Future<Output = OTelSdkResult> + Send {
+        self.inside_runtime(self.deliver(Spans(batch)))
+    }
+}
+
+struct Records<'a>(Vec<(&'a SdkLogRecord, &'a InstrumentationScope)>);
+
+impl Items<LogExporter> for Records<'_> {
+    fn count(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    async fn send(&self, exporter: &LogExporter) -> OTelSdkResult {
+        exporter.export(LogBatch::new(&self.0)).await
+    }
+}
+
+struct Spans(Vec<SpanData>);
+
+impl Items<SpanExporter> for Spans {
+    fn count(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    async fn send(&self, exporter: &SpanExporter) -> OTelSdkResult {
+        exporter.export(self.0.clone()).await
+    }
+}
+
+impl Exporter for LogExporter {
+    fn grpc(
+        target: &Arc<Target>,
+        channel: tonic::transport::Channel,
+        compression: Compression,
+    ) -> Result<Self, String> {
+        let builder = over_grpc(Self::builder().with_tonic(), target, channel, compression);
+        builder.build().map_err(|error| error.to_string())
+    }
+
+    fn http(target: &Arc<Target>, client: TargetClient) -> Result<Self, String> {
+        let builder = over_http(Self::builder().with_http(), target, client);
+        builder.build().map_err(|error| error.to_string())
+    }
+
+    fn with_resource(mut self, resource: &Resource) -> Self {
+        self.set_resource(resource);
+        self
+    }
+}
+
+impl Exporter for SpanExporter {
+    fn grpc(
+        target: &Arc<Target>,
+        channel: tonic::transport::Channel,
+        compression: Compression,
+    ) -> Result<Self, String> {
+        let builder = over_grpc(Self::builder().with_tonic(), target, channel, compression);
+        builder.build().map_err(|error| error.to_string())
+    }
+
+    fn http(target: &Arc<Target>, client: TargetClient) -> Result<Self, String> {
+        let builder = over_http(Self::builder().with_http(), target, client);
+        builder.build().map_err(|error| error.to_string())
+    }
+
+    fn with_resource(mut self, resource: &Resource) -> Self {
+        self.set_resource(resource);
+        self
+    }
+}
+
+/// The target's channel. What the library reads of the environment by itself is replaced: the headers by the
+/// interceptor.
+fn over_grpc<B: WithTonicConfig + WithExportConfig>(
+    builder: B,
+    target: &Arc<Target>,
+    channel: tonic::transport::Channel,
+    compression: Compression,
+) -> B {
+    let timeout = target.receiver().timeout;
+    let headers = MetadataMap::from_headers(target.headers().clone());
+    let mut builder =
+        builder
+            .with_channel(channel)
+            .with_timeout(timeout)
+            .with_interceptor(move |mut request: tonic::Request<()>| {
+                *request.metadata_mut() = headers.clone();
+                // The limit on one attempt; the exporter's own is one on all of its retries.
+                request.set_timeout(timeout.max(Duration::from_millis(1)));
+                Ok(request)
+            });
+    match compression {
+        Compression::None => {}
+        Compression::Gzip => builder = builder.with_compression(opentelemetry_otlp::Compression::Gzip),
+        Compression::Zstd => builder = builder.with_compression(opentelemetry_otlp::Compression::Zstd),
+    }
+    builder
+}
+
+/// The target's client, which has the headers and compresses.
+fn over_http<B: WithHttpConfig + WithExportConfig>(builder: B, target: &Arc<Target>, client: TargetClient) -> B {
+    let protocol = match target.receiver().protocol {
+        Protocol::HttpJson => SdkProtocol::HttpJson,
+        Protocol::Grpc | Protocol::HttpProtobuf => SdkProtocol::HttpBinary,
+    };
+    builder
+        .with_http_client(client)
+        .with_protocol(protocol)
+        .with_endpoint(&target.receiver().endpoint)
+        .with_timeout(target.receiver().timeout)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::otlp::answer::RetryCause;
+
+    /// Scenario: the texts in which `opentelemetry-otlp` reports failures over gRPC.
+    /// Guarantee: the code is read; with causes the receiver was not reached; anything else is final.
+    #[test]
+    fn errors_of_the_library_are_read() {
+        let of = |text: &str| {
+            of_grpc_error(&format!(
+                "Operation failed: TonicLogsClient export failed with gRPC code: {text}"
+            ))
+        };
+        assert!(matches!(of("Unimplemented"), Answer::Unsupported { .. }));
+        assert!(matches!(of("PermissionDenied"), Answer::Refused { .. }));
+        let unavailable = matches!(
+            of("Unavailable"),
+            Answer::Retry {
+                cause: RetryCause::Unavailable,
+                ..
+            }
+        );
+        assert!(unavailable);
+        let unreachable = of("Unavailable: transport error: connection refused");
+        assert_eq!(
+            unreachable,
+            Answer::unreachable("transport error: connection refused".to_owned())
+        );
+        assert!(matches!(of_grpc_error("no channel"), Answer::Refused { .. }));
+    }
+}

@@ -1,0 +1,216 @@
+//! The queue without a receiver: every time is an argument.
+
+use std::sync::Arc;
+
+use opentelemetry_proto::tonic::trace::v1::Span;
+use proptest::prelude::*;
+
+use super::*;
+use gc_telemetry::origin::Origin;
+
+const LIMITS: Limits = Limits {
+    queue_items: 8,
+    queue_bytes: 600,
+    batch_items: 3,
+    batch_bytes: 400,
+    batch_delay: Duration::from_millis(200),
+    retry_for: Duration::from_secs(300),
+};
+
+fn queue() -> Queue {
+    let mut queue = Queue::new();
+    queue.configure(LIMITS, true, false);
+    queue
+}
+
+fn entry(size: usize) -> Entry {
+    let span = Span {
+        name: "n".repeat(size),
+        ..Span::default()
+    };
+    Entry::new(&Arc::new(Origin::new(Vec::new())), &[span], 1)
+}
+
+/// Scenario: an entry alone, more until a batch is full, a flush, the end.
+/// Guarantee: due after its delay, at once when there is enough, at once when it is asked for.
+#[test]
+fn a_batch_is_due_by_time_and_by_size() {
+    let mut queue = queue();
+    let start = Instant::now();
+    assert_eq!(queue.due(start), Due::Never);
+    assert!(queue.push(start, vec![entry(1)]).wake);
+    let at = start + LIMITS.batch_delay;
+    assert_eq!(queue.due(start), Due::At(at));
+    assert_eq!(queue.due(at), Due::Now);
+    assert!(!queue.push(start, vec![entry(1)]).wake, "nothing changes for who waits");
+    assert!(queue.push(start, vec![entry(1)]).wake, "a batch is full");
+    assert_eq!(queue.due(start), Due::Now);
+    assert_eq!(queue.take().len(), 3);
+    assert_eq!(queue.due(at), Due::Never);
+    queue.finish();
+
+    queue.push(start, vec![entry(1)]);
+    let mark = queue.mark_flush();
+    assert_eq!(queue.due(start), Due::Now);
+    assert!(!queue.is_settled(mark));
+    queue.take();
+    assert!(!queue.is_settled(mark), "it is in flight");
+    queue.push(start, vec![entry(1)]);
+    queue.finish();
+    assert!(queue.is_settled(mark), "what came later is another matter");
+    assert_eq!(queue.due(start), Due::At(at));
+    queue.close();
+    assert_eq!(queue.due(start), Due::Now);
+    queue.take();
+    assert_eq!(queue.due(start), Due::Done);
+}
+
+/// Scenario: collections of five spans each, with room for eight spans and requests of three.
+/// Guarantee: spans are what is counted; those of one collection stay together, in a request that is too small for
+/// them, too.
+#[test]
+fn spans_that_stay_together_count_each() {
+    let mut queue = queue();
+    let collection = || Entry::encoded(&Arc::new(Origin::new(Vec::new())), vec![0; 10].into(), 5);
+    let dropped = queue.push(Instant::now(), vec![collection(), collection()]).dropped;
+    assert_eq!(
+        (dropped.len(), queue.stats().queued, queue.stats().dropped.queue_full),
+        (1, 5, 5)
+    );
+    assert_eq!(queue.due(Instant::now()), Due::Now);
+    assert_eq!(queue.take().len(), 1);
+    assert_eq!((queue.stats().queued, queue.stats().in_flight), (0, 5));
+}
+
+/// Scenario: the receiver does not take the signal; ten minutes pass; it still does not; ten more, then it does.
+/// Guarantee: news once; nothing is kept meanwhile; one batch asks again each time.
+#[test]
+fn an_unsupported_signal_is_asked_for_again() {
+    let mut queue = queue();
+    let start = Instant::now();
+    queue.push(start, vec![entry(1), entry(1)]);
+    queue.take();
+    queue.gave_up(2, Reason::Unsupported);
+    assert!(queue.unsupported(start).0);
+    queue.finish();
+    queue.push(start + UNSUPPORTED_FOR / 2, vec![entry(1)]);
+    assert_eq!((queue.stats().queued, queue.stats().dropped.unsupported), (0, 3));
+
+    let later = start + UNSUPPORTED_FOR;
+    queue.push(later, vec![entry(1)]);
+    assert_eq!((queue.stats().queued, queue.stats().unsupported), (1, true));
+    queue.take();
+    queue.gave_up(1, Reason::Unsupported);
+    assert!(!queue.unsupported(later).0, "no news");
+    queue.finish();
+
+    let last = later + UNSUPPORTED_FOR;
+    queue.push(last, vec![entry(1)]);
+    queue.take();
+    queue.accepted(1, 0, 10);
+    queue.finish();
+    assert!(!queue.stats().unsupported);
+    assert_eq!(queue.stats().dropped.unsupported, 4);
+}
+
+/// Scenario: a receiver refused a large request as too large; later its settings change.
+/// Guarantee: requests are smaller from then on, until it is another receiver.
+#[test]
+fn a_learned_limit_holds_for_the_receiver() {
+    let mut queue = Queue::new();
+    queue.configure(Limits::default(), true, false);
+    queue.learn_limit(1 << 20);
+    assert_eq!(queue.batch_bytes(), 1 << 19);
+    queue.learn_limit(1000);
+    assert_eq!(queue.batch_bytes(), SMALLEST_LEARNED);
+    queue.configure(Limits::default(), true, true);
+    assert_eq!(queue.batch_bytes(), SMALLEST_LEARNED);
+    queue.configure(Limits::default(), true, false);
+    assert_eq!(queue.batch_bytes(), Limits::default().batch_bytes);
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Push(Vec<usize>),
+    Take,
+    Accept { rejected: u64 },
+    GiveUp,
+    Unsupported,
+    Off,
+    On,
+    Later,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => proptest::collection::vec(0..300_usize, 0..6).prop_map(Step::Push),
+        4 => Just(Step::Take),
+        2 => (0..4_u64).prop_map(|rejected| Step::Accept { rejected }),
+        1 => Just(Step::GiveUp),
+        1 => Just(Step::Unsupported),
+        1 => Just(Step::Off),
+        2 => Just(Step::On),
+        1 => Just(Step::Later),
+    ]
+}
+
+proptest! {
+    /// Scenario: anything that can happen to a queue, in any order.
+    /// Guarantee: the bounds hold after each step, and every item is accounted for exactly once, also at the end.
+    #[test]
+    fn every_item_is_accounted_for(steps in proptest::collection::vec(step(), 0..60)) {
+        let mut queue = queue();
+        let mut now = Instant::now();
+        let mut in_flight = 0;
+        for step in steps {
+            match step {
+                Step::Push(sizes) => {
+                    queue.push(now, sizes.into_iter().map(entry).collect());
+                }
+                Step::Take if in_flight == 0 => {
+                    let taken = queue.take();
+                    prop_assert!(taken.len() <= LIMITS.batch_items);
+                    let bytes: usize = taken.iter().map(Entry::bytes).sum();
+                    prop_assert!(bytes <= LIMITS.batch_bytes || taken.len() == 1);
+                    in_flight = taken.len() as u64;
+                }
+                Step::Accept { rejected } => {
+                    queue.accepted(in_flight, rejected, 0);
+                    queue.finish();
+                    in_flight = 0;
+                }
+                Step::GiveUp => {
+                    queue.gave_up(in_flight, Reason::Refused);
+                    queue.finish();
+                    in_flight = 0;
+                }
+                Step::Unsupported => {
+                    queue.unsupported(now);
+                }
+                Step::Off => {
+                    queue.configure(LIMITS, false, false);
+                }
+                Step::On => {
+                    queue.configure(LIMITS, true, true);
+                }
+                Step::Later => now += UNSUPPORTED_FOR,
+                Step::Take => {}
+            }
+            let stats = queue.stats();
+            prop_assert_eq!(stats.in_flight, in_flight);
+            prop_assert!(stats.queued <= LIMITS.queue_items as u64);
+            prop_assert!(stats.queued_bytes <= LIMITS.queue_bytes as u64);
+            prop_assert_eq!(
+                stats.given,
+                stats.exported + stats.rejected + stats.dropped.total() + stats.queued + stats.in_flight
+            );
+        }
+        let mark = queue.mark_flush();
+        queue.close();
+        queue.abandon();
+        prop_assert!(queue.is_settled(mark));
+        let stats = queue.stats();
+        prop_assert_eq!((stats.queued, stats.queued_bytes, stats.in_flight), (0, 0, 0));
+        prop_assert_eq!(stats.given, stats.exported + stats.rejected + stats.dropped.total());
+    }
+}

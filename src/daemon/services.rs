@@ -1,0 +1,185 @@
+//! The parts that the commands share: pipeline, delivery, rules, own metrics, listener.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use gc_telemetry::origin::Origin;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tracing::warn;
+
+use crate::daemon::Options;
+use crate::daemon::outlet::DeliveryOutlet;
+use crate::daemon::own::{Own, Sources};
+use crate::daemon::rules::RuleFiles;
+use crate::kubernetes::{self, Pods};
+use crate::pipeline::Pipeline;
+use crate::web::{self, OwnMetrics as _, Site};
+use delivery::alerts::Notifier;
+use delivery::clock::now_unix_ns;
+use delivery::otlp::stats::Lost;
+use delivery::otlp::{Exporter, Running};
+
+/// Limit on flushing the queues at shutdown.
+const FLUSH: Duration = Duration::from_secs(4);
+
+/// Limit on open requests to the listener after that.
+const CLOSE_WEB: Duration = Duration::from_secs(1);
+
+/// The pipeline with everything that exports and shows its data: what `run`, `replay` and `demo` have in common.
+#[derive(Debug)]
+pub struct Services {
+    /// Observes processes.
+    pub pipeline: Pipeline,
+    /// The OTLP client.
+    pub exporter: Exporter,
+    /// Sends alerts.
+    pub notifier: Notifier,
+    pub(super) rules: Arc<RuleFiles>,
+    running: Running,
+    pub(super) own: Arc<Own>,
+    pub(super) pods: Arc<Pods>,
+    pub(super) pods_stats: Arc<kubernetes::Stats>,
+    export_own_metrics: bool,
+    ready: Arc<AtomicBool>,
+    web: Option<(watch::Sender<bool>, JoinHandle<std::io::Result<()>>)>,
+    address: Option<SocketAddr>,
+}
+
+impl Services {
+    /// Begins to listen and to export.
+    ///
+    /// # Errors
+    ///
+    /// When the address is in use, or a receiver's settings cannot be used (a certificate that cannot be read).
+    pub async fn open(options: &Options) -> anyhow::Result<Self> {
+        // The address first: a second daemon that was started by mistake stops here.
+        let listener = match options.listen {
+            Some(address) => Some(web::listen(address).await?),
+            None => None,
+        };
+        let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
+        let (exporter, running) = Exporter::start(&options.otlp).context("cannot export over OTLP")?;
+        let notifier = Notifier::start(&options.alerts)?;
+        let outlet = DeliveryOutlet {
+            exporter: exporter.clone(),
+            notifier: notifier.clone(),
+        };
+        let pipeline = Pipeline::new(options.pipeline.clone(), Arc::new(outlet));
+        let resource = Arc::new(Origin::new(options.own_resource.clone()));
+        let rules = Arc::new(RuleFiles::default());
+        rules.begin(&options.rules, &pipeline).await;
+        let (pods, pods_stats) = (Arc::new(Pods::default()), Arc::new(kubernetes::Stats::default()));
+        let own = Arc::new(Own::new(
+            resource,
+            now_unix_ns(),
+            Sources {
+                pipeline: pipeline.clone(),
+                exporter: exporter.clone(),
+                notifier: notifier.clone(),
+                rules: Arc::clone(&rules),
+                pods: Arc::clone(&pods),
+                pods_stats: Arc::clone(&pods_stats),
+            },
+        ));
+        let ready = Arc::new(AtomicBool::new(false));
+        let web = listener.map(|listener| {
+            let site = Site {
+                pipeline: pipeline.clone(),
+                own: Arc::clone(&own) as Arc<dyn web::OwnMetrics>,
+                rules: Arc::clone(&rules) as Arc<dyn web::RuleInfo>,
+                ready: Arc::clone(&ready),
+            };
+            let (close, mut closed) = watch::channel(false);
+            let end = async move {
+                let _closed_or_dropped = closed.wait_for(|closed| *closed).await;
+            };
+            (close, tokio::spawn(web::serve(listener, site, end)))
+        });
+        Ok(Self {
+            pipeline,
+            exporter,
+            notifier,
+            rules,
+            running,
+            own,
+            pods,
+            pods_stats,
+            export_own_metrics: options.export_own_metrics,
+            ready,
+            web,
+            address,
+        })
+    }
+
+    /// The address of the listener, with the port that the system chose for port 0.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.address
+    }
+
+    /// The daemon's own resource.
+    pub fn own_resource(&self) -> Arc<Origin> {
+        self.own.resource()
+    }
+
+    /// What `/readyz` reports from now on.
+    pub fn set_ready(&self, ready: bool) {
+        self.ready.store(ready, Ordering::Release);
+    }
+
+    /// Exports the metrics of all runs and the daemon's own.
+    pub fn export_metrics(&self, now_unix_ns: u64) {
+        self.pipeline.export_metrics(now_unix_ns);
+        self.export_own(now_unix_ns);
+    }
+
+    /// Exports the metrics of one of `shares` parts of the runs, with the first part the daemon's own.
+    pub(super) fn export_share(&self, share: u32, shares: u32, now_unix_ns: u64) {
+        self.pipeline.export_share(share, shares, now_unix_ns);
+        if share == 0 {
+            self.export_own(now_unix_ns);
+        }
+    }
+
+    fn export_own(&self, now_unix_ns: u64) {
+        if self.export_own_metrics {
+            let (resource, metrics) = self.own.own_metrics(now_unix_ns);
+            self.exporter.metrics(&resource, metrics);
+        }
+    }
+
+    /// Applies new options; where one cannot be used, nothing changes.
+    pub(super) fn reconfigure(&mut self, options: &Options) -> anyhow::Result<()> {
+        let alerts = self.notifier.settings();
+        self.notifier
+            .reconfigure(&options.alerts)
+            .context("the receivers stay unchanged")?;
+        if let Err(error) = self.exporter.reconfigure(&options.otlp) {
+            // Its settings were valid a moment ago.
+            let _restored = self.notifier.reconfigure(&alerts);
+            return Err(error).context("the receivers stay unchanged");
+        }
+        self.pipeline.reconfigure(options.pipeline.clone());
+        self.export_own_metrics = options.export_own_metrics;
+        Ok(())
+    }
+
+    /// Sends what is queued, then closes. Returns what could not be sent in time, by signal.
+    pub async fn close(self) -> Lost {
+        self.set_ready(false);
+        self.export_metrics(now_unix_ns());
+        let (lost, unsent) = tokio::join!(self.running.shutdown(FLUSH), self.notifier.shutdown(FLUSH));
+        if unsent > 0 {
+            warn!("{unsent} changes of alerts were not sent");
+        }
+        if let Some((close, served)) = self.web {
+            close.send_replace(true);
+            // Connections that are still open are closed.
+            let _closed = tokio::time::timeout(CLOSE_WEB, served).await;
+        }
+        lost
+    }
+}

@@ -1,0 +1,288 @@
+//! gcwatch's own log records and spans: the SDK and `opentelemetry-otlp` over the connections of the targets' data.
+//!
+//! The runtime of these tests has one thread, like the daemon's.
+
+use std::time::{Duration, Instant};
+
+use delivery::otlp::Exporter;
+use delivery::otlp::settings::{Compression, OtlpSettings, Protocol, Secret};
+use delivery::otlp::stats::Lost;
+use opentelemetry::logs::{AnyValue, LogRecord as _, Logger as _, LoggerProvider as _, Severity};
+use opentelemetry::trace::{Span as _, Tracer as _};
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_sdk::logs::{SdkLogger, SdkLoggerProvider};
+use opentelemetry_sdk::trace::SdkTracer;
+use tonic::Code;
+
+use super::given::{PROTOCOLS, all_to, assert_sum, attribute, record, resource, settle, start};
+use test_support::receiver::{LONG, Receiver, Recorded, Reply};
+
+/// The providers of an exporter's own telemetry.
+struct Own {
+    /// Kept: dropping it is a shutdown.
+    _provider: SdkLoggerProvider,
+    logger: SdkLogger,
+    tracer: SdkTracer,
+}
+
+impl Own {
+    fn of(exporter: &Exporter) -> Self {
+        let provider = exporter.own_logs(&resource("gcwatch")).unwrap();
+        Self {
+            // A scope that is replaced.
+            logger: provider.logger(""),
+            _provider: provider,
+            tracer: exporter.own_spans(&resource("gcwatch")).unwrap(),
+        }
+    }
+
+    fn log(&self, text: &str) {
+        let mut record = self.logger.create_log_record();
+        record.set_severity_number(Severity::Warn);
+        record.set_target("gcwatch::targets");
+        record.set_body(AnyValue::from(text.to_owned()));
+        self.logger.emit(record);
+    }
+
+    fn span(&self, name: &'static str) {
+        self.tracer.start(name).end();
+    }
+}
+
+/// The bodies of the log records in a request.
+fn bodies(request: &Recorded) -> Vec<String> {
+    let scopes = request
+        .logs()
+        .resource_logs
+        .into_iter()
+        .flat_map(|resource| resource.scope_logs);
+    let records = scopes.flat_map(|scope| scope.log_records);
+    records
+        .map(|record| match record.body.unwrap().value {
+            Some(Value::StringValue(text)) => text,
+            other => panic!("{other:?}"),
+        })
+        .collect()
+}
+
+/// Scenario: a log record and a span in each protocol and compression, with a header of the settings.
+/// Guarantee: they arrive at the paths of the targets' data with gcwatch's resource, scope, version and schema,
+/// compressed and named as the settings say, over one connection with the targets' data over gRPC; and they count in
+/// the same accounts.
+#[tokio::test]
+async fn own_telemetry_arrives_as_the_data_of_targets_does() {
+    for protocol in PROTOCOLS {
+        for compression in [Compression::None, Compression::Gzip, Compression::Zstd] {
+            let mut receiver = Receiver::start().await;
+            let mut settings = all_to(&receiver, protocol);
+            for one in [&mut settings.traces, &mut settings.logs].into_iter().flatten() {
+                one.compression = compression;
+                one.headers = vec![("x-tenant".to_owned(), Secret::new("seven"))];
+            }
+            let (exporter, running) = start(&settings);
+            exporter.logs(&resource("shop"), vec![record("anomaly")]);
+            settle(&exporter).await;
+            let of_targets = receiver.next().await;
+            let own = Own::of(&exporter);
+            own.log("attached");
+            let logs = receiver.next().await;
+            own.span("attach");
+            let traces = receiver.next().await;
+            for request in [&logs, &traces] {
+                for name in ["content-type", "user-agent", "x-tenant"] {
+                    assert_eq!(request.header(name), of_targets.header(name), "{protocol:?}");
+                }
+                assert_eq!(request.packed, of_targets.packed, "{protocol:?}");
+            }
+            assert_eq!(logs.path, of_targets.path);
+            assert!(traces.path.to_lowercase().contains("trace"));
+            if protocol == Protocol::Grpc {
+                assert_eq!(receiver.connections(), 1);
+            }
+            let logs = logs.logs().resource_logs.remove(0);
+            let spans = traces.traces().resource_spans.remove(0);
+            let schema = "https://opentelemetry.io/schemas/1.44.0";
+            let expected = [attribute("service.name", "gcwatch")];
+            assert_eq!(logs.resource.unwrap().attributes, expected);
+            assert_eq!(spans.resource.unwrap().attributes, expected);
+            assert_eq!((logs.schema_url.as_str(), spans.schema_url.as_str()), (schema, schema));
+            for (scope, url) in [
+                (&logs.scope_logs[0].scope, &logs.scope_logs[0].schema_url),
+                (&spans.scope_spans[0].scope, &spans.scope_spans[0].schema_url),
+            ] {
+                let scope = scope.as_ref().unwrap();
+                let version = env!("CARGO_PKG_VERSION");
+                assert_eq!((scope.name.as_str(), scope.version.as_str()), ("gcwatch", version));
+                assert_eq!(url, schema);
+            }
+            assert_eq!(logs.scope_logs[0].log_records[0].severity_number, 13);
+            assert_eq!(spans.scope_spans[0].spans[0].name, "attach");
+            assert!(running.shutdown(LONG).await.is_nothing());
+            let stats = exporter.stats();
+            assert_eq!((stats.logs.exported, stats.traces.exported), (2, 1), "{protocol:?}");
+            assert_sum(&stats.logs);
+            assert_sum(&stats.traces);
+        }
+    }
+}
+
+/// Scenario: a reload names another receiver with another protocol; then none; then one again.
+/// Guarantee: each record goes where the settings say when it is sent; without a receiver it is none.
+#[tokio::test]
+async fn own_telemetry_follows_a_reload() {
+    let (mut first, mut second) = (Receiver::start().await, Receiver::start().await);
+    let (exporter, running) = start(&all_to(&first, Protocol::Grpc));
+    let own = Own::of(&exporter);
+    own.log("one");
+    assert_eq!(bodies(&first.next().await), ["one"]);
+    exporter.reconfigure(&all_to(&second, Protocol::HttpJson)).unwrap();
+    own.log("two");
+    assert_eq!(bodies(&second.next().await), ["two"]);
+    exporter.reconfigure(&OtlpSettings::default()).unwrap();
+    own.log("nowhere");
+    exporter.reconfigure(&all_to(&first, Protocol::HttpProtobuf)).unwrap();
+    own.log("three");
+    assert_eq!(bodies(&first.next().await), ["three"]);
+    assert!(running.shutdown(LONG).await.is_nothing());
+    assert_eq!(exporter.stats().logs.exported, 3);
+}
+
+/// Scenario: a receiver is unavailable for a request, asks for a pause in the middle of retries, and a reload names
+/// another.
+/// Guarantee: the record is retried, then goes to the new receiver at once.
+#[tokio::test]
+async fn a_retry_follows_a_reload() {
+    for protocol in [Protocol::Grpc, Protocol::HttpProtobuf] {
+        let (mut old, mut new) = (Receiver::start().await, Receiver::start().await);
+        match protocol {
+            Protocol::Grpc => old.then(Reply::unavailable(Some(LONG * 10))),
+            _ => old.then(Reply::http(503, &[("retry-after", "600")])),
+        }
+        let (exporter, running) = start(&all_to(&old, protocol));
+        let own = Own::of(&exporter);
+        own.log("attached");
+        assert_eq!(bodies(&old.next().await), ["attached"]);
+        exporter.reconfigure(&all_to(&new, protocol)).unwrap();
+        assert_eq!(bodies(&new.next().await), ["attached"]);
+        assert!(running.shutdown(LONG).await.is_nothing());
+        assert_eq!(
+            (exporter.stats().logs.exported, exporter.stats().logs.dropped.total()),
+            (1, 0)
+        );
+    }
+}
+
+/// Scenario: a receiver refuses a record for good; a backend accepts traces only, and is given several records.
+/// Guarantee: what is refused is counted and not repeated; a backend without the signal is asked once.
+#[tokio::test]
+async fn refusals_are_final_and_an_unknown_signal_is_asked_for_once() {
+    for protocol in [Protocol::Grpc, Protocol::HttpProtobuf] {
+        let mut receiver = Receiver::start().await;
+        let (refused, unsupported) = match protocol {
+            Protocol::Grpc => (
+                Reply::grpc(Code::InvalidArgument, "bad", None),
+                Reply::grpc(Code::Unimplemented, "unknown service", None),
+            ),
+            _ => (Reply::http(400, &[]), Reply::http(404, &[])),
+        };
+        receiver.script([refused, unsupported]);
+        let (exporter, running) = start(&all_to(&receiver, protocol));
+        let own = Own::of(&exporter);
+        own.log("refused");
+        assert_eq!(bodies(&receiver.next().await), ["refused"]);
+        own.log("unsupported");
+        assert_eq!(bodies(&receiver.next().await), ["unsupported"]);
+        exporter.until(|stats| stats.logs.unsupported).await;
+        own.log("not even tried");
+        assert!(running.shutdown(LONG).await.is_nothing());
+        assert!(receiver.try_next().is_none());
+        let stats = exporter.stats().logs;
+        assert_eq!(
+            (stats.dropped.refused, stats.dropped.unsupported),
+            (1, 2),
+            "{protocol:?}: {stats:?}"
+        );
+        assert_sum(&stats);
+    }
+}
+
+/// Scenario: a receiver that cannot decompress.
+/// Guarantee: the record arrives uncompressed.
+#[tokio::test]
+async fn a_receiver_that_cannot_decompress_gets_plain_requests() {
+    let grpc = Reply::grpc(
+        Code::Unimplemented,
+        "Decompressor is not installed for grpc-encoding \"gzip\"",
+        None,
+    );
+    for (protocol, reply) in [(Protocol::Grpc, grpc), (Protocol::HttpProtobuf, Reply::http(415, &[]))] {
+        let mut receiver = Receiver::start().await;
+        receiver.script([reply]);
+        let mut settings = all_to(&receiver, protocol);
+        if let Some(logs) = &mut settings.logs {
+            logs.compression = Compression::Gzip;
+        }
+        let (exporter, running) = start(&settings);
+        Own::of(&exporter).log("attached");
+        assert_eq!(receiver.next().await.packed.as_deref(), Some("gzip"));
+        let again = receiver.next().await;
+        assert_eq!(
+            (again.packed.as_deref(), bodies(&again)),
+            (None, vec!["attached".to_owned()])
+        );
+        assert!(running.shutdown(LONG).await.is_nothing());
+    }
+}
+
+/// Scenario: the end comes while a receiver hangs on a record and a span, more wait, and far more came than may wait;
+/// or the receiver is down.
+/// Guarantee: the end comes in its time on a runtime of one thread, every item is counted once, and what may wait is
+/// bounded.
+#[tokio::test]
+async fn the_end_is_bounded_and_says_what_was_lost() {
+    for protocol in PROTOCOLS {
+        for down in [false, true] {
+            let mut receiver = Receiver::start().await;
+            receiver.then(Reply::Hang);
+            let (exporter, running) = start(&all_to(&receiver, protocol));
+            let own = Own::of(&exporter);
+            if down {
+                drop(receiver);
+                own.log("tried");
+                own.span("tried");
+                let tried =
+                    exporter.until(|stats| stats.logs.requests.unreachable.min(stats.traces.requests.unreachable) > 0);
+                tried.await;
+            } else {
+                own.log("in flight");
+                receiver.next().await;
+                own.span("in flight");
+                receiver.next().await;
+            }
+            for _ in 0..600 {
+                own.log("waits");
+            }
+            let begun = Instant::now();
+            let lost = running.shutdown(Duration::from_millis(100)).await;
+            assert!(
+                begun.elapsed() < Duration::from_secs(3),
+                "{protocol:?}, down: {down}: {:?}",
+                begun.elapsed()
+            );
+            let expected = Lost {
+                spans: 1,
+                points: 0,
+                records: 513,
+            };
+            let stats = exporter.stats();
+            // Those that wait, and the one in flight.
+            assert_eq!(
+                (lost, stats.logs.dropped.queue_full),
+                (expected, 88),
+                "{protocol:?}, down: {down}: {stats:?}"
+            );
+            assert_sum(&stats.logs);
+            assert_sum(&stats.traces);
+        }
+    }
+}
