@@ -10,7 +10,7 @@ use super::schema::SCHEMA;
 use super::values::FORMATS;
 use strict_yaml::check::{Schema, words};
 use strict_yaml::path::KeyPath;
-use strict_yaml::reference::{default, values};
+use strict_yaml::reference::{default, paragraph, values};
 
 /// The text before the tables.
 const INTRODUCTION: &str = "\
@@ -189,12 +189,18 @@ impl Section {
         let top = self.places.iter().any(String::is_empty);
         if !top {
             let places: Vec<String> = self.places.iter().map(|place| format!("`{place}`")).collect();
-            let _ = write!(out, "### {}\n\n", places.join(", "));
+            let (first, others) = places
+                .split_first()
+                .map_or(("", &[][..]), |(first, others)| (first.as_str(), others));
+            let _ = write!(out, "### {first}\n\n");
+            if !others.is_empty() {
+                let _ = write!(out, "{}\n\n", paragraph(&format!("Also {}.", others.join(", "))));
+            }
             // If several keys share the type, its description applies to all of them.
             let shared = self.rule.get("description").and_then(Value::as_str);
             let own = self.description.filter(|_| self.places.len() == 1);
             if let Some(description) = own.or(shared) {
-                let _ = write!(out, "{description}\n\n");
+                let _ = write!(out, "{}\n\n", paragraph(description));
             }
         }
         if !rows.is_empty() {

@@ -11,7 +11,7 @@ use super::field::{self, Field, Root};
 use super::rule::Function;
 use super::template::{MOST_LABEL_BYTES, MOST_TEXT_BYTES, UNKNOWN};
 use strict_yaml::check;
-use strict_yaml::reference::{default, uncapitalized, values};
+use strict_yaml::reference::{default, paragraph, uncapitalized, values};
 
 mod prose;
 
@@ -29,7 +29,7 @@ pub fn text() -> String {
     out.push_str(TEMPLATES);
     let _ = write!(
         out,
-        "Unknown values are `{UNKNOWN}`. A string has at most {MOST_TEXT_BYTES} bytes, the value of a label {MOST_LABEL_BYTES}; the rest is \
+        "Unknown values are `{UNKNOWN}`. A string has at most {MOST_TEXT_BYTES} bytes, the value of a label {MOST_LABEL_BYTES}; the rest is\n\
          truncated. Control characters in values are escaped.\n\n"
     );
     limits(&mut out);
@@ -62,7 +62,7 @@ fn keys(out: &mut String) {
         if let Some(description) = rule.get("description").and_then(Value::as_str)
             && !pointer.is_empty()
         {
-            let _ = write!(out, "{description}\n\n");
+            let _ = write!(out, "{}\n\n", paragraph(description));
         }
         out.push_str("| Key | Value | Default | |\n|---|---|---|---|\n");
         let required: Vec<&str> = rule

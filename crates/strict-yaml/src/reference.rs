@@ -49,6 +49,26 @@ fn inner_is_string(rule: &Value) -> bool {
         .is_some_and(|rule| check::type_of(rule) == Some("string"))
 }
 
+/// A paragraph in lines of at most 120 columns.
+pub fn paragraph(text: &str) -> String {
+    const COLUMNS: usize = 120;
+    let mut out = String::new();
+    let mut column = 0;
+    for word in text.split(' ') {
+        let width = word.chars().count();
+        if column > 0 && column + 1 + width > COLUMNS {
+            out.push('\n');
+            column = 0;
+        } else if column > 0 {
+            out.push(' ');
+            column += 1;
+        }
+        out.push_str(word);
+        column += width;
+    }
+    out
+}
+
 /// The text with a lower-case first letter, for the middle of a sentence; names (`gRPC`, `JSON`) stay as they are.
 pub fn uncapitalized(text: &str) -> String {
     let name = text.chars().nth(1).is_some_and(char::is_uppercase);
