@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Layers, each using only those before it: `signal`, `settings`, `stats`, `error`; `batch`, `answer` and `queue`,
-//! which are pure; `target`; `lane`; `account`; `sender`; `own`; and the [`Exporter`] here.
+//! which are pure; `target`; `lane`; `give` and `account`; `sender`; `own`; and the [`Exporter`] here.
 //!
 //! # Invariants
 //!
@@ -26,6 +26,7 @@ pub mod stats;
 mod account;
 mod answer;
 mod batch;
+mod give;
 mod lane;
 mod own;
 mod queue;
@@ -40,17 +41,17 @@ use std::time::Duration;
 use gc_telemetry::origin::Origin;
 use opentelemetry::trace::TracerProvider as _;
 use opentelemetry_proto::tonic::logs::v1::LogRecord;
-use opentelemetry_proto::tonic::metrics::v1::{Metric, metric};
+use opentelemetry_proto::tonic::metrics::v1::Metric;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use opentelemetry_sdk::logs::SdkLoggerProvider;
 use opentelemetry_sdk::trace::SdkTracer;
-use prost::Message;
 use tokio::runtime::Handle;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::otlp::batch::Entry;
 use crate::otlp::error::Error;
+use crate::otlp::give::{Joined, give, points};
 use crate::otlp::lane::Lane;
 use crate::otlp::own::OwnTelemetry;
 use crate::otlp::settings::{OtlpSettings, Protocol, Receiver};
@@ -355,56 +356,4 @@ impl Drop for Running {
             lane.control.send_modify(|control| control.target = None);
         }
     }
-}
-
-/// Whether several messages are joined into one entry.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Joined {
-    Never,
-    ToSize,
-}
-
-fn give<M: Message>(lane: &Lane, resource: &Arc<Origin>, messages: &[M], items: fn(&M) -> u64, joined: Joined) {
-    if messages.is_empty() {
-        return;
-    }
-    let now = Instant::now();
-    let most = {
-        let mut queue = lane.queue();
-        if !queue.takes(now) {
-            return queue.count_dropped(messages.iter().map(items).sum());
-        }
-        if joined == Joined::ToSize {
-            queue.entry_bytes()
-        } else {
-            0
-        }
-    };
-    let mut entries = Vec::with_capacity(if joined == Joined::Never { messages.len() } else { 1 });
-    let mut rest = messages;
-    while !rest.is_empty() {
-        let mut bytes = 0;
-        let fits = |message: &&M| {
-            bytes += message.encoded_len();
-            bytes <= most
-        };
-        let count = rest.iter().take_while(fits).count().clamp(1, rest.len());
-        let (entry, others) = rest.split_at(count);
-        entries.push(Entry::new(resource, entry, entry.iter().map(items).sum()));
-        rest = others;
-    }
-    lane.push(now, entries);
-}
-
-/// A metric's data points.
-fn points(metric: &Metric) -> u64 {
-    let points = match &metric.data {
-        None => 0,
-        Some(metric::Data::Gauge(gauge)) => gauge.data_points.len(),
-        Some(metric::Data::Sum(sum)) => sum.data_points.len(),
-        Some(metric::Data::Histogram(histogram)) => histogram.data_points.len(),
-        Some(metric::Data::ExponentialHistogram(histogram)) => histogram.data_points.len(),
-        Some(metric::Data::Summary(summary)) => summary.data_points.len(),
-    };
-    points as u64
 }

@@ -138,6 +138,8 @@ async fn own_telemetry_follows_a_reload() {
     exporter.reconfigure(&all_to(&second, Protocol::HttpJson)).unwrap();
     own.log("two");
     assert_eq!(bodies(&second.next().await), ["two"]);
+    // What is in flight when a signal is switched off counts as dropped.
+    exporter.until(|stats| stats.logs.exported == 2).await;
     exporter.reconfigure(&OtlpSettings::default()).unwrap();
     own.log("nowhere");
     exporter.reconfigure(&all_to(&first, Protocol::HttpProtobuf)).unwrap();

@@ -19,6 +19,7 @@
 //! Cost: one thread for each provider, and about 0.5 MB of resident memory for one or both (debug build, VmRSS of
 //! `gcwatch run`).
 
+mod build;
 mod exporter;
 mod http;
 

@@ -5,12 +5,9 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use opentelemetry::InstrumentationScope;
-use opentelemetry_otlp::{
-    LogExporter, Protocol as SdkProtocol, SpanExporter, WithExportConfig, WithHttpConfig, WithTonicConfig,
-};
+use opentelemetry_otlp::{LogExporter, SpanExporter};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::{OTelSdkError, OTelSdkResult};
 use opentelemetry_sdk::logs::{LogBatch, LogExporter as _, SdkLogRecord};
@@ -18,32 +15,19 @@ use opentelemetry_sdk::trace::{SpanData, SpanExporter as _};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
-use tonic::metadata::MetadataMap;
 use tonic::{Code, Status};
 
 use crate::otlp::account::{Account, Verdict};
 use crate::otlp::answer::Answer;
 use crate::otlp::lane::{Control, Lane};
+use crate::otlp::own::build::Exporter;
 use crate::otlp::own::http::{LastAnswer, TargetClient};
 use crate::otlp::sender::CLOSING_CAP;
 use crate::otlp::stats::Reason;
 use crate::otlp::target::Target;
 use crate::transport::connection::Link;
-use crate::transport::receiver::{Compression, Protocol};
+use crate::transport::receiver::Compression;
 use crate::transport::retry;
-
-/// What both exporters of `opentelemetry-otlp` have in common.
-pub(crate) trait Exporter: Sized + Send + Sync + 'static {
-    /// One for a gRPC connection.
-    fn grpc(target: &Arc<Target>, channel: tonic::transport::Channel, compression: Compression)
-    -> Result<Self, String>;
-
-    /// One for an HTTP connection.
-    fn http(target: &Arc<Target>, client: TargetClient) -> Result<Self, String>;
-
-    /// The resource of everything that it sends.
-    fn with_resource(self, resource: &Resource) -> Self;
-}
 
 /// What is sent by one request, and again by a retry.
 pub(crate) trait Items<E>: Send + Sync {
@@ -290,89 +274,6 @@ impl Items<SpanExporter> for Spans {
     async fn send(&self, exporter: &SpanExporter) -> OTelSdkResult {
         exporter.export(self.0.clone()).await
     }
-}
-
-impl Exporter for LogExporter {
-    fn grpc(
-        target: &Arc<Target>,
-        channel: tonic::transport::Channel,
-        compression: Compression,
-    ) -> Result<Self, String> {
-        let builder = over_grpc(Self::builder().with_tonic(), target, channel, compression);
-        builder.build().map_err(|error| error.to_string())
-    }
-
-    fn http(target: &Arc<Target>, client: TargetClient) -> Result<Self, String> {
-        let builder = over_http(Self::builder().with_http(), target, client);
-        builder.build().map_err(|error| error.to_string())
-    }
-
-    fn with_resource(mut self, resource: &Resource) -> Self {
-        self.set_resource(resource);
-        self
-    }
-}
-
-impl Exporter for SpanExporter {
-    fn grpc(
-        target: &Arc<Target>,
-        channel: tonic::transport::Channel,
-        compression: Compression,
-    ) -> Result<Self, String> {
-        let builder = over_grpc(Self::builder().with_tonic(), target, channel, compression);
-        builder.build().map_err(|error| error.to_string())
-    }
-
-    fn http(target: &Arc<Target>, client: TargetClient) -> Result<Self, String> {
-        let builder = over_http(Self::builder().with_http(), target, client);
-        builder.build().map_err(|error| error.to_string())
-    }
-
-    fn with_resource(mut self, resource: &Resource) -> Self {
-        self.set_resource(resource);
-        self
-    }
-}
-
-/// The target's channel. What the library reads of the environment by itself is replaced: the headers by the
-/// interceptor.
-fn over_grpc<B: WithTonicConfig + WithExportConfig>(
-    builder: B,
-    target: &Arc<Target>,
-    channel: tonic::transport::Channel,
-    compression: Compression,
-) -> B {
-    let timeout = target.receiver().timeout;
-    let headers = MetadataMap::from_headers(target.headers().clone());
-    let mut builder =
-        builder
-            .with_channel(channel)
-            .with_timeout(timeout)
-            .with_interceptor(move |mut request: tonic::Request<()>| {
-                *request.metadata_mut() = headers.clone();
-                // The limit on one attempt; the exporter's own is one on all of its retries.
-                request.set_timeout(timeout.max(Duration::from_millis(1)));
-                Ok(request)
-            });
-    match compression {
-        Compression::None => {}
-        Compression::Gzip => builder = builder.with_compression(opentelemetry_otlp::Compression::Gzip),
-        Compression::Zstd => builder = builder.with_compression(opentelemetry_otlp::Compression::Zstd),
-    }
-    builder
-}
-
-/// The target's client, which has the headers and compresses.
-fn over_http<B: WithHttpConfig + WithExportConfig>(builder: B, target: &Arc<Target>, client: TargetClient) -> B {
-    let protocol = match target.receiver().protocol {
-        Protocol::HttpJson => SdkProtocol::HttpJson,
-        Protocol::Grpc | Protocol::HttpProtobuf => SdkProtocol::HttpBinary,
-    };
-    builder
-        .with_http_client(client)
-        .with_protocol(protocol)
-        .with_endpoint(&target.receiver().endpoint)
-        .with_timeout(target.receiver().timeout)
 }
 
 #[cfg(test)]

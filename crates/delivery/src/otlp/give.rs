@@ -1,0 +1,70 @@
+//! From messages to entries of a queue: encoded at once, unless they would be dropped.
+
+use std::sync::Arc;
+
+use gc_telemetry::origin::Origin;
+use opentelemetry_proto::tonic::metrics::v1::{Metric, metric};
+use prost::Message;
+use tokio::time::Instant;
+
+use crate::otlp::batch::Entry;
+use crate::otlp::lane::Lane;
+
+/// Whether several messages are joined into one entry.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Joined {
+    Never,
+    ToSize,
+}
+
+/// Encodes `messages` and queues them, as one entry each or joined; `items` counts the items of one.
+pub(crate) fn give<M: Message>(
+    lane: &Lane,
+    resource: &Arc<Origin>,
+    messages: &[M],
+    items: fn(&M) -> u64,
+    joined: Joined,
+) {
+    if messages.is_empty() {
+        return;
+    }
+    let now = Instant::now();
+    let most = {
+        let mut queue = lane.queue();
+        if !queue.takes(now) {
+            return queue.count_dropped(messages.iter().map(items).sum());
+        }
+        if joined == Joined::ToSize {
+            queue.entry_bytes()
+        } else {
+            0
+        }
+    };
+    let mut entries = Vec::with_capacity(if joined == Joined::Never { messages.len() } else { 1 });
+    let mut rest = messages;
+    while !rest.is_empty() {
+        let mut bytes = 0;
+        let fits = |message: &&M| {
+            bytes += message.encoded_len();
+            bytes <= most
+        };
+        let count = rest.iter().take_while(fits).count().clamp(1, rest.len());
+        let (entry, others) = rest.split_at(count);
+        entries.push(Entry::new(resource, entry, entry.iter().map(items).sum()));
+        rest = others;
+    }
+    lane.push(now, entries);
+}
+
+/// A metric's data points.
+pub(crate) fn points(metric: &Metric) -> u64 {
+    let points = match &metric.data {
+        None => 0,
+        Some(metric::Data::Gauge(gauge)) => gauge.data_points.len(),
+        Some(metric::Data::Sum(sum)) => sum.data_points.len(),
+        Some(metric::Data::Histogram(histogram)) => histogram.data_points.len(),
+        Some(metric::Data::ExponentialHistogram(histogram)) => histogram.data_points.len(),
+        Some(metric::Data::Summary(summary)) => summary.data_points.len(),
+    };
+    points as u64
+}
