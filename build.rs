@@ -1,4 +1,4 @@
-//! Tells the program which commit it was built from: `gcwatch --version`.
+//! Hands the commit of the build to the program: `gcwatch --version`.
 #![allow(clippy::print_stdout, reason = "a build script speaks to cargo on standard output")]
 
 use std::path::Path;

@@ -12,7 +12,7 @@ check:
     cargo fmt --all --check
     cargo clippy --workspace --all-targets --locked -- -D warnings
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
-    .ci/words
+    .ci/words --comments
 
 # All tests; fetches .NET runtimes once.
 test *ARGS:

@@ -1,7 +1,7 @@
 //! Reports every GC of every .NET process on this host.
 //!
-//! The `gcwatch` command: what talks to the system, put together from crates that do not. `ARCHITECTURE.md` has the house in one
-//! picture.
+//! The `gcwatch` command: what talks to the system, put together from crates that do not. `ARCHITECTURE.md` has the
+//! house in one picture.
 //!
 //! # Layers
 //!
@@ -22,8 +22,9 @@
 //! | [`daemon`] | the parts of `gcwatch run` put together: reload, shutdown, the daemon's own telemetry |
 //! | [`commands`] | the command line, standard output and exit codes |
 //!
-//! What a collection is and how it is rebuilt is in the crate [`clr_gc`], how a process is found and asked in [`dotnet_diagnostics`],
-//! what a rule is in [`gc_rules`], what spans and metrics are in [`gc_telemetry`], and how they are sent in [`delivery`].
+//! What a collection is and how it is rebuilt is in the crate [`clr_gc`], how a process is found and asked in
+//! [`dotnet_diagnostics`], what a rule is in [`gc_rules`], what spans and metrics are in [`gc_telemetry`], and how they
+//! are sent in [`delivery`].
 
 // Time is a value: only the modules that allow it ask a clock (clippy.toml).
 #![deny(clippy::disallowed_methods)]

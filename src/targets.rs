@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! watch     inotify on the directories of sockets --+
-//! reverse   runtimes that connect to us ------------+--> supervise --> attempt, one task per process --> session --> sink
-//! look      /proc, every so often ------------------+     registry      inspect, identity, lease          reading
+//! reverse   runtimes that connect to us ------------+--> supervise --> attempt, one task per process --> session -->
+//! sink look      /proc, every so often ------------------+     registry      inspect, identity, lease          reading
 //!                                                         filter        carryover                         clock
 //! ```
 //!

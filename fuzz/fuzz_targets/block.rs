@@ -1,4 +1,5 @@
-//! Any bytes as the events of a block: in every layout it ends; in a stream the events told are those of the block.
+//! Any bytes as the events of a block: in every layout it ends; in a stream the events delivered are those of the
+//! block.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

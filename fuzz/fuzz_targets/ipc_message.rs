@@ -1,5 +1,5 @@
-//! Any bytes as diagnostics messages: frames, requests, answers, process infos, environments, advertisements. No panic, and what
-//! is decoded whole encodes to something that decodes to the same.
+//! Any bytes as diagnostics messages: frames, requests, answers, process infos, environments, advertisements. No panic,
+//! and what is decoded whole encodes to something that decodes to the same.
 #![no_main]
 
 use dotnet_diagnostics::message::{

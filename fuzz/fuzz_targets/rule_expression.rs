@@ -1,4 +1,5 @@
-//! Any text as an expression of a rule: it is read or refused, with mistakes that lie in it; what is read can be evaluated.
+//! Any text as an expression of a rule: it is read or refused, with mistakes that lie in it; what is read can be
+//! evaluated.
 #![no_main]
 
 use std::collections::BTreeMap;

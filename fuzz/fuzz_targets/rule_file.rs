@@ -1,4 +1,5 @@
-//! Any text as a file of rules, and as one that changes rules. No panic, no abort; what is refused is refused with places in the file.
+//! Any text as a file of rules, and as one that changes rules. No panic, no abort; what is refused is refused with
+//! places in the file.
 #![no_main]
 
 use gc_rules::load::{SourceFile, load};

@@ -76,14 +76,14 @@ fn whole(format: Format, compressed: bool) -> Option<Vec<u8>> {
 
 /// What a stream comes to: a sum over the items, the counts, the end.
 #[derive(Debug, PartialEq)]
-struct Told {
+struct Delivered {
     sum: u64,
     stats: Stats,
     error: Option<Error>,
     ending: Option<Ending>,
 }
 
-fn read(bytes: &[u8], piece: usize, how: u8) -> Told {
+fn read(bytes: &[u8], piece: usize, how: u8) -> Delivered {
     let mut decoder = Decoder::new(Options {
         order: if how & 1 == 0 { Order::Time } else { Order::File },
         stacks: how & 2 != 0,
@@ -117,7 +117,7 @@ fn read(bytes: &[u8], piece: usize, how: u8) -> Told {
                 false
             }
             Ok(None) => true,
-            // It tells as many bytes as there are.
+            // It counts as many bytes as there are.
             Err(Error::NotNettrace { .. }) => break Some(Error::NotNettrace { start: Vec::new() }),
             Err(error) => break Some(error),
         };
@@ -135,7 +135,7 @@ fn read(bytes: &[u8], piece: usize, how: u8) -> Told {
     let mut stats = *decoder.stats();
     (stats.bytes, stats.trailing_bytes) = (0, 0);
     assert!(stats.delivered + stats.uninteresting + stats.unknown_metadata == stats.events);
-    Told {
+    Delivered {
         sum,
         stats,
         error,

@@ -65,8 +65,8 @@ fn victim(bait: &Bait) -> Container {
     recipe.start()
 }
 
-/// Scenario: in the place of its socket a container puts a link to a socket of the host by each way out, a FIFO, a file, a device, a
-/// directory, or a link to itself.
+/// Scenario: in the place of its socket a container puts a link to a socket of the host by each way out, a FIFO, a
+/// file, a device, a directory, or a link to itself.
 /// Guarantee: the verdict comes at once and says that it is no socket, and nobody outside was connected to.
 fn nothing_planted_leads_out() {
     let bait = Bait::new();
@@ -96,8 +96,8 @@ fn nothing_planted_leads_out() {
     assert_eq!(named.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
 }
 
-/// Scenario: a process's TMPDIR is, once it runs, replaced by a link to a folder of the host in which a socket with exactly its name
-/// stands, by an absolute path and by `/proc/1/root`.
+/// Scenario: a process's TMPDIR is, once it runs, replaced by a link to a folder of the host in which a socket with
+/// exactly its name stands, by an absolute path and by `/proc/1/root`.
 /// Guarantee: the link is followed in the container's own root, where there is no such thing.
 fn a_replaced_directory_stays_inside() {
     let bait = Bait::new();
@@ -122,8 +122,10 @@ fn a_replaced_directory_stays_inside() {
     assert_eq!(named.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
 }
 
-/// Scenario: over its socket a container mounts one of the host on which another process listens, owned by another user.
-/// Guarantee: the listener is known for another process, by whoever sees both, and also where it cannot be seen (pid 0); it gets no byte.
+/// Scenario: over its socket a container mounts one of the host on which another process listens, owned by another
+/// user.
+/// Guarantee: the listener is known for another process, by whoever sees both, and also where it cannot be seen (pid
+/// 0); it gets no byte.
 fn the_listener_has_to_be_the_process() {
     let bait = Bait::new();
     let container = victim(&bait);
@@ -139,7 +141,8 @@ fn the_listener_has_to_be_the_process() {
     );
     assert_eq!(bait.connections(), 1);
 
-    // In the container's own pid namespace nothing outside has a pid. Its mount namespace does not have the binary: it is shown there.
+    // In the container's own pid namespace nothing outside has a pid. Its mount namespace does not have the binary: it
+    // is shown there.
     let copy = bait.folder.path().join("gcwatch");
     std::fs::copy(env!("CARGO_BIN_EXE_gcwatch"), &copy).unwrap();
     let output = std::process::Command::new("nsenter")

@@ -82,10 +82,10 @@ fn get(address: &str, path: &str) -> String {
     answer.split_once("\r\n\r\n").unwrap().1.to_owned()
 }
 
-/// Scenario: the daemon runs with a process in a container that it can read, and one whose directory is read-only; a filter fits
-/// nothing, another leaves a process out.
-/// Guarantee: `doctor` says that the first is attached, and by whom; the second has one reason in the log, the API, the metric, `ps`
-/// and `doctor`; the filter that fits nothing is reported, what is excluded is no mistake.
+/// Scenario: the daemon runs with a process in a container that it can read, and one whose directory is read-only; a
+/// filter fits nothing, another leaves a process out.
+/// Guarantee: `doctor` says that the first is attached, and by whom; the second has one reason in the log, the API, the
+/// metric, `ps` and `doctor`; the filter that fits nothing is reported, what is excluded is no mistake.
 fn one_reason_everywhere() {
     let folder = tempfile::Builder::new().prefix("gcwatch-everywhere").tempdir().unwrap();
     let mark = format!("k{}", std::process::id());

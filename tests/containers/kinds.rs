@@ -32,8 +32,8 @@ pub(crate) fn tests(tests: &mut Tests) {
     );
 }
 
-/// Namespaces alone; a TMPDIR so long that the path from outside is no socket's address; one behind a symbolic link with an absolute path;
-/// a network namespace only; a user namespace.
+/// Namespaces alone; a TMPDIR so long that the path from outside is no socket's address; one behind a symbolic link
+/// with an absolute path; a network namespace only; a user namespace.
 fn kinds() -> [(&'static str, Recipe); 5] {
     let long = format!("/tmp/{}", "d".repeat(65));
     [

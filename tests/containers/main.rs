@@ -1,7 +1,8 @@
 //! gcwatch across containers: namespaces made with `unshare` stand for them, with real runtimes inside as other users.
 //!
-//! They need root and the programs of util-linux; where either is missing, or the kernel refuses namespaces, a test is `ignored`, with the
-//! reason. Nothing of the host is changed: mounts are made in namespaces that end with their test, files in folders that it deletes.
+//! They need root and the programs of util-linux; where either is missing, or the kernel refuses namespaces, a test is
+//! `ignored`, with the reason. Nothing of the host is changed: mounts are made in namespaces that end with their test,
+//! files in folders that it deletes.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod attacks;

@@ -10,8 +10,8 @@ pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(tests, containers; exactly_these_rights_are_enough, an_unreadable_tmpdir_is_found);
 }
 
-/// A row: who gcwatch is (`setpriv`), and what it is to say: nothing when it can attach, else words of its remedy and words that
-/// must not be in it.
+/// A row: who gcwatch is (`setpriv`), and what it is to say: nothing when it can attach, else words of its remedy and
+/// words that must not be in it.
 struct Row {
     name: &'static str,
     who: Vec<String>,
@@ -69,9 +69,10 @@ fn rows() -> Vec<Row> {
     ]
 }
 
-/// Scenario: a process of another user in its own mount, pid, network and IPC namespaces; gcwatch with each set of rights.
-/// Guarantee: it attaches exactly where the rights are enough; elsewhere the verdict is `permission`, and its remedy names what is
-/// missing and nothing that is there.
+/// Scenario: a process of another user in its own mount, pid, network and IPC namespaces; gcwatch with each set of
+/// rights.
+/// Guarantee: it attaches exactly where the rights are enough; elsewhere the verdict is `permission`, and its remedy
+/// names what is missing and nothing that is there.
 fn exactly_these_rights_are_enough() {
     let container = Recipe::default().start();
     for Row { name, who, says } in rows() {

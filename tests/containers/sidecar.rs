@@ -14,10 +14,10 @@ pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(tests, containers; a_shared_directory_is_enough);
 }
 
-/// Scenario: an application has its sockets in a directory that it shares; gcwatch is in a pid and a mount namespace of its own, of the
-/// same user and group, without capabilities, and is given the directory.
-/// Guarantee: `doctor` knows the process by its socket's name and it answers, whatever gcwatch's group; the daemon attaches to it;
-/// another user may not, and gets the reason.
+/// Scenario: an application has its sockets in a directory that it shares; gcwatch is in a pid and a mount namespace of
+/// its own, of the same user and group, without capabilities, and is given the directory.
+/// Guarantee: `doctor` knows the process by its socket's name and it answers, whatever gcwatch's group; the daemon
+/// attaches to it; another user may not, and gets the reason.
 fn a_shared_directory_is_enough() {
     let shared = tempfile::Builder::new().prefix("gcwatch-shared").tempdir().unwrap();
     std::fs::set_permissions(shared.path(), std::fs::Permissions::from_mode(0o777)).unwrap();

@@ -1,4 +1,4 @@
-//! A real Alertmanager between gcwatch and a webhook: what it makes of what it is told.
+//! A real Alertmanager between gcwatch and a webhook: what it makes of the alerts.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
@@ -27,7 +27,7 @@ pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(tests, || Alertmanager::program().map(drop); an_alert_fires_once_and_resolves);
 }
 
-/// How often the Alertmanager is told; it takes an alert for resolved after four times as long.
+/// How often the Alertmanager is notified; it takes an alert for resolved after four times as long.
 const RESEND: Duration = Duration::from_secs(1);
 
 /// The rule fires on the first full collection, and goes on.
@@ -134,10 +134,10 @@ fn keys(value: &Value) -> BTreeSet<&String> {
     value.as_object().unwrap().keys().collect()
 }
 
-/// Scenario: a rule fires on a process that is told through the daemon's pipeline, is told again and again, and ends with the process; the
-/// Alertmanager notifies a webhook, and gcwatch another one by itself.
-/// Guarantee: the Alertmanager notifies once that it fires and once that it is resolved, no more; it knows the alert by the labels and by the
-/// number that gcwatch says; and its webhook's format is the one that gcwatch's has, key by key.
+/// Scenario: a rule fires on a process that goes through the daemon's pipeline, is sent again and again, and ends with
+/// the process; the Alertmanager notifies a webhook, and gcwatch another one by itself.
+/// Guarantee: the Alertmanager notifies once that it fires and once that it is resolved, no more; it knows the alert by
+/// the labels and by the number that gcwatch says; and its webhook's format is the one that gcwatch's has, key by key.
 #[tokio::main(flavor = "current_thread")]
 async fn an_alert_fires_once_and_resolves() {
     let (mut by_alertmanager, mut by_gcwatch) = (Receiver::start().await, Receiver::start().await);

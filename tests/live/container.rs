@@ -86,7 +86,8 @@ fn metrics(address: &str) -> String {
     text
 }
 
-/// Scenario: a process of .NET 10 in groups of version 1 with a memory limit and a CPU quota, which are named as a container's.
+/// Scenario: a process of .NET 10 in groups of version 1 with a memory limit and a CPU quota, which are named as a
+/// container's.
 /// Guarantee: the daemon exports the container's id, its limits and what it uses, below the limit.
 fn limits_and_usage_of_a_container_are_exported() {
     let id = format!("{:064x}", std::process::id());

@@ -19,7 +19,7 @@ use test_support::{add_tests, add_tests_on};
 use crate::gcwatch::{gcwatch, stderr};
 
 pub(crate) fn tests(tests: &mut Tests) {
-    add_tests_on!(tests, FETCHED; the_last_collection_before_a_silence_is_told);
+    add_tests_on!(tests, FETCHED; the_last_collection_before_a_silence_is_reported);
     add_tests!(tests, need(&FETCHED); processes_come_and_go, settings_are_read);
     add_tests!(
         tests, need(&[NET_10]);
@@ -87,10 +87,10 @@ fn sessions(pid: u32) -> usize {
     names.filter(|name| name.starts_with(".NET EventPipe")).count() - 1
 }
 
-/// Scenario: processes of all runtimes that are there run at once; one is started while the supervisor runs, one is killed, one ends in
-/// order; then the supervisor is told to stop.
-/// Guarantee: all are attached to and read with who they are; the end of one is told once and disturbs none; no session stays behind,
-/// and a later attach works.
+/// Scenario: processes of all runtimes that are there run at once; one is started while the supervisor runs, one is
+/// killed, one ends in order; then the supervisor is asked to stop.
+/// Guarantee: all are attached to and read with who they are; the end of one is reported once and disturbs none; no
+/// session stays behind, and a later attach works.
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn processes_come_and_go() {
     let scene = Scene::new();
@@ -112,7 +112,7 @@ async fn processes_come_and_go() {
         let expected = runtime.version.or((*runtime == CORE_3_1).then_some("3.1.23"));
         assert_eq!(version, expected, "{}", runtime.name);
         assert_eq!(run.attributes["process.pid"], target.pid().to_string());
-        // The entry assembly; of 3.1, which does not tell it, the .dll that it was started with.
+        // The entry assembly; of 3.1, which does not report it, the .dll that it was started with.
         let expected = match runtime.host {
             Host::StartupHook => "Dosai",
             Host::Run if runtime.version.is_some() => "run",
@@ -186,16 +186,16 @@ async fn processes_come_and_go() {
     }
 }
 
-/// Scenario: a process that does not collect; it is told to, once, and is silent again.
-/// Guarantee: the collection is told although nothing follows it.
+/// Scenario: a process that does not collect; it is asked to collect, once, and is silent again.
+/// Guarantee: the collection is reported although nothing follows it.
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
-async fn the_last_collection_before_a_silence_is_told(runtime: Runtime) {
+async fn the_last_collection_before_a_silence_is_reported(runtime: Runtime) {
     let scene = Scene::new();
     let mut target = scene.marked(Start::new(runtime, "idle")).start();
     let supervised = Supervised::start(scene.options());
     supervised.log.until(target.pid(), "attached", Run::is_attached).await;
-    // The runtime switches its events on, one by one, after it has said that the session began: of a collection before that it
-    // sends nothing. What is seen is told in this time.
+    // The runtime switches its events on, one by one, after it has said that the session began: of a collection before
+    // that it sends nothing. What is seen is reported in this time.
     let seen = |run: &Run| !run.collections.is_empty();
     let mut tries = 0;
     collect(&mut target, 1);
@@ -208,7 +208,7 @@ async fn the_last_collection_before_a_silence_is_told(runtime: Runtime) {
         collect(&mut target, 1);
         let run = supervised
             .log
-            .until(target.pid(), "told", |run| run.collections.len() >= n)
+            .until(target.pid(), "reported", |run| run.collections.len() >= n)
             .await;
         assert_eq!(run.collections.len(), n);
         let gc = run.collections.last().unwrap();
@@ -218,7 +218,8 @@ async fn the_last_collection_before_a_silence_is_told(runtime: Runtime) {
 }
 
 /// Scenario: one of two processes is stopped while it is read, another before it is attached to; later both go on.
-/// Guarantee: the third is read all the time; the stopped ones are read when they go on, and nothing of them is told twice.
+/// Guarantee: the third is read all the time; the stopped ones are read when they go on, and nothing of them is
+/// reported twice.
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stopped_process_holds_up_nobody() {
     let scene = Scene::new();
@@ -254,16 +255,17 @@ async fn a_stopped_process_holds_up_nobody() {
     for target in [&read, &stopped, &frozen] {
         let run = supervised.log.run(target.pid()).unwrap();
         let mut numbers: Vec<_> = run.collections.iter().map(|gc| gc.number).collect();
-        let told = numbers.len();
+        let reported = numbers.len();
         numbers.sort_unstable();
         numbers.dedup();
-        assert_eq!(numbers.len(), told);
+        assert_eq!(numbers.len(), reported);
     }
     assert_eq!(supervised.stop().await, Unfinished::default());
 }
 
 /// Scenario: a process is left out; the options change so that it is wanted, and back.
-/// Guarantee: it has no session while it is left out, and is never asked; what is wanted all the time keeps its session.
+/// Guarantee: it has no session while it is left out, and is never asked; what is wanted all the time keeps its
+/// session.
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn options_are_followed() {
     let scene = Scene::new();
@@ -374,8 +376,8 @@ async fn new_sockets_are_noticed_at_once() {
 }
 
 /// Scenario: processes with knobs of the collector on each runtime that is there.
-/// Guarantee: from 9 on (CoreCLR) the settings are told as they are, by a session that is over; elsewhere none are made up. No
-/// collection is induced.
+/// Guarantee: from 9 on (CoreCLR) the settings are reported as they are, by a session that is over; elsewhere none are
+/// made up. No collection is induced.
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn settings_are_read() {
     let scene = Scene::new();
@@ -389,17 +391,17 @@ async fn settings_are_read() {
         .map(|runtime| (runtime, scene.marked(Start::new(runtime, "idle").knobs(&knobs)).start()))
         .collect();
     let supervised = Supervised::start(scene.options());
-    let tells = |runtime: Runtime| {
+    let reports = |runtime: Runtime| {
         let version = runtime.version.unwrap_or_default();
         !runtime.is_native_aot() && (version.starts_with("9.") || version.starts_with("10."))
     };
     for (runtime, target) in &mut targets {
         supervised.log.until(target.pid(), runtime.name, Run::is_attached).await;
-        if !tells(*runtime) {
+        if !reports(*runtime) {
             continue;
         }
-        let told = |run: &Run| run.attributes.contains_key("dotnet.gc.settings.server");
-        let run = supervised.log.until(target.pid(), runtime.name, told).await;
+        let reported = |run: &Run| run.attributes.contains_key("dotnet.gc.settings.server");
+        let run = supervised.log.until(target.pid(), runtime.name, reported).await;
         let is = |key: &str, value: &str| assert_eq!(run.attributes[key], value, "{} {key}", runtime.name);
         is("dotnet.gc.settings.server", "false");
         is("dotnet.gc.settings.concurrent", "false");
@@ -421,13 +423,15 @@ async fn settings_are_read() {
     for (runtime, target) in &targets {
         let run = supervised.log.run(target.pid()).unwrap();
         let any = run.attributes.keys().any(|key| key.starts_with("dotnet.gc.settings."));
-        assert_eq!(any, tells(*runtime), "{}: {:?}", runtime.name, run.attributes);
+        assert_eq!(any, reports(*runtime), "{}: {:?}", runtime.name, run.attributes);
     }
     assert_eq!(supervised.stop().await, Unfinished::default());
 }
 
-/// Scenario: processes whose port is ours: one that comes suspended, one that is left out, one for which there is no room.
-/// Guarantee: all of them run; the wanted one is read from its first collection on, once, although its own socket is found too.
+/// Scenario: processes whose port is ours: one that comes suspended, one that is left out, one for which there is no
+/// room.
+/// Guarantee: all of them run; the wanted one is read from its first collection on, once, although its own socket is
+/// found too.
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_connects_is_resumed() {
     let scene = Scene::new();

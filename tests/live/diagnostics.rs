@@ -196,7 +196,8 @@ async fn a_removed_socket_is_explained(runtime: Runtime) {
 }
 
 /// Scenario: a runtime that starts suspended and connects to us.
-/// Guarantee: it is asked and recorded from before its first collection, resumed, and stopped, each on a connection of its own.
+/// Guarantee: it is asked and recorded from before its first collection, resumed, and stopped, each on a connection of
+/// its own.
 #[tokio::main(flavor = "current_thread")]
 async fn a_suspended_runtime_connects_and_is_resumed(runtime: Runtime) {
     let directory = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
 //! Labelled runs: real processes, and which of the rules that ship fire on each, from a warning on.
 //!
-//! What each run is a case of, with its figures, is in tests/labelled/runs.yaml; recordings of them are judged in tests/rules. Here the processes
-//! are live. Rules that look at minutes are not in this table: a run takes seconds.
+//! What each run is a case of, with its figures, is in tests/labelled/runs.yaml; recordings of them are judged in
+//! tests/rules. Here the processes are live. Rules that look at minutes are not in this table: a run takes seconds.
 
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
@@ -26,7 +26,8 @@ struct Run {
     fits: fn(Runtime) -> bool,
     /// One of these fires; which one of a group depends on what the runtime sends. None: nothing fires.
     fires: &'static [&'static str],
-    /// Whether it came to what they are about, by the records of its collections: how long a pause is depends on the host. If not, none of them fires.
+    /// Whether it came to what they are about, by the records of its collections: how long a pause is depends on the
+    /// host. If not, none of them fires.
     provoked: fn(&[Value]) -> bool,
     /// May fire, by the speed of the host; everything else must not.
     may: &'static [&'static str],

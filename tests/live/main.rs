@@ -1,8 +1,8 @@
 //! gcwatch against real runtimes and against programs of others: processes are started, attached to, and counted with.
 //!
 //! `cargo test --test live` runs a selection on the two runtimes that are always there, and on packs where they are.
-//! `tests/live/run` runs the whole matrix (`GCWATCH_MATRIX=full`) and writes docs/compatibility.md. See README.md beside
-//! this file.
+//! `tests/live/run` runs the whole matrix (`GCWATCH_MATRIX=full`) and writes docs/compatibility.md. See README.md
+//! beside this file.
 //!
 //! Each module lists its tests and what they need; where that is not there, a test is `ignored`, with the reason.
 #![allow(

@@ -1,7 +1,7 @@
 //! Runtimes x configurations: what each sends, and that it adds up. The table is docs/compatibility.md.
 //!
-//! A run compares the rows of the runtimes that it had with the committed table; `GCWATCH_UPDATE_MATRIX=1` writes them. A row has
-//! no counts and no times: it is the same on every machine.
+//! A run compares the rows of the runtimes that it had with the committed table; `GCWATCH_UPDATE_MATRIX=1` writes them.
+//! A row has no counts and no times: it is the same on every machine.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -107,7 +107,8 @@ fn each_obstacle_has_its_reason() {
     assert!(!killed.tmp().join("r").exists());
 }
 
-/// Scenario: `record` on a process that is no .NET process, on one that is stopped, and into a folder that is not there.
+/// Scenario: `record` on a process that is no .NET process, on one that is stopped, and into a folder that is not
+/// there.
 /// Guarantee: one sentence each, exit code 1, no file.
 fn what_cannot_be_recorded_is_said() {
     let folder = tempfile::tempdir().unwrap();
@@ -144,7 +145,8 @@ fn what_cannot_be_recorded_is_said() {
 }
 
 /// Scenario: Ctrl-C during a recording, into a file and into a pipe.
-/// Guarantee: the session is stopped and drained: the stream ends with its end tag, exit code 0, and the process works on.
+/// Guarantee: the session is stopped and drained: the stream ends with its end tag, exit code 0, and the process works
+/// on.
 fn ctrl_c_ends_a_recording_in_order(runtime: Runtime) {
     let mut target = Start::new(runtime, "steady").start();
     let mut gcwatch = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
@@ -171,7 +173,8 @@ fn ctrl_c_ends_a_recording_in_order(runtime: Runtime) {
 }
 
 /// Scenario: the process is killed while it is recorded.
-/// Guarantee: what had come is a recording whose collections are complete; it reports that it was cut short; exit code 0.
+/// Guarantee: what had come is a recording whose collections are complete; it reports that it was cut short; exit code
+/// 0.
 fn a_killed_process_leaves_a_recording() {
     let mut target = Start::new(NET_10, "threads").start();
     let file = target.tmp().join("r.nettrace");

@@ -1,7 +1,7 @@
 //! A web service under load, through the daemon: rules judge it live, and the API says what they found.
 //!
-//! The service is a pack (`svc10.0.14`) that not every machine has; the whole matrix (`GCWATCH_MATRIX=full`) judges a sick one, too, which takes two
-//! minutes.
+//! The service is a pack (`svc10.0.14`) that not every machine has; the whole matrix (`GCWATCH_MATRIX=full`) judges a
+//! sick one, too, which takes two minutes.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};

@@ -195,11 +195,11 @@ async fn a_refused_alert_is_found_and_dropped() {
     );
     let mut again = BTreeSet::new();
     while again.len() < 2 {
-        let told = pids(&receiver.next().await);
-        assert!(!told.contains(&bad), "{told:?}");
-        again.extend(told);
+        let reported = pids(&receiver.next().await);
+        assert!(!reported.contains(&bad), "{reported:?}");
+        again.extend(reported);
     }
-    // Its end is not told either: nobody knows of it.
+    // Its end is not reported either: nobody knows of it.
     notifier.notify(&resource(), &[ended(bad.parse().unwrap())]);
     assert!(!pids(&receiver.next().await).contains(&bad));
 }
@@ -239,9 +239,9 @@ async fn a_receiver_that_hangs_delays_no_other() {
     let notifier = Notifier::start(&settings).unwrap();
     for pid in 1..=3 {
         notifier.notify(&resource(), &[fired(pid)]);
-        let mut told = Vec::new();
-        while !told.contains(&pid.to_string()) {
-            told.extend(pids(&well.next().await));
+        let mut reported = Vec::new();
+        while !reported.contains(&pid.to_string()) {
+            reported.extend(pids(&well.next().await));
         }
         assert_eq!(json(&hook.next().await)["alerts"][0]["labels"]["pid"], pid.to_string());
     }
@@ -303,7 +303,7 @@ async fn a_webhook_gets_each_change_in_order() {
     };
     let notifier = Notifier::start(&settings).unwrap();
     notifier.notify(&resource(), &[fired(1), ended(1), fired(2), ended(2)]);
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for _ in 0..5 {
         let request = receiver.next().await;
         let mut mac = Hmac::<Sha256>::new_from_slice(b"Jefe").unwrap();
@@ -315,9 +315,9 @@ async fn a_webhook_gets_each_change_in_order() {
             .map(|byte| format!("{byte:02x}"))
             .collect();
         assert_eq!(request.header("x-gcwatch-signature"), format!("sha256={signature}"));
-        told.push(json(&request));
+        reported.push(json(&request));
     }
-    let seen: Vec<(&str, &str)> = told
+    let seen: Vec<(&str, &str)> = reported
         .iter()
         .map(|body| {
             let pid = body["commonLabels"]["pid"].as_str().unwrap();
@@ -335,7 +335,7 @@ async fn a_webhook_gets_each_change_in_order() {
     until(&notifier, |stats| stats.sent == 3).await;
     assert_eq!(dropped(&notifier, "refused"), 1);
     let golden: Value = serde_json::from_str(include_str!("../alerts/webhook.json")).unwrap();
-    assert_eq!(told[2], golden, "{:#}", told[2]);
+    assert_eq!(reported[2], golden, "{:#}", reported[2]);
     let name = &notifier.stats()[0].0;
     assert!(
         name.starts_with("webhook 127.0.0.1:") && !name.contains("secret"),

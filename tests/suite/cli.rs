@@ -64,8 +64,8 @@ fn stderr(output: &Output) -> &str {
 }
 
 /// Scenario: `analyze` into a pipe.
-/// Guarantee: one record per collection in the order of GCStart, a summary, and the stream's record last; the names of the
-/// contract are all there, whether known or not.
+/// Guarantee: one record per collection in the order of GCStart, a summary, and the stream's record last; the names of
+/// the contract are all there, whether known or not.
 #[test]
 fn records_have_every_name_of_the_contract() {
     let output = gcwatch(&["analyze", recording("net31-steady").to_str().unwrap()]);
@@ -144,24 +144,24 @@ fn however_it_is_packed_it_is_the_same() {
         .unwrap();
     zip.write_all(&plain).unwrap();
     zip.finish().unwrap();
-    let told = |output: Output| {
+    let reported = |output: Output| {
         assert!(output.status.success(), "{}", stderr(&output));
         let mut records = records(&output);
         records.last_mut().unwrap()["file"] = Value::Null;
         records
     };
     let gz = recording("net10-steady");
-    let expected = told(gcwatch(&["analyze", gz.to_str().unwrap()]));
+    let expected = reported(gcwatch(&["analyze", gz.to_str().unwrap()]));
     assert!(expected.len() > 70);
     for file in [&gz, &plain_file, &zip_file] {
         assert_eq!(
-            told(gcwatch(&["analyze", file.to_str().unwrap()])),
+            reported(gcwatch(&["analyze", file.to_str().unwrap()])),
             expected,
             "{}",
             file.display()
         );
         assert_eq!(
-            told(with_input(&["analyze", "-"], &fs::read(file).unwrap())),
+            reported(with_input(&["analyze", "-"], &fs::read(file).unwrap())),
             expected,
             "{} piped",
             file.display()
@@ -172,7 +172,7 @@ fn however_it_is_packed_it_is_the_same() {
 /// Scenario: things that are no recording.
 /// Guarantee: one sentence that says what it is and what to do, exit code 1, and no record that could pass for a whole.
 #[test]
-fn bad_input_is_told_in_one_sentence() {
+fn bad_input_is_reported_in_one_sentence() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, bytes: &[u8]| {
         let path = folder.path().join(name);
@@ -214,7 +214,7 @@ fn bad_input_is_told_in_one_sentence() {
 }
 
 /// Scenario: a recording cut short, as by a killed process or a full disk.
-/// Guarantee: everything whole in it is told, `clean_end` is false, one sentence on standard error, exit code 0.
+/// Guarantee: everything whole in it is reported, `clean_end` is false, one sentence on standard error, exit code 0.
 #[test]
 fn a_cut_recording_is_no_error() {
     let whole = unpacked("net10-steady");
@@ -231,9 +231,9 @@ fn a_cut_recording_is_no_error() {
 }
 
 /// Scenario: a recording with a damaged block in the middle.
-/// Guarantee: what came before is told, the place is named, exit code 1.
+/// Guarantee: what came before is reported, the place is named, exit code 1.
 #[test]
-fn a_damaged_recording_is_told_up_to_the_damage() {
+fn a_damaged_recording_is_reported_up_to_the_damage() {
     let mut bytes = unpacked("net31-steady");
     let block = b"EventBlock";
     let places: Vec<usize> = bytes
@@ -294,7 +294,8 @@ fn every_event_is_shown() {
 }
 
 /// Scenario: one collection in full, as text and as records.
-/// Guarantee: its stops, marks, phases, types and events are there; a number that is not in it is said, with the range.
+/// Guarantee: its stops, marks, phases, types and events are there; a number that is not in it is reported, with the
+/// range.
 #[test]
 fn one_collection_in_full() {
     let file = recording("net10-steady-verbose");

@@ -1,4 +1,4 @@
-//! The daemon as a program: how it begins, what it tells its surroundings, how it ends.
+//! The daemon as a program: how it begins, what it reports to its supervisor, how it ends.
 //!
 //! These daemons attach to nothing: their configuration leaves every process out. Real targets are in tests/live.
 
@@ -175,9 +175,9 @@ fn own_telemetry_never_delays_the_end() {
 }
 
 /// Scenario: a service supervisor listens on NOTIFY_SOCKET and asks for a watchdog.
-/// Guarantee: it is told READY=1, then WATCHDOG=1 within the limit again and again, and STOPPING=1 at the end.
+/// Guarantee: it receives READY=1, then WATCHDOG=1 within the limit again and again, and STOPPING=1 at the end.
 #[test]
-fn the_service_supervisor_is_told() {
+fn the_service_supervisor_is_notified() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("notify");
     let socket = UnixDatagram::bind(&path).unwrap();
@@ -187,15 +187,15 @@ fn the_service_supervisor_is_told() {
     let daemon = Daemon::start(folder, command);
     let mut next = || {
         let mut buffer = [0; 256];
-        let n = socket.recv(&mut buffer).expect("the supervisor is told something");
+        let n = socket.recv(&mut buffer).expect("the supervisor receives something");
         String::from_utf8_lossy(&buffer[..n]).trim().to_owned()
     };
     assert_eq!(next(), "READY=1");
     assert_eq!(next(), "WATCHDOG=1");
     assert_eq!(next(), "WATCHDOG=1");
     daemon.signal(Signal::TERM);
-    let told = std::iter::repeat_with(&mut next).find(|told| told != "WATCHDOG=1");
-    assert_eq!(told.as_deref(), Some("STOPPING=1"));
+    let reported = std::iter::repeat_with(&mut next).find(|reported| reported != "WATCHDOG=1");
+    assert_eq!(reported.as_deref(), Some("STOPPING=1"));
     assert!(daemon.end().0.success());
 }
 
@@ -266,10 +266,10 @@ fn api(address: &str, path: &str) -> serde_json::Value {
     serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
 }
 
-/// Scenario: a folder of rule files as Kubernetes mounts a ConfigMap: links into `..data`, which is a link that is swapped; first to a wrong
-/// file, then to a right one with another file beside it. Then SIGHUP without a change.
-/// Guarantee: without any signal the swap is noticed. The wrong file is said with line and column, the old rule stays in force, and the API says
-/// both; the right ones come into force, the new file too. What is the same is no reload.
+/// Scenario: a folder of rule files as Kubernetes mounts a ConfigMap: links into `..data`, which is a link that is
+/// swapped; first to a wrong file, then to a right one with another file beside it. Then SIGHUP without a change.
+/// Guarantee: without any signal the swap is noticed. The wrong file is said with line and column, the old rule stays
+/// in force, and the API says both; the right ones come into force, the new file too. What is the same is no reload.
 #[test]
 fn rules_are_reloaded_by_swaps_and_wrong_ones_change_nothing() {
     use std::os::unix::fs::symlink;
@@ -335,7 +335,8 @@ fn rules_are_reloaded_by_swaps_and_wrong_ones_change_nothing() {
 }
 
 /// Scenario: the rule file is wrong at the start, and is put right while the daemon runs.
-/// Guarantee: the mistake is said with its place, the rules that ship are in force meanwhile, and the file's own as soon as it is right.
+/// Guarantee: the mistake is said with its place, the rules that ship are in force meanwhile, and the file's own as
+/// soon as it is right.
 #[test]
 fn wrong_rules_at_the_start_leave_those_that_ship() {
     let folder = TempDir::new().unwrap();
@@ -363,7 +364,7 @@ fn wrong_rules_at_the_start_leave_those_that_ship() {
 }
 
 /// Scenario: the demonstration, one round of it, with nobody to send to.
-/// Guarantee: each of its processes is in the table, every collection of the recordings was told, exit code 0.
+/// Guarantee: each of its processes is in the table, every collection of the recordings was reported, exit code 0.
 #[test]
 fn the_demonstration_plays_its_recordings() {
     let output = Command::new(env!("CARGO_BIN_EXE_gcwatch"))

@@ -100,9 +100,9 @@ fn collections(metrics: &[Metric]) -> i64 {
         .sum()
 }
 
-/// Scenario: each recording, told through the pipeline as a live process would be.
-/// Guarantee: as many root spans as `analyze` tells collections, the same numbers, one last export of the metrics, and the run
-/// is gone.
+/// Scenario: each recording, replayed through the pipeline as a live process would be.
+/// Guarantee: as many root spans as `analyze` reports collections, the same numbers, one last export of the metrics,
+/// and the run is gone.
 #[test]
 fn a_recording_leaves_whole() {
     for name in [
@@ -155,8 +155,8 @@ fn a_recording_leaves_whole() {
         );
         let exported = kept.metrics.lock().unwrap();
         assert_eq!(exported.len(), whole.processes.len(), "{name}");
-        let told: i64 = exported.iter().map(|metrics| collections(metrics)).sum();
-        assert_eq!(told.cast_unsigned(), expected, "{name}");
+        let reported: i64 = exported.iter().map(|metrics| collections(metrics)).sum();
+        assert_eq!(reported.cast_unsigned(), expected, "{name}");
         assert!(pipeline.runs().is_empty(), "{name}");
     }
 }
@@ -205,7 +205,7 @@ fn totals_go_on_over_a_new_session() {
     assert_eq!(starts.len(), 1, "one start for all: {starts:?}");
 }
 
-/// Scenario: more processes than may be told of, then one of them ends.
+/// Scenario: more processes than the limit, then one of them ends.
 /// Guarantee: the one too many is refused and counted; afterwards there is room.
 #[test]
 fn runs_are_bounded() {
@@ -242,7 +242,7 @@ fn a_process_is_shown_with_its_newest_state() {
     assert!(pipeline.targets().is_empty());
 }
 
-/// Says what it is told to.
+/// Returns what it is given.
 #[derive(Debug, Default)]
 struct Says(Mutex<Vec<KeyValue>>);
 
@@ -264,10 +264,10 @@ fn attribute(key: &str, value: &str) -> KeyValue {
 }
 
 /// Scenario: a process whose pod becomes known late, then better, is attached to again, and whose pod is forgotten.
-/// Guarantee: what is said of the pod is in its resource from then on, over what was found and under what the process says of itself; a new
-/// session takes nothing of it away, and what was known last stays.
+/// Guarantee: what is said of the pod is in its resource from then on, over what was found and under what the process
+/// says about itself; a new session takes nothing of it away, and what was known last stays.
 #[test]
-fn metadata_that_comes_late_is_told() {
+fn metadata_that_comes_late_is_reported() {
     let live = PipelineSettings {
         clock: Clock::Live,
         ..settings()
@@ -327,14 +327,15 @@ fn metadata_that_comes_late_is_told() {
 }
 
 /// Scenario: a container's figures are read, and then cannot be read.
-/// Guarantee: they are metrics of the process, counters from the first reading on; what is unknown is no point, and afterwards there is none.
+/// Guarantee: they are metrics of the process, counters from the first reading on; what is unknown is no point, and
+/// afterwards there is none.
 #[test]
 fn figures_of_a_container_are_metrics() {
     let (pipeline, _kept) = pipeline(settings());
     let mut feed = pipeline.open(identity(1)).unwrap();
     feed.state(RunState::Attached);
     let run = Arc::clone(feed.run());
-    let told = || {
+    let reported = || {
         let metrics = pipeline.collect(5).remove(0).1;
         let of_container = metrics.iter().filter(|metric| metric.name.contains("container."));
         let point = |metric: &Metric| match metric.data.as_ref().unwrap() {
@@ -344,13 +345,13 @@ fn figures_of_a_container_are_metrics() {
             },
             other => panic!("{other:?}"),
         };
-        let mut told: Vec<_> = of_container
+        let mut reported: Vec<_> = of_container
             .map(|metric| format!("{} {}", metric.name, point(metric)))
             .collect();
-        told.sort();
-        told
+        reported.sort();
+        reported
     };
-    assert!(told().is_empty());
+    assert!(reported().is_empty());
     let mut figures = Figures {
         memory_limit: Some(1000),
         cpu_limit: Some(0.5),
@@ -361,7 +362,7 @@ fn figures_of_a_container_are_metrics() {
     figures.memory.oom_kills = Some(9);
     pipeline.measured(&run, Some(figures), 2);
     assert_eq!(
-        told(),
+        reported(),
         [
             "gcwatch.container.cpu.limit 0.5",
             "gcwatch.container.memory.limit 1000",
@@ -369,5 +370,5 @@ fn figures_of_a_container_are_metrics() {
         ]
     );
     pipeline.measured(&run, None, 3);
-    assert!(told().is_empty());
+    assert!(reported().is_empty());
 }

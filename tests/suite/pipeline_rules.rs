@@ -56,7 +56,7 @@ rules:
     when: open.collection_s > 5.0
     severity: critical
     summary: A collection has been under way for {{ open.collection_s | round(0) }} s
-    description: The program stands still.
+    description: The program is paused.
     remedy: Take a dump.
     source: a test
 ";
@@ -161,11 +161,12 @@ fn number(attributes: &[KeyValue], key: &str) -> Option<i64> {
     }
 }
 
-/// Scenario: a recording with background collections; spans are only for pauses of an hour, and none but anomalies are so.
-/// Guarantee: exactly the collections on which a rule holds are told; each root names its rules, has an event for each, the error status with
-/// the worst rule's title; children have none of it.
+/// Scenario: a recording with background collections; spans are only for pauses of an hour, and none but anomalies are
+/// so.
+/// Guarantee: exactly the collections on which a rule holds are reported; each root names its rules, has an event for
+/// each, the error status with the worst rule's title; children have none of it.
 #[test]
-fn anomalies_are_told_on_spans_whatever_the_selection() {
+fn anomalies_are_reported_on_spans_whatever_the_selection() {
     let spans = SpanOptions {
         min_pause: std::time::Duration::from_secs(3600),
         max_per_second: 1,
@@ -184,8 +185,8 @@ fn anomalies_are_told_on_spans_whatever_the_selection() {
         feed.observe(outcome);
     }
     assert!(expected.iter().any(|(_, background)| *background));
-    let told = kept.spans.lock().unwrap();
-    let (roots, children): (Vec<&Span>, Vec<&Span>) = told.iter().partition(|span| span.parent_span_id.is_empty());
+    let reported = kept.spans.lock().unwrap();
+    let (roots, children): (Vec<&Span>, Vec<&Span>) = reported.iter().partition(|span| span.parent_span_id.is_empty());
     let numbers: Vec<(i64, bool)> = roots
         .iter()
         .map(|root| {
@@ -229,8 +230,9 @@ fn anomalies_are_told_on_spans_whatever_the_selection() {
 }
 
 /// Scenario: the same recording to its end.
-/// Guarantee: each alert begins and ends once; both records have the ids of the span of the collection on which it began, severity, body and
-/// number; the last ends with the process; the counter says how many began, and nothing fires any more.
+/// Guarantee: each alert begins and ends once; both records have the ids of the span of the collection on which it
+/// began, severity, body and number; the last ends with the process; the counter says how many began, and nothing fires
+/// any more.
 #[test]
 fn notices_have_the_ids_of_the_collections_span() {
     let (pipeline, kept) = pipeline(Clock::Recorded, SpanOptions::default());
@@ -332,11 +334,12 @@ fn notices_have_the_ids_of_the_collections_span() {
     );
 }
 
-/// Scenario: a live process whose collection begins and does not end; no byte comes any more, only time passes. Then it is restarted.
-/// Guarantee: within seconds the rule fires, and says since when; once the collection is over, it ends. While the process is not read
-/// nothing is said of it.
+/// Scenario: a live process whose collection begins and does not end; no byte comes any more, only time passes. Then it
+/// is restarted.
+/// Guarantee: within seconds the rule fires, and says since when; once the collection is over, it ends. While the
+/// process is not read nothing is said of it.
 #[test]
-fn a_collection_that_does_not_end_is_told_by_time_alone() {
+fn a_collection_that_does_not_end_is_reported_by_time_alone() {
     let (pipeline, kept) = pipeline(Clock::Live, SpanOptions::default());
     let mut feed = feed(&pipeline);
     let now = std::time::SystemTime::now()
@@ -403,7 +406,8 @@ fn a_collection_that_does_not_end_is_told_by_time_alone() {
 }
 
 /// Scenario: other rules while an alert fires: first the same with one more, then without that of the alert.
-/// Guarantee: the alert goes on over the first and ends with the second, each rule is shown with its state, and what was evaluated stays counted.
+/// Guarantee: the alert goes on over the first and ends with the second, each rule is shown with its state, and what
+/// was evaluated stays counted.
 #[test]
 fn other_rules_keep_what_is_the_same() {
     let (pipeline, kept) = pipeline(Clock::Recorded, SpanOptions::default());

@@ -57,8 +57,8 @@ fn nowhere_to_replay_to_is_said() {
 }
 
 /// Scenario: a rule fires on a recording; the configuration names an Alertmanager, a webhook and standard output.
-/// Guarantee: each change is one line of JSON with the contract's names and the recording's own times, the alert ends with the process, and
-/// nobody is called.
+/// Guarantee: each change is one line of JSON with the contract's names and the recording's own times, the alert ends
+/// with the process, and nobody is called.
 #[test]
 fn alerts_of_a_recording_are_lines_and_call_nobody() {
     let folder = tempfile::TempDir::new().unwrap();
@@ -84,14 +84,17 @@ fn alerts_of_a_recording_are_lines_and_call_nobody() {
         config.to_str().unwrap(),
     ];
     let output = replay(&arguments).stdout(Stdio::piped()).output().unwrap();
-    let (told, said) = (
+    let (reported, said) = (
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr),
     );
     assert!(output.status.success(), "{said}");
-    let records: Vec<serde_json::Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let records: Vec<serde_json::Value> = reported
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
     let [fired, ended] = records.as_slice() else {
-        panic!("{told}\n{said}")
+        panic!("{reported}\n{said}")
     };
     for record in &records {
         assert_eq!(

@@ -1,7 +1,7 @@
 //! What gcwatch makes of every recording, as people read it.
 //!
-//! `tests/recordings/NAME.nettrace.gz` was sent by a real runtime; `NAME.txt` beside it is the table of `gcwatch analyze`.
-//! After a change that is meant, run with `GCWATCH_UPDATE_GOLDEN=1` and read the difference.
+//! `tests/recordings/NAME.nettrace.gz` was sent by a real runtime; `NAME.txt` beside it is the table of `gcwatch
+//! analyze`. After a change that is meant, run with `GCWATCH_UPDATE_GOLDEN=1` and read the difference.
 
 use std::process::Command;
 
@@ -24,8 +24,8 @@ fn tables_are_as_committed() {
             "{name}: {}",
             String::from_utf8_lossy(&output.stderr)
         );
-        let told = String::from_utf8(output.stdout).unwrap();
-        differ.extend(golden::difference(&format!("tests/recordings/{name}.txt"), &told));
+        let reported = String::from_utf8(output.stdout).unwrap();
+        differ.extend(golden::difference(&format!("tests/recordings/{name}.txt"), &reported));
     }
     assert!(differ.is_empty(), "{}", differ.join("\n"));
 }

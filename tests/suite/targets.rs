@@ -1,4 +1,5 @@
-//! The supervisor against a simulated runtime, which does what real ones do rarely or never: ends sessions, sends damage, does not stop.
+//! The supervisor against a simulated runtime, which does what real ones do rarely or never: ends sessions, sends
+//! damage, does not stop.
 
 mod fake;
 
@@ -131,9 +132,10 @@ fn cut_in_a_collection(whole: &[u8]) -> (Vec<u8>, Open) {
     panic!("no block of the recording ends in a collection");
 }
 
-/// Scenario: the runtime's stream stops in the middle of a blocking collection; the process lives, and not one byte comes any more.
-/// Guarantee: that the threads are suspended and the collection is under way is reported, with the times of their beginning, by timers alone;
-/// once the session is over nothing is open.
+/// Scenario: the runtime's stream stops in the middle of a blocking collection; the process lives, and not one byte
+/// comes any more.
+/// Guarantee: that the threads are suspended and the collection is under way is reported, with the times of their
+/// beginning, by timers alone; once the session is over nothing is open.
 #[tokio::test]
 async fn a_collection_that_does_not_end_is_reported_though_no_byte_comes() {
     let (cut, open) = cut_in_a_collection(&recording("net10-steady"));

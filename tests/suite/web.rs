@@ -47,7 +47,7 @@ async fn get(address: SocketAddr, path: &str, accept: &str) -> (u16, String, Str
     (status, head.to_ascii_lowercase(), body.to_owned())
 }
 
-/// A services that has told a recording, whose process still runs.
+/// Services that have replayed a recording, whose process still runs.
 async fn services_with(name: &str) -> (Services, SocketAddr, Stage) {
     services_of(&options(), name).await
 }
@@ -71,7 +71,7 @@ async fn services_of(options: &Options, name: &str) -> (Services, SocketAddr, St
     (services, address, stage)
 }
 
-/// Scenario: a scraper asks for each format while a process is told of.
+/// Scenario: a scraper asks for each format while a process is read.
 /// Guarantee: the right content type, the process's counter with its real value, and the daemon's own metrics.
 #[tokio::test]
 async fn metrics_are_given_in_both_formats() {
@@ -84,8 +84,8 @@ async fn metrics_are_given_in_both_formats() {
         .filter(|line| line.starts_with("dotnet_gc_collections_total{"))
         .map(|line| line.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap())
         .sum();
-    let told = services.pipeline.counts().collections;
-    assert_eq!(total, told as f64, "{body}");
+    let reported = services.pipeline.counts().collections;
+    assert_eq!(total, reported as f64, "{body}");
     assert!(body.contains("service_name=\"checkout\""), "{body}");
     assert!(body.contains("process_cpu_time_seconds_total"), "{body}");
 
@@ -115,8 +115,8 @@ rules:
 ";
 
 /// Scenario: a rule of a file fires on a process; then the process ends.
-/// Guarantee: the alert is in the API, on the page (as text), and in /metrics, and the rule says on which process it fires; with the process
-/// it goes.
+/// Guarantee: the alert is in the API, on the page (as text), and in /metrics, and the rule says on which process it
+/// fires; with the process it goes.
 #[tokio::test]
 async fn alerts_and_rules_are_shown() {
     let folder = tempfile::TempDir::new().unwrap();
@@ -168,7 +168,7 @@ async fn alerts_and_rules_are_shown() {
 /// Scenario: the API is asked for the targets and for the last collections of one process.
 /// Guarantee: JSON with the contract's names; newest first, no more than asked for, nothing of another process.
 #[tokio::test]
-async fn the_api_tells_targets_and_collections() {
+async fn the_api_reports_targets_and_collections() {
     let (services, address, stage) = services_with("svc8-workstation").await;
     let (status, head, body) = get(address, "/api/v1/targets", "*/*").await;
     assert_eq!(status, 200);
@@ -226,7 +226,7 @@ async fn names_are_shown_as_text() {
 /// Scenario: health is asked before the daemon is ready, and when it is.
 /// Guarantee: alive in both cases, ready only when it is.
 #[tokio::test]
-async fn health_tells_alive_from_ready() {
+async fn alive_is_not_ready() {
     let services = Services::open(&options()).await.unwrap();
     let address = services.address().unwrap();
     assert_eq!(get(address, "/livez", "*/*").await.0, 200);

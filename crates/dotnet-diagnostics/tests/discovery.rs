@@ -305,7 +305,7 @@ fn sockets_that_are_listened_on_are_not_stale() {
 /// there, is a file, or is another user's; and in the socket's place a link, a file, a FIFO, a directory.
 /// Guarantee: each has its own reason; nothing in the socket's place is followed or opened; every one says what to do.
 #[test]
-fn causes_that_can_be_seen_are_told() {
+fn visible_causes_are_reported() {
     let host = Host::new();
     let tmp = host.path("tmp");
     let dotnet = |pid| Entry {

@@ -1,14 +1,16 @@
 //! From CEL text to a checked [`Expression`].
 //!
 //! ```text
-//! text -> words, literals, bounds (token, literal) -> tree with positions (syntax, parser; order says what cannot stand where it does)
+//! text -> words, literals, bounds (token, literal) -> tree with positions (syntax, parser; order says what cannot
+//! stand where it does)
 //!      -> types, names, macros (check, name, operator, call) -> can it be true, can it be false (lint) -> Expression
 //! ```
 //!
 //! All mistakes are reported at once, each where it is. A syntax mistake hides those after it: there is one.
 //!
-//! Texts are parsed and trees are walked recursively. So texts are bounded ([`MAX_TEXT`], [`MAX_TOKENS`], [`MAX_NESTING`], after macros
-//! [`MAX_DEPTH`] and [`MAX_NODES`]); a test holds that a stack of 512 KiB is enough for any text.
+//! Texts are parsed and trees are walked recursively. So texts are bounded ([`MAX_TEXT`], [`MAX_TOKENS`],
+//! [`MAX_NESTING`], after macros [`MAX_DEPTH`] and [`MAX_NODES`]); a test holds that a stack of 512 KiB is enough for
+//! any text.
 
 mod call;
 mod check;
@@ -116,7 +118,8 @@ fn place(text: &str, at: usize) -> (usize, usize) {
     (line, column)
 }
 
-/// An expression with a name, to be put into others: as a tree, so that what stands around it does not change its meaning.
+/// An expression with a name, to be put into others: as a tree, so that what stands around it does not change its
+/// meaning.
 #[derive(Debug, Clone)]
 pub struct Macro {
     text: Box<str>,

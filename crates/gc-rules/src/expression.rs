@@ -1,8 +1,8 @@
 //! Expressions after the check: trees whose types fit, evaluated without allocation.
 //!
-//! The language is CEL, a part of it (see the reference page). Types are checked before anything runs, an unknown value is a third value and
-//! no error, and a rule costs nanoseconds. For known values the result is that of CEL; property tests compare it with the crate
-//! `cel`.
+//! The language is CEL, a part of it (see the reference page). Types are checked before anything runs, an unknown value
+//! is a third value and no error, and a rule costs nanoseconds. For known values the result is that of CEL; property
+//! tests compare it with the crate `cel`.
 //!
 //! Two expressions are equal when they are written the same, apart from space, brackets and macros.
 
@@ -26,10 +26,10 @@ pub struct Expression {
 /// Why an expression could not be evaluated although all of its values are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum EvaluationError {
-    /// `/` or `%` by zero, whole numbers.
+    /// `/` or `%` by zero, of integers.
     #[error("division by zero")]
     DivisionByZero,
-    /// A whole number beyond 64 bits.
+    /// An integer beyond 64 bits.
     #[error("a number is too large for 64 bits")]
     Overflow,
     /// The tree is not what the check lets through: a defect of gcwatch.
@@ -65,7 +65,7 @@ pub enum Arithmetic {
     Multiply,
     /// `/`
     Divide,
-    /// `%`, whole numbers only.
+    /// `%`, integers only.
     Remainder,
 }
 
@@ -292,8 +292,8 @@ impl Node {
         }
     }
 
-    /// The same for a condition, apart from values: most of what is evaluated is conditions, and most of those are decided by their first
-    /// comparison.
+    /// The same for a condition, apart from values: most of what is evaluated is conditions, and most of those are
+    /// decided by their first comparison.
     ///
     /// # Errors
     ///
@@ -349,7 +349,8 @@ fn whole(count: usize) -> Value<'static> {
     Value::Int(i64::try_from(count).unwrap_or(i64::MAX))
 }
 
-/// `&&` (decided by a false one) and `||` (decided by a true one): what decides goes before failure, failure before unknown.
+/// `&&` (decided by a false one) and `||` (decided by a true one): what decides goes before failure, failure before
+/// unknown.
 fn decide(nodes: &[Node], scope: &Scope<'_>, decisive: bool) -> Result<Option<bool>, EvaluationError> {
     let mut unknown = false;
     let mut failed = None;

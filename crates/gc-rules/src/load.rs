@@ -1,7 +1,8 @@
 //! From rule files to a rule set; all errors of all files at once.
 //!
 //! ```text
-//! files -> file: trees, checked against the schema -> draft: rules after defaults and overrides, each value with its position
+//! files -> file: trees, checked against the schema -> draft: rules after defaults and overrides, each value with its
+//! position
 //!       -> compose, sample: expressions and templates compiled, keys checked against each other -> RuleSet
 //! ```
 //!

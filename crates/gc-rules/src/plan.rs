@@ -4,9 +4,10 @@
 //! sample -> filter (once) -> measured value (once) -> series -> values of the windows on it
 //! ```
 //!
-//! Many windows of a rule set use the same samples: the same condition, value and extent. Their samples are a series, and windows whose
-//! functions can use one series (count, ratio and rate; slope and r2; median and mad) share it. Equal conditions and values are evaluated
-//! once for each sample, however many series they feed; a value is only evaluated if its condition is true.
+//! Many windows of a rule set use the same samples: the same condition, value and extent. Their samples are a series,
+//! and windows whose functions can use one series (count, ratio and rate; slope and r2; median and mad) share it. Equal
+//! conditions and values are evaluated once for each sample, however many series they feed; a value is only evaluated
+//! if its condition is true.
 
 use std::collections::HashMap;
 
@@ -134,7 +135,8 @@ impl Plan {
             .map(Meaning::of)
     }
 
-    /// The same with series numbered as they are fed: those of a process lie one behind the other, and it is gone through them forwards.
+    /// The same with series numbered as they are fed: those of a process lie one behind the other, and it is gone
+    /// through them forwards.
     fn in_order_of_feeding(mut self) -> Self {
         let measured = || self.feeds.iter().flat_map(|feed| &feed.measured);
         let order: Vec<usize> = measured()
@@ -188,7 +190,8 @@ mod tests {
     use super::*;
     use crate::load::{SourceFile, load, shipped};
 
-    /// Scenario: windows of two rules with the same condition, value and extent, of functions that can share a series and of others.
+    /// Scenario: windows of two rules with the same condition, value and extent, of functions that can share a series
+    /// and of others.
     /// Guarantee: one series where one is enough, and the condition stands once.
     #[test]
     fn windows_share_series_and_conditions() {

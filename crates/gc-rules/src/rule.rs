@@ -210,7 +210,8 @@ pub struct Rule {
     pub enabled: bool,
     /// File, line and column of its beginning: `rules/pauses.yaml:12:3`.
     pub location: Arc<str>,
-    /// A digest of all that its state depends on; where it is the same after a reload, the state is kept. 0 where it is not enabled.
+    /// A digest of all that its state depends on; where it is the same after a reload, the state is kept. 0 where it is
+    /// not enabled.
     pub meaning: u64,
 }
 

@@ -1,7 +1,8 @@
 //! Tests of rules: events of a process, and the expected alerts.
 //!
 //! ```text
-//! *.test.yaml -> document (types, schema) -> script (written events) --+-> review (engine, virtual clock) -> differences
+//! *.test.yaml -> document (types, schema) -> script (written events) --+-> review (engine, virtual clock) ->
+//! differences
 //!                                            recording ---------------'
 //! ```
 //!

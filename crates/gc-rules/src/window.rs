@@ -90,7 +90,7 @@ pub(crate) struct Moment {
     pub(crate) watched: u64,
 }
 
-/// What is kept of samples. Functions of one class can be told from the same.
+/// What is kept of samples. Functions of one class can be computed from the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Class {
     /// How many, and for how many the filter holds, by sub-interval.

@@ -20,7 +20,7 @@ pub struct Decoder {
     place: Place,
     format: Format,
     header: Option<TraceHeader>,
-    /// The header is to be delivered.
+    /// The header comes next.
     announce: bool,
     /// An event block at the front of the input that is being read.
     open: Option<OpenBlock>,

@@ -314,7 +314,7 @@ impl Encoder {
     ///
     /// # Errors
     ///
-    /// When there are too many threads; in V4, when something is to be forgotten.
+    /// When there are too many threads; in V4, when something has to be forgotten.
     pub fn sequence_point_and_forget(
         &mut self,
         ticks: i64,

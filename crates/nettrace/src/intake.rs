@@ -63,7 +63,7 @@ impl Intake {
         }
     }
 
-    /// Queues the events of a block up to its end, or up to where too much waits: then something is to be delivered
+    /// Queues the events of a block up to its end, or up to where too much waits: then something has to be delivered
     /// first. Gives whether the end was reached.
     pub(crate) fn events<const V6: bool>(
         &mut self,

@@ -1,7 +1,8 @@
 //! YAML for documents that people write: a tree with positions, checked against a schema.
 //!
 //! ```text
-//! text -> yaml: a tree of values with positions -> check: against a JSON schema -> values, or all faults with positions
+//! text -> yaml: a tree of values with positions -> check: against a JSON schema -> values, or all faults with
+//! positions
 //! ```
 //!
 //! | Module | What it is |

@@ -38,7 +38,7 @@ async fn one_span(protocol: Protocol, replies: Vec<Reply>) -> (usize, delivery::
     (requests, stats)
 }
 
-/// Scenario: over gRPC, each answer that is to be tried again by the specification, then an acceptance.
+/// Scenario: over gRPC, each answer that the specification says to retry, then an acceptance.
 /// Guarantee: one repetition, the span arrives, nothing is dropped.
 #[tokio::test]
 async fn grpc_is_tried_again() {
@@ -74,7 +74,7 @@ async fn backoff_is_our_own_where_the_receiver_names_none() {
     assert_eq!((requests, stats.exported, stats.retries), (2, 1, 1));
 }
 
-/// Scenario: over HTTP, each status that is to be tried again, with `Retry-After`.
+/// Scenario: over HTTP, each retryable status, with `Retry-After`.
 /// Guarantee: one repetition, the span arrives.
 #[tokio::test]
 async fn http_is_tried_again() {
@@ -215,7 +215,7 @@ async fn a_receiver_that_is_down_is_waited_for() {
 /// Scenario: answers that are final: a bad request, no permission, a redirect.
 /// Guarantee: not tried again, counted as refused, the words are kept, without the token that the receiver repeats.
 #[tokio::test]
-async fn refusals_are_final_and_told_without_secrets() {
+async fn refusals_are_final_and_reported_without_secrets() {
     let (requests, stats) = one_span(
         Protocol::Grpc,
         vec![Reply::grpc(Code::InvalidArgument, "bad\nid", None)],
@@ -235,11 +235,11 @@ async fn refusals_are_final_and_told_without_secrets() {
     );
 
     let mut receiver = Receiver::start().await;
-    let token = "Bearer tell-nobody";
+    let token = "Bearer keep-secret";
     receiver.script([Reply::Http {
         status: 401,
         headers: Vec::new(),
-        body: b"unknown token tell-nobody".to_vec(),
+        body: b"unknown token keep-secret".to_vec(),
     }]);
     let mut settings = spans_to(&receiver, Protocol::HttpProtobuf);
     if let Some(traces) = &mut settings.traces {
@@ -251,7 +251,7 @@ async fn refusals_are_final_and_told_without_secrets() {
     assert_eq!(receiver.next().await.header("authorization"), token);
     let text = exporter.stats().traces.last_error.unwrap().text;
     assert_eq!(text, "HTTP status 401: unknown token <redacted>");
-    assert!(!format!("{exporter:?}").contains("tell-nobody"));
+    assert!(!format!("{exporter:?}").contains("keep-secret"));
 }
 
 /// Scenario: each form's partial success: two of five spans rejected; and a warning without rejected spans.

@@ -109,17 +109,17 @@ fn metrics_are_those_of_the_table() {
     emitted.extend(unexported.cumulative(BASE_NS));
 
     let mut attributes = Seen::default();
-    for told in &emitted {
-        let row = metric::METRICS.iter().find(|row| row.name == told.name);
-        let row = row.unwrap_or_else(|| panic!("{} is not in the table", told.name));
+    for reported in &emitted {
+        let row = metric::METRICS.iter().find(|row| row.name == reported.name);
+        let row = row.unwrap_or_else(|| panic!("{} is not in the table", reported.name));
         assert_eq!(
-            (&*told.unit, kind(told)),
+            (&*reported.unit, kind(reported)),
             (row.unit, row.instrument.name()),
             "{}",
             row.name
         );
-        assert_eq!(told.description, row.description);
-        for point in point_attributes(told) {
+        assert_eq!(reported.description, row.description);
+        for point in point_attributes(reported) {
             attributes.take(point);
             for pair in point {
                 let allowed = row.attributes.iter().any(|attribute| attribute.name == pair.key);
@@ -135,8 +135,8 @@ fn metrics_are_those_of_the_table() {
     }
     for row in metric::METRICS {
         assert!(
-            emitted.iter().any(|told| told.name == row.name),
-            "{} is never told",
+            emitted.iter().any(|reported| reported.name == row.name),
+            "{} is never reported",
             row.name
         );
         for attribute in row.attributes {
@@ -171,14 +171,14 @@ fn names_are_unique_and_well_formed() {
     let rows: Vec<Row> = span::rows().chain(others).collect();
     let mut names: Vec<&str> = rows.iter().map(|row| row.attribute.name).collect();
     names.extend(metric::METRICS.iter().map(|metric| metric.name));
-    let told = names.len();
+    let reported = names.len();
     let well = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || "._".contains(letter);
     for name in &names {
         assert!(name.chars().all(well), "{name}");
     }
     names.sort_unstable();
     names.dedup();
-    assert_eq!(names.len(), told);
+    assert_eq!(names.len(), reported);
     for row in &rows {
         let Attribute {
             name,
@@ -192,7 +192,7 @@ fn names_are_unique_and_well_formed() {
 }
 
 /// Scenario: the traced enum of a tracer that is switched off.
-/// Guarantee: nothing is told.
+/// Guarantee: nothing is reported.
 #[test]
 fn switched_off() {
     let process = read("net10-steady").into_iter().next().unwrap();
@@ -254,7 +254,8 @@ fn metric_table(metrics: &[&MetricDefinition]) -> String {
 }
 
 /// Scenario: `docs/telemetry.md`.
-/// Guarantee: each table between its marks is made from the definitions. Run with `GCWATCH_UPDATE_GOLDEN=1` after a change.
+/// Guarantee: each table between its marks is made from the definitions. Run with `GCWATCH_UPDATE_GOLDEN=1` after a
+/// change.
 #[test]
 fn the_documentation_is_current() {
     let own = |attribute: &'static Attribute| (attribute, "gcwatch");

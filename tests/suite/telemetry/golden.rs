@@ -1,4 +1,4 @@
-//! What is told of some recordings, as people read it.
+//! What is reported of some recordings, as people read it.
 //!
 //! After a change that is meant, run with `GCWATCH_UPDATE_GOLDEN=1` and read the difference.
 
@@ -41,8 +41,8 @@ fn trees_are_as_committed() {
         "net8-sigkill",
         "net31-steady",
     ] {
-        let told: String = read(name).iter().map(|process| trees(process, 60)).collect();
-        compare(&format!("tests/telemetry/golden/{name}.spans.txt"), &told);
+        let reported: String = read(name).iter().map(|process| trees(process, 60)).collect();
+        compare(&format!("tests/telemetry/golden/{name}.spans.txt"), &reported);
     }
 }
 
@@ -62,8 +62,8 @@ fn metrics_are_as_committed() {
             let series = series(process, MetricOptions::default(), SpanOptions::default());
             render::metrics(&series.cumulative(end(process)))
         };
-        let told: String = processes.iter().map(metrics).collect();
-        compare(&format!("tests/telemetry/golden/{name}.metrics.txt"), &told);
+        let reported: String = processes.iter().map(metrics).collect();
+        compare(&format!("tests/telemetry/golden/{name}.metrics.txt"), &reported);
     }
 }
 
@@ -86,8 +86,8 @@ fn expositions_are_as_committed() {
         ..Resource::default()
     };
     for (format, extension) in [(Format::Text, "prom"), (Format::OpenMetrics, "openmetrics")] {
-        let mut told = String::new();
-        assert_eq!(exposition(format, &[(&resource, &metrics)], &mut told), 0);
-        compare(&format!("tests/telemetry/golden/net10-steady.{extension}"), &told);
+        let mut reported = String::new();
+        assert_eq!(exposition(format, &[(&resource, &metrics)], &mut reported), 0);
+        compare(&format!("tests/telemetry/golden/net10-steady.{extension}"), &reported);
     }
 }

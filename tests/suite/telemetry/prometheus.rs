@@ -15,7 +15,8 @@ pub(crate) fn resource(attributes: &[(&str, &str)]) -> Vec<KeyValue> {
     attributes.iter().map(pair).collect()
 }
 
-/// A parser of both formats, as strict as their grammars are where it matters: names, labels, values, order of families.
+/// A parser of both formats, as strict as their grammars are where it matters: names, labels, values, order of
+/// families.
 mod grammar;
 
 use std::collections::HashSet;
@@ -39,15 +40,15 @@ fn of(attributes: &[(&str, &str)]) -> Resource {
     }
 }
 
-fn told(format: Format, processes: &[(&Resource, &[Metric])]) -> (Exposition, usize) {
+fn reported(format: Format, processes: &[(&Resource, &[Metric])]) -> (Exposition, usize) {
     let mut text = String::new();
     let left_out = exposition(format, processes, &mut text);
     (Exposition::parse(&text, format == Format::OpenMetrics), left_out)
 }
 
 /// Scenario: all recordings as processes of one host, in both formats.
-/// Guarantee: the text is well formed, each family stands together and once, no series comes twice, nothing is left out;
-/// a counter's and a histogram's count is that of the metric.
+/// Guarantee: the text is well formed, each family stands together and once, no series comes twice, nothing is left
+/// out; a counter's and a histogram's count is that of the metric.
 #[test]
 fn many_processes() {
     let mut processes = Vec::new();
@@ -71,7 +72,7 @@ fn many_processes() {
         .map(|(one, metrics)| (one, metrics.as_slice()))
         .collect();
     for format in FORMATS {
-        let (exposition, left_out) = told(format, &borrowed);
+        let (exposition, left_out) = reported(format, &borrowed);
         assert_eq!(left_out, 0);
         let exemplars = exposition
             .samples
@@ -105,8 +106,8 @@ fn many_processes() {
     }
 }
 
-/// Scenario: pauses in exponential buckets, and the same ones in explicit buckets with the bounds of `/metrics`; more and
-/// more pauses, so that the scale becomes coarser.
+/// Scenario: pauses in exponential buckets, and the same ones in explicit buckets with the bounds of `/metrics`; more
+/// and more pauses, so that the scale becomes coarser.
 /// Guarantee: the counts are the same, so they are exact, and none ever falls.
 #[test]
 fn exponential_buckets_are_exact() {
@@ -133,8 +134,8 @@ fn exponential_buckets_are_exact() {
             process.collections = all[..count].to_vec();
             let metrics = |options| series(&process, options, all_spans()).cumulative(end(&process));
             let (exponential, explicit) = (metrics(MetricOptions::default()), metrics(explicit.clone()));
-            let (exponential, _) = told(Format::Text, &[(&nobody, &exponential)]);
-            let (explicit, _) = told(Format::Text, &[(&nobody, &explicit)]);
+            let (exponential, _) = reported(Format::Text, &[(&nobody, &exponential)]);
+            let (explicit, _) = reported(Format::Text, &[(&nobody, &explicit)]);
             assert_eq!(buckets(&exponential), buckets(&explicit), "{name}");
             for (bucket, count) in buckets(&exponential) {
                 assert!(before.insert(bucket, count).is_none_or(|before| before <= count));
@@ -143,8 +144,8 @@ fn exponential_buckets_are_exact() {
     }
 }
 
-/// Scenario: two processes that say the same of themselves, one that says nothing, one whose attributes have the names of
-/// our labels or become one name.
+/// Scenario: two processes that say the same of themselves, one that says nothing, one whose attributes have the names
+/// of our labels or become one name.
 /// Guarantee: no series comes twice; ours are ours; joined values are joined.
 #[test]
 fn labels_are_kept_apart() {
@@ -162,7 +163,7 @@ fn labels_are_kept_apart() {
     ]);
     for format in FORMATS {
         let all = [&same, &same, &nobody, &sly].map(|resource| (resource, metrics.as_slice()));
-        let (exposition, _) = told(format, &all);
+        let (exposition, _) = reported(format, &all);
         let targets: Vec<&Sample> = exposition
             .samples
             .iter()
@@ -191,7 +192,7 @@ fn differences_are_left_out() {
     series.observe(&process.collections[0], base(), None);
     let metrics = series.delta(end(&process));
     let nobody = Resource::default();
-    let (exposition, left_out) = told(Format::Text, &[(&nobody, &metrics)]);
+    let (exposition, left_out) = reported(Format::Text, &[(&nobody, &metrics)]);
     assert!(left_out > 10);
     assert!(exposition.samples.iter().all(|sample| !sample.name.ends_with("_total")));
 }
@@ -209,8 +210,8 @@ proptest! {
         let hostile = of(&pairs);
         let nobody = Resource::default();
         for format in FORMATS {
-            let (plain, _) = told(format, &[(&nobody, &metrics)]);
-            let (exposition, _) = told(format, &[(&hostile, &metrics), (&nobody, &metrics)]);
+            let (plain, _) = reported(format, &[(&nobody, &metrics)]);
+            let (exposition, _) = reported(format, &[(&hostile, &metrics), (&nobody, &metrics)]);
             prop_assert_eq!(exposition.samples.len(), 2 * plain.samples.len());
             let names: HashSet<&str> = exposition.samples.iter().map(|sample| sample.name.as_str()).collect();
             let plain: HashSet<&str> = plain.samples.iter().map(|sample| sample.name.as_str()).collect();

@@ -1,4 +1,4 @@
-//! The recordings of `tests/recordings`, and what is told of them.
+//! The recordings of `tests/recordings`, and what is reported of them.
 
 use clr_gc::gc::{Collection, Suspension};
 use clr_gc::stream::Scope;
@@ -18,7 +18,7 @@ pub(crate) const BASE_NS: u64 = 1_800_000_000_000_000_000;
 /// One process of a recording.
 pub(crate) struct Process {
     pub(crate) name: String,
-    /// In the order in which a live session tells them, as nearly as a file can say: by their last event.
+    /// In the order in which a live session reports them, as nearly as a file can say: by their last event.
     pub(crate) collections: Vec<Collection>,
     pub(crate) suspensions: Vec<Suspension>,
     pub(crate) lost_events: Option<u64>,

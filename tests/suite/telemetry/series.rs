@@ -49,8 +49,8 @@ fn one(name: &str) -> Process {
 }
 
 /// Scenario: all recordings.
-/// Guarantee: the metrics are what the collections add up to: counts, pauses (as a sum and as a distribution), bytes; the
-/// sizes are those of the newest collection that has them.
+/// Guarantee: the metrics are what the collections add up to: counts, pauses (as a sum and as a distribution), bytes;
+/// the sizes are those of the newest collection that has them.
 #[test]
 fn metrics_are_what_collections_add_up_to() {
     for name in names() {
@@ -73,8 +73,8 @@ fn metrics_are_what_collections_add_up_to() {
                     points.iter().map(|point| point.count).sum::<u64>(),
                     pauses().count() as u64
                 );
-                let told: f64 = points.iter().map(|point| point.sum.unwrap()).sum();
-                assert!((told - seconds(pauses().sum())).abs() < 1e-9);
+                let reported: f64 = points.iter().map(|point| point.sum.unwrap()).sum();
+                assert!((reported - seconds(pauses().sum())).abs() < 1e-9);
                 for point in points {
                     let counts = &point.positive.as_ref().unwrap().bucket_counts;
                     assert_eq!(point.zero_count + counts.iter().sum::<u64>(), point.count);
@@ -106,7 +106,7 @@ fn metrics_are_what_collections_add_up_to() {
 /// Scenario: a process without collections; one whose stream numbers nothing.
 /// Guarantee: totals are 0, what is not known is not there.
 #[test]
-fn what_is_not_known_is_not_told() {
+fn what_is_not_known_is_not_reported() {
     let metrics = Series::new(MetricOptions::default(), BASE_NS).cumulative(BASE_NS + 1);
     let names: Vec<&str> = metrics.iter().map(|metric| metric.name.as_str()).collect();
     assert_eq!(
@@ -127,9 +127,9 @@ fn what_is_not_known_is_not_told() {
     assert_eq!(sum(&series.cumulative(BASE_NS), "gcwatch.events.lost"), 0.0);
 }
 
-/// Scenario: the metrics of a run are told in differences, after every tenth collection.
+/// Scenario: the metrics of a run are reported in differences, after every tenth collection.
 /// Guarantee: the differences add up to the total, each begins where the previous one ended, the buckets too; sizes are
-/// totals; nothing new is nothing told.
+/// totals; nothing new is nothing reported.
 #[test]
 fn differences_add_up() {
     let options = MetricOptions {
@@ -180,12 +180,12 @@ fn differences_add_up() {
         previous = now;
     }
     let total = series.cumulative(previous);
-    for (name, told) in &sums {
-        assert!((told - sum(&total, name)).abs() < 1e-9, "{name}");
+    for (name, reported) in &sums {
+        assert!((reported - sum(&total, name)).abs() < 1e-9, "{name}");
     }
-    for (name, told) in &counts {
+    for (name, reported) in &counts {
         assert_eq!(
-            *told,
+            *reported,
             distributions(&total, name).iter().map(|point| point.count).sum::<u64>(),
             "{name}"
         );
@@ -251,8 +251,8 @@ fn series_are_limited() {
 }
 
 /// Scenario: a recording of 3 s with its spans, in windows of a minute and of 100 ms.
-/// Guarantee: an exemplar is the longest or the newest pause of the last window, has its value, and leads to the root span
-/// of that collection; without spans there is none.
+/// Guarantee: an exemplar is the longest or the newest pause of the last window, has its value, and leads to the root
+/// span of that collection; without spans there is none.
 #[test]
 fn exemplars_lead_to_spans() {
     let process = one("net10-steady");
@@ -268,9 +268,9 @@ fn exemplars_lead_to_spans() {
             for exemplar in &point.exemplars {
                 let root = traced
                     .iter()
-                    .find(|(_, told)| spans_of(told)[0].span_id == exemplar.span_id);
-                let (collection, told) = root.unwrap();
-                assert_eq!(spans_of(told)[0].trace_id, exemplar.trace_id);
+                    .find(|(_, reported)| spans_of(reported)[0].span_id == exemplar.span_id);
+                let (collection, reported) = root.unwrap();
+                assert_eq!(spans_of(reported)[0].trace_id, exemplar.trace_id);
                 let generation = value(point.attributes[0].value.as_ref());
                 assert_eq!(generation, format!("gen{}", collection.generation.unwrap()));
                 let Some(opentelemetry_proto::tonic::metrics::v1::exemplar::Value::AsDouble(seconds)) = exemplar.value
@@ -304,7 +304,7 @@ fn exemplars_lead_to_spans() {
     assert_eq!(sum(&metrics, "gcwatch.collections.untold"), 70.0);
 }
 
-/// Scenario: a background collection is told after the foreground collections that ended after it.
+/// Scenario: a background collection is reported after the foreground collections that ended after it.
 /// Guarantee: the sizes stay those of the newest.
 #[test]
 fn an_older_value_does_not_replace_a_newer_one() {
@@ -317,7 +317,7 @@ fn an_older_value_does_not_replace_a_newer_one() {
     assert_eq!(size, new.heap_after().unwrap() as f64);
 }
 
-/// Scenario: explicit bounds; the metrics that the runtime tells by itself switched off.
+/// Scenario: explicit bounds; the metrics that the runtime reports by itself switched off.
 /// Guarantee: histograms of these bounds, and none of those names.
 #[test]
 fn options_of_metrics() {

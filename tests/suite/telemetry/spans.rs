@@ -73,11 +73,11 @@ fn in_order(spans: &[Span]) {
 
 /// The pauses add up to the collection's; every stop with a length that is known is there.
 fn pauses_add_up(collection: &Collection, spans: &[Span]) {
-    let told: i64 = spans.iter().filter(|span| is_pause(span)).map(length).sum();
+    let reported: i64 = spans.iter().filter(|span| is_pause(span)).map(length).sum();
     let known: i64 = collection.pauses.iter().filter_map(|pause| pause.pause_ns).sum();
-    assert_eq!(told, known, "#{}", collection.number);
+    assert_eq!(reported, known, "#{}", collection.number);
     if let Some(pause) = collection.pause_ns {
-        assert_eq!(told, pause, "#{}", collection.number);
+        assert_eq!(reported, pause, "#{}", collection.number);
     }
 }
 
@@ -135,8 +135,8 @@ fn they_are_encoded_as_the_generated_types_encode_them() {
 }
 
 /// Scenario: all recordings, as one process each.
-/// Guarantee: no id comes twice, and each link points at a collection of that number that was told, older than the one it
-/// stands on, while which this one ran or in whose stop.
+/// Guarantee: no id comes twice, and each link points at a collection of that number that was reported, older than the
+/// one it stands on, while which this one ran or in whose stop.
 #[test]
 fn ids_are_unique_and_links_lead_somewhere() {
     let mut links = 0;
@@ -152,10 +152,10 @@ fn ids_are_unique_and_links_lead_somewhere() {
                     process.name
                 );
             }
-            for (collection, told) in &traced {
-                for link in &told.first().unwrap().links {
+            for (collection, reported) in &traced {
+                for link in &reported.first().unwrap().links {
                     let root = |span: &&Span| span.span_id == link.span_id && span.trace_id == link.trace_id;
-                    let found = traced.iter().find(|(_, told)| told.first().iter().any(root));
+                    let found = traced.iter().find(|(_, reported)| reported.first().iter().any(root));
                     let (other, _) = found.unwrap_or_else(|| panic!("a link of #{} leads nowhere", collection.number));
                     assert_eq!(value(link.attributes[1].value.as_ref()), other.number.to_string());
                     assert!(other.start < collection.start);
@@ -177,14 +177,14 @@ fn ids_are_unique_and_links_lead_somewhere() {
 fn no_link_to_what_was_not_seen() {
     let process = read("net10b-attach-in-bgc").into_iter().next().unwrap();
     let traced = trace(&process, all_spans());
-    let (_, told) = traced.iter().find(|(collection, _)| collection.number == 17).unwrap();
-    assert!(spans_of(told).first().unwrap().links.is_empty());
+    let (_, reported) = traced.iter().find(|(collection, _)| collection.number == 17).unwrap();
+    assert!(spans_of(reported).first().unwrap().links.is_empty());
 }
 
-/// Scenario: a collection that a session's end cut in two is told twice.
+/// Scenario: a collection that a session's end cut in two is reported twice.
 /// Guarantee: the halves have different ids.
 #[test]
-fn a_collection_told_twice_has_two_ids() {
+fn a_collection_reported_twice_has_two_ids() {
     let process = read("net10-steady").into_iter().next().unwrap();
     let collection = process.collections.first().unwrap();
     let mut tracer = Tracer::new(all_spans(), SEED);
@@ -200,13 +200,16 @@ fn a_collection_told_twice_has_two_ids() {
 }
 
 /// Scenario: options that leave out by generation, pause and share; anomalous collections with the same.
-/// Guarantee: what they say is left out, what is anomalous is told whatever they say.
+/// Guarantee: what they say is left out, what is anomalous is reported whatever they say.
 #[test]
 fn options_select() {
     let process = read("net10-steady").into_iter().next().unwrap();
     let count = |options: SpanOptions| {
-        let told = trace(&process, options);
-        told.iter().filter(|(_, traced)| !spans_of(traced).is_empty()).count()
+        let reported = trace(&process, options);
+        reported
+            .iter()
+            .filter(|(_, traced)| !spans_of(traced).is_empty())
+            .count()
     };
     let old = SpanOptions {
         min_generation: 1,

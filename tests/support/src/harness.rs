@@ -70,7 +70,8 @@ macro_rules! add_tests {
     };
 }
 
-/// Adds functions of this module for each of some runtimes, which they take: `add_tests_on!(tests, RUNTIMES; one, other)`.
+/// Adds functions of this module for each of some runtimes, which they take: `add_tests_on!(tests, RUNTIMES; one,
+/// other)`.
 #[macro_export]
 macro_rules! add_tests_on {
     ($tests:expr, $runtimes:expr; $($test:ident),+ $(,)?) => {

@@ -65,8 +65,8 @@ impl MockReceiver {
         }
     }
 
-    /// Ends it, and gives every request that it took: its signal (`traces`, `metrics`, `logs`) and its body as OTLP's JSON has it but for
-    /// attributes, which are one object; `failed` with a text where it could not read one.
+    /// Ends it, and gives every request that it took: its signal (`traces`, `metrics`, `logs`) and its body as OTLP's
+    /// JSON has it but for attributes, which are one object; `failed` with a text where it could not read one.
     pub fn into_requests(mut self) -> Vec<(String, Value)> {
         drop(self.stdin.take());
         let requests = self.lines.iter().map(|mut line| {

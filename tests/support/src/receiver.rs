@@ -1,5 +1,5 @@
-//! A scripted OTLP receiver on a loopback port: gRPC, HTTP/protobuf and HTTP/JSON on one socket, with or without TLS. It
-//! records every request and answers each as its script says, also as real receivers will not do on demand.
+//! A scripted OTLP receiver on a loopback port: gRPC, HTTP/protobuf and HTTP/JSON on one socket, with or without TLS.
+//! It records every request and answers each as its script says, also as real receivers will not do on demand.
 
 use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;

@@ -309,7 +309,7 @@ impl Machine {
         let (_, settled) = self.settled.pop_front()?;
         Some(match settled {
             Settled::Collection(forming) => Outcome::Collection(Box::new(self.report(*forming))),
-            Settled::Suspension(stop) => Outcome::Suspension(self.tell_suspension(stop)),
+            Settled::Suspension(stop) => Outcome::Suspension(self.finished_suspension(stop)),
         })
     }
 

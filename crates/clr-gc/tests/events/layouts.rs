@@ -168,7 +168,7 @@ fn newer_versions_are_read_as_the_newest_known_and_older_ones_are_unknown() {
 /// Scenario: layouts are packed into tags and back, and numbers that are no tag are unpacked.
 /// Guarantee: every layout survives, two layouts never share a tag, and an invalid number is refused.
 #[test]
-fn tags_tell_layouts_apart() {
+fn tags_distinguish_layouts() {
     let mut seen = std::collections::HashSet::new();
     for kind in Kind::ALL {
         for version in [None, Some(0), Some(4), Some(254)] {

@@ -5,7 +5,8 @@
 //! are those of `opentelemetry-proto`), so that one code writes all three:
 //!
 //! ```text
-//! Export*ServiceRequest { 1: Resource* { 1: resource, 2: Scope* { 1: scope, 2: span | metric | log record, 3: schema_url }, 3: schema_url } }
+//! Export*ServiceRequest { 1: Resource* { 1: resource, 2: Scope* { 1: scope, 2: span | metric | log record, 3:
+//! schema_url }, 3: schema_url } }
 //! ```
 
 use std::collections::HashMap;

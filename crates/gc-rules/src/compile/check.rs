@@ -28,7 +28,7 @@ pub(super) fn check<'a>(
         && certain
         && wanted == Wanted::Bool
         && let Node::Bool(truth) = part.node
-        && !part.told
+        && !part.reported
     {
         let what = if truth { "always" } else { "never" };
         checker.mistake(tree.at, format!("`{tree}` is {what} true, whatever is observed"));
@@ -61,7 +61,7 @@ pub(super) struct Part {
     pub(super) node: Node,
     pub(super) kind: Type,
     /// It was said already that it, or a part of it, is always or never true.
-    pub(super) told: bool,
+    pub(super) reported: bool,
 }
 
 impl Part {
@@ -69,7 +69,7 @@ impl Part {
         Self {
             node,
             kind,
-            told: false,
+            reported: false,
         }
     }
 }
@@ -89,7 +89,7 @@ pub(super) struct Checker<'a> {
     used_at: usize,
     depth: usize,
     nodes: usize,
-    /// Whether it is said what is always or never true.
+    /// Whether conditions that are always or never true are reported.
     pub(super) certain: bool,
 }
 
@@ -270,9 +270,9 @@ impl<'a> Checker<'a> {
     fn row(&mut self, tree: &'a Tree, trees: &'a [Tree], all: bool) -> Option<Part> {
         let parts: Vec<Option<Part>> = trees.iter().map(|tree| self.condition(tree)).collect();
         let parts: Vec<Part> = parts.into_iter().collect::<Option<_>>()?;
-        let mut told = parts.iter().any(|part| part.told);
-        if !told {
-            told = self.certain_row(tree, trees, &parts, all);
+        let mut reported = parts.iter().any(|part| part.reported);
+        if !reported {
+            reported = self.certain_row(tree, trees, &parts, all);
         }
         let mut nodes = Vec::new();
         for part in parts {
@@ -282,7 +282,7 @@ impl<'a> Checker<'a> {
                 Node::Bool(truth) => {
                     let node = Node::Bool(truth);
                     return Some(Part {
-                        told,
+                        reported,
                         ..Part::new(node, Type::Bool)
                     });
                 }
@@ -300,7 +300,7 @@ impl<'a> Checker<'a> {
         Some(Part {
             node,
             kind: Type::Bool,
-            told,
+            reported,
         })
     }
 
@@ -337,7 +337,7 @@ impl<'a> Checker<'a> {
 
     /// A comparison, membership or test that nothing stands in but itself: said where it is always or never true.
     pub(super) fn certain_leaf(&mut self, tree: &Tree, part: Part) -> Part {
-        if !self.certain || part.told || matches!(part.node, Node::Bool(_)) {
+        if !self.certain || part.reported || matches!(part.node, Node::Bool(_)) {
             return part;
         }
         let Some(truth) = lint::certain(&part.node) else {
@@ -346,7 +346,7 @@ impl<'a> Checker<'a> {
         let what = if truth { "always" } else { "never" };
         let why = lint::reason(&part.node).map_or_else(String::new, |(field, range)| format!(": `{field}` is {range}"));
         self.mistake(tree.at, format!("`{tree}` is {what} true{why}"));
-        Part { told: true, ..part }
+        Part { reported: true, ..part }
     }
 }
 

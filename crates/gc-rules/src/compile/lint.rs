@@ -1,10 +1,11 @@
 //! Conditions that can never be true, or always are.
 //!
-//! A comparison with constants puts the values of its subject (a field, a window, an attribute) into groups, whose values it answers alike. So
-//! one value of each group is tried; where a subject is in several comparisons, in all combinations with those of other subjects.
-//! Whatever is no comparison with constants may be true or false.
+//! A comparison with constants puts the values of its subject (a field, a window, an attribute) into groups, whose
+//! values it answers alike. So one value of each group is tried; where a subject is in several comparisons, in all
+//! combinations with those of other subjects. Whatever is no comparison with constants may be true or false.
 //!
-//! "Always" leaves the unknown out: what holds of every value that can be known says nothing but that it is known, and `has` says that.
+//! "Always" leaves the unknown out: what holds of every value that can be known says nothing but that it is known, and
+//! `has` says that.
 
 use super::name::words;
 use crate::expression::{Comparison, Node};
@@ -13,8 +14,8 @@ use crate::value::{Texts, Type, Value};
 /// Most combinations that are tried. For subjects beyond, each comparison is taken to be independent of the others.
 const MAX_TRIED: usize = 1024;
 
-/// Whether a condition has one outcome whatever is known: `Some(true)`, always true; `Some(false)`, never. `None`: both are possible, or it
-/// cannot be said.
+/// Whether a condition has one outcome whatever is known: `Some(true)`, always true; `Some(false)`, never. `None`: both
+/// are possible, or it cannot be said.
 pub(super) fn certain(condition: &Node) -> Option<bool> {
     let mut leaves = Vec::new();
     Outcomes::of(condition, &mut |leaf| {
@@ -160,7 +161,8 @@ enum Sample<'n> {
     Other,
 }
 
-/// A value of each group, at least. That it is unknown is a group only where `has` asks for it: it makes nothing else true or false.
+/// A value of each group, at least. That it is unknown is a group only where `has` asks for it: it makes nothing else
+/// true or false.
 fn samples<'n>(subject: &'n Node, leaves: &[&'n Node]) -> Vec<Sample<'n>> {
     let (mut unknown, mut texts, mut others) = (None, Vec::new(), Vec::new());
     for leaf in leaves {

@@ -15,7 +15,7 @@ impl<'a> Checker<'a> {
         let (a_part, b_part) = (self.check(&sides.0), self.check(&sides.1));
         let (a_part, b_part) = (a_part?, b_part?);
         let (a_kind, b_kind) = (a_part.kind, b_part.kind);
-        let told = a_part.told || b_part.told;
+        let reported = a_part.reported || b_part.reported;
         if a_kind != b_kind && !(a_kind.is_number() && b_kind.is_number()) {
             let message = format!("`{tree}` compares {} with {}", a(a_kind), a(b_kind));
             return self.refuse(tree.at, message);
@@ -43,7 +43,7 @@ impl<'a> Checker<'a> {
         let node = Node::Compare(comparison, Box::new((a_part.node, b_part.node)));
         let part = self.folded(tree, node, Type::Bool)?;
         let part = Part {
-            told: told || wrong,
+            reported: reported || wrong,
             ..part
         };
         Some(self.certain_leaf(tree, part))
@@ -72,7 +72,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Whether a text is one that a field never has; then it is said.
+    /// Whether a string is one that a field never has; that is a mistake.
     fn check_word(&mut self, field: &Node, at: usize, text: &Node) -> bool {
         let (Node::Field(field), Node::Text(text)) = (field, text) else {
             return false;
@@ -105,10 +105,7 @@ impl<'a> Checker<'a> {
             return self.refuse(tree.at, message);
         }
         if arithmetic == Arithmetic::Remainder && kind == Type::Double {
-            return self.refuse(
-                tree.at,
-                format!("`{tree}`: `%` is for whole numbers only; write `int(...)`"),
-            );
+            return self.refuse(tree.at, format!("`{tree}`: `%` is for integers only; write `int(...)`"));
         }
         let by_zero = matches!(second.node, Node::Int(0));
         if by_zero && matches!(arithmetic, Arithmetic::Divide | Arithmetic::Remainder) {
@@ -134,13 +131,13 @@ impl<'a> Checker<'a> {
             );
             return self.refuse(tree.at, message);
         }
-        let (kind, told) = (this.kind, condition.told || this.told || that.told);
+        let (kind, reported) = (this.kind, condition.reported || this.reported || that.reported);
         let node = match condition.node {
             Node::Bool(true) => this.node,
             Node::Bool(false) => that.node,
             node => Node::If(Box::new((node, this.node, that.node))),
         };
-        Some(Part { node, kind, told })
+        Some(Part { node, kind, reported })
     }
 
     /// `process.attributes['name']`
@@ -216,7 +213,13 @@ impl<'a> Checker<'a> {
             }
         }
         let part = self.folded(tree, Node::In(Box::new((one.node, many.node))), Type::Bool)?;
-        Some(self.certain_leaf(tree, Part { told: wrong, ..part }))
+        Some(self.certain_leaf(
+            tree,
+            Part {
+                reported: wrong,
+                ..part
+            },
+        ))
     }
 
     /// `gc.generation in [0, 1]`: the same as `gc.generation == 0 || gc.generation == 1`.

@@ -1,17 +1,19 @@
 //! The grammar of CEL, as far as rules have it.
 //!
-//! Operators are parsed by precedence, from the loosest to the tightest: `?:`, `||`, `&&`, comparisons and `in`, `+ -`, `* / %`, the signs
-//! `!` and `-`, then `.`, `[]` and calls. Only brackets and `?` make the parser call itself anew, so [`MAX_NESTING`] bounds its stack.
+//! Operators are parsed by precedence, from the loosest to the tightest: `?:`, `||`, `&&`, comparisons and `in`, `+ -`,
+//! `* / %`, the signs `!` and `-`, then `.`, `[]` and calls. Only brackets and `?` make the parser call itself anew, so
+//! [`MAX_NESTING`] bounds its stack.
 //!
-//! The first word that cannot stand where it does is the only mistake: what follows it means little. Constructs that CEL has and rules have
-//! not are read over, and all of them are mistakes together.
+//! The first word that cannot stand where it does is the only mistake: what follows it means little. Constructs that
+//! CEL has and rules have not are read over, and all of them are mistakes together.
 
 use super::order::{Open, closing};
 use super::syntax::{Call, LOOSEST, Operator, Shape, Tree};
 use super::token::{Kind, Token};
 use super::{MAX_NESTING, Mistake, literal};
 
-/// `Err`: the text is no expression, and nothing is read any more. `None`: the part was refused, and `mistakes` say why.
+/// `Err`: the text is no expression, and nothing is read any more. `None`: the part was refused, and `mistakes` say
+/// why.
 type Parsed<T = Tree> = Result<Option<T>, Mistake>;
 
 /// A text that is being parsed.
@@ -120,7 +122,8 @@ impl<'a, 't> Parser<'a, 't> {
         }))
     }
 
-    /// An operand and what is asked of it: `a.b`, `a.b(c)`, `a[b]`. `negative`: a number, and the minus before it belongs to it.
+    /// An operand and what is asked of it: `a.b`, `a.b(c)`, `a[b]`. `negative`: a number, and the minus before it
+    /// belongs to it.
     fn member(&mut self, negative: bool) -> Parsed {
         let begin = self.next;
         let mut tree = self.operand(negative)?;
@@ -230,7 +233,8 @@ impl<'a, 't> Parser<'a, 't> {
         Ok(tree)
     }
 
-    /// Parts between commas; `trailing`: a comma may stand after the last one. After one that was refused the others are read, too.
+    /// Parts between commas; `trailing`: a comma may stand after the last one. After one that was refused the others
+    /// are read, too.
     fn elements(&mut self, bracket: Token<'a>, trailing: bool) -> Parsed<Vec<Tree>> {
         self.next += 1;
         self.deeper(bracket)?;

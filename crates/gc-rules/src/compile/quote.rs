@@ -11,7 +11,7 @@ impl fmt::Display for Tree {
         match &self.shape {
             Shape::Bool(truth) => write!(f, "{truth}"),
             Shape::Int(number) => write!(f, "{number}"),
-            // Debug writes the point of a whole number.
+            // Debug writes the point of an integer.
             Shape::Double(number) => write!(f, "{number:?}"),
             Shape::Text(text) => write!(f, "'{}'", text.escape_debug()),
             Shape::Name(name) => f.write_str(name),

@@ -96,10 +96,10 @@ fn said(known: &Known, text: &str, roots: &[Root], wanted: Wanted) -> String {
     out
 }
 
-/// Scenario: a page of texts, right and wrong; what stands before `>` says where: in a condition on a collection (nothing), on a process, on
-/// a stop, as a number, as anything.
-/// Guarantee: what is said of each is what stands below it. After a change that is meant, run with `GCWATCH_UPDATE_GOLDEN=1` and read the
-/// difference.
+/// Scenario: a page of texts, right and wrong; what stands before `>` says where: in a condition on a collection
+/// (nothing), on a process, on a stop, as a number, as anything.
+/// Guarantee: what is said of each is what stands below it. After a change that is meant, run with
+/// `GCWATCH_UPDATE_GOLDEN=1` and read the difference.
 #[test]
 fn what_is_said() {
     let path = "crates/gc-rules/tests/expressions.txt";
@@ -141,7 +141,8 @@ fn what_is_said() {
     test_support::golden::compare(path, &now);
 }
 
-/// Scenario: macros that each use the one before twice, thirty times over; and a row of macros, each deeper than the one before.
+/// Scenario: macros that each use the one before twice, thirty times over; and a row of macros, each deeper than the
+/// one before.
 /// Guarantee: both are refused with one mistake, in bounded time.
 #[test]
 fn macros_do_not_grow_without_bound() {
@@ -177,7 +178,8 @@ fn macros_do_not_grow_without_bound() {
     );
 }
 
-/// Scenario: the deepest tree that macros of macros are let to make, evaluated on a thread with an eighth of the usual stack.
+/// Scenario: the deepest tree that macros of macros are let to make, evaluated on a thread with an eighth of the usual
+/// stack.
 /// Guarantee: it is evaluated; what is compiled needs no large stack any more.
 #[test]
 fn the_deepest_tree_is_evaluated_on_a_small_stack() {
@@ -216,7 +218,8 @@ fn the_deepest_tree_is_evaluated_on_a_small_stack() {
     assert_eq!(thread.unwrap().join().unwrap(), Ok(None));
 }
 
-/// Scenario: texts of the most words and the deepest brackets that are allowed, of every form that makes the parser go deep.
+/// Scenario: texts of the most words and the deepest brackets that are allowed, of every form that makes the parser go
+/// deep.
 /// Guarantee: each is read or refused on a stack of 512 KiB, a quarter of what threads have; nothing overflows.
 #[test]
 fn texts_at_the_bounds_are_read() {

@@ -73,7 +73,7 @@ fn sorted_events_release_what_is_older() {
 /// Scenario: a live stream is idle with events waiting; after the flush an older one comes.
 /// Guarantee: the flush delivers all that waits; the late one is delivered and counted.
 #[test]
-fn a_flush_tells_what_waits() {
+fn a_flush_delivers_what_waits() {
     let (mut encoder, mut decoder) = (encoder(), Decoder::new(everything(Order::Time)));
     for event in [record(1, 1, 10, true), record(1, 2, 30, false)] {
         encoder.event(&event).unwrap();

@@ -103,7 +103,7 @@ fn one_collect_streams_are_read() {
 /// Guarantee: the loss is reported with the OS id, between the thread's last event and the next sequence point; the new
 /// thread begins anew.
 #[test]
-fn removed_threads_tell_their_losses() {
+fn removed_threads_report_their_losses() {
     let mut encoder = encoder();
     encoder.threads(&[thread(3, 1000, 33)]).unwrap();
     let event = |sequence, timestamp| EventRecord {

@@ -70,7 +70,7 @@ impl Machine {
         collection
     }
 
-    pub(super) fn tell_suspension(&self, mut stop: Stop) -> Suspension {
+    pub(super) fn finished_suspension(&self, mut stop: Stop) -> Suspension {
         stop.void |= self.lossy(&stop);
         Suspension {
             reason: stop.reason,

@@ -67,13 +67,13 @@ pub(super) fn facts() -> impl Strategy<Value = Facts> {
 }
 
 impl Facts {
-    /// A whole number of it has more bits than a double.
+    /// An integer of it has more bits than a double.
     pub(super) fn is_huge(&self) -> bool {
         let known = [self.hard_limit, self.memory_limit].into_iter().flatten();
         known.map(i64::unsigned_abs).any(|number| number > 1 << 53)
     }
 
-    /// What is found with it, told to `each`.
+    /// What `each` makes of it.
     pub(super) fn evaluate<T>(&self, each: impl FnOnce(&Scope<'_>) -> T) -> T {
         let text = |text: &str| FactValue::Text(text.into());
         let attributes = [

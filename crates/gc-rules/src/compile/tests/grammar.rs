@@ -231,8 +231,10 @@ fn space() -> impl Strategy<Value = Vec<&'static str>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1500))]
 
-    /// Scenario: expressions of the grammar of CEL with all of its literals and operators, with and without space, brackets and comments.
-    /// Guarantee: each is the same tree, at the same places, as for the crate `cel`, or is refused for what rules do not have.
+    /// Scenario: expressions of the grammar of CEL with all of its literals and operators, with and without space,
+    /// brackets and comments.
+    /// Guarantee: each is the same tree, at the same places, as for the crate `cel`, or is refused for what rules do
+    /// not have.
     #[test]
     fn expressions_are_those_of_cel(words in expression(), space in space()) {
         check(&spaced(&words, &space))?;

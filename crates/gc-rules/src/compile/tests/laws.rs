@@ -30,8 +30,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
     /// Scenario: expressions of every form and depth, on processes of which much or little is known.
-    /// Guarantee: what comes out is what the crate `cel` makes of the same text. What it has no value for (a name that is not there, a sum
-    /// beyond 64 bits) has none here: it is unknown, or it failed.
+    /// Guarantee: what comes out is what the crate `cel` makes of the same text. What it has no value for (a name that
+    /// is not there, a sum beyond 64 bits) has none here: it is unknown, or it failed.
     #[test]
     fn values_are_those_of_cel(
         text in texts(4).truth.prop_union(texts(3).int).or(texts(3).double),
@@ -56,7 +56,7 @@ proptest! {
                     Value::Text(text) => cel::Value::from(text),
                     Value::Texts(_) => cel::Value::Null,
                 });
-                // `cel` rounds a whole number of more than 53 bits beside a double; here it is compared exactly, as the language says.
+                // `cel` rounds an integer of more than 53 bits beside a double; here it is compared exactly, as the language says.
                 let rounded = text.contains("9223372036854775807") || facts.is_huge();
                 prop_assert!(ours == theirs || rounded, "{text} on {facts:?}: {ours:?}, not {theirs:?}");
                 Ok(())

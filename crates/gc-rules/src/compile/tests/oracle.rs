@@ -68,7 +68,8 @@ impl Reader<'_> {
         None
     }
 
-    /// The first byte of what `cel` keeps a place of: a name, a literal without its sign, an operator, the bracket of a call.
+    /// The first byte of what `cel` keeps a place of: a name, a literal without its sign, an operator, the bracket of a
+    /// call.
     fn at(&self, id: u64) -> usize {
         self.positions.offset_for(id).unwrap().0 as usize
     }
