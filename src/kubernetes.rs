@@ -5,7 +5,7 @@
 //!                           +--> object: JSON -> pod: what is kept --> pods: by uid and container --> pipeline
 //! kubelet: /pods, polled ---+
 //!
-//! source -> watch -> client -> transport     lines, token, cluster, error, pause: parts without network
+//! source -> watch -> client -> transport     lines, token, cluster, error: parts without network
 //! ```
 //!
 //! All of it is optional: nothing waits for it, and while the source does not answer, what was known last is used.
@@ -20,7 +20,6 @@ mod cluster;
 mod error;
 mod lines;
 mod object;
-mod pause;
 mod pod;
 mod pods;
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use delivery::transport::backoff::Backoff;
 use reqwest::Url;
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
@@ -11,7 +12,6 @@ use tracing::{info, warn};
 use super::client::{Client, Transport};
 use super::cluster::{Cluster, ServiceAccount};
 use super::error::{Failed, SetupError};
-use super::pause::{PAUSES, Pause};
 use super::pod::Pod;
 use super::pods::{Pods, Put};
 use super::settings::{Settings, Source};
@@ -20,6 +20,9 @@ use super::token::TokenFile;
 use super::transport::{Http, Trust};
 use super::watch::{Event, Watch, kubelet, list};
 use crate::process::text::bounded;
+
+/// Pauses after failures: from one second to one minute.
+const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
 
 /// Changes that follow one another within this time are reported together.
 const TOGETHER: Duration = Duration::from_millis(200);
@@ -56,7 +59,7 @@ pub async fn follow(settings: Settings, pods: Arc<Pods>, stats: Arc<Stats>, chan
         );
     }
     let follower = Follower {
-        pauses: PAUSES,
+        backoff: BACKOFF,
         client,
         settings,
         pods,
@@ -108,8 +111,8 @@ fn named(kind: &str, url: &Url) -> String {
 
 /// One source, and what is done with its answers.
 pub(crate) struct Follower<T, F> {
-    /// The pause after the first failure, and the longest.
-    pub(crate) pauses: (Duration, Duration),
+    /// Pauses after failures.
+    pub(crate) backoff: Backoff,
     pub(crate) client: Client<T>,
     pub(crate) settings: Settings,
     pub(crate) pods: Arc<Pods>,
@@ -124,7 +127,7 @@ impl<T: Transport, F: Fn()> Follower<T, F> {
     pub(crate) async fn watch(self) {
         let node = self.settings.node.clone();
         let node = node.as_deref();
-        let mut pause = Pause::new(self.pauses);
+        let mut pause = self.backoff.clone();
         let mut version: Option<String> = None;
         loop {
             let from = match version.take() {
@@ -164,7 +167,7 @@ impl<T: Transport, F: Fn()> Follower<T, F> {
         node: Option<&str>,
         from: String,
         newest: &mut String,
-        pause: &mut Pause,
+        pause: &mut Backoff,
     ) -> Result<(), Failed> {
         let mut watch = Watch::begin(&self.client, node, from).await?;
         self.current();
@@ -236,7 +239,7 @@ impl<T: Transport, F: Fn()> Follower<T, F> {
 
     /// Asks the kubelet in intervals. Never completes.
     pub(crate) async fn poll(self) {
-        let mut pause = Pause::new(self.pauses);
+        let mut pause = self.backoff.clone();
         loop {
             match kubelet(&self.client).await {
                 Ok(objects) => {
@@ -298,7 +301,7 @@ impl<T: Transport, F: Fn()> Follower<T, F> {
 }
 
 /// Waits after a failure: as long as the backoff says, and no shorter than the server asks for.
-async fn wait(pause: &mut Pause, failed: Option<&Failed>) {
+async fn wait(pause: &mut Backoff, failed: Option<&Failed>) {
     let asked = failed.and_then(Failed::retry_after).unwrap_or_default();
     sleep(pause.next(fastrand::f64()).max(asked)).await;
 }

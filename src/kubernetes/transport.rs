@@ -7,9 +7,10 @@
 //!   connection.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, Once, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use delivery::transport::connection::install_crypto;
 use http::HeaderValue;
 use http::header::{ACCEPT, AUTHORIZATION, RETRY_AFTER};
 use hyper::body::Bytes;
@@ -181,15 +182,6 @@ fn is_loopback(url: &Url) -> bool {
         || address
             .parse::<std::net::IpAddr>()
             .is_ok_and(|address| address.is_loopback())
-}
-
-/// reqwest is built without a TLS provider and takes that of the process: ring.
-fn install_crypto() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        // An error means that a provider is installed already.
-        let _installed = rustls::crypto::ring::default_provider().install_default();
-    });
 }
 
 #[cfg(test)]

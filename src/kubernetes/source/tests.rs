@@ -177,7 +177,7 @@ impl Scene {
         let changes = Arc::new(Notify::new());
         let notify = Arc::clone(&changes);
         let follower = Follower {
-            pauses: (Duration::from_millis(1), Duration::from_millis(4)),
+            backoff: Backoff::new(Duration::from_millis(1), Duration::from_millis(4)),
             client: client(address),
             settings: Settings {
                 node: Some("node 1".to_owned()),

@@ -194,8 +194,9 @@ impl Connection {
     }
 }
 
-/// TLS by ring: both libraries take the process's provider, and could not choose one if the build had several.
-fn install_crypto() {
+/// Installs ring as the process's provider of TLS, once: reqwest and tonic take the process's, and could not choose one if
+/// the build had several.
+pub fn install_crypto() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         // An error means that one is installed already.

@@ -23,6 +23,7 @@ impl RateLimit {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "a test begins at some time")]
 mod tests {
     use super::*;
 

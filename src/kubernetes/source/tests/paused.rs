@@ -28,7 +28,7 @@ impl Paused {
         let script = Script::new(steps);
         let (pods, stats) = (Arc::new(Pods::default()), Arc::new(Stats::default()));
         let follower = Follower {
-            pauses: PAUSES,
+            backoff: BACKOFF,
             client: Client::new(script.clone(), "the script".to_owned(), None),
             settings: Settings::default(),
             pods: Arc::clone(&pods),
