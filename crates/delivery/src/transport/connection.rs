@@ -194,8 +194,8 @@ impl Connection {
     }
 }
 
-/// Installs ring as the process's provider of TLS, once: reqwest and tonic take the process's, and could not choose one if
-/// the build had several.
+/// Installs ring as the process's provider of TLS, once: reqwest and tonic take the process's, and could not choose one
+/// if the build had several.
 pub fn install_crypto() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
