@@ -2,14 +2,14 @@
 //!
 //! | Module | For |
 //! |---|---|
-//! | [`golden`] | the comparison with committed files |
-//! | [`recordings`] | `tests/recordings` |
-//! | [`harness`] | tests that say `ignored` and the reason where the machine lacks what they need |
-//! | [`runtimes`], [`target`] | real .NET runtimes and processes on them |
-//! | [`supervised`] | the supervisor of targets, with all that it reports |
-//! | [`receiver`] | an OTLP receiver, Alertmanager or webhook that answers by a script |
-//! | [`mock`] | an OTLP receiver that others wrote |
-//! | [`notices`] | changes of alerts without a process |
+//! | `golden` | the comparison with committed files |
+//! | `recordings` | `tests/recordings` |
+//! | `harness` | tests that say `ignored` and the reason where the machine lacks what they need |
+//! | `runtimes`, `target` | real .NET runtimes and processes on them |
+//! | `supervised` | the supervisor of targets, with all that it reports |
+//! | `receiver` | an OTLP receiver, Alertmanager or webhook that answers by a script |
+//! | `mock` | an OTLP receiver that others wrote |
+//! | `notices` | changes of alerts without a process |
 //!
 //! All but the first two need the feature `daemon`.
 #![allow(
