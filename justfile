@@ -31,6 +31,10 @@ golden:
 bench:
     cargo bench --workspace
 
+# Fuzzes all targets for an hour, and prints how often each ran.
+fuzz-hour:
+    fuzz/run
+
 # Fuzzes one target for a minute; `cargo fuzz list` names them.
 fuzz TARGET:
     cargo fuzz run {{TARGET}} --sanitizer none -- -max_total_time=60 -rss_limit_mb=2048

@@ -175,6 +175,7 @@ fn collection(number: i64) -> Collection {
         background: None,
         missing: MissingParts::default(),
         lossy: false,
+        observed_by_others: None,
     }
 }
 

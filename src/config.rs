@@ -240,6 +240,11 @@ impl Config {
         self.document.listen.0
     }
 
+    /// Names by which the web server may be addressed, beside those of loopback; empty: any.
+    pub fn web_hosts(&self) -> &[String] {
+        &self.document.web.hosts
+    }
+
     /// The log on standard error.
     pub fn log(&self) -> &LogOptions {
         &self.log
@@ -286,6 +291,7 @@ impl Config {
             (Section::Kubernetes, self.kubernetes != new.kubernetes),
             (Section::Resource, self.resource != new.resource),
             (Section::Listen, self.listen() != new.listen()),
+            (Section::Web, self.web_hosts() != new.web_hosts()),
             (Section::Log, self.log != new.log),
             (Section::SelfTelemetry, self.self_telemetry != new.self_telemetry),
         ];

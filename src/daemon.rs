@@ -9,6 +9,7 @@
 //! Shutdown takes at most ten seconds: sessions are stopped and drained, the metrics are exported a last time, the
 //! queues are flushed, and losses are logged. A second signal ends the daemon at once.
 
+mod liveness;
 pub mod logging;
 mod outlet;
 pub mod own;
@@ -28,6 +29,7 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 use sd_notify::NotifyState;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{oneshot, watch};
+use tokio::task::JoinError;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 use tracing::{error, info, warn};
 
@@ -38,6 +40,7 @@ use crate::kubernetes;
 use crate::pipeline::PipelineSettings;
 use crate::targets::options::TargetOptions;
 use crate::targets::{self, Readers};
+use crate::web::PartAge;
 use delivery::alerts::settings::AlertSettings;
 use delivery::clock::now_unix_ns;
 use delivery::otlp::settings::OtlpSettings;
@@ -70,6 +73,8 @@ pub struct Options {
     pub kubernetes: kubernetes::settings::Settings,
     /// The address of `/metrics` and the API; `None`: there is no listener.
     pub listen: Option<SocketAddr>,
+    /// Names by which the listener may be addressed; empty: any, unless it listens on loopback.
+    pub web_hosts: Vec<String>,
     /// Attributes of the daemon's own resource.
     pub own_resource: Vec<KeyValue>,
     /// Whether the daemon's own metrics are exported over OTLP; `/metrics` always has them.
@@ -81,8 +86,8 @@ pub trait Reload: Send {
     /// Completes when the options' file changed.
     fn changed(&mut self) -> impl Future<Output = ()> + Send;
 
-    /// Loads the options; `Err`: they are invalid, and the errors were logged.
-    fn load(&mut self) -> Result<Options, Refused>;
+    /// Loads the options; `Err`: they are invalid or cannot be read in time, and the errors were logged.
+    fn load(&mut self) -> impl Future<Output = Result<Options, Refused>> + Send;
 }
 
 /// The new options are invalid, and the errors were logged.
@@ -110,45 +115,55 @@ impl Signals {
             hangup: signal(SignalKind::hangup()).context("cannot handle SIGHUP")?,
         })
     }
+
+    /// Waits for one that ends the daemon. Cancel safe.
+    pub async fn ended(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
 }
 
 /// Runs until SIGTERM or SIGINT, then shuts down and logs what could not be sent. Sessions are read on `readers`,
-/// everything else happens on the caller's runtime.
+/// everything else happens on the caller's runtime. `false`: a part failed, which was logged; the sessions were ended
+/// all the same.
 pub async fn run(
     mut options: Options,
     mut services: Services,
     mut signals: Signals,
     mut reload: impl Reload,
     readers: Readers,
-) {
+) -> bool {
     let (target_options, receiver) = watch::channel(Arc::new(options.targets.clone()));
     let (stop, stopped) = oneshot::channel::<()>();
     let stopped = async {
         // A dropped sender means the same.
         let _stopped_or_dropped = stopped.await;
     };
-    let supervisor = tokio::spawn(targets::supervise(
+    let mut supervisor = tokio::spawn(targets::supervise(
         receiver,
         services.pipeline.clone(),
         readers,
         stopped,
     ));
     let pipeline = services.pipeline.clone();
-    let measuring = tokio::spawn(surroundings::measure(pipeline.clone()));
-    let following = surroundings::follow_pods(options.kubernetes.clone(), &services);
+    let mut measuring = tokio::spawn(surroundings::measure(pipeline.clone()));
+    let mut following = surroundings::follow_pods(options.kubernetes.clone(), &services);
     let mut first_scan = pin!(pipeline.first_scan());
     let mut ready = false;
+    let (mut late, mut followed) = (false, false);
 
     let mut metrics = every(options.pipeline.metrics.interval / SHARES);
     let mut shares = (0..SHARES).cycle();
     let mut ticks = every(TICK);
     let mut rule_watch = RuleWatch::default();
-    rule_watch.set(&options.rules);
+    rule_watch.set(&options.rules).await;
     // For changes before the watch began.
     services.rules.reload(&options.rules, &services.pipeline).await;
     // Half of what the service supervisor allows, as sd_watchdog_enabled(3) recommends.
     let mut watchdog = sd_notify::watchdog_enabled().map(|limit| every(limit / 2));
-    loop {
+    let failed = loop {
         let watchdog_is_due = async {
             match watchdog.as_mut() {
                 Some(watchdog) => {
@@ -158,8 +173,17 @@ pub async fn run(
             }
         };
         tokio::select! {
-            _ = signals.terminate.recv() => break,
-            _ = signals.interrupt.recv() => break,
+            _ = signals.terminate.recv() => break None,
+            _ = signals.interrupt.recv() => break None,
+            ended = &mut supervisor => break Some(Failed::of("the supervisor of the targets", ended.map(drop))),
+            ended = &mut measuring => break Some(Failed::of("the task that reads the figures of containers", ended)),
+            ended = &mut following, if !followed => {
+                // Without Kubernetes there is nothing to follow.
+                followed = true;
+                if ended.is_err() {
+                    break Some(Failed::of("the task that follows the pods", ended));
+                }
+            }
             () = &mut first_scan, if !ready => {
                 ready = true;
                 services.set_ready(true);
@@ -168,23 +192,52 @@ pub async fn run(
             _ = metrics.tick() => if let Some(share) = shares.next() {
                 services.export_share(share, SHARES, now_unix_ns());
             },
-            _ = ticks.tick() => services.pipeline.tick(now_unix_ns()),
-            () = watchdog_is_due => notify_service(&[NotifyState::Watchdog]),
-            () = rule_watch.changed() => services.rules.reload(&options.rules, &services.pipeline).await,
+            _ = ticks.tick() => {
+                services.pipeline.tick(now_unix_ns());
+                if let Some(part) = services.failed_part() {
+                    break Some(Failed { part, why: "its task ended; the log says why".to_owned() });
+                }
+                late = say_late(&services, late);
+            }
+            // Only then: the supervisor of the service is to see that a part hangs.
+            () = watchdog_is_due => if !late {
+                notify_service(&[NotifyState::Watchdog]);
+            },
+            () = rule_watch.changed() => tokio::select! {
+                () = services.rules.reload(&options.rules, &services.pipeline) => {}
+                _ = signals.terminate.recv() => break None,
+                _ = signals.interrupt.recv() => break None,
+            },
             () = reload_requested(&mut signals.hangup, &mut reload) => {
-                if let Some(new) = apply(&mut reload, &mut services, &options) {
+                let reloading = async {
+                    let new = apply(&mut reload, &mut services, &options).await;
+                    if let Some(new) = &new {
+                        rule_watch.set(&new.rules).await;
+                    }
+                    let rules = new.as_ref().map_or(&options.rules, |new| &new.rules);
+                    services.rules.reload(rules, &services.pipeline).await;
+                    new
+                };
+                // Files are read meanwhile, which may take its time.
+                let new = tokio::select! {
+                    new = reloading => new,
+                    _ = signals.terminate.recv() => break None,
+                    _ = signals.interrupt.recv() => break None,
+                };
+                if let Some(new) = new {
                     if new.pipeline.metrics.interval != options.pipeline.metrics.interval {
                         metrics = every(new.pipeline.metrics.interval / SHARES);
                     }
                     target_options.send_replace(Arc::new(new.targets.clone()));
                     options = new;
-                    rule_watch.set(&options.rules);
                 }
-                services.rules.reload(&options.rules, &services.pipeline).await;
             }
         }
-    }
+    };
 
+    if let Some(Failed { part, why }) = &failed {
+        error!("{part} failed: {why}; gcwatch ends with exit code 1, to be started again");
+    }
     info!("stopping: closing sessions and flushing queues; a second signal ends at once");
     notify_service(&[NotifyState::Stopping]);
     services.set_ready(false);
@@ -192,6 +245,10 @@ pub async fn run(
     following.abort();
     let orderly = async {
         drop(stop);
+        if supervisor.is_finished() {
+            // It failed, and its sessions end in the background.
+            return services.close().await;
+        }
         match tokio::time::timeout(STOP_TARGETS, supervisor).await {
             Ok(Ok(unfinished)) => {
                 for (pid, name, what) in unfinished.sessions {
@@ -208,6 +265,38 @@ pub async fn run(
         _ = signals.terminate.recv() => warn!("ended by the second signal: queued data is lost"),
         _ = signals.interrupt.recv() => warn!("ended by the second signal: queued data is lost"),
     }
+    failed.is_none()
+}
+
+/// A part of the daemon that must not end has ended.
+struct Failed {
+    part: &'static str,
+    why: String,
+}
+
+impl Failed {
+    fn of(part: &'static str, ended: Result<(), JoinError>) -> Self {
+        let why = match ended {
+            Ok(()) => "it ended by itself".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        Self { part, why }
+    }
+}
+
+/// Whether a part is late; said when the first one begins to be, and when none is any more.
+fn say_late(services: &Services, were_late: bool) -> bool {
+    let mut late = services.live_parts();
+    late.retain(|part| part.is_late);
+    match late.first() {
+        Some(PartAge { name, age, .. }) if !were_late => error!(
+            "{name} has not been alive for {} s: /livez answers 503 until it is",
+            age.as_secs()
+        ),
+        None if were_late => info!("all parts are alive again"),
+        _ => {}
+    }
+    !late.is_empty()
 }
 
 async fn reload_requested(hangup: &mut Signal, reload: &mut impl Reload) {
@@ -218,10 +307,9 @@ async fn reload_requested(hangup: &mut Signal, reload: &mut impl Reload) {
 }
 
 /// Applies the new options; `None`: the previous ones stay in force.
-fn apply(reload: &mut impl Reload, services: &mut Services, old: &Options) -> Option<Options> {
-    let refused = || services.own.reloads.refused.fetch_add(1, Ordering::Relaxed);
-    let Ok(new) = reload.load() else {
-        refused();
+async fn apply(reload: &mut impl Reload, services: &mut Services, old: &Options) -> Option<Options> {
+    let Ok(new) = reload.load().await else {
+        services.own.reloads.refused.fetch_add(1, Ordering::Relaxed);
         warn!("the new configuration is invalid: the previous one stays in force");
         return None;
     };

@@ -11,6 +11,7 @@
 //! |---|---|
 //! | [`container`] | which container a process is in, its limits and what it uses |
 //! | [`process`] | plain values: which run of a process, who it is, its state, how far its stream was read |
+//! | [`guard`] | the process that closes sessions when this one is stopped or hangs |
 //! | [`targets`] | finds processes, attaches, reads their sessions: one task per process |
 //! | [`records`] | the ndjson records, a contract |
 //! | [`recording`] | files: bytes to collections |
@@ -38,6 +39,11 @@ pub mod container;
     reason = "the loop of the daemon, its deadlines and its reload"
 )]
 pub mod daemon;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a guard that ended is started again after a delay"
+)]
+pub mod guard;
 #[expect(clippy::disallowed_methods, reason = "watches retry, and requests have deadlines")]
 pub mod kubernetes;
 #[expect(

@@ -6,9 +6,14 @@ use clap::Parser as _;
 use gcwatch::commands::cli::{Cli, Command};
 use gcwatch::commands::output::say;
 use gcwatch::commands::{analyze, completions, demo, diff, doctor, events, ps, record, replay, rules, run};
+use gcwatch::guard;
 
 /// Exit codes: 0 success, 1 failure, 2 invalid usage (by clap).
 fn main() -> ExitCode {
+    // Before anything of the program is set up: the guard needs none of it.
+    if guard::child::is_asked_for() {
+        return guard::child::main();
+    }
     let cli = Cli::parse();
     let done = match &cli.command {
         Command::Run(args) => run::run(args),

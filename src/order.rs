@@ -5,9 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules of this crate; each may use those before it.
-const ORDER: [&str; 12] = [
+const ORDER: [&str; 13] = [
     "container",
     "process",
+    "guard",
     "targets",
     "records",
     "recording",

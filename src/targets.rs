@@ -2,38 +2,48 @@
 //!
 //! ```text
 //! watch     inotify on the directories of sockets --+
+//! newcomers processes that make threads ------------+
 //! reverse   runtimes that connect to us ------------+--> supervise --> attempt, one task per process --> session -->
 //! sink look      /proc, every so often ------------------+     registry      inspect, identity, lease          reading
 //!                                                         filter        carryover                         clock
+//!                                                                                  others --> heals --------+
 //! ```
 //!
 //! Attaching is done on the executor of [`supervise()`], at once; sessions are read by [`Readers`], in rounds
 //! (`rounds`).
 //!
-//! `registry`, `backoff`, `filter`, `identity` and `clock` are pure: what they know is given to them (by `facts` and
-//! `host`), time included. Everything else is I/O at the edge. A task reports to its [`sink::RunSink`] only, which is
-//! the pipeline's feed.
+//! `registry`, `backoff`, `filter`, `memory`, `identity`, `clock` and the decisions of `others` are pure: what they
+//! know is given to them (by `facts` and `host`), time included. Everything else is I/O at the edge. A task reports to
+//! its [`sink::RunSink`] only, which is the pipeline's feed.
 //!
 //! # Promises
 //!
 //! * A run (pid and start time) is attached to at most once, by this gcwatch and (by a lease) by all of the host.
-//! * Whatever fails is retried for as long as the run lives, from half a second up to once a minute.
+//! * Whatever fails is retried for as long as the run lives, from half a second up to once a minute; a stream that took
+//!   more memory than it may (`memory`), from half a minute up to once an hour.
 //! * A target that is stopped, silent or hostile costs its own task and nothing else: no lock is held over a wait,
 //!   every step has a deadline, and what a stream may cost is bounded.
+//! * What a session of another tool leaves behind, because ours is there, is healed within ten seconds of its end.
 //! * A session that was begun is stopped and drained; a runtime that came suspended is resumed, whatever else fails.
 
+mod alive;
 mod attempt;
 mod backoff;
 mod carryover;
 mod clock;
+pub(crate) mod descriptors;
 mod facts;
 mod filter;
+pub(crate) mod heap_limit;
 mod host;
 mod identity;
 mod inspect;
 mod lease;
 mod look;
+mod memory;
+mod newcomers;
 pub mod options;
+mod others;
 mod reading;
 mod registry;
 mod reverse;
@@ -43,8 +53,11 @@ mod settings;
 pub mod sink;
 pub(crate) mod standing;
 mod supervise;
+mod threads;
 mod watch;
 
+pub use alive::Alive;
 pub(crate) use identity::own_identity;
 pub use rounds::{Readers, Rounds};
 pub use supervise::{Unfinished, supervise};
+pub use threads::{NotRead, Reading};

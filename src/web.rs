@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `/` | the processes with their states, as a page |
 //! | `/metrics` | Prometheus text; OpenMetrics with exemplars when the scraper asks for it |
-//! | `/livez` | 200 while the daemon's tasks run |
+//! | `/livez` | 200 while the parts of the daemon are alive, else 503; the parts and their ages |
 //! | `/readyz` | 200 from the first complete scan of the host until shutdown, else 503; independent of receivers |
 //! | `/api/v1/targets` | every .NET process and its state |
 //! | `/api/v1/alerts` | every firing alert |
@@ -12,18 +12,23 @@
 //! | `/api/v1/gcs` | the last collections of each process; `?pid=PID`, `?limit=N` |
 //!
 //! Read only: no request changes anything. It listens on loopback by default, because it shows the names of processes.
-//! At most 64 connections at a time, each at most 90 s idle and ten minutes old.
+//! At most 64 connections at a time, each at most 90 s idle and ten minutes old; health is answered beyond that
+//! (`connections`). On loopback it answers to names of loopback only (`hosts`), and its pages run no script.
 
 mod connections;
+mod hosts;
 mod page;
 
+use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{Query, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::extract::{Query, Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::middleware::{self, Next};
 use axum::response::{Html, IntoResponse, Json, Response};
 use axum::routing::get;
 use gc_telemetry::origin::Origin;
@@ -33,6 +38,8 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::net::TcpListener;
 
+use self::connections::Routers;
+use self::hosts::Hosts;
 use crate::pipeline::Pipeline;
 use delivery::clock::now_unix_ns;
 use gc_telemetry::prometheus::{self, Format};
@@ -44,6 +51,23 @@ const MAX_COLLECTIONS: usize = 1000;
 pub trait OwnMetrics: Send + Sync + std::fmt::Debug {
     /// The daemon's resource and the current values of its metrics.
     fn own_metrics(&self, now_unix_ns: u64) -> (Arc<Origin>, Vec<Metric>);
+}
+
+/// A part of the daemon that must be alive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartAge {
+    /// Its name, one word.
+    pub name: &'static str,
+    /// How long ago it was alive.
+    pub age: Duration,
+    /// That is too long.
+    pub is_late: bool,
+}
+
+/// Source of `/livez`.
+pub trait LiveInfo: Send + Sync + std::fmt::Debug {
+    /// The parts that must be alive; none for a command that only replays.
+    fn parts(&self) -> Vec<PartAge>;
 }
 
 /// Source of the state of the rule files.
@@ -59,6 +83,8 @@ pub struct Site {
     pub pipeline: Pipeline,
     /// The daemon's own metrics.
     pub own: Arc<dyn OwnMetrics>,
+    /// Which parts are alive.
+    pub live: Arc<dyn LiveInfo>,
     /// State of the rule files.
     pub rules: Arc<dyn RuleInfo>,
     /// The answer of `/readyz`: true from the first complete scan until shutdown.
@@ -88,7 +114,8 @@ pub async fn listen(address: SocketAddr) -> Result<TcpListener, ListenError> {
         .map_err(|source| ListenError { address, source })
 }
 
-/// Serves requests until `end` completes.
+/// Serves requests until `end` completes. `hosts`: the names by which it may be addressed; empty: any, unless it
+/// listens on loopback.
 ///
 /// # Errors
 ///
@@ -96,22 +123,93 @@ pub async fn listen(address: SocketAddr) -> Result<TcpListener, ListenError> {
 pub async fn serve(
     listener: TcpListener,
     site: Site,
+    hosts: Vec<String>,
     end: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<()> {
-    connections::serve(listener, router(site), end).await
+    let is_loopback = listener.local_addr()?.ip().is_loopback();
+    let hosts = Arc::new(Hosts {
+        is_loopback,
+        listed: hosts,
+    });
+    let guarded = |router: Router| router.layer(middleware::from_fn_with_state(Arc::clone(&hosts), guarded));
+    let routers = Routers {
+        all: guarded(router(site.clone())),
+        health: guarded(health().fallback(no_place).with_state(site)),
+    };
+    connections::serve(listener, routers, end).await
 }
 
 fn router(site: Site) -> Router {
-    Router::new()
+    health()
         .route("/", get(front))
+        .route(
+            page::STYLE_PATH,
+            get(async || ([(header::CONTENT_TYPE, "text/css")], page::STYLE)),
+        )
         .route("/metrics", get(metrics))
-        .route("/livez", get(async || "ok\n"))
-        .route("/readyz", get(ready))
         .route("/api/v1/targets", get(targets))
         .route("/api/v1/gcs", get(collections))
         .route("/api/v1/rules", get(rules))
         .route("/api/v1/alerts", get(alerts))
         .with_state(site)
+}
+
+/// What is answered also when all places are taken.
+fn health() -> Router<Site> {
+    Router::new().route("/livez", get(live)).route("/readyz", get(ready))
+}
+
+/// Whether a path is one of [`health`]'s.
+fn is_health(path: &str) -> bool {
+    matches!(path, "/livez" | "/readyz")
+}
+
+async fn no_place() -> Response {
+    let text = "all connections are in use, and only /livez and /readyz are answered; ask again\n";
+    (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
+}
+
+/// Refuses foreign names, and has browsers run nothing and show the answer nowhere else.
+async fn guarded(State(hosts): State<Arc<Hosts>>, request: Request, next: Next) -> Response {
+    let mut answer = if hosts.allow(request.uri(), request.headers()) {
+        next.run(request).await
+    } else {
+        let text = "gcwatch does not answer to this host name; use localhost or 127.0.0.1, or add it to web.hosts\n";
+        (StatusCode::FORBIDDEN, text).into_response()
+    };
+    let headers = answer.headers_mut();
+    for (name, value) in [
+        (
+            header::CONTENT_SECURITY_POLICY,
+            "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+        ),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+        (header::REFERRER_POLICY, "no-referrer"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    answer
+}
+
+async fn live(State(site): State<Site>) -> Response {
+    liveness(&site.live.parts()).into_response()
+}
+
+fn liveness(parts: &[PartAge]) -> (StatusCode, String) {
+    let is_late = parts.iter().any(|part| part.is_late);
+    let mut text = String::from(if is_late { "late\n" } else { "ok\n" });
+    for PartAge { name, age, is_late } in parts {
+        let late = if *is_late { ", late" } else { "" };
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{name}: alive {:.1} s ago{late}", age.as_secs_f64());
+    }
+    let status = if is_late {
+        StatusCode::SERVICE_UNAVAILABLE
+    } else {
+        StatusCode::OK
+    };
+    (status, text)
 }
 
 async fn front(State(site): State<Site>) -> Html<String> {
@@ -197,7 +295,29 @@ fn accepted(headers: &HeaderMap) -> Format {
 mod tests {
     use axum::http::{HeaderMap, HeaderValue, header};
 
-    use super::{Format, accepted};
+    use std::time::Duration;
+
+    use axum::http::StatusCode;
+
+    use super::{Format, PartAge, accepted, liveness};
+
+    fn part(name: &'static str, ms: u64, is_late: bool) -> PartAge {
+        let age = Duration::from_millis(ms);
+        PartAge { name, age, is_late }
+    }
+
+    /// Scenario: all parts are alive; one is late; a command that has none.
+    /// Guarantee: 503 when one is late, and each part is named with its age.
+    #[test]
+    fn a_late_part_is_not_alive() {
+        let alive = liveness(&[part("reading", 140, false), part("exporter", 2000, false)]);
+        let text = "ok\nreading: alive 0.1 s ago\nexporter: alive 2.0 s ago\n".to_owned();
+        assert_eq!(alive, (StatusCode::OK, text));
+        let (status, text) = liveness(&[part("reading", 11_000, true), part("exporter", 0, false)]);
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+        assert!(text.starts_with("late\nreading: alive 11.0 s ago, late\n"), "{text}");
+        assert_eq!(liveness(&[]), (StatusCode::OK, "ok\n".to_owned()));
+    }
 
     /// Scenario: scrapers with different `Accept` headers.
     /// Guarantee: OpenMetrics only for those that accept it and do not prefer the text format.

@@ -4,6 +4,7 @@
 //! ```text
 //! cargo bench --bench cost -- --pairs 30
 //! cargo bench --bench cost -- --pairs 30 --runtime net8.0.33 --gen0-size 0x400000     (a collection every 4 MB)
+//! cargo bench --bench cost -- --phases 150 --runtime net10.0.14      the cost of a collection's events alone
 //! ```
 //!
 //! The daemon runs all the time, in both halves of a pair, so that what it takes of the machine is the same; only
@@ -17,6 +18,7 @@
     reason = "a report for people, and errors of a program of its own"
 )]
 
+mod phases;
 #[expect(dead_code, reason = "the load bench asks more of it")]
 #[path = "../load/proc.rs"]
 mod proc;
@@ -59,6 +61,9 @@ struct Arguments {
     /// The runtime's knob GCgen0size, in bytes (hex with 0x): how much is allocated between two collections
     #[arg(long)]
     gen0_size: Option<String>,
+    /// Instead of pairs: this many short phases with a session in one process that collects all the time
+    #[arg(long)]
+    phases: Option<usize>,
     /// What is attached
     #[arg(long, value_enum, default_value_t = Attach::Run)]
     with: Attach,
@@ -82,7 +87,12 @@ enum Attach {
 }
 
 fn main() -> ExitCode {
-    match compare(&Arguments::parse()) {
+    let arguments = Arguments::parse();
+    let done = match arguments.phases {
+        Some(phases) => workload::runtime_folder(&arguments.runtime).and_then(|folder| phases::report(&folder, phases)),
+        None => compare(&arguments),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("cost: {error:#}");

@@ -23,6 +23,14 @@ impl Interval {
         Self { mean, half }
     }
 
+    /// In another unit.
+    pub(crate) fn times(self, factor: f64) -> Self {
+        Self {
+            mean: self.mean * factor,
+            half: self.half * factor,
+        }
+    }
+
     pub(crate) fn low(self) -> f64 {
         self.mean - self.half
     }
@@ -30,6 +38,26 @@ impl Interval {
     pub(crate) fn high(self) -> f64 {
         self.mean + self.half
     }
+}
+
+/// The mean without this share of the measurements at either end, with its 95 % interval (Tukey and McLaughlin: by the
+/// winsorized variance). `None` without three measurements that stay.
+pub(crate) fn trimmed(values: &[f64], share: f64) -> Option<Interval> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let cut = (sorted.len() as f64 * share).floor() as usize;
+    let kept = sorted.get(cut..sorted.len() - cut).filter(|kept| kept.len() > 2)?;
+    let (low, high) = (*kept.first()?, *kept.last()?);
+    let mean = kept.iter().sum::<f64>() / kept.len() as f64;
+    let winsorized: Vec<f64> = sorted.iter().map(|value| value.clamp(low, high)).collect();
+    let count = winsorized.len() as f64;
+    let middle = winsorized.iter().sum::<f64>() / count;
+    let variance = winsorized.iter().map(|value| (value - middle).powi(2)).sum::<f64>() / (count - 1.0);
+    let error = variance.sqrt() / ((1.0 - 2.0 * share) * count.sqrt());
+    Some(Interval {
+        mean,
+        half: t_quantile(kept.len() as f64 - 1.0) * error,
+    })
 }
 
 /// The middle of the measurements with its 95 % interval (by ranks, the normal approximation of the binomial): what a

@@ -41,17 +41,7 @@ pub(crate) struct Process {
 
 impl Workload {
     pub(crate) fn find(runtime: &str, rounds: u32, gen0_size: Option<String>) -> anyhow::Result<Self> {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/runtimes/fetch");
-        let output = Command::new(&script)
-            .stderr(Stdio::inherit())
-            .output()
-            .with_context(|| format!("cannot run {}", script.display()))?;
-        let folder = PathBuf::from(String::from_utf8(output.stdout)?.trim()).join(runtime);
-        ensure!(
-            folder.join(".complete").exists(),
-            "{} is not there: tests/runtimes/fetch",
-            folder.display()
-        );
+        let folder = runtime_folder(runtime)?;
         Ok(Self {
             runtime: runtime.to_owned(),
             folder,
@@ -102,6 +92,22 @@ impl Workload {
         process.await_line("ready")?;
         Ok(process)
     }
+}
+
+/// The folder of a runtime in the cache of `tests/runtimes/fetch`.
+pub(crate) fn runtime_folder(runtime: &str) -> anyhow::Result<PathBuf> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/runtimes/fetch");
+    let output = Command::new(&script)
+        .stderr(Stdio::inherit())
+        .output()
+        .with_context(|| format!("cannot run {}", script.display()))?;
+    let folder = PathBuf::from(String::from_utf8(output.stdout)?.trim()).join(runtime);
+    ensure!(
+        folder.join(".complete").exists(),
+        "{} is not there: tests/runtimes/fetch",
+        folder.display()
+    );
+    Ok(folder)
 }
 
 impl fmt::Display for Workload {
@@ -168,7 +174,7 @@ pub(crate) struct Recorder {
 impl Recorder {
     pub(crate) fn attach(program: &Path, pid: u32) -> anyhow::Result<Self> {
         let child = Command::new(program)
-            .args(["record", "--output", "/dev/null", "--pid", &pid.to_string()])
+            .args(["record", "--output", "-", "--pid", &pid.to_string()])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())

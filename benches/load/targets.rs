@@ -168,6 +168,8 @@ impl Daemon {
             .env("OTEL_METRIC_EXPORT_INTERVAL", "10000")
             .env("GCWATCH_CONFIG", &config)
             .env("GCWATCH_LISTEN", "127.0.0.1:0")
+            // As the systemd unit has it.
+            .env("MALLOC_ARENA_MAX", "1")
             // It watches this folder all the time; those of processes only as long as there is one.
             .env("TMPDIR", folder)
             .stdin(Stdio::null())

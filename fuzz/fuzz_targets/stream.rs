@@ -3,6 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use nettrace::encode::{Encoder, EventRecord, Label, ThreadRecord};
+use nettrace::limits::Limits;
 use nettrace::{
     Decoder, Ending, Error, Format, Item, Metadata, Options, Order, PointerSize, Stats, SystemTime, TraceHeader,
 };
@@ -87,7 +88,14 @@ fn read(bytes: &[u8], piece: usize, how: u8) -> Delivered {
     let mut decoder = Decoder::new(Options {
         order: if how & 1 == 0 { Order::Time } else { Order::File },
         stacks: how & 2 != 0,
-        max_pending_bytes: if how & 4 == 0 { 1 << 20 } else { 500 },
+        limits: if how & 4 == 0 {
+            Limits::for_one_live_process()
+        } else {
+            Limits {
+                max_pending_bytes: 500,
+                ..Limits::for_files()
+            }
+        },
         interest: if how & 8 == 0 {
             Box::new(|_| Some(7))
         } else {

@@ -115,9 +115,15 @@ pub struct RecordArgs {
     /// The process
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pub pid: u32,
-    /// Output file; - for standard output
+    /// Output file, FILE.partial until it is complete; - for standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
+    /// Replace FILE if it exists, and an interrupted FILE.partial
+    #[arg(long)]
+    pub force: bool,
+    /// Write into a FIFO, when it has a reader
+    #[arg(long)]
+    pub allow_fifo: bool,
     /// Events to record
     #[arg(long, value_enum, default_value_t = Profile::Gc)]
     pub profile: Profile,

@@ -17,14 +17,14 @@ use dotnet_diagnostics::text::shown;
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::timeout;
 
-use self::expected::{no_socket_in, unmet};
+use self::expected::{does_not_respond, no_socket_in, unmet};
 use self::verdict::{not_looked_at, verdict};
 use crate::commands::cli::{DoctorArgs, Format};
 use crate::commands::output::Output;
 use crate::commands::run::load;
 use crate::report::doctor::{Diagnosis, Report, StaleRecord};
 use crate::targets::options::TargetOptions;
-use crate::targets::standing::{Standing, names_something, scan, standing};
+use crate::targets::standing::{Standing, names_something, standing};
 
 /// Deadline for reading the files of one process. They may be on any file system, even one that the process provides.
 const LOOK_WITHIN: Duration = Duration::from_secs(5);
@@ -78,15 +78,8 @@ struct Looked {
 }
 
 async fn examine(asked: Vec<u32>, options: TargetOptions) -> anyhow::Result<Report> {
-    let scan = spawn_blocking({
-        let options = options.clone();
-        move || scan(&options)
-    });
-    // Its directories may hang too.
-    let scan = timeout(STALE_WITHIN, scan)
-        .await
-        .context("the directories of targets.sockets do not respond")??;
-    let own = own::own(scan.credentials());
+    let (scan, hung) = scan(&options).await?;
+    let own = own::own(scan.credentials(), options.max_targets);
     let pids = if asked.is_empty() {
         all_pids().context("cannot read /proc; run where it is mounted")?
     } else {
@@ -113,7 +106,8 @@ async fn examine(asked: Vec<u32>, options: TargetOptions) -> anyhow::Result<Repo
         }
     }
     if asked.is_empty() {
-        named(&scan, &options, &mut report, &mut found).await?;
+        report.diagnoses.extend(hung.iter().map(|path| does_not_respond(path)));
+        named(&scan, &options, &hung, &mut report, &mut found).await?;
         report.diagnoses.extend(unmet(&options, &found));
         let listing = spawn_blocking(stale);
         if let Ok(listing) = timeout(STALE_WITHIN, listing).await {
@@ -123,10 +117,28 @@ async fn examine(asked: Vec<u32>, options: TargetOptions) -> anyhow::Result<Repo
     Ok(report)
 }
 
+/// A scan with the sockets of the configuration, and the paths of those that do not respond.
+async fn scan(options: &TargetOptions) -> anyhow::Result<(Scan, Vec<PathBuf>)> {
+    let (mut sockets, mut hung) = (Vec::new(), Vec::new());
+    for path in &options.sockets {
+        let listing = spawn_blocking({
+            let path = path.clone();
+            move || Scan::sockets_at(&path)
+        });
+        match timeout(LOOK_WITHIN, listing).await {
+            Ok(found) => sockets.extend(found?),
+            Err(_) => hung.push(path.clone()),
+        }
+    }
+    let scan = Scan::host().with_socket_directories([]).with_found_sockets(sockets);
+    Ok((scan, hung))
+}
+
 /// Checks the processes behind sockets in `targets.sockets` that are not in our `/proc`.
 async fn named(
     scan: &Scan,
     options: &TargetOptions,
+    hung: &[PathBuf],
     report: &mut Report,
     found: &mut BTreeSet<usize>,
 ) -> anyhow::Result<()> {
@@ -160,7 +172,7 @@ async fn named(
     let empty: Vec<Diagnosis> = options
         .sockets
         .iter()
-        .filter(|path| !has_one(path))
+        .filter(|path| !has_one(path) && !hung.contains(path))
         .map(|path| no_socket_in(path))
         .collect();
     report.diagnoses.extend(empty);

@@ -8,11 +8,15 @@ use dotnet_diagnostics::discovery::{Obstacle, Process, Reason, Scan, StaleSocket
 use dotnet_diagnostics::message::ProcessInfo;
 use dotnet_diagnostics::text::shown;
 use dotnet_diagnostics::{Client, Deadlines, Endpoint};
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, spawn_blocking};
+use tokio::time::timeout;
 
 use crate::commands::cli::{Format, PsArgs};
 use crate::commands::output::Output;
 use crate::report::processes::{self, ProcessRecord};
+use crate::targets::heap_limit;
+use crate::targets::options::TargetOptions;
+use crate::targets::standing::standing;
 
 /// Deadline for a runtime's answer, so that a stopped one does not delay the list.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
@@ -52,7 +56,15 @@ async fn ask_all(processes: Vec<Process>) -> Vec<ProcessRecord> {
     for process in processes {
         asked.spawn(async move {
             let outcome = ask(&process).await;
-            record(&process, outcome)
+            let mut record = record(&process, outcome);
+            if record.attachable
+                && let Some(why) = at_limit(process).await
+            {
+                record.attachable = false;
+                record.reason = Some(heap_limit::REASON);
+                record.detail = Some(format!("{why}; {}", heap_limit::REMEDY));
+            }
+            record
         });
     }
     let mut records = Vec::new();
@@ -60,6 +72,12 @@ async fn ask_all(processes: Vec<Process>) -> Vec<ProcessRecord> {
         records.extend(done);
     }
     records
+}
+
+/// Why gcwatch would not attach to a process that responds, unless one reads it already.
+async fn at_limit(process: Process) -> Option<String> {
+    let looking = spawn_blocking(move || standing(&process, &TargetOptions::default()).at_limit);
+    timeout(ANSWER_WITHIN, looking).await.ok()?.ok()?
 }
 
 async fn ask(process: &Process) -> Result<Option<ProcessInfo>, Obstacle> {

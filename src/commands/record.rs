@@ -1,28 +1,42 @@
 //! `gcwatch record`: a live process to a nettrace file.
 
-use std::fs::File;
+mod output;
+
 use std::io::{self, IsTerminal, Write};
-use std::path::Path;
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use clr_gc::event::{PRIVATE_PROVIDER, RUNTIME_PROVIDER};
 use clr_gc::gc::{LIVE_SETTLE_NS, Outcome, Settling};
-use clr_gc::stream::{GcStream, Scope};
+use clr_gc::stream::{Advanced, GcStream, Scope};
 use dotnet_diagnostics::discovery::Scan;
 use dotnet_diagnostics::message::{Command, Provider, SessionConfig};
 use dotnet_diagnostics::{Client, Endpoint, Session};
 use nettrace::Ending;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::commands::cli::{Profile, RecordArgs};
 use crate::commands::output::say;
+use crate::commands::record::output::Output;
 use crate::report::units::{Bytes, Span, plural};
 
 const READ_BYTES: usize = 64 * 1024;
 
 /// How often the progress line is written.
 const PROGRESS_EVERY: Duration = Duration::from_millis(250);
+
+/// How long the output may take nothing. Meanwhile the session is not read, and a process whose stream nobody reads
+/// cannot exit.
+const OUTPUT_WITHIN: Duration = Duration::from_secs(5);
+
+/// The same when the recording is to end.
+const STOPPED_OUTPUT_WITHIN: Duration = Duration::from_secs(2);
+
+/// How long a session may take to end that is not wanted any more.
+const END_WITHIN: Duration = Duration::from_secs(3);
+/// How long the session that heals may take; it is over within a tenth of a second.
+const HEAL_WITHIN: Duration = Duration::from_secs(3);
 
 const KEYWORD_GC: u64 = 0x1;
 const KEYWORD_GC_HANDLE: u64 = 0x2;
@@ -78,14 +92,16 @@ async fn record(args: &RecordArgs) -> anyhow::Result<bool> {
         ..SessionConfig::default()
     };
     let info = client.probe().await?;
-    let mut interrupts = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
-    let mut terminations = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
-    let mut file = Sink::create(&args.output)?;
-    let mut session = match client.collect_tracing(&config).await {
+    let mut signals = Signals::new()?;
+    let mut output = tokio::select! {
+        output = Output::open(&args.output, args.force, args.allow_fifo) => output?,
+        () = signals.stop() => anyhow::bail!("stopped before {} had a reader", args.output.display()),
+    };
+    let session = match begin(&client, &config, &mut signals).await {
         Ok(session) => session,
         Err(error) => {
-            file.discard();
-            return Err(error.into());
+            output.discard();
+            return Err(error);
         }
     };
     let version = info.as_ref().and_then(|info| info.runtime_version.as_deref());
@@ -95,118 +111,189 @@ async fn record(args: &RecordArgs) -> anyhow::Result<bool> {
         "recording process {} ({}{version}) with {command}; press Ctrl-C to stop",
         args.pid, process.name
     ));
-
-    let mut progress = Progress::new();
-    let mut buffer = vec![0; READ_BYTES];
-    let until = args.duration.map(|duration| tokio::time::Instant::now() + duration);
-    let mut ticks = tokio::time::interval(PROGRESS_EVERY);
-    let mut stopping = false;
-    loop {
-        let time_is_up = async {
-            match until {
-                Some(until) => tokio::time::sleep_until(until).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            read = session.read(&mut buffer) => {
-                let n = read.inspect_err(|_| progress.end())?;
-                if n == 0 {
-                    break;
-                }
-                let bytes = buffer.get(..n).unwrap_or_default();
-                if let Err(error) = file.write(bytes) {
-                    progress.end();
-                    return give_up(session, &file, error).await;
-                }
-                progress.take(bytes);
-            }
-            () = time_is_up, if !stopping => {
-                stopping = true;
-                session.request_stop();
-            }
-            _ = interrupts.recv() => {
-                if stopping {
-                    progress.end();
-                    anyhow::bail!("stopped by the second Ctrl-C: {} lacks the events that the process had not sent yet", file.name);
-                }
-                stopping = true;
-                session.request_stop();
-            }
-            _ = terminations.recv(), if !stopping => {
-                stopping = true;
-                session.request_stop();
-            }
-            _ = ticks.tick() => progress.show(stopping),
+    let mut recorder = Recorder {
+        session,
+        output: &mut output,
+        progress: Progress::new(),
+        stopping: false,
+    };
+    let ended = recorder.run(args.duration, &mut signals).await;
+    let in_order = ended.is_ok();
+    recorder.end(&client, &mut signals, in_order).await;
+    let Recorder { progress, stopping, .. } = recorder;
+    if let Err(problem) = ended {
+        if progress.bytes == 0 {
+            output.discard();
+        } else {
+            say(format_args!("{} contains what was received before", output.name));
         }
+        return match problem {
+            Broken::Output(problem) => {
+                say(problem);
+                Ok(false)
+            }
+            Broken::Session(error) => Err(error),
+        };
     }
-    progress.end();
-    // A process that exits while the session stops does not respond any more; its stream shows how it ended.
-    let _stopped = session.stopped().await;
-    if let Err(error) = file.finish() {
-        return give_up(session, &file, error).await;
+    if progress.bytes == 0 {
+        output.discard();
+        anyhow::bail!("the session ended without a byte; nothing is recorded");
     }
-    say(progress.summary(&file.name, stopping));
+    let name = output.complete()?;
+    say(progress.summary(&name, stopping));
     Ok(true)
 }
 
-/// The file cannot be written: stops the session, so that the process does not keep it.
-async fn give_up(mut session: Session, file: &Sink, error: io::Error) -> anyhow::Result<bool> {
-    if error.kind() == io::ErrorKind::BrokenPipe {
-        say(format_args!(
-            "the reader of {} closed it; the session is stopped",
-            file.name
-        ));
-    } else {
-        say(format_args!(
-            "cannot write {}: {error}; it contains what was written before",
-            file.name
-        ));
+/// Begins the session. A command that is under way is not abandoned at once: its session would stay in the process.
+async fn begin(client: &Client, config: &SessionConfig, signals: &mut Signals) -> anyhow::Result<Session> {
+    let mut beginning = pin!(client.collect_tracing(config));
+    tokio::select! {
+        begun = &mut beginning => return Ok(begun?),
+        () = signals.stop() => {}
     }
-    if let Err(error) = session.drain(|_| ()).await {
-        say(error);
+    if let Ok(Ok(mut session)) = tokio::time::timeout(END_WITHIN, beginning).await {
+        let _late = tokio::time::timeout(END_WITHIN, session.drain(|_| ())).await;
     }
-    Ok(false)
+    anyhow::bail!("stopped before the session began; nothing is recorded")
 }
 
-/// The output: a file or standard output.
-struct Sink {
-    name: String,
-    out: Box<dyn Write>,
-    path: Option<std::path::PathBuf>,
+/// Ctrl-C, and the signal of those that stop a service.
+struct Signals {
+    interrupts: Signal,
+    terminations: Signal,
 }
 
-impl Sink {
-    fn create(path: &Path) -> anyhow::Result<Self> {
-        if path == Path::new("-") {
-            return Ok(Self {
-                name: "standard output".to_owned(),
-                out: Box::new(io::stdout().lock()),
-                path: None,
-            });
-        }
-        let name = path.display().to_string();
-        let file = File::create(path)
-            .with_context(|| format!("cannot write {name}; give a file in a directory with write permission"))?;
+impl Signals {
+    fn new() -> anyhow::Result<Self> {
         Ok(Self {
-            name,
-            out: Box::new(file),
-            path: Some(path.to_owned()),
+            interrupts: signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?,
+            terminations: signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?,
         })
     }
 
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.out.write_all(bytes)
+    /// The next one of either. Cancel safe.
+    async fn stop(&mut self) {
+        tokio::select! {
+            _ = self.interrupts.recv() => {}
+            _ = self.terminations.recv() => {}
+        }
+    }
+}
+
+/// Why a recording is not complete.
+enum Broken {
+    /// The output takes no more; a sentence.
+    Output(String),
+    Session(anyhow::Error),
+}
+
+/// A session on its way to the output.
+struct Recorder<'o> {
+    session: Session,
+    output: &'o mut Output,
+    progress: Progress,
+    /// The session was asked to end.
+    stopping: bool,
+}
+
+impl Recorder<'_> {
+    /// Reads to the end of the stream, and writes all of it.
+    async fn run(&mut self, duration: Option<Duration>, signals: &mut Signals) -> Result<(), Broken> {
+        let mut buffer = vec![0; READ_BYTES];
+        let mut piece = Vec::new();
+        let until = duration.map(|duration| tokio::time::Instant::now() + duration);
+        let mut ticks = tokio::time::interval(PROGRESS_EVERY);
+        // From when on the output has taken nothing.
+        let mut stuck_since = tokio::time::Instant::now();
+        let mut is_over = false;
+        loop {
+            let time_is_up = async {
+                match until {
+                    Some(until) => tokio::time::sleep_until(until).await,
+                    None => std::future::pending().await,
+                }
+            };
+            let patience = if self.stopping {
+                STOPPED_OUTPUT_WITHIN
+            } else {
+                OUTPUT_WITHIN
+            };
+            let waits = is_over || !piece.is_empty();
+            let write = async {
+                if piece.is_empty() {
+                    self.output.written().await
+                } else {
+                    self.output.write(&mut piece).await
+                }
+            };
+            tokio::select! {
+                written = write, if waits => {
+                    written.map_err(|error| Broken::Output(self.output_failed(&error)))?;
+                    if is_over && piece.is_empty() {
+                        return Ok(());
+                    }
+                    stuck_since = tokio::time::Instant::now();
+                }
+                () = tokio::time::sleep_until(stuck_since + patience), if waits => {
+                    return Err(Broken::Output(format!(
+                        "{} took nothing for {} s; the session is stopped", self.output.name, patience.as_secs()
+                    )));
+                }
+                read = self.session.read(&mut buffer), if !waits => {
+                    let n = read.map_err(|error| Broken::Session(error.into()))?;
+                    let bytes = buffer.get(..n).unwrap_or_default();
+                    self.progress.take(bytes);
+                    piece.extend_from_slice(bytes);
+                    is_over = n == 0;
+                    stuck_since = tokio::time::Instant::now();
+                }
+                () = time_is_up, if !self.stopping => self.stop(),
+                () = signals.stop() => {
+                    if self.stopping {
+                        return Err(Broken::Session(anyhow::anyhow!(
+                            "stopped by the second Ctrl-C: {} lacks the events that the process had not sent yet",
+                            self.output.name
+                        )));
+                    }
+                    self.stop();
+                }
+                _ = ticks.tick() => self.progress.show(self.stopping),
+            }
+        }
     }
 
-    fn finish(&mut self) -> io::Result<()> {
-        self.out.flush()
+    fn stop(&mut self) {
+        self.stopping = true;
+        self.session.request_stop();
     }
 
-    /// Removes the file when no byte was received, so that it is not mistaken for a recording.
-    fn discard(&self) {
-        if let Some(path) = &self.path {
-            let _stays_empty = std::fs::remove_file(path);
+    fn output_failed(&self, error: &io::Error) -> String {
+        let name = &self.output.name;
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            format!("the reader of {name} closed it; the session is stopped")
+        } else {
+            format!("cannot write {name}: {error}")
+        }
+    }
+
+    /// Ends the session, whatever came before: the one place where the process is left as it was. Ctrl-C ends the
+    /// waiting.
+    async fn end(&mut self, client: &Client, signals: &mut Signals, in_order: bool) {
+        self.progress.end();
+        let ending = async {
+            if in_order {
+                // A process that exits while the session stops does not respond any more; its stream shows how it ended.
+                let _stopped = self.session.stopped().await;
+            } else {
+                let _drained = tokio::time::timeout(END_WITHIN, self.session.drain(|_| ())).await;
+            }
+            // What the session asked for may go on being made for as long as another one is open, such as a daemon's.
+            // A process that has exited does not answer, and needs no healing.
+            let _gone = client.recompute_levels(HEAL_WITHIN).await;
+        };
+        tokio::select! {
+            () = ending => {}
+            () = signals.stop() => {}
         }
     }
 }
@@ -246,7 +333,16 @@ impl Progress {
         if let Some(space) = space.get_mut(..bytes.len()) {
             space.copy_from_slice(bytes);
             self.stream.filled(bytes.len());
-            self.damaged = self.stream.advance(|_| ()).is_err();
+            loop {
+                match self.stream.advance(|_| ()) {
+                    Ok(Advanced::Paused) => self.count(),
+                    Ok(Advanced::Drained) => break,
+                    Err(_) => {
+                        self.damaged = true;
+                        break;
+                    }
+                }
+            }
         }
         self.count();
     }

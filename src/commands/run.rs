@@ -1,6 +1,7 @@
 //! `gcwatch run`: the daemon.
 
 use std::io::Write as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::sleep;
@@ -13,21 +14,29 @@ use tokio::runtime::{Builder, Runtime};
 use tracing::{error, info, warn};
 
 use crate::commands::cli::RunArgs;
-use crate::config::file::Watch;
+use crate::config::file::{READ_WITHIN, Watch};
 use crate::config::flags::ConfigFlags;
 use crate::config::options::LogOptions;
+use crate::config::problem::Problems;
 use crate::config::{self, Config, Loaded};
+use crate::daemon::logging::queue::LogQueue;
 use crate::daemon::logging::{self, LogLevel};
+use crate::daemon::own::RunParts;
 use crate::daemon::{self, Options, Refused, Reload, Services, Signals};
+use crate::guard::Guard;
 use crate::pipeline::{Clock, PipelineSettings};
 use crate::process::RunKey;
-use crate::targets::{Readers, Rounds, own_identity};
+use crate::targets::descriptors::{self, Descriptors};
+use crate::targets::{Readers, Reading, Rounds, own_identity};
 use delivery::clock::now_unix_ns;
 use delivery::otlp::signal::Signal;
 use delivery::otlp::stats::Stats;
 use gc_telemetry::value::key_value;
 
-/// Runs the command until SIGTERM or SIGINT.
+/// How long the last lines of the log may take to be read.
+const LAST_LINES_WITHIN: Duration = Duration::from_secs(1);
+
+/// Runs the command until SIGTERM or SIGINT; `false`: a part of the daemon failed, which was logged.
 ///
 /// # Errors
 ///
@@ -45,11 +54,22 @@ pub fn run(args: &RunArgs) -> anyhow::Result<bool> {
             .on_thread_park(move || sleep(resting.rest())),
     )?;
     let readers = Readers::new(reading.handle().clone(), rounds);
-    let done = executor.block_on(serve(&args.config, loaded, readers));
+    end_at_last()?;
+    let raised = descriptors::raise();
+    let log = LogQueue::to_stderr().context("cannot log to standard error")?;
+    let served = catch_unwind(AssertUnwindSafe(|| {
+        executor.block_on(serve(&args.config, loaded, readers, log.clone(), raised))
+    }));
     // A scan of /proc that hangs in a file system must not delay the shutdown.
     reading.shutdown_background();
     executor.shutdown_background();
-    done.map(|()| true)
+    // The last lines say what was lost; whoever does not read them does not hold the end.
+    let _not_read = log.flush(LAST_LINES_WITHIN);
+    match served {
+        Ok(done) => done,
+        // The log has said what panicked, and where.
+        Err(_panicked) => Ok(false),
+    }
 }
 
 async fn serve(
@@ -60,19 +80,37 @@ async fn serve(
         files,
     }: Loaded,
     readers: Readers,
-) -> anyhow::Result<()> {
+    log: LogQueue,
+    raised: std::io::Result<()>,
+) -> anyhow::Result<bool> {
     let signals = Signals::new()?;
     let options = options(&config);
     let services = Services::open(&options).await?;
-    let exported = (services.exporter.clone(), services.own_resource());
-    let level = logging::begin(config.log(), config.self_telemetry(), Some(exported)).context("cannot log")?;
+    let level = logging::begin_queued(
+        config.log(),
+        config.self_telemetry(),
+        log.clone(),
+        services.exporter.clone(),
+        services.own_resource(),
+    )
+    .context("cannot log")?;
     for warning in &warnings {
         warn!("{warning}");
     }
+    if let Err(error) = raised {
+        warn!("cannot raise the limit of file descriptors: {error}");
+    }
+    let max_targets = options.targets.max_targets;
+    if let Some((problem, remedy)) = Descriptors::of(max_targets).problem(max_targets) {
+        warn!("{problem}: {remedy}");
+    }
     greet(&options, &services);
+    let guard = Guard::start().context("cannot start a thread for the guard of sessions")?;
+    let readers = readers.guarded(guard.clone());
+    let alive = readers.alive();
+    services.set_run_parts(RunParts { guard, log, alive });
     let reload = FileReload::new(flags.clone(), config, files, level);
-    daemon::run(options, services, signals, reload, readers).await;
-    Ok(())
+    Ok(daemon::run(options, services, signals, reload, readers).await)
 }
 
 fn greet(options: &Options, services: &Services) {
@@ -140,7 +178,7 @@ pub(crate) fn log_lines(loaded: &Loaded) -> anyhow::Result<()> {
         filter: "warn".to_owned(),
         format: loaded.config.log().format,
     };
-    logging::begin(&quiet, loaded.config.self_telemetry(), None).context("cannot log")?;
+    logging::begin(&quiet, loaded.config.self_telemetry()).context("cannot log")?;
     for warning in &loaded.warnings {
         warn!("{warning}");
     }
@@ -180,6 +218,7 @@ pub(crate) fn options(config: &Config) -> Options {
         alerts: config.alerts().clone(),
         kubernetes: config.kubernetes().clone(),
         listen: config.listen(),
+        web_hosts: config.web_hosts().to_vec(),
         own_resource,
         export_own_metrics: own.metrics,
     }
@@ -232,6 +271,36 @@ fn start(builder: &mut Builder) -> anyhow::Result<Runtime> {
         .context("cannot start")
 }
 
+/// How long the daemon may take to end after a signal, whatever hangs: its own deadlines sum up to less.
+const END_WITHIN: Duration = Duration::from_secs(15);
+/// The same after a second signal.
+const END_NOW_WITHIN: Duration = Duration::from_secs(1);
+
+/// Ends the process [`END_WITHIN`] of SIGTERM or SIGINT, also when the executor hangs. On a thread of its own, which
+/// waits for nothing else.
+fn end_at_last() -> anyhow::Result<()> {
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start")?;
+    let context = runtime.enter();
+    let mut signals = Signals::new()?;
+    drop(context);
+    let ending = async move {
+        signals.ended().await;
+        // A second one ends it at once.
+        let _second = tokio::time::timeout(END_WITHIN - END_NOW_WITHIN, signals.ended()).await;
+        tokio::time::sleep(END_NOW_WITHIN).await;
+        std::process::exit(1);
+    };
+    let thread = std::thread::Builder::new().name("end".to_owned()).stack_size(END_STACK);
+    thread.spawn(move || runtime.block_on(ending)).context("cannot start")?;
+    Ok(())
+}
+
+/// Stack of the thread that waits for the signals.
+const END_STACK: usize = 128 << 10;
+
 /// Reloads the configuration file and the files that it refers to.
 struct FileReload {
     flags: ConfigFlags,
@@ -239,6 +308,7 @@ struct FileReload {
     files: Vec<PathBuf>,
     watch: Option<Watch>,
     level: LogLevel,
+    reading: Reading,
 }
 
 impl FileReload {
@@ -250,6 +320,7 @@ impl FileReload {
             files,
             watch,
             level,
+            reading: Reading::default(),
         }
     }
 }
@@ -273,21 +344,35 @@ impl Reload for FileReload {
         }
     }
 
-    fn load(&mut self) -> Result<Options, Refused> {
-        match config::load(&self.flags) {
-            Ok(Loaded {
-                config,
-                warnings,
-                files,
-            }) => {
+    async fn load(&mut self) -> Result<Options, Refused> {
+        let (flags, watched) = (self.flags.clone(), self.files.clone());
+        let read = self.reading.within(READ_WITHIN, move || {
+            let loaded = config::load(&flags)?;
+            let watch = (loaded.files != watched).then(|| watch(&loaded.files));
+            Ok((loaded, watch))
+        });
+        let loaded: Result<_, Problems> = match read.await {
+            Ok(loaded) => loaded,
+            Err(not_read) => {
+                error!("the configuration: {not_read}");
+                return Err(Refused);
+            }
+        };
+        match loaded {
+            Ok((loaded, watch)) => {
+                let Loaded {
+                    config,
+                    warnings,
+                    files,
+                } = loaded;
                 for warning in &warnings {
                     warn!("{warning}");
                 }
                 for key in self.config.changes(&config).restart {
                     warn!("{key} changed: restart gcwatch to apply it");
                 }
-                if files != self.files {
-                    self.watch = watch(&files);
+                if let Some(watch) = watch {
+                    self.watch = watch;
                     self.files = files;
                 }
                 if config.log().filter != self.config.log().filter {

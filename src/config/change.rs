@@ -29,6 +29,8 @@ pub enum Section {
     Resource,
     /// `listen`
     Listen,
+    /// `web`
+    Web,
     /// `log`
     Log,
     /// `self_telemetry`

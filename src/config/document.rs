@@ -51,11 +51,24 @@ pub(crate) struct Document {
     /// this before you use an address that other hosts can reach.
     #[schemars(extend("x-restart" = true))]
     pub(crate) listen: ListenAddress,
+    /// The listener.
+    pub(crate) web: Web,
     /// The log on standard error.
     pub(crate) log: Log,
     /// Telemetry of gcwatch itself over OTLP, as a separate service.
     #[schemars(extend("x-restart" = true))]
     pub(crate) self_telemetry: SelfTelemetry,
+}
+
+/// The listener.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Web {
+    /// Names by which the listener may be addressed (the `Host` header, without port), beside `localhost` and loopback
+    /// addresses. Empty: any name, but on a loopback address only those, so that a page in a browser cannot read it by
+    /// DNS rebinding. `/livez` and `/readyz` answer to any name where the address is not loopback.
+    #[schemars(inner(length(min = 1)), extend("x-restart" = true))]
+    pub(crate) hosts: Vec<String>,
 }
 
 /// Resource attributes of every target.

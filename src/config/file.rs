@@ -10,4 +10,4 @@ mod watch;
 pub use read::load;
 pub(crate) use read::read_bounded;
 pub use watch::Watch;
-pub(crate) use watch::yaml_files;
+pub(crate) use watch::{READ_WITHIN, yaml_files};

@@ -12,24 +12,30 @@
 //!
 //! * **No feedback.** Only targets below `gcwatch` are exported, and never `gcwatch::export`: a receiver that is down
 //!   must not cause telemetry about itself, nor the libraries that send (h2, hyper, tonic, reqwest, opentelemetry).
+//! * **Nothing waits for a reader.** The daemon's lines go through a bounded queue to a thread that writes them
+//!   ([`queue`]); what panics say does, too. Commands that end by themselves write directly.
 //! * **Nothing hangs.** Batch processors block threads of their own; they are shut down with the exporter, within its
 //!   deadline.
 //! * **Cost.** One thread for log records (on by default) and one for spans (off by default). A debug build without
 //!   targets: 24.0 MB (VmRSS) and 2 threads without own telemetry, 24.6 MB and 3 threads with log records, 24.5 MB and
 //!   4 threads with spans, too.
 
+pub mod queue;
+
 use std::io::IsTerminal as _;
 use std::sync::Arc;
 
 use gc_telemetry::origin::Origin;
 use opentelemetry_appender_tracing::layer::OpenTelemetryTracingBridge;
-use tracing::Subscriber;
 use tracing::level_filters::LevelFilter;
+use tracing::{Subscriber, error};
 use tracing_subscriber::filter::{EnvFilter, FilterExt as _, filter_fn};
+use tracing_subscriber::fmt::writer::BoxMakeWriter;
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Registry, fmt, reload};
 
+use self::queue::LogQueue;
 use crate::config::options::{LogFormat, LogOptions, SelfTelemetryOptions};
 use delivery::otlp::Exporter;
 
@@ -51,18 +57,32 @@ impl LogLevel {
     }
 }
 
-/// Begins to log: to standard error and, with an exporter, what `own` selects as log records and spans.
+/// Begins to log to standard error, for a command that ends by itself.
 ///
 /// # Errors
 ///
-/// When the process logs already; with an exporter, outside a tokio runtime.
-pub fn begin(
+/// When the process logs already.
+pub fn begin(options: &LogOptions, own: &SelfTelemetryOptions) -> anyhow::Result<()> {
+    let (subscriber, _level) = subscriber(options, own, BoxMakeWriter::new(std::io::stderr), None)?;
+    Ok(subscriber.try_init()?)
+}
+
+/// Begins to log through a queue, what panics say included, and to export what `own` selects as log records and spans.
+///
+/// # Errors
+///
+/// When the process logs already, or outside a tokio runtime.
+pub fn begin_queued(
     options: &LogOptions,
     own: &SelfTelemetryOptions,
-    exporter: Option<(Exporter, Arc<Origin>)>,
+    queue: LogQueue,
+    exporter: Exporter,
+    resource: Arc<Origin>,
 ) -> anyhow::Result<LogLevel> {
-    let (subscriber, level) = subscriber(options, own, exporter)?;
+    let lines = BoxMakeWriter::new(queue);
+    let (subscriber, level) = subscriber(options, own, lines, Some((exporter, resource)))?;
     subscriber.try_init()?;
+    std::panic::set_hook(Box::new(|panic| error!("{}", panic.to_string().replace('\n', " "))));
     Ok(level)
 }
 
@@ -70,9 +90,10 @@ pub fn begin(
 fn subscriber(
     options: &LogOptions,
     own: &SelfTelemetryOptions,
+    writer: BoxMakeWriter,
     exporter: Option<(Exporter, Arc<Origin>)>,
 ) -> anyhow::Result<(impl Subscriber + Send + Sync + 'static, LogLevel)> {
-    let lines = fmt::layer().with_writer(std::io::stderr).with_target(false);
+    let lines = fmt::layer().with_writer(writer).with_target(false);
     let lines = match options.format {
         LogFormat::Text => lines.with_ansi(std::io::stderr().is_terminal()).boxed(),
         LogFormat::Json => lines.json().flatten_event(true).boxed(),
@@ -132,7 +153,7 @@ mod tests {
                 let (exporter, _running) = Exporter::start(&nowhere).unwrap();
                 (exporter, Arc::new(Origin::new(Vec::new())))
             });
-            let (subscriber, _level) = subscriber(&lines, &own, exporter).unwrap();
+            let (subscriber, _level) = subscriber(&lines, &own, BoxMakeWriter::new(std::io::stderr), exporter).unwrap();
             tracing::subscriber::with_default(subscriber, || {
                 assert!(tracing::trace_span!(target: "h2", "frame").is_disabled(), "{exported}");
                 assert!(

@@ -1,17 +1,22 @@
 //! The daemon's own health as metrics: the same numbers over OTLP and at `/metrics`.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use gc_telemetry::origin::Origin;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
+use tokio::time::Instant;
 
+use crate::daemon::liveness;
+use crate::daemon::logging::queue::LogQueue;
 use crate::daemon::rules::RuleFiles;
 use crate::daemon::usage;
+use crate::guard::Guard;
 use crate::kubernetes::{self, Pods, StatsNow};
 use crate::pipeline::{Pipeline, RuleCounts};
-use crate::web::OwnMetrics;
+use crate::targets::Alive;
+use crate::web::{LiveInfo, OwnMetrics, PartAge};
 use delivery::alerts::Notifier;
 use delivery::alerts::stats::ReceiverStats;
 use delivery::otlp::Exporter;
@@ -55,6 +60,19 @@ pub struct Own {
     sources: Sources,
     /// Counted by the daemon itself.
     pub reloads: Reloads,
+    /// What only `run` has.
+    pub run: OnceLock<RunParts>,
+}
+
+/// The parts that a command has which runs until it is stopped.
+#[derive(Debug, Clone)]
+pub struct RunParts {
+    /// The guard of its sessions.
+    pub guard: Guard,
+    /// Its log.
+    pub log: LogQueue,
+    /// When the parts that read were alive last.
+    pub alive: Arc<Alive>,
 }
 
 impl Own {
@@ -65,6 +83,7 @@ impl Own {
             start_unix_ns,
             sources,
             reloads: Reloads::default(),
+            run: OnceLock::new(),
         }
     }
 
@@ -87,8 +106,19 @@ impl Own {
         let counts = self.sources.pipeline.counts();
         let refused = counts.over_limit.saturating_add(counts.not_noted);
         sheet.put_one(&row::TARGETS_REFUSED, Some(whole(refused)));
+        sheet.put_one(&row::TARGETS_OVER_MEMORY, Some(whole(counts.over_memory)));
         sheet.put_one(&row::COLLECTIONS, Some(whole(counts.collections)));
         sheet.put_one(&row::SPANS, Some(whole(counts.spans)));
+    }
+
+    fn run(&self, sheet: &mut MetricSnapshot) {
+        let Some(run) = self.run.get() else { return };
+        let guard = run.guard.stats();
+        sheet.put_one(&row::GUARD_RUNNING, Some(whole(u64::from(guard.is_running))));
+        sheet.put_one(&row::GUARD_CLOSED, Some(whole(guard.closed_sessions)));
+        sheet.put_one(&row::GUARD_RESTARTS, Some(whole(guard.restarts)));
+        sheet.put_one(&row::GUARD_NOT_HELD, Some(whole(guard.not_held)));
+        sheet.put_one(&row::LOG_DROPPED, Some(whole(run.log.dropped())));
     }
 
     /// Nothing without Kubernetes.
@@ -126,6 +156,14 @@ impl Own {
     }
 }
 
+impl LiveInfo for Own {
+    fn parts(&self) -> Vec<PartAge> {
+        let now = Instant::now();
+        let parts = self.run.get();
+        parts.map_or_else(Vec::new, |run| liveness::parts(&run.alive, &self.sources.exporter, now))
+    }
+}
+
 impl OwnMetrics for Own {
     fn own_metrics(&self, now_unix_ns: u64) -> (Arc<Origin>, Vec<Metric>) {
         let mut sheet = MetricSnapshot::new(self.start_unix_ns, now_unix_ns);
@@ -138,6 +176,7 @@ impl OwnMetrics for Own {
         });
         sheet.put(&row::RELOADS, points);
         exports(&self.sources.exporter.stats(), &mut sheet);
+        self.run(&mut sheet);
         self.rules(&mut sheet);
         self.pods(&mut sheet);
         notifications(&self.sources.notifier.stats(), &mut sheet);

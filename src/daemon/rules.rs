@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde::Serialize;
 use tracing::{error, info, warn};
 
-use crate::config::file::Watch;
+use crate::config::file::{READ_WITHIN, Watch};
 use crate::config::options::RuleSources;
 use crate::config::rule_files;
 use crate::pipeline::Pipeline;
+use crate::targets::Reading;
 use crate::web::RuleInfo;
 use delivery::clock::now_unix_ns;
 use gc_rules::load::{self, Loaded, SourceFile};
@@ -53,6 +54,7 @@ pub struct RuleFiles {
     status: Mutex<RuleStatus>,
     /// What was read last, so that equal contents are not a change.
     last: Mutex<Option<Texts>>,
+    reading: Reading,
 }
 
 impl RuleFiles {
@@ -101,7 +103,7 @@ impl RuleFiles {
 
     async fn read(&self, sources: &RuleSources, pipeline: &Pipeline, first: bool) -> Result<(), Vec<String>> {
         let (of, known) = (sources.clone(), self.last().clone());
-        let read = tokio::task::spawn_blocking(move || {
+        let read = self.reading.within(READ_WITHIN, move || {
             let texts = texts(&of);
             if known.is_some_and(|known| known == texts) {
                 return None;
@@ -126,7 +128,14 @@ impl RuleFiles {
                 status.refused += 1;
                 return Err(status.errors.clone());
             }
-            Err(failed) => return Err(vec![format!("reading the rules failed: {failed}")]),
+            Err(not_read) => {
+                let error = format!("the rule files: {not_read}");
+                let mut status = self.lock();
+                status.health = "err";
+                status.errors = vec![error.clone()];
+                status.refused += u64::from(!first);
+                return Err(vec![error]);
+            }
         };
         let files = texts.files.iter().map(|file| file.name.clone()).collect();
         *self.last() = Some(texts);
@@ -171,18 +180,29 @@ impl RuleInfo for RuleFiles {
 pub(crate) struct RuleWatch {
     paths: Vec<PathBuf>,
     watch: Option<Watch>,
+    reading: Reading,
 }
 
 impl RuleWatch {
     /// Watches these from now on; nothing changes if they are the same.
-    pub(crate) fn set(&mut self, sources: &RuleSources) {
+    pub(crate) async fn set(&mut self, sources: &RuleSources) {
         if self.paths == sources.paths {
             return;
         }
         self.paths.clone_from(&sources.paths);
-        self.watch = (!self.paths.is_empty()).then(|| Watch::new(self.paths.clone()));
-        if let Some(error) = self.watch.as_ref().and_then(Watch::degraded) {
-            warn!("checking the rule files periodically, because the system does not report changes: {error}");
+        self.watch = None;
+        if self.paths.is_empty() {
+            return;
+        }
+        let paths = self.paths.clone();
+        match self.reading.within(READ_WITHIN, || Watch::new(paths)).await {
+            Ok(watch) => {
+                if let Some(error) = watch.degraded() {
+                    warn!("checking the rule files periodically, because the system does not report changes: {error}");
+                }
+                self.watch = Some(watch);
+            }
+            Err(not_read) => error!("the rule files are not watched for changes: {not_read}"),
         }
     }
 

@@ -13,11 +13,11 @@ use tracing::warn;
 
 use crate::daemon::Options;
 use crate::daemon::outlet::DeliveryOutlet;
-use crate::daemon::own::{Own, Sources};
+use crate::daemon::own::{Own, RunParts, Sources};
 use crate::daemon::rules::RuleFiles;
 use crate::kubernetes::{self, Pods};
 use crate::pipeline::Pipeline;
-use crate::web::{self, OwnMetrics as _, Site};
+use crate::web::{self, LiveInfo as _, OwnMetrics as _, PartAge, Site};
 use delivery::alerts::Notifier;
 use delivery::clock::now_unix_ns;
 use delivery::otlp::stats::Lost;
@@ -90,6 +90,7 @@ impl Services {
             let site = Site {
                 pipeline: pipeline.clone(),
                 own: Arc::clone(&own) as Arc<dyn web::OwnMetrics>,
+                live: Arc::clone(&own) as Arc<dyn web::LiveInfo>,
                 rules: Arc::clone(&rules) as Arc<dyn web::RuleInfo>,
                 ready: Arc::clone(&ready),
             };
@@ -97,7 +98,8 @@ impl Services {
             let end = async move {
                 let _closed_or_dropped = closed.wait_for(|closed| *closed).await;
             };
-            (close, tokio::spawn(web::serve(listener, site, end)))
+            let hosts = options.web_hosts.clone();
+            (close, tokio::spawn(web::serve(listener, site, hosts, end)))
         });
         Ok(Self {
             pipeline,
@@ -123,6 +125,30 @@ impl Services {
     /// The daemon's own resource.
     pub fn own_resource(&self) -> Arc<Origin> {
         self.own.resource()
+    }
+
+    /// What is reported of the parts that only `run` has.
+    pub fn set_run_parts(&self, parts: RunParts) {
+        // They are set once.
+        let _set_already = self.own.run.set(parts);
+    }
+
+    /// Each part that must be alive, and how long ago it was.
+    pub(super) fn live_parts(&self) -> Vec<PartAge> {
+        self.own.parts()
+    }
+
+    /// A part whose task has ended, though it must not.
+    pub(super) fn failed_part(&self) -> Option<&'static str> {
+        if self.running.has_failed() {
+            Some("the exporter")
+        } else if self.notifier.has_failed() {
+            Some("the notifier")
+        } else if self.web.as_ref().is_some_and(|(_, served)| served.is_finished()) {
+            Some("the listener")
+        } else {
+            None
+        }
     }
 
     /// What `/readyz` reports from now on.

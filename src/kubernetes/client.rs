@@ -74,12 +74,12 @@ impl<T: Transport> Client<T> {
     /// The body of an answer that is no error. A token that was rejected, and replaced in its file meanwhile, is sent
     /// once more at once.
     pub(crate) async fn get(&self, path: &str) -> Result<T::Body, Failed> {
-        let token = self.token.as_ref().map(TokenFile::current);
+        let token = self.token().await;
         let first = self.attempt(path, token.as_ref()).await;
         if !matches!(first, Err(Failed::Unauthorized(_))) {
             return first;
         }
-        match self.token.as_ref().map(TokenFile::current) {
+        match self.token().await {
             Some(newer) if Some(&newer) != token.as_ref() => self.attempt(path, Some(&newer)).await,
             _ => first,
         }
@@ -89,6 +89,11 @@ impl<T: Transport> Client<T> {
     pub(crate) async fn whole(&self, path: &str, limit: usize) -> Result<Vec<u8>, Failed> {
         let body = self.get(path).await?;
         within(ANSWER_WITHIN, whole(body, limit)).await
+    }
+
+    /// The token as it is now, where there is one.
+    async fn token(&self) -> Option<Token> {
+        Some(self.token.as_ref()?.current().await)
     }
 
     async fn attempt(&self, path: &str, token: Option<&Token>) -> Result<T::Body, Failed> {

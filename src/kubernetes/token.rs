@@ -3,14 +3,19 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use http::HeaderValue;
 
 use super::cluster::read;
 use super::error::SetupError;
+use crate::targets::Reading;
 
 /// Most bytes of a token. They go into one header line, of which servers take some KiB.
 const MAX_BYTES: u64 = 64 << 10;
+
+/// How long the file may take.
+const READ_WITHIN: Duration = Duration::from_secs(2);
 
 /// Replaces a token in messages.
 const REDACTED: &str = "<redacted>";
@@ -56,6 +61,7 @@ impl Token {
 pub(crate) struct TokenFile {
     path: PathBuf,
     last: Mutex<Token>,
+    reading: Reading,
 }
 
 impl TokenFile {
@@ -72,15 +78,19 @@ impl TokenFile {
             Ok(token) => Ok(Self {
                 path,
                 last: Mutex::new(token),
+                reading: Reading::default(),
             }),
             Err(reason) => Err(SetupError::Token { path, reason }),
         }
     }
 
-    /// The token as it is now; while the file has none, the last one that it had.
-    pub(crate) fn current(&self) -> Token {
-        let now = read(&self.path, MAX_BYTES)
+    /// The token as it is now; while the file has none, or does not respond, the last one that it had.
+    pub(crate) async fn current(&self) -> Token {
+        let path = self.path.clone();
+        let bytes = self.reading.within(READ_WITHIN, move || read(&path, MAX_BYTES)).await;
+        let now = bytes
             .ok()
+            .and_then(Result::ok)
             .and_then(|bytes| Token::new(&bytes).ok());
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(now) = now {
@@ -96,8 +106,8 @@ mod tests {
 
     /// Scenario: a token file is replaced, emptied, filled with an invalid token, and removed.
     /// Guarantee: a new token is used at once; while there is none, the last one stays.
-    #[test]
-    fn a_token_that_is_replaced_is_used_at_once() {
+    #[tokio::test]
+    async fn a_token_that_is_replaced_is_used_at_once() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("token");
         assert!(matches!(TokenFile::open(path.clone()), Err(SetupError::Read { .. })));
@@ -105,16 +115,16 @@ mod tests {
         assert!(matches!(TokenFile::open(path.clone()), Err(SetupError::Token { .. })));
         std::fs::write(&path, "first\n").unwrap();
         let file = TokenFile::open(path.clone()).unwrap();
-        assert_eq!(file.current().header(), "Bearer first");
+        assert_eq!(file.current().await.header(), "Bearer first");
         std::fs::write(folder.path().join("new"), "second").unwrap();
         std::fs::rename(folder.path().join("new"), &path).unwrap();
-        assert_eq!(file.current().header(), "Bearer second");
+        assert_eq!(file.current().await.header(), "Bearer second");
         for bytes in [b"".as_slice(), b"a\nb", &[b'x'; (MAX_BYTES + 1) as usize]] {
             std::fs::write(&path, bytes).unwrap();
-            assert_eq!(file.current().header(), "Bearer second");
+            assert_eq!(file.current().await.header(), "Bearer second");
         }
         std::fs::remove_file(&path).unwrap();
-        assert_eq!(file.current().header(), "Bearer second");
+        assert_eq!(file.current().await.header(), "Bearer second");
     }
 
     /// Scenario: a token is formatted for debugging, and repeated by a server.

@@ -143,6 +143,11 @@ impl Feed {
         self.run.parts().set_progress(progress);
     }
 
+    /// What another tool's session left behind in the process was healed.
+    pub fn healed(&mut self) {
+        self.run.parts().session.healings += 1;
+    }
+
     /// The process exited: its metrics are exported a last time, then its series end.
     pub fn end(mut self) {
         self.ended = true;

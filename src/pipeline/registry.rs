@@ -190,6 +190,11 @@ impl Pipeline {
         }
     }
 
+    /// A session was ended because its stream took more memory than it may.
+    pub fn over_memory(&self) {
+        self.shared.counters.over_memory.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// All processes of the host were looked at: those that are there are known.
     pub fn scanned(&self) {
         self.shared.scanned.send_replace(true);

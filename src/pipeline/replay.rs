@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use clr_gc::gc::{LIVE_SETTLE_NS, Outcome, Settling};
-use clr_gc::stream::{GcStream, ProcessKey, Scope};
+use clr_gc::stream::{Advanced, GcStream, ProcessKey, Scope};
 use nettrace::{Ending, TraceHeader};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
@@ -25,6 +25,10 @@ use gc_telemetry::value::key_value;
 pub struct Player {
     source: Source,
     stream: GcStream,
+    /// All that was read is decoded.
+    drained: bool,
+    /// There is nothing more to read.
+    finished: bool,
     ended: bool,
 }
 
@@ -43,6 +47,8 @@ impl Player {
         Self {
             source,
             stream: GcStream::new(Scope::Collections, Settling::After(LIVE_SETTLE_NS)),
+            drained: true,
+            finished: false,
             ended: false,
         }
     }
@@ -78,17 +84,27 @@ impl Player {
     }
 
     fn read(&mut self) -> Result<(), RecordingError> {
+        if !self.drained {
+            return self.advance();
+        }
         let n = self.source.read(self.stream.space(self.source.read_size()))?;
         self.stream.filled(n);
         if n == 0 {
             self.stream.finish();
         }
+        self.finished |= n == 0;
+        self.advance()
+    }
+
+    /// Decodes what was read, as far as outcomes have room.
+    fn advance(&mut self) -> Result<(), RecordingError> {
         let advanced = self.stream.advance(|_| {});
-        if advanced.is_err() || n == 0 || self.stream.decoder().ending().is_some() {
+        self.drained = !matches!(advanced, Ok(Advanced::Paused));
+        if self.drained && (advanced.is_err() || self.finished || self.stream.decoder().ending().is_some()) {
             self.ended = true;
             self.stream.end();
         }
-        advanced.map_err(|source| RecordingError::Stream {
+        advanced.map(drop).map_err(|source| RecordingError::Stream {
             name: self.source.name().to_owned(),
             source,
         })

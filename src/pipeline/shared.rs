@@ -27,6 +27,8 @@ pub struct Counts {
     pub over_rate: u64,
     /// Runs that were refused because of the limit of runs.
     pub over_limit: u64,
+    /// Sessions that were ended because their stream took too much memory.
+    pub over_memory: u64,
     /// Processes that were not remembered because of the limit of those.
     pub not_noted: u64,
 }
@@ -37,6 +39,7 @@ pub(crate) struct Counters {
     pub(crate) spans: AtomicU64,
     pub(crate) over_rate: AtomicU64,
     pub(crate) over_limit: AtomicU64,
+    pub(crate) over_memory: AtomicU64,
     pub(crate) not_noted: AtomicU64,
 }
 
@@ -48,6 +51,7 @@ impl Counters {
             spans: get(&self.spans),
             over_rate: get(&self.over_rate),
             over_limit: get(&self.over_limit),
+            over_memory: get(&self.over_memory),
             not_noted: get(&self.not_noted),
         }
     }

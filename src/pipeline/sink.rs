@@ -23,6 +23,10 @@ impl Sink for Pipeline {
         Self::forget(self, key);
     }
 
+    fn over_memory(&self) {
+        Self::over_memory(self);
+    }
+
     fn scanned(&self) {
         Self::scanned(self);
     }
@@ -51,6 +55,10 @@ impl RunSink for Feed {
 
     fn open(&mut self, open: Open) {
         Self::open(self, open);
+    }
+
+    fn healed(&mut self) {
+        Self::healed(self);
     }
 
     fn end(self) {

@@ -42,6 +42,8 @@ pub struct TargetView {
     pub first_attached: Option<String>,
     /// Sessions begun.
     pub sessions: u64,
+    /// How often what another tool's session left behind in it was healed.
+    pub healings: u64,
     /// Bytes read.
     pub bytes: u64,
     /// Events read.
@@ -121,6 +123,7 @@ impl TargetView {
             since: rfc3339(since_unix_ns),
             first_attached: None,
             sessions: 0,
+            healings: 0,
             bytes: 0,
             events: 0,
             lost_events: None,
@@ -144,6 +147,7 @@ impl TargetView {
         Self {
             first_attached: session.first_attach_unix_ns.and_then(rfc3339),
             sessions: session.sessions,
+            healings: session.healings,
             bytes: progress.bytes,
             events: progress.events,
             lost_events: progress.lost_events,
@@ -151,7 +155,7 @@ impl TargetView {
             collections: recent.collections,
             lossy: recent.lossy,
             incomplete: recent.incomplete,
-            last_collection: recent.remembered.back().map(|newest| newest.collection.number),
+            last_collection: recent.remembered.back().map(|newest| newest.collection.number()),
             lag_ns: session.lag_ns,
             ..Self::of(
                 parts.identity.who(),
@@ -211,16 +215,19 @@ impl Pipeline {
             }
             let (ns_pid, recent) = {
                 let parts = run.parts();
-                let mut recent: Vec<&Remembered> = parts.recent.remembered.iter().collect();
-                // A foreground collection is observed before the background collection in which it ran.
-                recent.sort_by_key(|Remembered { collection, base }| {
-                    std::cmp::Reverse((collection.start.map(|start| base.unix_ns(start)), collection.number))
-                });
-                recent.truncate(limit);
-                let recent: Vec<Remembered> = recent.into_iter().cloned().collect();
+                let recent: Vec<Remembered> = parts.recent.remembered.iter().cloned().collect();
                 (parts.identity.who().ns_pid, recent)
             };
-            for Remembered { collection, base } in recent {
+            let mut recent: Vec<_> = recent
+                .into_iter()
+                .map(|Remembered { collection, base }| (collection.unpack(), base))
+                .collect();
+            // A foreground collection is observed before the background collection in which it ran.
+            recent.sort_by_key(|(collection, base)| {
+                std::cmp::Reverse((collection.start.map(|start| base.unix_ns(start)), collection.number))
+            });
+            recent.truncate(limit);
+            for (collection, base) in recent {
                 let subject = Subject {
                     pid: Some(run.key().pid.into()),
                     clr_instance: collection.clr_instance,

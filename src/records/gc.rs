@@ -63,6 +63,7 @@ pub struct GcRecord<'a> {
     missing: Vec<&'static str>,
     complete: bool,
     lossy: bool,
+    observed_by_others: Option<bool>,
 }
 
 /// One suspension, from the view of the collection.
@@ -194,6 +195,7 @@ impl<'a> GcRecord<'a> {
             missing: collection.missing.iter().map(Missing::name).collect(),
             complete: collection.is_complete(),
             lossy: collection.lossy,
+            observed_by_others: collection.observed_by_others,
         }
     }
 }

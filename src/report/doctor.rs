@@ -43,7 +43,11 @@ pub struct SelfRecord {
     pub no_new_privileges: Option<bool>,
     /// Its AppArmor profile or SELinux context.
     pub security_label: Option<String>,
-    /// Whether it can attach to processes of every user in every container.
+    /// File descriptors that the daemon needs when `targets.max_targets` processes are attached.
+    pub file_descriptors_needed: u64,
+    /// The limit of file descriptors; `null`: there is none.
+    pub file_descriptors_allowed: Option<u64>,
+    /// Whether it can attach to processes of every user in every container, and to as many as are configured.
     pub ok: bool,
     /// What it cannot access, in a sentence.
     pub detail: Option<String>,
@@ -300,6 +304,8 @@ mod tests {
             seccomp: Some("filter"),
             no_new_privileges: Some(true),
             security_label: None,
+            file_descriptors_needed: 5256,
+            file_descriptors_allowed: Some(20_000),
             ok: false,
             detail: Some("it cannot connect".to_owned()),
             remedy: None,

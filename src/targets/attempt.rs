@@ -6,13 +6,14 @@
 //! (`EventSource.DoCommand`). While the heap is full to its hard limit, that code can fail and end the *process*: "Out
 //! of memory.", or a stack overflow in the making of the message. Seen on 10.0.14 in 4 of 8 processes at their limit,
 //! and on 10.0.0; not in 6 of 6 (10.0.14) that had had a session before their heap was full, nor with a session of the
-//! rundown provider alone (3 of 3). Collections need the runtime's provider, so that what helps is to attach early: a
-//! new socket is noticed at once, and a session that has begun is kept. The settings' own session has no part in it,
-//! comes second, and is not begun while memory is scarce.
+//! rundown provider alone (3 of 3). Collections need the runtime's provider, so that what helps is to attach early:
+//! a new socket is noticed at once, and a session that has begun is kept. Where it can be seen from outside that memory
+//! is at its limit, the first session waits (`heap_limit`). The settings' own session has no part in it, comes second,
+//! and is not begun while memory is scarce.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use dotnet_diagnostics::discovery::{Obstacle, Process, Reason, Scan};
@@ -20,7 +21,7 @@ use dotnet_diagnostics::message::SessionConfig;
 use dotnet_diagnostics::{Client, Deadlines, Endpoint, Error, Session};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot, watch};
-use tokio::task::{JoinSet, spawn_blocking};
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tracing::Instrument as _;
 
@@ -28,13 +29,18 @@ use crate::process::text::bounded;
 use crate::process::{Identity, RunKey, RunState};
 use crate::targets::carryover::Carryover;
 use crate::targets::facts::Facts;
+use crate::targets::heap_limit;
 use crate::targets::host::Host;
 use crate::targets::identity::identity;
 use crate::targets::inspect::{Inspected, inspect};
 use crate::targets::lease::{Leases, NoLease};
+use crate::targets::look::NamedSockets;
+use crate::targets::memory::Account;
 use crate::targets::options::TargetOptions;
+use crate::targets::others::{Watched, Watching};
 use crate::targets::rounds::Readers;
 use crate::targets::sink::{RunSink, Sink};
+use crate::targets::threads::Threads;
 
 /// How long a session may take to end once it is asked to.
 pub(crate) const STOP_WITHIN: Duration = Duration::from_secs(3);
@@ -63,6 +69,11 @@ pub(crate) enum End {
         /// The session lived for so long before.
         lived: Duration,
     },
+    /// Its stream took more memory than it may: to be retried later, slower each time.
+    OverMemory {
+        /// The session lived for so long before.
+        lived: Duration,
+    },
     /// It was ordered to stop, and did. A text: it did not end in order.
     Stopped(Option<String>),
 }
@@ -77,8 +88,16 @@ pub(crate) struct Shared<S> {
     /// That leases cannot be taken was logged.
     pub(crate) lease_reported: AtomicBool,
     pub(crate) readers: Readers,
+    /// What reads files that others provide.
+    pub(crate) threads: Threads,
+    /// The sockets at the paths of the configuration, as the last look found them.
+    pub(crate) named: Mutex<Arc<NamedSockets>>,
     /// Where commands are given to runtimes: at once, not in rounds.
     pub(crate) commands: Handle,
+    /// What all streams hold.
+    pub(crate) memory: Arc<Account>,
+    /// The processes that are looked at for other tools' connections.
+    pub(crate) watching: Watching,
     /// What all sessions are read through, [`READ_BYTES`](crate::targets::session::READ_BYTES) long.
     pub(crate) buffer: Mutex<Box<[u8]>>,
 }
@@ -108,6 +127,8 @@ pub(crate) struct Begun {
     pub(crate) client: Arc<Client>,
     /// What the process's monotonic clock is ahead of ours by.
     pub(crate) ahead_ns: Option<i64>,
+    /// Looked at for other tools' connections; `None`: they cannot be seen.
+    pub(crate) watched: Option<Arc<Watched>>,
 }
 
 impl<S: Sink> Attempt<S> {
@@ -142,7 +163,12 @@ impl<S: Sink> Attempt<S> {
             inspected = self.inspect() => inspected?,
             () = ordered_to_stop(&mut orders) => return Err(End::Stopped(None)),
         };
-        let Inspected { process, facts, lease } = inspected;
+        let Inspected {
+            process,
+            facts,
+            lease,
+            at_limit,
+        } = inspected;
         match lease {
             Ok(lease) => self.carryover.lease = Some(lease),
             Err(NoLease::Held { holder }) => {
@@ -158,6 +184,9 @@ impl<S: Sink> Attempt<S> {
                 }
             }
         }
+        if let Some(why) = at_limit {
+            return Err(self.unattachable_because(heap_limit::REASON, format!("{why}; {}", heap_limit::REMEDY)));
+        }
         let endpoint = match (Endpoint::of(&process), self.reverse.clone()) {
             (Ok(endpoint), _) | (Err(_), Some(endpoint)) => endpoint,
             (Err(error), None) => return Err(self.unattachable(error.obstacle())),
@@ -166,7 +195,8 @@ impl<S: Sink> Attempt<S> {
             stop: STOP_WITHIN,
             ..Deadlines::default()
         };
-        let client = Arc::new(Client::with_deadlines(endpoint, deadlines));
+        let guard = self.shared.readers.guard();
+        let client = Arc::new(Client::with_deadlines(endpoint, deadlines).guarded(guard));
         self.report(RunState::Attaching);
         let attached = {
             let name = bounded(&process.name);
@@ -187,13 +217,16 @@ impl<S: Sink> Attempt<S> {
                 )));
             }
         };
+        self.carryover.had_session = true;
         if let Some(begun) = self.begun.take() {
             // Whoever waits for it may have given up.
             let _waiting = begun.send(());
         }
+        let watched = self.shared.watching.watch(&process, client.endpoint());
         Ok(Begun {
             session,
             client,
+            watched,
             ahead_ns: facts.monotonic_ahead_ns,
         })
     }
@@ -204,20 +237,30 @@ impl<S: Sink> Attempt<S> {
         let _permit = shared.inspections.acquire().await;
         let (key, leases) = (self.key(), self.leases.clone());
         let (held, looking) = (self.carryover.lease.take(), self.carryover.looking.take());
-        let (options, visible) = (Arc::clone(&self.options), self.visible);
-        let mut looking =
-            looking.unwrap_or_else(|| spawn_blocking(move || inspect(key, visible, held, &leases, &options)));
+        let named = Arc::clone(&shared.named.lock().unwrap_or_else(PoisonError::into_inner));
+        let visible = self.visible;
+        let first = !self.carryover.had_session && !self.options.attach_at_heap_limit;
+        let looking = match looking {
+            Some(looking) => Ok(looking),
+            None => shared
+                .threads
+                .run(move || inspect(key, visible, held, &leases, &named, first)),
+        };
+        let mut looking = match looking {
+            Ok(looking) => looking,
+            Err(full) => return Err(self.unattachable_because(Reason::Failed.as_str(), full.to_string())),
+        };
         let Ok(inspected) = timeout(INSPECT_WITHIN, &mut looking).await else {
             self.carryover.looking = Some(looking);
-            let detail = format!("reading its files in /proc took more than {INSPECT_WITHIN:?}");
+            let detail = format!("reading its files took more than {INSPECT_WITHIN:?}: a file system does not respond");
             return Err(self.unattachable_because(Reason::Silent.as_str(), detail));
         };
         match inspected {
             Ok(Ok(inspected)) if inspected.process.start_time == key.start_time => Ok(inspected),
             Ok(Ok(_) | Err(Error::NoProcess { .. })) => Err(End::Gone),
             Ok(Err(error)) => Err(self.unattachable(error.obstacle())),
-            Err(failed) => {
-                let detail = format!("its inspection failed: {failed}");
+            Err(_panicked) => {
+                let detail = "its inspection failed".to_owned();
                 Err(self.unattachable_because(Reason::Failed.as_str(), detail))
             }
         }
@@ -233,7 +276,10 @@ impl<S: Sink> Attempt<S> {
         if info.is_none() && process.visible {
             // .NET Core 3: the version is in the path of its library.
             let pid = process.pid;
-            if let Ok(Some(evidence)) = spawn_blocking(move || Scan::host().runtime_library(pid)).await {
+            let reading = self.shared.threads.run(move || Scan::host().runtime_library(pid));
+            if let Ok(reading) = reading
+                && let Ok(Ok(Some(evidence))) = timeout(INSPECT_WITHIN, reading).await
+            {
                 process.evidence = Some(evidence);
             }
         }
@@ -282,7 +328,7 @@ impl<S: Sink> Attempt<S> {
         self.unattachable_because(obstacle.reason.as_str(), obstacle.sentence())
     }
 
-    fn unattachable_because(&mut self, reason: &str, detail: String) -> End {
+    pub(crate) fn unattachable_because(&mut self, reason: &str, detail: String) -> End {
         self.report(RunState::Unattachable {
             reason: reason.to_owned(),
             detail,

@@ -1,7 +1,7 @@
 //! What of a run survives from one attempt to attach to the next, and how its state is reported.
 
 use dotnet_diagnostics::Error;
-use tokio::task::JoinHandle;
+use tokio::sync::oneshot;
 
 use crate::process::text::bounded;
 use crate::process::{Identity, RunState};
@@ -16,12 +16,16 @@ pub(crate) struct Carryover<T> {
     pub(crate) sink: Option<T>,
     /// No other gcwatch reads the run while this is held.
     pub(crate) lease: Option<Lease>,
+    /// A session has begun before: another one cannot end the process for lack of memory.
+    pub(crate) had_session: bool,
     /// The settings were read, or cannot be.
     pub(crate) settings_read: bool,
+    /// That its stream took too much memory was logged.
+    pub(crate) memory_reported: bool,
     /// The state that was logged last, so that each is logged once.
     pub(crate) reported: Option<RunState>,
     /// An inspection that has not returned: its files block, and another one would block another thread.
-    pub(crate) looking: Option<JoinHandle<Result<Inspected, Error>>>,
+    pub(crate) looking: Option<oneshot::Receiver<Result<Inspected, Error>>>,
 }
 
 impl<T> Default for Carryover<T> {
@@ -29,7 +33,9 @@ impl<T> Default for Carryover<T> {
         Self {
             sink: None,
             lease: None,
+            had_session: false,
             settings_read: false,
+            memory_reported: false,
             reported: None,
             looking: None,
         }

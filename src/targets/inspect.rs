@@ -1,13 +1,13 @@
 //! One process as it is right before it is attached to. Blocking.
 
 use dotnet_diagnostics::Error;
-use dotnet_diagnostics::discovery::{Process, SocketName};
+use dotnet_diagnostics::discovery::{Process, Scan, SocketName};
 
 use crate::process::RunKey;
 use crate::targets::facts::Facts;
+use crate::targets::heap_limit::at_limit;
 use crate::targets::lease::{Lease, Leases, NoLease};
-use crate::targets::look::scan;
-use crate::targets::options::TargetOptions;
+use crate::targets::look::NamedSockets;
 
 /// What is known of a process when it is attached to.
 #[derive(Debug)]
@@ -15,18 +15,23 @@ pub(crate) struct Inspected {
     pub(crate) process: Process,
     pub(crate) facts: Facts,
     pub(crate) lease: Result<Lease, NoLease>,
+    /// Why its first session waits.
+    pub(crate) at_limit: Option<String>,
 }
 
 /// Inspects a process as it is now, and takes the lease unless it is `held`; blocking. `visible`: it is in our `/proc`,
-/// else its socket is all that is known of it.
+/// else its socket is all that is known of it. `named`: sockets at the paths of the configuration.
+/// `first`: its session would be its first one, which waits while its memory stands at a limit.
 pub(crate) fn inspect(
     key: RunKey,
     visible: bool,
     held: Option<Lease>,
     leases: &Leases,
-    options: &TargetOptions,
+    named: &NamedSockets,
+    first: bool,
 ) -> Result<Inspected, Error> {
-    let scan = scan(options);
+    let named = named.iter().cloned();
+    let scan = Scan::host().with_socket_directories([]).with_found_sockets(named);
     let process = if visible {
         scan.inspect(key.pid)?
     } else {
@@ -43,5 +48,11 @@ pub(crate) fn inspect(
         // Another process has its pid by now: nothing is taken for it.
         Err(NoLease::Held { holder: String::new() })
     };
-    Ok(Inspected { process, facts, lease })
+    let at_limit = if first { at_limit(&process, &facts) } else { None };
+    Ok(Inspected {
+        process,
+        facts,
+        lease,
+        at_limit,
+    })
 }

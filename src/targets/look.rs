@@ -1,35 +1,72 @@
-//! A look at processes: which are there, which are wanted, which are gone. Blocking.
+//! A look at processes: which are there, which are wanted, which are gone. On a thread of its own, step by step.
 //!
-//! The directories of sockets may be on any file system, one in a target's own hands included: opening one may block
-//! for ever. So a look publishes at which process it is, and whoever waits for it gives it up after [`LOOK_WITHIN`] and
-//! skips that process in the next ones.
+//! A directory of sockets may be on any file system, one in a target's own hands included: whatever touches it may
+//! never return. So a look is a list of steps, one per process and per configured path. A thread takes one after the
+//! other and says at which it is; when one takes longer than [`STEP_WITHIN`], the thread is left to it, and another one
+//! goes on with the rest ([`Job::late`], [`Job::run`]). A thread that was left and returns says so, and its step's
+//! place is looked at again.
+//!
+//! What is asked of `/proc` outside of the steps (`stat`, `status`, the link to the program, the namespaces) the kernel
+//! answers by itself.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod plain;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use dotnet_diagnostics::Error;
-use dotnet_diagnostics::discovery::{Process, Scan, SocketName};
+use dotnet_diagnostics::discovery::{Process, Scan, SocketAddress, SocketName};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use crate::process::RunKey;
 use crate::targets::facts::Facts;
 use crate::targets::filter::Subject;
 use crate::targets::identity::key_of;
+pub(crate) use crate::targets::look::plain::PlainProcesses;
 use crate::targets::options::TargetOptions;
-use crate::targets::watch::{DirectoryId, directory_id, open_directory};
+use crate::targets::watch::{DirectoryId, NotWatched, Watches, directory_id, open_directory};
+
+/// How long one step may take. One that takes longer is not given up for good: it is looked at again when it returns.
+pub(crate) const STEP_WITHIN: Duration = Duration::from_secs(2);
+
+/// What a step is about.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Place {
+    /// A process, and whatever file systems it has its socket on.
+    Process(u32),
+    /// A path of the configuration, or our own directory of sockets.
+    Path(PathBuf),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Process(pid) => write!(f, "process {pid}"),
+            Self::Path(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+/// Sockets that the operator named, as they were found.
+pub(crate) type NamedSockets = Vec<(SocketName, SocketAddress)>;
 
 /// What a look found.
 #[derive(Debug, Default)]
 pub(crate) struct Look {
     pub(crate) seen: Vec<Seen>,
     pub(crate) gone: Vec<RunKey>,
+    /// Directories that hold sockets, when all was looked at to the end.
     pub(crate) directories: Option<Directories>,
     pub(crate) asked: BTreeSet<u32>,
     /// What `/proc` has, when all was looked at.
     pub(crate) all_pids: Option<BTreeSet<u32>>,
+    pub(crate) named: NamedSockets,
+    /// Processes that were left out because too many file systems do not respond, theirs maybe among them.
+    pub(crate) left_out: usize,
 }
 
 #[derive(Debug)]
@@ -39,11 +76,15 @@ pub(crate) struct Seen {
     pub(crate) wanted: Option<bool>,
 }
 
-/// Directories of sockets, opened.
-pub(crate) type Directories = BTreeMap<DirectoryId, OwnedFd>;
-
-/// How long a look at all processes may take.
-pub(crate) const LOOK_WITHIN: Duration = Duration::from_secs(20);
+/// Directories of sockets, watched.
+#[derive(Debug, Default)]
+pub(crate) struct Directories {
+    pub(crate) watched: BTreeSet<DirectoryId>,
+    /// One of them was not watched before.
+    pub(crate) new: bool,
+    /// Why one is not watched.
+    pub(crate) problem: Option<String>,
+}
 
 /// What a look is asked for.
 #[derive(Debug)]
@@ -51,84 +92,323 @@ pub(crate) struct Asked {
     /// All processes, not only `pids`.
     pub(crate) all: bool,
     pub(crate) pids: BTreeSet<u32>,
-    pub(crate) known: BTreeSet<RunKey>,
+    /// Those that are known, and whether they are in our `/proc`.
+    pub(crate) known: BTreeMap<RunKey, bool>,
     /// Whether also known ones are wanted is asked.
     pub(crate) judge_all: bool,
     /// Those that connected to us: that they run .NET needs no other sign.
     pub(crate) connected: BTreeSet<u32>,
-    /// Those that a look did not return from: they are skipped.
-    pub(crate) stuck: BTreeSet<u32>,
-    /// The process that is looked at.
-    pub(crate) at: Arc<AtomicU32>,
+    /// What a look did not return from: skipped.
+    pub(crate) stuck: BTreeSet<Place>,
+    /// Whose processes are skipped, because so many looks did not return.
+    pub(crate) kin: BTreeSet<Kin>,
+    pub(crate) plain: Arc<Mutex<PlainProcesses>>,
+    /// `None`: directories cannot be watched.
+    pub(crate) watches: Option<Arc<Watches>>,
+    pub(crate) options: Arc<TargetOptions>,
 }
 
-/// The scan that these options ask for.
-pub(crate) fn scan(options: &TargetOptions) -> Scan {
-    let named = options.sockets.iter().map(PathBuf::as_path);
-    Scan::host().with_socket_directories([]).with_sockets(named)
+/// What processes have in common that may have the same file systems: the mount namespace, or a user other than root.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kin {
+    MountNamespace(u64),
+    User(u32),
 }
 
-/// Looks through `/proc`, or at some processes; blocking.
-pub(crate) fn look(asked: Asked, options: &TargetOptions) -> Look {
-    let Asked {
-        all,
-        pids,
-        known,
-        judge_all,
-        connected,
-        stuck,
-        at,
-    } = asked;
-    let scan = scan(options);
-    let mut look = Look::default();
-    let mut processes = Vec::new();
-    let listed = if all { all_pids() } else { BTreeSet::new() };
-    for pid in listed
-        .iter()
-        .chain(&pids)
-        .chain(&connected)
-        .copied()
-        .collect::<BTreeSet<u32>>()
-    {
-        if stuck.contains(&pid) {
-            continue;
+impl Kin {
+    /// Of a process. Empty: it may not be asked.
+    pub(crate) fn of(pid: u32) -> Vec<Self> {
+        let inode = |path: String| {
+            let link = std::fs::read_link(path).ok()?;
+            link.to_str()?.strip_prefix("mnt:[")?.strip_suffix(']')?.parse().ok()
+        };
+        let namespace = inode(format!("/proc/{pid}/ns/mnt"));
+        let user = rustix::fs::stat(format!("/proc/{pid}")).ok().map(|stat| stat.st_uid);
+        let user = user.filter(|uid| *uid != 0).map(Self::User);
+        namespace.map(Self::MountNamespace).into_iter().chain(user).collect()
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    /// Watches a directory that may hold sockets of any process.
+    Watch(PathBuf),
+    /// Lists the sockets at a path of the configuration.
+    List(PathBuf),
+    Process(u32),
+    /// Looks for processes behind the sockets of such a path that are not in our `/proc`.
+    Behind(PathBuf),
+}
+
+impl Step {
+    fn place(&self) -> Place {
+        match self {
+            Self::Watch(path) | Self::List(path) | Self::Behind(path) => Place::Path(path.clone()),
+            Self::Process(pid) => Place::Process(*pid),
         }
-        at.store(pid, Ordering::Relaxed);
-        let inspected = scan.inspect(pid).ok();
-        processes.extend(inspected.filter(|process| process.evidence.is_some() || connected.contains(&pid)));
     }
-    at.store(0, Ordering::Relaxed);
-    processes.extend(scan.list_named());
-    let seen: BTreeSet<RunKey> = processes.iter().map(key_of).collect();
-    // What a look does not show may be there nevertheless: a process without socket and library is one that nothing
-    // marks.
-    let unseen = known
-        .iter()
-        .filter(|key| (all || pids.contains(&key.pid)) && !seen.contains(key));
-    let is_gone = |key: &&RunKey| match scan.inspect(key.pid) {
-        Ok(process) => process.start_time != key.start_time,
-        Err(error) => matches!(error, Error::NoProcess { .. }),
-    };
-    look.gone = unseen.filter(is_gone).copied().collect();
-    if all {
-        look.directories = Some(directories(&processes, &options.sockets, &at));
-        look.all_pids = Some(listed);
+}
+
+/// What a step found.
+#[derive(Debug, Default)]
+struct Found {
+    seen: Vec<Seen>,
+    watched: Option<Result<(DirectoryId, bool), NotWatched>>,
+    sockets: Option<(PathBuf, NamedSockets)>,
+    left_out: bool,
+}
+
+/// A look that is under way.
+#[derive(Debug)]
+pub(crate) struct Job {
+    asked: Asked,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Which thread does it; those before hang.
+    thread: u32,
+    at: Option<(Place, Instant)>,
+    steps: VecDeque<Step>,
+    listed: Option<BTreeSet<u32>>,
+    sockets: BTreeMap<PathBuf, NamedSockets>,
+    look: Look,
+    directories: Directories,
+    result: Option<oneshot::Sender<Look>>,
+}
+
+/// How a thread's part of a look ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// The look is over.
+    Last,
+    /// It was left to this step, which has returned now.
+    Left(Place),
+}
+
+impl Job {
+    /// A look, and where what it finds is sent.
+    pub(crate) fn new(asked: Asked) -> (Self, oneshot::Receiver<Look>) {
+        let (sender, receiver) = oneshot::channel();
+        let listed = asked.all.then(all_pids);
+        let mut pids = asked.pids.clone();
+        pids.extend(listed.iter().flatten().chain(&asked.connected));
+        let named = &asked.options.sockets;
+        let own = std::env::var_os("TMPDIR").map(PathBuf::from);
+        let always = [PathBuf::from("/tmp")].into_iter().chain(own);
+        let always = always.filter(|path| asked.all && path.is_absolute()).map(Step::Watch);
+        let steps = always
+            .chain(named.iter().cloned().map(Step::List))
+            .chain(pids.into_iter().map(Step::Process))
+            .chain(named.iter().cloned().map(Step::Behind));
+        let steps = steps.filter(|step| !asked.stuck.contains(&step.place())).collect();
+        let state = State {
+            thread: 0,
+            at: None,
+            steps,
+            listed,
+            sockets: BTreeMap::new(),
+            look: Look::default(),
+            directories: Directories::default(),
+            result: Some(sender),
+        };
+        let job = Self {
+            asked,
+            state: Mutex::new(state),
+        };
+        (job, receiver)
     }
-    let judged = |process: Process| {
-        let wanted = (judge_all || !known.contains(&key_of(&process))).then(|| {
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the steps that are left, as the thread with this number; blocking.
+    pub(crate) fn run(&self, thread: u32) -> Part {
+        let mut scan = None;
+        loop {
+            let step = {
+                let mut state = self.lock();
+                if state.thread != thread {
+                    return Part::Last;
+                }
+                let Some(step) = state.steps.pop_front() else {
+                    state.at = None;
+                    drop(state);
+                    self.finish(true);
+                    return Part::Last;
+                };
+                state.at = Some((step.place(), Instant::now()));
+                step
+            };
+            let found = self.take(&step, &mut scan);
+            let mut state = self.lock();
+            if state.thread != thread {
+                return Part::Left(step.place());
+            }
+            state.at = None;
+            state.add(found);
+        }
+    }
+
+    /// The step that takes too long. Its thread is left to it: the next one goes on by [`Job::run`] with the number
+    /// that is returned.
+    pub(crate) fn late(&self, now: Instant) -> Option<(Place, u32)> {
+        let mut state = self.lock();
+        state.at.as_ref().filter(|(_, since)| now >= *since + STEP_WITHIN)?;
+        let (place, _) = state.at.take()?;
+        state.thread += 1;
+        state.steps.retain(|step| step.place() != place);
+        Some((place, state.thread))
+    }
+
+    /// Ends the look with what was found. `whole`: all steps were taken.
+    pub(crate) fn finish(&self, whole: bool) {
+        let mut state = self.lock();
+        let Some(result) = state.result.take() else { return };
+        let mut look = std::mem::take(&mut state.look);
+        let asked = &self.asked;
+        let seen: BTreeSet<RunKey> = look.seen.iter().map(|seen| key_of(&seen.process)).collect();
+        let paths_respond = whole && !asked.stuck.iter().any(|place| matches!(place, Place::Path(_)));
+        // What a look does not show may be there nevertheless: a process without socket and library is one that nothing
+        // marks.
+        let scan = Scan::host();
+        let is_gone = |(key, visible): &(&RunKey, &bool)| {
+            let looked_at = (asked.all || asked.pids.contains(&key.pid)) && !seen.contains(key);
+            if **visible {
+                looked_at && !scan.is_there(key.pid, key.start_time)
+            } else {
+                looked_at && paths_respond
+            }
+        };
+        look.gone = asked.known.iter().filter(is_gone).map(|(key, _)| *key).collect();
+        look.named = std::mem::take(&mut state.sockets).into_values().flatten().collect();
+        if let Some(listed) = state.listed.take() {
+            asked.plain().keep(&listed);
+            look.all_pids = Some(listed);
+            look.directories = (whole && asked.watches.is_some()).then(|| std::mem::take(&mut state.directories));
+        }
+        look.asked = asked.pids.union(&asked.connected).copied().collect();
+        // Whoever asked is gone.
+        let _gone = result.send(look);
+    }
+
+    fn take(&self, step: &Step, scan: &mut Option<Scan>) -> Found {
+        match step {
+            Step::Watch(path) => Found {
+                watched: self.watch(open_directory(path).ok()),
+                ..Found::default()
+            },
+            Step::List(path) => {
+                let sockets = Scan::sockets_at(path);
+                // A socket that is named, not a directory of them: its directory.
+                let is_socket = |path: &Path| SocketName::parse(path.file_name()?.to_str()?);
+                let directory = if is_socket(path).is_some() {
+                    path.parent()
+                } else {
+                    Some(&**path)
+                };
+                let directory = directory.filter(|_| self.asked.all);
+                Found {
+                    watched: self.watch(directory.and_then(|path| open_directory(path).ok())),
+                    sockets: Some((path.clone(), sockets)),
+                    ..Found::default()
+                }
+            }
+            Step::Process(pid) => {
+                let scan = scan.get_or_insert_with(|| {
+                    let named = self.lock().sockets.values().flatten().cloned().collect::<Vec<_>>();
+                    Scan::host().with_socket_directories([]).with_found_sockets(named)
+                });
+                self.process(*pid, scan)
+            }
+            Step::Behind(path) => {
+                let sockets = self.lock().sockets.get(path).cloned().unwrap_or_default();
+                if sockets.is_empty() {
+                    return Found::default();
+                }
+                let scan = Scan::host().with_socket_directories([]).with_found_sockets(sockets);
+                let seen = scan.list_named().into_iter().map(|process| self.judged(process));
+                Found {
+                    seen: seen.collect(),
+                    ..Found::default()
+                }
+            }
+        }
+    }
+
+    fn process(&self, pid: u32, scan: &Scan) -> Found {
+        let asked = &self.asked;
+        let connected = asked.connected.contains(&pid);
+        let expected = connected || asked.pids.contains(&pid);
+        if !asked.kin.is_empty() && Kin::of(pid).iter().any(|kin| asked.kin.contains(kin)) {
+            return Found {
+                left_out: true,
+                ..Found::default()
+            };
+        }
+        let mark = plain::mark(pid);
+        if !expected && asked.plain().is_plain(pid, mark) {
+            return Found::default();
+        }
+        let Ok(process) = scan.inspect(pid) else {
+            return Found::default();
+        };
+        if process.evidence.is_none() && !connected {
+            asked.plain().add(pid, mark);
+            return Found::default();
+        }
+        let socket = process.socket.as_ref().filter(|_| asked.all);
+        Found {
+            watched: self.watch(socket.and_then(|socket| socket.open_parent().ok())),
+            seen: vec![self.judged(process)],
+            ..Found::default()
+        }
+    }
+
+    fn judged(&self, process: Process) -> Seen {
+        let asked = &self.asked;
+        let wanted = (asked.judge_all || !asked.known.contains_key(&key_of(&process))).then(|| {
             let facts = Facts::of(&process);
             let subject = Subject {
                 name: &process.name,
                 facts: &facts,
             };
-            subject.is_wanted(options)
+            subject.is_wanted(&asked.options)
         });
         Seen { process, wanted }
-    };
-    look.seen = processes.into_iter().map(judged).collect();
-    look.asked = pids;
-    look.asked.extend(connected);
-    look
+    }
+
+    fn watch(&self, directory: Option<OwnedFd>) -> Option<Result<(DirectoryId, bool), NotWatched>> {
+        let (directory, watches) = directory.zip(self.asked.watches.as_ref())?;
+        let watched = watches.add(&directory);
+        Some(watched.and_then(|new| Ok((directory_id(&directory)?, new))))
+    }
+}
+
+impl Asked {
+    fn plain(&self) -> MutexGuard<'_, PlainProcesses> {
+        self.plain.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn add(&mut self, found: Found) {
+        self.look.seen.extend(found.seen);
+        self.look.left_out += usize::from(found.left_out);
+        self.sockets.extend(found.sockets);
+        match found.watched {
+            Some(Ok((id, new))) => {
+                self.directories.watched.insert(id);
+                self.directories.new |= new;
+            }
+            // Not ours to read: looks alone find what is made in it.
+            Some(Err(NotWatched::System(error))) if error.kind() == std::io::ErrorKind::PermissionDenied => {}
+            Some(Err(error)) => self.directories.problem = Some(error.to_string()),
+            None => {}
+        }
+    }
 }
 
 /// The pids that `/proc` has.
@@ -145,23 +425,79 @@ fn all_pids() -> BTreeSet<u32> {
     }
 }
 
-/// The directories of the processes' sockets, and those that are always watched.
-fn directories(processes: &[Process], named: &[PathBuf], at: &AtomicU32) -> Directories {
-    let own = std::env::var_os("TMPDIR").unwrap_or_default();
-    let always = [Path::new("/tmp"), Path::new(&own)];
-    // A socket that is named, not a directory of them: its directory.
-    let named = named.iter().filter_map(|path| {
-        let is_socket = SocketName::parse(path.file_name()?.to_str()?).is_some();
-        if is_socket { path.parent() } else { Some(path) }
-    });
-    let always = always.into_iter().filter(|path| path.is_absolute());
-    let opened = always.chain(named).filter_map(|path| open_directory(path).ok());
-    let theirs = processes.iter().filter_map(|process| {
-        at.store(process.pid, Ordering::Relaxed);
-        process.socket.as_ref()?.open_parent().ok()
-    });
-    let with_ids = opened
-        .chain(theirs)
-        .filter_map(|directory| Some((directory_id(&directory).ok()?, directory)));
-    with_ids.collect()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(pids: &[u32], sockets: Vec<PathBuf>) -> Asked {
+        Asked {
+            all: false,
+            pids: pids.iter().copied().collect(),
+            known: BTreeMap::new(),
+            judge_all: false,
+            connected: BTreeSet::new(),
+            stuck: BTreeSet::new(),
+            kin: BTreeSet::new(),
+            plain: Arc::default(),
+            watches: None,
+            options: Arc::new(TargetOptions {
+                sockets,
+                ..TargetOptions::default()
+            }),
+        }
+    }
+
+    /// Scenario: a thread hangs in the step of a configured directory; another one goes on; the first one returns.
+    /// Guarantee: the step is named once it is late and not before, its other steps are dropped, the rest is done by
+    /// the other thread, and what the first one found too late is only that its place responds again.
+    #[tokio::test]
+    async fn a_step_that_hangs_is_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place::Path(folder.path().to_owned());
+        let (job, found) = Job::new(asked(&[1], vec![folder.path().to_owned()]));
+        let now = Instant::now();
+        {
+            // As the first thread does before it hangs.
+            let mut state = job.lock();
+            assert!(matches!(state.steps.pop_front(), Some(Step::List(_))));
+            state.at = Some((place.clone(), now));
+        }
+        assert_eq!(job.late(now + STEP_WITHIN / 2), None);
+        assert_eq!(job.late(now + STEP_WITHIN), Some((place.clone(), 1)));
+        assert_eq!(job.late(now + STEP_WITHIN * 9), None);
+        assert_eq!(job.lock().steps.len(), 1, "only the process is left");
+        assert_eq!(job.run(1), Part::Last);
+        assert_eq!(found.await.unwrap().asked, BTreeSet::from([1]));
+        assert_eq!(job.run(0), Part::Last, "a thread that was left takes no step");
+    }
+
+    /// Scenario: known runs: this process, another run with its pid, one that is not in our `/proc`; looked at while
+    /// a path is stuck and while none is.
+    /// Guarantee: only the other run is gone; one behind a path is not gone while that path does not respond.
+    #[tokio::test]
+    async fn what_cannot_be_looked_at_is_not_gone() {
+        let own = Scan::host().inspect(std::process::id()).unwrap();
+        let key = |start_time| RunKey {
+            pid: own.pid,
+            start_time,
+        };
+        let behind = RunKey { pid: 1, start_time: 3 };
+        for stuck in [true, false] {
+            let mut asked = asked(&[own.pid, 1], Vec::new());
+            asked.known = BTreeMap::from([
+                (key(own.start_time), true),
+                (key(own.start_time + 1), true),
+                (behind, false),
+            ]);
+            if stuck {
+                asked.stuck.insert(Place::Path("/hung".into()));
+            }
+            let (job, found) = Job::new(asked);
+            job.run(0);
+            let mut gone = vec![key(own.start_time + 1)];
+            gone.extend((!stuck).then_some(behind));
+            gone.sort_unstable();
+            assert_eq!(found.await.unwrap().gone, gone);
+        }
+    }
 }

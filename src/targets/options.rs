@@ -33,6 +33,8 @@ pub struct TargetOptions {
     pub scan_interval: Duration,
     /// Whether each process's GC settings are read once, by a short session of their own.
     pub read_settings: bool,
+    /// Whether also processes are attached to whose memory stands at the limit of their heap, which can end them.
+    pub attach_at_heap_limit: bool,
     /// A socket that processes may be pointed at by `DOTNET_DiagnosticPorts`; none: no such socket.
     pub listen: Option<PathBuf>,
     /// Sockets of runtimes, or directories of such, beside those that processes of `/proc` are found to have.
@@ -50,6 +52,7 @@ impl Default for TargetOptions {
             buffer_mb: 4,
             scan_interval: Duration::from_secs(30),
             read_settings: true,
+            attach_at_heap_limit: false,
             listen: None,
             sockets: Vec::new(),
             lease_folder: PathBuf::from("/run/gcwatch"),

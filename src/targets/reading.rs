@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use clr_gc::event::GcReason;
 use clr_gc::gc::{LIVE_SETTLE_NS, Open, Outcome, Settling};
-use clr_gc::stream::{GcStream, Scope, StreamLimits};
+use clr_gc::stream::{Advanced, GcStream, Observed, Scope, StreamLimits};
 use tokio::time::Instant;
 
 use crate::process::StreamProgress;
 use crate::targets::clock::Source;
 use crate::targets::host::clocks;
+use crate::targets::memory::{OverMemory, Share};
+use crate::targets::others::Watched;
 use crate::targets::rounds::{Pace, Rounds};
 use crate::targets::settings;
 use crate::targets::sink::RunSink;
@@ -24,8 +26,8 @@ const QUIET_STEPS: [Duration; 3] = [
     Duration::from_millis(790),
     Duration::from_millis(2590),
 ];
-/// How long after a collection because of scarce memory the settings are not read.
-const SETTINGS_AFTER_SCARCITY: Duration = Duration::from_secs(30);
+/// How long after a collection because of scarce memory no other session is begun.
+const SESSIONS_AFTER_SCARCITY: Duration = Duration::from_secs(30);
 /// How often the progress is reported while bytes come.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 /// How often the time base is corrected while bytes come: the wall clock is steered, the monotonic one too, but not
@@ -37,6 +39,8 @@ pub(crate) struct Reading<T> {
     pub(crate) stream: GcStream,
     pub(crate) sink: T,
     pub(crate) since: Instant,
+    /// What the stream holds, of what all may hold.
+    pub(crate) memory: Share,
     ahead_ns: Option<i64>,
     bytes: u64,
     pace: Pace,
@@ -55,16 +59,18 @@ pub(crate) struct Reading<T> {
     scarce_at: Option<Instant>,
     /// The number of heaps was seen to adapt.
     adapts: bool,
+    /// What is known of other tools' sessions in the process; `None`: they cannot be seen.
+    pub(crate) others: Option<Arc<Watched>>,
 }
 
 impl<T: RunSink> Reading<T> {
-    pub(crate) fn new(sink: T, ahead_ns: Option<i64>, rounds: Arc<Rounds>) -> Self {
+    pub(crate) fn new(sink: T, ahead_ns: Option<i64>, rounds: Arc<Rounds>, memory: Share) -> Self {
         let now = Instant::now();
-        let settling = Settling::After(LIVE_SETTLE_NS);
         Self {
-            stream: GcStream::with_limits(Scope::Collections, settling, StreamLimits::one_live_process()),
+            stream: empty(),
             sink,
             since: now,
+            memory,
             ahead_ns,
             bytes: 0,
             pace: Pace::new(rounds, now),
@@ -78,6 +84,7 @@ impl<T: RunSink> Reading<T> {
             settings_at: None,
             scarce_at: None,
             adapts: false,
+            others: None,
         }
     }
 
@@ -89,14 +96,10 @@ impl<T: RunSink> Reading<T> {
         self.last_bytes = now;
         self.quiet_steps = Some(0);
         let mut adapts = self.adapts;
-        let advanced = self
-            .stream
-            .advance(|observed| adapts = adapts || settings::adapts(observed));
+        let advanced = self.advance(now, |observed| adapts = adapts || settings::adapts(observed));
         if adapts && !std::mem::replace(&mut self.adapts, true) {
             self.sink.learned(None, vec![settings::adaptive()]);
         }
-        self.set_base(now);
-        self.report_outcomes();
         // There are hundreds of streams, and each has events for a moment in every 100 ms.
         self.stream.shrink();
         if now >= self.progress_at {
@@ -105,7 +108,27 @@ impl<T: RunSink> Reading<T> {
             // What ended is reported at once.
             self.report_open();
         }
-        advanced.map_err(StreamError::Damaged)
+        advanced
+    }
+
+    /// Decodes what is there, and reports what comes of it.
+    fn advance(&mut self, now: Instant, mut observer: impl FnMut(&Observed<'_>)) -> Result<(), StreamError> {
+        loop {
+            let advanced = self.stream.advance(&mut observer);
+            self.set_base(now);
+            let held = self.stream.memory_bytes();
+            self.report_outcomes();
+            self.memory.set(held, || self.stream.largest_store())?;
+            if advanced? == Advanced::Drained {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Gives back all that its stream holds: nothing of it is read any more.
+    pub(crate) fn release(&mut self) {
+        self.stream = empty();
+        let _holds_nothing = self.memory.set(0, || ("nothing", 0));
     }
 
     /// Nothing is read now, though there may be something.
@@ -130,7 +153,7 @@ impl<T: RunSink> Reading<T> {
             && QUIET_STEPS.get(step).is_some_and(|after| silent >= *after)
         {
             self.stream.flush();
-            self.stream.advance(|_| ()).map_err(StreamError::Damaged)?;
+            self.advance(now, |_| ())?;
             self.stream.quiet(i64::try_from(silent.as_nanos()).unwrap_or(i64::MAX));
             self.report_outcomes();
             let more = step + 1 < QUIET_STEPS.len() && self.stream.is_waiting();
@@ -164,22 +187,27 @@ impl<T: RunSink> Reading<T> {
     pub(crate) fn settings_are_due(&mut self) -> bool {
         let now = Instant::now();
         let is_due = self.settings_at.is_some_and(|at| at <= now);
-        let scarce_until = self.scarce_at.map(|at| at + SETTINGS_AFTER_SCARCITY);
         if is_due {
-            self.settings_at = scarce_until.filter(|until| *until > now);
+            self.settings_at = self.is_scarce_until();
         }
         is_due && self.settings_at.is_none()
+    }
+
+    /// Until when no other session is begun, because memory was scarce.
+    pub(crate) fn is_scarce_until(&self) -> Option<Instant> {
+        let now = Instant::now();
+        let until = self.scarce_at.map(|at| at + SESSIONS_AFTER_SCARCITY);
+        until.filter(|until| *until > now)
     }
 
     /// The stream is over.
     pub(crate) fn finish(&mut self) -> Result<(), StreamError> {
         self.stream.finish();
-        let advanced = self.stream.advance(|_| ());
-        self.set_base(Instant::now());
+        let advanced = self.advance(Instant::now(), |_| ());
         self.stream.end();
         self.report_outcomes();
         self.report_progress(Instant::now());
-        advanced.map_err(StreamError::Damaged)
+        advanced
     }
 
     fn set_base(&mut self, now: Instant) {
@@ -198,14 +226,16 @@ impl<T: RunSink> Reading<T> {
     }
 
     fn report_outcomes(&mut self) {
-        while let Some((_, outcome)) = self.stream.next_outcome() {
-            if let Outcome::Collection(collection) = &outcome
-                && matches!(
+        while let Some((_, mut outcome)) = self.stream.next_outcome() {
+            if let Outcome::Collection(collection) = &mut outcome {
+                let now = Instant::now();
+                collection.observed_by_others = self.others.as_ref().and_then(|run| run.others().observes(now));
+                if matches!(
                     collection.reason,
                     Some(GcReason::OUT_OF_SPACE_SOH | GcReason::OUT_OF_SPACE_LOH)
-                )
-            {
-                self.scarce_at = Some(Instant::now());
+                ) {
+                    self.scarce_at = Some(now);
+                }
             }
             self.sink.observe(outcome);
         }
@@ -233,11 +263,29 @@ impl<T: RunSink> Reading<T> {
     }
 }
 
+/// A live stream of which nothing was read.
+fn empty() -> GcStream {
+    let settling = Settling::After(LIVE_SETTLE_NS);
+    GcStream::with_limits(Scope::Collections, settling, StreamLimits::one_live_process())
+}
+
+impl StreamError {
+    /// It is about what the stream would take, not about what its bytes are.
+    pub(crate) fn is_over_memory(&self) -> bool {
+        matches!(
+            self,
+            Self::OverMemory(_) | Self::Damaged(nettrace::Error::LimitExceeded { .. })
+        )
+    }
+}
+
 /// Why a stream is read no further.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StreamError {
     #[error("its event stream is damaged: {0}")]
-    Damaged(nettrace::Error),
+    Damaged(#[from] nettrace::Error),
+    #[error("{0}")]
+    OverMemory(#[from] OverMemory),
     #[error("its event stream did not begin within {HEADER_WITHIN:?}")]
     NoHeader,
 }

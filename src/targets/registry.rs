@@ -6,7 +6,7 @@ use delivery::transport::backoff::Backoff;
 use tokio::time::Instant;
 
 use crate::process::RunKey;
-use crate::targets::backoff::backoff;
+use crate::targets::backoff::{backoff, backoff_over_memory};
 
 /// What is done with a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,9 +26,20 @@ pub(crate) enum Phase {
 pub(crate) struct Entry<T> {
     pub(crate) phase: Phase,
     backoff: Backoff,
+    /// Of streams that took too much memory.
+    over_memory: Backoff,
+    /// It waits because of that: nothing shortens the pause.
+    held_off: bool,
     /// Order in which runs were found: who came first is attached to first.
     arrival: u64,
     pub(crate) run: T,
+}
+
+impl<T> Entry<T> {
+    /// It waits because its stream took too much memory.
+    pub(crate) fn held_off(&self) -> bool {
+        self.held_off
+    }
 }
 
 /// The runs that are known.
@@ -54,6 +65,8 @@ impl<T> Registry<T> {
         let entry = Entry {
             phase,
             backoff: backoff(),
+            over_memory: backoff_over_memory(),
+            held_off: false,
             arrival: self.arrivals,
             run,
         };
@@ -91,7 +104,10 @@ impl<T> Registry<T> {
         let mut due: Vec<(u64, RunKey)> = Vec::new();
         for (key, entry) in &mut self.entries {
             match entry.phase {
-                Phase::Waiting(until) if until <= now => entry.phase = Phase::Ready,
+                Phase::Waiting(until) if until <= now => {
+                    entry.phase = Phase::Ready;
+                    entry.held_off = false;
+                }
                 _ => {}
             }
             if entry.phase == Phase::Ready {
@@ -125,10 +141,24 @@ impl<T> Registry<T> {
         Some(until)
     }
 
-    /// Something happened that may help (a socket appeared): it is retried at once, and from the shortest pause on.
+    /// Its stream took too much memory: it is retried later, slower each time. `good`: it lived for long before.
+    pub(crate) fn hold_off(&mut self, key: RunKey, good: bool, now: Instant, chance: f64) -> Option<Instant> {
+        let entry = self.entries.get_mut(&key)?;
+        if good {
+            entry.over_memory.reset();
+        }
+        let until = now + entry.over_memory.next(chance);
+        entry.phase = Phase::Waiting(until);
+        entry.held_off = true;
+        Some(until)
+    }
+
+    /// Something happened that may help (a socket appeared): it is retried at once, and from the shortest pause on. Not one
+    /// that is held off: a process can make sockets as often as it likes.
     pub(crate) fn hurry(&mut self, key: RunKey) {
         if let Some(entry) = self.entries.get_mut(&key)
             && matches!(entry.phase, Phase::Waiting(_))
+            && !entry.held_off
         {
             entry.backoff.reset();
             entry.phase = Phase::Ready;
@@ -199,6 +229,35 @@ mod tests {
             Phase::Running,
             "a running one is left alone"
         );
+    }
+
+    /// Scenario: a run whose stream takes too much memory again and again, and makes a new socket each time; then it
+    /// behaves for long.
+    /// Guarantee: the pauses grow from half a minute to an hour, no new socket shortens them, and they begin anew after
+    /// good conduct.
+    #[test]
+    fn a_run_that_takes_too_much_memory_is_held_off() {
+        let mut now = Instant::now();
+        let mut registry = Registry::default();
+        registry.insert(key(1), Phase::Ready, ());
+        let mut pauses = Vec::new();
+        for _ in 0..10 {
+            assert_eq!(registry.due(now, 9).0, [key(1)]);
+            let until = registry.hold_off(key(1), false, now, 1.0).unwrap();
+            registry.hurry(key(1));
+            assert_eq!(registry.due(until - Duration::from_millis(1), 9).0, []);
+            pauses.push((until - now).as_secs());
+            now = until;
+        }
+        assert_eq!(pauses, [30, 60, 120, 240, 480, 960, 1920, 3600, 3600, 3600]);
+        assert_eq!(registry.due(now, 9).0, [key(1)]);
+        let until = registry.hold_off(key(1), true, now, 1.0).unwrap();
+        assert_eq!((until - now).as_secs(), 30);
+        // Another failure after the pause is as any other.
+        assert_eq!(registry.due(until, 9).0, [key(1)]);
+        registry.again(key(1), false, until, 1.0);
+        registry.hurry(key(1));
+        assert_eq!(registry.due(until, 9).0, [key(1)]);
     }
 
     /// Scenario: a run that the configuration excludes.

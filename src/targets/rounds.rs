@@ -10,8 +10,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::time::Instant;
+use tokio::time::{Instant, MissedTickBehavior, interval};
 
+use crate::guard::{BEAT_EVERY, Guard};
+use crate::targets::alive::Alive;
 use crate::targets::session::READ_BYTES;
 
 /// From one round to the next. With the runtime's own 100 ms, and what the reconstruction and the exporter wait for,
@@ -34,12 +36,48 @@ const WAITING_BYTES: u64 = 64 << 10;
 pub struct Readers {
     pub(crate) executor: Handle,
     pub(crate) rounds: Arc<Rounds>,
+    guard: Option<Guard>,
+    alive: Arc<Alive>,
 }
 
 impl Readers {
     /// On that executor, whose thread calls [`Rounds::rest`] before it waits for anything.
     pub fn new(executor: Handle, rounds: Arc<Rounds>) -> Self {
-        Self { executor, rounds }
+        Self {
+            executor,
+            rounds,
+            guard: None,
+            alive: Arc::new(Alive::new(Instant::now())),
+        }
+    }
+
+    /// With a guard that closes the sessions when they are not read any more. A task on the executor says that it is
+    /// alive, for as long as that runs.
+    #[must_use]
+    pub fn guarded(mut self, guard: Guard) -> Self {
+        let (beating, alive) = (guard.clone(), Arc::clone(&self.alive));
+        self.executor.spawn(async move {
+            let mut beats = interval(BEAT_EVERY);
+            beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            loop {
+                let now = beats.tick().await;
+                beating.beat();
+                alive.reading(now);
+            }
+        });
+        self.guard = Some(guard);
+        self
+    }
+
+    /// When the reading thread was alive last, and the supervisor that these readers are given to.
+    pub fn alive(&self) -> Arc<Alive> {
+        Arc::clone(&self.alive)
+    }
+
+    /// The guard, for the clients that begin sessions.
+    pub(crate) fn guard(&self) -> Option<Arc<dyn dotnet_diagnostics::Guard>> {
+        let guard = self.guard.clone()?;
+        Some(Arc::new(guard))
     }
 
     /// On the executor that this is called on, which does not rest between rounds.

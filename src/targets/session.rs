@@ -8,13 +8,15 @@ use std::time::Duration;
 use clr_gc::stream::GcStream;
 use dotnet_diagnostics::{Error, Session};
 use tokio::task::JoinHandle;
-use tokio::time::{sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use crate::process::RunState;
 use crate::process::text::bounded;
 use crate::targets::attempt::{Attempt, Begun, End, Order, STOP_WITHIN, ordered_to_stop};
 use crate::targets::carryover::Carryover;
-use crate::targets::reading::Reading;
+use crate::targets::memory::OVER_MEMORY;
+use crate::targets::others::Watched;
+use crate::targets::reading::{Reading, StreamError};
 use crate::targets::settings::{self, GcSettings};
 use crate::targets::sink::{RunSink, Sink};
 
@@ -22,6 +24,12 @@ use crate::targets::sink::{RunSink, Sink};
 pub(crate) const READ_BYTES: usize = 64 << 10;
 /// How long after its beginning a session is followed by the one that reads the settings.
 const SETTINGS_AFTER: Duration = Duration::from_secs(1);
+/// How long the session that heals may take; it is over within a tenth of a second.
+const HEAL_WITHIN: Duration = Duration::from_secs(5);
+
+/// The state of a process whose session the guard closed; the guard itself logs it, for all at once.
+const CLOSED_BY_GUARD: &str = "gcwatch read nothing for several seconds, so that its guard closed the session; \
+                               collections since then are missing; gcwatch attaches again";
 
 impl<S: Sink> Attempt<S> {
     /// Reads the session to its end.
@@ -35,6 +43,7 @@ impl<S: Sink> Attempt<S> {
             mut session,
             client,
             ahead_ns,
+            watched,
         } = begun;
         if let Err(error) = session.move_here() {
             return self.unattachable(error.obstacle());
@@ -47,11 +56,14 @@ impl<S: Sink> Attempt<S> {
             .runtime
             .clone()
             .unwrap_or_else(|| "of unknown version".to_owned());
-        let mut reading = Reading::new(sink, ahead_ns, Arc::clone(&self.shared.readers.rounds));
+        let share = self.shared.memory.share();
+        let mut reading = Reading::new(sink, ahead_ns, Arc::clone(&self.shared.readers.rounds), share);
         if self.options.read_settings && !self.carryover.settings_read {
             reading.settings_at = Some(reading.since + SETTINGS_AFTER);
         }
+        reading.others.clone_from(&watched);
         let mut settings: Option<JoinHandle<_>> = None;
+        let mut healing: Option<JoinHandle<_>> = None;
         reading.sink.state(RunState::Attached);
         if self.carryover.reported.replace(RunState::Attached) != Some(RunState::Attached) {
             tracing::info!(
@@ -61,6 +73,7 @@ impl<S: Sink> Attempt<S> {
         }
         let mut order = Order::Read;
         let mut broken = None;
+        let mut end_by = None;
         let ended = loop {
             let timer = reading.next_timer();
             let timer = async {
@@ -73,19 +86,24 @@ impl<S: Sink> Attempt<S> {
                 read = read_shared(&mut session, &self.shared.buffer, &mut reading.stream), if !reading.rests() => match read {
                     Ok(0) => break Ok(()),
                     Ok(n) => if let Err(error) = reading.take(n) {
-                        broken = Some(error.to_string());
+                        broken = Some(error);
                         break Ok(());
                     },
                     Err(error) => break Err(error),
                 },
+                over = reading.memory.ended() => {
+                    broken = Some(StreamError::from(over));
+                    break Ok(());
+                }
                 () = ordered_to_stop(&mut self.orders), if order == Order::Read => {
                     order = *self.orders.borrow();
+                    end_by = Some(Instant::now() + STOP_WITHIN);
                     session.request_stop();
                     reading.hurry();
                 }
                 () = timer => {
                     if let Err(error) = reading.tick() {
-                        broken = Some(error.to_string());
+                        broken = Some(error);
                         break Ok(());
                     }
                     if reading.settings_are_due() && order == Order::Read {
@@ -98,18 +116,44 @@ impl<S: Sink> Attempt<S> {
                     self.carryover.settings_read = true;
                     self.take_settings(&mut reading, read);
                 }
+                watched = due(watched.as_ref()), if order == Order::Read && healing.is_none() => {
+                    if *self.orders.borrow() != Order::Read {
+                        // The daemon stops: no session begins any more.
+                    } else if let Some(until) = reading.is_scarce_until() {
+                        watched.others().postpone(until);
+                    } else if watched.others().begin(Instant::now()) {
+                        // A task of its own, as for the settings.
+                        let client = Arc::clone(&client);
+                        let heal = async move { client.recompute_levels(HEAL_WITHIN).await };
+                        healing = Some(self.shared.commands.spawn(heal));
+                    }
+                }
+                healed = joined(&mut healing) => {
+                    healing = None;
+                    self.take_healed(&mut reading, healed);
+                }
             }
         };
         let lived = reading.since.elapsed();
+        let closed_by_guard = session.was_closed_by_guard();
+        // Their sessions must be over, too.
+        let end_by = end_by.unwrap_or_else(|| Instant::now() + STOP_WITHIN);
         if let Some(settings) = settings {
-            // Its session must be over, too.
-            let _late = timeout(STOP_WITHIN, settings).await;
+            let _late = timeout_at(end_by, settings).await;
         }
-        let in_order = if let Some(problem) = broken.clone() {
-            // The bytes that still come are ignored; the session must not stay in the process.
-            let drained = timeout(STOP_WITHIN, session.drain(|_| ())).await;
-            drop(drained);
-            Err(problem)
+        if let Some(healing) = healing {
+            let _late = timeout_at(end_by, healing).await;
+        }
+        let over_memory = broken.as_ref().is_some_and(StreamError::is_over_memory);
+        let is_broken = broken.is_some();
+        let in_order = if let Some(problem) = broken {
+            reading.release();
+            if !closed_by_guard {
+                // The bytes that still come are ignored; the session must not stay in the process.
+                let drained = timeout(STOP_WITHIN, session.drain(|_| ())).await;
+                drop(drained);
+            }
+            Err(problem.to_string())
         } else {
             let finished = reading.finish();
             let stopped = session.stopped().await;
@@ -122,13 +166,19 @@ impl<S: Sink> Attempt<S> {
         };
         self.carryover.sink = Some(reading.sink);
         match order {
+            Order::Read if over_memory => {
+                self.over_memory(&in_order.err().unwrap_or_default());
+                End::OverMemory { lived }
+            }
             Order::Read => {
                 let detail = match &in_order {
-                    Err(_) if broken.is_some() => "its stream is damaged; gcwatch attaches again".to_owned(),
+                    // What is left of a stream that was cut.
+                    _ if closed_by_guard => CLOSED_BY_GUARD.to_owned(),
+                    Err(_) if is_broken => "its stream is damaged; gcwatch attaches again".to_owned(),
                     Err(problem) => bounded(problem),
                     Ok(()) => "the runtime ended the session; gcwatch attaches again if the process lives".to_owned(),
                 };
-                if let Err(problem) = &in_order {
+                if let (Err(problem), false) = (&in_order, closed_by_guard) {
                     tracing::warn!(
                         target: "gcwatch::targets",
                         pid = self.key().pid, name = %bounded(&self.sketch.name),
@@ -136,7 +186,11 @@ impl<S: Sink> Attempt<S> {
                     );
                 }
                 self.report(RunState::Detached { detail });
-                let lived = if broken.is_some() { Duration::ZERO } else { lived };
+                let lived = if is_broken && !closed_by_guard {
+                    Duration::ZERO
+                } else {
+                    lived
+                };
                 End::Again { lived }
             }
             Order::ShutDown | Order::Exclude => {
@@ -144,6 +198,44 @@ impl<S: Sink> Attempt<S> {
                 self.report(RunState::Detached { detail });
                 End::Stopped(in_order.err())
             }
+        }
+    }
+
+    /// Its stream took more memory than it may. One warning for a process: the next ones come slower and slower.
+    fn over_memory(&mut self, problem: &str) {
+        self.shared.sink.over_memory();
+        let (pid, name) = (self.key().pid, bounded(&self.sketch.name));
+        let detail = format!("{problem}; gcwatch attaches again later, after a pause that grows up to an hour");
+        if std::mem::replace(&mut self.carryover.memory_reported, true) {
+            tracing::info!(target: "gcwatch::targets", pid, %name, "detached: {detail}");
+        } else {
+            tracing::warn!(target: "gcwatch::targets", pid, %name, "detached: {detail}");
+        }
+        let reason = OVER_MEMORY.to_owned();
+        let state = RunState::Unattachable { reason, detail };
+        // It is logged here.
+        self.carryover.reported = Some(state.clone());
+        self.report(state);
+    }
+
+    fn take_healed(&self, reading: &mut Reading<S::Run>, healed: Result<(), String>) {
+        let (pid, name) = (self.key().pid, bounded(&self.sketch.name));
+        if let Some(watched) = &reading.others {
+            watched.others().ended(healed.is_ok(), Instant::now());
+        }
+        match healed {
+            Ok(()) => {
+                reading.sink.healed();
+                tracing::info!(
+                    target: "gcwatch::targets", pid, name,
+                    "another tool's session ended; the runtime makes no events for it any more"
+                );
+            }
+            Err(problem) => tracing::warn!(
+                target: "gcwatch::targets", pid, name,
+                "another tool's session ended, and the runtime may go on making its events, which slows collections: \
+                 the session to end that failed: {}; it is tried again", bounded(&problem)
+            ),
         }
     }
 
@@ -170,13 +262,22 @@ async fn read_shared(session: &mut Session, buffer: &Mutex<Box<[u8]>>, stream: &
     .await
 }
 
-/// Waits for the settings, if they are being read.
-async fn joined(
-    settings: &mut Option<JoinHandle<Result<Option<GcSettings>, Error>>>,
-) -> Result<Option<GcSettings>, String> {
-    match settings {
-        Some(settings) => match settings.await {
-            Ok(read) => read.map_err(|error| error.to_string()),
+/// Waits until the process may have to be healed; for ever, where that cannot be seen.
+async fn due(watched: Option<&Arc<Watched>>) -> &Arc<Watched> {
+    match watched {
+        Some(watched) => {
+            watched.is_due().await;
+            watched
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits for a task beside the session, if there is one.
+async fn joined<T>(task: &mut Option<JoinHandle<Result<T, Error>>>) -> Result<T, String> {
+    match task {
+        Some(task) => match task.await {
+            Ok(done) => done.map_err(|error| error.to_string()),
             Err(failed) => Err(failed.to_string()),
         },
         None => std::future::pending().await,

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use clr_gc::event::{ClrEvent, RUNDOWN_PROVIDER};
 use clr_gc::gc::Settling;
-use clr_gc::stream::{GcStream, Observed, Scope, StreamLimits};
+use clr_gc::stream::{Advanced, GcStream, Observed, Scope, StreamLimits};
 use dotnet_diagnostics::message::{CollectVersion, Provider, Rundown, SessionConfig};
 use dotnet_diagnostics::{Client, Error};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
@@ -161,18 +161,21 @@ pub(crate) async fn read(client: Arc<Client>) -> Result<Option<GcSettings>, Erro
 
 /// The settings in a stream.
 fn settings_in(bytes: &[u8]) -> Option<GcSettings> {
-    let mut stream = GcStream::with_limits(Scope::Everything, Settling::AtTheEnd, StreamLimits::one_live_process());
+    let mut stream = GcStream::with_limits(Scope::Everything, Settling::After(0), StreamLimits::one_live_process());
     let space = stream.space(bytes.len());
     space.get_mut(..bytes.len())?.copy_from_slice(bytes);
     stream.filled(bytes.len());
     stream.finish();
     let mut settings = GcSettings::default();
-    // Damage ends it; what came before is right.
-    let _damaged = stream.advance(|observed| {
+    let mut take = |observed: &Observed<'_>| {
         if let Ok(event) = &observed.decoded {
             settings.take_in(event);
         }
-    });
+    };
+    // Damage ends it; what came before is right. Collections are not looked for here.
+    while matches!(stream.advance(&mut take), Ok(Advanced::Paused)) {
+        while stream.next_outcome().is_some() {}
+    }
     Some(settings).filter(|settings| *settings != GcSettings::default())
 }
 

@@ -32,6 +32,9 @@ pub trait Sink: Clone + Send + Sync + 'static {
     /// A run that was noted is gone.
     fn forget(&self, key: RunKey);
 
+    /// A session was ended because its stream took more memory than it may.
+    fn over_memory(&self) {}
+
     /// All of `/proc` was looked through.
     fn scanned(&self) {}
 }
@@ -55,6 +58,9 @@ pub trait RunSink: Send + 'static {
 
     /// What has begun and not ended; called when it changed, at most a second after the events.
     fn open(&mut self, open: Open);
+
+    /// What another tool's session left behind in the process was healed.
+    fn healed(&mut self) {}
 
     /// The process exited.
     fn end(self);

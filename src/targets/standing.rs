@@ -1,13 +1,13 @@
 //! What keeps the daemon from reading a process: a filter excludes it, another gcwatch reads it. Blocking.
 
-use dotnet_diagnostics::discovery::{Process, Scan};
+use dotnet_diagnostics::discovery::Process;
 
 use crate::process::text::bounded;
 use crate::targets::facts::Facts;
 use crate::targets::filter::Subject;
+use crate::targets::heap_limit::at_limit;
 use crate::targets::identity::key_of;
 use crate::targets::lease::Leases;
-use crate::targets::look;
 use crate::targets::options::{Filter, TargetOptions};
 
 /// Whether the daemon would read a process, and which gcwatch does.
@@ -19,11 +19,8 @@ pub(crate) struct Standing {
     pub(crate) holder: Option<String>,
     /// The filters of `include` that mean it, by their place.
     pub(crate) meant_by: Vec<usize>,
-}
-
-/// The scan that these options ask for.
-pub(crate) fn scan(options: &TargetOptions) -> Scan {
-    look::scan(options)
+    /// Why its first session would wait; not known of one that is read.
+    pub(crate) at_limit: Option<String>,
 }
 
 /// Whether the daemon would read a process, and which gcwatch does; blocking.
@@ -35,11 +32,12 @@ pub(crate) fn standing(process: &Process, options: &TargetOptions) -> Standing {
     };
     let meant_by = (0..).zip(&options.include);
     let meant_by = meant_by.filter(|(_, filter)| subject.is_meant_by(filter));
+    let holder = Leases::new(options.lease_folder.clone()).holder(key_of(process), process.uid);
+    let may_wait = holder.is_none() && !options.attach_at_heap_limit;
     Standing {
         wanted: subject.is_wanted(options),
-        holder: Leases::new(options.lease_folder.clone())
-            .holder(key_of(process), process.uid)
-            .map(|holder| bounded(&holder)),
+        at_limit: may_wait.then(|| at_limit(process, &facts)).flatten(),
+        holder: holder.map(|holder| bounded(&holder)),
         meant_by: meant_by.map(|(place, _)| place).collect(),
     }
 }

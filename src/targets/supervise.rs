@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! directories (inotify) --+
+//! newcomers (threads) ----+
 //! reverse (arrivals) -----+--> scans: what to look at, when --> look --> found: the registry's runs --> tasks
 //! time, new options ------+
 //! ```
@@ -25,16 +26,19 @@ use std::time::Duration;
 use dotnet_diagnostics::discovery::SocketName;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, watch};
-use tokio::task::{JoinError, spawn_blocking};
-use tokio::time::{Instant, sleep_until};
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use crate::process::RunKey;
+use crate::targets::alive::SAYS_EVERY;
 use crate::targets::attempt::Shared;
 use crate::targets::filter::asks_for_environment;
 use crate::targets::host::Host;
 use crate::targets::lease::Leases;
 use crate::targets::look::Look;
+use crate::targets::newcomers::{self, Newcomers};
 use crate::targets::options::TargetOptions;
+use crate::targets::others::Watching;
 use crate::targets::registry::Registry;
 use crate::targets::reverse::{Arrival, Listening};
 use crate::targets::rounds::Readers;
@@ -44,6 +48,7 @@ use crate::targets::supervise::directories::WatchedDirectories;
 use crate::targets::supervise::known::KnownRun;
 use crate::targets::supervise::scans::Scans;
 use crate::targets::supervise::tasks::{TaskOutcome, Tasks};
+use crate::targets::threads::Threads;
 use crate::targets::watch::Changes;
 
 /// How many tasks inspect their processes at the same time.
@@ -71,15 +76,24 @@ pub async fn supervise<S: Sink>(
     readers: Readers,
     shutdown: impl Future<Output = ()>,
 ) -> Unfinished {
+    let alive = readers.alive();
     let mut supervisor = Supervisor::new(options, sink, readers).await;
     let mut shutdown = pin!(shutdown);
+    let mut says = interval(SAYS_EVERY);
+    says.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let shared = Arc::clone(&supervisor.shared);
+    // No look is made once the daemon stops, and so no healing begins.
+    let mut looks = Box::pin(shared.watching.run());
     loop {
         supervisor.start_what_is_due(Instant::now());
         tokio::select! {
             () = &mut shutdown => break,
+            now = says.tick() => alive.supervisor(now),
             () = supervisor.step() => {}
+            () = &mut looks => {}
         }
     }
+    drop(looks);
     supervisor.shut_down().await
 }
 
@@ -91,6 +105,7 @@ struct Supervisor<S: Sink> {
     directories: WatchedDirectories,
     scans: Scans,
     listening: Listening,
+    newcomers: Newcomers,
     /// Runtimes that connected to us, until their processes were looked at.
     arrivals: HashMap<u32, Arrival>,
     unfinished: Unfinished,
@@ -99,7 +114,8 @@ struct Supervisor<S: Sink> {
 /// What woke the supervisor.
 enum Woken<T> {
     Changes(std::io::Result<Changes>),
-    Looked(Result<Look, JoinError>),
+    Looked(Option<Look>),
+    Newcomers(Vec<u32>),
     Arrived(Arrival),
     Ended(RunKey, TaskOutcome<T>),
     Options,
@@ -114,13 +130,18 @@ impl<S: Sink> Supervisor<S> {
             Host::read()
         });
         let host = host.await.unwrap_or_default();
+        let threads = Threads::default();
         let shared = Shared {
             sink,
             host,
             inspections: Semaphore::new(INSPECTIONS),
             lease_reported: AtomicBool::new(false),
             readers,
+            threads: threads.clone(),
+            named: Mutex::default(),
             commands: Handle::current(),
+            memory: Arc::default(),
+            watching: Watching::default(),
             buffer: Mutex::new(vec![0; READ_BYTES].into_boxed_slice()),
         };
         let mut supervisor = Self {
@@ -129,8 +150,9 @@ impl<S: Sink> Supervisor<S> {
             registry: Registry::default(),
             tasks: Tasks::new(),
             directories: WatchedDirectories::new(),
-            scans: Scans::new(Instant::now()),
+            scans: Scans::new(Instant::now(), threads),
             listening: Listening::default(),
+            newcomers: newcomers::watch(),
             arrivals: HashMap::new(),
             unfinished: Unfinished::default(),
         };
@@ -146,10 +168,9 @@ impl<S: Sink> Supervisor<S> {
         match woken {
             Woken::Changes(Ok(changes)) => self.take_changes(&changes),
             Woken::Changes(Err(error)) => self.directories.give_up(&error),
-            Woken::Looked(Ok(look)) => self.take_look(look),
-            Woken::Looked(Err(error)) => {
-                tracing::error!(target: "gcwatch::targets", "the look through /proc failed: {error}");
-            }
+            Woken::Looked(Some(look)) => self.take_look(look),
+            Woken::Looked(None) => tracing::error!(target: "gcwatch::targets", "the look through /proc failed"),
+            Woken::Newcomers(pids) => self.scans.request.pids.extend(pids),
             Woken::Arrived(arrival) => self.take_arrival(arrival),
             Woken::Ended(key, outcome) => self.take_ended(key, outcome, now),
             Woken::Options => {
@@ -157,12 +178,13 @@ impl<S: Sink> Supervisor<S> {
                 self.take_options(&options);
                 self.scans.judge_all();
             }
-            Woken::Time => self.scans.give_up_late(now),
+            Woken::Time => self.scans.check(now),
         }
         let options = self.options.borrow().clone();
-        let (known, connected) = (self.registry.keys(), self.arrivals.keys().copied());
-        let watched = self.directories.are_watched();
-        self.scans.begin_if_due(now, &options, watched, known, connected);
+        let known = self.registry.iter().map(|(key, entry)| (key, entry.run.visible));
+        let connected = self.arrivals.keys().copied();
+        let watches = self.directories.watches();
+        self.scans.begin_if_due(now, &options, watches, known, connected);
     }
 
     async fn woken(&mut self) -> Woken<S::Run> {
@@ -181,6 +203,7 @@ impl<S: Sink> Supervisor<S> {
         tokio::select! {
             changes = self.directories.changed() => Woken::Changes(changes),
             looked = self.scans.ended() => Woken::Looked(looked),
+            pids = self.newcomers.found() => Woken::Newcomers(pids),
             arrival = self.listening.arrived() => Woken::Arrived(arrival),
             Some((key, outcome)) = self.tasks.ended() => Woken::Ended(key, outcome),
             () = new_options => Woken::Options,

@@ -8,8 +8,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dotnet_diagnostics::discovery::SocketName;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
@@ -76,11 +77,60 @@ pub(crate) enum NotWatched {
     System(#[from] io::Error),
 }
 
+/// Where directories are added to those that are watched: on any thread, because the file system of a directory is
+/// asked for our rights, and may never answer.
+#[derive(Debug)]
+pub(crate) struct Watches {
+    inotify: OwnedFd,
+    by_id: Mutex<BTreeMap<DirectoryId, i32>>,
+}
+
+impl Watches {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<DirectoryId, i32>> {
+        self.by_id.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Watches a directory that was opened as a place (`O_PATH`); blocking. Whether it is a new one.
+    pub(crate) fn add(&self, directory: &OwnedFd) -> Result<bool, NotWatched> {
+        let id = directory_id(directory)?;
+        {
+            let known = self.lock();
+            if known.contains_key(&id) {
+                return Ok(false);
+            }
+            if known.len() >= MAX_DIRECTORIES {
+                return Err(NotWatched::Full);
+            }
+        }
+        // By the descriptor: at its path there may be something else by now.
+        let path = format!("/proc/self/fd/{}", directory.as_raw_fd());
+        let flags = WatchFlags::CREATE
+            | WatchFlags::DELETE
+            | WatchFlags::MOVED_TO
+            | WatchFlags::MOVED_FROM
+            | WatchFlags::ONLYDIR
+            | WatchFlags::EXCL_UNLINK;
+        let watch = inotify::add_watch(&self.inotify, path, flags).map_err(io::Error::from)?;
+        self.lock().insert(id, watch);
+        Ok(true)
+    }
+}
+
+/// What is polled.
+#[derive(Debug)]
+struct Polled(Arc<Watches>);
+
+impl AsRawFd for Polled {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.inotify.as_raw_fd()
+    }
+}
+
 /// The directories that are watched.
 #[derive(Debug)]
 pub(crate) struct SocketWatch {
-    inotify: AsyncFd<OwnedFd>,
-    watches: BTreeMap<DirectoryId, i32>,
+    inotify: AsyncFd<Polled>,
+    watches: Arc<Watches>,
     pending: Changes,
     due_at: Option<Instant>,
 }
@@ -93,44 +143,30 @@ impl SocketWatch {
     )]
     pub(crate) fn new() -> io::Result<Self> {
         let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+        let watches = Arc::new(Watches {
+            inotify,
+            by_id: Mutex::new(BTreeMap::new()),
+        });
         Ok(Self {
-            inotify: AsyncFd::new(inotify)?,
-            watches: BTreeMap::new(),
+            inotify: AsyncFd::new(Polled(Arc::clone(&watches)))?,
+            watches,
             pending: Changes::default(),
             due_at: None,
         })
     }
 
-    /// Watches a directory that was opened as a place (`O_PATH`). Whether it is a new one.
-    pub(crate) fn add(&mut self, directory: &OwnedFd) -> Result<bool, NotWatched> {
-        let id = directory_id(directory)?;
-        if self.watches.contains_key(&id) {
-            return Ok(false);
-        }
-        if self.watches.len() >= MAX_DIRECTORIES {
-            return Err(NotWatched::Full);
-        }
-        // By the descriptor: at its path there may be something else by now.
-        let path = format!("/proc/self/fd/{}", directory.as_raw_fd());
-        let flags = WatchFlags::CREATE
-            | WatchFlags::DELETE
-            | WatchFlags::MOVED_TO
-            | WatchFlags::MOVED_FROM
-            | WatchFlags::ONLYDIR
-            | WatchFlags::EXCL_UNLINK;
-        let watch = inotify::add_watch(self.inotify.get_ref(), path, flags).map_err(io::Error::from)?;
-        self.watches.insert(id, watch);
-        Ok(true)
+    /// Where directories are added.
+    pub(crate) fn watches(&self) -> &Arc<Watches> {
+        &self.watches
     }
 
-    /// Watches these and no others any more.
+    /// Watches these, as far as they were added, and no others any more.
     pub(crate) fn keep(&mut self, wanted: &BTreeSet<DirectoryId>) {
-        let inotify = self.inotify.get_ref();
-        self.watches.retain(|id, watch| {
+        self.watches.lock().retain(|id, watch| {
             let stays = wanted.contains(id);
             if !stays {
                 // It may be gone together with its directory.
-                let _gone = inotify::remove_watch(inotify, *watch);
+                let _gone = inotify::remove_watch(&self.watches.inotify, *watch);
             }
             stays
         });
@@ -142,12 +178,12 @@ impl SocketWatch {
             if let Some(at) = self.due_at {
                 sleep_until(at).await;
                 // What is not read yet is returned as the next change.
-                read(self.inotify.get_ref(), &mut self.watches, &mut self.pending)?;
+                read(&self.watches, &mut self.pending)?;
                 self.due_at = None;
                 return Ok(std::mem::take(&mut self.pending));
             }
             let mut ready = self.inotify.readable().await?;
-            if read(ready.get_inner(), &mut self.watches, &mut self.pending)? {
+            if read(&self.watches, &mut self.pending)? {
                 ready.clear_ready();
             }
             if self.pending.is_empty() {
@@ -160,16 +196,16 @@ impl SocketWatch {
 }
 
 /// Takes in what is announced, up to [`MOST_EVENTS`]. Whether that is all.
-fn read(inotify: &OwnedFd, watches: &mut BTreeMap<DirectoryId, i32>, changes: &mut Changes) -> io::Result<bool> {
+fn read(watches: &Watches, changes: &mut Changes) -> io::Result<bool> {
     let mut buffer = [MaybeUninit::uninit(); 4096];
-    let mut reader = inotify::Reader::new(inotify, &mut buffer);
+    let mut reader = inotify::Reader::new(&watches.inotify, &mut buffer);
     for _ in 0..MOST_EVENTS {
         match reader.next() {
             Ok(event) => {
                 if event.events().contains(ReadFlags::IGNORED) {
                     // The directory is gone.
                     let watch = event.wd();
-                    watches.retain(|_, known| *known != watch);
+                    watches.lock().retain(|_, known| *known != watch);
                 }
                 let name = event.file_name().and_then(|name| name.to_str().ok());
                 changes.take_in(event.events(), name);
@@ -211,9 +247,14 @@ mod tests {
     async fn sockets_that_come_and_go_are_announced() {
         let (a, b) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let mut watch = SocketWatch::new().unwrap();
-        assert!(watch.add(&open_directory(a.path()).unwrap()).unwrap());
-        assert!(watch.add(&open_directory(b.path()).unwrap()).unwrap());
-        assert!(!watch.add(&open_directory(&a.path().join(".")).unwrap()).unwrap());
+        assert!(watch.watches().add(&open_directory(a.path()).unwrap()).unwrap());
+        assert!(watch.watches().add(&open_directory(b.path()).unwrap()).unwrap());
+        assert!(
+            !watch
+                .watches()
+                .add(&open_directory(&a.path().join(".")).unwrap())
+                .unwrap()
+        );
         let first = a.path().join(name(1).to_string());
         let _first = UnixListener::bind(&first).unwrap();
         let _second = UnixListener::bind(b.path().join(name(2).to_string())).unwrap();
@@ -234,7 +275,7 @@ mod tests {
         let gone = tempfile::tempdir().unwrap();
         let mut watch = SocketWatch::new().unwrap();
         for directory in [&kept, &dropped, &gone] {
-            watch.add(&open_directory(directory.path()).unwrap()).unwrap();
+            watch.watches().add(&open_directory(directory.path()).unwrap()).unwrap();
         }
         let id = |directory: &tempfile::TempDir| directory_id(&open_directory(directory.path()).unwrap()).unwrap();
         watch.keep(&BTreeSet::from([id(&kept), id(&gone)]));
@@ -243,8 +284,8 @@ mod tests {
         std::fs::write(kept.path().join(name(2).to_string()), b"").unwrap();
         let changes = watch.changed().await.unwrap();
         assert_eq!(changes.made, BTreeSet::from([name(2)]));
-        assert_eq!(watch.watches.keys().copied().collect::<Vec<_>>(), [id(&kept)]);
-        assert!(watch.add(&open_directory(dropped.path()).unwrap()).unwrap());
+        assert_eq!(watch.watches.lock().keys().copied().collect::<Vec<_>>(), [id(&kept)]);
+        assert!(watch.watches().add(&open_directory(dropped.path()).unwrap()).unwrap());
     }
 
     /// Scenario: the kernel's queue overflows, and more names come than are kept.

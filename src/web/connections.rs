@@ -1,26 +1,56 @@
-//! The connections of the listener, limited in number and age: in a pod anybody who reaches its address may connect.
+//! The connections of the listener, limited in number, age and memory: in a pod anybody who reaches its address may
+//! connect.
+//!
+//! ```text
+//! accept -- a place is free, or somebody has been slow for a second --> 64 places: every request
+//!        '- no place -----------------------------------------------> 16 places: health, else 503; one request,
+//!                                                                      two seconds, the oldest goes for the next
+//! ```
+//!
+//! So health is answered whoever holds connections open, sends a request byte by byte, or reads an answer slowly. What
+//! answers hold in memory has a limit, too.
+
+mod places;
+mod stream;
 
 use std::io;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::{Body, HttpBody as _};
+use axum::http::{Request, Response, StatusCode};
+use axum::response::IntoResponse as _;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
-use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::task::{AbortHandle, JoinSet, yield_now};
+use tokio::time::{Instant, sleep, timeout};
 
-/// Limit of concurrent connections. Further ones wait to be accepted.
+use self::places::Places;
+use self::stream::Flushed;
+
+/// Concurrent connections that may ask anything.
 const AT_ONCE: usize = 64;
+/// Further ones that may ask for health.
+const RESERVED: usize = 16;
+/// A connection that has been idle, or slow to read its answer, for so long makes room for another one.
+const GRACE: Duration = Duration::from_secs(1);
+/// How long a connection on a reserved place has for its one request and the answer.
+const RESERVED_FOR: Duration = Duration::from_secs(2);
+/// Largest head of a request, and what is read ahead.
+const MOST_HEAD_BYTES: usize = 16 << 10;
+/// What all answers that are being written may hold. One alone may be larger: the metrics of a thousand processes.
+const MOST_ANSWER_BYTES: usize = 32 << 20;
 /// Deadline for a request's head, from the start of the connection or the end of the previous request, which makes it
 /// the idle timeout too.
 const HEAD_WITHIN: Duration = Duration::from_secs(90);
-/// Limit of a connection's age, so that a slow client does not keep its place. A scraper opens another one.
+/// Limit of a connection's age. A scraper opens another one.
 const LIFETIME: Duration = Duration::from_secs(600);
 /// Deadline for the last answer of a connection that is being closed.
 const LAST_ANSWER_WITHIN: Duration = Duration::from_secs(30);
@@ -41,43 +71,101 @@ const DEADLINES: Deadlines = Deadlines {
     last_answer: LAST_ANSWER_WITHIN,
 };
 
+/// What is served.
+#[derive(Debug, Clone)]
+pub(super) struct Routers {
+    /// Everything.
+    pub(super) all: Router,
+    /// Health; anything else is answered that there is no place.
+    pub(super) health: Router,
+}
+
+/// How many places there are.
+#[derive(Debug, Clone, Copy)]
+struct Room {
+    at_once: usize,
+    reserved: usize,
+    grace: Duration,
+}
+
+const ROOM: Room = Room {
+    at_once: AT_ONCE,
+    reserved: RESERVED,
+    grace: GRACE,
+};
+
 /// Serves requests until `end` completes, then finishes those in progress.
 ///
 /// # Errors
 ///
 /// When the listener fails.
-pub(super) async fn serve(listener: TcpListener, router: Router, end: impl Future<Output = ()>) -> io::Result<()> {
-    serve_within(listener, router, end, AT_ONCE, DEADLINES).await
+pub(super) async fn serve(listener: TcpListener, routers: Routers, end: impl Future<Output = ()>) -> io::Result<()> {
+    serve_within(listener, routers, end, ROOM, DEADLINES).await
+}
+
+/// Shared by the connections of one kind.
+type Shared = Arc<Mutex<Places<AbortHandle>>>;
+
+fn places(shared: &Shared) -> MutexGuard<'_, Places<AbortHandle>> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 async fn serve_within(
     listener: TcpListener,
-    router: Router,
+    routers: Routers,
     end: impl Future<Output = ()>,
-    at_once: usize,
+    room: Room,
     deadlines: Deadlines,
 ) -> io::Result<()> {
-    let room = Arc::new(Semaphore::new(at_once));
+    let general: Shared = Arc::new(Mutex::new(Places::new(room.at_once, room.grace)));
+    let reserved: Shared = Arc::new(Mutex::new(Places::new(room.reserved, Duration::ZERO)));
+    let turns = Arc::new(Semaphore::new(1));
     let (ending, ended) = watch::channel(false);
     let mut connections = JoinSet::new();
     let mut end = pin!(end);
     loop {
-        let accepted = async {
-            let place = Arc::clone(&room).acquire_owned().await;
-            (place, listener.accept().await)
-        };
-        let (place, accepted) = tokio::select! {
+        let accepted = tokio::select! {
             () = &mut end => break,
             Some(_) = connections.join_next() => continue,
-            accepted = accepted => accepted,
+            accepted = listener.accept() => accepted,
         };
         match accepted {
             Ok((stream, _)) => {
-                let (router, ended) = (router.clone(), ended.clone());
-                connections.spawn(async move {
-                    answer(stream, router, ended, deadlines).await;
-                    drop(place);
-                });
+                let now = Instant::now();
+                // Bound to names: a lock must not be held where the next one is taken.
+                let in_general = places(&general).take(now);
+                let in_reserved = match in_general {
+                    Ok(_) => Err(places::Full),
+                    Err(places::Full) => places(&reserved).take(now),
+                };
+                let slow = match (in_general, in_reserved) {
+                    (Ok((id, slow)), _) => {
+                        let place = Place::new(&general, id);
+                        let serving = answer(
+                            stream,
+                            routers.all.clone(),
+                            place,
+                            Arc::clone(&turns),
+                            ended.clone(),
+                            deadlines,
+                        );
+                        let handle = connections.spawn(serving);
+                        places(&general).set(id, handle);
+                        slow
+                    }
+                    (Err(places::Full), Ok((id, oldest))) => {
+                        let place = Place::new(&reserved, id);
+                        let handle = connections.spawn(answer_once(stream, routers.health.clone(), place));
+                        places(&reserved).set(id, handle);
+                        oldest
+                    }
+                    (Err(places::Full), Err(places::Full)) => None,
+                };
+                if let Some(slow) = slow {
+                    slow.abort();
+                }
+                // Whoever has asked already is answered before the next one takes its place.
+                yield_now().await;
             }
             Err(error) if is_of_one_connection(&error) => {}
             Err(error) => {
@@ -103,12 +191,73 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     )
 }
 
+/// A connection's place, which it leaves when this is dropped.
+struct Place {
+    shared: Shared,
+    id: u64,
+}
+
+impl Place {
+    fn new(shared: &Shared, id: u64) -> Self {
+        let shared = Arc::clone(shared);
+        Self { shared, id }
+    }
+
+    /// The answer, if what it holds has room beside the others.
+    fn admit(&self, answer: Response<Body>) -> Response<Body> {
+        let bytes = answer.body().size_hint().exact();
+        let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0);
+        let (admitted, slow) = places(&self.shared).answer(self.id, bytes, MOST_ANSWER_BYTES, Instant::now());
+        slow.iter().for_each(AbortHandle::abort);
+        if admitted {
+            return answer;
+        }
+        let text = "too many answers are being read; ask again\n";
+        (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        places(&self.shared).leave(self.id);
+    }
+}
+
 /// Serves one connection. Its errors are the client's and are not reported.
-async fn answer(stream: TcpStream, router: Router, mut ended: watch::Receiver<bool>, deadlines: Deadlines) {
-    let service = TowerToHyperService::new(router.into_service::<Incoming>());
+///
+/// Answers other than health are made in turns, one after the other, with whatever else there is to do in between: a
+/// connection may send hundreds of requests at once, and the metrics of a thousand processes take milliseconds.
+async fn answer(
+    stream: TcpStream,
+    router: Router,
+    place: Place,
+    turns: Arc<Semaphore>,
+    mut ended: watch::Receiver<bool>,
+    deadlines: Deadlines,
+) {
+    let place = Arc::new(place);
+    let router = TowerToHyperService::new(router.into_service::<Incoming>());
+    let service = service_fn({
+        let place = Arc::clone(&place);
+        move |request: Request<Incoming>| {
+            places(&place.shared).asked(place.id, Instant::now());
+            let (router, place, turns) = (router.clone(), Arc::clone(&place), Arc::clone(&turns));
+            async move {
+                let mut _turn = None;
+                if !super::is_health(request.uri().path()) {
+                    // It is never closed.
+                    _turn = turns.acquire().await.ok();
+                    yield_now().await;
+                }
+                router.call(request).await.map(|answer| place.admit(answer))
+            }
+        }
+    });
+    let stream = Flushed::new(stream, move || places(&place.shared).flushed(place.id, Instant::now()));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(deadlines.head)
+        .max_buf_size(MOST_HEAD_BYTES)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = pin!(connection);
     tokio::select! {
@@ -118,6 +267,17 @@ async fn answer(stream: TcpStream, router: Router, mut ended: watch::Receiver<bo
     }
     connection.as_mut().graceful_shutdown();
     let _cut_off = timeout(deadlines.last_answer, connection).await;
+}
+
+/// Serves one request of a connection that has a reserved place.
+async fn answer_once(stream: TcpStream, router: Router, place: Place) {
+    let service = TowerToHyperService::new(router.into_service::<Incoming>());
+    let connection = http1::Builder::new()
+        .keep_alive(false)
+        .max_buf_size(MOST_HEAD_BYTES)
+        .serve_connection(TokioIo::new(stream), service);
+    let _late_or_over = timeout(RESERVED_FOR, connection).await;
+    drop(place);
 }
 
 #[cfg(test)]
@@ -145,15 +305,28 @@ mod tests {
         let _reset_or_end = stream.read_to_end(&mut rest).await;
     }
 
-    async fn served(at_once: usize, deadlines: Deadlines, test: impl AsyncFnOnce(std::net::SocketAddr)) {
+    async fn served(
+        at_once: usize,
+        grace: Duration,
+        deadlines: Deadlines,
+        test: impl AsyncFnOnce(std::net::SocketAddr),
+    ) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let router = Router::new().route("/", get(async || "here"));
+        let routers = Routers {
+            all: Router::new().route("/", get(async || "here")),
+            health: Router::new().fallback(async || (StatusCode::SERVICE_UNAVAILABLE, "no place")),
+        };
+        let room = Room {
+            at_once,
+            reserved: 2,
+            grace,
+        };
         let (stop, stopped) = oneshot::channel::<()>();
         let end = async {
             let _dropped = stopped.await;
         };
-        let server = tokio::spawn(serve_within(listener, router, end, at_once, deadlines));
+        let server = tokio::spawn(serve_within(listener, routers, end, room, deadlines));
         test(address).await;
         drop(stop);
         server.await.unwrap().unwrap();
@@ -167,7 +340,7 @@ mod tests {
             head: Duration::from_millis(50),
             ..DEADLINES
         };
-        served(2, deadlines, async |address| {
+        served(2, Duration::ZERO, deadlines, async |address| {
             let mut silent = [connect(address).await, connect(address).await];
             assert!(ask(&mut silent[0]).await.ends_with("here"));
             silent[1].write_all(b"GET / HT").await.unwrap();
@@ -180,6 +353,25 @@ mod tests {
         .await;
     }
 
+    /// Scenario: all places are taken by connections that have just come, and all reserved ones by silent ones; others
+    /// come, of which one has asked already and one asks late.
+    /// Guarantee: both are answered that there is no place, and their connections are closed.
+    #[tokio::test]
+    async fn the_oldest_reserved_place_is_given_away() {
+        served(1, GRACE * 3600, DEADLINES, async |address| {
+            let mut first = connect(address).await;
+            assert!(ask(&mut first).await.ends_with("here"));
+            let _silent = [connect(address).await, connect(address).await];
+            let mut early = connect(address).await;
+            assert!(ask(&mut early).await.starts_with("HTTP/1.1 503"));
+            closed(&mut early).await;
+            let (mut late, _silent) = (connect(address).await, connect(address).await);
+            assert!(ask(&mut late).await.starts_with("HTTP/1.1 503"));
+            assert!(ask(&mut first).await.ends_with("here"));
+        })
+        .await;
+    }
+
     /// Scenario: a connection that asks again and again, longer than one may live.
     /// Guarantee: it is closed after an answer, not in the middle of one.
     #[tokio::test]
@@ -188,7 +380,7 @@ mod tests {
             lifetime: Duration::from_millis(20),
             ..DEADLINES
         };
-        served(1, deadlines, async |address| {
+        served(1, Duration::ZERO, deadlines, async |address| {
             let mut stream = connect(address).await;
             assert!(ask(&mut stream).await.ends_with("here"));
             closed(&mut stream).await;
@@ -203,7 +395,7 @@ mod tests {
     #[tokio::test]
     async fn idle_connections_do_not_hold_up_the_end() {
         let mut kept = None;
-        served(8, DEADLINES, async |address| {
+        served(8, GRACE, DEADLINES, async |address| {
             let mut stream = connect(address).await;
             assert!(ask(&mut stream).await.starts_with("HTTP/1.1 200 OK"));
             kept = Some(stream);

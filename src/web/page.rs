@@ -7,12 +7,19 @@ use dotnet_diagnostics::text::is_plain;
 use crate::pipeline::{AlertView, TargetView};
 use crate::report::units::Span;
 
-const HEAD: &str = "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>gcwatch</title>\n\
-<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><style>\n\
+/// Where the style is. In the page itself a content security policy would have to allow it by its digest.
+pub(crate) const STYLE_PATH: &str = "/style.css";
+
+/// The style of the page.
+pub(crate) const STYLE: &str = "\
 :root{color-scheme:light dark}body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:75rem;padding:0 1rem}\n\
 table{border-collapse:collapse;width:100%}th,td{text-align:left;padding:.35rem .7rem;border-bottom:1px solid #8884}\n\
 th{font-weight:600}.n{text-align:right;font-variant-numeric:tabular-nums}.attached{color:#2a7}.unattachable{color:#c52}\n\
-.warn,.error,.critical{color:#c52}.warning{color:#b80}.critical{font-weight:600}small{opacity:.7}\n</style></head><body>\n";
+.warn,.error,.critical{color:#c52}.warning{color:#b80}.critical{font-weight:600}small{opacity:.7}\n";
+
+const HEAD: &str = "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>gcwatch</title>\n\
+<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
+<link rel=\"stylesheet\" href=\"/style.css\"></head><body>\n";
 
 /// The page as HTML.
 pub(crate) fn render(targets: &[TargetView], alerts: &[AlertView]) -> String {

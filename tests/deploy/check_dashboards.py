@@ -113,9 +113,15 @@ class Written(unittest.TestCase):
         # The other way round: what is shown nowhere is named.
         shown = set().union(*(metrics(expression) for expression in found.values()))
         families = lambda names: {re.sub("_(bucket|count|sum)$", "", name) for name in names}
-        hidden = {"target_info", "gcwatch_rules_loaded_seconds"}
-        # Details of control groups, and of what the API server is asked.
-        detail = ("gcwatch_container_", "gcwatch_kubernetes_")
+        hidden = {
+            "target_info",
+            "gcwatch_rules_loaded_seconds",
+            "gcwatch_healings_total",
+            "gcwatch_log_dropped_total",
+            "gcwatch_targets_over_memory_total",
+        } & (families(known) - families(shown))
+        # Details of control groups, of what the API server is asked, and of the guard.
+        detail = ("gcwatch_container_", "gcwatch_kubernetes_", "gcwatch_guard_")
         self.assertEqual({name for name in families(known) - families(shown) if not name.startswith(detail)}, hidden)
 
     def test_form(self):

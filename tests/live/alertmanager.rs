@@ -145,6 +145,7 @@ async fn an_alert_fires_once_and_resolves() {
     let folder = TempDir::new().unwrap();
     std::fs::write(folder.path().join("rules.yaml"), RULES).unwrap();
     let options = Options {
+        web_hosts: Vec::new(),
         targets: TargetOptions::default(),
         pipeline: PipelineSettings {
             clock: Clock::Live,

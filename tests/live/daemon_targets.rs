@@ -178,6 +178,7 @@ async fn processes_come_and_go() {
             &pid,
             "--duration",
             "500ms",
+            "--force",
             "-o",
             file.to_str().unwrap(),
         ];

@@ -207,9 +207,10 @@ fn judged(runtime: Runtime, run: &Run) -> (BTreeSet<String>, Vec<Value>) {
         .spawn()
         .unwrap();
     if run.from_start {
-        // The session is open when the file has its header.
+        // The session is open when the file, which has its name only when it is complete, has its header.
+        let partial = target.tmp().join("r.nettrace.partial");
         let since = Instant::now();
-        while file.metadata().map_or(0, |file| file.len()) == 0 {
+        while partial.metadata().map_or(0, |file| file.len()) == 0 {
             assert!(since.elapsed() < PATIENCE, "{} {}: no session", runtime.name, run.mode);
             assert!(
                 recorder.try_wait().unwrap().is_none(),

@@ -191,7 +191,8 @@ fn a_killed_process_leaves_a_recording() {
         .unwrap();
     // Enough was written that there are collections in it.
     let since = std::time::Instant::now();
-    while std::fs::metadata(&file).map_or(0, |file| file.len()) < 60_000 {
+    let partial = target.tmp().join("r.nettrace.partial");
+    while std::fs::metadata(&partial).map_or(0, |file| file.len()) < 60_000 {
         assert!(since.elapsed() < PATIENCE, "nothing is recorded");
         std::thread::yield_now();
     }

@@ -11,7 +11,7 @@ use crate::gcwatch::{Analyzed, analyze, gcwatch, stderr};
 pub(crate) fn record(target: &mut Target, args: &[&str]) -> (Analyzed, String) {
     let file = target.tmp().join("r.nettrace");
     let pid = target.pid().to_string();
-    let mut all = vec!["record", "--pid", &pid, "-o", file.to_str().unwrap()];
+    let mut all = vec!["record", "--pid", &pid, "-o", file.to_str().unwrap(), "--force"];
     all.extend_from_slice(args);
     let output = gcwatch(&all);
     assert!(output.status.success(), "{all:?}: {}", stderr(&output));

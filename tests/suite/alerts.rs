@@ -359,6 +359,7 @@ async fn log_records_go_over_otlp() {
         std::fs::write(folder.path().join("rules.yaml"), rules).unwrap();
         let signal = |path: &str| Some(to(&receiver, path));
         let options = Options {
+            web_hosts: Vec::new(),
             targets: TargetOptions::default(),
             pipeline: pipeline::PipelineSettings {
                 clock: Clock::Recorded,

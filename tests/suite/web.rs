@@ -29,6 +29,7 @@ fn options() -> Options {
         },
         alerts: alerts::settings::AlertSettings::default(),
         listen: Some(SocketAddr::from(([127, 0, 0, 1], 0))),
+        web_hosts: Vec::new(),
         own_resource: Vec::new(),
         kubernetes: gcwatch::kubernetes::settings::Settings::default(),
         export_own_metrics: false,

@@ -33,6 +33,7 @@
 //! * Memory is bounded: see the constants of this module.
 
 mod collection;
+mod compact;
 mod forming;
 mod loss;
 mod machine;
@@ -44,12 +45,13 @@ pub use collection::{
     Collection, Committed, GenerationSizes, GlobalHistory, HeapGeneration, Missing, MissingParts, Pause, PauseKind,
     Phases, StopEdges, Suspension,
 };
+pub use compact::CompactCollection;
 pub use forming::MAX_HEAPS;
 pub(crate) use loss::LossIntervals;
 pub use loss::MAX_LOSS_INTERVALS;
 pub use machine::{
-    LIVE_SETTLE_NS, MAX_FORMING, MAX_OFFSET_NS, MAX_OPEN_STOPS, MAX_RUNS, MAX_STOPS, Machine, Open, OtherStops,
-    Outcome, PATIENCE_NS, Settling,
+    LIVE_SETTLE_NS, MAX_CLOSED, MAX_FORMING, MAX_OFFSET_NS, MAX_OPEN_STOPS, MAX_RUNS, MAX_SETTLED, MAX_STOPS, Machine,
+    Open, OtherStops, Outcome, PATIENCE_NS, Settling,
 };
 pub use totals::{Group, PauseQuantiles, Totals};
 pub use trail::MAX_THREADS;

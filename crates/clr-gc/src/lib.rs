@@ -18,7 +18,25 @@
 //! * No input panics, allocates without bound or is dropped silently: what cannot be decoded is counted.
 //! * A value that was never seen is `None`, never 0.
 //! * A collection that is complete and not lossy is correct in every field ([`gc`]).
-//! * Memory is bounded: see the constants of [`gc`] and [`stream::StreamLimits`].
+//! * Memory is bounded.
+//!
+//! # Memory
+//!
+//! A file may be of a whole machine, and all its collections wait for its end: it takes what it takes. A stream of one
+//! live process ([`stream::StreamLimits::one_live_process`]) takes at most, in 10^6 bytes:
+//!
+//! | Store | Limit | Bytes each | Most |
+//! |---|---|---|---|
+//! | the decoder | [`nettrace::limits`] | | 13.2 |
+//! | collections and suspensions that wait to be reported | [`gc::MAX_SETTLED`] | 1,000 to 2,000 | 4.0 |
+//! | stops that are over | [`gc::MAX_CLOSED`] | 300 to 850 | 2.6 |
+//! | collections of which facts come in | [`gc::MAX_FORMING`], 4 machines | 800 to 1,900 | 0.5 |
+//! | stops that are open, and final stops without their collection | [`gc::MAX_OPEN_STOPS`], 4 machines | 700 | 0.4 |
+//! | threads | [`gc::MAX_THREADS`], 4 machines | 40 | 0.3 |
+//! | losses | [`gc::MAX_LOSS_INTERVALS`], 4 machines and the stream | 16 | 0.7 |
+//!
+//! No stream has the most of all at once: [`stream::GcStream::memory_bytes`] says what it holds, and its owner ends it
+//! above a limit of its own.
 //!
 //! # Example
 //!

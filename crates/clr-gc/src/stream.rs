@@ -8,7 +8,7 @@
 //! with [`GcStream::advance`], take what is ready with [`GcStream::next_outcome`]. Like its parts it has no I/O and no
 //! clock.
 
-use nettrace::limits::DEFAULT_MAX_PENDING_BYTES;
+use nettrace::limits::Limits;
 use nettrace::{Decoder, Event, Gap, Item, Options, TraceHeader};
 
 use crate::event::{ClrEvent, Kind, Layout, PayloadError, decode};
@@ -35,6 +35,15 @@ pub struct ProcessKey {
     pub clr_instance: Option<u16>,
 }
 
+/// How far [`GcStream::advance`] came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Advanced {
+    /// All that is there is decoded.
+    Drained,
+    /// Too many outcomes wait: there may be more to decode when they are taken.
+    Paused,
+}
+
 /// Why an event has no fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -48,8 +57,8 @@ pub enum Undecoded {
 /// Limits on the memory of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamLimits {
-    /// Bytes of events that wait for their order, see [`nettrace::Options::max_pending_bytes`].
-    pub max_pending_bytes: usize,
+    /// Those of the decoder.
+    pub decoder: Limits,
     /// Processes that are kept apart, at most [`MAX_PROCESSES`]. Events of more are counted, not decoded.
     pub max_processes: usize,
 }
@@ -57,19 +66,19 @@ pub struct StreamLimits {
 impl Default for StreamLimits {
     fn default() -> Self {
         Self {
-            max_pending_bytes: DEFAULT_MAX_PENDING_BYTES,
+            decoder: Limits::for_files(),
             max_processes: MAX_PROCESSES,
         }
     }
 }
 
 impl StreamLimits {
-    /// For the stream of one process among hundreds. A runtime passes over its buffers every 100 ms; 2 MiB of waiting
-    /// events are some ten thousand, more than a storm of a thousand collections a second makes in that time.
+    /// For the stream of one process among hundreds: it names one process, and of that one runtime. Events of another
+    /// version without the runtime's number count as another one.
     pub const fn one_live_process() -> Self {
         Self {
-            max_pending_bytes: 2 << 20,
-            max_processes: 8,
+            decoder: Limits::for_one_live_process(),
+            max_processes: 4,
         }
     }
 }
@@ -141,7 +150,7 @@ impl GcStream {
                     (Scope::Collections, _) => None,
                 }
             }),
-            max_pending_bytes: limits.max_pending_bytes,
+            limits: limits.decoder,
             ..Options::default()
         };
         Self {
@@ -215,11 +224,20 @@ impl GcStream {
 
     /// Decodes what is there; `observer` sees every event of the scope.
     ///
+    /// A live stream that finishes more than [`MAX_SETTLED`](crate::gc::MAX_SETTLED) collections between two calls is
+    /// [`Advanced::Paused`]: take the outcomes, and call again before more bytes are put in.
+    ///
     /// # Errors
     ///
     /// When the bytes are not a stream, or damaged. What came before the damage is reported.
-    pub fn advance(&mut self, mut observer: impl FnMut(&Observed<'_>)) -> Result<(), nettrace::Error> {
-        while let Some(item) = self.decoder.next_item()? {
+    pub fn advance(&mut self, mut observer: impl FnMut(&Observed<'_>)) -> Result<Advanced, nettrace::Error> {
+        loop {
+            if self.processes.iter().any(|process| process.machine.overflows()) {
+                return Ok(Advanced::Paused);
+            }
+            let Some(item) = self.decoder.next_item()? else {
+                return Ok(Advanced::Drained);
+            };
             match item {
                 Item::Header(header) => self.header = Some(header.clone()),
                 Item::Event(event) => {
@@ -269,7 +287,25 @@ impl GcStream {
                 _ => {}
             }
         }
-        Ok(())
+    }
+
+    /// Bytes on the heap that it holds now, for an owner that limits them: see [`nettrace::limits`] and the
+    /// [memory](crate#memory) of this crate. It costs as much as a collection or two; call it after each
+    /// [`GcStream::advance`].
+    pub fn memory_bytes(&self) -> usize {
+        self.decoder.memory_bytes() + self.losses.memory_bytes() + self.machines_bytes()
+    }
+
+    /// The store that holds most of [`GcStream::memory_bytes`], named as in a sentence, and how much.
+    pub fn largest_store(&self) -> (&'static str, usize) {
+        let machines = ("collections that form or wait", self.machines_bytes());
+        let stores = self.decoder.memory().into_iter().chain([machines]);
+        stores.max_by_key(|(_, bytes)| *bytes).unwrap_or(machines)
+    }
+
+    fn machines_bytes(&self) -> usize {
+        let machines = self.processes.iter().map(|process| process.machine.memory_bytes());
+        self.processes.capacity() * size_of::<Process>() + machines.sum::<usize>()
     }
 
     /// The next collection or suspension that is ready.
@@ -367,6 +403,10 @@ fn process_of<'p>(
             // Mostly it is the only one.
             processes.reserve_exact(1);
             processes.push(Process { key, machine });
+            let machines = processes.len();
+            for process in processes.iter_mut() {
+                process.machine.share(machines);
+            }
             processes.len() - 1
         }
         None => return None,

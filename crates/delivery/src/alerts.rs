@@ -241,6 +241,11 @@ impl Notifier {
         }
     }
 
+    /// A receiver's task has ended, though nobody shut it down: it panicked.
+    pub fn has_failed(&self) -> bool {
+        self.state().queues.iter().any(|(_, task)| task.is_finished())
+    }
+
     /// The counters of each receiver.
     pub fn stats(&self) -> Vec<(String, ReceiverStats)> {
         let state = self.state();

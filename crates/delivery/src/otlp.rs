@@ -116,7 +116,7 @@ impl Exporter {
     /// When a receiver's settings cannot be used (see [`Error`]), or outside a tokio runtime.
     pub fn start(settings: &OtlpSettings) -> Result<(Self, Running), Error> {
         let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
-        let [traces, metrics, logs] = Signal::ALL.map(|signal| Arc::new(Lane::new(signal)));
+        let [traces, metrics, logs] = Signal::ALL.map(|signal| Arc::new(Lane::new(signal, Instant::now())));
         let exporter = Self {
             lanes: Arc::new(Lanes {
                 traces,
@@ -130,7 +130,7 @@ impl Exporter {
         let tasks = exporter
             .lanes
             .each()
-            .map(|lane| runtime.spawn(sender::run(Arc::clone(lane))));
+            .map(|lane| runtime.spawn(sender::run_beating(Arc::clone(lane))));
         Ok((
             exporter.clone(),
             Running {
@@ -252,6 +252,12 @@ impl Exporter {
         }
     }
 
+    /// How long ago the tasks that send were alive, all of them; each says so every second.
+    pub fn idle_for(&self, now: Instant) -> Duration {
+        let ages = self.lanes.each().map(|lane| lane.idle_for(now));
+        ages.into_iter().max().unwrap_or_default()
+    }
+
     /// Completes when the counters are as `is` says.
     pub async fn until(&self, is: impl Fn(&Stats) -> bool) {
         loop {
@@ -296,6 +302,11 @@ impl Exporter {
 }
 
 impl Running {
+    /// A task that sends has ended, though nobody shut it down: it panicked.
+    pub fn has_failed(&self) -> bool {
+        self.tasks.iter().any(JoinHandle::is_finished)
+    }
+
     /// Accepts no more items, sends what waits for `within` at most, and returns what was lost. A batch whose answer
     /// did not come in time counts as lost, though the receiver may have it.
     pub async fn shutdown(mut self, within: Duration) -> Lost {

@@ -1,14 +1,19 @@
 //! The commands as methods, each in the newest form that the runtime knows.
 
+use std::os::fd::AsFd as _;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use tokio::io::AsyncReadExt;
+use tokio::net::UnixStream;
 use tokio::time::timeout;
 
 use crate::deadlines::Deadlines;
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Stage};
-use crate::exchange::{broken, exchange, invalid, stop_tracing};
+use crate::exchange::{broken, exchange, exchange_on, invalid, stop_tracing};
+use crate::guard::Guard;
 use crate::message::{
     CollectVersion, Command, EnvironmentVariable, InfoVersion, MessageError, ProcessInfo, Request, SessionConfig,
     decode_environment, decode_environment_header, decode_session_id,
@@ -28,6 +33,7 @@ pub struct Client {
     deadlines: Deadlines,
     /// Bits of the commands that this runtime does not know: they are not tried again.
     unknown: AtomicU32,
+    guard: Option<Arc<dyn Guard>>,
 }
 
 impl Client {
@@ -42,7 +48,15 @@ impl Client {
             endpoint,
             deadlines,
             unknown: AtomicU32::new(0),
+            guard: None,
         }
+    }
+
+    /// The same, with a guard that holds the streams of its sessions from before they begin.
+    #[must_use]
+    pub fn guarded(mut self, guard: Option<Arc<dyn Guard>>) -> Self {
+        self.guard = guard;
+        self
     }
 
     /// Where the runtime is reached.
@@ -86,7 +100,7 @@ impl Client {
         let command = Command::ProcessEnvironment;
         let after = self.deadlines.answer;
         let request = Request::ProcessEnvironment;
-        let (mut stream, payload) = exchange(&self.endpoint, &self.deadlines, &request, after).await?;
+        let (mut connected, payload) = exchange(&self.endpoint, &self.deadlines, &request, after).await?;
         let length = decode_environment_header(&payload);
         let length = length.map_err(|source| invalid(&self.endpoint, command, source))? as usize;
         let mut block = Vec::new();
@@ -95,7 +109,7 @@ impl Client {
                 let start = block.len();
                 block.resize(start + ENVIRONMENT_CHUNK.min(length - start), 0);
                 let (_, rest) = block.split_at_mut(start);
-                stream.read_exact(rest).await?;
+                connected.stream.read_exact(rest).await?;
             }
             Ok(())
         };
@@ -132,19 +146,53 @@ impl Client {
                 version,
                 config: config.clone(),
             };
-            let (stream, payload) = exchange(&self.endpoint, &self.deadlines, &request, self.deadlines.start).await?;
+            let hold = |stream: &UnixStream| self.guard.as_ref().map(|guard| guard.hold(stream.as_fd()));
+            let start = self.deadlines.start;
+            let (connected, payload, held) =
+                exchange_on(&self.endpoint, &self.deadlines, &request, start, hold).await?;
             let id =
                 decode_session_id(&payload).map_err(|source| invalid(&self.endpoint, request.command(), source))?;
             Ok(Session::new(
                 id,
                 version,
                 config.compromises(version),
-                stream,
+                connected,
+                held,
                 self.endpoint.clone(),
                 self.deadlines,
             ))
         })
         .await
+    }
+
+    /// Has the runtime work out anew which events anybody wants, by a session for collections that is ended at once.
+    ///
+    /// When a session ends, the runtime computes the level and the keywords of each of its providers over all sessions,
+    /// and the one that is ending is still among them (`ep-config.c`; runtime issue 121462). So what a Verbose session
+    /// asked for is made for as long as any other session is open, though nobody gets it: with many pinned handles
+    /// pauses become ten times as long, on 8, 9 and 10. The beginning of any later session of the same provider puts
+    /// it right; one of another provider does not. A client that dies leaves the same behind.
+    ///
+    /// To be called where somebody else's session may have ended while another one goes on, and after each session of
+    /// ours that asked for more than the others.
+    ///
+    /// # Errors
+    /// Those of a session, see [`Error`]; [`Error::Silent`] when it takes longer than `within`. A session that has
+    /// begun is stopped in any case.
+    pub async fn recompute_levels(&self, within: Duration) -> Result<(), Error> {
+        let config = SessionConfig {
+            buffer_mb: 1,
+            ..SessionConfig::garbage_collection()
+        };
+        let session = async {
+            let mut session = self.collect_tracing(&config).await?;
+            session.drain(|_| ()).await?;
+            session.stopped().await
+        };
+        match timeout(within, session).await {
+            Ok(done) => done,
+            Err(_) => Err(self.endpoint.silent(Command::StopTracing, Stage::Answer, within)),
+        }
     }
 
     /// Ends a session by its id. [`Session::request_stop`] does this for a session that is read here. The stream must

@@ -29,6 +29,7 @@ mod process;
 mod program;
 mod scan;
 mod socket_name;
+mod unix_table;
 
 pub use address::SocketAddress;
 pub(crate) use address::descriptor_path;
@@ -40,5 +41,6 @@ pub use process::{Evidence, Process};
 pub use program::{Machine, Program};
 pub use scan::{Listing, Scan, StaleSocket};
 pub use socket_name::{MAX_SOCKET_PATH_BYTES, SocketName};
+pub use unix_table::{AcceptedConnection, AcceptedConnections};
 
 pub use crate::obstacle::{Obstacle, Reason};

@@ -4,9 +4,11 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use tokio::net::UnixStream;
 use tokio::time::{Instant, sleep, timeout_at};
 
+use crate::connections::{Connections, OpenConnection};
 use crate::deadlines::Deadlines;
 use crate::discovery::{Process, SocketAddress};
 use crate::error::{Error, Peer, Stage};
@@ -23,6 +25,15 @@ pub struct Endpoint {
     kind: Kind,
     /// Process id as we see it.
     pid: Option<u32>,
+    connections: Connections,
+}
+
+/// A connection for one command.
+#[derive(Debug)]
+pub(crate) struct Connected {
+    pub(crate) stream: UnixStream,
+    /// It counts as open until it was closed: dropped after the stream.
+    pub(crate) _open: Option<OpenConnection>,
 }
 
 #[derive(Clone, Debug)]
@@ -37,6 +48,7 @@ impl Endpoint {
         Self {
             kind: Kind::Socket(address),
             pid,
+            connections: Connections::default(),
         }
     }
 
@@ -65,7 +77,22 @@ impl Endpoint {
         Self {
             kind: Kind::Reverse(runtime),
             pid,
+            connections: Connections::default(),
         }
+    }
+
+    /// The socket that is connected to; `None` where the runtime connects to us.
+    pub fn address(&self) -> Option<&SocketAddress> {
+        match &self.kind {
+            Kind::Socket(address) => Some(address),
+            Kind::Reverse(_) => None,
+        }
+    }
+
+    /// The connections of this endpoint and its clones to the socket. None is made to it where the runtime connects to
+    /// us.
+    pub fn connections(&self) -> &Connections {
+        &self.connections
     }
 
     /// The process and socket, as errors name them.
@@ -82,15 +109,16 @@ impl Endpoint {
     }
 
     /// A connection for one command.
-    pub(crate) async fn connect(&self, command: Command, deadlines: &Deadlines) -> Result<UnixStream, Error> {
+    pub(crate) async fn connect(&self, command: Command, deadlines: &Deadlines) -> Result<Connected, Error> {
         match &self.kind {
             Kind::Socket(address) => {
+                let open = Some(self.connections.open());
                 let stream = self.connect_to(address, command, deadlines.connect).await?;
                 self.verify(&stream)?;
-                Ok(stream)
+                Ok(Connected { stream, _open: open })
             }
             Kind::Reverse(runtime) => match runtime.take(Instant::now() + deadlines.advertise).await {
-                Some(stream) => Ok(stream),
+                Some(stream) => Ok(Connected { stream, _open: None }),
                 None => Err(self.silent(command, Stage::Advertise, deadlines.advertise)),
             },
         }
@@ -112,26 +140,29 @@ impl Endpoint {
         after: Duration,
     ) -> Result<UnixStream, Error> {
         let deadline = Instant::now() + after;
-        // The path may be on any file system, one in the target's hands included: opening it may block.
-        let opening = tokio::task::spawn_blocking({
-            let address = address.clone();
-            move || address.open()
-        });
-        let file = match timeout_at(deadline, opening).await {
-            Ok(Ok(opened)) => opened.map_err(|errno| self.not_opened(errno))?,
-            Ok(Err(panicked)) => return Err(self.io(Stage::Connect, std::io::Error::other(panicked))),
-            Err(_) => return Err(self.silent(command, Stage::Connect, after)),
-        };
+        // The path may be on any file system, one in the target's hands included: to open it may block, and so may the
+        // connection, for which the kernel asks that file system about our rights.
+        let mut opened = None;
         loop {
-            match timeout_at(deadline, connect_descriptor(&file)).await {
-                Ok(Ok(stream)) => return Ok(stream),
-                Ok(Err(error)) if error.kind() == std::io::ErrorKind::WouldBlock => {
+            let address = address.clone();
+            let connecting = tokio::task::spawn_blocking(move || {
+                let file = opened.map_or_else(|| address.open(), Ok)?;
+                Ok::<_, Errno>((connect_descriptor(&file), file))
+            });
+            let (connected, file) = match timeout_at(deadline, connecting).await {
+                Ok(Ok(connected)) => connected.map_err(|errno| self.not_opened(errno))?,
+                Ok(Err(panicked)) => return Err(self.io(Stage::Connect, std::io::Error::other(panicked))),
+                Err(_) => return Err(self.silent(command, Stage::Connect, after)),
+            };
+            match connected.and_then(UnixStream::from_std) {
+                Ok(stream) => return Ok(stream),
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
                     if timeout_at(deadline, sleep(QUEUE_RETRY)).await.is_err() {
                         return Err(self.silent(command, Stage::Connect, after));
                     }
+                    opened = Some(file);
                 }
-                Ok(Err(error)) => return Err(self.not_connected(error)),
-                Err(_) => return Err(self.silent(command, Stage::Connect, after)),
+                Err(error) => return Err(self.not_connected(error)),
             }
         }
     }
@@ -195,6 +226,11 @@ impl Endpoint {
     }
 }
 
-async fn connect_descriptor(file: &OwnedFd) -> std::io::Result<UnixStream> {
-    UnixStream::connect(crate::discovery::descriptor_path(file)).await
+/// Connects to the socket that was opened. `WouldBlock`: its queue of connections is full.
+fn connect_descriptor(file: &OwnedFd) -> std::io::Result<std::os::unix::net::UnixStream> {
+    let address = SocketAddrUnix::new(crate::discovery::descriptor_path(file))?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::net::connect(&socket, &address)?;
+    Ok(socket.into())
 }

@@ -7,7 +7,7 @@ use tokio::net::UnixStream;
 use tokio::time::timeout;
 
 use crate::deadlines::Deadlines;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Connected, Endpoint};
 use crate::error::{Error, Stage};
 use crate::message::{Answer, Command, HEADER_BYTES, MessageError, Progress, Request, decode_frame};
 
@@ -17,17 +17,31 @@ pub(crate) async fn exchange(
     deadlines: &Deadlines,
     request: &Request,
     answer_within: Duration,
-) -> Result<(UnixStream, Vec<u8>), Error> {
+) -> Result<(Connected, Vec<u8>), Error> {
+    let (connected, payload, ()) = exchange_on(endpoint, deadlines, request, answer_within, |_| ()).await?;
+    Ok((connected, payload))
+}
+
+/// As [`exchange`]; `see` is given the connection before anything is sent on it.
+pub(crate) async fn exchange_on<T>(
+    endpoint: &Endpoint,
+    deadlines: &Deadlines,
+    request: &Request,
+    answer_within: Duration,
+    see: impl FnOnce(&UnixStream) -> T,
+) -> Result<(Connected, Vec<u8>, T), Error> {
     let command = request.command();
     let bytes = request.encode().map_err(|source| Error::Request { command, source })?;
-    let mut stream = endpoint.connect(command, deadlines).await?;
+    let mut connected = endpoint.connect(command, deadlines).await?;
+    let seen = see(&connected.stream);
+    let stream = &mut connected.stream;
     match timeout(deadlines.write, stream.write_all(&bytes)).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => return Err(broken(endpoint, command, Stage::Write, 0, error)),
         Err(_) => return Err(endpoint.silent(command, Stage::Write, deadlines.write)),
     }
-    match timeout(answer_within, read_answer(endpoint, command, &mut stream)).await {
-        Ok(payload) => Ok((stream, payload?)),
+    match timeout(answer_within, read_answer(endpoint, command, stream)).await {
+        Ok(payload) => Ok((connected, payload?, seen)),
         Err(_) => Err(endpoint.silent(command, Stage::Answer, answer_within)),
     }
 }

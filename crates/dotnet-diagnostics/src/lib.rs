@@ -16,7 +16,9 @@
 //! | `obstacle` | why a process cannot be attached to, and what to do: [`discovery::Obstacle`] |
 //! | `error` | [`Error`]: in which command, with which process, and what to do |
 //! | `deadlines` | [`Deadlines`]: how long each step may take |
+//! | `guard` | [`Guard`]: who else can shut the streams of sessions down |
 //! | [`discovery`] | processes and their sockets, from `/proc`; blocking |
+//! | `connections` | [`Connections`]: how many of ours a socket has at a moment |
 //! | `waiting` | connections of runtimes that connect to us |
 //! | `endpoint` | [`Endpoint`]: a connection for one command, by a socket or from those that wait |
 //! | `exchange` | one command and its answer |
@@ -34,7 +36,7 @@
 //!   a command that it does not know is tried again in an older form on a new connection.
 //! * **The target is not disturbed.** Keywords that make it collect garbage are refused
 //!   ([`message::MessageError::InducingKeywords`]); stacks and rundown are off unless asked for; a session that is
-//!   dropped is stopped.
+//!   dropped is stopped. A program that may be stopped itself has a [`Guard`] ([`Client::guarded`]).
 //! * **Answers come from the process that was asked.** The process that listens is compared with the one that the
 //!   socket is named after, and a path that a process chose never leads out of that process's root.
 //! * **No byte of a stream is lost**: nothing is read past the end of an answer.
@@ -69,6 +71,7 @@
 
 #[expect(clippy::disallowed_methods, reason = "every exchange with a runtime has a deadline")]
 mod client;
+mod connections;
 mod deadlines;
 pub mod discovery;
 #[expect(clippy::disallowed_methods, reason = "connecting to a runtime has a deadline")]
@@ -79,6 +82,7 @@ mod error;
     reason = "writing a command and reading its answer have deadlines"
 )]
 mod exchange;
+mod guard;
 pub mod message;
 mod obstacle;
 #[expect(
@@ -93,9 +97,11 @@ pub mod text;
 mod waiting;
 
 pub use client::Client;
+pub use connections::{Connections, OpenConnections};
 pub use deadlines::Deadlines;
 pub use endpoint::Endpoint;
 pub use error::{Error, Peer, Stage};
+pub use guard::{Guard, Held};
 pub use session::Session;
 
 #[cfg(doctest)]

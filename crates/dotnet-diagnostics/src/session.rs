@@ -13,9 +13,10 @@ use tokio::task::{JoinHandle, unconstrained};
 use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
 
 use crate::deadlines::Deadlines;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Connected, Endpoint};
 use crate::error::{Error, Peer, Stage};
 use crate::exchange::stop_tracing;
+use crate::guard::Held;
 use crate::message::{CollectVersion, Command, Compromise};
 
 /// A running event session. Its stream is nettrace, from the first byte (`Nettrace`).
@@ -69,7 +70,9 @@ pub struct Session {
     id: u64,
     version: CollectVersion,
     compromises: Vec<Compromise>,
-    stream: UnixStream,
+    connected: Connected,
+    /// By the guard, if there is one.
+    held: Option<Box<dyn Held>>,
     endpoint: Endpoint,
     deadlines: Deadlines,
     idle: Option<Duration>,
@@ -93,7 +96,8 @@ impl Session {
         id: u64,
         version: CollectVersion,
         compromises: Vec<Compromise>,
-        stream: UnixStream,
+        connected: Connected,
+        held: Option<Box<dyn Held>>,
         endpoint: Endpoint,
         deadlines: Deadlines,
     ) -> Self {
@@ -102,7 +106,8 @@ impl Session {
             id,
             version,
             compromises,
-            stream,
+            connected,
+            held,
             endpoint,
             deadlines,
             idle: None,
@@ -133,6 +138,12 @@ impl Session {
         self.endpoint.peer()
     }
 
+    /// The guard has shut the stream down, because nothing was read for too long: the end of the stream is not that of
+    /// the session's events.
+    pub fn was_closed_by_guard(&self) -> bool {
+        self.held.as_ref().is_some_and(|held| held.was_closed())
+    }
+
     /// Moves the session to the tokio runtime in which this is called: from now on that one waits for its bytes. It may
     /// be another one than the client's.
     ///
@@ -142,9 +153,9 @@ impl Session {
     /// # Panics
     /// Outside of a tokio runtime with I/O.
     pub fn move_here(&mut self) -> Result<(), Error> {
-        let moved = self.stream.as_fd().try_clone_to_owned();
+        let moved = self.connected.stream.as_fd().try_clone_to_owned();
         let moved = moved.and_then(|fd| UnixStream::from_std(fd.into()));
-        self.stream = moved.map_err(|error| self.endpoint.io(Stage::Stream, error))?;
+        self.connected.stream = moved.map_err(|error| self.endpoint.io(Stage::Stream, error))?;
         self.timer = None;
         Ok(())
     }
@@ -199,7 +210,7 @@ impl Session {
             return Poll::Ready(Err(self.not_stopped(cx)));
         }
         let mut buffer = ReadBuf::new(buffer);
-        match Pin::new(&mut self.stream).poll_read(cx, &mut buffer) {
+        match Pin::new(&mut self.connected.stream).poll_read(cx, &mut buffer) {
             Poll::Ready(Ok(())) => {
                 let count = buffer.filled().len();
                 self.ended = count == 0;

@@ -555,3 +555,48 @@ async fn a_killed_process_ends_its_stream() {
     assert_eq!(bytes, b"Nett");
     assert!(matches!(session.stopped().await, Err(Error::Closed { .. })));
 }
+
+/// Scenario: the session that has a runtime compute its levels anew, with a runtime that answers and ends the stream
+/// when it is stopped, and with one that never ends it.
+/// Guarantee: it is a plain session, stopped and drained; the second is over after its deadline. Every connection
+/// counts as open as long as it is, and none is left.
+#[tokio::test]
+async fn levels_are_recomputed_by_a_short_session() {
+    for ends in [true, false] {
+        let mut stream_end = None;
+        let fake = Fake::start(move |request| match request {
+            Request::CollectTracing { config, .. } => {
+                assert_eq!(config.providers, SessionConfig::garbage_collection().providers);
+                let (end, ended) = oneshot::channel::<()>();
+                stream_end = Some(end);
+                Reaction::Own(Box::new(move |mut stream| {
+                    tokio::spawn(async move {
+                        stream.write_all(&ok(&7_u64.to_le_bytes())).await.unwrap();
+                        drop(ended.await);
+                        stream.write_all(b"Nettrace").await.unwrap();
+                    })
+                }))
+            }
+            Request::StopTracing { session_id: 7 } => {
+                if ends {
+                    stream_end.take().unwrap().send(()).unwrap();
+                }
+                Reaction::Close(ok(&7_u64.to_le_bytes()))
+            }
+            other => panic!("{other:?}"),
+        });
+        let client = fake.client();
+        let connections = client.endpoint().connections();
+        let within = if ends { LONG } else { 10 * SHORT };
+        let recomputed = client.recompute_levels(within).await;
+        match recomputed {
+            Ok(()) => assert!(ends),
+            Err(error) => assert!(!ends && matches!(error, Error::Silent { .. }), "{error}"),
+        }
+        while !connections.now().numbers.is_empty() {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(fake.commands(), ["CollectTracing3", "StopTracing"]);
+        assert_eq!(connections.now().generation, 4, "two were made, and closed");
+    }
+}

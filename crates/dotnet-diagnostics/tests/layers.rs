@@ -5,13 +5,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each may use those before it.
-const CRATE: [&str; 12] = [
+const CRATE: [&str; 14] = [
     "text",
     "message",
     "obstacle",
     "error",
     "deadlines",
+    "guard",
     "discovery",
+    "connections",
     "waiting",
     "endpoint",
     "exchange",
@@ -31,10 +33,11 @@ const MESSAGE: [&str; 10] = [
     "request",
     "answer",
 ];
-const DISCOVERY: [&str; 12] = [
+const DISCOVERY: [&str; 13] = [
     "socket_name",
     "address",
     "directory",
+    "unix_table",
     "proc_files",
     "program",
     "credentials",

@@ -302,7 +302,15 @@ impl Engine {
     /// notifications.
     pub fn most_memory(rules: &RuleSet) -> usize {
         let enabled = rules.rules.iter().filter(|rule| rule.enabled).count();
-        size_of::<Self>() + enabled * (size_of::<Run>() + run::MOST_ACTIVE) + Windows::most_memory(rules)
+        size_of::<Self>()
+            + enabled * (size_of::<Run>() + run::MOST_ACTIVE)
+            + Self::most_window_memory(rules).map(|(_, bytes)| bytes).sum::<usize>()
+    }
+
+    /// Maximum memory of each series of samples of one process with these rules, with the place of its window in the
+    /// set.
+    pub(crate) fn most_window_memory(rules: &RuleSet) -> impl Iterator<Item = (usize, usize)> {
+        Windows::most_memory(rules)
     }
 
     /// Creates a run for each rule; returns previous runs without a rule.

@@ -19,6 +19,7 @@ mod compose;
 mod draft;
 mod file;
 mod lint;
+mod memory;
 mod place;
 mod report;
 mod sample;
@@ -27,6 +28,7 @@ mod text;
 mod window;
 mod wording;
 
+pub use memory::MOST_WINDOW_BYTES;
 pub use shipped::shipped;
 
 /// Maximum number of files.

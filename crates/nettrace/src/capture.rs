@@ -6,8 +6,8 @@
 
 use std::collections::HashMap;
 
+use crate::definitions::table_bytes;
 use crate::item::Gap;
-use crate::limits::MAX_CAPTURE_THREADS;
 
 /// A difference of more is no loss: the thread id was given to a new thread, whose numbers begin anew.
 const LONGEST_GAP: u32 = 1 << 31;
@@ -35,9 +35,22 @@ pub(crate) struct CaptureThreads {
     point: Option<i64>,
     clock: u64,
     forgotten: u64,
+    most: usize,
 }
 
 impl CaptureThreads {
+    pub(crate) fn new(most: usize) -> Self {
+        Self {
+            most: most.max(2),
+            ..Self::default()
+        }
+    }
+
+    /// Bytes on the heap.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.threads.capacity() * size_of::<CaptureThread>() + table_bytes::<(u64, usize)>(self.places.capacity())
+    }
+
     /// The place of a thread, for [`CaptureThreads::get_mut`], up to the next call of this.
     pub(crate) fn place(&mut self, id: u64) -> usize {
         self.clock += 1;
@@ -47,7 +60,7 @@ impl CaptureThreads {
             known.used = self.clock;
             return place;
         }
-        if self.threads.len() >= MAX_CAPTURE_THREADS {
+        if self.threads.len() >= self.most {
             self.forget_older_half();
         }
         let place = self.threads.len();
@@ -153,6 +166,7 @@ impl CaptureThread {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::MAX_CAPTURE_THREADS;
 
     fn event(threads: &mut CaptureThreads, id: u64, sequence: u32, ticks: i64) -> Option<(u64, Option<i64>, i64)> {
         let place = threads.place(id);
@@ -171,7 +185,7 @@ mod tests {
     /// Guarantee: each is counted once, between the right instants.
     #[test]
     fn each_loss_is_counted_once() {
-        let mut threads = CaptureThreads::default();
+        let mut threads = CaptureThreads::new(MAX_CAPTURE_THREADS);
         assert_eq!(event(&mut threads, 1, 3, 10), Some((2, None, 10)));
         assert_eq!(event(&mut threads, 1, 4, 11), None);
         assert_eq!(event(&mut threads, 1, 7, 20), Some((2, Some(11), 20)));
@@ -186,7 +200,7 @@ mod tests {
     /// Guarantee: the wrap is counted through, the restart is no loss.
     #[test]
     fn wraps_are_counted_through_and_restarts_are_not_losses() {
-        let mut threads = CaptureThreads::default();
+        let mut threads = CaptureThreads::new(MAX_CAPTURE_THREADS);
         event(&mut threads, 1, u32::MAX - 1, 10);
         assert_eq!(event(&mut threads, 1, 2, 20), Some((3, None.or(Some(10)), 20)));
         event(&mut threads, 1, 500, 30);
@@ -200,7 +214,7 @@ mod tests {
     /// is not taken for a thread that lost all its events.
     #[test]
     fn too_many_threads_do_not_become_losses() {
-        let mut threads = CaptureThreads::default();
+        let mut threads = CaptureThreads::new(MAX_CAPTURE_THREADS);
         for id in 0..MAX_CAPTURE_THREADS as u64 + 1 {
             event(&mut threads, id, 1, 0);
         }
@@ -216,7 +230,7 @@ mod tests {
     /// Guarantee: the loss at its end is reported; the others stay known.
     #[test]
     fn removed_threads_begin_anew() {
-        let mut threads = CaptureThreads::default();
+        let mut threads = CaptureThreads::new(MAX_CAPTURE_THREADS);
         for id in 1..4 {
             event(&mut threads, id, 1, 0);
         }

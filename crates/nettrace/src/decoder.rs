@@ -1,16 +1,14 @@
 //! The decoder: bytes in, items out.
 
 use crate::blob::{BlobHeader, BlobReader, HeaderLayout};
-use crate::definitions::Definitions;
 use crate::error::Error;
 use crate::frame::{self, BlockHeader, BlockKind, Head, Seen, TAG_END};
 use crate::header::{Format, TraceHeader};
 use crate::input::Input;
 use crate::intake::{Intake, Point};
 use crate::item::{Ending, Event, Item, Stack};
-use crate::limits::MAX_BLOCK_BYTES;
 use crate::options::{Options, Order};
-use crate::queue::{Queue, Taken};
+use crate::queue::Taken;
 use crate::stats::Stats;
 
 /// Decodes a stream as its bytes come, in pieces of any size, without doing I/O itself. See the [crate].
@@ -73,7 +71,7 @@ impl Decoder {
         let Options {
             order,
             stacks,
-            max_pending_bytes,
+            limits,
             interest,
         } = options;
         Self {
@@ -83,7 +81,7 @@ impl Decoder {
             header: None,
             announce: false,
             open: None,
-            intake: Intake::new(Definitions::new(interest), Queue::new(order), max_pending_bytes),
+            intake: Intake::new(interest, order, limits),
             point: None,
             order,
             stacks,
@@ -174,6 +172,30 @@ impl Decoder {
     pub fn shrink(&mut self) {
         self.input.shrink();
         self.intake.queue.shrink();
+    }
+
+    /// Bytes on the heap that it holds now, those of tables by their capacity. In constant time but for the properties
+    /// of a V6 header. See
+    /// [`limits`](crate::limits).
+    pub fn memory_bytes(&self) -> usize {
+        self.memory().iter().map(|(_, bytes)| bytes).sum()
+    }
+
+    /// [`Decoder::memory_bytes`] by store, each named as in a sentence.
+    pub fn memory(&self) -> [(&'static str, usize); 8] {
+        let properties = self.header.iter().flat_map(|header| &header.properties);
+        let properties = properties.map(|(name, value)| size_of::<(String, String)>() + name.len() + value.len());
+        let [waiting, definitions, stacks, threads, labels, gaps] = self.intake.memory();
+        [
+            ("a block that is not whole", self.input.memory_bytes()),
+            ("properties of the header", properties.sum()),
+            ("events that wait for their order", waiting),
+            ("definitions", definitions),
+            ("stacks", stacks),
+            ("threads", threads),
+            ("label lists", labels),
+            ("losses", gaps),
+        ]
     }
 
     /// No more bytes will come: ask for items until there is none, then [`Decoder::ending`] is known.
@@ -302,8 +324,9 @@ impl Decoder {
             self.place = Place::Skipping(kind, size);
             return Ok(Step::Done);
         }
-        if size > MAX_BLOCK_BYTES {
-            return Err(Error::limit(offset, kind.reading(), size, MAX_BLOCK_BYTES));
+        let most = self.intake.limits.max_block_bytes;
+        if size > most {
+            return Err(Error::limit(offset, kind.reading(), size, most));
         }
         if self.input.bytes().len() < length + size {
             return Ok(Step::Need(kind.reading()));

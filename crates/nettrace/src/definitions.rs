@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::error::Error;
 use crate::labels::Overrides;
-use crate::limits::{DENSE_METADATA_IDS, MAX_DEFINITIONS, MAX_METADATA_BYTES};
+use crate::limits::{DENSE_METADATA_IDS, Limits};
 use crate::metadata::Metadata;
 use crate::options::Interest;
 
@@ -38,11 +38,13 @@ pub(crate) struct Definitions {
     /// There were too many such ways: no more are made.
     changes_exhausted: bool,
     memory: usize,
+    max_definitions: usize,
+    max_bytes: usize,
     interest: Interest,
 }
 
 impl Definitions {
-    pub(crate) fn new(interest: Interest) -> Self {
+    pub(crate) fn new(interest: Interest, limits: &Limits) -> Self {
         Self {
             list: Vec::new(),
             dense: Vec::new(),
@@ -50,6 +52,8 @@ impl Definitions {
             changed: HashMap::new(),
             changes_exhausted: false,
             memory: 0,
+            max_definitions: limits.max_definitions,
+            max_bytes: limits.max_metadata_bytes,
             interest,
         }
     }
@@ -131,15 +135,27 @@ impl Definitions {
         self.memory = 0;
     }
 
+    /// Bytes on the heap.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        // The list has room beside what is counted as memory.
+        let spare = self.list.capacity() - self.list.len();
+        self.memory
+            + spare * size_of::<Definition>()
+            + self.dense.capacity() * size_of::<Target>()
+            + table_bytes::<(u32, Target)>(self.sparse.capacity())
+            + table_bytes::<((u32, Overrides), Target)>(self.changed.capacity())
+    }
+
     fn keep(&mut self, metadata: Metadata, offset: u64) -> Result<Target, Error> {
         const READING: &str = "a metadata definition";
+        const READING_ALL: &str = "the metadata definitions, in bytes";
         let count = self.list.len() + 1;
-        if count > MAX_DEFINITIONS {
-            return Err(Error::limit(offset, READING, count, MAX_DEFINITIONS));
+        if count > self.max_definitions {
+            return Err(Error::limit(offset, READING, count, self.max_definitions));
         }
         let memory = self.memory + metadata.memory();
-        if memory > MAX_METADATA_BYTES {
-            return Err(Error::limit(offset, READING, memory, MAX_METADATA_BYTES));
+        if memory > self.max_bytes {
+            return Err(Error::limit(offset, READING_ALL, memory, self.max_bytes));
         }
         self.memory = memory;
         let place = self.list.len() as u32;
@@ -151,6 +167,12 @@ impl Definitions {
             Target::Uninteresting(place)
         })
     }
+}
+
+/// Bytes of a hash table that has room for so many: an entry and a byte for each of its places, of which an eighth
+/// stays free.
+pub(crate) fn table_bytes<T>(capacity: usize) -> usize {
+    (capacity + capacity / 7) * (size_of::<T>() + 1)
 }
 
 impl fmt::Debug for Definitions {
@@ -179,10 +201,13 @@ mod tests {
     fn old_places_stay() {
         let asked = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
         let counter = std::sync::Arc::clone(&asked);
-        let mut definitions = Definitions::new(Box::new(move |metadata| {
-            counter.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            (metadata.event_id != 9).then_some(metadata.event_id * 10)
-        }));
+        let mut definitions = Definitions::new(
+            Box::new(move |metadata| {
+                counter.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                (metadata.event_id != 9).then_some(metadata.event_id * 10)
+            }),
+            &Limits::for_files(),
+        );
         for (id, event) in [(1, 5), (u32::MAX, 6), (2, 9), (1, 5), (u32::MAX, 6)] {
             definitions.define(metadata(id, event), 0).unwrap();
         }
@@ -213,8 +238,9 @@ mod tests {
     /// Guarantee: an error at the limit.
     #[test]
     fn endless_definitions_reach_a_limit() {
-        let mut definitions = Definitions::new(Box::new(|_| None));
-        let error = (0..=MAX_DEFINITIONS as u32).find_map(|event| definitions.define(metadata(1, event), 3).err());
+        let mut definitions = Definitions::new(Box::new(|_| None), &Limits::for_files());
+        let error = (0..=Limits::for_files().max_definitions as u32)
+            .find_map(|event| definitions.define(metadata(1, event), 3).err());
         assert!(matches!(error, Some(Error::LimitExceeded { offset: 3, .. })));
     }
 }

@@ -50,6 +50,11 @@ impl Input {
         }
     }
 
+    /// Bytes of the buffer.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     /// What is there.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {

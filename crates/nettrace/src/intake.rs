@@ -9,8 +9,9 @@ use crate::definitions::{Definitions, Target};
 use crate::error::Error;
 use crate::item::Gap;
 use crate::labels::LabelLists;
-use crate::limits::{MAX_QUEUED_GAPS, MAX_SEQUENCE_POINT_THREADS};
+use crate::limits::{Limits, MAX_QUEUED_GAPS};
 use crate::metadata::Metadata;
+use crate::options::{Interest, Order};
 use crate::queue::{Activities, Entry, Queue};
 use crate::stacks::Stacks;
 use crate::stats::Stats;
@@ -39,7 +40,7 @@ pub(crate) struct Intake {
     pub(crate) stacks: Stacks,
     pub(crate) gaps: VecDeque<Gap>,
     pub(crate) stats: Stats,
-    pub(crate) max_pending_bytes: usize,
+    pub(crate) limits: Limits,
     threads: CaptureThreads,
     indexes: ThreadIndexes,
     labels: LabelLists,
@@ -48,19 +49,32 @@ pub(crate) struct Intake {
 }
 
 impl Intake {
-    pub(crate) fn new(definitions: Definitions, queue: Queue, max_pending_bytes: usize) -> Self {
+    pub(crate) fn new(interest: Interest, order: Order, limits: Limits) -> Self {
         Self {
-            definitions,
-            queue,
-            stacks: Stacks::default(),
+            definitions: Definitions::new(interest, &limits),
+            queue: Queue::new(order),
+            stacks: Stacks::new(limits.max_stack_bytes),
             gaps: VecDeque::new(),
             stats: Stats::default(),
-            max_pending_bytes,
-            threads: CaptureThreads::default(),
-            indexes: ThreadIndexes::default(),
-            labels: LabelLists::default(),
+            limits,
+            threads: CaptureThreads::new(limits.max_capture_threads),
+            indexes: ThreadIndexes::new(limits.max_thread_indexes),
+            labels: LabelLists::new(limits.max_label_lists),
             open_gaps: Vec::new(),
         }
+    }
+
+    /// Bytes on the heap: of events that wait, definitions, stacks, threads, label lists, gaps.
+    pub(crate) fn memory(&self) -> [usize; 6] {
+        let gaps = self.gaps.capacity() + self.open_gaps.capacity();
+        [
+            self.queue.memory_bytes(),
+            self.definitions.memory_bytes(),
+            self.stacks.memory_bytes(),
+            self.threads.memory_bytes() + self.indexes.memory_bytes(),
+            self.labels.memory_bytes(),
+            gaps * size_of::<Gap>(),
+        ]
     }
 
     /// Queues the events of a block up to its end, or up to where too much waits: then something has to be delivered
@@ -145,11 +159,11 @@ impl Intake {
                 Target::Wanted(definition) => {
                     let activities = labels.map(|labels| labels.activities);
                     self.enqueue::<V6>(header, definition, activities, payload);
-                    full |= self.queue.waiting_bytes() > self.max_pending_bytes;
+                    full |= self.queue.waiting_bytes() > self.limits.max_pending_bytes;
                 }
             }
             if full {
-                self.queue.relieve(self.max_pending_bytes);
+                self.queue.relieve(self.limits.max_pending_bytes);
                 outcome = Ok(reader.at >= content.len());
                 break;
             }
@@ -280,7 +294,12 @@ impl Intake {
     pub(crate) fn remove_threads(&mut self, content: &[u8], base: u64) -> Result<(), Error> {
         const READING: &str = "a row of a RemoveThread block";
         let mut cursor = Cursor::new(content, base);
+        let most = self.limits.max_sequence_point_threads;
         while !cursor.is_empty() {
+            let offset = cursor.offset();
+            if self.gaps.len() > most {
+                return Err(Error::limit(offset, READING, self.gaps.len(), most));
+            }
             let (index, sequence) = (cursor.varu64(READING)?, cursor.varu32(READING)?);
             if index != 0 {
                 self.numbered();
@@ -308,8 +327,9 @@ impl Intake {
         let forget = if V6 { cursor.u32(READING)? } else { 0 };
         let offset = cursor.offset();
         let count = cursor.u32(READING)? as usize;
-        if count > MAX_SEQUENCE_POINT_THREADS {
-            return Err(Error::limit(offset, READING, count, MAX_SEQUENCE_POINT_THREADS));
+        let most = self.limits.max_sequence_point_threads;
+        if count > most {
+            return Err(Error::limit(offset, READING, count, most));
         }
         self.close_gaps(ticks);
         for _ in 0..count {

@@ -2,7 +2,6 @@
 
 use crate::cursor::Cursor;
 use crate::error::Error;
-use crate::limits::MAX_LABEL_LISTS;
 use crate::metadata::Metadata;
 use crate::queue::Activities;
 use crate::ranges::Ranges;
@@ -58,9 +57,22 @@ pub(crate) struct LabelList {
 pub(crate) struct LabelLists {
     lists: Vec<LabelList>,
     ranges: Ranges,
+    most: usize,
 }
 
 impl LabelLists {
+    pub(crate) fn new(most: usize) -> Self {
+        Self {
+            most,
+            ..Self::default()
+        }
+    }
+
+    /// Bytes on the heap.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.lists.capacity() * size_of::<LabelList>() + self.ranges.memory_bytes()
+    }
+
     /// The list of an id.
     #[inline]
     pub(crate) fn get(&self, id: u32) -> Option<&LabelList> {
@@ -77,8 +89,8 @@ impl LabelLists {
             return Ok(());
         }
         let total = count.saturating_add(self.lists.len());
-        if total > MAX_LABEL_LISTS {
-            return Err(Error::limit(offset, READING, total, MAX_LABEL_LISTS));
+        if total > self.most {
+            return Err(Error::limit(offset, READING, total, self.most));
         }
         if self.ranges.begin(first, self.lists.len()) {
             self.lists.clear();
@@ -191,7 +203,7 @@ mod tests {
         ]);
         all.extend([kinds::RELATED_ACTIVITY | kinds::LAST]);
         all.extend([2; 16]);
-        let mut lists = LabelLists::default();
+        let mut lists = LabelLists::new(100);
         lists.define(&block(1, &[&all, &activity(3, true)]), 0).unwrap();
         lists.define(&block(3, &[&activity(4, true)]), 0).unwrap();
         lists.define(&block(100, &[&activity(5, true)]), 0).unwrap();
@@ -223,7 +235,7 @@ mod tests {
     /// Guarantee: an error, and no memory taken for the claim.
     #[test]
     fn damaged_lists_are_errors() {
-        let mut lists = LabelLists::default();
+        let mut lists = LabelLists::new(100);
         assert!(matches!(
             lists.define(&[1, 0, 0, 0, 255, 255, 255, 255], 0),
             Err(Error::LimitExceeded { .. })

@@ -1,12 +1,28 @@
 //! Every bound of the decoder, with its reason. A hostile stream reaches an error or a counted loss here, never more
 //! memory.
 //!
-//! With the default options a decoder holds less than 512 MiB whatever the stream contains, beside bytes that its owner
-//! put in without asking for items: one block (at most [`MAX_BLOCK_BYTES`], in a buffer of up to twice that), the
-//! queue (up to eight times [`Options::max_pending_bytes`](crate::Options::max_pending_bytes): what waits, as much that
-//! is delivered but not cleared, the same again to move it together, and room to grow), definitions
-//! ([`MAX_METADATA_BYTES`]), the tables of threads and labels (less than 64 MiB), and stacks when asked for
-//! ([`MAX_STACK_BYTES`], twice while growing). Real streams need a few megabytes.
+//! # Memory
+//!
+//! What grows with the stream is bounded by the [`Limits`] of [`Options`](crate::Options); the constants are the same
+//! for all. [`Decoder::memory_bytes`](crate::Decoder::memory_bytes) says what a decoder holds now, in constant time.
+//! The table has the most that each store can take, in 10^6 bytes, beside bytes that the owner puts in without asking
+//! for items.
+//!
+//! | Store | Limit | [files](Limits::for_files) | [one live process](Limits::for_one_live_process) |
+//! |---|---|---|---|
+//! | a block that is not whole yet, in a buffer of up to twice that | `max_block_bytes` | 33.6 | 2.2 |
+//! | events that wait: up to eight times the limit (what waits, as much that is delivered and not cleared, the same again to move it together, and room to grow) | `max_pending_bytes` | 268.4 | 4.2 |
+//! | definitions | `max_metadata_bytes` | 33.6 | 1.0 |
+//! | the index of definitions | `max_definitions` | 3.0 | 0.3 |
+//! | capture threads | `max_capture_threads` | 5.4 | 1.4 |
+//! | gaps of one sequence point | `max_sequence_point_threads` | 12.6 | 1.6 |
+//! | V6: thread indexes | `max_thread_indexes` | 21.5 | 0.7 |
+//! | V6: label lists | `max_label_lists` | 16.8 | 0.3 |
+//! | stacks, when asked for (twice while growing) | `max_stack_bytes` | 134.2 | 0.5 |
+//! | V6: the properties of the header | `max_block_bytes` | 16.8 | 1.0 |
+//! | together | | 545.9 | 13.2 |
+//!
+//! Real streams need a few megabytes as files, and 5 to 60 KB live.
 
 /// Longest unsigned LEB128 number of 32 bits.
 pub const MAX_VARU32_BYTES: usize = 5;
@@ -64,7 +80,79 @@ pub const MAX_SEQUENCE_POINT_THREADS: usize = 1 << 18;
 /// Gaps that wait for delivery; decoding pauses in the middle of a block until they are taken.
 pub const MAX_QUEUED_GAPS: usize = 1024;
 
-/// What [`Options::max_pending_bytes`](crate::Options::max_pending_bytes) is by default. A runtime passes over its
-/// buffers every 100 ms, and what waits is what it wrote in one pass: this is some 150,000 events. Only a reader that
-/// stopped while large buffers filled up, and then wants every event, needs more.
+/// Bytes of events that may wait for their order. A runtime passes over its buffers every 100 ms, and what waits is
+/// what it wrote in one pass: this is some 150,000 events. Only a reader that stopped while large buffers filled up,
+/// and then wants every event, needs more.
 pub const DEFAULT_MAX_PENDING_BYTES: usize = 32 << 20;
+
+/// The limits of what grows with a stream. A stream that meets one is either an error that names it
+/// ([`Error::LimitExceeded`](crate::Error::LimitExceeded)), or a count in [`Stats`](crate::Stats) where something less
+/// is delivered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of one block; at most [`MAX_BLOCK_BYTES`]. Beyond: an error.
+    pub max_block_bytes: usize,
+    /// Bytes of events that may wait for their order, over which the oldest are delivered early and counted
+    /// ([`Stats::released_early`](crate::Stats::released_early)).
+    pub max_pending_bytes: usize,
+    /// Definitions that are kept. Beyond: an error.
+    pub max_definitions: usize,
+    /// Bytes of all definitions together. Beyond: an error.
+    pub max_metadata_bytes: usize,
+    /// Capture threads whose numbering is followed. Beyond: those not heard of for longest are forgotten and counted
+    /// ([`Stats::threads_forgotten`](crate::Stats::threads_forgotten)).
+    pub max_capture_threads: usize,
+    /// Threads in one sequence point. Beyond: an error.
+    pub max_sequence_point_threads: usize,
+    /// V6: thread indexes that are known. Beyond: unresolved and counted
+    /// ([`Stats::threads_unresolved`](crate::Stats::threads_unresolved)).
+    pub max_thread_indexes: usize,
+    /// V6: label lists between two sequence points. Beyond: an error.
+    pub max_label_lists: usize,
+    /// Bytes of the stacks between two sequence points. Beyond: dropped and counted
+    /// ([`Stats::stacks_dropped`](crate::Stats::stacks_dropped)).
+    pub max_stack_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self::for_files()
+    }
+}
+
+impl Limits {
+    /// For files, which may be of whole machines and of any length: the constants of this module.
+    pub const fn for_files() -> Self {
+        Self {
+            max_block_bytes: MAX_BLOCK_BYTES,
+            max_pending_bytes: DEFAULT_MAX_PENDING_BYTES,
+            max_definitions: MAX_DEFINITIONS,
+            max_metadata_bytes: MAX_METADATA_BYTES,
+            max_capture_threads: MAX_CAPTURE_THREADS,
+            max_sequence_point_threads: MAX_SEQUENCE_POINT_THREADS,
+            max_thread_indexes: MAX_THREAD_INDEXES,
+            max_label_lists: MAX_LABEL_LISTS,
+            max_stack_bytes: MAX_STACK_BYTES,
+        }
+    }
+
+    /// For the session of one live process among hundreds, of which only some kinds of events are asked for.
+    ///
+    /// Runtimes write blocks of 100 KiB, a longer one only for a sequence point of more than 8,000 threads. 512 KiB of
+    /// waiting events are some three thousand, more than a storm of a thousand collections a second makes in the 100 ms
+    /// between two passes of the runtime. The collector has less than a hundred kinds of events. Linux maps at most
+    /// 65,530 areas for a process by default, which is room for some 32,000 threads.
+    pub const fn for_one_live_process() -> Self {
+        Self {
+            max_block_bytes: 1 << 20,
+            max_pending_bytes: 512 << 10,
+            max_definitions: 1 << 12,
+            max_metadata_bytes: 1 << 20,
+            max_capture_threads: 1 << 14,
+            max_sequence_point_threads: 1 << 15,
+            max_thread_indexes: 1 << 13,
+            max_label_lists: 1 << 12,
+            max_stack_bytes: 256 << 10,
+        }
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::limits::DEFAULT_MAX_PENDING_BYTES;
+use crate::limits::Limits;
 use crate::metadata::Metadata;
 
 /// In which order events are delivered.
@@ -27,8 +27,8 @@ pub struct Options {
     /// Whether stacks are kept: without it [`Event::stack`](crate::Event::stack) is `None` and their blocks are
     /// skipped.
     pub stacks: bool,
-    /// How many bytes of events may wait for their order, over which the oldest are delivered early and counted.
-    pub max_pending_bytes: usize,
+    /// The most of what grows with the stream: by default, that of files.
+    pub limits: Limits,
     /// Chooses the events to deliver, by their definitions.
     pub interest: Interest,
 }
@@ -38,7 +38,7 @@ impl Default for Options {
         Self {
             order: Order::Time,
             stacks: false,
-            max_pending_bytes: DEFAULT_MAX_PENDING_BYTES,
+            limits: Limits::for_files(),
             interest: Box::new(|_| Some(0)),
         }
     }
@@ -49,13 +49,13 @@ impl fmt::Debug for Options {
         let Self {
             order,
             stacks,
-            max_pending_bytes,
+            limits,
             interest: _,
         } = self;
         out.debug_struct("Options")
             .field("order", order)
             .field("stacks", stacks)
-            .field("max_pending_bytes", max_pending_bytes)
+            .field("limits", limits)
             .finish_non_exhaustive()
     }
 }

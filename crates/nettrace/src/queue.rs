@@ -183,6 +183,15 @@ impl Queue {
         self.waiting_bytes
     }
 
+    /// Bytes on the heap.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let entries = self.entries.capacity() + self.spare_entries.capacity();
+        entries * size_of::<Waiting>()
+            + self.arena.capacity()
+            + self.spare_arena.capacity()
+            + self.heap.capacity() * size_of::<Run>()
+    }
+
     /// The next event that may be delivered.
     #[inline]
     pub(crate) fn take(&mut self) -> Option<Taken> {

@@ -43,6 +43,11 @@ impl Ranges {
         self.blocks.len()
     }
 
+    /// Bytes on the heap.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.blocks.capacity() * size_of::<(u32, usize)>()
+    }
+
     pub(crate) fn clear(&mut self) {
         self.blocks.clear();
     }

@@ -2,7 +2,6 @@
 
 use crate::cursor::Cursor;
 use crate::error::Error;
-use crate::limits::MAX_STACK_BYTES;
 use crate::ranges::Ranges;
 
 const READING: &str = "a stack";
@@ -21,9 +20,22 @@ pub(crate) struct Stacks {
     places: Vec<Place>,
     ranges: Ranges,
     dropped: u64,
+    max_bytes: usize,
 }
 
 impl Stacks {
+    pub(crate) fn new(max_bytes: usize) -> Self {
+        Self {
+            max_bytes,
+            ..Self::default()
+        }
+    }
+
+    /// Bytes on the heap.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.arena.capacity() + self.places.capacity() * size_of::<Place>() + self.ranges.memory_bytes()
+    }
+
     /// Addresses of a stack; `None` when the stream does not have it (or it was dropped).
     pub(crate) fn get(&self, id: u32) -> Option<&[u8]> {
         let place = self.places.get(self.ranges.place(id, self.places.len())?)?;
@@ -38,7 +50,7 @@ impl Stacks {
         if count == 0 {
             return Ok(());
         }
-        if self.held() > MAX_STACK_BYTES {
+        if self.held() > self.max_bytes {
             self.dropped += u64::from(count);
             return Ok(());
         }
@@ -49,7 +61,7 @@ impl Stacks {
         for read in 0..count {
             let length = cursor.u32(READING)? as usize;
             let bytes = cursor.take(length, READING)?;
-            if self.held() + length + size_of::<Place>() > MAX_STACK_BYTES {
+            if self.held() + length + size_of::<Place>() > self.max_bytes {
                 self.dropped += u64::from(count - read);
                 return Ok(());
             }
@@ -82,6 +94,7 @@ impl Stacks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::MAX_STACK_BYTES;
 
     fn block(first: u32, stacks: &[&[u8]]) -> Vec<u8> {
         let mut out = first.to_le_bytes().to_vec();
@@ -97,7 +110,7 @@ mod tests {
     /// Guarantee: each id finds its stack, the empty one too; forgotten ones are not found.
     #[test]
     fn stacks_are_found_by_id() {
-        let mut stacks = Stacks::default();
+        let mut stacks = Stacks::new(MAX_STACK_BYTES);
         stacks.define(&block(1, &[b"", b"one"]), 0).unwrap();
         stacks.define(&block(3, &[b"two"]), 0).unwrap();
         stacks.define(&block(50, &[b"far"]), 0).unwrap();
@@ -116,12 +129,12 @@ mod tests {
     /// Guarantee: dropped ones are counted; the claim is an error at its byte.
     #[test]
     fn too_many_stacks_are_counted() {
-        let mut stacks = Stacks::default();
+        let mut stacks = Stacks::new(MAX_STACK_BYTES);
         let big = vec![0; MAX_STACK_BYTES / 4];
         stacks.define(&block(1, &[&big, &big, &big, &big, b"x"]), 0).unwrap();
         assert_eq!(stacks.dropped(), 2);
         assert!(stacks.get(3).is_some() && stacks.get(4).is_none() && stacks.get(5).is_none());
-        let error = Stacks::default()
+        let error = Stacks::new(MAX_STACK_BYTES)
             .define(&[1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0], 10)
             .unwrap_err();
         assert_eq!(error.offset(), Some(22));

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use crate::cursor::Cursor;
+use crate::definitions::table_bytes;
 use crate::error::Error;
-use crate::limits::MAX_THREAD_INDEXES;
 
 const READING: &str = "a row of a Thread block";
 
@@ -28,9 +28,22 @@ pub(crate) struct ThreadIndexes {
     /// The last one asked for: events of a thread come in runs.
     last: Option<(u64, Identity)>,
     unresolved: u64,
+    most: usize,
 }
 
 impl ThreadIndexes {
+    pub(crate) fn new(most: usize) -> Self {
+        Self {
+            most,
+            ..Self::default()
+        }
+    }
+
+    /// Bytes on the heap.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        table_bytes::<(u64, Identity)>(self.known.capacity())
+    }
+
     /// The thread of an index; unknown when the stream did not say.
     #[inline]
     pub(crate) fn resolve(&mut self, index: u64) -> Identity {
@@ -61,7 +74,7 @@ impl ThreadIndexes {
             let mut row = cursor.part(length, READING)?;
             let index = row.varu64(READING)?;
             let identity = Identity::read(&mut row)?;
-            if self.known.len() >= MAX_THREAD_INDEXES && !self.known.contains_key(&index) {
+            if self.known.len() >= self.most && !self.known.contains_key(&index) {
                 self.unresolved += 1;
             } else {
                 self.known.insert(index, identity);
@@ -116,7 +129,7 @@ mod tests {
     /// Guarantee: ids where the stream says them, else the index; a removed index is unknown again.
     #[test]
     fn indexes_are_resolved() {
-        let mut indexes = ThreadIndexes::default();
+        let mut indexes = ThreadIndexes::new(100);
         let block = [12, 0, 7, 1, 1, b'n', 2, 0xac, 2, 3, 9, 99, 1, 1, 1, 0, 8];
         indexes.define(&block, 0).unwrap();
         assert_eq!(
@@ -140,7 +153,7 @@ mod tests {
     /// Guarantee: an error that names the byte.
     #[test]
     fn cut_rows_are_errors() {
-        let mut indexes = ThreadIndexes::default();
+        let mut indexes = ThreadIndexes::new(100);
         assert_eq!(indexes.define(&[4, 0, 7, 3, 5], 100).unwrap_err().offset(), Some(102));
         assert_eq!(indexes.define(&[2, 0, 7, 3], 100).unwrap_err().offset(), Some(104));
     }

@@ -19,6 +19,15 @@ pub(super) fn no_socket_in(path: &Path) -> Diagnosis {
     )
 }
 
+/// The verdict on a path of `targets.sockets` that cannot be read in time.
+pub(super) fn does_not_respond(path: &Path) -> Diagnosis {
+    nothing_there(
+        "targets.sockets".to_owned(),
+        format!("{} does not respond", shown(&path.display().to_string())),
+        "check its file system: it may be mounted from a server that does not respond",
+    )
+}
+
 /// A verdict for each filter of `include` that matches no process.
 pub(super) fn unmet(options: &TargetOptions, found: &BTreeSet<usize>) -> Vec<Diagnosis> {
     let unmet = (0..).zip(&options.include).filter(|(place, _)| !found.contains(place));

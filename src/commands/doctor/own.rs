@@ -6,6 +6,7 @@ use dotnet_diagnostics::discovery::{Capability, Credentials};
 use dotnet_diagnostics::text::shown;
 
 use crate::report::doctor::SelfRecord;
+use crate::targets::descriptors::Descriptors;
 
 /// The host's pid namespace (`PROC_PID_INIT_INO` of the kernel's proc_ns.h).
 const HOST_PID_NAMESPACE: &str = "pid:[4026531836]";
@@ -13,7 +14,7 @@ const HOST_PID_NAMESPACE: &str = "pid:[4026531836]";
 const MAX_OWN_BYTES: usize = 256 << 10;
 
 /// What this gcwatch can access. Blocking, but reads only `/proc`.
-pub(super) fn own(credentials: &Credentials) -> SelfRecord {
+pub(super) fn own(credentials: &Credentials, max_targets: usize) -> SelfRecord {
     let missing = credentials.missing();
     let names = |wanted: bool| {
         let missing = missing.as_ref()?;
@@ -53,6 +54,11 @@ pub(super) fn own(credentials: &Credentials) -> SelfRecord {
         problems.push("its capabilities only apply in its own user namespace".to_owned());
         remedies.push(credentials.remedy(None));
     }
+    let descriptors = Descriptors::of(max_targets);
+    if let Some((problem, remedy)) = descriptors.problem(max_targets) {
+        problems.push(problem);
+        remedies.push(remedy);
+    }
     let text = |parts: Vec<String>| (!parts.is_empty()).then(|| parts.join("; "));
     SelfRecord {
         kind: "gcwatch",
@@ -72,6 +78,8 @@ pub(super) fn own(credentials: &Credentials) -> SelfRecord {
         }),
         no_new_privileges: credentials.no_new_privileges,
         security_label: label,
+        file_descriptors_needed: descriptors.needed,
+        file_descriptors_allowed: descriptors.allowed,
         ok: problems.is_empty(),
         detail: text(problems),
         remedy: text(remedies),

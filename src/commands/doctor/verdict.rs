@@ -9,6 +9,7 @@ use dotnet_diagnostics::{Client, Deadlines, Endpoint};
 
 use super::Looked;
 use crate::report::doctor::Diagnosis;
+use crate::targets::heap_limit;
 
 /// Deadline for a runtime's answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(3);
@@ -49,6 +50,11 @@ pub(super) async fn verdict(looked: Looked, scan: &Scan) -> Diagnosis {
             if let Some(holder) = standing.holder {
                 diagnosis.verdict = "attached";
                 diagnosis.detail = Some(format!("read by {holder}"));
+            } else if let Some(why) = standing.at_limit {
+                diagnosis.ok = false;
+                diagnosis.verdict = heap_limit::REASON;
+                diagnosis.detail = Some(why);
+                diagnosis.remedy = Some(heap_limit::REMEDY.to_owned());
             }
         }
         Err(obstacle) => {

@@ -24,6 +24,9 @@ pub(crate) struct Targets {
     pub(crate) scan_interval: HumanDuration,
     /// Read the GC settings of each process once, in a short session.
     pub(crate) read_settings: bool,
+    /// Attach to processes whose memory is at the limit of their heap as well. The first session of such a process can
+    /// end it with an out-of-memory error; by default it is checked again every minute and not attached to.
+    pub(crate) attach_at_heap_limit: bool,
     /// A socket of gcwatch that processes connect to (`DOTNET_DiagnosticPorts`); not set: none.
     #[schemars(extend("x-restart" = true))]
     pub(crate) listen: Option<PathBuf>,
@@ -47,6 +50,7 @@ impl Default for Targets {
             buffer_mb: options.buffer_mb,
             scan_interval: HumanDuration(options.scan_interval),
             read_settings: options.read_settings,
+            attach_at_heap_limit: options.attach_at_heap_limit,
             listen: options.listen,
             sockets: options.sockets,
             lease_folder: options.lease_folder,
@@ -63,6 +67,7 @@ impl From<&Targets> for TargetOptions {
             buffer_mb: keys.buffer_mb,
             scan_interval: keys.scan_interval.0,
             read_settings: keys.read_settings,
+            attach_at_heap_limit: keys.attach_at_heap_limit,
             listen: keys.listen.clone(),
             sockets: keys.sockets.clone(),
             lease_folder: keys.lease_folder.clone(),

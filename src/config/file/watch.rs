@@ -4,13 +4,16 @@ use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::fs::inotify;
 use tokio::io::unix::AsyncFd;
 use tokio::time::Instant;
+
+use crate::targets::Reading;
 
 /// How long nothing must happen before a change is reported: editors write in several steps, Kubernetes renames.
 const QUIET: Duration = Duration::from_millis(200);
@@ -25,6 +28,8 @@ const REST: Duration = Duration::from_millis(20);
 /// Notifications that are read at once. Where reading causes notifications (a trace of gcwatch in the same directory)
 /// there is no last one.
 const MOST_EVENTS: usize = 1024;
+/// How long reading the files may take.
+pub(crate) const READ_WITHIN: Duration = Duration::from_secs(5);
 /// Larger files are compared by size and time only.
 const LARGEST: u64 = 4 << 20;
 
@@ -40,17 +45,29 @@ pub struct Watch {
     notifications: io::Result<Notifications>,
     /// There was a notification that no call has returned for yet: a cancelled call loses nothing.
     pending: bool,
+    reading: Reading,
+}
+
+/// Where directories are watched, on any thread: their file systems may not respond.
+#[derive(Debug, Clone)]
+struct Inotify(Arc<OwnedFd>);
+
+impl AsRawFd for Inotify {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
 }
 
 #[derive(Debug)]
-struct Notifications(AsyncFd<OwnedFd>);
+struct Notifications(AsyncFd<Inotify>);
 
 impl Watch {
     /// Begins to watch; changes are relative to the current contents. Needs a tokio runtime. Missing files may appear.
+    /// Blocking: it reads the files.
     pub fn new(paths: Vec<PathBuf>) -> Self {
         let notifications = Notifications::begin();
-        if let Ok(notifications) = &notifications {
-            notifications.watch(&directories(&paths));
+        if let Ok(Notifications(inotify)) = &notifications {
+            inotify.get_ref().watch(&directories(&paths));
         }
         // After the watch began, so that no change is missed.
         let seen = fingerprints(&paths);
@@ -59,6 +76,7 @@ impl Watch {
             seen,
             notifications,
             pending: false,
+            reading: Reading::default(),
         }
     }
 
@@ -84,11 +102,7 @@ impl Watch {
                 self.pending = true;
             }
             self.quiet().await;
-            // Links may lead to other directories now; these are watched before the files are read.
-            if let (Ok(notifications), Some(directories)) = (&self.notifications, self.look(directories).await) {
-                notifications.watch(&directories);
-            }
-            let now = self.look(fingerprints).await;
+            let now = self.look().await;
             self.pending = false;
             if let Some(now) = now.filter(|now| *now != self.seen) {
                 self.seen = now;
@@ -97,10 +111,22 @@ impl Watch {
         }
     }
 
-    /// Reads the files on a thread that may block: a network file system can be slow.
-    async fn look<T: Send + 'static>(&self, at: fn(&[PathBuf]) -> T) -> Option<T> {
+    /// Reads the files on a thread that may block: a network file system can be slow. `None`: it does not respond.
+    async fn look(&self) -> Option<Vec<Option<u64>>> {
+        let inotify = self
+            .notifications
+            .as_ref()
+            .ok()
+            .map(|Notifications(fd)| fd.get_ref().clone());
         let paths = self.paths.clone();
-        tokio::task::spawn_blocking(move || at(&paths)).await.ok()
+        let read = self.reading.within(READ_WITHIN, move || {
+            // Links may lead to other directories now; these are watched before the files are read.
+            if let Some(inotify) = inotify {
+                inotify.watch(&directories(&paths));
+            }
+            fingerprints(&paths)
+        });
+        read.await.ok()
     }
 
     /// Waits until there is no notification for a while.
@@ -118,17 +144,8 @@ impl Watch {
     }
 }
 
-impl Notifications {
-    fn begin() -> io::Result<Self> {
-        let inotify = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
-        // The constructor that replaces this one is `unsafe`, which this project has none of. What it is about cannot
-        // happen here: an `OwnedFd` is the same descriptor as long as it lives.
-        #[allow(deprecated, reason = "see above")]
-        let inotify = AsyncFd::new(inotify)?;
-        Ok(Self(inotify))
-    }
-
-    /// Watches directories by name.
+impl Inotify {
+    /// Watches directories by name; blocking.
     fn watch(&self, directories: &BTreeSet<PathBuf>) {
         let what = inotify::WatchFlags::CREATE
             | inotify::WatchFlags::CLOSE_WRITE
@@ -140,8 +157,19 @@ impl Notifications {
         // All of them again: a replaced directory keeps its name. For one that is already watched this changes nothing.
         // One that cannot be watched is still read periodically.
         for directory in directories {
-            let _ = inotify::add_watch(&self.0, directory, what);
+            let _ = inotify::add_watch(&*self.0, directory, what);
         }
+    }
+}
+
+impl Notifications {
+    fn begin() -> io::Result<Self> {
+        let inotify = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
+        // The constructor that replaces this one is `unsafe`, which this project has none of. What it is about cannot
+        // happen here: an `OwnedFd` is the same descriptor as long as it lives.
+        #[allow(deprecated, reason = "see above")]
+        let inotify = AsyncFd::new(Inotify(Arc::new(inotify)))?;
+        Ok(Self(inotify))
     }
 
     /// Waits for notifications of the directories, and reads up to [`MOST_EVENTS`].
@@ -149,7 +177,7 @@ impl Notifications {
         loop {
             let mut ready = self.0.readable().await?;
             let mut space = [MaybeUninit::uninit(); 4096];
-            let mut reader = inotify::Reader::new(ready.get_inner(), &mut space);
+            let mut reader = inotify::Reader::new(&*ready.get_inner().0, &mut space);
             let mut taken = 0;
             let end = loop {
                 match reader.next() {

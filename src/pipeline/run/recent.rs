@@ -2,13 +2,13 @@
 
 use std::collections::VecDeque;
 
-use clr_gc::gc::Collection;
+use clr_gc::gc::{Collection, CompactCollection};
 use gc_rules::time::TimeBase;
 
 /// A collection that is remembered, with the time of its stream.
 #[derive(Debug, Clone)]
 pub(crate) struct Remembered {
-    pub(crate) collection: Box<Collection>,
+    pub(crate) collection: CompactCollection,
     pub(crate) base: TimeBase,
 }
 
@@ -36,6 +36,7 @@ impl RecentCollections {
             while self.remembered.len() >= limit {
                 self.remembered.pop_front();
             }
+            let collection = CompactCollection::new(*collection);
             self.remembered.push_back(Remembered { collection, base });
         }
     }

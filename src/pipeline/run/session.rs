@@ -16,6 +16,8 @@ pub(crate) struct RunSession {
     pub(crate) first_attach_unix_ns: Option<u64>,
     /// Sessions begun.
     pub(crate) sessions: u64,
+    /// How often what another tool's session left behind was healed.
+    pub(crate) healings: u64,
     /// The sum over the sessions that ended, without the present one.
     ended_sessions: StreamProgress,
     present_session: StreamProgress,
@@ -36,6 +38,7 @@ impl RunSession {
             since_unix_ns: now_unix_ns,
             first_attach_unix_ns: None,
             sessions: 0,
+            healings: 0,
             ended_sessions: StreamProgress::default(),
             present_session: StreamProgress::default(),
             newest_unix_ns: 0,
@@ -115,6 +118,7 @@ impl RunSession {
         snapshot.put_one(&row::UNDECODABLE, Some(whole(progress.undecodable)));
         snapshot.put_one(&row::SIZE, Some(whole(progress.bytes)));
         snapshot.put_one(&row::SESSIONS, Some(whole(self.sessions)));
+        snapshot.put_one(&row::HEALINGS, Some(whole(self.healings)));
         snapshot.put_one(&row::LAG, self.lag_ns.map(seconds));
     }
 }

@@ -1,9 +1,10 @@
 //! The directories of sockets, watched as far as the kernel allows it.
 
 use std::io;
+use std::sync::Arc;
 
 use crate::targets::look::Directories;
-use crate::targets::watch::{Changes, NotWatched, SocketWatch};
+use crate::targets::watch::{Changes, SocketWatch, Watches};
 
 /// The directories of sockets, watched as far as the kernel allows it.
 #[derive(Debug)]
@@ -27,9 +28,9 @@ impl WatchedDirectories {
         directories
     }
 
-    /// Whether new sockets are announced.
-    pub(crate) fn are_watched(&self) -> bool {
-        self.watch.is_some()
+    /// Where directories are added; `None`: new sockets are not announced.
+    pub(crate) fn watches(&self) -> Option<Arc<Watches>> {
+        Some(Arc::clone(self.watch.as_ref()?.watches()))
     }
 
     /// Waits for changes; for ever, when nothing is watched. Cancel safe.
@@ -46,24 +47,15 @@ impl WatchedDirectories {
         self.report(&error.to_string());
     }
 
-    /// Watches these and no others. Returns whether one of them is new: what was made in it between the look and now is
-    /// found by another look only.
+    /// Watches these, which a look added, and no others. Returns whether one of them is new: what was made in it
+    /// between the look and now is found by another look only.
     pub(crate) fn follow(&mut self, directories: &Directories) -> bool {
         let Some(watch) = &mut self.watch else { return false };
-        watch.keep(&directories.keys().copied().collect());
-        let (mut new, mut problem) = (false, None);
-        for directory in directories.values() {
-            match watch.add(directory) {
-                Ok(added) => new |= added,
-                // Not ours to read: looks alone find what is made in it.
-                Err(NotWatched::System(error)) if error.kind() == io::ErrorKind::PermissionDenied => {}
-                Err(error) => problem = Some(error.to_string()),
-            }
+        watch.keep(&directories.watched);
+        if let Some(problem) = &directories.problem {
+            self.report(problem);
         }
-        if let Some(problem) = problem {
-            self.report(&problem);
-        }
-        new
+        directories.new
     }
 
     fn report(&mut self, problem: &str) {

@@ -1,5 +1,7 @@
 //! What looks find: runs that are new, that are wanted or not any more, and that are gone.
 
+use std::sync::{Arc, PoisonError};
+
 use crate::process::{Identity, RunKey, RunState};
 use crate::targets::attempt::Order;
 use crate::targets::carryover::Carryover;
@@ -12,6 +14,7 @@ use crate::targets::supervise::known::KnownRun;
 
 impl<S: Sink> Supervisor<S> {
     pub(crate) fn take_look(&mut self, look: Look) {
+        *self.shared.named.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(look.named);
         for seen in look.seen {
             self.take_seen(&seen);
         }
@@ -38,8 +41,8 @@ impl<S: Sink> Supervisor<S> {
             return;
         };
         entry.run.reverse = Some(arrival.endpoint);
-        // One that is excluded, or attached to already, is resumed at once.
-        if matches!(entry.phase, Phase::Ready | Phase::Waiting(_)) {
+        // One that is excluded, held off, or attached to already, is resumed at once.
+        if matches!(entry.phase, Phase::Ready | Phase::Waiting(_)) && !entry.held_off() {
             entry.run.begun = Some(arrival.begun);
             self.registry.hurry(key);
         }

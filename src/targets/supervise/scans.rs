@@ -1,21 +1,28 @@
 //! When `/proc` is looked through, and the look that is under way. Times are given.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::task::{JoinError, JoinHandle, spawn_blocking};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::process::RunKey;
-use crate::targets::look::{Asked, LOOK_WITHIN, Look, look};
+use crate::targets::look::{Asked, Job, Kin, Look, Part, Place, PlainProcesses, STEP_WITHIN};
 use crate::targets::options::TargetOptions;
+use crate::targets::threads::Threads;
+use crate::targets::watch::Watches;
 
 /// Shortest time between two looks through all of `/proc` because of events: any user may make files in `/tmp`.
 const SCAN_PAUSE: Duration = Duration::from_secs(2);
 /// How often `/proc` is read when directories cannot be watched, at most.
 const SCAN_UNWATCHED: Duration = Duration::from_secs(5);
+/// How often it is checked whether a look goes on.
+const CHECK: Duration = Duration::from_millis(500);
+/// After so long, what does not respond is tried again on another thread: the file system may be another one by now.
+const TRIED_AGAIN: Duration = Duration::from_secs(600);
+/// From so many threads on that wait for file systems, whoever has to do with one of those is left out.
+const CROWD: usize = 8;
 /// However short the configured interval is.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -31,10 +38,16 @@ pub(crate) struct ScanRequest {
 /// A look that is under way.
 #[derive(Debug)]
 struct UnderWay {
-    task: JoinHandle<Look>,
-    until: Instant,
-    /// The process that is looked at.
-    at: Arc<AtomicU32>,
+    job: Arc<Job>,
+    found: oneshot::Receiver<Look>,
+    check_at: Instant,
+}
+
+/// What a look did not return from.
+#[derive(Debug)]
+struct Stuck {
+    since: Instant,
+    kin: Vec<Kin>,
 }
 
 /// When `/proc` is looked through, and the look that is under way.
@@ -44,8 +57,15 @@ pub(crate) struct Scans {
     /// The next look through all asks again whether known runs are wanted: the options are new.
     judge_all: bool,
     under_way: Option<UnderWay>,
-    /// Processes that a look did not return from.
-    stuck: BTreeSet<u32>,
+    threads: Threads,
+    stuck: BTreeMap<Place, Stuck>,
+    /// Threads that hang.
+    hanging: usize,
+    /// What threads returned from that hung.
+    returned: Arc<Mutex<Vec<Place>>>,
+    plain: Arc<Mutex<PlainProcesses>>,
+    /// That processes are left out was logged.
+    left_out_reported: bool,
     /// When all is looked through though nothing asks for it.
     next_at: Instant,
     /// When all was looked through last.
@@ -53,12 +73,17 @@ pub(crate) struct Scans {
 }
 
 impl Scans {
-    pub(crate) fn new(now: Instant) -> Self {
+    pub(crate) fn new(now: Instant, threads: Threads) -> Self {
         Self {
             request: ScanRequest::default(),
             judge_all: false,
             under_way: None,
-            stuck: BTreeSet::new(),
+            threads,
+            stuck: BTreeMap::new(),
+            hanging: 0,
+            returned: Arc::default(),
+            plain: Arc::default(),
+            left_out_reported: false,
             next_at: now,
             last_at: None,
         }
@@ -70,11 +95,11 @@ impl Scans {
         self.judge_all = true;
     }
 
-    /// When the next look begins, or the present one is given up.
+    /// When the next look begins, or the present one is checked.
     pub(crate) fn next_due(&self, now: Instant) -> Instant {
         // While a look is under way, the next one waits for it.
         match &self.under_way {
-            Some(look) => look.until,
+            Some(look) => look.check_at,
             None => self.next_scan(now),
         }
     }
@@ -107,16 +132,17 @@ impl Scans {
         Some((ScanRequest { all, pids }, judge_all))
     }
 
-    /// Begins a look, if one is due. `watched`: new sockets are announced, so that the configured interval suffices.
+    /// Begins a look, if one is due. `watches`: where new sockets are announced, so that the configured interval
+    /// suffices. `known`: with whether it is in our `/proc`.
     pub(crate) fn begin_if_due(
         &mut self,
         now: Instant,
         options: &Arc<TargetOptions>,
-        watched: bool,
-        known: impl Iterator<Item = RunKey>,
+        watches: Option<Arc<Watches>>,
+        known: impl Iterator<Item = (RunKey, bool)>,
         connected: impl Iterator<Item = u32>,
     ) {
-        let interval = if watched {
+        let interval = if watches.is_some() {
             options.scan_interval
         } else {
             options.scan_interval.min(SCAN_UNWATCHED)
@@ -124,52 +150,109 @@ impl Scans {
         let Some((ScanRequest { all, pids }, judge_all)) = self.take_due(now, interval) else {
             return;
         };
-        let at = Arc::new(AtomicU32::new(0));
+        self.take_returned();
+        let is_skipped = |stuck: &Stuck| now < stuck.since + TRIED_AGAIN || self.hanging >= CROWD;
+        let skipped = self.stuck.iter().filter(|(_, stuck)| is_skipped(stuck));
+        let crowd = self.stuck.values().filter(|_| self.hanging >= CROWD);
         let asked = Asked {
             all,
             pids,
             known: known.collect(),
             judge_all,
             connected: connected.collect(),
-            stuck: self.stuck.clone(),
-            at: Arc::clone(&at),
+            stuck: skipped.map(|(place, _)| place.clone()).collect(),
+            kin: crowd.flat_map(|stuck| stuck.kin.iter().copied()).collect(),
+            plain: Arc::clone(&self.plain),
+            watches,
+            options: Arc::clone(options),
         };
-        let options = Arc::clone(options);
+        let (job, found) = Job::new(asked);
+        let job = Arc::new(job);
+        self.go_on(&job, 0);
         self.under_way = Some(UnderWay {
-            task: spawn_blocking(move || look(asked, &options)),
-            until: now + LOOK_WITHIN,
-            at,
+            job,
+            found,
+            check_at: now + CHECK,
         });
     }
 
-    /// Waits for the look that is under way; for ever, when there is none. Cancel safe.
-    pub(crate) async fn ended(&mut self) -> Result<Look, JoinError> {
+    /// Has a thread take the steps that are left. Where there can be none, the look ends with what was found.
+    fn go_on(&self, job: &Arc<Job>, thread: u32) {
+        let (of_thread, returned) = (Arc::clone(job), Arc::clone(&self.returned));
+        let part = self.threads.run(move || {
+            if let Part::Left(place) = of_thread.run(thread) {
+                returned.lock().unwrap_or_else(PoisonError::into_inner).push(place);
+            }
+        });
+        if let Err(error) = part {
+            tracing::error!(target: "gcwatch::targets", "not all processes can be looked at: {error}");
+            job.finish(false);
+        }
+    }
+
+    /// What threads returned from is not stuck any more.
+    fn take_returned(&mut self) {
+        let returned = std::mem::take(&mut *self.returned.lock().unwrap_or_else(PoisonError::into_inner));
+        for place in returned {
+            self.hanging = self.hanging.saturating_sub(1);
+            self.stuck.remove(&place);
+            tracing::info!(target: "gcwatch::targets", "{place} responds again");
+        }
+    }
+
+    /// Waits for the look that is under way; for ever, when there is none. `None`: it failed. Cancel safe.
+    pub(crate) async fn ended(&mut self) -> Option<Look> {
         let Some(look) = &mut self.under_way else {
             return std::future::pending().await;
         };
-        let ended = (&mut look.task).await;
+        let ended = (&mut look.found).await.ok();
         self.under_way = None;
-        if let Ok(Look {
-            all_pids: Some(pids), ..
+        if let Some(Look {
+            all_pids: Some(pids),
+            left_out,
+            ..
         }) = &ended
         {
-            self.stuck.retain(|pid| pids.contains(pid));
+            self.stuck.retain(|place, _| match place {
+                Place::Process(pid) => pids.contains(pid),
+                Place::Path(_) => true,
+            });
+            if *left_out > 0 && !std::mem::replace(&mut self.left_out_reported, true) {
+                tracing::error!(
+                    target: "gcwatch::targets",
+                    "{left_out} processes are not looked at: {} file systems do not respond, and these have the same \
+                     user or mount namespace",
+                    self.hanging
+                );
+            }
         }
         ended
     }
 
-    /// A look that takes too long is at a process whose files block: that one is skipped from now on.
-    pub(crate) fn give_up_late(&mut self, now: Instant) {
-        let Some(look) = self.under_way.take_if(|look| look.until <= now) else {
+    /// A step that takes too long is left to its thread, and the look goes on with the others.
+    pub(crate) fn check(&mut self, now: Instant) {
+        let Some(under_way) = self.under_way.as_mut().filter(|look| look.check_at <= now) else {
             return;
         };
-        let pid = look.at.load(Ordering::Relaxed);
+        under_way.check_at = now + CHECK;
+        let job = Arc::clone(&under_way.job);
+        let Some((place, thread)) = job.late(now) else { return };
+        let what = match &place {
+            Place::Process(_) => "the files of this process do not respond",
+            Place::Path(_) => "this directory does not respond",
+        };
         tracing::error!(
-            target: "gcwatch::targets", pid,
-            "reading the files of this process took more than {LOOK_WITHIN:?}: they block; it is skipped from now on"
+            target: "gcwatch::targets",
+            "{place}: {what} within {STEP_WITHIN:?}; skipped until they do, and tried again every {} min",
+            TRIED_AGAIN.as_secs() / 60
         );
-        self.stuck.insert(pid);
-        self.request.all = true;
+        let kin = match &place {
+            Place::Process(pid) => Kin::of(*pid),
+            Place::Path(_) => Vec::new(),
+        };
+        self.stuck.insert(place, Stuck { since: now, kin });
+        self.hanging += 1;
+        self.go_on(&job, thread);
     }
 }
 
@@ -187,7 +270,7 @@ mod tests {
     fn looks_through_all_keep_their_distance() {
         let start = Instant::now();
         let at = |seconds: f64| start + Duration::from_secs_f64(seconds);
-        let mut scans = Scans::new(start);
+        let mut scans = Scans::new(start, Threads::default());
         let due = |scans: &mut Scans, now: Instant| {
             let due = scans.take_due(now, INTERVAL);
             due.map(|(request, _)| (request.all, request.pids.into_iter().collect::<Vec<_>>()))
@@ -209,7 +292,7 @@ mod tests {
     #[test]
     fn new_options_judge_all_runs_once() {
         let start = Instant::now();
-        let mut scans = Scans::new(start);
+        let mut scans = Scans::new(start, Threads::default());
         assert!(scans.take_due(start, INTERVAL).is_some());
         scans.judge_all();
         scans.request.pids.insert(7);

@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::process::text::bounded;
 use crate::process::{Identity, RunKey, RunState};
 use crate::targets::attempt::{Attempt, End, Order, STOP_WITHIN};
-use crate::targets::backoff::GOOD_LIFE;
+use crate::targets::backoff::{GOOD_CONDUCT, GOOD_LIFE};
 use crate::targets::carryover::Carryover;
 use crate::targets::lease::Leases;
 use crate::targets::registry::Phase;
@@ -122,6 +122,14 @@ impl<S: Sink> Supervisor<S> {
                 entry.run.carryover = Some(carryover);
                 let looked_gone = std::mem::take(&mut entry.run.looked_gone);
                 self.registry.again(key, lived >= GOOD_LIFE, now, fastrand::f64());
+                if looked_gone {
+                    self.scans.request.pids.insert(key.pid);
+                }
+            }
+            End::OverMemory { lived } => {
+                entry.run.carryover = Some(carryover);
+                let looked_gone = std::mem::take(&mut entry.run.looked_gone);
+                self.registry.hold_off(key, lived >= GOOD_CONDUCT, now, fastrand::f64());
                 if looked_gone {
                     self.scans.request.pids.insert(key.pid);
                 }

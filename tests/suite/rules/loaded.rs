@@ -172,7 +172,7 @@ fn digests_are_of_the_meaning() {
     assert!(matches!(sides.0, Node::Window(at) if at == place("gc.pause.long")));
 }
 
-/// Scenario: a file with as many rules as one may have, each with windows of its own, and one with a rule more.
+/// Scenario: a file with as many rules as one may have, each with a window of its own, and one with a rule more.
 /// Guarantee: all of them are there, each with its own thresholds; the other is refused in one sentence.
 #[test]
 fn a_thousand_rules_load() {
@@ -180,10 +180,10 @@ fn a_thousand_rules_load() {
         let rule = |n: u32| {
             format!(
                 "  - id: rule.n{n}\n    title: Rule {n}\n    on: gc\n    severity: info\n    description: d\n    remedy: r\n    let:\n      \
-                 usual: {{fn: median, of: gc.pause_ms, last: {last}, by: generation_and_type}}\n      share: {{fn: share, of: gc.pause_ns, over: \
-                 1m}}\n    when: |\n      gc.pause_ms > {n}.5 * usual\n      && share > 0.05\n    summary: \"{{{{ gc.number }}}} paused \
+                 usual: {{fn: median, of: gc.pause_ms, last: 20, by: generation_and_type}}\n      share: {{fn: share, of: gc.pause_ns, over: \
+                 {over}s}}\n    when: |\n      gc.pause_ms > {n}.5 * usual\n      && share > 0.05\n    summary: \"{{{{ gc.number }}}} paused \
                  {{{{ gc.pause_ms | ms }}}}\"\n",
-                last = 5 + n
+                over = 60 + n
             )
         };
         format!(
@@ -195,7 +195,10 @@ fn a_thousand_rules_load() {
     assert_eq!(loaded.rules.rules.len(), 1000);
     assert_eq!(loaded.rules.windows.len(), 1001);
     let rule = loaded.rules.rule("rule.n999").unwrap();
-    assert_eq!(loaded.rules.windows[rule.windows[0].1].extent, Extent::Last(1004));
+    assert_eq!(
+        loaded.rules.windows[rule.windows[1].1].extent,
+        Extent::Over(1_059_000_000_000)
+    );
     let problems = load(&[file("a.yaml", text(1001))]).unwrap_err();
     assert_eq!(
         lines(&problems),

@@ -7,6 +7,7 @@
 //! | `harness` | tests that say `ignored` and the reason where the machine lacks what they need |
 //! | `runtimes`, `target` | real .NET runtimes and processes on them |
 //! | `supervised` | the supervisor of targets, with all that it reports |
+//! | `hostile` | a fake runtime that misbehaves by a mode, also as a program |
 //! | `receiver` | an OTLP receiver, Alertmanager or webhook that answers by a script |
 //! | `mock` | an OTLP receiver that others wrote |
 //! | `notices` | changes of alerts without a process |
@@ -28,6 +29,8 @@ use std::path::{Path, PathBuf};
 pub mod golden;
 #[cfg(feature = "daemon")]
 pub mod harness;
+#[cfg(feature = "hostile")]
+pub mod hostile;
 #[cfg(feature = "daemon")]
 pub mod mock;
 #[cfg(feature = "daemon")]

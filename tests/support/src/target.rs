@@ -46,6 +46,11 @@ pub struct Start {
     /// Further environment.
     pub env: Vec<(String, String)>,
     pub seconds: u32,
+    /// In a mount namespace of its own, in which the folder of its socket is a file system that nobody else sees; needs
+    /// root.
+    pub own_folder: bool,
+    /// A program of `tests/workload/known` in place of the workload, and its arguments: for [`Host::Run`].
+    pub program: Option<(&'static str, Vec<String>)>,
 }
 
 impl Start {
@@ -56,6 +61,8 @@ impl Start {
             knobs: Vec::new(),
             env: Vec::new(),
             seconds: 60,
+            own_folder: false,
+            program: None,
         }
     }
 
@@ -69,10 +76,21 @@ impl Start {
         self
     }
 
+    /// With many pinned objects, a collection every 100 ms, and a line with its time and its pause in microseconds of
+    /// each; on .NET 8 and later.
+    pub fn pins(runtime: Runtime, objects: u32) -> Self {
+        let mut start = Self::new(runtime, "pins");
+        start.program = Some(("pins.dll", vec!["300".to_owned(), objects.to_string()]));
+        start
+    }
+
     /// Starts it without waiting for anything.
     pub fn spawn(&self) -> Target {
         let tmp = tempfile::Builder::new().prefix("gcw").tempdir().unwrap();
         let mut command = self.command(&tmp);
+        if self.own_folder {
+            command = in_own_folder(&command);
+        }
         command
             .env("TMPDIR", tmp.path())
             .env("DOTNET_SYSTEM_GLOBALIZATION_INVARIANT", "1")
@@ -115,12 +133,19 @@ impl Start {
             lines,
             tmp,
             ticks: Vec::new(),
-            ends_with_stdin: !self.runtime.is_native_aot(),
+            ends_with_stdin: !self.runtime.is_native_aot() && self.program.is_none(),
         }
     }
 
     fn command(&self, tmp: &TempDir) -> Command {
         let folder = self.runtime.folder();
+        if let Some((program, arguments)) = &self.program {
+            assert_eq!(self.runtime.host, Host::Run, "{program} on {}", self.runtime.name);
+            let mut command = Command::new(folder.join("run"));
+            let known = crate::repository("tests/workload/known");
+            command.arg(known.join(program)).args(arguments);
+            return command;
+        }
         let workload = crate::repository("tests/workload/workload.dll");
         match self.runtime.host {
             Host::Dotnet => {
@@ -159,6 +184,23 @@ impl Start {
         }
         target
     }
+}
+
+/// The same in a mount namespace of its own, with the same pid in the end.
+fn in_own_folder(command: &Command) -> Command {
+    let mut inside = Command::new("unshare");
+    inside
+        .args(["--mount", "--propagation", "private", "sh", "-c"])
+        .arg("mount -t tmpfs t \"$TMPDIR\" && exec \"$@\"")
+        .arg("sh")
+        .arg(command.get_program())
+        .args(command.get_args());
+    for (name, value) in command.get_envs() {
+        if let Some(value) = value {
+            inside.env(name, value);
+        }
+    }
+    inside
 }
 
 impl Target {
@@ -229,6 +271,14 @@ impl Target {
         }
     }
 
+    /// The next lines that it prints from now on.
+    pub fn lines_from_now(&mut self, n: usize) -> Vec<String> {
+        while let Ok(line) = self.lines.try_recv() {
+            self.take(&line);
+        }
+        (0..n).map(|_| self.await_line("a line", |_| true)).collect()
+    }
+
     fn take(&mut self, line: &str) {
         let Some(numbers) = line.strip_prefix("tick ") else {
             return;
@@ -271,6 +321,20 @@ impl Target {
         while !std::fs::read_dir(&tasks).unwrap().filter_map(Result::ok).all(stands) {
             assert!(since.elapsed() < PATIENCE, "process {} does not stop", self.pid());
             std::thread::yield_now();
+        }
+    }
+
+    /// Waits until it has exited; `None`: it did not in time.
+    pub fn await_exit(&mut self, within: Duration) -> Option<std::process::ExitStatus> {
+        let since = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return Some(status);
+            }
+            if since.elapsed() > within {
+                return None;
+            }
+            std::thread::sleep(Duration::from_millis(20));
         }
     }
 

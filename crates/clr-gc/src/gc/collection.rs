@@ -222,7 +222,7 @@ pub enum Missing {
 }
 
 impl Missing {
-    const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 6] = [
         Self::Start,
         Self::End,
         Self::HeapStats,
@@ -356,6 +356,9 @@ pub struct Collection {
     pub missing: MissingParts,
     /// Events are missing somewhere in its time.
     pub lossy: bool,
+    /// A session of another tool was open in the process meanwhile. No event says so: whoever reads a live process sets
+    /// it, where it can be known.
+    pub observed_by_others: Option<bool>,
 }
 
 impl Collection {

@@ -55,6 +55,11 @@ impl Forming {
         }
     }
 
+    /// Bytes on the heap.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.stops.capacity() * size_of::<StopId>() + self.heaps.capacity() * size_of::<u64>()
+    }
+
     /// Announced as background.
     pub(crate) fn announced_background(&self) -> bool {
         matches!(
@@ -216,6 +221,7 @@ impl Forming {
             background: self.background,
             missing,
             lossy: losses.overlap(first, last),
+            observed_by_others: None,
         }
     }
 

@@ -30,6 +30,11 @@ impl LossIntervals {
         }
     }
 
+    /// Bytes on the heap.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.intervals.capacity() * size_of::<(i64, i64)>()
+    }
+
     /// Nothing is missing.
     pub(crate) fn is_empty(&self) -> bool {
         self.intervals.is_empty()

@@ -1,6 +1,7 @@
 //! The state machine: events of one runtime in, collections and suspensions out.
 
 mod facts;
+mod memory;
 mod open;
 mod settling;
 mod stops;
@@ -39,6 +40,16 @@ pub const MAX_FORMING: usize = 64;
 
 /// Suspensions open at once, one per thread.
 pub const MAX_OPEN_STOPS: usize = 64;
+
+/// Collections and suspensions that are finished and wait to be reported, in the live machines of a stream together. It
+/// is what a runtime makes within [`LIVE_SETTLE_NS`] that does nothing but collect, ten thousand times a second. When
+/// there are more, the time of the stream does not advance, or is made up; the oldest are reported at once, as lossy.
+pub const MAX_SETTLED: usize = 2048;
+
+/// Stops that are over and wait for collections that are not reported yet, in the live machines of a stream together:
+/// one for each of [`MAX_SETTLED`] collections, and those of background collections under way. Beyond it the oldest is
+/// forgotten, and its collection lacks it.
+pub const MAX_CLOSED: usize = MAX_SETTLED / 2 * 3;
 
 /// Reasons of stops that are not the collector's; the runtime knows seven.
 const MAX_OTHER_REASONS: usize = 64;
@@ -166,6 +177,10 @@ pub struct Machine {
     gen0_after: Option<(i64, u64)>,
     uoh_after: Option<(i64, u64)>,
     others: Vec<OtherStops>,
+    /// Too many waited to be reported: the oldest are reported at once, until a quarter of them is gone.
+    relieving: bool,
+    /// By how many machines [`MAX_SETTLED`] and [`MAX_CLOSED`] are shared.
+    shared_by: usize,
 }
 
 impl Machine {
@@ -197,6 +212,8 @@ impl Machine {
             gen0_after: None,
             uoh_after: None,
             others: Vec::new(),
+            relieving: false,
+            shared_by: 1,
         }
     }
 
@@ -293,6 +310,9 @@ impl Machine {
     }
 
     /// The next collection or suspension that is ready, in the order in which they finished.
+    ///
+    /// Where more than [`MAX_SETTLED`] wait, the oldest quarter is ready whatever the time is. Losses that concern it
+    /// may not be known yet, so a collection is [lossy](Collection::lossy), and a suspension has no durations.
     pub fn next_outcome(&mut self) -> Option<Outcome> {
         let (since, _) = self.settled.front()?;
         let ready = match self.settling {
@@ -303,14 +323,41 @@ impl Machine {
                 .max(self.quiet_until)
                 .is_some_and(|newest| newest >= since.saturating_add(ns)),
         };
-        if !ready {
+        if ready {
+            self.relieving = false;
+        } else if !self.relieves() {
             return None;
         }
         let (_, settled) = self.settled.pop_front()?;
         Some(match settled {
-            Settled::Collection(forming) => Outcome::Collection(Box::new(self.report(*forming))),
-            Settled::Suspension(stop) => Outcome::Suspension(self.finished_suspension(stop)),
+            Settled::Collection(forming) => {
+                let mut collection = self.report(*forming);
+                collection.lossy |= !ready;
+                Outcome::Collection(Box::new(collection))
+            }
+            Settled::Suspension(mut stop) => {
+                stop.void |= !ready;
+                Outcome::Suspension(self.finished_suspension(stop))
+            }
         })
+    }
+
+    /// Whether the oldest is reported whatever the time is. A few at a time: each look at what the machine holds goes
+    /// through what waits.
+    fn relieves(&mut self) -> bool {
+        let enough = MAX_SETTLED / self.shared_by / 4 * 3;
+        self.relieving = self.overflows() || (self.relieving && self.settled.len() > enough);
+        self.relieving
+    }
+
+    /// The limits of its stream are shared by so many machines.
+    pub(crate) fn share(&mut self, machines: usize) {
+        self.shared_by = machines.max(1);
+    }
+
+    /// More wait to be reported than a live machine keeps: take outcomes until there is none.
+    pub fn overflows(&self) -> bool {
+        self.settling != Settling::AtTheEnd && self.settled.len() > MAX_SETTLED / self.shared_by
     }
 
     /// The stops for other reasons than a collection, by reason.

@@ -104,6 +104,11 @@ impl Stop {
         }
     }
 
+    /// Bytes on the heap.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.runs.capacity() * size_of::<Run>()
+    }
+
     fn unseen(id: StopId, thread: u64, stage: Stage) -> Self {
         Self {
             id,

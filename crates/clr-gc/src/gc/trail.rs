@@ -23,6 +23,11 @@ pub(crate) struct Trails {
 }
 
 impl Trails {
+    /// Bytes on the heap.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.trails.capacity() * size_of::<Trail>()
+    }
+
     /// The thread's trail, empty if it was not seen before.
     pub(crate) fn of(&mut self, thread: u64) -> &mut Trail {
         let place = match self.trails.iter().position(|trail| trail.thread == thread) {

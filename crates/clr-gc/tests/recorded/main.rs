@@ -6,6 +6,8 @@
 )]
 
 mod agreement;
+mod bounds;
+mod compact;
 mod cuts;
 mod disorder;
 mod events;

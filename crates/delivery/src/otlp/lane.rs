@@ -39,6 +39,8 @@ pub(crate) struct Lane {
     /// Something was sent or dropped, or an attempt was counted.
     pub(crate) settled: Notify,
     pub(crate) control: watch::Sender<Control>,
+    /// When the task that sends was alive last.
+    alive: Mutex<Instant>,
 }
 
 impl fmt::Debug for Lane {
@@ -51,14 +53,26 @@ impl fmt::Debug for Lane {
 }
 
 impl Lane {
-    pub(crate) fn new(signal: Signal) -> Self {
+    pub(crate) fn new(signal: Signal, now: Instant) -> Self {
         Self {
             signal,
             queue: Mutex::new(Queue::new()),
             wake: Notify::new(),
             settled: Notify::new(),
             control: watch::Sender::new(Control::default()),
+            alive: Mutex::new(now),
         }
+    }
+
+    /// The task that sends is alive.
+    pub(crate) fn beat(&self, now: Instant) {
+        *self.alive.lock().unwrap_or_else(PoisonError::into_inner) = now;
+    }
+
+    /// How long ago that was.
+    pub(crate) fn idle_for(&self, now: Instant) -> Duration {
+        let alive = *self.alive.lock().unwrap_or_else(PoisonError::into_inner);
+        now.saturating_duration_since(alive)
     }
 
     /// The queue; held only to move memory.

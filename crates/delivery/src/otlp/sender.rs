@@ -1,10 +1,11 @@
 //! The task of one signal: takes batches from the queue, sends and retries them.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use crate::otlp::account::{Account, Verdict};
 use crate::otlp::batch::Batch;
@@ -16,6 +17,22 @@ use crate::transport::retry;
 
 /// The longest delay between attempts of our own while the daemon shuts down.
 pub(crate) const CLOSING_CAP: Duration = Duration::from_secs(1);
+
+/// How often the task says that it is alive.
+const BEAT_EVERY: Duration = Duration::from_secs(1);
+
+/// As [`run`], saying in between that the task is alive, whatever it waits for.
+pub(crate) async fn run_beating(lane: Arc<Lane>) {
+    let mut sending = pin!(run(Arc::clone(&lane)));
+    let mut beats = interval(BEAT_EVERY);
+    beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            () = &mut sending => return,
+            now = beats.tick() => lane.beat(now),
+        }
+    }
+}
 
 /// Sends until the lane is closed and empty.
 pub(crate) async fn run(lane: Arc<Lane>) {

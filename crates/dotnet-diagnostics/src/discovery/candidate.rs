@@ -38,8 +38,7 @@ impl<'a> Candidate<'a> {
     /// Reads who the process is. `None` for a process without user memory: a kernel thread, or one that has ended.
     pub(super) fn read(host: &'a Host, pid: u32) -> io::Result<Option<Self>> {
         let directory = host.proc_root().join(pid.to_string());
-        let stat = parse_stat(&read_bounded(&directory.join("stat"), MAX_STAT_BYTES)?);
-        let stat = stat.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
+        let stat = Self::stat(host, pid)?;
         if stat.kernel_thread || matches!(stat.state, 'Z' | 'X') {
             return Ok(None);
         }
@@ -52,6 +51,12 @@ impl<'a> Candidate<'a> {
             stat,
             status,
         }))
+    }
+
+    /// What `stat` says of a pid.
+    pub(super) fn stat(host: &Host, pid: u32) -> io::Result<Stat> {
+        let path = host.proc_root().join(pid.to_string()).join("stat");
+        parse_stat(&read_bounded(&path, MAX_STAT_BYTES)?).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
     /// The name that its socket has.
@@ -131,6 +136,11 @@ impl<'a> Candidate<'a> {
     pub(super) fn runtime_library(&self) -> io::Result<Option<PathBuf>> {
         let maps = File::open(self.directory.join("maps"))?.take(MAX_MAPS_BYTES);
         library_in(BufReader::new(maps))
+    }
+
+    /// Whether its mapped files may be read.
+    pub(super) fn shows_its_maps(&self) -> bool {
+        File::open(self.directory.join("maps")).is_ok()
     }
 
     /// The little that can be seen of another user's process: a shell whose argument is a `.dll` does not

@@ -7,12 +7,11 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
 use super::socket_name::SocketName;
+use super::unix_table::Line;
 use crate::text::is_plain;
 
 /// Kernel thread flag (`PF_KTHREAD`) in the flags of `stat`.
 const KERNEL_THREAD: u64 = 0x0020_0000;
-/// Listening flag (`__SO_ACCEPTCON`) in `net/unix`.
-const LISTENING: u32 = 0x0001_0000;
 /// Longest name that is made of a command line, in characters.
 const MAX_NAME_CHARS: usize = 128;
 
@@ -186,13 +185,8 @@ impl ListeningSockets<'_> {
     /// only a connection shows which one does.
     pub fn runtimes(self) -> impl Iterator<Item = (SocketName, PathBuf)> {
         self.0.split(|&byte| byte == b'\n').filter_map(|line| {
-            let (flags, path) = flags_and_path(line)?;
-            if flags & LISTENING == 0 || !path.starts_with(b"/") {
-                return None;
-            }
-            let name = path.rsplit(|&byte| byte == b'/').next()?;
-            let name = SocketName::parse(std::str::from_utf8(name).ok()?)?;
-            Some((name, PathBuf::from(OsString::from_vec(path.to_vec()))))
+            let line = Line::parse(line).filter(Line::listens)?;
+            Some((line.runtime()?, PathBuf::from(OsString::from_vec(line.path.to_vec()))))
         })
     }
 
@@ -201,23 +195,6 @@ impl ListeningSockets<'_> {
         self.runtimes()
             .find_map(|(found, path)| (found == name).then_some(path))
     }
-}
-
-/// Fields 4 and 8 of a line; a path may hold blanks.
-fn flags_and_path(line: &[u8]) -> Option<(u32, &[u8])> {
-    let mut rest = line;
-    let mut flags = None;
-    for field in 0..7 {
-        let start = rest.iter().position(|byte| *byte != b' ')?;
-        rest = rest.get(start..)?;
-        let end = rest.iter().position(|byte| *byte == b' ')?;
-        let (text, after) = rest.split_at_checked(end)?;
-        if field == 3 {
-            flags = u32::from_str_radix(std::str::from_utf8(text).ok()?, 16).ok();
-        }
-        rest = after;
-    }
-    Some((flags?, rest.strip_prefix(b" ")?))
 }
 
 #[cfg(test)]

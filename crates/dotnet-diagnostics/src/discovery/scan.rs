@@ -102,20 +102,39 @@ impl Scan {
     /// processes that are not visible to us ([`Process::visible`]), as in a sidecar that shares nothing with them but
     /// the directory. Reads the directories.
     #[must_use]
-    pub fn with_sockets<'p>(mut self, paths: impl IntoIterator<Item = &'p Path>) -> Self {
-        for path in paths {
-            let file_name = path.file_name().and_then(|name| SocketName::parse(name.to_str()?));
-            match file_name {
-                Some(name) => self.host.give(name, SocketAddress::chosen(path)),
-                None => {
-                    for name in socket_names(None, path) {
-                        let address = SocketAddress::found(None, path.join(name.to_string()));
-                        self.host.give(name, address);
-                    }
-                }
-            }
+    pub fn with_sockets<'p>(self, paths: impl IntoIterator<Item = &'p Path>) -> Self {
+        let found: Vec<_> = paths.into_iter().flat_map(Self::sockets_at).collect();
+        self.with_found_sockets(found)
+    }
+
+    /// The same for sockets that [`Scan::sockets_at`] found. Reads nothing.
+    #[must_use]
+    pub fn with_found_sockets(mut self, found: impl IntoIterator<Item = (SocketName, SocketAddress)>) -> Self {
+        for (name, address) in found {
+            self.host.give(name, address);
         }
         self
+    }
+
+    /// The runtimes' sockets at a path that the operator names: one socket, or those in a directory, which is read;
+    /// blocking. Empty when it cannot be read.
+    pub fn sockets_at(path: &Path) -> Vec<(SocketName, SocketAddress)> {
+        let file_name = path.file_name().and_then(|name| SocketName::parse(name.to_str()?));
+        if let Some(name) = file_name {
+            return vec![(name, SocketAddress::chosen(path))];
+        }
+        let address = |name: SocketName| SocketAddress::found(None, path.join(name.to_string()));
+        let names = socket_names(None, path).into_iter();
+        names.map(|name| (name, address(name))).collect()
+    }
+
+    /// Whether this run of a process is still there; true also where that cannot be seen. Reads its `stat` alone, which
+    /// the kernel answers without waiting for the process or for a disk.
+    pub fn is_there(&self, pid: u32, start_time: u64) -> bool {
+        match Candidate::stat(&self.host, pid) {
+            Ok(stat) => stat.start_time == start_time && !matches!(stat.state, 'Z' | 'X'),
+            Err(error) => !has_gone(&error),
+        }
     }
 
     /// The processes of the sockets that were named ([`Scan::with_sockets`]) and that are not in our `/proc`; blocking.
@@ -228,7 +247,7 @@ impl Scan {
             Err(source) => return Err(Error::Proc { path, source }),
         };
         let mut process = candidate.examine();
-        if process.evidence.is_none() && candidate.runtime_library().is_err() {
+        if process.evidence.is_none() && !candidate.shows_its_maps() {
             process.obstacle = Some(Obstacle::new(
                 Reason::Permission,
                 "whether it runs .NET cannot be seen: neither its environment nor its mapped files may be read, and \

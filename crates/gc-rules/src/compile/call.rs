@@ -75,7 +75,7 @@ impl<'a> Checker<'a> {
         let part = self.check(argument)?;
         if !matches!(part.kind, Type::Text | Type::Texts) {
             let message = format!(
-                "`{tree}`: only texts and lists have a size; `{argument}` is {}",
+                "`{tree}`: only strings and lists have a size; `{argument}` is {}",
                 a(part.kind)
             );
             return self.refuse(tree.at, message);
@@ -129,7 +129,7 @@ impl<'a> Checker<'a> {
                 tree.at,
                 format!("`{tree}`: `{receiver}` is a list; write `'a' in {receiver}`"),
             ),
-            kind => self.refuse(tree.at, format!("`{tree}`: `{receiver}` is {}, not a text", a(kind))),
+            kind => self.refuse(tree.at, format!("`{tree}`: `{receiver}` is {}, not a string", a(kind))),
         }
     }
 
@@ -146,7 +146,7 @@ fn refusal(call: &Call) -> String {
         "has" => "`has` is written `has(gc.trigger)`".to_owned(),
         "size" | "double" | "int" => format!("`{name}` is written `{name}(a)`: it takes one value"),
         "contains" | "startsWith" | "endsWith" | "matches" => {
-            format!("`{name}` is written `a.{name}('b')`: it asks one text for another")
+            format!("`{name}` is written `a.{name}('b')`: it looks for one string in another")
         }
         "all" | "exists" | "exists_one" | "existsOne" | "map" | "filter" => {
             format!("rules do not go through lists (`{name}`): write `'a' in b`, or a window for several collections")

@@ -238,7 +238,7 @@ impl<'a> Checker<'a> {
         if part.kind == Type::Text {
             return Some(part);
         }
-        self.refuse(tree.at, format!("`{tree}` is {}, not a text", a(part.kind)))
+        self.refuse(tree.at, format!("`{tree}` is {}, not a string", a(part.kind)))
     }
 
     /// A node whose operands may all be constants: then its value. Else as it is.
@@ -356,7 +356,7 @@ pub(super) fn a(kind: Type) -> &'static str {
         Type::Bool => "true or false",
         Type::Int => "an int",
         Type::Double => "a double",
-        Type::Text => "a text",
-        Type::Texts => "a list of texts",
+        Type::Text => "a string",
+        Type::Texts => "a list of strings",
     }
 }

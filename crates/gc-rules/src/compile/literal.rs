@@ -51,7 +51,7 @@ fn end(text: &str, quote: Quote) -> Result<usize, String> {
         }
     }
     Err(format!(
-        "the text that begins here has no end: {} is missing",
+        "the string that begins here has no end: {} is missing",
         quote.marks
     ))
 }
@@ -108,7 +108,7 @@ fn escape(text: &str) -> Result<(char, usize), String> {
     };
     meaning.ok_or_else(|| {
         let letter = first.map_or(String::new(), |letter| letter.escape_debug().to_string());
-        format!("`\\{letter}` means nothing in this text; write `\\\\`, or put r before the quotes")
+        format!("`\\{letter}` means nothing in this string; write `\\\\`, or put r before the quotes")
     })
 }
 

@@ -25,7 +25,7 @@ impl<'a> Checker<'a> {
             Type::Texts => {
                 return self.refuse(
                     tree.at,
-                    format!("`{tree}` compares lists; ask for a text in one: `'a' in b`"),
+                    format!("`{tree}` compares lists; ask for a string in one: `'a' in b`"),
                 );
             }
             Type::Bool if !equality => {
@@ -163,7 +163,7 @@ impl<'a> Checker<'a> {
                     }
                 }
                 _ => {
-                    self.mistake(tree.at, format!("a list holds texts in quotes; `{tree}` is none"));
+                    self.mistake(tree.at, format!("a list holds strings in quotes; `{tree}` is none"));
                     texts = None;
                 }
             }
@@ -192,14 +192,14 @@ impl<'a> Checker<'a> {
         let (one, many) = (one?, many?);
         if many.kind != Type::Texts {
             let message = format!(
-                "`{}` is {}, not a list; texts are compared with `==` and `.contains()`",
+                "`{}` is {}, not a list; strings are compared with `==` and `.contains()`",
                 sides.1,
                 a(many.kind)
             );
             return self.refuse(sides.1.at, message);
         }
         if one.kind != Type::Text {
-            let message = format!("`{tree}`: a list holds texts, and `{}` is {}", sides.0, a(one.kind));
+            let message = format!("`{tree}`: a list holds strings, and `{}` is {}", sides.0, a(one.kind));
             return self.refuse(tree.at, message);
         }
         let mut wrong = self.check_word(&many.node, sides.0.at, &one.node);
@@ -260,4 +260,4 @@ fn listed(words: &[&str]) -> String {
 }
 
 const ONLY_ATTRIBUTES: &str =
-    "only attributes are named in brackets, and by a text in quotes: `process.attributes['k8s.namespace.name']`";
+    "only attributes are named in brackets, and by a string in quotes: `process.attributes['k8s.namespace.name']`";

@@ -200,7 +200,7 @@ impl<'a, 't> Parser<'a, 't> {
             (Kind::Name, name) => return self.name(token.at, name),
             (Kind::Number, word) => literal::number(word, negative),
             (Kind::Text, word) => Ok(Shape::Text(literal::text(word))),
-            (Kind::Bytes, _) => Err("rules have no bytes; write a text: 'a'".to_owned()),
+            (Kind::Bytes, _) => Err("rules have no bytes; write a string: 'a'".to_owned()),
             (_, "true") => Ok(Shape::Bool(true)),
             (_, "false") => Ok(Shape::Bool(false)),
             _ => Err("there is no null; `has(gc.trigger)` says whether a value is known".to_owned()),

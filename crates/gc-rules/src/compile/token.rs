@@ -91,7 +91,7 @@ fn word(text: &str) -> Result<(Kind, usize), String> {
         return Ok((if keyword { Kind::Keyword } else { Kind::Name }, length));
     }
     match SYMBOLS.iter().find(|symbol| text.starts_with(**symbol)) {
-        Some(&"`") => Err("unexpected ` here; texts stand in quotes: 'Induced'".to_owned()),
+        Some(&"`") => Err("unexpected ` here; strings are in quotes: 'Induced'".to_owned()),
         Some(symbol) => Ok((Kind::Symbol, symbol.len())),
         None => Err(stranger(text)),
     }
@@ -104,7 +104,7 @@ fn stranger(text: &str) -> String {
         '=' => "; `==` compares",
         '&' => "; `&&` is and",
         '|' => "; `||` is or",
-        '\u{2018}' | '\u{2019}' | '\u{201c}' | '\u{201d}' => "; texts stand in straight quotes: 'Induced'",
+        '\u{2018}' | '\u{2019}' | '\u{201c}' | '\u{201d}' => "; strings are in straight quotes: 'Induced'",
         '\u{2264}' => "; write `<=`",
         '\u{2265}' => "; write `>=`",
         '\u{2260}' => "; write `!=`",

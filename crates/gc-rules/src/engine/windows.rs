@@ -198,10 +198,11 @@ impl Windows {
         self.live.iter().map(Live::memory).sum()
     }
 
-    pub(super) fn most_memory(rules: &RuleSet) -> usize {
+    /// Of each series, the place of its window in the set, and the bytes that it takes at most.
+    pub(super) fn most_memory(rules: &RuleSet) -> impl Iterator<Item = (usize, usize)> {
         let one = |window: &Window| size_of::<Live>() + size_of::<bool>() + most_memory(window);
-        let series = rules.plan.series.iter().filter_map(|window| rules.windows.get(*window));
-        series.map(one).sum()
+        let series = rules.plan.series.iter();
+        series.filter_map(move |place| Some((*place, one(rules.windows.get(*place)?))))
     }
 }
 

@@ -208,6 +208,8 @@ fields! { FIELDS Gc
         = |s| gc(s).map(|gc| Value::Bool(gc.is_complete()));
     "gc.lossy" Bool "" "Events were lost during it."
         = |s| gc(s).map(|gc| Value::Bool(gc.lossy));
+    "gc.observed_by_others" Bool "" "A session of another tool (dotnet-trace, dotnet-monitor, a profiler) was open in the process meanwhile, or its consequences were not over: the pause may be longer for it. Unknown where it cannot be seen, and in a recording."
+        = |s| gc(s)?.observed_by_others.map(Value::Bool);
 }
 
 fields! { SUSPENSION_FIELDS Suspension

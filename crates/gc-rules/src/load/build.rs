@@ -9,7 +9,7 @@ use super::file::{Words, check, is_readable, tree, words};
 use super::report::{Placed, Report};
 use super::text::{entries, entry, scalar};
 use super::window::Windows;
-use super::{Loaded, MOST_FILES, Problem, SourceFile, lint};
+use super::{Loaded, MOST_FILES, Problem, SourceFile, lint, memory};
 use crate::document::Name;
 use crate::plan::Plan;
 use crate::rule::{Group, RuleSet};
@@ -72,6 +72,10 @@ pub(super) fn load(files: &[SourceFile]) -> Result<Loaded, Vec<Problem>> {
         windows: windows.windows,
         groups: groups.all.into_iter().map(|(group, ..)| group).collect(),
     };
+    memory::check(&rules, &windows.origins, &mut report);
+    if report.errors() > 0 {
+        return Err(report.finish());
+    }
     Ok(Loaded {
         rules,
         warnings: report.finish(),

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::draft::Draft;
 use super::file::{Words, typed};
+use super::memory::Origin;
 use super::report::{Placed, Report};
 use super::text::{condition_trap, entry, items, scalar};
 use super::window::{Windows, digest, move_rule, moved};
@@ -305,7 +306,12 @@ impl Composer<'_, '_> {
         let mut places = vec![usize::MAX; rough.windows.len()];
         for (local, place) in rough.windows.iter().zip(&mut places) {
             if let Some(window) = local.window.as_ref().filter(|_| local.used) {
-                *place = self.windows.place(window);
+                *place = self.windows.place(window, || Origin {
+                    rule: rough.id.into(),
+                    name: local.name.into(),
+                    file: local.file,
+                    at: local.at,
+                });
                 rule.windows.push((local.name.into(), *place));
             }
         }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 
+use super::memory::Origin;
 use crate::expression::{Expression, Node, TextTest};
 use crate::rule::Part;
 use crate::rule::{Rule, Template, Window};
@@ -36,18 +37,21 @@ impl Hasher for Fnv {
 pub(super) struct Windows {
     pub(super) windows: Vec<Window>,
     pub(super) meanings: Vec<u64>,
+    /// Where each stood first.
+    pub(super) origins: Vec<Origin>,
     places: HashMap<Window, usize>,
 }
 
 impl Windows {
     /// The place of the window in the set.
-    pub(super) fn place(&mut self, window: &Window) -> usize {
+    pub(super) fn place(&mut self, window: &Window, origin: impl FnOnce() -> Origin) -> usize {
         if let Some(place) = self.places.get(window) {
             return *place;
         }
         let place = self.windows.len();
         self.windows.push(window.clone());
         self.meanings.push(digest(window));
+        self.origins.push(origin());
         self.places.insert(window.clone(), place);
         place
     }

@@ -201,6 +201,7 @@ pub(super) fn collection(at: i64, number: u32, fields: &BTreeMap<String, String>
         background: given.number("background")?,
         missing,
         lossy: given.boolean("lossy")?.unwrap_or(false),
+        observed_by_others: given.boolean("observed_by_others")?,
     };
     given.rest()?;
     Ok(collection)

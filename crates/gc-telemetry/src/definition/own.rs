@@ -8,7 +8,7 @@ attributes! {
         "State of a process: `attached`, `unattachable`, `excluded`, `held_elsewhere`, `over_limit` ..."
         from "gcwatch"
     REASON "gcwatch.target.reason" Text Own
-        "Why gcwatch does not read a process, as in `gcwatch doctor` and `gcwatch ps`: `permission`, `no-socket`, `silent` ..., or `excluded`, `held-elsewhere`, `over-limit`."
+        "Why gcwatch does not read a process, as in `gcwatch doctor` and `gcwatch ps`: `permission`, `no-socket`, `silent` ..., or `excluded`, `held-elsewhere`, `over-limit`, `over-memory`."
         from "gcwatch"
     SIGNAL "gcwatch.signal" Text Own
         "`traces`, `metrics` or `logs`."
@@ -44,6 +44,9 @@ pub mod target {
         SESSIONS "gcwatch.sessions" "{session}" Counter [] Own
             "Sessions started in the process; more than one means that gcwatch attached to it again."
             from "gcwatch"
+        HEALINGS "gcwatch.healings" "{session}" Counter [] Own
+            "Sessions by which gcwatch healed the process after another tool's session had ended there: the runtime would have gone on making that one's events."
+            from "gcwatch"
         LAG "gcwatch.lag" "s" Gauge [] Own
             "Lag: time from the end of the newest collection until gcwatch processed it. Includes up to 0.2 s of waiting for late events."
             from "GCEnd, the host's clock"
@@ -78,11 +81,29 @@ metrics! { METRICS
     TARGETS_REFUSED "gcwatch.targets.refused" "{process}" Counter [] Own
         "Attempts to start the telemetry of a process while the limit of processes was reached."
         from "gcwatch"
+    TARGETS_OVER_MEMORY "gcwatch.targets.over_memory" "{session}" Counter [] Own
+        "Sessions that gcwatch ended because a process's event stream took more memory than it may. The process is attached to again after a pause that grows up to an hour."
+        from "gcwatch"
     COLLECTIONS "gcwatch.collections" "{collection}" Counter [] Own
         "Collections reported, of all processes."
         from "gcwatch"
     SPANS "gcwatch.spans" "{span}" Counter [] Own
         "Spans created, of all processes."
+        from "gcwatch"
+    GUARD_RUNNING "gcwatch.guard.running" "1" Gauge [] Own
+        "1 while gcwatch's guard runs: the process that closes sessions when gcwatch itself is stopped or hangs, so that no process waits for it."
+        from "gcwatch"
+    GUARD_CLOSED "gcwatch.guard.releases" "{session}" Counter [] Own
+        "Sessions that the guard closed because gcwatch read nothing for more than 5 s. Collections since then are missing; gcwatch attaches again."
+        from "gcwatch"
+    GUARD_RESTARTS "gcwatch.guard.restarts" "{restart}" Counter [] Own
+        "Guards that were started in place of one that ended."
+        from "gcwatch"
+    GUARD_NOT_HELD "gcwatch.guard.not_held" "{session}" Counter [] Own
+        "Sessions that no guard could hold, for lack of file descriptors."
+        from "gcwatch"
+    LOG_DROPPED "gcwatch.log.dropped" "{line}" Counter [] Own
+        "Log lines dropped because standard error was not read fast enough."
         from "gcwatch"
     RELOADS "gcwatch.config.reloads" "{reload}" Counter [OUTCOME] Own
         "Reloads of the configuration."

@@ -88,6 +88,9 @@ attributes! {
     LOSSY "dotnet.gc.lossy" Bool Own
         "Events were lost during the collection."
         from "sequence numbers of the stream"
+    OBSERVED_BY_OTHERS "dotnet.gc.observed_by_others" Bool Own
+        "A session of another tool was open in the process, or its consequences were not over yet: the collection may have been slower for it. True from the first look after the session began, every 2 s; absent where it cannot be known, and in recordings."
+        from "/proc/PID/net/unix"
     CLR_INSTANCE "dotnet.gc.clr_instance" Int Own
         "Runtime instance in the process; absent when it is 0, as in every process with one runtime."
         from "ClrInstanceID"

@@ -341,6 +341,7 @@ fn attributes(wire: &mut Wire, collection: &Collection, phases: bool) {
     list.bool(&row::COMPLETE, Some(collection.is_complete()))
         .texts(&row::MISSING, collection.missing.iter().map(Missing::name))
         .bool(&row::LOSSY, Some(collection.lossy))
+        .bool(&row::OBSERVED_BY_OTHERS, collection.observed_by_others)
         .int(
             &row::CLR_INSTANCE,
             collection.clr_instance.filter(|&instance| instance != 0),

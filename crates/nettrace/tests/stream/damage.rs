@@ -162,6 +162,158 @@ fn claims_take_no_memory() {
     }
 }
 
+/// A live decoder that is fed with `stream` in pieces as a socket brings them, all items taken: most bytes that it
+/// allocated beyond the pieces, the most that it said, and the error.
+fn live(stream: &[u8]) -> (u64, usize, Option<Error>) {
+    let (mut said, mut error) = (0, None);
+    let used = allocation_counter::measure(|| {
+        let mut decoder = Decoder::new(Options {
+            limits: limits::Limits::for_one_live_process(),
+            ..everything(Order::Time)
+        });
+        for piece in stream.chunks(64 << 10) {
+            decoder.push(piece);
+            while let Some(item) = decoder.next_item().transpose() {
+                if let Err(problem) = item {
+                    error = Some(problem);
+                    return;
+                }
+            }
+            said = said.max(decoder.memory_bytes());
+            decoder.shrink();
+        }
+    });
+    (used.bytes_max, said, error)
+}
+
+/// A V4 stream of these blocks.
+fn v4_of(blocks: impl IntoIterator<Item = (&'static [u8], Vec<u8>)>) -> Vec<u8> {
+    let mut stream = Encoder::new(Format::V4, &header(Format::V4)).unwrap().take();
+    for (name, content) in blocks {
+        stream.extend([5, 5, 1]);
+        for word in [2_u32, 2, name.len() as u32] {
+            stream.extend(word.to_le_bytes());
+        }
+        stream.extend(name);
+        stream.push(6);
+        stream.extend((content.len() as u32).to_le_bytes());
+        stream.resize(stream.len().next_multiple_of(4), 0);
+        stream.extend(content);
+        stream.push(6);
+    }
+    stream
+}
+
+/// A sequence point of threads from `first` on, each of which has lost events.
+fn lossy_point(first: u64, count: u32) -> Vec<u8> {
+    let mut content = 5_i64.to_le_bytes().to_vec();
+    content.extend(count.to_le_bytes());
+    for id in first..first + u64::from(count) {
+        content.extend(id.to_le_bytes());
+        content.extend(7_u32.to_le_bytes());
+    }
+    content
+}
+
+/// Scenario: streams of a live process that fill each of the decoder's stores: long blocks, definitions, long names in
+/// them, events that are never sorted, threads without end, losses of all of them.
+/// Guarantee: a decoder for live processes allocates no more than its table says, for the store and in all, says at
+/// most a third less than it holds, and what is an error names the limit.
+#[test]
+fn a_live_stream_has_its_share() {
+    let encoded = |write: &dyn Fn(&mut Encoder)| {
+        let mut encoder = Encoder::new(Format::V4, &header(Format::V4)).unwrap();
+        write(&mut encoder);
+        encoder.flush().unwrap();
+        encoder.take()
+    };
+    let define = |encoder: &mut Encoder, id: u32, name: &str| {
+        let metadata = Metadata {
+            id,
+            name: name.to_owned(),
+            ..Metadata::default()
+        };
+        encoder.metadata(&metadata).unwrap();
+    };
+    let unsorted = |threads: u64, payload: usize| {
+        encoded(&move |encoder| {
+            define(encoder, 1, "");
+            let payload = vec![1; payload];
+            for sequence in 1..=200_000_u32 {
+                let record = EventRecord {
+                    metadata_id: 1,
+                    sequence,
+                    capture_thread: u64::from(sequence) % threads,
+                    timestamp: 1_000_000 - i64::from(sequence),
+                    payload: &payload,
+                    ..EventRecord::default()
+                };
+                encoder.event(&record).unwrap();
+            }
+        })
+    };
+    let long_name = "n".repeat(20_000);
+    let cases = [
+        (
+            "a long block",
+            v4_of([(&b"EventBlock"[..], vec![0; (1 << 20) + 1])]),
+            3,
+            true,
+        ),
+        (
+            "the longest block",
+            v4_of([(
+                &b"MetadataBlock"[..],
+                [&[20_u8, 0, 1, 0][..], &vec![0; (1 << 20) - 4]].concat(),
+            )]),
+            6,
+            true,
+        ),
+        (
+            "definitions",
+            encoded(&|encoder| (1..9000).for_each(|id| define(encoder, id, "e"))),
+            5,
+            true,
+        ),
+        (
+            "sparse ones",
+            encoded(&|encoder| (1..9000).for_each(|id| define(encoder, u32::MAX - id, "e"))),
+            5,
+            true,
+        ),
+        (
+            "long names",
+            encoded(&|encoder| (1..900).for_each(|id| define(encoder, id, &long_name))),
+            5,
+            true,
+        ),
+        ("unsorted events", unsorted(3, 0), 8, false),
+        ("unsorted with payload", unsorted(3, 100), 8, false),
+        ("threads", unsorted(1 << 40, 0), 10, false),
+        (
+            "losses",
+            v4_of((0..20).map(|at| (&b"SPBlock"[..], lossy_point(at << 32, 1 << 15)))),
+            8,
+            false,
+        ),
+        (
+            "too many losses",
+            v4_of([(&b"SPBlock"[..], lossy_point(0, (1 << 15) + 1))]),
+            3,
+            true,
+        ),
+    ];
+    for (name, stream, most, fails) in cases {
+        let (used, said, error) = live(&stream);
+        assert_eq!(error.is_some(), fails, "{name}: {error:?}");
+        assert!(used < most * 1_000_000, "{name}: {used} bytes");
+        assert!(
+            said as u64 <= used && (fails || said as u64 * 3 > used),
+            "{name}: {said} of {used}"
+        );
+    }
+}
+
 /// Scenario: a stream in which one event follows another without a sorted one, a sequence point or an end.
 /// Guarantee: what waits is bounded by the option, the oldest go early and are counted, none is lost.
 #[test]
@@ -174,7 +326,10 @@ fn waiting_events_are_bounded() {
         })
         .unwrap();
     let mut decoder = Decoder::new(Options {
-        max_pending_bytes: 100_000,
+        limits: limits::Limits {
+            max_pending_bytes: 100_000,
+            ..limits::Limits::for_files()
+        },
         ..everything(Order::Time)
     });
     let (mut events, mut most) = (0, 0);

@@ -72,6 +72,12 @@ impl Machine {
         }
         self.count_may_skip = false;
         self.last_number = Some(number);
+        self.form(forming);
+        Some(number)
+    }
+
+    /// One more collection of which facts come in; beyond the limit the oldest is given up.
+    fn form(&mut self, forming: Forming) {
         if self.forming.is_empty() {
             // Hardly ever is there a second one, and they are large.
             self.forming.reserve_exact(1);
@@ -81,7 +87,6 @@ impl Machine {
             let oldest = self.forming.remove(0);
             self.settle(oldest);
         }
-        Some(number)
     }
 
     pub(super) fn is_known_start(&self, number: u32) -> bool {
@@ -213,12 +218,12 @@ impl Machine {
                     self.lost(Some(last), at);
                 }
             }
-            self.forming.push(unseen);
+            self.form(unseen);
             if generation == 2 {
                 self.background = Some(number);
                 for mut stop in std::mem::take(&mut self.orphan_finals) {
                     self.belongs(&mut stop, number);
-                    self.closed.insert(stop.id, (stop, 1));
+                    self.keep_closed(stop, 1);
                 }
             }
         }

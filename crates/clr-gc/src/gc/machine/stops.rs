@@ -2,7 +2,9 @@
 
 use crate::event::{GcReason, SuspendReason};
 use crate::gc::forming::Forming;
-use crate::gc::machine::{MAX_OPEN_STOPS, MAX_OTHER_REASONS, MAX_STOPS, Machine, OtherStops, Settled};
+use crate::gc::machine::{
+    MAX_CLOSED, MAX_OPEN_STOPS, MAX_OTHER_REASONS, MAX_STOPS, Machine, OtherStops, Settled, Settling,
+};
 use crate::gc::stop::{Stop, StopId};
 
 impl Machine {
@@ -170,10 +172,19 @@ impl Machine {
             .filter(|&&number| self.waits_for(number, stop.id))
             .count();
         if waiting > 0 {
-            self.closed.insert(stop.id, (stop, waiting));
+            self.keep_closed(stop, waiting);
         }
         for number in numbers {
             self.settle_if_whole(number);
+        }
+    }
+
+    /// Keeps a stop that is over for so many collections. A file has as many as its collections need; of a live stream
+    /// that makes up collections the oldest stop is forgotten.
+    pub(super) fn keep_closed(&mut self, stop: Stop, waiting: usize) {
+        self.closed.insert(stop.id, (stop, waiting));
+        if self.settling != Settling::AtTheEnd && self.closed.len() > MAX_CLOSED / self.shared_by {
+            self.closed.pop_first();
         }
     }
 

@@ -46,7 +46,7 @@ fn target(answers: impl IntoIterator<Item = Answer>) -> Arc<Target> {
 
 impl Sending {
     fn to(answers: impl IntoIterator<Item = Answer>) -> Self {
-        let (lane, target) = (Arc::new(Lane::new(Signal::Traces)), target(answers));
+        let (lane, target) = (Arc::new(Lane::new(Signal::Traces, Instant::now())), target(answers));
         let nothing = lane.queue().configure(Limits::default(), true, false);
         assert!(nothing.is_empty());
         lane.control.send_modify(|control| {

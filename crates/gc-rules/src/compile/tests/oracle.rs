@@ -116,7 +116,7 @@ impl Reader<'_> {
             LiteralValue::String(text) => return Some(Shape::Text(text.inner().into())),
             LiteralValue::UInt(number) => format!("rules have no unsigned numbers; write `{}`", number.inner()),
             LiteralValue::Null => "there is no null; `has(gc.trigger)` says whether a value is known".to_owned(),
-            LiteralValue::Bytes(_) => "rules have no bytes; write a text: 'a'".to_owned(),
+            LiteralValue::Bytes(_) => "rules have no bytes; write a string: 'a'".to_owned(),
         };
         self.refuse(at, refusal)
     }

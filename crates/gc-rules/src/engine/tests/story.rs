@@ -181,6 +181,7 @@ pub(super) fn blind(number: u32, end: i64) -> Collection {
         background: None,
         missing: MissingParts::default(),
         lossy: false,
+        observed_by_others: None,
     }
 }
 

@@ -1,0 +1,267 @@
+//! What a session costs for each collection: measured where it is large, and divided.
+//!
+//! At usual rates the cost is far below what can be seen on a machine that others use too. So the program collects more
+//! than a thousand times a second (GCgen0size), in one process, in which short phases with a session and without take
+//! turns. Each phase is compared with its two neighbours, so that what drifts cancels out; the tenths at both ends are
+//! trimmed. The program has one core for itself, the reader another one.
+
+use std::fmt;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use dotnet_diagnostics::discovery::Scan;
+use dotnet_diagnostics::message::SessionConfig;
+use dotnet_diagnostics::{Client, Endpoint};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::proc;
+use crate::statistics::{Interval, trimmed};
+
+/// How long one phase lasts.
+const PHASE: Duration = Duration::from_millis(600);
+/// Of the pieces of work in a phase, the fastest share that counts: others were interrupted.
+const FASTEST: f64 = 0.6;
+/// A phase with fewer pieces says nothing.
+const FEWEST_PIECES: usize = 8;
+
+/// One piece of work.
+#[derive(Debug, Clone, Copy)]
+struct Piece {
+    /// CLOCK_MONOTONIC at its start, nanoseconds.
+    start: i128,
+    wall_us: f64,
+    collections: f64,
+}
+
+/// What was measured at one rate of collections.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cost {
+    /// Collections a second without a session.
+    pub(crate) rate: f64,
+    /// What the session adds to the time of the work, percent.
+    pub(crate) percent: Interval,
+}
+
+impl Cost {
+    /// Microseconds for each collection, when all of it is due to collections.
+    pub(crate) fn each_us(&self) -> Interval {
+        self.percent.times(1e4 / self.rate)
+    }
+}
+
+impl fmt::Display for Cost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} % at {:.1} collections a second", self.percent, self.rate)
+    }
+}
+
+/// tests/workload/known/cost.dll, which does the same piece of work again and again and says what each took.
+#[derive(Debug)]
+struct Program {
+    child: Child,
+    pieces: Arc<Mutex<Vec<Piece>>>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Program {
+    fn start(runtime: &Path, tmp: &Path, gen0_size: &str, seconds: u64) -> anyhow::Result<Self> {
+        let run = runtime.join("run");
+        ensure!(
+            run.exists(),
+            "{} has no host for programs: choose a runtime that has one with --runtime",
+            runtime.display()
+        );
+        let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/workload/known/cost.dll");
+        let mut child = Command::new("taskset")
+            .args(["-c", "0"])
+            .arg(run)
+            .arg(program)
+            .arg(seconds.to_string())
+            .env("TMPDIR", tmp)
+            .env("DOTNET_GCgen0size", gen0_size)
+            .env("DOTNET_TieredCompilation", "0")
+            .env("DOTNET_SYSTEM_GLOBALIZATION_INVARIANT", "1")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("cannot start the program with taskset(1)")?;
+        let stdout = BufReader::new(child.stdout.take().context("no standard output")?);
+        let pieces = Arc::new(Mutex::new(Vec::new()));
+        let shared = Arc::clone(&pieces);
+        let reader = std::thread::spawn(move || {
+            for line in stdout.lines().map_while(Result::ok) {
+                if let Some(piece) = Piece::parse(&line) {
+                    shared.lock().unwrap_or_else(PoisonError::into_inner).push(piece);
+                }
+            }
+        });
+        Ok(Self {
+            child,
+            pieces,
+            reader: Some(reader),
+        })
+    }
+
+    /// Ends it, and returns what it said.
+    fn finish(mut self) -> anyhow::Result<Vec<Piece>> {
+        self.child.kill()?;
+        self.child.wait()?;
+        if let Some(reader) = self.reader.take() {
+            ensure!(reader.join().is_ok(), "the reader of the program's output failed");
+        }
+        let mut pieces = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(std::mem::take(&mut *pieces))
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Piece {
+    /// `CLOCK_MONOTONIC_ns cpu_us wall_us collections`.
+    fn parse(line: &str) -> Option<Self> {
+        let mut words = line.split_ascii_whitespace();
+        let start = words.next()?.parse().ok()?;
+        let _cpu_us = words.next()?;
+        Some(Self {
+            start,
+            wall_us: words.next()?.parse().ok()?,
+            collections: words.next()?.parse().ok()?,
+        })
+    }
+
+    fn lies_in(&self, (from, to): (i128, i128)) -> bool {
+        self.start >= from && self.start + (self.wall_us * 1e3) as i128 <= to
+    }
+}
+
+/// Measures a session's cost in `phases` phases with it, between as many and one without.
+pub(crate) fn measure(runtime: &Path, tmp: &Path, gen0_size: &str, phases: usize) -> anyhow::Result<Cost> {
+    let executor = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let seconds = (PHASE * 4 * u32::try_from(phases)?).as_secs() + 60;
+    let program = Program::start(runtime, tmp, gen0_size, seconds)?;
+    let pid = program.child.id();
+    let spans = executor.block_on(async {
+        // It starts up, and its socket appears.
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let process = Scan::host().inspect(pid)?;
+        let client = Client::new(Endpoint::of(&process)?);
+        let mut spans = Vec::new();
+        for phase in 0..=2 * phases {
+            spans.push(if phase % 2 == 0 {
+                without().await
+            } else {
+                with(&client).await?
+            });
+        }
+        anyhow::Ok(spans)
+    })?;
+    let pieces = program.finish()?;
+    let times: Vec<Option<f64>> = spans.iter().map(|span| typical(&pieces, *span)).collect();
+    let ratios: Vec<f64> = times
+        .windows(3)
+        .step_by(2)
+        .filter_map(|around| match around {
+            [Some(before), Some(with), Some(after)] => Some(100.0 * (with / f64::midpoint(*before, *after) - 1.0)),
+            _ => None,
+        })
+        .collect();
+    ensure!(
+        ratios.len() * 2 > phases,
+        "too few of {phases} phases had {FEWEST_PIECES} whole pieces of work: the machine is busy"
+    );
+    let calm: Vec<&Piece> = spans
+        .iter()
+        .step_by(2)
+        .flat_map(|span| pieces.iter().filter(|piece| piece.lies_in(*span)))
+        .collect();
+    let sum = |of: fn(&Piece) -> f64| calm.iter().map(|piece| of(piece)).sum::<f64>();
+    Ok(Cost {
+        rate: sum(|piece| piece.collections) / (sum(|piece| piece.wall_us) / 1e6),
+        percent: trimmed(&ratios, 0.1).context("nothing was measured")?,
+    })
+}
+
+/// A phase without a session.
+async fn without() -> (i128, i128) {
+    let from = monotonic_ns();
+    tokio::time::sleep(PHASE).await;
+    (from, monotonic_ns())
+}
+
+/// A phase with one, from when it has begun to when it is asked to stop.
+async fn with(client: &Client) -> anyhow::Result<(i128, i128)> {
+    let mut session = client.collect_tracing(&SessionConfig::garbage_collection()).await?;
+    let from = monotonic_ns();
+    let until = tokio::time::Instant::now() + PHASE;
+    let mut buffer = vec![0; 64 << 10];
+    while let Ok(read) = tokio::time::timeout_at(until, session.read(&mut buffer)).await {
+        ensure!(read? > 0, "the session ended");
+    }
+    let to = monotonic_ns();
+    session.drain(|_| ()).await?;
+    session.stopped().await?;
+    Ok((from, to))
+}
+
+/// The mean time of the fastest pieces of work that lie in a phase.
+fn typical(pieces: &[Piece], span: (i128, i128)) -> Option<f64> {
+    let mut times: Vec<f64> = pieces
+        .iter()
+        .filter(|piece| piece.lies_in(span))
+        .map(|piece| piece.wall_us)
+        .collect();
+    if times.len() < FEWEST_PIECES {
+        return None;
+    }
+    times.sort_by(f64::total_cmp);
+    times.truncate((times.len() as f64 * FASTEST).ceil() as usize);
+    Some(times.iter().sum::<f64>() / times.len() as f64)
+}
+
+/// CLOCK_MONOTONIC, nanoseconds: the program's `Stopwatch`.
+fn monotonic_ns() -> i128 {
+    let now = clock_gettime(ClockId::Monotonic);
+    i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec)
+}
+
+/// Measures at more than a thousand collections a second and at hardly any, and says what follows for usual rates.
+pub(crate) fn report(runtime: &Path, phases: usize) -> anyhow::Result<()> {
+    let folder = tempfile::Builder::new().prefix("gcwcost").tempdir()?;
+    // The reader is on the other core.
+    let own = std::process::id().to_string();
+    let moved = Command::new("taskset")
+        .args(["-acp", "1", &own])
+        .stdout(Stdio::null())
+        .status();
+    ensure!(
+        moved.is_ok_and(|status| status.success()),
+        "taskset(1) is needed, and two cores"
+    );
+    println!("{}", proc::machine());
+    println!(
+        "{}, {phases} phases of {} ms with a session between those without",
+        runtime.file_name().unwrap_or_default().display(),
+        PHASE.as_millis()
+    );
+    let many = measure(runtime, folder.path(), "0x100000", phases)?;
+    println!("many               {many}");
+    let few = measure(runtime, folder.path(), "0x8000000", phases)?;
+    println!("few                {few}");
+    let each = many.each_us();
+    println!("each collection    {each} us");
+    for rate in [1.0, 50.0] {
+        println!("at {rate:3} a second    {} %", each.times(rate / 1e4));
+    }
+    Ok(())
+}

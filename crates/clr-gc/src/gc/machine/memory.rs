@@ -1,0 +1,35 @@
+//! What a machine holds.
+
+use crate::gc::forming::Forming;
+use crate::gc::machine::{Machine, OtherStops, Settled};
+use crate::gc::stop::{Stop, StopId};
+
+/// What a map entry takes beside its key and value: a node of a B-tree has room for eleven, and is at least half full.
+const MAP_ENTRY: usize = size_of::<(StopId, (Stop, usize))>();
+
+impl Machine {
+    /// Bytes on the heap that it holds now. It goes through what is under way or waits, which normally are a handful,
+    /// and never more than [`MAX_SETTLED`](crate::gc::MAX_SETTLED) collections of a live stream.
+    pub fn memory_bytes(&self) -> usize {
+        let settled = self.settled.iter().map(|(_, settled)| match settled {
+            Settled::Collection(forming) => size_of::<Forming>() + forming.memory_bytes(),
+            Settled::Suspension(stop) => stop.memory_bytes(),
+        });
+        let forming = self.forming.iter().map(Forming::memory_bytes);
+        let closed = self
+            .closed
+            .values()
+            .map(|(stop, _)| 2 * MAP_ENTRY + stop.memory_bytes());
+        let stops = self.open.iter().chain(&self.orphan_finals).map(Stop::memory_bytes);
+        let unnumbered = self.unnumbered.iter();
+        let unnumbered = unnumbered.map(|(_, forming)| size_of::<Forming>() + forming.memory_bytes());
+        let tables = self.settled.capacity() * size_of::<(i64, Settled)>()
+            + self.forming.capacity() * size_of::<Forming>()
+            + (self.open.capacity() + self.orphan_finals.capacity()) * size_of::<Stop>()
+            + self.others.capacity() * size_of::<OtherStops>()
+            + self.trails.memory_bytes()
+            + self.losses.memory_bytes();
+        let parts = settled.chain(forming).chain(closed).chain(stops).chain(unnumbered);
+        tables + parts.sum::<usize>()
+    }
+}

@@ -1,0 +1,222 @@
+//! Log lines on their way to standard error: a bounded queue and one thread that writes.
+//!
+//! Whoever reads standard error may stop (a pipe of a supervisor that hangs, a terminal that is held): then the write
+//! waits, and with it only this thread. What does not fit is dropped and counted; once lines are read again, one line
+//! says how many were lost.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsFd as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tracing::warn;
+use tracing_subscriber::fmt::MakeWriter;
+
+/// Most bytes that wait, and most lines.
+const MOST_BYTES: usize = 256 << 10;
+const MOST_LINES: usize = 2048;
+
+/// The queue. Cheap to clone; giving it a line never waits for the reader.
+#[derive(Debug, Clone, Default)]
+pub struct LogQueue {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+    dropped: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    lines: VecDeque<Box<[u8]>>,
+    bytes: usize,
+    /// A line is being written.
+    writing: bool,
+    /// Dropped lines that no line has reported.
+    unreported: u64,
+}
+
+impl LogQueue {
+    /// Starts the thread that writes to standard error.
+    ///
+    /// # Errors
+    ///
+    /// When the thread cannot be started, or standard error is closed.
+    pub fn to_stderr() -> io::Result<Self> {
+        // A descriptor of its own: the lock of the standard library's would be held for as long as a write waits.
+        let stderr = File::from(io::stderr().as_fd().try_clone_to_owned()?);
+        Self::to(stderr)
+    }
+
+    fn to(output: impl Write + Send + 'static) -> io::Result<Self> {
+        let queue = Self::default();
+        let shared = Arc::clone(&queue.shared);
+        let thread = std::thread::Builder::new().name("log".to_owned());
+        thread.stack_size(256 << 10).spawn(move || shared.write_to(output))?;
+        Ok(queue)
+    }
+
+    /// Lines that were dropped so far.
+    pub fn dropped(&self) -> u64 {
+        self.shared.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Waits until every line is written, for `within` at most. True when they are.
+    pub fn flush(&self, within: Duration) -> bool {
+        let state = self.shared.state();
+        let waited = self
+            .shared
+            .changed
+            .wait_timeout_while(state, within, |state| state.writing || !state.lines.is_empty());
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    }
+}
+
+impl Shared {
+    /// The state is whole at every unlock.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn put(&self, line: &[u8]) {
+        let mut state = self.state();
+        if state.lines.len() >= MOST_LINES || state.bytes + line.len() > MOST_BYTES {
+            state.unreported += 1;
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        state.bytes += line.len();
+        state.lines.push_back(line.into());
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Until the process ends. A write that fails loses its line: nobody is left to report it to.
+    fn write_to(&self, mut output: impl Write) {
+        let mut state = self.state();
+        loop {
+            let Some(line) = state.lines.pop_front() else {
+                let waited = self.changed.wait(state);
+                state = waited.unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            state.bytes -= line.len();
+            state.writing = true;
+            drop(state);
+            let _lost = output.write_all(&line);
+            state = self.state();
+            // Lines are read again. What this says takes its place in the queue like any other.
+            let unreported = std::mem::take(&mut state.unreported);
+            if unreported > 0 {
+                drop(state);
+                warn!(
+                    target: "gcwatch::log",
+                    "{unreported} log lines were dropped: standard error was not read fast enough"
+                );
+                state = self.state();
+            }
+            state.writing = false;
+            if state.lines.is_empty() {
+                self.changed.notify_all();
+            }
+        }
+    }
+}
+
+/// One line; the formatter writes each in one piece.
+#[derive(Debug)]
+pub struct Line<'a>(&'a Shared);
+
+impl Write for Line<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.put(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for LogQueue {
+    type Writer = Line<'a>;
+
+    fn make_writer(&'a self) -> Line<'a> {
+        Line(&self.shared)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead as _, BufReader};
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    /// Scenario: a reader that reads nothing while more lines come than fit; then it reads, and the daemon ends.
+    /// Guarantee: giving lines goes on; those that fit arrive whole and in order, every other one is counted, and the
+    /// flush ends in time in both cases.
+    #[test]
+    fn a_reader_that_stops_holds_nobody() {
+        let (reader, output) = UnixStream::pair().unwrap();
+        let queue = LogQueue::to(output).unwrap();
+        let line = |number: usize| format!("{number} {}\n", "x".repeat(1000));
+        let given = 4000;
+        for number in 0..given {
+            queue.make_writer().write_all(line(number).as_bytes()).unwrap();
+        }
+        assert!(!queue.flush(Duration::from_millis(1)));
+        let dropped = usize::try_from(queue.dropped()).unwrap();
+        assert!(dropped > 1000, "{dropped}");
+        let mut lines = BufReader::new(reader).lines().map(Result::unwrap);
+        let mut last = None;
+        for _ in 0..given - dropped {
+            let read = lines.next().unwrap();
+            let number: usize = read.split(' ').next().unwrap().parse().unwrap();
+            assert_eq!(read, line(number).trim_end());
+            assert!(last.replace(number) < Some(number), "{last:?}, {number}");
+        }
+        assert!(queue.flush(LONG));
+        queue.make_writer().write_all(b"later\n").unwrap();
+        assert_eq!(lines.next().unwrap(), "later");
+        assert_eq!(queue.shared.state().bytes, 0);
+    }
+
+    /// Scenario: lines were dropped; then they are read again.
+    /// Guarantee: one line says how many, once, through the same log.
+    #[test]
+    fn what_was_dropped_is_said() {
+        let (reader, output) = UnixStream::pair().unwrap();
+        // The thread has no subscriber of its own: the one of the process would do, which tests have not.
+        let queue = LogQueue::default();
+        let shared = Arc::clone(&queue.shared);
+        let subscriber = tracing_subscriber::fmt()
+            .with_writer(queue.clone())
+            .with_ansi(false)
+            .finish();
+        std::thread::spawn(move || tracing::subscriber::with_default(subscriber, || shared.write_to(output)));
+        let long = "y".repeat(MOST_BYTES / 2);
+        for _ in 0..8 {
+            queue.make_writer().write_all(format!("{long}\n").as_bytes()).unwrap();
+        }
+        let dropped = queue.dropped();
+        assert!(dropped >= 5, "{dropped}");
+        let mut lines = BufReader::new(reader).lines().map(Result::unwrap);
+        let said = lines.find(|line| !line.starts_with('y')).unwrap();
+        assert!(
+            said.contains(&format!("{dropped} log lines were dropped")) && said.contains("WARN"),
+            "{said}"
+        );
+        assert!(queue.flush(LONG));
+        queue.make_writer().write_all(b"later\n").unwrap();
+        assert_eq!(lines.find(|line| !line.starts_with('y')).unwrap(), "later");
+    }
+}

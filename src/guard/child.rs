@@ -1,0 +1,258 @@
+//! The guard's own process: `gcwatch guard`, started by gcwatch and of use to nobody else.
+//!
+//! It runs before anything else of the program is set up, and needs nothing of it: one thread, a socket (its standard
+//! input), a timer, and a list of descriptors. It has a session of its own, so that Ctrl-Z of a terminal does not stop
+//! it, and takes no notice of the signals that a service supervisor sends to all processes at once: it ends with its
+//! socket.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::net::{Shutdown, shutdown, sockopt};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, setsid};
+use rustix::thread::set_name;
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+
+use crate::guard::channel::{Received, receive, send};
+use crate::guard::message::{FromGuard, MOST_IDS, ToGuard};
+use crate::guard::{BEAT_EVERY, SILENT_SECONDS};
+
+/// The argument that makes a process a guard. Not a command: no help shows it.
+pub(super) const ARGUMENT: &str = "guard";
+
+/// Whether this process was started as a guard.
+pub fn is_asked_for() -> bool {
+    let mut arguments = std::env::args_os().skip(1);
+    arguments.next().is_some_and(|first| first == ARGUMENT) && arguments.next().is_none()
+}
+
+/// Runs the guard until gcwatch ends.
+pub fn main() -> ExitCode {
+    let stdin = std::io::stdin();
+    let gcwatch = stdin.as_fd();
+    if sockopt::socket_type(gcwatch) != Ok(rustix::net::SocketType::SEQPACKET) {
+        let _nobody_reads = writeln!(
+            std::io::stderr(),
+            "gcwatch guard is started by gcwatch run; it cannot be used alone"
+        );
+        return ExitCode::from(2);
+    }
+    // None of these is needed: a guard without is better than none.
+    let _no_session = setsid();
+    let _no_name = set_name(c"gcwatch-guard");
+    let ignored = Arc::new(AtomicBool::new(false));
+    for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2] {
+        let _not_ignored = signal_hook::flag::register(signal, Arc::clone(&ignored));
+    }
+    let limit = getrlimit(Resource::Nofile);
+    let all = Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    let _as_many_as_before = setrlimit(Resource::Nofile, all);
+    match timer() {
+        Ok(timer) => {
+            serve(gcwatch, timer.as_fd(), SILENT_SECONDS);
+            ExitCode::SUCCESS
+        }
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+/// Readable once per [`BEAT_EVERY`].
+fn timer() -> Result<OwnedFd, Errno> {
+    let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC)?;
+    let every = Timespec {
+        tv_sec: i64::try_from(BEAT_EVERY.as_secs()).unwrap_or(1),
+        tv_nsec: 0,
+    };
+    let times = Itimerspec {
+        it_interval: every,
+        it_value: every,
+    };
+    timerfd_settime(&timer, TimerfdTimerFlags::empty(), &times)?;
+    Ok(timer)
+}
+
+/// Holds what `gcwatch` hands over, until that ends. After `silent_ticks` of `ticks` (readable at each, with eight
+/// bytes) without a beat everything is closed. However late the guard itself is, it is one tick.
+fn serve(gcwatch: BorrowedFd<'_>, ticks: BorrowedFd<'_>, silent_ticks: u32) {
+    let mut held: BTreeMap<u64, OwnedFd> = BTreeMap::new();
+    let mut silent = 0;
+    loop {
+        let mut ready = [
+            PollFd::from_borrowed_fd(gcwatch, PollFlags::IN),
+            PollFd::from_borrowed_fd(ticks, PollFlags::IN),
+        ];
+        match poll(&mut ready, None) {
+            Ok(_) => {}
+            Err(Errno::INTR) => continue,
+            Err(_) => return,
+        }
+        let ticked = ready[1].revents().contains(PollFlags::IN);
+        // What was said first: a beat may have waited as long as this process did.
+        loop {
+            let (bytes, descriptor) = match receive(gcwatch) {
+                Received::Message(bytes, descriptor) => (bytes, descriptor),
+                Received::Nothing => break,
+                Received::End => return,
+            };
+            match (ToGuard::decode(&bytes), descriptor) {
+                (Some(ToGuard::Beat), _) => {
+                    silent = 0;
+                    say(gcwatch, &FromGuard::Alive);
+                }
+                (Some(ToGuard::Hold(id)), Some(descriptor)) => drop(held.insert(id, descriptor)),
+                // The kernel drops a descriptor that does not fit any more.
+                (Some(ToGuard::Hold(id)), None) => say(gcwatch, &FromGuard::NotHeld(id)),
+                (Some(ToGuard::Release(id)), _) => drop(held.remove(&id)),
+                (None, _) => {}
+            }
+        }
+        if !ticked {
+            continue;
+        }
+        let _ticks_at_once = rustix::io::read(ticks, &mut [0; 8]);
+        silent += 1;
+        if silent > silent_ticks && !held.is_empty() {
+            let ids: Vec<u64> = held.keys().copied().collect();
+            // Said before it is done: whoever sees the end of a stream finds the reason.
+            for some in ids.chunks(MOST_IDS) {
+                say(gcwatch, &FromGuard::Closed(some.to_vec()));
+            }
+            for stream in std::mem::take(&mut held).into_values() {
+                let _is_closed_already = shutdown(stream, Shutdown::Both);
+            }
+        }
+    }
+}
+
+/// gcwatch may not read at the moment: then it does not learn this.
+fn say(gcwatch: BorrowedFd<'_>, message: &FromGuard) {
+    let _not_read = send(gcwatch, &message.encode(), None);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::os::unix::net::UnixStream;
+    use std::thread::JoinHandle;
+
+    use rustix::event::{EventfdFlags, eventfd};
+
+    use super::*;
+    use crate::guard::channel::pair;
+
+    /// A guard on a thread, whose time is in the test's hands.
+    struct Scene {
+        gcwatch: OwnedFd,
+        ticks: Arc<OwnedFd>,
+        guard: JoinHandle<()>,
+    }
+
+    impl Scene {
+        fn new() -> Self {
+            let (gcwatch, other) = pair().unwrap();
+            let ticks = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).unwrap());
+            let guard = std::thread::spawn({
+                let ticks = Arc::clone(&ticks);
+                move || serve(other.as_fd(), ticks.as_fd(), 2)
+            });
+            Self { gcwatch, ticks, guard }
+        }
+
+        fn send(&self, message: ToGuard, descriptor: Option<&UnixStream>) {
+            let descriptor = descriptor.map(AsFd::as_fd);
+            send(self.gcwatch.as_fd(), &message.encode(), descriptor).unwrap();
+        }
+
+        /// One tick, and its end: the guard has answered to what came before and after it.
+        fn tick(&self) {
+            rustix::io::write(&*self.ticks, &1_u64.to_ne_bytes()).unwrap();
+            // An eventfd is read as a whole: the next tick is another one once this is gone.
+            let mut ready = [PollFd::new(&*self.ticks, PollFlags::IN)];
+            while poll(&mut ready, Some(&Timespec::default())).unwrap() > 0 {
+                std::thread::yield_now();
+            }
+        }
+
+        fn next(&self) -> FromGuard {
+            loop {
+                let mut ready = [PollFd::new(&self.gcwatch, PollFlags::IN)];
+                poll(&mut ready, None).unwrap();
+                if let Received::Message(bytes, None) = receive(self.gcwatch.as_fd()) {
+                    return FromGuard::decode(&bytes).unwrap();
+                }
+            }
+        }
+
+        fn end(self) {
+            drop(self.gcwatch);
+            self.guard.join().unwrap();
+        }
+    }
+
+    /// A runtime, and the reader of its stream.
+    fn stream() -> (UnixStream, UnixStream) {
+        UnixStream::pair().unwrap()
+    }
+
+    /// Scenario: a stream is handed over; beats come, then none for three ticks; its runtime has written what nobody
+    /// read.
+    /// Guarantee: while beats come it stays open; then it is closed, and its id is said before; the reader still gets
+    /// what was written, then the end; the runtime's next write fails at once.
+    #[test]
+    fn silence_closes_what_is_held() {
+        let scene = Scene::new();
+        let (mut runtime, mut reader) = stream();
+        scene.send(ToGuard::Hold(5), Some(&reader));
+        for _ in 0..4 {
+            scene.tick();
+            scene.send(ToGuard::Beat, None);
+            assert_eq!(scene.next(), FromGuard::Alive);
+        }
+        runtime.write_all(b"events").unwrap();
+        for _ in 0..3 {
+            scene.tick();
+        }
+        assert_eq!(scene.next(), FromGuard::Closed(vec![5]));
+        let mut rest = Vec::new();
+        reader.read_to_end(&mut rest).unwrap();
+        assert_eq!(rest, b"events");
+        assert!(runtime.write_all(b"more").is_err());
+        scene.end();
+    }
+
+    /// Scenario: one stream is released, another one is handed over while nobody beats any more, the guard's socket
+    /// closes.
+    /// Guarantee: the released one is never closed by the guard; the late one is at the next tick; the end closes
+    /// nothing that gcwatch still has.
+    #[test]
+    fn what_is_released_stays_open() {
+        let scene = Scene::new();
+        let ((mut kept_runtime, mut kept), (_late_runtime, late)) = (stream(), stream());
+        scene.send(ToGuard::Hold(1), Some(&kept));
+        scene.send(ToGuard::Release(1), None);
+        for _ in 0..3 {
+            scene.tick();
+        }
+        scene.send(ToGuard::Hold(2), Some(&late));
+        scene.tick();
+        assert_eq!(scene.next(), FromGuard::Closed(vec![2]));
+        scene.send(ToGuard::Hold(3), Some(&kept));
+        scene.end();
+        kept_runtime.write_all(b"on").unwrap();
+        let mut read = [0; 2];
+        kept.read_exact(&mut read).unwrap();
+        assert_eq!(&read, b"on");
+    }
+}

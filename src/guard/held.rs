@@ -1,0 +1,388 @@
+//! The streams that are held, as gcwatch knows them, and its end of the channel.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use dotnet_diagnostics::Held;
+use rustix::io::Errno;
+use rustix::net::{Shutdown, shutdown};
+use tracing::warn;
+
+use crate::guard::channel::{Received, receive, send};
+use crate::guard::message::{FromGuard, ToGuard};
+use crate::guard::{BEAT_EVERY, SILENT_SECONDS};
+
+/// A guard that answers none of so many beats in a row is replaced.
+const UNANSWERED: u32 = 10;
+
+/// What gcwatch's threads and the keeper share.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    state: Mutex<State>,
+    pub(super) counts: Counts,
+}
+
+/// What happened so far.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    pub(super) running: AtomicBool,
+    pub(super) closed: AtomicU64,
+    pub(super) restarts: AtomicU64,
+    pub(super) not_held: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// To the guard that runs.
+    channel: Option<Arc<OwnedFd>>,
+    streams: BTreeMap<u64, Entry>,
+    last_id: u64,
+    /// Ids that the guard has and is to let go; the message did not fit yet.
+    to_release: Vec<u64>,
+    /// Beats without an answer.
+    unanswered: u32,
+}
+
+/// A stream that a guard is to hold.
+#[derive(Debug)]
+struct Entry {
+    /// To hand it over to the next guard, too.
+    stream: OwnedFd,
+    /// The present guard has it.
+    handed: bool,
+    /// A guard closed it.
+    closed: bool,
+}
+
+impl Shared {
+    /// The state is whole at every unlock.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn beat(&self) {
+        let mut state = self.state();
+        self.take_messages(&mut state);
+        if let Some(channel) = &state.channel
+            && send(channel.as_fd(), &ToGuard::Beat.encode(), None).is_ok()
+        {
+            state.unanswered += 1;
+        }
+    }
+
+    /// A new guard has been started: everything must be handed over to it.
+    pub(super) fn begin(&self, channel: Arc<OwnedFd>) {
+        let mut state = self.state();
+        state.channel = Some(channel);
+        state.unanswered = 0;
+        state.to_release.clear();
+        for entry in state.streams.values_mut() {
+            entry.handed = false;
+        }
+        drop(state);
+        self.counts.running.store(true, Ordering::Relaxed);
+    }
+
+    /// It has ended.
+    pub(super) fn end(&self) {
+        self.counts.running.store(false, Ordering::Relaxed);
+        self.state().channel = None;
+    }
+
+    /// Sends the guard what it does not know yet, and takes in what it says. `Err`: it is gone, or does not answer.
+    pub(super) fn exchange(&self) -> Result<Waiting, Gone> {
+        let mut state = self.state();
+        self.take_messages(&mut state);
+        let Some(channel) = state.channel.clone() else {
+            return Err(Gone);
+        };
+        if state.unanswered >= UNANSWERED {
+            return Err(Gone);
+        }
+        while let Some(id) = state.to_release.last() {
+            match send(channel.as_fd(), &ToGuard::Release(*id).encode(), None) {
+                Ok(()) => drop(state.to_release.pop()),
+                Err(Errno::AGAIN) => return Ok(Waiting::ToSend),
+                Err(_) => return Err(Gone),
+            }
+        }
+        for (id, entry) in &mut state.streams {
+            if entry.handed || entry.closed {
+                continue;
+            }
+            match send(
+                channel.as_fd(),
+                &ToGuard::Hold(*id).encode(),
+                Some(entry.stream.as_fd()),
+            ) {
+                Ok(()) => entry.handed = true,
+                Err(Errno::AGAIN) => return Ok(Waiting::ToSend),
+                Err(_) => return Err(Gone),
+            }
+        }
+        Ok(Waiting::ToReceive)
+    }
+
+    /// Everything that the guard has said. A guard that is gone leaves no channel.
+    fn take_messages(&self, state: &mut State) {
+        let (mut closed, mut not_held) = (0_u64, 0_u64);
+        while let Some(channel) = state.channel.clone() {
+            let bytes = match receive(channel.as_fd()) {
+                Received::Message(bytes, _) => bytes,
+                Received::Nothing => break,
+                Received::End => {
+                    state.channel = None;
+                    break;
+                }
+            };
+            match FromGuard::decode(&bytes) {
+                Some(FromGuard::Alive) => state.unanswered = 0,
+                Some(FromGuard::NotHeld(_)) => not_held += 1,
+                Some(FromGuard::Closed(ids)) => {
+                    for id in ids {
+                        if let Some(entry) = state.streams.get_mut(&id) {
+                            entry.closed = true;
+                            closed += 1;
+                        }
+                    }
+                }
+                None => {}
+            }
+        }
+        if closed > 0 {
+            self.counts.closed.fetch_add(closed, Ordering::Relaxed);
+            let seconds = u64::from(SILENT_SECONDS) * BEAT_EVERY.as_secs();
+            warn!(
+                target: "gcwatch::guard",
+                "gcwatch read nothing for more than {seconds} s: its guard closed {}, so that no process waits for \
+                 gcwatch; collections since then are missing, and gcwatch attaches again",
+                match closed { 1 => "1 session".to_owned(), n => format!("{n} sessions") },
+            );
+        }
+        if not_held > 0 && self.counts.not_held.fetch_add(not_held, Ordering::Relaxed) == 0 {
+            warn!(
+                target: "gcwatch::guard",
+                "the guard has no file descriptor left: if gcwatch is stopped, some processes may be unable to exit; \
+                 raise the limit of open files (LimitNOFILE, ulimit -n)"
+            );
+        }
+    }
+}
+
+/// What an exchange with the guard waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Waiting {
+    /// For the guard to say something.
+    ToReceive,
+    /// For room in the channel, too.
+    ToSend,
+}
+
+/// The guard is gone, or does not answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Gone;
+
+/// A stream that a guard holds.
+#[derive(Debug)]
+pub(super) struct HeldStream {
+    shared: Arc<Shared>,
+    /// `None`: gcwatch has no file descriptor left, and nobody holds the stream.
+    id: Option<u64>,
+}
+
+impl HeldStream {
+    pub(super) fn new(shared: &Arc<Shared>, stream: BorrowedFd<'_>) -> Self {
+        let shared = Arc::clone(shared);
+        let Ok(stream) = stream.try_clone_to_owned() else {
+            shared.counts.not_held.fetch_add(1, Ordering::Relaxed);
+            return Self { shared, id: None };
+        };
+        let mut state = shared.state();
+        state.last_id += 1;
+        let id = state.last_id;
+        let handed = state.channel.as_ref().is_some_and(|channel| {
+            // One that is slow or gone gets it from the keeper.
+            send(channel.as_fd(), &ToGuard::Hold(id).encode(), Some(stream.as_fd())).is_ok()
+        });
+        let entry = Entry {
+            stream,
+            handed,
+            closed: false,
+        };
+        state.streams.insert(id, entry);
+        drop(state);
+        Self { shared, id: Some(id) }
+    }
+}
+
+impl Held for HeldStream {
+    fn was_closed(&self) -> bool {
+        let Some(id) = self.id else { return false };
+        let mut state = self.shared.state();
+        // The guard says it before it does it.
+        self.shared.take_messages(&mut state);
+        state.streams.get(&id).is_some_and(|entry| entry.closed)
+    }
+}
+
+impl Drop for HeldStream {
+    fn drop(&mut self) {
+        let Some(id) = self.id else { return };
+        let mut state = self.shared.state();
+        let Some(entry) = state.streams.remove(&id) else {
+            return;
+        };
+        let _is_closed_already = shutdown(&entry.stream, Shutdown::Both);
+        if entry.handed && !entry.closed {
+            let sent = match &state.channel {
+                Some(channel) => send(channel.as_fd(), &ToGuard::Release(id).encode(), None).is_ok(),
+                None => true,
+            };
+            if !sent {
+                state.to_release.push(id);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+    use crate::guard::channel::pair;
+
+    /// A guard that takes in what comes: the ids that it holds.
+    #[derive(Default)]
+    struct Other(BTreeMap<u64, OwnedFd>);
+
+    impl Other {
+        fn take(&mut self, channel: &OwnedFd) {
+            while let Received::Message(bytes, descriptor) = receive(channel.as_fd()) {
+                match ToGuard::decode(&bytes).unwrap() {
+                    ToGuard::Hold(id) => assert!(self.0.insert(id, descriptor.unwrap()).is_none()),
+                    ToGuard::Release(id) => assert!(self.0.remove(&id).is_some()),
+                    ToGuard::Beat => {}
+                }
+            }
+        }
+
+        fn ids(&self) -> Vec<u64> {
+            self.0.keys().copied().collect()
+        }
+    }
+
+    fn begin(shared: &Shared) -> OwnedFd {
+        let (ours, theirs) = pair().unwrap();
+        shared.begin(Arc::new(ours));
+        theirs
+    }
+
+    fn stream() -> (UnixStream, UnixStream) {
+        UnixStream::pair().unwrap()
+    }
+
+    /// Scenario: streams before a guard is there, and with one; it ends, one session ends meanwhile, another guard comes.
+    /// Guarantee: each guard gets every stream that lives, once.
+    #[test]
+    fn each_guard_gets_every_stream() {
+        let shared = Arc::new(Shared::default());
+        let streams: Vec<_> = (0..3).map(|_| stream()).collect();
+        let hold = |of: usize| HeldStream::new(&shared, streams[of].1.as_fd());
+        let first = hold(0);
+        let (mut other, channel) = (Other::default(), begin(&shared));
+        let second = hold(1);
+        assert_eq!(shared.exchange(), Ok(Waiting::ToReceive));
+        other.take(&channel);
+        assert_eq!(other.ids(), [1, 2]);
+        drop(channel);
+        assert_eq!(shared.exchange(), Err(Gone));
+        shared.end();
+        drop(first);
+        let third = hold(2);
+        let (mut other, channel) = (Other::default(), begin(&shared));
+        assert_eq!(shared.exchange(), Ok(Waiting::ToReceive));
+        other.take(&channel);
+        assert_eq!(other.ids(), [2, 3]);
+        drop((second, third));
+        other.take(&channel);
+        assert_eq!(other.ids(), [] as [u64; 0]);
+    }
+
+    /// Scenario: more streams than the channel takes at once; the guard reads when it can. Then sessions end while it
+    /// does not read.
+    /// Guarantee: nothing waits, all arrive, and all are released.
+    #[test]
+    fn a_slow_guard_gets_all() {
+        let shared = Arc::new(Shared::default());
+        let (mut other, channel) = (Other::default(), begin(&shared));
+        let one = stream().1;
+        let held: Vec<_> = (0..1000).map(|_| HeldStream::new(&shared, one.as_fd())).collect();
+        assert_eq!(shared.exchange(), Ok(Waiting::ToSend));
+        let send_all = |other: &mut Other| {
+            while shared.exchange() == Ok(Waiting::ToSend) {
+                other.take(&channel);
+            }
+            other.take(&channel);
+        };
+        send_all(&mut other);
+        assert_eq!(other.ids().len(), 1000);
+        drop(held);
+        assert_eq!(shared.exchange(), Ok(Waiting::ToSend));
+        send_all(&mut other);
+        assert_eq!(other.ids().len(), 0);
+    }
+
+    /// Scenario: the guard closes one of two streams, and says so before.
+    /// Guarantee: whoever sees the end of the stream knows the reason at once; the other one is open; it is counted.
+    #[test]
+    fn the_reason_is_known_at_the_end() {
+        let shared = Arc::new(Shared::default());
+        let channel = begin(&shared);
+        let ((_one, mut closed), (mut runtime, mut open)) = (stream(), stream());
+        let held = [&closed, &open].map(|stream| HeldStream::new(&shared, stream.as_fd()));
+        send(channel.as_fd(), &FromGuard::Closed(vec![1]).encode(), None).unwrap();
+        shutdown(&closed, Shutdown::Both).unwrap();
+        assert_eq!(closed.read(&mut [0]).unwrap(), 0);
+        assert!(held[0].was_closed() && !held[1].was_closed());
+        assert_eq!(shared.counts.closed.load(Ordering::Relaxed), 1);
+        runtime.write_all(b"x").unwrap();
+        assert_eq!(open.read(&mut [0]).unwrap(), 1);
+    }
+
+    /// Scenario: a session ends, with a guard and without.
+    /// Guarantee: its runtime sees the end, though the guard may hold the stream for a moment longer.
+    #[test]
+    fn the_end_of_a_session_closes_its_stream() {
+        for guarded in [false, true] {
+            let shared = Arc::new(Shared::default());
+            let _channel = guarded.then(|| begin(&shared));
+            let (mut runtime, reader) = stream();
+            let held = HeldStream::new(&shared, reader.as_fd());
+            drop(held);
+            assert_eq!(runtime.read(&mut [0]).unwrap(), 0, "{guarded}");
+        }
+    }
+
+    /// Scenario: beats that a guard answers, then beats that it does not.
+    /// Guarantee: it counts as gone when it has answered none of ten.
+    #[test]
+    fn a_guard_that_does_not_answer_is_gone() {
+        let shared = Shared::default();
+        let channel = begin(&shared);
+        for _ in 0..30 {
+            shared.beat();
+            send(channel.as_fd(), &FromGuard::Alive.encode(), None).unwrap();
+            assert!(shared.exchange().is_ok());
+        }
+        for _ in 1..UNANSWERED {
+            shared.beat();
+        }
+        assert!(shared.exchange().is_ok());
+        shared.beat();
+        assert_eq!(shared.exchange(), Err(Gone));
+    }
+}

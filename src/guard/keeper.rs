@@ -1,0 +1,106 @@
+//! The thread that has a guard running: starts it, hands over what it does not hold yet, replaces it.
+
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::time::Timespec;
+use tracing::{info, warn};
+
+use crate::guard::channel::pair;
+use crate::guard::child::ARGUMENT;
+use crate::guard::held::{Shared, Waiting};
+
+/// The program itself, also when its file was replaced.
+const PROGRAM: &str = "/proc/self/exe";
+
+/// Delays before another guard is started: doubled each time up to the last, and as at first after one that lived.
+const FIRST_DELAY: Duration = Duration::from_millis(100);
+const LAST_DELAY: Duration = Duration::from_secs(30);
+const LIVED: Duration = Duration::from_secs(60);
+
+/// How long the channel is waited for: what could not be sent is tried again then.
+const LOOK_EVERY: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+
+pub(super) fn start(shared: Arc<Shared>) -> std::io::Result<()> {
+    let thread = std::thread::Builder::new().name("guard".to_owned());
+    // It lives as long as the process, and holds nothing that must be ended in order.
+    thread.stack_size(256 << 10).spawn(move || keep(&shared)).map(drop)
+}
+
+fn keep(shared: &Shared) {
+    let mut delay = FIRST_DELAY;
+    let mut failed = false;
+    loop {
+        let since = Instant::now();
+        match start_child() {
+            Ok((mut child, channel)) => {
+                if std::mem::take(&mut failed) {
+                    info!(target: "gcwatch::guard", "the guard of sessions runs again");
+                }
+                let channel = Arc::new(channel);
+                shared.begin(Arc::clone(&channel));
+                watch(shared, &channel);
+                shared.end();
+                drop(channel);
+                let _it_ended = child.kill();
+                let how = child
+                    .wait()
+                    .map_or_else(|error| error.to_string(), |status| status.to_string());
+                shared.counts.restarts.fetch_add(1, Ordering::Relaxed);
+                warn!(target: "gcwatch::guard", "the guard of sessions ended ({how}): another one is started");
+            }
+            Err(error) => {
+                if !std::mem::replace(&mut failed, true) {
+                    warn!(
+                        target: "gcwatch::guard",
+                        "cannot start the guard of sessions: {error}; if gcwatch is stopped (SIGSTOP), processes may be \
+                         unable to exit until it goes on; starting it is retried"
+                    );
+                }
+            }
+        }
+        delay = if since.elapsed() >= LIVED {
+            FIRST_DELAY
+        } else {
+            (delay * 2).min(LAST_DELAY)
+        };
+        sleep(delay);
+    }
+}
+
+/// Until the guard is gone, or does not answer.
+fn watch(shared: &Shared, channel: &OwnedFd) {
+    while let Ok(waiting) = shared.exchange() {
+        let events = match waiting {
+            Waiting::ToReceive => PollFlags::IN,
+            Waiting::ToSend => PollFlags::IN | PollFlags::OUT,
+        };
+        // Interrupted, late or ready: all is looked at.
+        let _whichever = poll(
+            &mut [PollFd::from_borrowed_fd(channel.as_fd(), events)],
+            Some(&LOOK_EVERY),
+        );
+    }
+}
+
+/// The guard's process, and our end of its channel. It has nothing of ours but that: no environment (which may have
+/// secrets), no output (whose reader would wait for its end), no directory.
+fn start_child() -> std::io::Result<(Child, OwnedFd)> {
+    let (ours, theirs) = pair()?;
+    let child = Command::new(PROGRAM)
+        .arg0("gcwatch")
+        .arg(ARGUMENT)
+        .env_clear()
+        .current_dir("/")
+        .stdin(Stdio::from(theirs))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()?;
+    Ok((child, ours))
+}

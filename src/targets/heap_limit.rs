@@ -1,0 +1,248 @@
+//! Whether a process's memory stands at the limit of its heap, as far as that can be known from outside: then its first
+//! session could end it (see `attempt`).
+//!
+//! The limit is, the first that is set: `GCHeapHardLimit` in the environment (`DOTNET_`, `COMPlus_`; hexadecimal),
+//! `System.GC.HeapHardLimit` in its `runtimeconfig.json`; the same with `Percent`, of the container's memory limit or
+//! else the machine's memory; three quarters of the container's memory limit, which is what .NET takes by itself.
+//! Sources: `gcconfig.h` and `gc.cpp` (`compute_hard_limit`) of the runtime. Limits of single object heaps
+//! (`GCHeapHardLimitSOH` and its like) are not compared.
+//!
+//! What is compared is the lesser of two figures that are never below what the collector has committed and used. The
+//! process's anonymous memory, which has everything else of the process too. And what is writable of the range that the
+//! collector reserved, which is larger than the limit: parts of it are made writable as they are needed; on .NET 10 its
+//! tables lie beside it (seen: 119 MiB at a limit of 96, with 98 MiB of anonymous memory).
+//!
+//! What is unknown keeps no process from being attached to.
+
+mod read;
+
+pub(crate) use read::at_limit;
+
+use serde_json::Value;
+
+/// From this share of the limit on, in percent, the first session waits.
+const FULL_PERCENT: u64 = 95;
+/// The limit that .NET takes by itself in a container, and its least value.
+const DEFAULT_PERCENT: u64 = 75;
+const LEAST_DEFAULT: u64 = 20 << 20;
+
+/// The limit of a heap.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Limit {
+    bytes: u64,
+    /// What sets it, as people know it.
+    source: String,
+}
+
+/// What the limit is made of.
+struct Sources<'a> {
+    variable: &'a dyn Fn(&str) -> Option<String>,
+    /// The text of its `runtimeconfig.json`.
+    runtime_config: Option<Value>,
+    /// The container's memory limit.
+    container: Option<u64>,
+    /// The machine's memory.
+    machine: Option<u64>,
+}
+
+impl Sources<'_> {
+    fn limit(&self) -> Option<Limit> {
+        let of_single_heaps = ["SOH", "LOH", "POH", "SOHPercent", "LOHPercent", "POHPercent"];
+        if of_single_heaps
+            .iter()
+            .any(|heap| self.setting(&format!("HeapHardLimit{heap}")).is_some())
+        {
+            return None;
+        }
+        if let Some((bytes, source)) = self.setting("HeapHardLimit") {
+            return Some(Limit { bytes, source });
+        }
+        if let Some((percent @ 1..=99, source)) = self.setting("HeapHardLimitPercent") {
+            let bytes = part(self.container.or(self.machine)?, percent);
+            return Some(Limit { bytes, source });
+        }
+        let bytes = part(self.container?, DEFAULT_PERCENT).max(LEAST_DEFAULT);
+        let source = format!("{DEFAULT_PERCENT} % of its container's memory limit");
+        Some(Limit { bytes, source })
+    }
+
+    /// A setting that is not zero, and what sets it.
+    fn setting(&self, name: &str) -> Option<(u64, String)> {
+        let of_environment = ["DOTNET", "COMPlus"].into_iter().find_map(|prefix| {
+            let variable = format!("{prefix}_GC{name}");
+            let value = (self.variable)(&variable)?;
+            let digits = value.trim().trim_start_matches("0x").trim_start_matches("0X");
+            Some((u64::from_str_radix(digits, 16).ok()?, variable))
+        });
+        let of_file = || {
+            let key = format!("System.GC.{name}");
+            let properties = self
+                .runtime_config
+                .as_ref()?
+                .pointer("/runtimeOptions/configProperties")?;
+            let value = properties.get(&key)?;
+            // The host passes numbers on as text; text is read like a variable's.
+            let number = match value {
+                Value::String(text) => text.trim().parse().ok()?,
+                number => number.as_u64()?,
+            };
+            Some((number, key))
+        };
+        of_environment.or_else(of_file).filter(|(value, _)| *value > 0)
+    }
+}
+
+fn part(whole: u64, percent: u64) -> u64 {
+    u64::try_from(u128::from(whole) * u128::from(percent) / 100).unwrap_or(u64::MAX)
+}
+
+/// Whether so much of the limit is in use that the first session waits.
+fn is_full(used: u64, limit: u64) -> bool {
+    used >= part(limit, FULL_PERCENT)
+}
+
+/// Why the first session waits, by what is used of which limit.
+fn sentence(what: &str, used: u64, limit: u64, source: &str) -> String {
+    let mb = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    format!(
+        "not watched, because {what} stands at its limit ({:.0} of {:.0} MiB, {source}): the first session of a process \
+         without memory can end it",
+        mb(used),
+        mb(limit)
+    )
+}
+
+/// The remedy.
+pub(crate) const REMEDY: &str = "gcwatch looks again every minute; raise the limit, or start gcwatch before the process; \
+    targets.attach_at_heap_limit attaches all the same";
+
+/// The reason, in one word.
+pub(crate) const REASON: &str = "at-heap-limit";
+
+/// The process's anonymous memory by its `status`, with what is swapped out, bytes.
+fn anonymous(status: &str) -> Option<u64> {
+    let kib = |key: &str| -> Option<u64> {
+        let value = status.lines().find_map(|line| line.strip_prefix(key))?;
+        value.split_ascii_whitespace().next()?.parse().ok()
+    };
+    let swapped = kib("VmSwap:").unwrap_or(0);
+    kib("RssAnon:")?.checked_add(swapped)?.checked_mul(1024)
+}
+
+/// What is writable of the range that the collector reserved, by the process's `maps`: the largest among ranges of
+/// anonymous memory without gaps that are at least as large as the limit. `None`: there is no such range.
+fn committed(maps: &str, limit: u64) -> Option<u64> {
+    let (mut found, mut start, mut end, mut writable) = (None::<u64>, 0, 0, 0);
+    for line in maps.lines() {
+        let Some((from, to, is_writable)) = anonymous_range(line) else {
+            (start, end, writable) = (0, 0, 0);
+            continue;
+        };
+        if from != end || end == 0 {
+            (start, writable) = (from, 0);
+        }
+        end = to;
+        writable += if is_writable { to.saturating_sub(from) } else { 0 };
+        if end.saturating_sub(start) >= limit {
+            found = Some(found.unwrap_or(0).max(writable));
+        }
+    }
+    found
+}
+
+/// Where a line's mapping begins and ends, and whether it is writable. `None`: it is of a file, or has a name.
+fn anonymous_range(line: &str) -> Option<(u64, u64, bool)> {
+    let mut fields = line.split_ascii_whitespace();
+    let (from, to) = fields.next()?.split_once('-')?;
+    let rights = fields.next()?;
+    let is_anonymous = fields.nth(2) == Some("0") && fields.next().is_none();
+    let number = |digits| u64::from_str_radix(digits, 16).ok();
+    Some((number(from)?, number(to)?, rights.starts_with("rw"))).filter(|_| is_anonymous)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limit(variables: &[(&str, &str)], config: &str, container: Option<u64>, machine: Option<u64>) -> Option<Limit> {
+        let variable = |name: &str| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        let sources = Sources {
+            variable: &variable,
+            runtime_config: serde_json::from_str(config).ok(),
+            container,
+            machine,
+        };
+        sources.limit()
+    }
+
+    /// Scenario: each way to set the limit, two at once, zeros and nonsense.
+    /// Guarantee: the runtime's own order; variables are hexadecimal, the file's numbers decimal; without a limit of
+    /// the container there is none by default.
+    #[test]
+    fn the_limit_is_the_runtimes() {
+        let config = |key: &str, value: &str| {
+            format!(r#"{{"runtimeOptions": {{"configProperties": {{"System.GC.{key}": {value}}}}}}}"#)
+        };
+        let bytes = |variables: &[(&str, &str)], config: &str, container| {
+            limit(variables, config, container, Some(1000 << 20)).map(|limit| limit.bytes >> 20)
+        };
+        let mib = |n: u64| Some(n << 20);
+        assert_eq!(bytes(&[("DOTNET_GCHeapHardLimit", "0x6000000")], "", None), Some(96));
+        assert_eq!(bytes(&[("COMPlus_GCHeapHardLimit", "6000000")], "", None), Some(96));
+        assert_eq!(bytes(&[], &config("HeapHardLimit", "104857600"), None), Some(100));
+        assert_eq!(bytes(&[], &config("HeapHardLimit", "\"104857600\""), None), Some(100));
+        let both = [("DOTNET_GCHeapHardLimit", "6000000")];
+        assert_eq!(bytes(&both, &config("HeapHardLimit", "104857600"), mib(50)), Some(96));
+        assert_eq!(
+            bytes(&[("DOTNET_GCHeapHardLimitPercent", "1E")], "", mib(200)),
+            Some(60)
+        );
+        assert_eq!(bytes(&[], &config("HeapHardLimitPercent", "10"), None), Some(100));
+        assert_eq!(bytes(&[], "", mib(200)), Some(150));
+        assert_eq!(bytes(&[], "", mib(10)), Some(20));
+        assert_eq!(
+            bytes(&[("DOTNET_GCHeapHardLimit", "0")], "not json", mib(200)),
+            Some(150)
+        );
+        assert_eq!(bytes(&[("DOTNET_GCHeapHardLimit", "much")], "", None), None);
+        assert_eq!(bytes(&[("DOTNET_GCHeapHardLimitLOH", "6000000")], "", mib(200)), None);
+        let limit = limit(&both, "", None, None).unwrap();
+        assert_eq!(limit.source, "DOTNET_GCHeapHardLimit");
+    }
+
+    /// Scenario: a process's maps with the collector's range, in parts of all rights, among files, stacks and small
+    /// ranges; the range ends at a gap.
+    /// Guarantee: only what is writable of the large range counts; without one it is unknown.
+    #[test]
+    fn what_the_collector_committed_is_found() {
+        let maps = "\
+            1000-5000 rw-p 00000000 00:00 0\n\
+            100000000-100400000 rw-p 00000000 00:00 0 \n\
+            100400000-104000000 ---p 00000000 00:00 0 \n\
+            104000000-104100000 rw-p 00000000 00:00 0 \n\
+            104100000-110000000 ---p 00000000 00:00 0 \n\
+            110001000-120000000 rw-p 00000000 00:00 0 \n\
+            130000000-140000000 rw-p 00000000 08:01 77  /srv/data\n\
+            7f00-7f01 rw-p 00000000 00:00 0  [stack]\n";
+        let mib = |n: u64| n << 20;
+        assert_eq!(committed(maps, mib(256)), Some(mib(5)));
+        assert_eq!(committed(maps, mib(257)), None);
+        assert_eq!(committed("nonsense\n", 1), None);
+    }
+
+    /// Scenario: `status` of a process with and without swap, of a kernel that has no such figures; shares around the
+    /// bound.
+    /// Guarantee: both count; unknown is not zero; 95 % is full.
+    #[test]
+    fn memory_is_compared_with_the_limit() {
+        assert_eq!(anonymous("RssAnon:\t  100 kB\nVmSwap:\t  20 kB\n"), Some(120 << 10));
+        assert_eq!(anonymous("RssAnon:\t  100 kB\n"), Some(100 << 10));
+        assert_eq!(anonymous("VmRSS:\t  100 kB\n"), None);
+        assert!(is_full(95, 100) && !is_full(94, 100));
+        let text = sentence("its heap", 94 << 20, 96 << 20, "DOTNET_GCHeapHardLimit");
+        assert!(text.contains("94 of 96 MiB, DOTNET_GCHeapHardLimit"), "{text}");
+    }
+}

@@ -1,0 +1,138 @@
+//! The files that say how full a process's heap is. Blocking: some are on the process's own file systems.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use dotnet_diagnostics::discovery::Process;
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
+use serde_json::Value;
+
+use super::{Sources, anonymous, committed, is_full, sentence};
+use crate::container::Reader;
+use crate::targets::facts::Facts;
+
+const MAX_STATUS_BYTES: u64 = 64 << 10;
+const MAX_MAPS_BYTES: u64 = 32 << 20;
+const MAX_CONFIG_BYTES: u64 = 256 << 10;
+
+/// Why the first session of a process waits, in a sentence; blocking. `None`: its memory does not stand at a limit, or
+/// that is not known.
+pub(crate) fn at_limit(process: &Process, facts: &Facts) -> Option<String> {
+    if !process.visible {
+        return None;
+    }
+    let figures = Reader::new().read(process.pid, process.start_time)?;
+    let container = figures.memory_limit;
+    if let (Some(used), Some(limit)) = (figures.memory.working_set, container)
+        && is_full(used, limit)
+    {
+        return Some(sentence("the memory of its container", used, limit, "working set"));
+    }
+    let text = |name: &str, limit| text(File::open(format!("/proc/{}/{name}", process.pid)).ok()?, limit);
+    let sources = Sources {
+        variable: &|name| facts.variable(name),
+        runtime_config: runtime_config(process.pid, facts),
+        container,
+        machine: machine(),
+    };
+    let limit = sources.limit()?;
+    let anonymous = anonymous(&text("status", MAX_STATUS_BYTES)?)?;
+    if !is_full(anonymous, limit.bytes) {
+        return None;
+    }
+    // Each is too much: the one has all that is not the collector's, the other what lies beside its range and is not
+    // used.
+    let committed = committed(&text("maps", MAX_MAPS_BYTES)?, limit.bytes);
+    let used = committed.map_or(anonymous, |committed| committed.min(anonymous));
+    is_full(used, limit.bytes).then(|| sentence("its heap", used, limit.bytes, &limit.source))
+}
+
+/// The machine's memory in bytes.
+fn machine() -> Option<u64> {
+    let info = text(File::open("/proc/meminfo").ok()?, MAX_STATUS_BYTES)?;
+    let total = info.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    total
+        .split_ascii_whitespace()
+        .next()?
+        .parse::<u64>()
+        .ok()?
+        .checked_mul(1024)
+}
+
+/// Its `runtimeconfig.json`: that of the assembly that it runs, or of its program.
+fn runtime_config(pid: u32, facts: &Facts) -> Option<Value> {
+    let path = config_path(
+        facts.command_line.as_deref().unwrap_or_default(),
+        facts.executable.as_deref(),
+    )?;
+    let process = PathBuf::from(format!("/proc/{pid}"));
+    let path = if path.is_absolute() {
+        path
+    } else {
+        std::fs::read_link(process.join("cwd")).ok()?.join(path)
+    };
+    let place = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = openat(CWD, process.join("root"), place, Mode::empty()).ok()?;
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    let file = openat2(root, path, flags, Mode::empty(), resolve).ok()?;
+    // Reading anything else might never end.
+    let is_file = FileType::from_raw_mode(fstat(&file).ok()?.st_mode) == FileType::RegularFile;
+    serde_json::from_str(&text(File::from(file), MAX_CONFIG_BYTES).filter(|_| is_file)?).ok()
+}
+
+/// Where it is, by the command line and the program.
+fn config_path(command_line: &str, executable: Option<&Path>) -> Option<PathBuf> {
+    let mut arguments = command_line.split(' ').take(16);
+    while let Some(argument) = arguments.next() {
+        if argument == "--runtimeconfig" {
+            return arguments.next().map(PathBuf::from);
+        }
+        if argument.ends_with(".dll") {
+            return Some(Path::new(argument).with_extension("runtimeconfig.json"));
+        }
+    }
+    let program = executable?.to_str()?;
+    Some(PathBuf::from(format!("{program}.runtimeconfig.json")))
+}
+
+fn text(file: File, limit: u64) -> Option<String> {
+    let mut bytes = Vec::new();
+    file.take(limit).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: command lines as `dotnet app.dll`, `dotnet exec`, of a program of its own and of nothing.
+    /// Guarantee: the file is the one that the host reads.
+    #[test]
+    fn the_runtimes_file_is_found() {
+        let path = |line: &str, executable: &str| config_path(line, Some(Path::new(executable))).unwrap();
+        assert_eq!(
+            path("dotnet app.dll x.dll", "/usr/bin/dotnet"),
+            Path::new("app.runtimeconfig.json")
+        );
+        let exec = "dotnet exec --runtimeconfig /etc/r.json app.dll";
+        assert_eq!(path(exec, "/usr/bin/dotnet"), Path::new("/etc/r.json"));
+        assert_eq!(
+            path("./shop --port 1", "/srv/shop"),
+            Path::new("/srv/shop.runtimeconfig.json")
+        );
+        assert_eq!(config_path("", None), None);
+    }
+
+    /// Scenario: this process, which has no heap of .NET.
+    /// Guarantee: its figures are read, and it does not stand at a limit that it does not have.
+    #[test]
+    fn a_process_without_a_limit_is_not_at_it() {
+        assert!(machine().is_some_and(|bytes| bytes > 1 << 20));
+        let process = dotnet_diagnostics::discovery::Scan::host()
+            .inspect(std::process::id())
+            .unwrap();
+        assert_eq!(at_limit(&process, &Facts::default()), None);
+    }
+}

@@ -1,0 +1,346 @@
+//! A daemon that is stopped or hangs holds no process, and a log that nobody reads holds no daemon.
+
+use std::os::fd::OwnedFd;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal, kill_process, pidfd_getfd, pidfd_open};
+use test_support::add_tests;
+use test_support::harness::Tests;
+use test_support::runtimes::{ALL, FETCHED, Host, NET_10, Runtime, need};
+use test_support::target::{Start, Target};
+
+use crate::serving::{MARK, Serving, await_end, command};
+
+pub(crate) fn tests(tests: &mut Tests) {
+    let more = ALL
+        .into_iter()
+        .filter(|runtime| crate::is_full() || runtime.name == "net8.0.33");
+    for runtime in FETCHED
+        .into_iter()
+        .chain(more.filter(|runtime| !FETCHED.contains(runtime)))
+    {
+        let path = format!("{}::a_stopped_daemon_holds_nobody::{}", module_path!(), runtime.name);
+        tests.add(
+            path,
+            move || runtime.need(),
+            move || a_stopped_daemon_holds_nobody(runtime),
+        );
+    }
+    add_tests!(tests, need(&[NET_10]); a_guard_that_is_killed_comes_back);
+    add_tests!(tests, || Ok(()); a_log_that_nobody_reads_holds_nobody, a_stopped_daemon_without_sessions_goes_on);
+}
+
+/// How many collections of a process the API has.
+const REMEMBERED: u64 = 10;
+
+/// No process is held for longer by a gcwatch that is stopped.
+const HELD_AT_MOST: Duration = Duration::from_secs(10);
+
+/// A socket in which less waits is not full: 90 KB (3.1, which writes small pieces) to 200 KB fit into one.
+const MUCH: u64 = 50_000;
+
+/// Bytes that wait in each of a process's sockets, twice for a session, which has two descriptors there: the tests'
+/// process may look into it, as its parent.
+fn waiting(pid: u32) -> Vec<u64> {
+    let process = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    let process = pidfd_open(process, PidfdFlags::empty()).unwrap();
+    let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd"))
+        .unwrap()
+        .filter_map(Result::ok);
+    let sockets = descriptors.filter(|entry| {
+        std::fs::read_link(entry.path()).is_ok_and(|target| target.to_string_lossy().starts_with("socket:"))
+    });
+    let number = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse().ok();
+    let copies = sockets
+        .filter_map(number)
+        .filter_map(|number: i32| -> Option<OwnedFd> { pidfd_getfd(&process, number, PidfdGetfdFlags::empty()).ok() });
+    copies
+        .filter_map(|copy| rustix::io::ioctl_fionread(copy).ok())
+        .collect()
+}
+
+/// How often in a row nothing more may come into a socket that counts as full.
+const STANDS: usize = 4;
+
+/// Collects until the sockets of so many sessions of the stopped daemon are full: though the processes collect, nothing
+/// more comes into them. Those of NativeAOT collect by themselves.
+fn fill(daemon: &Serving, targets: &mut [&mut Target], reads_stdin: bool) {
+    let since = Instant::now();
+    let (mut before, mut stands) = (Vec::new(), 0);
+    while stands < STANDS {
+        for target in targets.iter_mut().filter(|_| reads_stdin) {
+            for _ in 0..20 {
+                target.write_line("collect 0");
+            }
+            target.await_line("a collection", |line| line.starts_with("did "));
+        }
+        std::thread::sleep(Duration::from_millis(100));
+        let mut now = waiting(daemon.pid());
+        now.retain(|bytes| *bytes > MUCH);
+        let full = now.len() >= 2 * targets.len() && now == before;
+        stands = if full { stands + 1 } else { 0 };
+        before = now;
+        // Later the guard closes them.
+        assert!(
+            since.elapsed() < Duration::from_secs(5),
+            "the sockets are not full: {:?}",
+            waiting(daemon.pid())
+        );
+    }
+}
+
+/// SIGTERM. Where the workload runs before the program of somebody else, that signal ends the process at once: there it
+/// is asked to end by itself, which ends the sessions as well.
+fn ask_to_end(target: &mut Target, runtime: Runtime) {
+    if runtime.host == Host::StartupHook {
+        target.write_line("stop");
+    } else {
+        target.signal(Signal::TERM);
+    }
+}
+
+/// A folder's name, by which the daemon knows the processes of one test.
+fn mark() -> String {
+    format!("frozen-{}-{:?}", std::process::id(), std::thread::current().id()).replace(['(', ')'], "")
+}
+
+fn attached(target: &serde_json::Value) -> bool {
+    target["state"] == "attached"
+}
+
+/// The number of its newest collection that is reported.
+fn newest(daemon: &Serving, pid: u32) -> Option<u64> {
+    let gcs = daemon.json(&format!("/api/v1/gcs?pid={pid}&limit=1"));
+    gcs["gcs"][0]["number"].as_u64()
+}
+
+/// Scenario: two processes that collect without end are attached to; the daemon is stopped; their sockets fill; one
+/// process is asked to end (SIGTERM); then the daemon goes on.
+/// Guarantee: the process has exited within ten seconds. The other one is attached to again, its state and the log say
+/// what happened, /livez is ok, and every collection from then on is reported.
+fn a_stopped_daemon_holds_nobody(runtime: Runtime) {
+    let mark = mark();
+    let mut daemon = Serving::start(&mark, "");
+    let start = || {
+        // NativeAOT does not read its input, and collects by itself.
+        let mode = if runtime.is_native_aot() { "pressure" } else { "idle" };
+        let mut start = Start::new(runtime, mode).env(MARK, &mark);
+        start.seconds = 120;
+        start.start()
+    };
+    let (mut ending, mut living) = (start(), start());
+    for pid in [ending.pid(), living.pid()] {
+        daemon.await_target(pid, "attached", attached);
+    }
+    let guard = daemon.await_guard(None);
+    daemon.signal(Signal::STOP);
+    fill(&daemon, &mut [&mut ending, &mut living], !runtime.is_native_aot());
+
+    let asked = Instant::now();
+    ask_to_end(&mut ending, runtime);
+    let held = ending.await_exit(Duration::from_secs(60)).map(|_| asked.elapsed());
+    assert!(
+        held.is_some_and(|held| held < HELD_AT_MOST),
+        "{}: asked to end, then {held:?} until it exited",
+        runtime.name
+    );
+    println!("{}: exited {:?} after it was asked to", runtime.name, held.unwrap());
+
+    // What the guard does to the living one is seen by its effect, when the daemon goes on.
+    let stopped_for = Duration::from_secs(7).saturating_sub(asked.elapsed());
+    std::thread::sleep(stopped_for);
+    daemon.signal(Signal::CONT);
+    let said = daemon.await_line("its guard closed");
+    assert!(said.contains("session"), "{said}");
+    let again = daemon.await_target(living.pid(), "attached again", |target| {
+        attached(target) && target["sessions"].as_u64().is_none_or(|sessions| sessions > 1)
+    });
+    assert!(attached(&again));
+    assert_eq!(daemon.guard(), Some(guard), "the guard goes on");
+    let (status, parts) = daemon.get("/livez");
+    assert_eq!((status, parts.lines().next()), (200, Some("ok")), "{parts}");
+    assert!(daemon.metric("gcwatch_guard_releases_total") >= Some(1.0));
+    assert!(
+        daemon.said.matches("the session failed").count() == 0,
+        "nothing is reported wrongly:\n{}",
+        daemon.said
+    );
+
+    if !runtime.is_native_aot() {
+        // Collections from now on: numbered without a gap.
+        let first = collect_until_reported(&daemon, &mut living);
+        for _ in 1..REMEMBERED {
+            living.write_line("collect 0");
+            living.await_line("a collection", |line| line.starts_with("did "));
+        }
+        let last = first + REMEMBERED - 1;
+        let since = Instant::now();
+        while newest(&daemon, living.pid()) < Some(last) {
+            assert!(
+                since.elapsed() < Duration::from_secs(60),
+                "{:?}",
+                newest(&daemon, living.pid())
+            );
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let gcs = daemon.json(&format!("/api/v1/gcs?pid={}&limit={REMEMBERED}", living.pid()));
+        let numbers: Vec<u64> = gcs["gcs"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|gc| gc["number"].as_u64().unwrap())
+            .collect();
+        assert_eq!(numbers, (first..=last).rev().collect::<Vec<_>>());
+    }
+    daemon.signal(Signal::TERM);
+    assert!(daemon.await_end().success());
+    living.stop();
+}
+
+/// Collects until the present session has reported a collection; its number.
+fn collect_until_reported(daemon: &Serving, target: &mut Target) -> u64 {
+    let before = newest(daemon, target.pid());
+    let since = Instant::now();
+    loop {
+        target.write_line("collect 0");
+        target.await_line("a collection", |line| line.starts_with("did "));
+        let asked = Instant::now();
+        while asked.elapsed() < Duration::from_secs(3) {
+            let now = newest(daemon, target.pid());
+            if now > before {
+                return now.unwrap();
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        assert!(since.elapsed() < Duration::from_secs(60), "nothing is reported");
+    }
+}
+
+/// Scenario: the guard is killed; then the daemon is stopped, the socket fills, and the process gets SIGTERM.
+/// Guarantee: another guard is started and holds the session that it never saw begin: the process exits in time.
+fn a_guard_that_is_killed_comes_back() {
+    let mark = mark();
+    let mut daemon = Serving::start(&mark, "");
+    let mut target = Start::new(NET_10, "idle").env(MARK, &mark).start();
+    daemon.await_target(target.pid(), "attached", attached);
+    let first = daemon.await_guard(None);
+    kill_process(first, Signal::KILL).unwrap();
+    daemon.await_line("the guard of sessions ended");
+    let second = daemon.await_guard(Some(first));
+    let since = Instant::now();
+    // It holds the session: a second socket beside its own.
+    let holds = || {
+        let descriptors = std::fs::read_dir(format!("/proc/{}/fd", second.as_raw_nonzero()));
+        let sockets = descriptors
+            .into_iter()
+            .flatten()
+            .filter_map(Result::ok)
+            .filter(|entry| {
+                std::fs::read_link(entry.path()).is_ok_and(|target| target.to_string_lossy().starts_with("socket:"))
+            });
+        sockets.count() >= 2
+    };
+    while !holds() {
+        assert!(since.elapsed() < HELD_AT_MOST, "the new guard holds nothing");
+        std::thread::yield_now();
+    }
+    daemon.signal(Signal::STOP);
+    fill(&daemon, &mut [&mut target], true);
+    let asked = Instant::now();
+    ask_to_end(&mut target, NET_10);
+    assert!(
+        target.await_exit(HELD_AT_MOST).is_some(),
+        "held for {:?}",
+        asked.elapsed()
+    );
+    daemon.signal(Signal::CONT);
+    daemon.await_line("its guard closed");
+    daemon.signal(Signal::TERM);
+    assert!(daemon.await_end().success());
+}
+
+/// Scenario: a daemon without sessions is stopped for longer than the guard waits, and goes on.
+/// Guarantee: nothing is closed or reported, and it is alive.
+fn a_stopped_daemon_without_sessions_goes_on() {
+    let mut daemon = Serving::start(&mark(), "");
+    daemon.await_guard(None);
+    daemon.signal(Signal::STOP);
+    std::thread::sleep(Duration::from_secs(7));
+    daemon.signal(Signal::CONT);
+    let since = Instant::now();
+    while daemon.get("/livez").0 != 200 {
+        assert!(since.elapsed() < HELD_AT_MOST, "{}", daemon.get("/livez").1);
+    }
+    assert_eq!(daemon.metric("gcwatch_guard_releases_total"), Some(0.0));
+    assert_eq!(daemon.metric("gcwatch_guard_running_ratio"), Some(1.0));
+    daemon.signal(Signal::TERM);
+    assert!(daemon.await_end().success());
+    assert!(!daemon.said.contains("guard"), "{}", daemon.said);
+}
+
+/// Scenario: everything is logged, and nobody reads the pipe of standard error, which is full; then the configuration
+/// changes with a SIGHUP, and SIGTERM comes.
+/// Guarantee: the daemon answers all the while and applies the change; the lines that did not fit are counted; it ends
+/// within ten seconds.
+fn a_log_that_nobody_reads_holds_nobody() {
+    let folder = tempfile::Builder::new().prefix("gcw").tempdir().unwrap();
+    // A port that was free a moment ago: the line that says which one it got is not read.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = free.local_addr().unwrap();
+    drop(free);
+    let mark = mark();
+    let (reader, writer) = std::io::pipe().unwrap();
+    let mut command = command(folder.path(), &mark, &address.to_string(), "log: {level: trace}\n");
+    let mut child = command.stderr(Stdio::from(OwnedFd::from(writer))).spawn().unwrap();
+    drop(command);
+    let answers = |path: &str| crate::listener::get(address, path, "localhost", Duration::from_secs(5));
+    let until = |what: &str, is: &dyn Fn(&str) -> bool| {
+        let since = Instant::now();
+        while !answers("/metrics").is_some_and(|(_, text)| is(&text)) {
+            assert!(
+                since.elapsed() < Duration::from_secs(60),
+                "{what}: {:?}",
+                answers("/metrics")
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    let value = |text: &str, name: &str| -> f64 {
+        let line = text.lines().find(|line| line.starts_with(name));
+        line.and_then(|line| line.rsplit(' ').next()?.parse().ok())
+            .unwrap_or(0.0)
+    };
+    until("it does not listen", &|_| true);
+    // Each mistake is a line, at each reload.
+    let file = folder.path().join("gcwatch.yaml");
+    let config = std::fs::read_to_string(&file).unwrap();
+    let mistakes: String = (0..100).map(|number| format!("mistake{number}: 1\n")).collect();
+    std::fs::write(&file, format!("{config}{mistakes}")).unwrap();
+    let pid = Pid::from_child(&child);
+    until("no line is dropped", &|text| {
+        kill_process(pid, Signal::HUP).unwrap();
+        value(text, "gcwatch_log_dropped_total") > 0.0
+    });
+    std::fs::write(&file, format!("{config}metrics: {{interval: 7s}}\n")).unwrap();
+    kill_process(pid, Signal::HUP).unwrap();
+    until("SIGHUP is not served", &|text| {
+        let mut reloads = text
+            .lines()
+            .filter(|line| line.starts_with("gcwatch_config_reloads_total"));
+        reloads.any(|line| line.contains("accepted") && !line.ends_with(" 0"))
+    });
+    let asked = Instant::now();
+    kill_process(pid, Signal::TERM).unwrap();
+    let status = await_end(&mut child, HELD_AT_MOST);
+    if status.is_none() {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    assert!(
+        status.is_some_and(|status| status.success()),
+        "{status:?} after {:?}",
+        asked.elapsed()
+    );
+    drop(reader);
+}

@@ -1,0 +1,186 @@
+//! Whoever reaches the port cannot take the health checks away.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use test_support::add_tests;
+use test_support::harness::Tests;
+
+use crate::serving::Serving;
+
+pub(crate) fn tests(tests: &mut Tests) {
+    add_tests!(
+        tests, || Ok(());
+        idle_connections_do_not_take_health_away,
+        slow_readers_do_not_take_health_away,
+        foreign_names_are_refused_on_loopback,
+        elsewhere_probes_are_answered_under_any_name,
+        pages_run_nothing,
+    );
+}
+
+/// How long a probe waits: the kubelet's default.
+const PROBE: Duration = Duration::from_secs(1);
+
+/// Nothing has this mark.
+const NOTHING: &str = "none";
+
+/// Asks under a name; `None`: no answer in time.
+pub(crate) fn get(address: SocketAddr, path: &str, host: &str, within: Duration) -> Option<(u16, String)> {
+    let mut stream = TcpStream::connect_timeout(&address, within).ok()?;
+    stream.set_read_timeout(Some(within)).unwrap();
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+    )
+    .ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    let status = answer.split(' ').nth(1)?.parse().ok()?;
+    Some((status, answer))
+}
+
+/// Health as a probe asks for it, several times.
+fn assert_healthy(daemon: &Serving, context: &str) {
+    for _ in 0..5 {
+        let asked = Instant::now();
+        let answer = get(daemon.address, "/livez", "localhost", PROBE);
+        assert_eq!(
+            answer.map(|(status, _)| status),
+            Some(200),
+            "{context}, {:?}",
+            asked.elapsed()
+        );
+    }
+}
+
+fn end(mut daemon: Serving) {
+    daemon.signal(Signal::TERM);
+    assert!(daemon.await_end().success());
+}
+
+/// Scenario: 64, 200, then 900 connections at once that say nothing, that have sent half a request, or that have had an
+/// answer and are kept; a probe asks all the while.
+/// Guarantee: each probe is answered within a second, and so is the page once the connections have been idle for one;
+/// the daemon holds a bounded number of them.
+fn idle_connections_do_not_take_health_away() {
+    let daemon = Serving::start(NOTHING, "");
+    assert_healthy(&daemon, "nobody else");
+    for count in [64, 200, 900] {
+        for (kind, first) in [
+            ("silent", ""),
+            ("half", "GET / HTTP/1.1\r\nHo"),
+            ("kept", "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+        ] {
+            let mut idle = Vec::new();
+            for number in 0..count {
+                let mut stream = TcpStream::connect(daemon.address).unwrap();
+                // Those that were closed already cannot be written to.
+                let _closed = stream.write_all(first.as_bytes());
+                idle.push(stream);
+                if number % 200 == 199 {
+                    assert_healthy(&daemon, &format!("{number} {kind}"));
+                }
+            }
+            assert_healthy(&daemon, &format!("{count} {kind}"));
+            let sockets = std::fs::read_dir(format!("/proc/{}/fd", daemon.pid())).unwrap().count();
+            assert!(sockets < 150, "{sockets} descriptors, {count} {kind}");
+            let since = Instant::now();
+            while get(daemon.address, "/", "localhost", PROBE).is_none_or(|(status, _)| status != 200) {
+                assert!(since.elapsed() < Duration::from_secs(10), "no page, {count} {kind}");
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        }
+    }
+    end(daemon);
+}
+
+/// Scenario: 200 connections ask for everything again and again, and read a byte a second of it.
+/// Guarantee: each probe is answered within a second, and /metrics within a few.
+fn slow_readers_do_not_take_health_away() {
+    let daemon = Serving::start(NOTHING, "");
+    let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(100);
+    let mut readers: Vec<TcpStream> = (0..200)
+        .map(|_| {
+            let mut stream = TcpStream::connect(daemon.address).unwrap();
+            let _closed = stream.write_all(request.as_bytes());
+            stream
+        })
+        .collect();
+    for round in 0..4 {
+        for stream in &mut readers {
+            stream.set_nonblocking(true).unwrap();
+            let _nothing_yet = stream.read(&mut [0]);
+        }
+        assert_healthy(&daemon, &format!("round {round}"));
+        std::thread::sleep(Duration::from_secs(1));
+    }
+    let since = Instant::now();
+    while get(daemon.address, "/metrics", "localhost", Duration::from_secs(5)).is_none_or(|(status, _)| status != 200) {
+        assert!(since.elapsed() < Duration::from_secs(10), "no metrics");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    end(daemon);
+}
+
+/// Scenario: a listener on loopback is asked under its own names, and under one that a foreign page may have.
+/// Guarantee: only its own are answered; the refusal says what to do.
+fn foreign_names_are_refused_on_loopback() {
+    let daemon = Serving::start(NOTHING, "");
+    let ask = |path: &str, host: &str| get(daemon.address, path, host, PROBE * 10).unwrap();
+    for own in ["localhost", "127.0.0.1:9464", "[::1]:80"] {
+        assert_eq!(ask("/api/v1/targets", own).0, 200, "{own}");
+    }
+    for path in ["/", "/metrics", "/api/v1/targets", "/livez", "/nothing"] {
+        let (status, answer) = ask(path, "rebound.example:9464");
+        assert!(status == 403 && answer.contains("web.hosts"), "{path}: {answer}");
+    }
+    end(daemon);
+}
+
+/// Scenario: a listener on all addresses, as in the manifests, asked as the kubelet does, without a list of names and
+/// with one.
+/// Guarantee: health is answered under any name; the rest is, unless there is a list without it.
+fn elsewhere_probes_are_answered_under_any_name() {
+    for (more, others) in [("", 200), ("web: {hosts: [node-1.example]}\n", 403)] {
+        let daemon = Serving::start_at("0.0.0.0:0", NOTHING, more);
+        let address = SocketAddr::from(([127, 0, 0, 1], daemon.address.port()));
+        let ask = |path: &str, host: &str| get(address, path, host, PROBE * 10).unwrap().0;
+        assert_eq!(ask("/livez", "10.1.2.3:9464"), 200, "{more}");
+        assert_eq!(ask("/metrics", "node-1.example:9464"), 200, "{more}");
+        assert_eq!(ask("/metrics", "10.1.2.3:9464"), others, "{more}");
+        end(daemon);
+    }
+}
+
+/// Scenario: the page, its style, the API, and what is not there.
+/// Guarantee: by each answer browsers run no script and show it in no frame; the page has neither a script nor a style
+/// of its own, and its style is there.
+fn pages_run_nothing() {
+    let daemon = Serving::start(NOTHING, "");
+    for path in ["/", "/style.css", "/metrics", "/api/v1/gcs", "/livez", "/nothing"] {
+        let (_, answer) = get(daemon.address, path, "localhost", PROBE * 10).unwrap();
+        let head = answer.split("\r\n\r\n").next().unwrap().to_ascii_lowercase();
+        for has in [
+            "content-security-policy: default-src 'none'; style-src 'self';",
+            "frame-ancestors 'none'",
+            "x-content-type-options: nosniff",
+            "referrer-policy: no-referrer",
+        ] {
+            assert!(head.contains(has), "{path}: {has}: {head}");
+        }
+    }
+    let (_, page) = get(daemon.address, "/", "localhost", PROBE * 10).unwrap();
+    assert!(page.contains("<link rel=\"stylesheet\" href=\"/style.css\">"), "{page}");
+    for inline in ["<script", "<style", "style=", " onload"] {
+        assert!(!page.contains(inline), "{inline}: {page}");
+    }
+    let (_, style) = get(daemon.address, "/style.css", "localhost", PROBE * 10).unwrap();
+    assert!(
+        style.contains("content-type: text/css") && style.contains("table{"),
+        "{style}"
+    );
+    end(daemon);
+}

@@ -1,0 +1,388 @@
+//! Sessions of other tools beside gcwatch's: what they leave behind in a process is healed.
+//!
+//! The process pins 60,000 objects, which a Verbose session makes the collector write down one by one: its own pauses
+//! show whether it still does. The other tool is this test, with a client of its own.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use clr_gc::event::RUNTIME_PROVIDER;
+use dotnet_diagnostics::discovery::SocketAddress;
+use dotnet_diagnostics::message::{Provider, SessionConfig};
+use dotnet_diagnostics::{Client, Endpoint, Session};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::time::timeout;
+
+use test_support::add_tests_on;
+use test_support::harness::Tests;
+use test_support::runtimes::{ALL, Host, Runtime};
+use test_support::target::{PATIENCE, Start, Target};
+
+pub(crate) fn tests(tests: &mut Tests) {
+    let known: Vec<Runtime> = ALL
+        .into_iter()
+        .filter(|runtime| runtime.host == Host::Run && !runtime.is_core_3())
+        .collect();
+    let (oldest, newest) = (known[0], known[known.len() - 1]);
+    let some = if crate::is_full() { known } else { vec![oldest, newest] };
+    add_tests_on!(tests, some.iter().copied(); a_closed_session_goes_on_costing, a_closed_session_is_healed);
+    let one = if crate::is_full() { some.clone() } else { vec![newest] };
+    add_tests_on!(tests, one.iter().copied(); a_client_that_dies_is_healed, probes_are_healed_together, recordings_are_healed);
+}
+
+const PINNED: u32 = 60_000;
+/// How long pauses may take to be short again.
+const HEALED_WITHIN: Duration = Duration::from_secs(10);
+
+/// Half of the next pauses are at most so long, in microseconds, by the process's own account.
+fn usual_pause(target: &mut Target, of: usize) -> u64 {
+    let lines = target.lines_from_now(of);
+    let pause = |line: &String| line.split(' ').nth(1).unwrap().parse::<u64>().unwrap();
+    let mut pauses: Vec<u64> = lines.iter().map(pause).collect();
+    pauses.sort_unstable();
+    pauses[pauses.len() / 2]
+}
+
+/// Another tool: a client of its own, with its executor.
+struct Tool {
+    executor: tokio::runtime::Runtime,
+    client: Client,
+}
+
+impl Tool {
+    fn of(target: &Target) -> Self {
+        let address = SocketAddress::chosen(target.socket().unwrap());
+        Self {
+            executor: tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap(),
+            client: Client::new(Endpoint::socket(address, Some(target.pid()))),
+        }
+    }
+
+    /// Begins a session of the collector's events.
+    fn begin(&self, level: u32) -> Session {
+        self.begin_with(Provider::new(RUNTIME_PROVIDER, 0x1, level))
+    }
+
+    fn begin_with(&self, provider: Provider) -> Session {
+        let config = SessionConfig {
+            buffer_mb: 64,
+            providers: vec![provider],
+            ..SessionConfig::default()
+        };
+        self.executor.block_on(self.client.collect_tracing(&config)).unwrap()
+    }
+
+    /// Reads it, as tools do.
+    fn read(&self, session: &mut Session, lasting: Duration) {
+        let mut buffer = vec![0; 1 << 20];
+        let reading = async { while session.read(&mut buffer).await.unwrap() > 0 {} };
+        let over = self.executor.block_on(async { timeout(lasting, reading).await });
+        assert!(over.is_err(), "its session ended by itself");
+    }
+
+    fn end(&self, mut session: Session) {
+        self.executor.block_on(session.drain(|_| ())).unwrap();
+    }
+}
+
+/// `gcwatch run`, which reads one process.
+struct Daemon {
+    child: Child,
+    said: Arc<Mutex<Vec<String>>>,
+    address: String,
+    pid: u32,
+    _folder: TempDir,
+}
+
+impl Daemon {
+    /// Starts it, and waits until it has read something of the process.
+    fn start(target: &Target, mark: &str) -> Self {
+        let folder = TempDir::new().unwrap();
+        let config = folder.path().join("gcwatch.yaml");
+        let text = format!("targets:\n  scan_interval: 1s\n  include:\n    - environment: {{{MARK}: {mark}}}\n");
+        std::fs::write(&config, text).unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
+            .args([
+                "run",
+                "--listen",
+                "127.0.0.1:0",
+                "--no-traces",
+                "--no-metrics",
+                "--no-logs",
+                "--config",
+            ])
+            .arg(config)
+            .arg("--lease-folder")
+            .arg(folder.path().join("leases"))
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap())
+            .lines()
+            .map_while(Result::ok);
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let listening = lines.find(|line| {
+            said.lock().unwrap().push(line.clone());
+            line.contains("listening at http://")
+        });
+        let listening = listening.unwrap_or_else(|| panic!("{said:?}"));
+        let (_, address) = listening.split_once("http://").unwrap();
+        let address = address.split('/').next().unwrap().to_owned();
+        let heard = Arc::clone(&said);
+        std::thread::spawn(move || lines.for_each(|line| heard.lock().unwrap().push(line)));
+        let daemon = Self {
+            child,
+            said,
+            address,
+            pid: target.pid(),
+            _folder: folder,
+        };
+        daemon.await_that("it knows who is connected", |daemon| {
+            daemon.collections().iter().any(|gc| gc["observed_by_others"] == false)
+        });
+        daemon
+    }
+
+    fn await_that(&self, what: &str, is: impl Fn(&Self) -> bool) {
+        let since = Instant::now();
+        while !is(self) {
+            assert!(
+                since.elapsed() < PATIENCE,
+                "{what}: never; {:#?}",
+                self.said.lock().unwrap()
+            );
+            std::thread::yield_now();
+        }
+    }
+
+    fn get(&self, path: &str) -> Value {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        write!(
+            stream,
+            "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+        serde_json::from_str(body).unwrap_or_else(|error| panic!("{path}: {error}: {body}"))
+    }
+
+    /// The newest collections, newest first.
+    fn collections(&self) -> Vec<Value> {
+        let of_process = self.get(&format!("/api/v1/gcs?pid={}", self.pid));
+        of_process
+            .as_array()
+            .or_else(|| of_process["gcs"].as_array())
+            .cloned()
+            .unwrap_or_default()
+    }
+
+    fn healings(&self) -> u64 {
+        let all = self.get("/api/v1/targets");
+        let all = all.as_array().or_else(|| all["targets"].as_array()).unwrap();
+        let of_process = all.iter().find(|target| target["pid"] == self.pid).unwrap();
+        of_process["healings"].as_u64().unwrap()
+    }
+
+    /// How often it said that it healed the process.
+    fn reported(&self) -> usize {
+        let said = self.said.lock().unwrap();
+        said.iter()
+            .filter(|line| line.contains("another tool's session ended"))
+            .count()
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _gone = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}
+
+const MARK: &str = "GCWATCH_TEST_MARK";
+
+/// A process with many pinned objects, whose environment has a mark of its own.
+fn pins(runtime: Runtime) -> (Target, String) {
+    let mark = format!("others-{}-{}", std::process::id(), fastrand::u64(..));
+    let mut target = Start::pins(runtime, PINNED).env(MARK, &mark).spawn();
+    target.await_socket();
+    target.lines_from_now(5);
+    (target, mark)
+}
+
+/// Waits until pauses are about as long as they were before the other tool came, for ten seconds at most. Returns how
+/// long that took.
+fn await_short_pauses(target: &mut Target, since: Instant, before: u64, beside: u64) -> Duration {
+    loop {
+        let pause = usual_pause(target, 7);
+        let took = since.elapsed();
+        if pause <= beside / 2 && pause <= before * 2 {
+            return took;
+        }
+        assert!(
+            took < HEALED_WITHIN,
+            "pauses of {before} us, {beside} beside the tool, are {pause} after {took:?}"
+        );
+    }
+}
+
+/// Scenario: a plain session is open, as a resident monitor's, and nobody heals; a Verbose one is opened and closed;
+/// then a plain one.
+/// Guarantee: none of ours: the runtime is like that, so that the other tests of this module can fail. Should a
+/// runtime pass without the healing, this test fails, and gcwatch need not heal it.
+fn a_closed_session_goes_on_costing(runtime: Runtime) {
+    let (mut target, _) = pins(runtime);
+    let tool = Tool::of(&target);
+    let plain = tool.begin(4);
+    let before = usual_pause(&mut target, 9);
+    let mut verbose = tool.begin(5);
+    tool.read(&mut verbose, Duration::from_secs(2));
+    tool.end(verbose);
+    let after = usual_pause(&mut target, 15);
+    let since = Instant::now();
+    tool.executor.block_on(tool.client.recompute_levels(PATIENCE)).unwrap();
+    let healed = usual_pause(&mut target, 9);
+    println!(
+        "{}: {before} us, after a Verbose session {after}, healed {healed} in {:?}",
+        runtime.name,
+        since.elapsed()
+    );
+    assert!(after >= before * 3, "{before} us before, {after} after");
+    assert!(
+        healed <= before * 2 && healed <= after / 2,
+        "{before} us before, {after} after, {healed} healed"
+    );
+    drop(plain);
+}
+
+/// What becomes of a process that the daemon reads when another tool's Verbose session ends as `end` says.
+fn is_healed(runtime: Runtime, end: impl FnOnce(&Tool, Session)) {
+    let (mut target, mark) = pins(runtime);
+    let daemon = Daemon::start(&target, &mark);
+    let before = usual_pause(&mut target, 9);
+    // Another gcwatch on the machine, one of another test, may have had a look at it by now.
+    let healed_before = daemon.healings();
+    let tool = Tool::of(&target);
+    let mut verbose = tool.begin(5);
+    // Its own thread reads, so that pauses are those of a tool that keeps up.
+    tool.read(&mut verbose, Duration::from_secs(3));
+    let beside = usual_pause_of(&daemon);
+    daemon.await_that("it sees the tool", |daemon| {
+        daemon.collections()[0]["observed_by_others"] == true
+    });
+    end(&tool, verbose);
+    let took = await_short_pauses(&mut target, Instant::now(), before, beside);
+    println!(
+        "{}: {before} us, {beside} beside a Verbose session, as before after {took:?}",
+        runtime.name
+    );
+    assert!(
+        beside >= before * 3,
+        "the tool was not felt: {before} us, {beside} beside it"
+    );
+    daemon.await_that("it counts the healing", |daemon| daemon.healings() > healed_before);
+    daemon.await_that("nobody is there any more", |daemon| {
+        daemon.collections()[0]["observed_by_others"] == false
+    });
+    assert_eq!(
+        (daemon.healings(), daemon.reported()),
+        (1, 1),
+        "{:#?}",
+        daemon.said.lock().unwrap()
+    );
+}
+
+/// Half of the newest nine pauses are at most so long, in microseconds, as the daemon reports them.
+fn usual_pause_of(daemon: &Daemon) -> u64 {
+    let newest = daemon.collections();
+    let mut pauses: Vec<u64> = newest.iter().take(9).filter_map(|gc| gc["pause_ns"].as_u64()).collect();
+    pauses.sort_unstable();
+    pauses[pauses.len() / 2] / 1000
+}
+
+/// Scenario: beside the daemon, another tool has a Verbose session for three seconds, and closes it.
+/// Guarantee: the daemon sees it, and its collections say so; within ten seconds pauses are as before, by one healing,
+/// which is counted and logged once; then nothing is observed by others any more.
+fn a_closed_session_is_healed(runtime: Runtime) {
+    is_healed(runtime, |tool, session| tool.end(session));
+}
+
+/// Scenario: the same tool dies: its connection is closed, its session was never stopped.
+/// Guarantee: the same.
+fn a_client_that_dies_is_healed(runtime: Runtime) {
+    is_healed(runtime, |_, session| {
+        // Outside of its executor, nobody is left to stop the session.
+        drop(session);
+    });
+}
+
+/// Scenario: beside the daemon, another tool asks for the process's description ten times, and has ten short sessions
+/// of a provider that does not exist, one after the other.
+/// Guarantee: one healing.
+fn probes_are_healed_together(runtime: Runtime) {
+    let (target, mark) = pins(runtime);
+    let daemon = Daemon::start(&target, &mark);
+    let tool = Tool::of(&target);
+    for _ in 0..10 {
+        tool.executor.block_on(tool.client.process_info()).unwrap();
+    }
+    for _ in 0..10 {
+        let mut session = tool.begin_with(Provider::new("Gcwatch-Test-Nobody", 1, 4));
+        tool.read(&mut session, Duration::from_millis(400));
+        tool.end(session);
+    }
+    daemon.await_that("the healing", |daemon| daemon.healings() > 0);
+    daemon.await_that("nobody is there any more", |daemon| {
+        daemon.collections()[0]["observed_by_others"] == false
+    });
+    assert!(daemon.healings() <= 2, "{:#?}", daemon.said.lock().unwrap());
+}
+
+/// Scenario: a resident session is open; `gcwatch record --profile gc-verbose` records for two seconds, and another
+/// time it is interrupted.
+/// Guarantee: pauses are as before once the command has ended.
+fn recordings_are_healed(runtime: Runtime) {
+    let (mut target, _) = pins(runtime);
+    let tool = Tool::of(&target);
+    let plain = tool.begin(4);
+    let before = usual_pause(&mut target, 9);
+    let folder = TempDir::new().unwrap();
+    for interrupted in [false, true] {
+        let mut record = Command::new(env!("CARGO_BIN_EXE_gcwatch"));
+        record
+            .args(["record", "--profile", "gc-verbose", "--pid"])
+            .arg(target.pid().to_string())
+            .arg("-o")
+            .arg(folder.path().join(format!("{interrupted}.nettrace")))
+            .stderr(Stdio::null());
+        if !interrupted {
+            record.args(["--duration", "2s"]);
+        }
+        let mut record = record.spawn().unwrap();
+        if interrupted {
+            // It is felt, so that it has begun.
+            let since = Instant::now();
+            while usual_pause(&mut target, 3) < before * 3 {
+                assert!(since.elapsed() < PATIENCE, "the recording is not felt");
+            }
+            let pid = rustix::process::Pid::from_child(&record);
+            rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+        }
+        assert!(record.wait().unwrap().success());
+        let took = await_short_pauses(&mut target, Instant::now(), before, u64::MAX);
+        println!(
+            "{}: {before} us, as before {took:?} after a recording (interrupted: {interrupted})",
+            runtime.name
+        );
+    }
+    drop(plain);
+}

@@ -1,0 +1,73 @@
+//! A hostile runtime: a process that serves the diagnostics protocol on the socket that a .NET runtime of its pid would
+//! have, and then misbehaves, by a mode that has a name.
+//!
+//! ```text
+//! cargo run -p gcwatch-test-support --features hostile --bin hostile-runtime -- --list
+//! cargo run -p gcwatch-test-support --features hostile --bin hostile-runtime -- time-stands-still
+//! ```
+//!
+//! It is found like any .NET process: by `dotnet-diagnostic-PID-STARTTIME-socket` in `TMPDIR` or `/tmp`. So that any
+//! agent can be tried with it: it needs nothing of gcwatch, and runs until it is killed, or with `--with-stdin` until
+//! its standard input ends. Tests run it by themselves, see [`as_program`].
+
+mod forge;
+mod modes;
+mod serve;
+
+use std::io::{Read as _, Write as _};
+use std::process::ExitCode;
+
+pub use modes::{MODES, Mode};
+
+/// The first argument with which a test binary is this program.
+pub const ARGUMENT: &str = "--hostile-runtime";
+
+const USAGE: &str = "usage: hostile-runtime [--with-stdin] MODE | --list\n\
+    \n\
+    A process that looks like a .NET runtime from outside, and misbehaves. --list: the modes.\n\
+    --with-stdin: it ends when its standard input does.";
+
+/// Runs the program, if the arguments begin with [`ARGUMENT`]: a test binary starts itself.
+pub fn as_program() -> Option<ExitCode> {
+    let mut arguments = std::env::args().skip(1);
+    (arguments.next()? == ARGUMENT).then(|| program(arguments))
+}
+
+/// The program, with the arguments after its name.
+pub fn program(arguments: impl Iterator<Item = String>) -> ExitCode {
+    let mut out = std::io::stdout();
+    let (mut with_stdin, mut mode) = (false, None);
+    for argument in arguments {
+        match argument.as_str() {
+            "--list" => {
+                for Mode { name, about, .. } in MODES {
+                    let _closed = writeln!(out, "{name:22} {about}");
+                }
+                return ExitCode::SUCCESS;
+            }
+            "--with-stdin" => with_stdin = true,
+            name => mode = MODES.iter().find(|mode| mode.name == name),
+        }
+    }
+    let Some(mode) = mode else {
+        let _closed = writeln!(std::io::stderr(), "{USAGE}");
+        return ExitCode::from(2);
+    };
+    let path = match serve::begin(mode) {
+        Ok(path) => path,
+        Err(error) => {
+            let _closed = writeln!(std::io::stderr(), "cannot listen: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let _closed = writeln!(out, "ready {}", path.display()).and_then(|()| out.flush());
+    if with_stdin {
+        let _ended = std::io::stdin().read_to_end(&mut Vec::new());
+        // As a runtime that ends in order does.
+        let _gone = std::fs::remove_file(&path);
+        return ExitCode::SUCCESS;
+    }
+    loop {
+        std::thread::park();
+    }
+}

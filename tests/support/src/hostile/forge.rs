@@ -1,0 +1,139 @@
+//! Made-up events of a runtime.
+
+use nettrace::encode::{EncodeError, Encoder, EventRecord};
+use nettrace::{Format, Metadata, PointerSize, SystemTime, TraceHeader};
+use rustix::time::{ClockId, clock_gettime};
+
+pub(super) const PROVIDER: &str = "Microsoft-Windows-DotNETRuntime";
+
+/// Ids of the events that collections consist of, with the versions that newer runtimes send.
+const KINDS: [(u32, u32); 9] = [
+    (1, 2),
+    (2, 1),
+    (3, 1),
+    (4, 2),
+    (7, 1),
+    (8, 1),
+    (9, 1),
+    (204, 3),
+    (205, 2),
+];
+
+/// An event that the order of a stream is not certain of.
+pub(super) const UNSORTED: bool = false;
+const SORTED: bool = true;
+
+/// CLOCK_MONOTONIC, nanoseconds: the ticks of a runtime on Linux.
+pub(super) fn monotonic() -> i64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec * 1_000_000_000 + now.tv_nsec
+}
+
+/// Writes a stream with the events of collections.
+pub struct Forge {
+    pub encoder: Encoder,
+    /// The last number of capture thread 1.
+    sequence: u32,
+}
+
+impl Forge {
+    pub fn new(format: Format) -> Result<Self, EncodeError> {
+        let header = TraceHeader {
+            format,
+            // An instant is as good as another one: nobody compares a hostile stream with the time of day.
+            system_time: SystemTime {
+                year: 2026,
+                month: 1,
+                day: 1,
+                ..SystemTime::default()
+            },
+            sync_ticks: monotonic(),
+            frequency: 1_000_000_000,
+            pointer_size: PointerSize::Eight,
+            process_id: Some(std::process::id()),
+            processors: Some(2),
+            sampling_rate_ns: None,
+            properties: Vec::new(),
+        };
+        let mut encoder = Encoder::new(format, &header)?;
+        for (event_id, version) in KINDS {
+            encoder.metadata(&Metadata {
+                id: event_id,
+                provider: PROVIDER.to_owned(),
+                event_id,
+                version: Some(version),
+                ..Metadata::default()
+            })?;
+        }
+        Ok(Self { encoder, sequence: 0 })
+    }
+
+    /// An event on capture thread 1.
+    pub fn event(&mut self, id: u32, thread: u64, at: i64, is_sorted: bool, payload: &[u8]) -> Result<(), EncodeError> {
+        self.sequence = self.sequence.wrapping_add(1);
+        self.encoder.event(&EventRecord {
+            metadata_id: id,
+            sequence: self.sequence,
+            capture_thread: 1,
+            thread,
+            timestamp: at,
+            is_sorted,
+            payload,
+            ..EventRecord::default()
+        })
+    }
+
+    pub fn start(&mut self, number: u32, kind: u32, at: i64) -> Result<(), EncodeError> {
+        let words = [number, 2, 0, kind].map(u32::to_le_bytes).concat();
+        self.event(1, 1, at, SORTED, &[&words[..], &[0; 10]].concat())
+    }
+
+    pub fn end(&mut self, number: u32, clr_instance: u16, at: i64) -> Result<(), EncodeError> {
+        let words = [number, 2].map(u32::to_le_bytes).concat();
+        self.event(2, 1, at, SORTED, &[&words[..], &clr_instance.to_le_bytes()].concat())
+    }
+
+    pub fn suspend(&mut self, reason: u32, previous: u32, thread: u64, at: i64) -> Result<(), EncodeError> {
+        let words = [reason, previous].map(u32::to_le_bytes).concat();
+        self.event(9, thread, at, SORTED, &[&words[..], &[0; 2]].concat())?;
+        self.event(8, thread, at + 1, SORTED, &[0; 2])
+    }
+
+    pub fn restart(&mut self, thread: u64, at: i64) -> Result<(), EncodeError> {
+        self.event(7, thread, at - 1, SORTED, &[0; 2])?;
+        self.event(3, thread, at, SORTED, &[0; 2])
+    }
+
+    /// The histories of a collection: so many heaps, of which these are sent.
+    pub fn histories(&mut self, heaps: u32, sent: impl Iterator<Item = u32>, at: i64) -> Result<(), EncodeError> {
+        let mut global = vec![0; 8];
+        global.extend([heaps, 2, 0, 0, 0].map(u32::to_le_bytes).concat());
+        global.extend([0; 10]);
+        self.event(205, 1, at, SORTED, &global)?;
+        for heap in sent {
+            let mut history = vec![0; 2 + 6 * 8 + 5 * 4];
+            history.extend(heap.to_le_bytes());
+            history.extend([0; 8]);
+            history.extend(0_u32.to_le_bytes());
+            self.event(204, 1, at, SORTED, &history)?;
+        }
+        Ok(())
+    }
+
+    /// A whole blocking collection that takes so many nanoseconds up to `at`.
+    pub fn collection(&mut self, number: u32, at: i64, ns: i64) -> Result<(), EncodeError> {
+        let begin = at - ns;
+        self.suspend(1, number.wrapping_sub(1), 1, begin)?;
+        self.start(number, 0, at - ns / 2)?;
+        self.histories(1, 0..1, at - ns / 4)?;
+        self.end(number, 0, at - ns / 4)?;
+        self.event(4, 1, at - ns / 4, SORTED, &[0; 110])?;
+        self.restart(1, at)
+    }
+
+    /// What was written since the last call, in whole blocks.
+    pub fn take(&mut self) -> Result<Vec<u8>, EncodeError> {
+        self.encoder.flush()?;
+        Ok(self.encoder.take())
+    }
+}

@@ -1,0 +1,340 @@
+//! What a hostile runtime does, by name.
+
+use std::time::Duration;
+
+use nettrace::Metadata;
+use nettrace::encode::{EncodeError, EventRecord, Label, ThreadRecord};
+
+use super::forge::{Forge, UNSORTED, monotonic};
+
+/// A way to misbehave.
+#[derive(Debug, Clone, Copy)]
+pub struct Mode {
+    pub name: &'static str,
+    /// One line.
+    pub about: &'static str,
+    pub does: Does,
+}
+
+/// What a mode does.
+#[derive(Debug, Clone, Copy)]
+pub enum Does {
+    /// Each command is answered, and each session has a stream without end, made of such pieces.
+    Stream(Pieces),
+    /// The same, in the format of other writers.
+    StreamV6(Pieces),
+    /// The same, and no command to stop is obeyed or answered.
+    NeverStops(Pieces),
+    /// A stream that is these bytes and then nothing, without an end.
+    Bytes(&'static [u8]),
+    /// These bytes again and again, after the beginning of a stream.
+    After(&'static [u8]),
+    /// Each session ends as soon as it has begun.
+    EndsAtOnce,
+    /// Connections are taken, and no command is answered.
+    Silent,
+    /// Each command is answered with these bytes, and no session begins.
+    Answers(&'static [u8]),
+}
+
+/// The next piece of a stream: the forge of the session, how many pieces were before. Around 50 KB, and once: a pause
+/// after it.
+type Pieces = fn(&mut Forge, u32) -> Result<Duration, EncodeError>;
+
+const AT_ONCE: Duration = Duration::ZERO;
+
+/// All modes.
+pub const MODES: &[Mode] = &[
+    Mode {
+        name: "well-behaved",
+        about: "twenty whole collections a second: the neighbour that must lose nothing",
+        does: Does::Stream(well_behaved),
+    },
+    Mode {
+        name: "time-stands-still",
+        about: "whole collections without end, all at the same instant",
+        does: Does::Stream(time_stands_still),
+    },
+    Mode {
+        name: "time-runs-back",
+        about: "whole collections, each an hour before the last",
+        does: Does::Stream(time_runs_back),
+    },
+    Mode {
+        name: "flood",
+        about: "whole collections as fast as they are read, one every microsecond of the stream",
+        does: Does::Stream(flood),
+    },
+    Mode {
+        name: "never-stops",
+        about: "a flood that goes on when the session is stopped; the command is not answered",
+        does: Does::NeverStops(flood),
+    },
+    Mode {
+        name: "ends-without-start",
+        about: "ends of collections that never began, in nine runtimes of one process",
+        does: Does::Stream(ends_without_start),
+    },
+    Mode {
+        name: "open-stops",
+        about: "suspensions that never end, each on another thread",
+        does: Does::Stream(open_stops),
+    },
+    Mode {
+        name: "stops-without-end",
+        about: "background collections with final stops without end",
+        does: Does::Stream(stops_without_end),
+    },
+    Mode {
+        name: "per-heap-histories",
+        about: "collections that claim 65,535 heaps, with the histories of thousands",
+        does: Does::Stream(per_heap_histories),
+    },
+    Mode {
+        name: "huge-definitions",
+        about: "definitions of events with names of 60 KB",
+        does: Does::Stream(huge_definitions),
+    },
+    Mode {
+        name: "endless-metadata",
+        about: "a new definition for each event",
+        does: Does::Stream(endless_metadata),
+    },
+    Mode {
+        name: "redefined",
+        about: "one metadata id that is given another meaning again and again",
+        does: Does::Stream(redefined),
+    },
+    Mode {
+        name: "pending-never-sorted",
+        about: "events from the newest to the oldest, none of which promises an order",
+        does: Does::Stream(pending_never_sorted),
+    },
+    Mode {
+        name: "threads-without-end",
+        about: "each event on a thread of its own",
+        does: Does::Stream(threads_without_end),
+    },
+    Mode {
+        name: "sequence-points",
+        about: "sequence points of 32,768 new threads, each of which has lost events",
+        does: Does::Stream(sequence_points),
+    },
+    Mode {
+        name: "huge-stacks",
+        about: "stacks of 90 KB for events that nobody asked stacks for",
+        does: Does::Stream(huge_stacks),
+    },
+    Mode {
+        name: "label-lists",
+        about: "a V6 stream with a new list of labels for each event, which change its definition",
+        does: Does::StreamV6(label_lists),
+    },
+    Mode {
+        name: "thread-indexes",
+        about: "a V6 stream that names thread after thread",
+        does: Does::StreamV6(thread_indexes),
+    },
+    Mode {
+        name: "block-never-ends",
+        about: "a block of 4 GB",
+        does: Does::After(b"\x05\x05\x01\x02\0\0\0\x02\0\0\0\x0a\0\0\0EventBlock\x06\xff\xff\xff\xff\0\0\0\0\0\0\0\0"),
+    },
+    Mode {
+        name: "not-a-stream",
+        about: "a stream that is no nettrace",
+        does: Does::Bytes(b"GIF89a and so on, for long enough to be taken for a header"),
+    },
+    Mode {
+        name: "half-header",
+        about: "the first eleven bytes of a stream, and nothing after them",
+        does: Does::Bytes(b"Nettrace\x14\0\0"),
+    },
+    Mode {
+        name: "no-header",
+        about: "a session that begins, and brings no byte",
+        does: Does::Bytes(b""),
+    },
+    Mode {
+        name: "ends-at-once",
+        about: "sessions that end as soon as they have begun",
+        does: Does::EndsAtOnce,
+    },
+    Mode {
+        name: "silent",
+        about: "takes connections, and answers nothing",
+        does: Does::Silent,
+    },
+    Mode {
+        name: "answers-garbage",
+        about: "answers each command with bytes that are no answer",
+        does: Does::Answers(b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n"),
+    },
+    Mode {
+        name: "answers-without-end",
+        about: "answers that claim 65,535 bytes and bring twenty",
+        does: Does::Answers(b"DOTNET_IPC_V1\0\xff\xff\xff\0\0\0"),
+    },
+];
+
+fn well_behaved(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> {
+    let now = monotonic();
+    for in_piece in 0..2 {
+        let at = now - i64::from(1 - in_piece) * 20_000_000;
+        forge.collection(piece * 2 + in_piece as u32 + 1, at, 1_000_000)?;
+    }
+    Ok(Duration::from_millis(100))
+}
+
+fn time_stands_still(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> {
+    (1..=150).try_for_each(|number| forge.collection(piece * 150 + number, 1_000_000_000, 0))?;
+    Ok(AT_ONCE)
+}
+
+fn time_runs_back(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> {
+    for number in piece * 150 + 1..=piece * 150 + 150 {
+        forge.collection(number, monotonic() - i64::from(number) * 3_600_000_000_000, 1_000_000)?;
+    }
+    Ok(AT_ONCE)
+}
+
+fn flood(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> {
+    for number in piece * 150 + 1..=piece * 150 + 150 {
+        forge.collection(number, 1_000_000_000 + i64::from(number) * 1000, 100)?;
+    }
+    Ok(AT_ONCE)
+}
+
+fn ends_without_start(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> {
+    for number in piece * 2000 + 1..=piece * 2000 + 2000 {
+        forge.end(number, (number % 9) as u16, 1_000_000_000)?;
+    }
+    Ok(AT_ONCE)
+}
+
+fn open_stops(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> {
+    for number in piece * 800 + 1..=piece * 800 + 800 {
+        forge.suspend(1, number, number.into(), 1_000_000_000)?;
+    }
+    Ok(AT_ONCE)
+}
+
+fn stops_without_end(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> {
+    for number in piece * 500 + 1..=piece * 500 + 500 {
+        if number % 70 == 1 {
+            forge.start(number, 1, 1_000_000_000)?;
+        }
+        forge.suspend(6, number, 1, 1_000_000_000)?;
+        forge.restart(1, 1_000_000_002)?;
+    }
+    Ok(AT_ONCE)
+}
+
+fn per_heap_histories(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> {
+    for number in piece * 2 + 1..=piece * 2 + 2 {
+        forge.suspend(1, number - 1, 1, 1_000_000_000)?;
+        forge.start(number, 0, 1_000_000_001)?;
+        forge.histories(65_535, (0..4096).step_by(13).chain(65_000..65_010), 1_000_000_001)?;
+        forge.restart(1, 1_000_000_002)?;
+    }
+    Ok(AT_ONCE)
+}
+
+/// A definition of an event of the collector's, so that its events are wanted.
+fn define(forge: &mut Forge, id: u32, name: String) -> Result<(), EncodeError> {
+    forge.encoder.metadata(&Metadata {
+        id,
+        provider: super::forge::PROVIDER.to_owned(),
+        event_id: 1,
+        name,
+        version: Some(2),
+        ..Metadata::default()
+    })
+}
+
+fn huge_definitions(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> {
+    define(forge, 1000 + piece, "n".repeat(30_000))?;
+    Ok(AT_ONCE)
+}
+
+fn endless_metadata(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> {
+    for id in 0..500 {
+        define(forge, 1000 + piece * 500 + id, String::new())?;
+    }
+    Ok(AT_ONCE)
+}
+
+fn redefined(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> {
+    for number in 0..500 {
+        define(forge, 1000, format!("{piece}.{number}"))?;
+    }
+    Ok(AT_ONCE)
+}
+
+fn pending_never_sorted(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> {
+    for number in piece * 2000..piece * 2000 + 2000 {
+        let at = 1_000_000_000_000_000 - i64::from(number);
+        forge.event(7, 1, at, UNSORTED, &[0; 2])?;
+    }
+    Ok(AT_ONCE)
+}
+
+fn threads_without_end(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> {
+    for number in piece * 1500..piece * 1500 + 1500 {
+        let thread = u64::from(number) << 32 | 1;
+        forge.encoder.event(&EventRecord {
+            metadata_id: 7,
+            sequence: 5,
+            capture_thread: thread,
+            thread,
+            timestamp: 1_000_000_000,
+            is_sorted: true,
+            payload: &[0; 2],
+            ..EventRecord::default()
+        })?;
+    }
+    Ok(AT_ONCE)
+}
+
+fn sequence_points(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> {
+    let first = u64::from(piece) << 32;
+    let threads: Vec<(u64, u32)> = (first..first + (1 << 15)).map(|thread| (thread, 9)).collect();
+    forge
+        .encoder
+        .sequence_point(1_000_000_000 + i64::from(piece), &threads)?;
+    Ok(AT_ONCE)
+}
+
+fn huge_stacks(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> {
+    forge.encoder.stack_block(piece + 1, &[&[8; 90_000]])?;
+    forge.event(7, 1, 1_000_000_000, UNSORTED, &[0; 2])?;
+    Ok(AT_ONCE)
+}
+
+fn label_lists(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> {
+    for number in piece * 500..piece * 500 + 500 {
+        forge.encoder.event(&EventRecord {
+            metadata_id: 7,
+            timestamp: 1_000_000_000,
+            is_sorted: true,
+            labels: &[Label::Keywords(number.into())],
+            payload: &[0; 2],
+            ..EventRecord::default()
+        })?;
+    }
+    Ok(AT_ONCE)
+}
+
+fn thread_indexes(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> {
+    let name = "n".repeat(50);
+    for index in 0..500 {
+        let thread = ThreadRecord {
+            index: u64::from(piece * 500 + index) + 1,
+            thread: Some(7),
+            process: Some(u64::from(piece)),
+            name: Some(&name),
+        };
+        forge.encoder.threads(&[thread])?;
+    }
+    Ok(AT_ONCE)
+}
