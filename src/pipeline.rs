@@ -20,6 +20,7 @@
 //!   the rules of a recording by its events;
 //! * the numbers of runs and of remembered collections are limited; what is over a limit is counted.
 
+mod aftermath;
 mod alert_view;
 mod feed;
 mod outlet;

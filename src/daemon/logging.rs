@@ -12,6 +12,7 @@
 //!
 //! * **No feedback.** Only targets below `gcwatch` are exported, and never `gcwatch::export`: a receiver that is down
 //!   must not cause telemetry about itself, nor the libraries that send (h2, hyper, tonic, reqwest, opentelemetry).
+//!   Neither are incidents: each is a log record of its process already.
 //! * **Nothing waits for a reader.** The daemon's lines go through a bounded queue to a thread that writes them
 //!   ([`queue`]); what panics say does, too. Commands that end by themselves write directly.
 //! * **Nothing hangs.** Batch processors block threads of their own; they are shut down with the exporter, within its
@@ -36,6 +37,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Registry, fmt, reload};
 
 use self::queue::LogQueue;
+use super::incident_log::TARGET as INCIDENTS;
 use crate::config::options::{LogFormat, LogOptions, SelfTelemetryOptions};
 use delivery::otlp::Exporter;
 
@@ -101,7 +103,8 @@ fn subscriber(
     let (filter, handle) = reload::Layer::new(EnvFilter::new(&options.filter));
     let registry = Registry::default().with(lines.with_filter(filter));
     let exported = || {
-        filter_fn(|metadata| metadata.target().starts_with(OWN) && !metadata.target().starts_with(EXPORT))
+        let is_own = |target: &str| target.starts_with(OWN) && !target.starts_with(EXPORT) && target != INCIDENTS;
+        filter_fn(move |metadata| is_own(metadata.target()))
             // Without a hint every level counts as wanted, and a span is made for each frame that is sent.
             .with_max_level_hint(LevelFilter::TRACE)
     };

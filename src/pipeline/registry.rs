@@ -74,6 +74,9 @@ impl Pipeline {
                 self.shared.notify(run.tick(now_unix_ns));
             }
         }
+        let recovered = |_: RunKey, _: &Origin| false;
+        let changes = self.shared.aftermath().tick(now_unix_ns, recovered);
+        changes.into_iter().for_each(|changes| self.shared.notify(changes));
     }
 
     /// Begins to observe a run, or goes on with one that was observed before (its totals go on, too).

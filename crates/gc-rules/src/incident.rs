@@ -56,6 +56,8 @@ words! {
         ProcessEnded = "process-ended",
         /// A successor of the process is well.
         Recovered = "recovered",
+        /// The process is not read any more: excluded, over a limit, or read by another gcwatch.
+        Unwatched = "unwatched",
         /// Its cause began another incident, which it is a part of.
         Merged = "merged",
         /// The rules were removed or changed, or an exception applies now.
@@ -174,6 +176,11 @@ impl IncidentChange {
                 incident
             }
         }
+    }
+
+    /// Whether receivers get a message of it.
+    pub fn is_message(&self) -> bool {
+        !matches!(self, Self::Refreshed(_))
     }
 
     /// `began`, `worse`, `refreshed` or `ended`.

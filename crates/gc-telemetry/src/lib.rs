@@ -33,6 +33,7 @@
 #![deny(clippy::disallowed_methods)]
 
 pub mod anomaly;
+pub mod incident;
 pub mod definition;
 pub mod options;
 pub mod origin;

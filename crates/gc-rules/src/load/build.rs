@@ -7,12 +7,14 @@ use super::compose::{Composer, Groups};
 use super::draft::drafts;
 use super::file::{Words, check, is_readable, tree, words};
 use super::report::{Placed, Report};
-use super::text::{entries, entry, scalar};
+use super::text::{entries, entry, items, scalar};
 use super::window::Windows;
 use super::{Loaded, MOST_FILES, Problem, SourceFile, lint, memory};
 use crate::document::Name;
 use crate::plan::Plan;
 use crate::rule::{Group, RuleSet};
+use strict_yaml::check::nearest;
+use strict_yaml::quote::quoted;
 use strict_yaml::yaml::Position;
 
 /// See [`super::load`].
