@@ -23,6 +23,7 @@
 mod aftermath;
 mod alert_view;
 mod feed;
+mod incident_view;
 mod outlet;
 mod registry;
 pub mod replay;

@@ -3,8 +3,6 @@
 //! Over OTLP an incident is a log record of its process already, so that these lines go to standard error alone (see
 //! [`logging`](super::logging)).
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use delivery::alerts::{IncidentNotice, subject};
 use gc_rules::incident::{IncidentChange, IncidentRecord};
 use gc_rules::rule::Severity;
@@ -12,22 +10,13 @@ use gc_telemetry::value::text;
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use tracing::{error, info, warn};
 
-/// The target of these lines.
+/// The target of these lines, which `log.incidents` switches on and off whatever `log.level` is.
 pub(crate) const TARGET: &str = "gcwatch::incidents";
-
-/// `log.incidents`.
-static ENABLED: AtomicBool = AtomicBool::new(true);
-
-/// Applies `log.incidents` from now on.
-pub(crate) fn enable(enabled: bool) {
-    ENABLED.store(enabled, Ordering::Relaxed);
-}
 
 /// Logs a change, unless it is only a refresh.
 pub(crate) fn write(notice: &IncidentNotice, resource: &Resource) {
     let what = match &notice.change {
         IncidentChange::Refreshed(_) => return,
-        _ if !ENABLED.load(Ordering::Relaxed) => return,
         IncidentChange::Began(_) => "incident",
         IncidentChange::Worse(..) => "incident is worse",
         IncidentChange::Ended(_) => "incident is over",

@@ -53,10 +53,16 @@ pub struct LogLevel(reload::Handle<EnvFilter, Registry>);
 
 impl LogLevel {
     /// Applies another filter from now on.
-    pub fn set_filter(&self, filter: &str) {
+    pub fn set_filter(&self, options: &LogOptions) {
         // It only fails when nothing logs any more.
-        let _nothing_logs = self.0.reload(EnvFilter::new(filter));
+        let _nothing_logs = self.0.reload(filter(options));
     }
+}
+
+/// The filter of the lines on standard error.
+fn filter(options: &LogOptions) -> EnvFilter {
+    let incidents = if options.incidents { "info" } else { "off" };
+    EnvFilter::new(format!("{},{INCIDENTS}={incidents}", options.filter))
 }
 
 /// Begins to log to standard error, for a command that ends by itself.
@@ -100,7 +106,7 @@ fn subscriber(
         LogFormat::Text => lines.with_ansi(std::io::stderr().is_terminal()).boxed(),
         LogFormat::Json => lines.json().flatten_event(true).boxed(),
     };
-    let (filter, handle) = reload::Layer::new(EnvFilter::new(&options.filter));
+    let (filter, handle) = reload::Layer::new(filter(options));
     let registry = Registry::default().with(lines.with_filter(filter));
     let exported = || {
         let is_own = |target: &str| target.starts_with(OWN) && !target.starts_with(EXPORT) && target != INCIDENTS;
@@ -137,6 +143,7 @@ mod tests {
         let lines = LogOptions {
             filter: "info".to_owned(),
             format: LogFormat::Text,
+            incidents: true,
         };
         let own = SelfTelemetryOptions {
             traces: true,

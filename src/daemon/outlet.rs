@@ -34,7 +34,10 @@ impl Outlet for DeliveryOutlet {
     fn alerts(&self, resource: &Arc<Origin>, notices: Notices) {
         if self.notifier.logs() {
             let now = now_unix_ns();
-            let logged = notices.alerts.iter().filter(|notice| notice.transition.alert().rule.emit.log);
+            let logged = notices
+                .alerts
+                .iter()
+                .filter(|notice| notice.transition.alert().rule.emit.log);
             let records =
                 logged.map(|notice| log_record(&notice.transition, notice.group.as_deref(), notice.span, now));
             let incidents = notices.incidents.iter().filter(|notice| notice.change.is_message());

@@ -36,6 +36,10 @@ impl Pipeline {
         }
     }
 
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
     /// Other settings, from now on. Histograms of runs that were attached to before keep their buckets.
     pub fn reconfigure(&self, settings: PipelineSettings) {
         self.shared.set_settings(settings);

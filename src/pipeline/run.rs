@@ -85,7 +85,11 @@ impl Run {
             RunState::Excluded | RunState::OverLimit | RunState::HeldElsewhere { .. } => {
                 parts.rules.as_mut().map_or_else(Notices::default, |rules| {
                     let fires = rules.is_any_open();
-                    if fires { rules.unwatch(now_unix_ns) } else { Notices::default() }
+                    if fires {
+                        rules.unwatch(now_unix_ns)
+                    } else {
+                        Notices::default()
+                    }
                 })
             }
             _ => parts.advance(now_unix_ns),

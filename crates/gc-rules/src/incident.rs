@@ -25,6 +25,7 @@
 
 mod machine;
 mod record;
+mod sample;
 
 use std::sync::Arc;
 
@@ -35,6 +36,7 @@ use crate::rule::{Rule, Severity};
 
 pub use machine::Incidents;
 pub use record::{IncidentRecord, IncidentSubject, MemberRecord};
+pub use sample::sample;
 
 /// How long an incident waits for another alert after the last one ended: a minute.
 pub const LINGER_NS: u64 = 60_000_000_000;
@@ -136,7 +138,9 @@ impl Incident {
     /// The alert that it began with, or the newest of its rule.
     pub fn first_alert(&self) -> Option<&Arc<Alert>> {
         let mut members = self.members.iter();
-        members.find(|member| member.rule().id == self.began_as.id).map(|member| &member.alert)
+        members
+            .find(|member| member.rule().id == self.began_as.id)
+            .map(|member| &member.alert)
     }
 
     /// Whether receivers are notified of it: by the rule of one of its members.
@@ -151,7 +155,9 @@ impl Incident {
 
     /// How long it has lasted at `now`, or lasted, nanoseconds.
     pub fn lasted_ns(&self, now_unix_ns: u64) -> u64 {
-        self.ended_unix_ns.unwrap_or(now_unix_ns).saturating_sub(self.began_unix_ns)
+        self.ended_unix_ns
+            .unwrap_or(now_unix_ns)
+            .saturating_sub(self.began_unix_ns)
     }
 }
 

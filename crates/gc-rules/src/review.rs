@@ -209,7 +209,10 @@ impl Review {
         if !transitions.is_empty() || !self.incidents.is_empty() {
             let (rules, holding) = (Arc::clone(self.engine.rules()), self.engine.holding());
             let changes = self.incidents.observe(&rules, &transitions, &holding, now);
-            let changed = changes.iter().map(IncidentChange::incident).chain(self.incidents.open());
+            let changed = changes
+                .iter()
+                .map(IncidentChange::incident)
+                .chain(self.incidents.open());
             for incident in changed {
                 self.all_incidents.insert(incident.number, Arc::clone(incident));
             }

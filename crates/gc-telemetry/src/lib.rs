@@ -33,8 +33,8 @@
 #![deny(clippy::disallowed_methods)]
 
 pub mod anomaly;
-pub mod incident;
 pub mod definition;
+pub mod incident;
 pub mod options;
 pub mod origin;
 pub mod prometheus;

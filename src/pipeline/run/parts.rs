@@ -111,12 +111,7 @@ impl Parts {
     }
 
     /// More is known of who it is.
-    pub(crate) fn learned(
-        &mut self,
-        runtime: Option<String>,
-        attributes: Vec<KeyValue>,
-        now_unix_ns: u64,
-    ) -> Notices {
+    pub(crate) fn learned(&mut self, runtime: Option<String>, attributes: Vec<KeyValue>, now_unix_ns: u64) -> Notices {
         self.identity.learned(runtime, attributes);
         self.update_rules(now_unix_ns)
     }

@@ -112,7 +112,9 @@ impl RunRules {
     pub(crate) fn finish(&mut self, ending: IncidentEnding, now_unix_ns: u64) -> Notices {
         let mut notices = self.end(now_unix_ns);
         let changes = self.incidents.end(ending, now_unix_ns);
-        notices.incidents.extend(changes.into_iter().map(|change| self.incident_notice(change, None)));
+        notices
+            .incidents
+            .extend(changes.into_iter().map(|change| self.incident_notice(change, None)));
         notices
     }
 

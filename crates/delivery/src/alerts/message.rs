@@ -130,7 +130,8 @@ impl Message {
         let label = |name: &str| self.labels.get(name).map(|value| (name.to_owned(), value.clone()));
         let group: Labels = ["alertname", "instance", "pid"].into_iter().filter_map(label).collect();
         let before = self.before.as_deref();
-        let is_common = |label: &(&String, &String)| before.is_none_or(|other| other.labels.get(label.0) == Some(label.1));
+        let is_common =
+            |label: &(&String, &String)| before.is_none_or(|other| other.labels.get(label.0) == Some(label.1));
         let common: BTreeMap<&String, &String> = self.labels.iter().filter(is_common).collect();
         let alerts: Vec<Value> = std::iter::once(self)
             .chain(before)

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{
-    AFTERMATH_NS, Holding, Incident, IncidentChange, IncidentEnding, LINGER_NS, Member, REFRESH_NS,
-};
+use super::{AFTERMATH_NS, Holding, Incident, IncidentChange, IncidentEnding, LINGER_NS, Member, REFRESH_NS};
 use crate::alert::{Alert, Ending, Transition};
 use crate::rule::{RuleSet, Severity};
 
@@ -128,8 +126,16 @@ impl Incidents {
             .iter()
             .position(of_rule)
             .or_else(|| place.group.and_then(|group| find(&|known| known == group)))
-            .or_else(|| place.group.and_then(|group| find(&|cause| follows(rules, group, cause))))
-            .or_else(|| place.group.and_then(|group| find(&|known| follows(rules, known, group))))
+            .or_else(|| {
+                place
+                    .group
+                    .and_then(|group| find(&|cause| follows(rules, group, cause)))
+            })
+            .or_else(|| {
+                place
+                    .group
+                    .and_then(|group| find(&|known| follows(rules, known, group)))
+            })
     }
 
     /// Other incidents that a new cause explains become a part of its own.
@@ -151,7 +157,11 @@ impl Incidents {
                 incident.members.extend(other.incident.members.iter().cloned());
                 open.changed = true;
             }
-            changes.push(IncidentChange::Ended(finished(other.incident, IncidentEnding::Merged, now)));
+            changes.push(IncidentChange::Ended(finished(
+                other.incident,
+                IncidentEnding::Merged,
+                now,
+            )));
         }
     }
 
@@ -166,7 +176,9 @@ impl Incidents {
             Ending::RuleChanged => IncidentEnding::RuleChanged,
         };
         let of = |open: &Open| open.incident.members.iter().any(|member| is_of(member, alert));
-        let Some(home) = self.open.iter().position(of) else { return };
+        let Some(home) = self.open.iter().position(of) else {
+            return;
+        };
         let Some(open) = self.open.get_mut(home) else { return };
         open.ending = why;
         open.changed = true;
@@ -192,7 +204,8 @@ impl Incidents {
             let alert = &held.alert;
             let place = place(rules, alert);
             let known = |open: &Open| open.incident.members.iter().any(|member| is_of(member, alert));
-            let same_group = |open: &Open| place.group.is_some() && open.groups(rules).any(|group| Some(group) == place.group);
+            let same_group =
+                |open: &Open| place.group.is_some() && open.groups(rules).any(|group| Some(group) == place.group);
             let home = self.open.iter().position(known);
             let Some(home) = home.or_else(|| self.open.iter().position(same_group)) else {
                 continue;
@@ -222,7 +235,9 @@ impl Incidents {
     /// Ends what is over at `now`.
     fn expire(&mut self, now: u64, changes: &mut Vec<IncidentChange>) {
         self.open.retain_mut(|open| {
-            let Some((at, ending)) = open.over(now) else { return true };
+            let Some((at, ending)) = open.over(now) else {
+                return true;
+            };
             changes.push(IncidentChange::Ended(finished(Arc::clone(&open.incident), ending, at)));
             false
         });
@@ -253,7 +268,11 @@ impl Open {
         }
         let incident = Arc::make_mut(&mut self.incident);
         self.changed = true;
-        match incident.members.iter_mut().find(|member| member.rule().id == alert.rule.id) {
+        match incident
+            .members
+            .iter_mut()
+            .find(|member| member.rule().id == alert.rule.id)
+        {
             Some(known) => known.observe(alert),
             None => incident.members.push(member(rules, alert, place)),
         }
@@ -283,7 +302,9 @@ impl Open {
             return (usize::MAX, usize::MAX);
         };
         let group = member.group.as_deref().and_then(|group| group_place(rules, group));
-        let followed = group.map_or(0, |group| self.groups(rules).filter(|cause| follows(rules, group, *cause)).count());
+        let followed = group.map_or(0, |group| {
+            self.groups(rules).filter(|cause| follows(rules, group, *cause)).count()
+        });
         (followed, member.rank)
     }
 
@@ -347,7 +368,11 @@ fn is_of(member: &Member, alert: &Alert) -> bool {
 
 /// Where the rule of an alert is now; after a reload its alert still has the old one.
 fn place(rules: &RuleSet, alert: &Alert) -> Place {
-    let found = rules.rules.iter().enumerate().find(|(_, rule)| rule.id == alert.rule.id);
+    let found = rules
+        .rules
+        .iter()
+        .enumerate()
+        .find(|(_, rule)| rule.id == alert.rule.id);
     Place {
         rank: found.map_or(usize::MAX, |(rank, _)| rank),
         group: found.and_then(|(_, rule)| rule.group),

@@ -139,7 +139,11 @@ impl IncidentRecord {
 impl MemberRecord {
     /// `pauses.long (info, 3 times)`: the rule and how often it held.
     pub fn line(&self) -> String {
-        let times = if self.count == 1 { "once".to_owned() } else { format!("{} times", self.count) };
+        let times = if self.count == 1 {
+            "once".to_owned()
+        } else {
+            format!("{} times", self.count)
+        };
         format!("{} ({}, {times})", self.rule, self.severity.name())
     }
 
@@ -160,7 +164,9 @@ impl MemberRecord {
 fn command(incident: &Incident, run: Option<RunKey>) -> Option<String> {
     let exited = incident.process_ended_unix_ns.is_some();
     let pid = run.filter(|_| !exited)?.pid;
-    Some(format!("gcwatch record --pid {pid} --duration 60s -o {pid}.nettrace && gcwatch analyze {pid}.nettrace"))
+    Some(format!(
+        "gcwatch record --pid {pid} --duration 60s -o {pid}.nettrace && gcwatch analyze {pid}.nettrace"
+    ))
 }
 
 /// FNV-1a of whose it is and which: the same in every state of it, and in every receiver.
@@ -169,7 +175,10 @@ fn id(incident: &Incident, run: Option<RunKey>) -> String {
     let group = incident.group.as_deref().unwrap_or(&incident.began_as.id);
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     let numbers = [u64::from(run.pid), run.start_time, incident.number];
-    let bytes = numbers.iter().flat_map(|number| number.to_le_bytes()).chain(group.bytes());
+    let bytes = numbers
+        .iter()
+        .flat_map(|number| number.to_le_bytes())
+        .chain(group.bytes());
     for byte in bytes {
         hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     }

@@ -107,9 +107,19 @@ fn one_cause_is_one_incident() {
         (3.0, What::Full(150), ""),
     ]);
     let record = &process.records()[0];
-    let members: Vec<(&str, u64, Option<f64>)> =
-        record.members.iter().map(|member| (member.rule.as_str(), member.count, member.peak)).collect();
-    assert_eq!(members, [("m.cause", 2, Some(20.0)), ("m.worse", 2, Some(150.0)), ("p.long", 1, Some(150.0))]);
+    let members: Vec<(&str, u64, Option<f64>)> = record
+        .members
+        .iter()
+        .map(|member| (member.rule.as_str(), member.count, member.peak))
+        .collect();
+    assert_eq!(
+        members,
+        [
+            ("m.cause", 2, Some(20.0)),
+            ("m.worse", 2, Some(150.0)),
+            ("p.long", 1, Some(150.0))
+        ]
+    );
     assert_eq!((record.rule.as_str(), record.state), ("m.cause", "firing"));
     process.play(&[
         (30.0, What::Nothing, ""),
@@ -134,7 +144,10 @@ fn a_cause_that_comes_later_joins() {
         (5.0, What::Full(150), "worse p.long critical"),
     ]);
     let records = process.records();
-    assert_eq!((records[0].rule.as_str(), records[0].began_as.as_str()), ("m.worse", "p.long"));
+    assert_eq!(
+        (records[0].rule.as_str(), records[0].began_as.as_str()),
+        ("m.worse", "p.long")
+    );
     assert_eq!(records[0].summary, "worse 150 ms");
     assert_eq!(records.len(), 2);
     assert_ne!(records[0].id, records[1].id);
@@ -160,7 +173,9 @@ fn figures_do_not_freeze() {
     let refreshed = |process: &mut Process, at| {
         let transitions = process.story.step(at, &What::Gc(1));
         let holding = process.story.engine.holding();
-        let changes = process.incidents.observe(&process.rules, &transitions, &holding, unix_ns(at));
+        let changes = process
+            .incidents
+            .observe(&process.rules, &transitions, &holding, unix_ns(at));
         changes.len()
     };
     let times = (0..=20u32).map(|second| refreshed(&mut process, 71.0 + f64::from(second)));
@@ -173,23 +188,28 @@ fn figures_do_not_freeze() {
 #[test]
 fn an_emergency_outlives_its_process() {
     let mut process = Process::new();
-    process.play(&[
-        (1.0, What::Full(20), "began m.worse critical"),
-        (2.0, What::End, ""),
-    ]);
+    process.play(&[(1.0, What::Full(20), "began m.worse critical"), (2.0, What::End, "")]);
     assert_eq!(words(&process.incidents.advance(unix_ns(901.9))), "");
     assert_eq!(process.records()[0].members[0].until, None);
     assert!(process.records()[0].process_ended.is_some());
-    assert_eq!(words(&process.incidents.advance(unix_ns(902.0))), "ended m.worse 902 process-ended");
+    assert_eq!(
+        words(&process.incidents.advance(unix_ns(902.0))),
+        "ended m.worse 902 process-ended"
+    );
 
     let mut process = Process::new();
-    process.play(&[(1.0, What::Gc(150), "began p.long info"), (2.0, What::End, "ended p.long 2 process-ended")]);
+    process.play(&[
+        (1.0, What::Gc(150), "began p.long info"),
+        (2.0, What::End, "ended p.long 2 process-ended"),
+    ]);
 
     let mut process = Process::new();
     process.play(&[(1.0, What::Full(20), "began m.worse critical"), (2.0, What::End, "")]);
     let ended = process.incidents.end(IncidentEnding::Recovered, unix_ns(302.0));
     assert_eq!(words(&ended), "ended m.worse 302 recovered");
-    let [IncidentChange::Ended(incident)] = &ended[..] else { panic!("{ended:?}") };
+    let [IncidentChange::Ended(incident)] = &ended[..] else {
+        panic!("{ended:?}")
+    };
     assert_eq!(incident.members[0].until_unix_ns, Some(unix_ns(2.0)));
 }
 
@@ -202,4 +222,15 @@ fn an_incident_without_rules_ends() {
         (1.0, What::Full(5), "began m.cause warning"),
         (2.0, What::Rules(""), "ended m.cause 2 rule-changed"),
     ]);
+}
+
+/// Scenario: the incident that receivers are tried with.
+/// Guarantee: it begins and ends, and says that no process is affected.
+#[test]
+fn the_sample_begins_and_ends() {
+    let changes = super::sample(unix_ns(5.5));
+    let names: Vec<&str> = changes.iter().map(IncidentChange::name).collect();
+    assert_eq!(names, ["began", "ended"]);
+    let cause = changes[0].incident().cause().unwrap();
+    assert!(cause.alert.summary.starts_with("No process is affected"));
 }

@@ -138,7 +138,9 @@ fn follows(root: Placed<'_>, groups: &mut Groups, report: &mut Report<'_>) {
         for item in items(&entry.value) {
             let Some(cause) = scalar(item) else { continue };
             let cause = group_place(&cause.text, (root.file, item.at), groups, report);
-            let (Some(place), Some(cause)) = (place, cause) else { continue };
+            let (Some(place), Some(cause)) = (place, cause) else {
+                continue;
+            };
             if place == cause {
                 let message = format!("follows.{}: a group does not follow itself", entry.key);
                 report.error(root.file, item.at, message);
@@ -152,12 +154,7 @@ fn follows(root: Placed<'_>, groups: &mut Groups, report: &mut Report<'_>) {
 }
 
 /// The place of a group that `follows` names.
-fn group_place(
-    name: &str,
-    (file, at): (usize, Position),
-    groups: &Groups,
-    report: &mut Report<'_>,
-) -> Option<usize> {
+fn group_place(name: &str, (file, at): (usize, Position), groups: &Groups, report: &mut Report<'_>) -> Option<usize> {
     let place = groups.places.get(name).copied();
     if place.is_none() {
         let near = nearest(name, groups.places.keys().map(String::as_str));
