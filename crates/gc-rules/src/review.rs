@@ -25,13 +25,14 @@ pub struct History<'a> {
 
 /// A history that was repeated, see [`repeated`].
 #[derive(Debug, Default)]
-pub(crate) struct Repeated {
+pub struct Repeated {
     collections: Vec<Collection>,
     suspensions: Vec<Suspension>,
 }
 
 impl Repeated {
-    pub(crate) fn history(&self) -> History<'_> {
+    /// The whole of it.
+    pub fn history(&self) -> History<'_> {
         History {
             collections: &self.collections,
             suspensions: &self.suspensions,
@@ -246,7 +247,7 @@ fn open(history: History<'_>, base: TimeBase) -> Open {
 }
 
 /// A recording repeated in sequence, to simulate a longer run. `length_ns` is the length of one round.
-pub(crate) fn repeated(history: History<'_>, length_ns: i64, rounds: u32) -> Repeated {
+pub fn repeated(history: History<'_>, length_ns: i64, rounds: u32) -> Repeated {
     let mut whole = Repeated::default();
     let numbers = history
         .collections
