@@ -13,6 +13,14 @@ use super::engine::{Engine, collection_at, suspension_at};
 use super::field::{Open, ProcessFacts, StreamFacts};
 use super::rule::{Rule, RuleSet};
 use super::time::TimeBase;
+use judged::Judged;
+
+mod judged;
+
+pub use judged::NotJudged;
+
+/// Nanoseconds of a second.
+const SECOND: u64 = 1_000_000_000;
 
 /// The history of one process in a recording.
 #[derive(Debug, Clone, Copy, Default)]
@@ -88,6 +96,7 @@ pub struct Review {
     base: TimeBase,
     alerts: BTreeMap<u64, Reviewed>,
     matched: BTreeMap<u32, Vec<Arc<Rule>>>,
+    judged: Judged,
 }
 
 impl Review {
@@ -98,6 +107,7 @@ impl Review {
             base,
             alerts: BTreeMap::new(),
             matched: BTreeMap::new(),
+            judged: Judged::default(),
         };
         let stream = StreamFacts {
             since_unix_ns: Some(base.unix_ns(0)),
@@ -129,14 +139,22 @@ impl Review {
         }
         // Where they were lost is only known for single collections.
         let open = open(history, base);
-        review.step(
-            observed_ns,
-            &Step::Stream(StreamFacts {
+        let at_the_end = |lost_events| {
+            Step::Stream(StreamFacts {
                 open,
                 ..stream(lost_events)
-            }),
-        );
+            })
+        };
+        review.step(observed_ns, &at_the_end(lost_events.map(|_| 0)));
         review.until(observed_ns);
+        if lost_events > Some(0) {
+            // Rules look at the count once a second: the next one still has none, that after it all of them.
+            let passed = i64::try_from(base.unix_ns(observed_ns) % SECOND).unwrap_or(0);
+            let next = observed_ns.saturating_add(SECOND as i64 - passed);
+            review.until(next);
+            review.step(next, &at_the_end(lost_events));
+            review.until(next.saturating_add(SECOND as i64));
+        }
         review
     }
 
@@ -155,6 +173,7 @@ impl Review {
                         .extend(verdict.matched);
                 }
                 self.take(verdict.transitions);
+                self.judged.at_collection(&self.engine);
             }
             Step::Suspension(suspension) => self.engine.suspension(suspension, self.base),
             Step::Stream(facts) => self.engine.stream(*facts),
@@ -173,10 +192,17 @@ impl Review {
     pub fn until(&mut self, at: i64) {
         let passed = self.engine.advance(self.base.unix_ns(at));
         self.take(passed);
+        self.judged.look(&self.engine);
         for alert in self.engine.alerts() {
             let ending = None;
             self.alerts.insert(alert.number, Reviewed { alert, ending });
         }
+    }
+
+    /// The rules that could not be judged so far.
+    pub fn not_judged(&self, watched_ns: i64) -> NotJudged {
+        self.judged
+            .others(&self.engine, u64::try_from(watched_ns).unwrap_or_default())
     }
 
     /// The engine as it is now.

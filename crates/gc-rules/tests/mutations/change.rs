@@ -7,6 +7,8 @@ use crate::expression::{moved, shorter};
 
 /// A file with one change.
 pub(crate) struct Changed {
+    /// The rule, unless it is in a macro.
+    pub(crate) rule: Option<String>,
     /// The rule, the key and the change.
     pub(crate) what: String,
     /// The text of the file.
@@ -31,6 +33,7 @@ pub(crate) fn changes(text: &str) -> Vec<Changed> {
             let mut tree = tree.clone();
             *tree.pointer_mut(&pointer).unwrap() = Value::String(other);
             Changed {
+                rule: name.split_once(": ").map(|(rule, _)| rule.to_owned()),
                 what: format!("{name}: {what}"),
                 text: written(&tree),
             }
@@ -43,6 +46,7 @@ pub(crate) fn changes(text: &str) -> Vec<Changed> {
             let id = rule["id"].as_str().unwrap().to_owned();
             rule.as_object_mut().unwrap().remove("clear");
             changes.push(Changed {
+                rule: Some(id.clone()),
                 what: format!("{id}: without clear"),
                 text: written(&tree),
             });
@@ -63,8 +67,23 @@ fn expressions(tree: &Value) -> Vec<(String, String)> {
             .map(|object| object.keys().cloned().collect())
             .unwrap_or_default()
     };
+    // Those of texts alone are no conditions.
+    let conditions: Vec<String> = rules(tree).iter().flat_map(conditions).collect();
+    let is_used = |name: &String| {
+        let is_word = |text: &String| {
+            text.split(|letter: char| !letter.is_alphanumeric() && letter != '_')
+                .any(|word| word == name)
+        };
+        conditions.iter().any(is_word)
+            || names(&tree["macros"]).iter().any(|other| {
+                tree["macros"][other]
+                    .as_str()
+                    .is_some_and(|text| is_word(&text.to_owned()))
+            })
+    };
     let mut found: Vec<(String, String)> = names(&tree["macros"])
         .into_iter()
+        .filter(is_used)
         .map(|name| (format!("macro {name}"), format!("/macros/{name}")))
         .collect();
     for (place, rule) in rules(tree).iter().enumerate() {
@@ -80,6 +99,14 @@ fn expressions(tree: &Value) -> Vec<(String, String)> {
         }
     }
     found
+}
+
+/// The texts of the conditions of a rule.
+fn conditions(rule: &Value) -> Vec<String> {
+    let keys = ["select", "when", "clear"].iter().map(|key| &rule[*key]);
+    let windows = rule["let"].as_object().into_iter().flat_map(Map::values);
+    let all = keys.chain(windows.flat_map(|window| [&window["where"], &window["of"]]));
+    all.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
 fn written(tree: &Value) -> String {
