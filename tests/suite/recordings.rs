@@ -25,8 +25,8 @@ use test_support::{golden, recordings};
 const SECOND: i64 = 1_000_000_000;
 const LENGTH: i64 = 12 * 60 * SECOND;
 
-/// How often one rule may begin to fire within the twelve minutes. The second time is for a rule that gave way to a more
-/// severe one of its group and is the most severe again.
+/// How often one rule may begin to fire within the twelve minutes. The second time is for a rule that gave way to a
+/// more severe one of its group and is the most severe again.
 const MOST_ALERTS: usize = 2;
 
 /// Repeated recordings with more collections than this are cut to as many rounds as stay below it: at hundreds of
