@@ -132,8 +132,8 @@ fn records_have_every_name_of_the_contract() {
 }
 
 /// Scenario: a recording of seconds, and one that ends after a loss of events.
-/// Guarantee: which rules it was not enough for is said by reason, with their names in ndjson; a rate that needs no long
-/// window is judged; the loss is reported although it is only known at the end.
+/// Guarantee: which rules it was not enough for is said by reason, with their names in ndjson; a rate that needs no
+/// long window is judged; the loss is reported although it is only known at the end.
 #[test]
 fn rules_that_could_not_be_judged_are_counted() {
     let steady = recording("net10-steady");
@@ -148,7 +148,7 @@ fn rules_that_could_not_be_judged_are_counted() {
         ids.iter().map(|id| id.as_str().unwrap()).collect()
     };
     let (too_short, unknown) = (ids("too_short"), ids("unknown"));
-    assert!(too_short.contains(&"pauses.share-very-high"), "{too_short:?}");
+    assert!(too_short.contains(&"churn.mostly-full-blocking"), "{too_short:?}");
     assert!(unknown.contains(&"settings.concurrent-off"), "{unknown:?}");
     for known in ["induced.storm", "pauses.long", "pauses.long-repeated"] {
         assert!(!too_short.contains(&known) && !unknown.contains(&known), "{known}");

@@ -56,16 +56,19 @@ impl Judged {
     /// The others, of a process that was observed for `watched_ns`.
     pub(super) fn others(&self, engine: &Engine, watched_ns: u64) -> NotJudged {
         let rules = engine.rules();
-        let unknown = rules.rules.iter().zip(&self.known).filter(|(_, known)| !**known);
-        let unknown = unknown.map(|(rule, _)| rule).filter(|rule| rule.enabled);
-        let is_too_short = |rule: &&Arc<Rule>| {
+        let is_too_short = |rule: &Rule, state: State| {
             let windows = rule.windows.iter().filter_map(|(_, place)| rules.windows.get(*place));
-            windows.map(|window| window.min_watched_ns).max() > Some(watched_ns)
+            state == State::Unknown && windows.map(|window| window.min_watched_ns).max() > Some(watched_ns)
         };
-        let (too_short, unknown) = unknown.partition::<Vec<_>, _>(is_too_short);
-        NotJudged {
-            too_short: too_short.into_iter().map(Arc::clone).collect(),
-            unknown: unknown.into_iter().map(Arc::clone).collect(),
+        let mut others = NotJudged::default();
+        let states = engine.states().into_iter().map(|state| state.state);
+        for ((rule, known), state) in rules.rules.iter().zip(&self.known).zip(states) {
+            match (rule.enabled && !known, is_too_short(rule, state)) {
+                (false, _) => {}
+                (true, true) => others.too_short.push(Arc::clone(rule)),
+                (true, false) => others.unknown.push(Arc::clone(rule)),
+            }
         }
+        others
     }
 }
