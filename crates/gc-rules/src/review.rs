@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use clr_gc::gc::{Collection, StopEdges, Suspension};
+use clr_gc::gc::{Collection, Finalizers, StopEdges, Suspension};
 
 use super::alert::{Alert, Ending, Transition};
 use super::engine::{Engine, collection_at, suspension_at};
@@ -21,6 +21,8 @@ pub struct History<'a> {
     pub collections: &'a [Collection],
     /// Its suspensions without a collection, by time.
     pub suspensions: &'a [Suspension],
+    /// What its finalizer thread did: each change, by time.
+    pub finalizers: &'a [(i64, Finalizers)],
 }
 
 /// A history that was repeated, see [`repeated`].
@@ -28,6 +30,7 @@ pub struct History<'a> {
 pub(crate) struct Repeated {
     collections: Vec<Collection>,
     suspensions: Vec<Suspension>,
+    finalizers: Vec<(i64, Finalizers)>,
 }
 
 impl Repeated {
@@ -35,6 +38,7 @@ impl Repeated {
         History {
             collections: &self.collections,
             suspensions: &self.suspensions,
+            finalizers: &self.finalizers,
         }
     }
 }
@@ -49,6 +53,8 @@ pub enum Step<'a> {
     Suspension(&'a Suspension),
     /// New facts on the stream.
     Stream(StreamFacts),
+    /// What the finalizer thread does from now on.
+    Finalizers(Finalizers),
     /// New facts on the process.
     Learned(ProcessFacts),
     /// The process exits.
@@ -85,6 +91,8 @@ impl Reviewed {
 pub struct Review {
     engine: Engine,
     base: TimeBase,
+    /// The newest facts on the stream.
+    stream: StreamFacts,
     alerts: BTreeMap<u64, Reviewed>,
     matched: BTreeMap<u32, Vec<Arc<Rule>>>,
 }
@@ -95,6 +103,7 @@ impl Review {
         let mut review = Self {
             engine: Engine::new(rules, facts, base.unix_ns(0)),
             base,
+            stream: StreamFacts::default(),
             alerts: BTreeMap::new(),
             matched: BTreeMap::new(),
         };
@@ -128,10 +137,15 @@ impl Review {
         }
         // Where they were lost is only known for single collections.
         let open = open(history, base);
+        let known = review.stream;
         review.step(
             observed_ns,
             &Step::Stream(StreamFacts {
-                open,
+                open: Open {
+                    finalizers: known.open.finalizers,
+                    ..open
+                },
+                finalizers_waiting: known.finalizers_waiting,
                 ..stream(lost_events)
             }),
         );
@@ -156,7 +170,15 @@ impl Review {
                 self.take(verdict.transitions);
             }
             Step::Suspension(suspension) => self.engine.suspension(suspension, self.base),
-            Step::Stream(facts) => self.engine.stream(*facts),
+            Step::Stream(facts) => {
+                self.stream = *facts;
+                self.engine.stream(*facts);
+            }
+            Step::Finalizers(state) => {
+                self.stream.open.finalizers = state.begun.map(|at| self.base.unix_ns(at));
+                self.stream.finalizers_waiting = state.waiting;
+                self.engine.stream(self.stream);
+            }
             Step::Learned(facts) => {
                 let changed = self.engine.learned(facts.clone(), now);
                 self.take(changed);
@@ -211,7 +233,9 @@ pub(crate) fn steps(history: History<'_>) -> Vec<(i64, Step<'_>)> {
     let suspensions = history.suspensions.iter();
     let suspensions =
         suspensions.filter_map(|suspension| Some((suspension_at(suspension)?, Step::Suspension(suspension))));
-    let mut steps: Vec<_> = collections.chain(suspensions).collect();
+    let finalizers = history.finalizers.iter();
+    let finalizers = finalizers.map(|(at, state)| (*at, Step::Finalizers(*state)));
+    let mut steps: Vec<_> = collections.chain(suspensions).chain(finalizers).collect();
     steps.sort_by_key(|(at, _)| *at);
     steps
 }
@@ -242,6 +266,7 @@ fn open(history: History<'_>, base: TimeBase) -> Open {
             .and_then(|edges| unix(edges.suspend_begin)),
         collection: begun(false),
         background: begun(true),
+        finalizers: None,
     }
 }
 
@@ -278,6 +303,21 @@ pub(crate) fn repeated(history: History<'_>, length_ns: i64, rounds: u32) -> Rep
             let mut suspension = suspension.clone();
             delay_edges(&mut suspension.edges, by);
             suspension
+        }));
+        // A round that runs at the end runs on.
+        let before = whole.finalizers.last().map(|(_, state)| *state).unwrap_or_default();
+        let mut running = before.begun;
+        whole.finalizers.extend(history.finalizers.iter().map(|(at, state)| {
+            let begun = match (running, state.begun) {
+                (Some(since), Some(_)) => Some(since),
+                (_, begun) => {
+                    running = None;
+                    begun.map(|at| at.saturating_add(by))
+                }
+            };
+            let waited = running.and(before.waiting).unwrap_or(0);
+            let waiting = state.waiting.map(|waiting| waiting.saturating_add(waited));
+            (at.saturating_add(by), Finalizers { begun, waiting })
         }));
     }
     whole

@@ -128,6 +128,22 @@ macro_rules! sizes {
     };
 }
 
+/// Times of the phases that are given.
+fn phases(given: &mut Given<'_>) -> Result<Phases, FieldError> {
+    let mut time = |name| given.parsed(name, "an integer number of nanoseconds");
+    Ok(Phases {
+        mark_sized_refs: time("phases.mark_sized_refs_ns")?,
+        mark_roots: time("phases.mark_roots_ns")?,
+        short_weak: time("phases.short_weak_ns")?,
+        scan_finalization: time("phases.scan_finalization_ns")?,
+        long_weak: time("phases.long_weak_ns")?,
+        plan: time("phases.plan_ns")?,
+        relocate: time("phases.relocate_ns")?,
+        compact: time("phases.compact_ns")?,
+        sweep: time("phases.sweep_ns")?,
+    })
+}
+
 /// A collection that ends `at` nanoseconds after the start; `number` unless the fields have one.
 pub(super) fn collection(at: i64, number: u32, fields: &BTreeMap<String, String>) -> Result<Collection, FieldError> {
     let mut given = Given::of(fields);
@@ -189,7 +205,7 @@ pub(super) fn collection(at: i64, number: u32, fields: &BTreeMap<String, String>
         heap,
         global,
         per_heap_histories: global.map_or(0, |global| global.heap_count),
-        phases: Phases::default(),
+        phases: phases(&mut given)?,
         committed: Committed {
             before: given.bytes("committed_before")?,
             after: given.bytes("committed_after")?,
@@ -199,6 +215,7 @@ pub(super) fn collection(at: i64, number: u32, fields: &BTreeMap<String, String>
         throughput_cost_percent: given.parsed("throughput_cost_percent", "a number")?,
         allocated_since_last: given.bytes("allocated_since_last")?,
         background: given.number("background")?,
+        thread_created: given.boolean("thread_created")?.unwrap_or(false),
         missing,
         lossy: given.boolean("lossy")?.unwrap_or(false),
         observed_by_others: given.boolean("observed_by_others")?,
