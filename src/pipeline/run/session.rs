@@ -177,4 +177,25 @@ mod tests {
         session.set_state(RunState::Attached, 10);
         assert_eq!((newest(&session), session.newest_unix_ns), (None, 8));
     }
+
+    /// Scenario: finalizers run in one session, which ends; another one begins.
+    /// Guarantee: the rules know of them while it is attached, and nothing after that.
+    #[test]
+    fn finalizers_are_those_of_the_present_session() {
+        let facts = |session: &RunSession| {
+            let facts = session.facts(ContainerFacts::default(), MemoryFacts::default());
+            (facts.open.finalizers, facts.finalizers_waiting)
+        };
+        let mut session = RunSession::new(1);
+        session.begin(5);
+        session.set_state(RunState::Attached, 5);
+        session.open.finalizers = Some(7);
+        session.finalizers_waiting = Some(12);
+        assert_eq!(facts(&session), (Some(7), Some(12)));
+        session.set_state(RunState::Attaching, 9);
+        assert_eq!(facts(&session), (None, None));
+        session.begin(10);
+        session.set_state(RunState::Attached, 10);
+        assert_eq!(facts(&session), (None, None));
+    }
 }

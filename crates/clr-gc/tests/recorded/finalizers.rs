@@ -38,8 +38,8 @@ fn rounds_end_in_healthy_processes() {
 
 /// Scenario: a finalizer that never returns (.NET 10); a session that begins while the finalizer thread is at work and
 /// sees neither begin nor end of its round (.NET Core 3.1).
-/// Guarantee: the round is open from its GCFinalizersBegin, or from the first collection that woke no thread; what waits
-/// is all that collections found.
+/// Guarantee: the round is open from its GCFinalizersBegin, or from the first collection that woke no thread; what
+/// waits is all that collections found.
 #[test]
 fn a_round_that_does_not_end_is_seen() {
     if let Some(history) = history("rules/net10-finstuck-long") {
@@ -53,10 +53,10 @@ fn a_round_that_does_not_end_is_seen() {
     }
 }
 
-/// Scenario: NativeAOT 9, whose collections find objects and which does not tell of its finalizer thread.
+/// Scenario: NativeAOT 9, whose collections find objects and which reports nothing of its finalizer thread.
 /// Guarantee: nothing is known of it.
 #[test]
-fn a_runtime_that_does_not_tell_is_unknown() {
+fn a_runtime_that_reports_nothing_is_unknown() {
     for (at, state) in history("aot9-steady").into_iter().flatten() {
         assert_eq!(state, Finalizers::default(), "{at}");
     }

@@ -297,7 +297,7 @@ fields! { STREAM_FIELDS Stream
         = |s| s.stream.lag_ns.map(|ns| Value::Double(ns as f64 / 1e9));
     "stream.silent_s" Double "s" "Seconds since the newest event of a collection; unknown before the first one."
         = |s| age(s, s.stream.newest_unix_ns);
-    "process.finalizers_waiting" Int "" "Objects that collections found dead and whose finalizers have not run. Unknown before the first finalizer of a session, after a loss, and on NativeAOT 8 and 9, which do not tell."
+    "process.finalizers_waiting" Int "" "Objects that collections found dead and whose finalizers have not run. Unknown before the first finalizer of a session, after a loss, and on NativeAOT 8 and 9, which do not report it."
         = |s| count(s.stream.finalizers_waiting);
     "process.memory" Int "bytes" "Resident memory of the process (RSS), files included. Read every 15 s, as the next field; unknown in a recording."
         = |s| count(s.stream.memory.resident);
