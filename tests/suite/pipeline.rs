@@ -10,7 +10,7 @@ use gc_telemetry::origin::Origin;
 use gc_telemetry::spans::Encoded;
 use gcwatch::container::{ContainerIdentity, Figures};
 use gcwatch::pipeline::replay::{Cast, Player, Stage};
-use gcwatch::pipeline::{Clock, Outlet, Pipeline, PipelineSettings, Surroundings};
+use gcwatch::pipeline::{Clock, Measured, Outlet, Pipeline, PipelineSettings, Surroundings};
 use gcwatch::process::{Identity, Provenance, RunKey, RunState, StreamProgress};
 use gcwatch::recording::Recording;
 use gcwatch::recording::source::Source;
