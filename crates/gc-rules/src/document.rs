@@ -131,7 +131,7 @@ pub(crate) struct Rule {
     #[schemars(extend("x-maximum" = "24h", "x-default" = "`0s`"))]
     pub(crate) hold: Option<HumanDuration>,
     /// How long the alert continues after the condition ended; with `on: gc`, after the last matching collection.
-    #[schemars(extend("x-maximum" = "24h", "x-default" = "`1m` with `on: gc`, else `0s`"))]
+    #[schemars(extend("x-maximum" = "24h", "x-default" = "`1m`"))]
     pub(crate) keep_firing_for: Option<HumanDuration>,
     /// How long after its end the rule does not fire again for the same process; the next alert has the number of
     /// suppressed ones.

@@ -17,6 +17,20 @@ const GC: [Root; 3] = [Root::Gc, Root::Process, Root::Stream];
 const PROCESS: [Root; 2] = [Root::Process, Root::Stream];
 const SUSPENSION: [Root; 1] = [Root::Suspension];
 
+/// What the windows of the tests measure.
+const MEASURES: [Measure; 2] = [
+    Measure {
+        unit: Unit::Share,
+        low: Some(0.0),
+        high: None,
+    },
+    Measure {
+        unit: Unit::Count,
+        low: Some(0.0),
+        high: None,
+    },
+];
+
 /// What the texts of the tests may name besides fields.
 struct Known {
     macros: BTreeMap<String, Macro>,
@@ -58,6 +72,7 @@ impl Known {
             macros: &self.macros,
             lists: &self.lists,
             windows: &self.windows,
+            measures: &MEASURES,
             roots,
         }
     }
@@ -156,6 +171,7 @@ fn macros_do_not_grow_without_bound() {
             macros: &macros,
             lists: &BTreeMap::new(),
             windows: &BTreeMap::new(),
+            measures: &[],
             roots: &GC,
         };
         compile("m30", &names, Wanted::Bool).unwrap_err()
@@ -193,6 +209,7 @@ fn the_deepest_tree_is_evaluated_on_a_small_stack() {
             macros: &macros,
             lists: &BTreeMap::new(),
             windows: &BTreeMap::new(),
+            measures: &[],
             roots: &PROCESS,
         };
         let text = format!("m{number}");

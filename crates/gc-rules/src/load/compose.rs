@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::draft::Draft;
@@ -11,8 +12,8 @@ use super::memory::Origin;
 use super::report::{Placed, Report};
 use super::text::{condition_trap, entry, items, scalar};
 use super::window::{Windows, digest, move_rule, moved};
-use super::{Level, lint};
-use crate::compile::{Compiled, Names, Wanted, compile};
+use super::{Level, Problem, lint};
+use crate::compile::{Compiled, Measure, Names, Wanted, compile};
 use crate::document::schema::schema;
 use crate::document::{self, Moment};
 use crate::field::{Field, Root};
@@ -40,7 +41,7 @@ const PLAIN: [&str; 14] = [
     "emit",
     "enabled",
 ];
-/// The default of `keep_firing_for` of rules `on: gc`.
+/// The default of `keep_firing_for`.
 const KEEP_FIRING_NS: u64 = 60_000_000_000;
 
 /// All groups and their positions.
@@ -61,6 +62,14 @@ pub(super) struct Composer<'c, 'f> {
     pub(super) report: &'c mut Report<'f>,
     /// No file was refused.
     pub(super) complete: bool,
+    /// When exceptions expire, and what is reported long after it.
+    pub(super) expiries: Vec<(u64, Problem)>,
+}
+
+/// The last day of an exception, in UTC.
+fn day(until_unix_ns: u64) -> String {
+    let last = Timestamp::from_nanosecond(i128::from(until_unix_ns) - 1);
+    last.map_or_else(|_| String::new(), |last| last.strftime("%Y-%m-%d").to_string())
 }
 
 /// The state of the rule that is being built.
@@ -71,6 +80,8 @@ pub(super) struct Rough<'d> {
     /// Its windows: for now, places are those in `windows`.
     pub(super) places: BTreeMap<String, usize>,
     pub(super) windows: Vec<Local<'d>>,
+    /// What they measure.
+    pub(super) measures: Vec<Measure>,
 }
 
 /// A window of the rule that is being built.
@@ -94,6 +105,7 @@ impl Composer<'_, '_> {
             on,
             places: BTreeMap::new(),
             windows: Vec::new(),
+            measures: Vec::new(),
         };
         self.windows_of(draft, &mut rough);
 
@@ -115,7 +127,6 @@ impl Composer<'_, '_> {
             return None;
         }
 
-        let gc = on? == On::Gc;
         let ns = |duration: Option<HumanDuration>, usual: u64| {
             duration.map_or(usual, |duration| {
                 u64::try_from(duration.0.as_nanos()).unwrap_or(u64::MAX)
@@ -137,7 +148,7 @@ impl Composer<'_, '_> {
             clear: clear.map(|compiled| compiled.expression),
             windows: Vec::new(),
             hold_ns: ns(keys.hold, 0),
-            keep_firing_ns: ns(keys.keep_firing_for, if gc { KEEP_FIRING_NS } else { 0 }),
+            keep_firing_ns: ns(keys.keep_firing_for, KEEP_FIRING_NS),
             cooldown_ns: ns(keys.cooldown, 0),
             group,
             labels,
@@ -149,6 +160,9 @@ impl Composer<'_, '_> {
             location: format!("{}:{}", self.report.name(draft.file), draft.at).into(),
             meaning: 0,
         };
+        if let Some(select) = &rule.select {
+            lint::selected(draft, select, &rule, &rough, self.report);
+        }
         lint::rule(draft, &rule, &when.fields, &rough, self.report);
         self.settle(&mut rule, &rough);
         Some(rule)
@@ -200,7 +214,7 @@ impl Composer<'_, '_> {
             return None;
         }
         let words = self.words.get_mut(placed.file)?;
-        match compile(text, &words.names(&rough.places, roots), wanted) {
+        match compile(text, &words.names(rough, roots), wanted) {
             Ok(compiled) => {
                 let warnings = &compiled.warnings;
                 self.report.mistakes(placed, text, &what, warnings, Level::Warning);
@@ -235,6 +249,11 @@ impl Composer<'_, '_> {
                 };
                 let until = entry(item, "until").and_then(|until| typed::<Moment>(&until.value, &path.key("until")));
                 if let Some(compiled) = self.expression(placed, rough, &key, roots, Wanted::Bool) {
+                    if let Some(Moment(until)) = until {
+                        let message = format!("{}: {key}: until: it expired on {}; remove it", rough.id, day(until));
+                        let at = entry(item, "until").map_or(item.at, |until| until.value.at);
+                        self.expiries.push((until, self.report.at(placed.file, at, message)));
+                    }
                     exceptions.push(Exception {
                         name: name.into(),
                         when: compiled.expression,
@@ -336,11 +355,12 @@ impl Composer<'_, '_> {
 }
 
 impl Words {
-    pub(super) fn names<'n>(&'n self, windows: &'n BTreeMap<String, usize>, roots: &'n [Root]) -> Names<'n> {
+    pub(super) fn names<'n>(&'n self, rough: &'n Rough<'_>, roots: &'n [Root]) -> Names<'n> {
         Names {
             macros: &self.macros,
             lists: &self.lists,
-            windows,
+            windows: &rough.places,
+            measures: &rough.measures,
             roots,
         }
     }
