@@ -1,5 +1,6 @@
-//! `gcwatch rules`: check, list, test, schema.
+//! `gcwatch rules`: check, list, show, test, schema.
 
+mod show;
 mod test;
 
 use std::io::{self, Read as _, Write as _};
@@ -26,6 +27,7 @@ pub fn run(args: &RulesArgs) -> anyhow::Result<bool> {
     match &args.command {
         RulesCommand::Check(args) => check(args),
         RulesCommand::List(args) => list(args),
+        RulesCommand::Show(args) => show::show(args),
         RulesCommand::Test(args) => test::test(args),
         RulesCommand::Schema(args) => {
             let text = if args.tests {

@@ -62,6 +62,8 @@ pub struct Names<'a> {
     pub windows: &'a BTreeMap<String, usize>,
     /// What they measure, by place; of those beyond, nothing is known.
     pub measures: &'a [Measure],
+    /// Parameters by name.
+    pub params: &'a BTreeMap<String, Expression>,
     /// What fields may belong to here.
     pub roots: &'a [Root],
 }

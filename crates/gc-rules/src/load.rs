@@ -21,6 +21,7 @@ mod file;
 mod lint;
 mod measure;
 mod memory;
+mod params;
 mod place;
 mod report;
 mod sample;
@@ -32,7 +33,7 @@ mod window;
 mod wording;
 
 pub use memory::MOST_WINDOW_BYTES;
-pub use shipped::shipped;
+pub use shipped::{shipped, shipped_tests};
 
 /// Maximum number of files.
 pub const MOST_FILES: usize = 500;

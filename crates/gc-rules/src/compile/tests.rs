@@ -17,6 +17,8 @@ const GC: [Root; 3] = [Root::Gc, Root::Process, Root::Stream];
 const PROCESS: [Root; 2] = [Root::Process, Root::Stream];
 const SUSPENSION: [Root; 1] = [Root::Suspension];
 
+static NO_PARAMS: BTreeMap<String, Expression> = BTreeMap::new();
+
 /// What the windows of the tests measure.
 const MEASURES: [Measure; 2] = [
     Measure {
@@ -73,6 +75,7 @@ impl Known {
             lists: &self.lists,
             windows: &self.windows,
             measures: &MEASURES,
+            params: &NO_PARAMS,
             roots,
         }
     }
@@ -172,6 +175,7 @@ fn macros_do_not_grow_without_bound() {
             lists: &BTreeMap::new(),
             windows: &BTreeMap::new(),
             measures: &[],
+            params: &NO_PARAMS,
             roots: &GC,
         };
         compile("m30", &names, Wanted::Bool).unwrap_err()
@@ -210,6 +214,7 @@ fn the_deepest_tree_is_evaluated_on_a_small_stack() {
             lists: &BTreeMap::new(),
             windows: &BTreeMap::new(),
             measures: &[],
+            params: &NO_PARAMS,
             roots: &PROCESS,
         };
         let text = format!("m{number}");

@@ -43,6 +43,9 @@ pub(super) fn rule(
             &format!("let: the window `{}` is not used", local.name),
         );
     }
+    for (name, at) in rough.params_at.iter().filter(|(name, _)| !rough.named.contains(*name)) {
+        warn(*at, &format!("params: the parameter `{name}` is not used"));
+    }
     if rule.description.is_empty() {
         warn(key("id"), "`description` is missing: what the alert means");
     }
@@ -76,7 +79,7 @@ pub(super) fn rule(
             warn(key("clear"), message);
         }
     }
-    for exception in &rule.exceptions {
+    for exception in rule.exceptions.iter().filter(|exception| exception.clock.is_none()) {
         if all(vec![rule.when.node.clone(), not(&exception.when)]) == Some(false) {
             let message = format!(
                 "exceptions.{}: it holds whenever `when` does, so the rule never fires; to switch it off, set `enabled: false`",

@@ -35,6 +35,9 @@ impl Composer<'_, '_> {
             let fault = match is_name(&own.key) {
                 Err(message) => Some(message),
                 Ok(()) if taken => Some(format!("the file has a macro or list `{}`", own.key)),
+                Ok(()) if rough.params.contains_key(&own.key) => {
+                    Some(format!("the rule has a parameter `{}`", own.key))
+                }
                 Ok(()) => None,
             };
             if let Some(message) = fault {

@@ -1,5 +1,7 @@
 //! Mistakes in rules that are valid YAML with known names, and what is reported of each.
 
+mod language;
+
 use std::fmt::Write as _;
 use std::fs;
 

@@ -55,6 +55,7 @@ impl Composer<'_, '_> {
         let filling = template::parse(text, &mut compile, &is_value);
         let used = filling.values.iter().flat_map(|value| value.used.iter().cloned());
         let used: Vec<String> = used.collect();
+        rough.named.extend(used.iter().cloned());
         words.used.extend(used);
         for value in &filling.values {
             rough.use_windows(value);
