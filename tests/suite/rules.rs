@@ -1,8 +1,8 @@
 //! Rule files: what is said of wrong ones, what becomes of right ones, the commands, and the files made from the types.
 //!
 //! `tests/rules/errors.txt` has invalid files with their errors. After an intended change, run with
-//! `GCWATCH_UPDATE_GOLDEN=1` and read the difference; the same writes `docs/rules-reference.md`, `docs/rules-catalogue.md` and the
-//! schemas in `rules/`.
+//! `GCWATCH_UPDATE_GOLDEN=1` and read the difference; the same writes `docs/rules-reference.md`,
+//! `docs/rules-catalogue.md` and the schemas in `rules/`.
 
 use std::fmt::Write as _;
 use std::fs;
