@@ -46,8 +46,37 @@ pub enum Command {
     Demo(DemoArgs),
     /// Check, list and test rules, or print the JSON schema of their files
     Rules(RulesArgs),
+    /// Send a test incident to every configured receiver
+    Alerts(AlertsArgs),
     /// Print a shell completion script
     Completions(CompletionsArgs),
+}
+
+/// `gcwatch alerts`
+#[derive(Debug, Args)]
+pub struct AlertsArgs {
+    /// What to do with receivers of alerts.
+    #[command(subcommand)]
+    pub command: AlertsCommand,
+}
+
+/// What to do with receivers of alerts.
+#[derive(Debug, Subcommand)]
+pub enum AlertsCommand {
+    /// Send a test incident and its end to every Alertmanager and webhook of the configuration, and print each answer
+    Test(AlertsTestArgs),
+}
+
+/// `gcwatch alerts test`
+#[derive(Debug, Args)]
+#[command(after_help = "Exit codes: 0 every receiver accepted it, 1 one did not or there is none, 2 wrong usage.")]
+pub struct AlertsTestArgs {
+    /// The output format.
+    #[command(flatten)]
+    pub format: FormatArgs,
+    /// What is configured.
+    #[command(flatten)]
+    pub config: ConfigFlags,
 }
 
 /// How results are written.

@@ -177,6 +177,7 @@ pub(crate) fn log_lines(loaded: &Loaded) -> anyhow::Result<()> {
     let quiet = LogOptions {
         filter: "warn".to_owned(),
         format: loaded.config.log().format,
+        incidents: true,
     };
     logging::begin(&quiet, loaded.config.self_telemetry()).context("cannot log")?;
     for warning in &loaded.warnings {
@@ -375,8 +376,8 @@ impl Reload for FileReload {
                     self.watch = watch;
                     self.files = files;
                 }
-                if config.log().filter != self.config.log().filter {
-                    self.level.set_filter(&config.log().filter);
+                if config.log() != self.config.log() {
+                    self.level.set_filter(config.log());
                     info!("log.level is now {}", config.log().filter);
                 }
                 let options = options(&config);
