@@ -157,6 +157,9 @@ pub(crate) struct Rule {
     pub(crate) group: Option<Name>,
     /// Severity of the alert.
     pub(crate) severity: Option<Severity>,
+    /// Conditions under which the alert is more severe: a higher severity and a condition each. It rises while the alert
+    /// fires, and does not fall until its end.
+    pub(crate) worse: Worse,
     /// Labels of the alert: names and templates. They are a part of its identity: use few different values.
     pub(crate) labels: BTreeMap<String, String>,
     /// What happened, one sentence; a template.
@@ -185,6 +188,21 @@ pub(crate) struct Rule {
     /// If false, the rule is checked and listed, but not evaluated.
     #[schemars(extend("x-default" = "`true`"))]
     pub(crate) enabled: Option<bool>,
+}
+
+/// Conditions under which an alert is more severe.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Worse {
+    /// When it is a warning, for a rule of severity `info`.
+    #[schemars(extend("x-expression" = "bool"), length(min = 1))]
+    pub(crate) warning: Option<String>,
+    /// When it is an error.
+    #[schemars(extend("x-expression" = "bool"), length(min = 1))]
+    pub(crate) error: Option<String>,
+    /// When it is critical.
+    #[schemars(extend("x-expression" = "bool"), length(min = 1))]
+    pub(crate) critical: Option<String>,
 }
 
 /// An exception of a rule: a condition, a time of day, or both.

@@ -45,13 +45,14 @@ fn example() -> &'static str {
 }
 
 /// The sections of a file: the heading, and the keys in the schema; `[]` and `NAME` stand for any element.
-const SECTIONS: [(&str, &str); 9] = [
+const SECTIONS: [(&str, &str); 10] = [
     ("The file", ""),
     ("`defaults`", "/$defs/Defaults"),
     ("`requires`", "/$defs/Requires"),
     ("`family`", "/$defs/Family"),
     ("`rules[]`", "/$defs/Rule"),
     ("`rules[].let.NAME`", "/$defs/WindowKeys"),
+    ("`rules[].worse`", "/$defs/Worse"),
     ("`rules[].params_for[]`", "/$defs/ParamsFor"),
     ("`rules[].exceptions[]`", "/$defs/ExceptionKeys"),
     ("`overrides[]`", "/$defs/Override"),
@@ -126,7 +127,7 @@ fn value_of(key: &str, property: &Value) -> String {
         "fields" => "list of fields".to_owned(),
         "replace" => "keys of [a rule](#rules)".to_owned(),
         "add" => "`labels`, `annotations`, `exceptions`, `params`, `params_for`".to_owned(),
-        "requires" | "family" | "defaults" => "section, see below".to_owned(),
+        "requires" | "family" | "defaults" | "worse" => "section, see below".to_owned(),
         _ => values(schema(), property, rule),
     }
 }

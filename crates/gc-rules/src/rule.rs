@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use super::expression::Expression;
-use super::field::Root;
+use super::field::{Root, Scope};
 use super::plan::Plan;
 
 mod clock;
@@ -194,6 +194,8 @@ pub struct Texts {
     pub when: Arc<str>,
     /// `clear`; empty: when `when` is false.
     pub clear: Arc<str>,
+    /// `worse`: severity and condition.
+    pub worse: Vec<(Arc<str>, Arc<str>)>,
     /// Windows: name, and keys with values.
     pub windows: Vec<(Arc<str>, Arc<str>)>,
 }
@@ -213,7 +215,7 @@ pub struct Rule {
     pub source: Arc<str>,
     /// How reliable it is.
     pub status: Status,
-    /// Severity of its alerts.
+    /// Severity of its alerts, at least.
     pub severity: Severity,
     /// When it is evaluated.
     pub on: On,
@@ -221,6 +223,8 @@ pub struct Rule {
     pub select: Option<Expression>,
     /// When it fires.
     pub when: Expression,
+    /// Conditions under which its alert is more severe, in ascending order of the severity.
+    pub worse: Vec<(Severity, Expression)>,
     /// When it clears; `None`: when `when` is false.
     pub clear: Option<Expression>,
     /// Its parameters, in the order of their names.
@@ -256,6 +260,16 @@ pub struct Rule {
     /// A digest of all that its state depends on; where it is the same after a reload, the state is kept. 0 where it is
     /// not enabled.
     pub meaning: u64,
+}
+
+impl Rule {
+    /// The severity of its alert with these values: the highest whose condition holds. An evaluation that fails does not
+    /// hold.
+    pub fn severity_now(&self, scope: &Scope<'_>) -> Severity {
+        let mut worse = self.worse.iter().rev();
+        let holds = worse.find(|(_, condition)| condition.holds(scope) == Ok(Some(true)));
+        holds.map_or(self.severity, |(severity, _)| *severity)
+    }
 }
 
 /// All checked rules.

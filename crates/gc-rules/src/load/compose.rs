@@ -18,7 +18,9 @@ use crate::document::schema::schema;
 use crate::document::{self, ExceptionKeys, Moment};
 use crate::expression::{Expression, Node};
 use crate::field::{Field, Root};
-use crate::rule::{Clock, EVERY_DAY, Emit, Exception, Group, On, Part, Rule, Status, Template, Texts, Window};
+use crate::rule::{
+    Clock, EVERY_DAY, Emit, Exception, Group, On, Part, Rule, Severity, Status, Template, Texts, Window,
+};
 use crate::value::Type;
 use strict_yaml::check::nearest;
 use strict_yaml::path::KeyPath;
@@ -88,10 +90,19 @@ fn texts_of(draft: &Draft<'_>) -> Texts {
         let keys = keys.filter_map(|own| Some(format!("{}: {}", own.key, scalar(&own.value)?.text.trim())));
         windows.push((window.key.as_str().into(), keys.collect::<Vec<_>>().join(", ").into()));
     }
+    let worse = draft
+        .keys
+        .get("worse")
+        .map(|placed| entries(placed.node))
+        .unwrap_or_default()
+        .iter();
+    let worse = worse.filter_map(|own| Some((own.key.as_str().into(), scalar(&own.value)?.text.trim().into())));
+    let worse = worse.collect();
     Texts {
         select: text("select"),
         when: text("when"),
         clear: text("clear"),
+        worse,
         windows,
     }
 }
@@ -170,6 +181,7 @@ impl Composer<'_, '_> {
         let select = self.of_key(draft, &mut rough, "select", &[Root::Process]);
         let when = self.of_key(draft, &mut rough, "when", roots);
         let clear = self.of_key(draft, &mut rough, "clear", roots);
+        let worse = self.worse(draft, &mut rough, &keys, roots);
         let exceptions = self.exceptions(draft, &mut rough, roots);
         let summary = draft.keys.get("summary").copied();
         let summary = summary.and_then(|placed| self.template(placed, &mut rough, "summary", roots));
@@ -208,6 +220,7 @@ impl Composer<'_, '_> {
             select: select.map(|compiled| compiled.expression),
             when: when.expression,
             clear: clear.map(|compiled| compiled.expression),
+            worse,
             params,
             texts: texts_of(draft),
             runbook_url,
@@ -294,6 +307,37 @@ impl Composer<'_, '_> {
                 None
             }
         }
+    }
+
+    /// Conditions of higher severities, in their order.
+    fn worse(
+        &mut self,
+        draft: &Draft<'_>,
+        rough: &mut Rough<'_>,
+        keys: &document::Rule,
+        roots: &[Root],
+    ) -> Vec<(Severity, Expression)> {
+        let mut all = Vec::new();
+        let Some(placed) = draft.keys.get("worse") else {
+            return all;
+        };
+        for severity in Severity::ALL.iter().copied() {
+            let Some(own) = entry(placed.node, severity.name()) else {
+                continue;
+            };
+            let key = format!("worse.{}", severity.name());
+            if keys.severity.is_some_and(|least| severity <= least) {
+                let message = format!(
+                    "{}: {key}: the alert is at least that by `severity`; set a higher one",
+                    draft.id
+                );
+                self.report.error(placed.file, own.at, message);
+            }
+            let node = &own.value;
+            let condition = self.expression(Placed { node, ..*placed }, rough, &key, roots, Wanted::Bool);
+            all.extend(condition.map(|condition| (severity, condition.expression)));
+        }
+        all
     }
 
     fn exceptions(&mut self, draft: &Draft<'_>, rough: &mut Rough<'_>, roots: &[Root]) -> Vec<Exception> {

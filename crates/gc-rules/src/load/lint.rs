@@ -88,6 +88,21 @@ pub(super) fn rule(
             warn(key("when"), &message);
         }
     }
+    for (severity, condition) in &rule.worse {
+        let key = format!("worse.{}", severity.name());
+        let at = draft
+            .keys
+            .get("worse")
+            .map_or((draft.file, draft.at), |placed| (placed.file, placed.node.at));
+        if all(vec![rule.when.node.clone(), condition.node.clone()]) == Some(false) {
+            warn(at, &format!("{key}: it is never true while `when` is"));
+        } else if all(vec![rule.when.node.clone(), not(condition)]) == Some(false) {
+            warn(
+                at,
+                &format!("{key}: it holds whenever `when` does; set `severity` instead"),
+            );
+        }
+    }
     let hysteresis = rule.clear.as_ref().is_some_and(|clear| {
         let either = Node::Or([rule.when.node.clone(), clear.node.clone()].into());
         certain(&either, measures) != Some(true)

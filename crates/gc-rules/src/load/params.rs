@@ -109,7 +109,7 @@ impl Composer<'_, '_> {
                     continue;
                 };
                 let placed = |node| Placed { node, ..*layer };
-                let values: Values<'d> = values(placed(&params.value)).into_iter().collect();
+                let values: Values<'d> = values(placed(&params.value)).collect();
                 for (name, (_, at, _)) in values.iter().filter(|(name, _)| !own.contains_key(*name)) {
                     let near = nearest(name, own.keys().copied());
                     let hint = near.map_or_else(

@@ -88,10 +88,26 @@ fn entry(out: &mut String, rule: &Rule, rules: &RuleSet, tests: &[SourceFile]) {
     if !names.is_empty() {
         out.push_str("\nTests:\n\n");
         for name in names {
-            let line = paragraph(&name).replace('\n', "\n  ");
-            let _ = writeln!(out, "* {line}");
+            let _ = writeln!(out, "{}", item(&name));
         }
     }
+}
+
+/// An item of a list.
+fn item(text: &str) -> String {
+    const COLUMNS: usize = 120;
+    let (mut out, mut column) = (String::from("*"), 1);
+    for word in text.split(' ') {
+        let width = word.chars().count();
+        if column + 1 + width > COLUMNS {
+            out.push_str("\n ");
+            column = 1;
+        }
+        out.push(' ');
+        out.push_str(word);
+        column += 1 + width;
+    }
+    out
 }
 
 /// What a rule evaluates, as it is written: its processes, windows, parameters, condition and times.
@@ -116,6 +132,9 @@ pub fn condition(rule: &Rule) -> String {
     }
     key("when", &rule.texts.when);
     key("clear", &rule.texts.clear);
+    for (severity, condition) in &rule.texts.worse {
+        key(&format!("worse.{severity}"), condition);
+    }
     for (name, ns) in [
         ("for", rule.hold_ns),
         ("keep_firing_for", rule.keep_firing_ns),

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::engine::tests::story::{Story, What};
 use crate::load::{SourceFile, load};
+use crate::rule::Severity;
 use crate::test_file::{TestFile, run};
 
 /// Runs the tests of a rule file.
@@ -77,6 +79,34 @@ fn a_parameter_has_another_value_for_some_processes() {
         ),
     ];
     passes(PARAMS, &tests.concat());
+}
+
+/// Scenario: a rule whose alert is an error from a second on and critical from ten seconds on; pauses of half a second,
+/// two seconds, half a second and twenty seconds.
+/// Guarantee: its severity rises and does not fall until it ends; the next alert begins anew.
+#[test]
+fn the_severity_rises_with_the_value() {
+    let mut story = Story::of(
+        "  - {id: pause, title: T, on: gc, severity: warning, when: gc.pause_ms > 100.0, summary: S, \
+         worse: {error: gc.pause_ms > 1000.0, critical: gc.pause_ms > 10000.0}, keep_firing_for: 1m}\n",
+    );
+    let mut severity = |at: f64, pause_ms: i64| {
+        story.step(at, &What::Nothing);
+        story.collection(at, 2, Some(pause_ms));
+        story
+            .engine
+            .alerts()
+            .iter()
+            .map(|alert| alert.severity())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(severity(1.0, 500), [Severity::Warning]);
+    assert_eq!(severity(10.0, 2000), [Severity::Error]);
+    assert_eq!(severity(20.0, 500), [Severity::Error]);
+    assert_eq!(severity(40.0, 20_000), [Severity::Critical]);
+    assert_eq!(severity(41.0, 2000), [Severity::Critical]);
+    assert_eq!(severity(300.0, 500), [Severity::Warning]);
+    assert_eq!(severity(310.0, 20_000), [Severity::Critical]);
 }
 
 /// Scenario: parameters with mistakes.
