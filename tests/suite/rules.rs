@@ -8,10 +8,12 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use gc_rules::compile::{Access, RESOURCE_ATTRIBUTES};
 use gc_rules::document::schema;
 use gc_rules::load::{Loaded, Problem, SourceFile, load, shipped};
 use gc_rules::page;
 use gc_rules::test_file::schema_text;
+use gc_telemetry::definition::{ValueKind, resource};
 use test_support::golden;
 
 mod commands;
@@ -84,6 +86,20 @@ fn page_and_schema_are_current() {
     golden::compare("rules/gcwatch-rules-test.schema.json", &schema_text());
     golden::compare("docs/rules-reference.md", &page::text());
     golden::compare("docs/rules-catalogue.md", &page::catalogue::text());
+}
+
+/// Scenario: the attributes of the resource that rules know, and those that gcwatch sets.
+/// Guarantee: they are the same, and strings are read by their names in brackets, others are not.
+#[test]
+fn rules_know_the_attributes_of_the_resource() {
+    let own = |name: &str| name.starts_with("dotnet.") || name.starts_with("gcwatch.");
+    let rows = resource::ALL.iter().map(|row| row.attribute);
+    let defined: Vec<(&str, bool)> = rows
+        .filter(|attribute| !own(attribute.name))
+        .map(|attribute| (attribute.name, attribute.kind == ValueKind::Text))
+        .collect();
+    let known = RESOURCE_ATTRIBUTES.map(|(name, access)| (name, access == Access::Brackets));
+    assert_eq!(known.to_vec(), defined);
 }
 
 /// Scenario: the rules that ship, and the files in `rules/`.
