@@ -21,6 +21,8 @@ fuzz_target!(|text: &str| {
         macros: &macros,
         lists: &BTreeMap::from([("induced".to_owned(), vec!["Induced".into()])]),
         windows: &BTreeMap::from([("share".to_owned(), 0)]),
+        measures: &[],
+        params: &BTreeMap::new(),
         roots: &[Root::Gc, Root::Process, Root::Stream],
     };
     let compiled = [Wanted::Bool, Wanted::Number, Wanted::Any].map(|wanted| compile(text, &names, wanted));

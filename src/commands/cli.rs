@@ -323,6 +323,8 @@ pub enum RulesCommand {
     Check(RulesCheckArgs),
     /// List rules
     List(RulesListArgs),
+    /// Print one rule: what it finds, its condition, its tests, and what to do
+    Show(RulesShowArgs),
     /// Run rule tests on written events or recordings, with a virtual clock
     Test(RulesTestArgs),
     /// Print the JSON schema of rule files, for editors
@@ -373,6 +375,24 @@ pub struct RulesCheckArgs {
 /// `gcwatch rules list`
 #[derive(Debug, Args)]
 pub struct RulesListArgs {
+    /// Files, directories, or - for standard input [default: the shipped rules]
+    #[arg(value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Read the shipped rules before the files, as the daemon does
+    #[arg(long)]
+    pub with_shipped: bool,
+    /// The output format.
+    #[command(flatten)]
+    pub format: FormatArgs,
+}
+
+/// `gcwatch rules show`
+#[derive(Debug, Args)]
+#[command(after_help = "Exit codes: 0 found, 1 no such rule or invalid files, 2 wrong usage.")]
+pub struct RulesShowArgs {
+    /// The id of the rule
+    #[arg(value_name = "ID")]
+    pub id: String,
     /// Files, directories, or - for standard input [default: the shipped rules]
     #[arg(value_name = "FILE")]
     pub files: Vec<PathBuf>,

@@ -1,5 +1,6 @@
-//! `gcwatch rules`: check, list, test, schema.
+//! `gcwatch rules`: check, list, show, test, schema.
 
+mod show;
 mod test;
 
 use std::io::{self, Read as _, Write as _};
@@ -9,6 +10,7 @@ use crate::commands::cli::{Format, RulesArgs, RulesCheckArgs, RulesCommand, Rule
 use crate::commands::output::{Output, say};
 use crate::config::rule_files;
 use crate::report::rules::{self, CheckRecord, ProblemRecord, RuleRecord};
+use delivery::clock::now_unix_ns;
 use gc_rules::document::schema;
 use gc_rules::load::{Level, Loaded, Problem, SourceFile, load, shipped};
 use gc_rules::test_file;
@@ -25,6 +27,7 @@ pub fn run(args: &RulesArgs) -> anyhow::Result<bool> {
     match &args.command {
         RulesCommand::Check(args) => check(args),
         RulesCommand::List(args) => list(args),
+        RulesCommand::Show(args) => show::show(args),
         RulesCommand::Test(args) => test::test(args),
         RulesCommand::Schema(args) => {
             let text = if args.tests {
@@ -102,8 +105,14 @@ fn standard_input() -> Result<SourceFile, Problem> {
 fn check(args: &RulesCheckArgs) -> anyhow::Result<bool> {
     let run = read(&args.files, args.with_shipped);
     let (problems, rules) = match &run.loaded {
-        Ok(loaded) => (loaded.warnings.as_slice(), loaded.rules.rules.len()),
-        Err(problems) => (problems.as_slice(), 0),
+        Ok(loaded) => {
+            let late = loaded.expired(now_unix_ns()).cloned();
+            (
+                loaded.warnings.iter().cloned().chain(late).collect(),
+                loaded.rules.rules.len(),
+            )
+        }
+        Err(problems) => (problems.clone(), 0),
     };
     let count = |level| problems.iter().filter(|problem| problem.severity == level).count();
     let (errors, warnings) = (count(Level::Error), count(Level::Warning));
@@ -118,9 +127,9 @@ fn check(args: &RulesCheckArgs) -> anyhow::Result<bool> {
     };
     let mut output = Output::stdout(args.format);
     match output.format() {
-        Format::Table => rules::write_check(output.text(), problems, &record)?,
+        Format::Table => rules::write_check(output.text(), &problems, &record)?,
         Format::Ndjson => {
-            for problem in problems {
+            for problem in &problems {
                 output.record(&ProblemRecord::from(problem))?;
             }
             output.record(&record)?;

@@ -142,11 +142,13 @@ impl RuleFiles {
         let mut status = self.lock();
         status.files = files;
         match loaded {
-            Ok(Loaded { rules, warnings }) => {
+            Ok(loaded) => {
                 let now = now_unix_ns();
+                let late = loaded.expired(now).map(ToString::to_string).collect::<Vec<_>>();
+                let Loaded { rules, warnings, .. } = loaded;
                 status.health = "ok";
                 status.errors.clear();
-                status.warnings = warnings.iter().map(ToString::to_string).collect();
+                status.warnings = warnings.iter().map(ToString::to_string).chain(late).collect();
                 status.loaded = rfc3339(now);
                 status.loaded_unix_ns = Some(now);
                 status.accepted += u64::from(!first);

@@ -1,12 +1,16 @@
 //! Rules and the problems of rule files, as records and as tables.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::sync::Arc;
 
 use serde::Serialize;
 
 use crate::report::table::{FAINT, MARK, head, left, row};
 use gc_rules::load::{Level, Problem};
+use gc_rules::page::catalogue;
 use gc_rules::rule::{Group, Rule, Severity};
+use strict_yaml::reference::paragraph as wrapped;
 
 /// `kind: "problem"`: an error or a warning in a rule file.
 #[derive(Debug, Clone, Serialize)]
@@ -117,6 +121,85 @@ impl<'a> RuleRecord<'a> {
         let mut parts = self.location.rsplitn(3, ':');
         parts.nth(2).unwrap_or(self.location)
     }
+}
+
+/// `kind: "rule_page"`: one rule whole.
+#[derive(Debug, Clone, Serialize)]
+pub struct ShowRecord<'a> {
+    /// The same as in a list, with another `kind`.
+    #[serde(flatten)]
+    pub rule: RuleRecord<'a>,
+    /// The condition under which the processes are selected; `None`: all.
+    pub select: Option<&'a str>,
+    /// The condition.
+    pub when: &'a str,
+    /// The condition under which the alert ends; `None`: `when` is false.
+    pub clear: Option<&'a str>,
+    /// Windows by name: keys and values.
+    #[serde(rename = "let")]
+    pub windows: BTreeMap<&'a str, &'a str>,
+    /// Parameters by name.
+    pub params: BTreeMap<&'a str, &'a str>,
+    /// Names of its exceptions.
+    pub exceptions: Vec<&'a str>,
+    /// Its page: `runbook_url`, or for a shipped rule its place in the catalogue.
+    pub runbook: Option<String>,
+    /// Tests that name it.
+    pub tests: Vec<String>,
+    #[serde(skip)]
+    condition: String,
+}
+
+impl<'a> ShowRecord<'a> {
+    /// The record of a rule; `groups` are those of its set, `tests` those that name it; `ships`: it is a shipped one.
+    pub fn new(rule: &'a Rule, groups: &'a [Group], tests: Vec<String>, ships: bool) -> Self {
+        let text = |text: &'a str| Some(text).filter(|text| !text.is_empty());
+        let pairs = |pairs: &'a [(Arc<str>, Arc<str>)]| pairs.iter().map(|(name, value)| (&**name, &**value)).collect();
+        let page = || ships.then(|| catalogue::place(&rule.id));
+        Self {
+            rule: RuleRecord {
+                kind: "rule_page",
+                ..RuleRecord::new(rule, groups)
+            },
+            select: text(&rule.texts.select),
+            when: &rule.texts.when,
+            clear: text(&rule.texts.clear),
+            windows: pairs(&rule.texts.windows),
+            params: rule.params.iter().map(|param| (&*param.name, &*param.value)).collect(),
+            exceptions: rule.exceptions.iter().map(|exception| &*exception.name).collect(),
+            runbook: rule.runbook_url.as_deref().map(str::to_owned).or_else(page),
+            tests,
+            condition: catalogue::condition(rule),
+        }
+    }
+}
+
+/// Writes one rule.
+///
+/// # Errors
+///
+/// When the output cannot be written.
+pub fn write_rule(out: &mut dyn Write, record: &ShowRecord<'_>) -> io::Result<()> {
+    let rule = &record.rule;
+    writeln!(out, "{}: {}", rule.id, rule.title)?;
+    let group = rule.group.map_or_else(String::new, |group| format!(", group {group}"));
+    let enabled = if rule.enabled { "" } else { ", not enabled" };
+    writeln!(out, "{} on {}, {}{group}{enabled}", rule.severity, rule.on, rule.status)?;
+    let mut paragraph = |heading: &str, text: &str| -> io::Result<()> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        writeln!(out, "\n{heading}")?;
+        text.lines().try_for_each(|line| writeln!(out, "  {line}"))
+    };
+    paragraph("What it means", &wrapped(rule.description))?;
+    paragraph("Condition", &record.condition)?;
+    paragraph("Exceptions", &record.exceptions.join("\n"))?;
+    paragraph("What to do", &wrapped(rule.remedy))?;
+    paragraph("Source of the thresholds", &wrapped(rule.source))?;
+    paragraph("Tests", &record.tests.join("\n"))?;
+    paragraph("Where", rule.location)?;
+    paragraph("Page", record.runbook.as_deref().unwrap_or_default())
 }
 
 /// Writes a line per problem, and the number of rules.

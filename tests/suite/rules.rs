@@ -1,17 +1,19 @@
 //! Rule files: what is said of wrong ones, what becomes of right ones, the commands, and the files made from the types.
 //!
 //! `tests/rules/errors.txt` has invalid files with their errors. After an intended change, run with
-//! `GCWATCH_UPDATE_GOLDEN=1` and read the difference; the same writes `docs/rules-reference.md` and the schemas in
-//! `rules/`.
+//! `GCWATCH_UPDATE_GOLDEN=1` and read the difference; the same writes `docs/rules-reference.md`,
+//! `docs/rules-catalogue.md` and the schemas in `rules/`.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use gc_rules::compile::{Access, RESOURCE_ATTRIBUTES};
 use gc_rules::document::schema;
 use gc_rules::load::{Loaded, Problem, SourceFile, load, shipped};
 use gc_rules::page;
 use gc_rules::test_file::schema_text;
+use gc_telemetry::definition::{ValueKind, resource};
 use test_support::golden;
 
 mod commands;
@@ -76,13 +78,28 @@ fn errors_are_reported_in_the_committed_words() {
     golden::compare(name, &report);
 }
 
-/// Scenario: the reference page and the schemas.
-/// Guarantee: the committed files are what the types and the tables say.
+/// Scenario: the reference page, the catalogue and the schemas.
+/// Guarantee: the committed files are what the types, the tables and the shipped rules say.
 #[test]
 fn page_and_schema_are_current() {
     golden::compare("rules/gcwatch-rules.schema.json", &schema::text());
     golden::compare("rules/gcwatch-rules-test.schema.json", &schema_text());
     golden::compare("docs/rules-reference.md", &page::text());
+    golden::compare("docs/rules-catalogue.md", &page::catalogue::text());
+}
+
+/// Scenario: the attributes of the resource that rules know, and those that gcwatch sets.
+/// Guarantee: they are the same, and strings are read by their names in brackets, others are not.
+#[test]
+fn rules_know_the_attributes_of_the_resource() {
+    let own = |name: &str| name.starts_with("dotnet.") || name.starts_with("gcwatch.");
+    let rows = resource::ALL.iter().map(|row| row.attribute);
+    let defined: Vec<(&str, bool)> = rows
+        .filter(|attribute| !own(attribute.name))
+        .map(|attribute| (attribute.name, attribute.kind == ValueKind::Text))
+        .collect();
+    let known = RESOURCE_ATTRIBUTES.map(|(name, access)| (name, access == Access::Brackets));
+    assert_eq!(known.to_vec(), defined);
 }
 
 /// Scenario: the rules that ship, and the files in `rules/`.

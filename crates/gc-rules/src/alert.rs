@@ -46,12 +46,14 @@ pub struct Alert {
     pub suppressed: u64,
     /// The highest value so far of the figure that its summary is about; `None`: it is about none, or unknown.
     pub peak: Option<f64>,
+    /// Its severity: the highest so far.
+    pub severity: Severity,
 }
 
 impl Alert {
     /// Its severity.
     pub fn severity(&self) -> Severity {
-        self.rule.severity
+        self.severity
     }
 
     /// Whether it has not ended.

@@ -12,10 +12,12 @@
 //! [`MAX_NESTING`], after macros [`MAX_DEPTH`] and [`MAX_NODES`]); a test holds that a stack of 512 KiB is enough for
 //! any text.
 
+mod attribute;
 mod call;
 mod check;
 mod lint;
 mod literal;
+mod measure;
 mod name;
 mod operator;
 mod order;
@@ -30,9 +32,13 @@ mod tests;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::expression::Expression;
+use super::expression::{Expression, Node};
 use super::field::{Field, Root};
 use syntax::Tree;
+
+pub(crate) use attribute::attribute_of_label;
+pub use attribute::{Access, RESOURCE_ATTRIBUTES, option_of};
+pub use measure::{Measure, Unit};
 
 /// Longest text, bytes.
 pub const MAX_TEXT: usize = 2048;
@@ -54,6 +60,10 @@ pub struct Names<'a> {
     pub lists: &'a BTreeMap<String, Vec<Box<str>>>,
     /// Windows by name: their places in the rule set.
     pub windows: &'a BTreeMap<String, usize>,
+    /// What they measure, by place; of those beyond, nothing is known.
+    pub measures: &'a [Measure],
+    /// Parameters by name.
+    pub params: &'a BTreeMap<String, Expression>,
     /// What fields may belong to here.
     pub roots: &'a [Root],
 }
@@ -74,6 +84,8 @@ pub enum Wanted {
 pub struct Compiled {
     /// The expression.
     pub expression: Expression,
+    /// What it measures, where it is a number.
+    pub measure: Measure,
     /// The fields in it, each once, in the order of their first use.
     pub fields: Vec<&'static Field>,
     /// The windows in it, each once: their places.
@@ -143,6 +155,30 @@ pub fn parse_macro(text: &str) -> Result<Macro, Vec<Mistake>> {
         text: text.into(),
         tree: syntax::parse(text)?,
     })
+}
+
+/// Whether a condition is always (`Some(true)`) or never true (`Some(false)`); `None`: neither, or it cannot be said.
+/// `windows`: what they measure, by place.
+pub(crate) fn certain(condition: &Node, windows: &[Measure]) -> Option<bool> {
+    lint::certain(condition, windows)
+}
+
+/// Why a condition can never be true together with a known value, because of the fields in them, of which some are
+/// known of background collections only and some of blocking ones.
+pub(crate) fn contradiction(condition: Option<&Node>, value: Option<&Node>, windows: &[Measure]) -> Option<String> {
+    let mut names = Vec::new();
+    let mut nodes: Vec<Node> = condition.cloned().into_iter().collect();
+    for node in condition.into_iter().chain(value) {
+        nodes.extend(lint::implied(node, &mut names));
+    }
+    if names.is_empty() || lint::certain(&Node::And(nodes.into()), windows) != Some(false) {
+        return None;
+    }
+    let mut phrases: Vec<String> = Vec::new();
+    for (start, only) in lint::ONLY_OF.iter().filter(|(start, _)| names.contains(start)) {
+        phrases.push(format!("`{}*` is {}", start.trim_end_matches('_'), only.phrase()));
+    }
+    Some(phrases.join(", and "))
 }
 
 /// Reads and checks an expression.

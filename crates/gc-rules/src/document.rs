@@ -12,11 +12,13 @@ use serde::Deserialize;
 use crate::rule::{On, Severity, Status};
 use strict_yaml::units::HumanDuration;
 
+mod clock;
 mod emit;
 pub mod schema;
 mod text;
 mod window;
 
+pub(crate) use clock::{Between, Day, Offset};
 pub(crate) use emit::Destination;
 pub(crate) use text::{Id, Moment, Name, Version, is_name};
 pub(crate) use window::WindowKeys;
@@ -95,6 +97,9 @@ pub(crate) struct Defaults {
     /// Annotations of all rules; a rule's own ones take precedence.
     pub(crate) annotations: BTreeMap<String, String>,
     /// As in a rule.
+    #[schemars(length(min = 1, max = 1000))]
+    pub(crate) runbook_url: Option<String>,
+    /// As in a rule.
     #[schemars(length(max = 4))]
     pub(crate) emit: Option<Vec<Destination>>,
 }
@@ -123,6 +128,13 @@ pub(crate) struct Rule {
     #[serde(rename = "let")]
     #[schemars(extend("maxProperties" = 16))]
     pub(crate) windows: BTreeMap<String, WindowKeys>,
+    /// Parameters by name: numbers, strings or booleans that the expressions of this rule can use; at most 16.
+    #[schemars(extend("maxProperties" = 16))]
+    pub(crate) params: BTreeMap<String, ParamText>,
+    /// Other values of parameters for some processes. Of several entries for a process, the first with a value counts;
+    /// those that an override adds go before the rule's own.
+    #[schemars(length(max = 50))]
+    pub(crate) params_for: Vec<ParamsFor>,
     /// The condition. The rule fires when it is true; unknown is not true.
     #[schemars(extend("x-expression" = "bool"), length(min = 1))]
     pub(crate) when: Option<String>,
@@ -135,7 +147,7 @@ pub(crate) struct Rule {
     #[schemars(extend("x-maximum" = "24h", "x-default" = "`0s`"))]
     pub(crate) hold: Option<HumanDuration>,
     /// How long the alert continues after the condition ended; with `on: gc`, after the last matching collection.
-    #[schemars(extend("x-maximum" = "24h", "x-default" = "`1m` with `on: gc`, else `0s`"))]
+    #[schemars(extend("x-maximum" = "24h", "x-default" = "`1m`"))]
     pub(crate) keep_firing_for: Option<HumanDuration>,
     /// How long after its end the rule does not fire again for the same process; the next alert has the number of
     /// suppressed ones.
@@ -145,6 +157,9 @@ pub(crate) struct Rule {
     pub(crate) group: Option<Name>,
     /// Severity of the alert.
     pub(crate) severity: Option<Severity>,
+    /// Conditions under which the alert is more severe: a higher severity and a condition each. It rises while the alert
+    /// fires, and does not fall until its end.
+    pub(crate) worse: Worse,
     /// Labels of the alert: names and templates. They are a part of its identity: use few different values.
     pub(crate) labels: BTreeMap<String, String>,
     /// What happened, one sentence; a template.
@@ -161,6 +176,9 @@ pub(crate) struct Rule {
     pub(crate) source: Option<String>,
     /// Annotations of the alert: names and templates.
     pub(crate) annotations: BTreeMap<String, String>,
+    /// The page that explains the alert, for the annotation `runbook_url`; `{id}` in it is the id of the rule.
+    #[schemars(length(min = 1, max = 1000))]
+    pub(crate) runbook_url: Option<String>,
     /// Where alerts go; `[]`: only to the API.
     #[schemars(extend("x-default" = "all"), length(max = 4))]
     pub(crate) emit: Option<Vec<Destination>>,
@@ -172,17 +190,41 @@ pub(crate) struct Rule {
     pub(crate) enabled: Option<bool>,
 }
 
-/// An exception of a rule.
+/// Conditions under which an alert is more severe.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-#[schemars(extend("required" = ["name", "when"]))]
+pub(crate) struct Worse {
+    /// When it is a warning, for a rule of severity `info`.
+    #[schemars(extend("x-expression" = "bool"), length(min = 1))]
+    pub(crate) warning: Option<String>,
+    /// When it is an error.
+    #[schemars(extend("x-expression" = "bool"), length(min = 1))]
+    pub(crate) error: Option<String>,
+    /// When it is critical.
+    #[schemars(extend("x-expression" = "bool"), length(min = 1))]
+    pub(crate) critical: Option<String>,
+}
+
+/// An exception of a rule: a condition, a time of day, or both.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(extend("required" = ["name"]))]
 pub(crate) struct ExceptionKeys {
     /// The reason, in a few words.
     #[schemars(length(min = 1, max = 200))]
     pub(crate) name: Option<String>,
-    /// The rule does not fire while this holds. It can use the same fields as `when`.
+    /// The rule does not fire while this holds. It can use the same fields as `when`. Not set: always, within `between`
+    /// and `days`.
     #[schemars(extend("x-expression" = "bool"), length(min = 1))]
     pub(crate) when: Option<String>,
+    /// The time of day at which the exception applies: `"22:00-04:00"` ends on the next day. Write it in quotes.
+    pub(crate) between: Option<Between>,
+    /// Days of the week on which it begins; not set: every day.
+    #[schemars(length(min = 1, max = 7))]
+    pub(crate) days: Vec<Day>,
+    /// The offset of `between` and `days` from UTC: `"+02:00"`. It is fixed: summer time is not followed.
+    #[schemars(extend("x-default" = "`UTC`"))]
+    pub(crate) zone: Option<Offset>,
     /// When it expires: a day (its end in UTC) or a time; not set: never.
     pub(crate) until: Option<Moment>,
 }
@@ -197,7 +239,8 @@ pub(crate) struct Override {
     pub(crate) id: Option<String>,
     /// Keys that replace those of the rule.
     pub(crate) replace: Replace,
-    /// Additional labels, annotations and exceptions; a label or annotation replaces one of the same name.
+    /// Additional labels, annotations, exceptions and values of parameters; a label, an annotation or a parameter replaces
+    /// one of the same name.
     pub(crate) add: Add,
 }
 
@@ -236,7 +279,37 @@ pub(crate) struct Add {
     /// Exceptions.
     #[schemars(length(max = 50))]
     pub(crate) exceptions: Vec<ExceptionKeys>,
+    /// Values of parameters.
+    pub(crate) params: BTreeMap<String, ParamText>,
+    /// Values of parameters for some processes.
+    #[schemars(length(max = 50))]
+    pub(crate) params_for: Vec<ParamsFor>,
 }
+
+/// Other values of parameters for some processes.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(extend("required" = ["select", "params"]))]
+pub(crate) struct ParamsFor {
+    /// The processes, an expression on the process. Where it is unknown, the values do not apply.
+    #[schemars(extend("x-expression" = "bool"), length(min = 1))]
+    pub(crate) select: Option<String>,
+    /// Their values, of the types of the rule's own.
+    pub(crate) params: BTreeMap<String, ParamText>,
+}
+
+/// The value of a parameter: a number, a boolean or a string.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(transparent)]
+#[schemars(inline)]
+pub(crate) struct ParamText(
+    #[schemars(extend("type" = ["string", "number", "boolean"]), length(max = 200))]
+    #[allow(
+        dead_code,
+        reason = "its type depends on its quotes, so it is read from the tree; the type is for the schema"
+    )]
+    pub(crate) String,
+);
 
 /// A list of strings.
 #[derive(Debug, Default, Deserialize, JsonSchema)]

@@ -19,17 +19,21 @@ mod compose;
 mod draft;
 mod file;
 mod lint;
+mod measure;
 mod memory;
+mod params;
 mod place;
 mod report;
 mod sample;
 mod shipped;
+#[cfg(test)]
+mod tests;
 mod text;
 mod window;
 mod wording;
 
 pub use memory::MOST_WINDOW_BYTES;
-pub use shipped::shipped;
+pub use shipped::{shipped, shipped_tests};
 
 /// Maximum number of files.
 pub const MOST_FILES: usize = 500;
@@ -95,6 +99,20 @@ pub struct Loaded {
     pub rules: RuleSet,
     /// Warnings, by file and line.
     pub warnings: Vec<Problem>,
+    /// Times at which exceptions expire, Unix nanoseconds, each with the warning for later.
+    expiries: Vec<(u64, Problem)>,
+}
+
+/// How long after its end an exception is reported as expired: 30 days.
+pub const LONG_AGO_NS: u64 = 30 * 86_400 * 1_000_000_000;
+
+impl Loaded {
+    /// Warnings on exceptions that expired long before this time: [`LONG_AGO_NS`]. Loading has no clock.
+    pub fn expired(&self, now_unix_ns: u64) -> impl Iterator<Item = &Problem> {
+        let expired = self.expiries.iter();
+        let expired = expired.filter(move |(until, _)| *until < now_unix_ns.saturating_sub(LONG_AGO_NS));
+        expired.map(|(_, problem)| problem)
+    }
 }
 
 /// Loads rule files. A later file can change rules of earlier ones. No files: no rules.

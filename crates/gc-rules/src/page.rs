@@ -13,6 +13,7 @@ use super::template::{MOST_LABEL_BYTES, MOST_TEXT_BYTES, UNKNOWN};
 use strict_yaml::check;
 use strict_yaml::reference::{default, paragraph, uncapitalized, values};
 
+pub mod catalogue;
 mod prose;
 
 use prose::{EXAMPLE, EXPRESSIONS, FORM, INTRODUCTION, TEMPLATES, USES, WINDOWS};
@@ -44,13 +45,15 @@ fn example() -> &'static str {
 }
 
 /// The sections of a file: the heading, and the keys in the schema; `[]` and `NAME` stand for any element.
-const SECTIONS: [(&str, &str); 8] = [
+const SECTIONS: [(&str, &str); 10] = [
     ("The file", ""),
     ("`defaults`", "/$defs/Defaults"),
     ("`requires`", "/$defs/Requires"),
     ("`family`", "/$defs/Family"),
     ("`rules[]`", "/$defs/Rule"),
     ("`rules[].let.NAME`", "/$defs/WindowKeys"),
+    ("`rules[].worse`", "/$defs/Worse"),
+    ("`rules[].params_for[]`", "/$defs/ParamsFor"),
     ("`rules[].exceptions[]`", "/$defs/ExceptionKeys"),
     ("`overrides[]`", "/$defs/Override"),
 ];
@@ -118,12 +121,13 @@ fn value_of(key: &str, property: &Value) -> String {
     match key {
         "fn" => "see [functions](#functions-of-windows)".to_owned(),
         "labels" | "annotations" => "names and templates".to_owned(),
+        "params" => "names and values".to_owned(),
         "macros" => "names and expressions".to_owned(),
         "lists" => "names and lists of strings".to_owned(),
         "fields" => "list of fields".to_owned(),
         "replace" => "keys of [a rule](#rules)".to_owned(),
-        "add" => "`labels`, `annotations`, `exceptions`".to_owned(),
-        "requires" | "family" | "defaults" => "section, see below".to_owned(),
+        "add" => "`labels`, `annotations`, `exceptions`, `params`, `params_for`".to_owned(),
+        "requires" | "family" | "defaults" | "worse" => "section, see below".to_owned(),
         _ => values(schema(), property, rule),
     }
 }

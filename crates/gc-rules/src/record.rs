@@ -49,7 +49,7 @@ impl AlertRecord {
             rule: rule.id.to_string(),
             title: rule.title.to_string(),
             group: group.map(str::to_owned),
-            severity: rule.severity,
+            severity: alert.severity(),
             summary: alert.summary.to_string(),
             description: rule.description.to_string(),
             remedy: rule.remedy.to_string(),

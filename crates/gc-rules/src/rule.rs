@@ -5,12 +5,14 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use super::expression::Expression;
-use super::field::Root;
+use super::field::{Root, Scope};
 use super::plan::Plan;
 
+mod clock;
 mod function;
 mod word;
 
+pub use clock::{Clock, EVERY_DAY};
 pub use function::{By, Function};
 pub use word::{On, Severity, Status};
 
@@ -123,8 +125,17 @@ pub struct Exception {
     pub name: Arc<str>,
     /// When it applies. Unknown: it does not.
     pub when: Expression,
+    /// The time of day at which it applies; `None`: at any.
+    pub clock: Option<Clock>,
     /// When it expires, Unix nanoseconds; `None`: never.
     pub until_unix_ns: Option<u64>,
+}
+
+impl Exception {
+    /// Whether it can apply at that time, Unix nanoseconds: it has not expired, and it is within its time of day.
+    pub fn is_in_force(&self, unix_ns: u64) -> bool {
+        self.until_unix_ns.is_none_or(|until| unix_ns < until) && self.clock.is_none_or(|clock| clock.contains(unix_ns))
+    }
 }
 
 /// Rules for one kind of incident: of those that hold for a process, only the most severe fires, and of equals the
@@ -163,6 +174,32 @@ impl Default for Emit {
     }
 }
 
+/// A parameter of a rule, as it is written. Its values are in the expressions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Param {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its value.
+    pub value: Arc<str>,
+    /// Other values, each with the processes that it is for; the first that applies is used.
+    pub others: Vec<(Arc<str>, Arc<str>)>,
+}
+
+/// The expressions of a rule as they are written.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Texts {
+    /// `select`; empty: all processes.
+    pub select: Arc<str>,
+    /// `when`.
+    pub when: Arc<str>,
+    /// `clear`; empty: when `when` is false.
+    pub clear: Arc<str>,
+    /// `worse`: severity and condition.
+    pub worse: Vec<(Arc<str>, Arc<str>)>,
+    /// Windows: name, and keys with values.
+    pub windows: Vec<(Arc<str>, Arc<str>)>,
+}
+
 /// A checked rule.
 #[derive(Debug, Clone)]
 pub struct Rule {
@@ -178,7 +215,7 @@ pub struct Rule {
     pub source: Arc<str>,
     /// How reliable it is.
     pub status: Status,
-    /// Severity of its alerts.
+    /// Severity of its alerts, at least.
     pub severity: Severity,
     /// When it is evaluated.
     pub on: On,
@@ -186,8 +223,16 @@ pub struct Rule {
     pub select: Option<Expression>,
     /// When it fires.
     pub when: Expression,
+    /// Conditions under which its alert is more severe, in ascending order of the severity.
+    pub worse: Vec<(Severity, Expression)>,
     /// When it clears; `None`: when `when` is false.
     pub clear: Option<Expression>,
+    /// Its parameters, in the order of their names.
+    pub params: Vec<Param>,
+    /// Its expressions as they are written.
+    pub texts: Texts,
+    /// The page with its explanation.
+    pub runbook_url: Option<Arc<str>>,
     /// The windows it uses: their names in the rule, and their places in the set.
     pub windows: Vec<(Arc<str>, usize)>,
     /// How long the condition must hold before it fires, nanoseconds. 0 for rules `on: gc`.
@@ -215,6 +260,16 @@ pub struct Rule {
     /// A digest of all that its state depends on; where it is the same after a reload, the state is kept. 0 where it is
     /// not enabled.
     pub meaning: u64,
+}
+
+impl Rule {
+    /// The severity of its alert with these values: the highest whose condition holds. An evaluation that fails does not
+    /// hold.
+    pub fn severity_now(&self, scope: &Scope<'_>) -> Severity {
+        let mut worse = self.worse.iter().rev();
+        let holds = worse.find(|(_, condition)| condition.holds(scope) == Ok(Some(true)));
+        holds.map_or(self.severity, |(severity, _)| *severity)
+    }
 }
 
 /// All checked rules.

@@ -261,3 +261,48 @@ fn a_test_that_fails_says_where_and_why() {
     assert_eq!(empty.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&empty.stderr).contains("no tests found"));
 }
+
+/// Scenario: a shipped rule, a rule of a file with a test beside it, and an id with a slip.
+/// Guarantee: a rule is shown whole, with its condition, its tests, its page and its place; of an unknown id, the
+/// nearest one is named.
+#[test]
+fn a_rule_is_shown_whole() {
+    let (code, text) = result(&run(&["show", "--format", "table", "pauses.long"], ""));
+    assert_eq!(code, Some(0), "{text}");
+    for part in [
+        "pauses.long: Long pause\n",
+        "when: ",
+        "What to do\n",
+        "rules/pauses.test.yaml: ",
+        "docs/rules-catalogue.md#pauseslong",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("example.yaml");
+    write(folder.path(), "example.yaml", &example());
+    write(
+        folder.path(),
+        "a.test.yaml",
+        "apiVersion: gcwatch/v1\nrule_files: [example.yaml]\ntests:\n  - {name: Silence, events: [], fires: [gc.pause.long]}\n",
+    );
+    let (code, text) = result(&run(
+        &["show", "--format", "ndjson", "gc.pause.long", path.to_str().unwrap()],
+        "",
+    ));
+    assert_eq!(code, Some(0), "{text}");
+    let record: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(record["kind"], "rule_page");
+    assert!(
+        record["tests"][0].as_str().unwrap().ends_with("a.test.yaml: Silence"),
+        "{record}"
+    );
+    assert!(
+        record["let"]["usual"].as_str().unwrap().starts_with("fn: median"),
+        "{record}"
+    );
+    assert_eq!(record["runbook"], Value::Null);
+    let output = run(&["show", "pauses.logn"], "");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("did you mean pauses.long?"));
+}

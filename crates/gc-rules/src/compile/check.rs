@@ -1,5 +1,6 @@
 //! Types and names of a tree, and what it becomes.
 
+use super::measure::Measure;
 use super::syntax::{Shape, Tree};
 use super::{Compiled, MAX_DEPTH, MAX_NODES, Macro, Mistake, Names, Wanted, lint, place};
 use crate::expression::{Double, Expression, Node};
@@ -33,8 +34,17 @@ pub(super) fn check<'a>(
         let what = if truth { "always" } else { "never" };
         checker.mistake(tree.at, format!("`{tree}` is {what} true, whatever is observed"));
     }
+    if let Some(part) = &part
+        && certain
+        && wanted == Wanted::Bool
+        && checker.mistakes.is_empty()
+        && let Some(why) = super::contradiction(Some(&part.node), None, names.measures)
+    {
+        checker.mistake(tree.at, format!("`{tree}` is never true: {why}"));
+    }
     match part {
         Some(part) if checker.mistakes.is_empty() => Ok(Compiled {
+            measure: Measure::of(&part.node, names.measures),
             expression: Expression {
                 kind: part.kind,
                 node: part.node,
@@ -314,12 +324,14 @@ impl<'a> Checker<'a> {
             return false;
         }
         let every: Vec<&Part> = parts.iter().collect();
-        if every.iter().any(|part| matches!(part.node, Node::Bool(_))) || lint::certain(&node(&every)) != Some(!all) {
+        if every.iter().any(|part| matches!(part.node, Node::Bool(_)))
+            || lint::certain(&node(&every), self.names.measures) != Some(!all)
+        {
             return false;
         }
         for (index, (tree, part)) in trees.iter().zip(parts).enumerate() {
             for (other_tree, other) in trees.iter().zip(parts).take(index) {
-                if lint::certain(&node(&[other, part])) == Some(!all) {
+                if lint::certain(&node(&[other, part]), self.names.measures) == Some(!all) {
                     let message = if all {
                         format!("`{tree}` is never true together with `{other_tree}`")
                     } else {
@@ -340,11 +352,18 @@ impl<'a> Checker<'a> {
         if !self.certain || part.reported || matches!(part.node, Node::Bool(_)) {
             return part;
         }
-        let Some(truth) = lint::certain(&part.node) else {
+        let Some(truth) = lint::certain(&part.node, self.names.measures) else {
             return part;
         };
         let what = if truth { "always" } else { "never" };
-        let why = lint::reason(&part.node).map_or_else(String::new, |(field, range)| format!(": `{field}` is {range}"));
+        let why = match (lint::reason(&part.node, self.names.measures), &tree.shape) {
+            (Some((is_left, range)), Shape::Compare(_, sides)) => {
+                let subject = if is_left { &sides.0 } else { &sides.1 };
+                format!(": `{subject}` is {range}")
+            }
+            (Some((_, range)), _) => format!(": it is {range}"),
+            (None, _) => String::new(),
+        };
         self.mistake(tree.at, format!("`{tree}` is {what} true{why}"));
         Part { reported: true, ..part }
     }

@@ -7,8 +7,12 @@
 //! "Always" leaves the unknown out: what holds of every value that can be known says nothing but that it is known, and
 //! `has` says that.
 
+use std::cmp::Ordering;
+
+use super::measure::Measure;
 use super::name::words;
 use crate::expression::{Comparison, Node};
+use crate::field::Field;
 use crate::value::{Texts, Type, Value};
 
 /// Most combinations that are tried. For subjects beyond, each comparison is taken to be independent of the others.
@@ -16,7 +20,7 @@ const MAX_TRIED: usize = 1024;
 
 /// Whether a condition has one outcome whatever is known: `Some(true)`, always true; `Some(false)`, never. `None`: both
 /// are possible, or it cannot be said.
-pub(super) fn certain(condition: &Node) -> Option<bool> {
+pub(super) fn certain(condition: &Node, windows: &[Measure]) -> Option<bool> {
     let mut leaves = Vec::new();
     Outcomes::of(condition, &mut |leaf| {
         leaves.push(leaf);
@@ -32,7 +36,7 @@ pub(super) fn certain(condition: &Node) -> Option<bool> {
         let alike = || leaves.iter().enumerate().filter(|(_, other)| is_alike(other));
         let about: Vec<&Node> = alike().map(|(_, leaf)| *leaf).collect();
         let mut answers: Vec<Vec<Outcomes>> = Vec::new();
-        for sample in samples(subject(leaf), &about) {
+        for sample in samples(subject(leaf), &about, windows) {
             let group = about.iter().map(|leaf| answer(leaf, sample)).collect();
             if !answers.contains(&group) {
                 answers.push(group);
@@ -163,14 +167,16 @@ enum Sample<'n> {
 
 /// A value of each group, at least. That it is unknown is a group only where `has` asks for it: it makes nothing else
 /// true or false.
-fn samples<'n>(subject: &'n Node, leaves: &[&'n Node]) -> Vec<Sample<'n>> {
+fn samples<'n>(subject: &'n Node, leaves: &[&'n Node], windows: &[Measure]) -> Vec<Sample<'n>> {
     let (mut unknown, mut texts, mut others) = (None, Vec::new(), Vec::new());
     for leaf in leaves {
         match leaf {
             Node::Has(_) => unknown = Some(Sample::Unknown),
             Node::Compare(_, sides) => match constant(&sides.1).or_else(|| constant(&sides.0)) {
                 Some(Value::Text(text)) => texts.push(text),
-                Some(number @ (Value::Int(_) | Value::Double(_))) => others.extend(around(subject, number)),
+                Some(number @ (Value::Int(_) | Value::Double(_))) => {
+                    others.extend(around(subject, number, windows));
+                }
                 _ => others.extend([Value::Bool(true), Value::Bool(false)]),
             },
             Node::In(sides) => match &sides.1 {
@@ -192,8 +198,8 @@ fn samples<'n>(subject: &'n Node, leaves: &[&'n Node]) -> Vec<Sample<'n>> {
 }
 
 /// The number, those next to it and the ends of what a subject can be: of these, what it can be.
-fn around<'n>(subject: &Node, number: Value<'n>) -> impl Iterator<Item = Value<'n>> {
-    let (low, high) = bounds(subject);
+fn around<'n>(subject: &Node, number: Value<'n>, windows: &[Measure]) -> impl Iterator<Item = Value<'n>> + use<'n> {
+    let Measure { low, high, .. } = Measure::of(subject, windows);
     let is_int = matches!(subject, Node::Field(field) if field.kind == Type::Int);
     let double = number.as_number().unwrap_or_default();
     let int = match number {
@@ -221,6 +227,8 @@ fn answer(leaf: &Node, sample: Sample<'_>) -> Outcomes {
     };
     let truth = match (leaf, value) {
         (Node::Has(_), _) => Some(true),
+        // With itself.
+        (Node::Compare(comparison, sides), _) if sides.0 == sides.1 => Some(comparison.holds(Ordering::Equal)),
         (Node::Compare(comparison, sides), Some(value)) => match (constant(&sides.0), constant(&sides.1)) {
             (_, Some(constant)) => value.compare(constant).map(|order| comparison.holds(order)),
             (Some(constant), _) => constant.compare(value).map(|order| comparison.holds(order)),
@@ -246,31 +254,99 @@ fn answer(leaf: &Node, sample: Sample<'_>) -> Outcomes {
     }
 }
 
-/// Between which numbers a value is, ends included.
-fn bounds(node: &Node) -> (Option<f64>, Option<f64>) {
-    match node {
-        Node::Field(field) => match field.name {
-            "gc.generation" => (Some(0.0), Some(2.0)),
-            "gc.memory_load_percent" => (Some(0.0), Some(100.0)),
-            // From the process's own words, and differences of times of two stops: who knows.
-            name if name.starts_with("settings.") || name.starts_with("gc.since_last") => (None, None),
-            _ => (field.kind.is_number().then_some(0.0), None),
-        },
-        _ => (None, None),
+/// Why a comparison has one outcome, where the ends of its subject are the reason: whether that is its left side, and
+/// what it can be.
+pub(super) fn reason(node: &Node, windows: &[Measure]) -> Option<(bool, String)> {
+    let Node::Compare(_, sides) = node else { return None };
+    let is_left = is_constant(&sides.1);
+    let subject = if is_left { &sides.0 } else { &sides.1 };
+    match Measure::of(subject, windows) {
+        _ if is_constant(subject) || !is_left && !is_constant(&sides.0) => None,
+        Measure {
+            low: Some(low),
+            high: Some(high),
+            ..
+        } => Some((is_left, format!("{low} to {high}"))),
+        Measure { low: Some(low), .. } => Some((is_left, format!("at least {low}, where it is known"))),
+        _ => None,
     }
 }
 
-/// Why a comparison has one outcome, where a field's bounds are the reason: the field, and what it can be.
-pub(super) fn reason(node: &Node) -> Option<(&'static str, String)> {
-    let field = subject(node);
-    match (node, field, bounds(field)) {
-        (Node::Compare(..), Node::Field(field), (Some(low), Some(high))) => {
-            Some((field.name, format!("{low} to {high}")))
+/// What has to hold of a collection where a condition can be true at all: some fields are known of background
+/// collections only, and some of blocking ones. With the names of those fields.
+pub(super) fn implied(node: &Node, names: &mut Vec<&'static str>) -> Option<Node> {
+    match node {
+        Node::And(parts) => {
+            let implied: Vec<Node> = parts.iter().filter_map(|part| implied(part, names)).collect();
+            (!implied.is_empty()).then(|| Node::And(implied.into()))
         }
-        (Node::Compare(..), Node::Field(field), (Some(low), None)) => {
-            Some((field.name, format!("at least {low}, where it is known")))
+        Node::Or(parts) => {
+            let implied: Option<Vec<Node>> = parts.iter().map(|part| implied(part, names)).collect();
+            Some(Node::Or(implied?.into()))
         }
-        _ => None,
+        Node::Not(inner) if matches!(**inner, Node::And(_) | Node::Or(_) | Node::If(_) | Node::Not(_)) => None,
+        Node::If(_) | Node::Has(_) => None,
+        leaf => {
+            let mut all = Vec::new();
+            for (name, condition) in ONLY_OF {
+                if leaf.any(&|node| matches!(node, Node::Field(field) if field.name.starts_with(name))) {
+                    names.push(name);
+                    all.extend(condition.nodes());
+                }
+            }
+            (!all.is_empty()).then(|| Node::And(all.into()))
+        }
+    }
+}
+
+/// Which collections a field is known of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Only {
+    /// Background ones.
+    Background,
+    /// Background ones that ran concurrently to the program.
+    Concurrent,
+    /// Those during which all threads were suspended.
+    Blocking,
+    /// All that were not announced as background.
+    Announced,
+}
+
+/// Fields by the beginnings of their names.
+pub(super) const ONLY_OF: [(&str, Only); 7] = [
+    ("gc.initial_pause", Only::Concurrent),
+    ("gc.final_pause", Only::Concurrent),
+    ("gc.foreground_within", Only::Background),
+    ("gc.restart_", Only::Blocking),
+    ("gc.committed_after", Only::Announced),
+    ("gc.allocated_since_last", Only::Announced),
+    ("gc.allocation_rate", Only::Announced),
+];
+
+impl Only {
+    pub(super) fn phrase(self) -> &'static str {
+        match self {
+            Self::Background | Self::Concurrent => "known of background collections only",
+            Self::Blocking => "known of blocking collections only",
+            Self::Announced => "unknown of background collections",
+        }
+    }
+
+    fn nodes(self) -> Vec<Node> {
+        let equal = |name: &str, value: Node| {
+            let field = Field::of(name).map(Node::Field);
+            field.map(|field| Node::Compare(Comparison::Equal, Box::new((field, value))))
+        };
+        let background = || equal("gc.type", Node::Text("background".into()));
+        let blocking = || equal("gc.blocking", Node::Bool(true));
+        let not = |node: Option<Node>| node.map(|node| Node::Not(Box::new(node)));
+        let (first, second) = match self {
+            Self::Background => (background(), None),
+            Self::Concurrent => (background(), not(blocking())),
+            Self::Blocking => (blocking(), None),
+            Self::Announced => (not(background()), None),
+        };
+        first.into_iter().chain(second).collect()
     }
 }
 

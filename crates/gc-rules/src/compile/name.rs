@@ -61,6 +61,10 @@ impl<'a> Checker<'a> {
             self.used(name);
             return Some(plain(Node::Texts(list.as_slice().into()), Type::Texts));
         }
+        if let Some((name, value)) = names.params.get_key_value(name) {
+            self.used(name);
+            return Some(plain(value.node.clone(), value.kind));
+        }
         if let Some(field) = Field::of(name) {
             self.root(at, field.name, field.root);
             if !self.fields.contains(&field) {
@@ -143,20 +147,24 @@ impl<'a> Checker<'a> {
             .windows
             .keys()
             .chain(self.names.macros.keys())
-            .chain(self.names.lists.keys());
+            .chain(self.names.lists.keys())
+            .chain(self.names.params.keys());
         let near = nearest(name, fields().chain(own.map(String::as_str)));
         match near.or(by_tail) {
             Some(near) => format!("unknown name `{name}`; did you mean `{near}`?"),
             None if name.contains('.') => format!("unknown field `{name}`"),
             None => format!(
-                "unknown name `{name}`: no window, macro or list is called so, and fields have a dot (`gc.pause_ms`)"
+                "unknown name `{name}`: no window, parameter, macro or list is called so, and fields have a dot (`gc.pause_ms`)"
             ),
         }
     }
 
     fn is_own(&self, name: &str) -> bool {
         let names = self.names;
-        names.windows.contains_key(name) || names.macros.contains_key(name) || names.lists.contains_key(name)
+        names.windows.contains_key(name)
+            || names.macros.contains_key(name)
+            || names.lists.contains_key(name)
+            || names.params.contains_key(name)
     }
 }
 

@@ -1,9 +1,10 @@
 //! Operators: which operands they take.
 
 use super::check::{Checker, Part, a};
-use super::lint;
+use super::measure::{Measure, Unit};
 use super::name::{ATTRIBUTES, words};
 use super::syntax::{Shape, Tree};
+use super::{attribute, lint};
 use crate::expression::{Arithmetic, Comparison, Node};
 use crate::field::Root;
 use crate::value::Type;
@@ -39,7 +40,9 @@ impl<'a> Checker<'a> {
             wrong |= self.check_word(&a_part.node, sides.1.at, &b_part.node);
             wrong |= self.check_word(&b_part.node, sides.0.at, &a_part.node);
         }
-        self.warn_of_measure(tree, equality, &a_part.node, &b_part.node);
+        let measures = [&a_part, &b_part].map(|part| self.measure(part));
+        self.check_units(tree, sides, measures, "compare");
+        self.warn_of_measure(tree, sides, equality, [&a_part.node, &b_part.node]);
         let node = Node::Compare(comparison, Box::new((a_part.node, b_part.node)));
         let part = self.folded(tree, node, Type::Bool)?;
         let part = Part {
@@ -49,27 +52,62 @@ impl<'a> Checker<'a> {
         Some(self.certain_leaf(tree, part))
     }
 
-    /// Comparisons that are allowed and hardly meant.
-    fn warn_of_measure(&mut self, tree: &Tree, equality: bool, a: &Node, b: &Node) {
-        let (field, constant) = match (a, b) {
-            (Node::Field(field), Node::Double(constant)) | (Node::Double(constant), Node::Field(field)) => {
-                (field, constant.0)
+    fn measure(&self, part: &Part) -> Measure {
+        Measure::of(&part.node, self.names.measures)
+    }
+
+    /// Two numbers of different units are a mistake; one without a unit beside one with it is hardly meant.
+    fn check_units(&mut self, tree: &Tree, sides: &(Tree, Tree), [a, b]: [Measure; 2], verb: &str) {
+        if !self.certain || a.unit.fits(b.unit) {
+            return;
+        }
+        let (first, second) = (&sides.0, &sides.1);
+        let (of_first, of_second) = (a.unit.phrase(), b.unit.phrase());
+        let has = |unit: &'static str| [a.unit, b.unit].contains(&Unit::Named(unit));
+        let hint = match () {
+            () if has("percent") && (has("ratio") || [a.unit, b.unit].contains(&Unit::Share)) => {
+                "multiply the ratio by 100.0".to_owned()
             }
-            (Node::Field(field), Node::Int(constant)) | (Node::Int(constant), Node::Field(field)) => {
-                (field, *constant as f64)
-            }
+            () if has("ms") && has("ns") => "take the fields that end in _ms on both sides".to_owned(),
+            () => format!("{verb} values of one unit"),
+        };
+        let is = |tree: &Tree, phrase: &str| format!("`{tree}` is {phrase}");
+        let message = format!(
+            "`{tree}`: {}, and {}; {hint}",
+            is(first, &of_first),
+            is(second, &of_second)
+        );
+        if [a.unit, b.unit].contains(&Unit::Count) {
+            self.warning(tree.at, message);
+        } else {
+            self.mistake(tree.at, message);
+        }
+    }
+
+    /// Comparisons with a constant that are allowed and hardly meant.
+    fn warn_of_measure(&mut self, tree: &Tree, sides: &(Tree, Tree), equality: bool, nodes: [&Node; 2]) {
+        let number = |node: &Node| match node {
+            Node::Double(number) => Some(number.0),
+            Node::Int(number) => Some(*number as f64),
+            _ => None,
+        };
+        let (subject, node, constant) = match (number(nodes[0]), number(nodes[1])) {
+            (None, Some(constant)) => (&sides.0, nodes[0], constant),
+            (Some(constant), None) => (&sides.1, nodes[1], constant),
             _ => return,
         };
-        if field.kind == Type::Double && equality && constant != 0.0 {
-            let message = format!(
-                "`{tree}`: `{}` is measured and hardly ever exactly that; compare with `<` or `>`",
-                field.name
-            );
+        let measured = matches!(node, Node::Field(field) if field.kind == Type::Double);
+        if measured && equality && constant != 0.0 {
+            let message =
+                format!("`{tree}`: `{subject}` is measured and hardly ever exactly that; compare with `<` or `>`");
             self.warning(tree.at, message);
-        } else if field.unit == "ratio" && constant > 1.0 {
-            let message = format!("`{tree}`: `{}` is a share, 0 to 1; 5 percent is 0.05", field.name);
-            self.warning(tree.at, message);
+            return;
         }
+        let measure = Measure::of(node, self.names.measures);
+        let Some(why) = hardly_meant(measure, constant, matches!(node, Node::Window(_))) else {
+            return;
+        };
+        self.warning(tree.at, format!("`{tree}`: `{subject}` is {why}"));
     }
 
     /// Whether a string is one that a field never has; that is a mistake.
@@ -107,9 +145,14 @@ impl<'a> Checker<'a> {
         if arithmetic == Arithmetic::Remainder && kind == Type::Double {
             return self.refuse(tree.at, format!("`{tree}`: `%` is for integers only; write `int(...)`"));
         }
-        let by_zero = matches!(second.node, Node::Int(0));
+        let by_zero =
+            matches!(second.node, Node::Int(0)) || matches!(second.node, Node::Double(number) if number.0 == 0.0);
         if by_zero && matches!(arithmetic, Arithmetic::Divide | Arithmetic::Remainder) {
             return self.refuse(tree.at, format!("`{tree}` divides by zero"));
+        }
+        if matches!(arithmetic, Arithmetic::Add | Arithmetic::Subtract) {
+            let measures = [&first, &second].map(|part| self.measure(part));
+            self.check_units(tree, sides, measures, "add and subtract");
         }
         self.folded(
             tree,
@@ -149,6 +192,9 @@ impl<'a> Checker<'a> {
             return self.refuse(at, ONLY_ATTRIBUTES);
         }
         self.root(at, ATTRIBUTES, Root::Process);
+        if let Some(doubt) = attribute::doubt(key).filter(|_| self.certain) {
+            self.warning(sides.1.at, doubt);
+        }
         Some(Part::new(Node::Attribute(key.clone()), Type::Text))
     }
 
@@ -235,8 +281,9 @@ impl<'a> Checker<'a> {
         for element in list {
             let number = self.number(element)?;
             let node = Node::Compare(Comparison::Equal, Box::new((part.node.clone(), number.node)));
-            if self.certain && lint::certain(&node) == Some(false) {
-                let why = lint::reason(&node).map_or_else(String::new, |(_, range)| format!(": it is {range}"));
+            if self.certain && lint::certain(&node, self.names.measures) == Some(false) {
+                let why = lint::reason(&node, self.names.measures)
+                    .map_or_else(String::new, |(_, range)| format!(": it is {range}"));
                 return self.refuse(element.at, format!("`{one}` is never `{element}`{why}"));
             }
             nodes.push(node);
@@ -247,6 +294,22 @@ impl<'a> Checker<'a> {
         };
         Some(self.certain_leaf(tree, Part::new(node, Type::Bool)))
     }
+}
+
+/// What a number is that hardly is meant to be compared with that constant.
+fn hardly_meant(measure: Measure, constant: f64, is_window: bool) -> Option<String> {
+    let below = |most: f64| constant > 0.0 && constant < most;
+    Some(match measure.unit {
+        Unit::Share if constant > 1.0 => "a share, 0 to 1; 5 percent is 0.05".to_owned(),
+        Unit::Named("percent") if below(1.0) => "a percentage, 0 to 100; 90 percent is 90".to_owned(),
+        Unit::Named("bytes") if below(1024.0) => "in bytes; 100 MB is 100000000".to_owned(),
+        Unit::Named("ns") if below(1e4) => "in ns; 200 ms is 200000000".to_owned(),
+        Unit::Named("ms") if constant >= 1e7 => "in ms; 1 s is 1000".to_owned(),
+        Unit::Count if is_window && below(1.0) => {
+            "a count, 0, 1, 2 and so on; a share of the samples is `fn: ratio`".to_owned()
+        }
+        _ => return None,
+    })
 }
 
 /// The first of many words, and how many more there are.

@@ -17,6 +17,22 @@ const GC: [Root; 3] = [Root::Gc, Root::Process, Root::Stream];
 const PROCESS: [Root; 2] = [Root::Process, Root::Stream];
 const SUSPENSION: [Root; 1] = [Root::Suspension];
 
+static NO_PARAMS: BTreeMap<String, Expression> = BTreeMap::new();
+
+/// What the windows of the tests measure.
+const MEASURES: [Measure; 2] = [
+    Measure {
+        unit: Unit::Share,
+        low: Some(0.0),
+        high: None,
+    },
+    Measure {
+        unit: Unit::Count,
+        low: Some(0.0),
+        high: None,
+    },
+];
+
 /// What the texts of the tests may name besides fields.
 struct Known {
     macros: BTreeMap<String, Macro>,
@@ -58,6 +74,8 @@ impl Known {
             macros: &self.macros,
             lists: &self.lists,
             windows: &self.windows,
+            measures: &MEASURES,
+            params: &NO_PARAMS,
             roots,
         }
     }
@@ -156,6 +174,8 @@ fn macros_do_not_grow_without_bound() {
             macros: &macros,
             lists: &BTreeMap::new(),
             windows: &BTreeMap::new(),
+            measures: &[],
+            params: &NO_PARAMS,
             roots: &GC,
         };
         compile("m30", &names, Wanted::Bool).unwrap_err()
@@ -193,6 +213,8 @@ fn the_deepest_tree_is_evaluated_on_a_small_stack() {
             macros: &macros,
             lists: &BTreeMap::new(),
             windows: &BTreeMap::new(),
+            measures: &[],
+            params: &NO_PARAMS,
             roots: &PROCESS,
         };
         let text = format!("m{number}");

@@ -49,7 +49,7 @@ impl Groups {
 pub(super) fn winner(members: &[usize], runs: &[Run]) -> Option<usize> {
     let active = members.iter().filter_map(|&place| {
         let run = runs.get(place).filter(|run| run.status.is_active())?;
-        Some((run.rule.severity, run.status.is_firing(), Reverse(place)))
+        Some((run.severity(), run.status.is_firing(), Reverse(place)))
     });
     active.max().map(|(_, _, Reverse(place))| place)
 }

@@ -198,6 +198,7 @@ pub(super) fn alert(rule: &Arc<Rule>, scope: &Scope<'_>, active: u64, collection
         count: 1,
         suppressed: 0,
         peak: rule.summary.figure(scope),
+        severity: rule.severity_now(scope),
     };
     render(&mut alert, rule, scope);
     alert

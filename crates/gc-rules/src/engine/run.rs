@@ -9,7 +9,7 @@ use crate::alert::{Alert, Ending};
 use crate::expression::EvaluationError;
 use crate::field::Scope;
 use crate::incident::Holding;
-use crate::rule::Rule;
+use crate::rule::{Rule, Severity};
 
 mod evaluate;
 
@@ -159,16 +159,24 @@ impl Run {
         };
         let figure = self.rule.summary.figure(scope);
         let due = scope.now_unix_ns >= active.rendered.saturating_add(RENDERED_EVERY_NS);
+        let severity = self.rule.severity_now(scope).max(active.alert.severity);
         let higher = figure.filter(|figure| active.alert.peak.is_none_or(|peak| *figure > peak));
-        if !due && higher.is_none() {
+        if !due && higher.is_none() && severity == active.alert.severity {
             return;
         }
         let alert = Arc::make_mut(&mut active.alert);
         alert.peak = higher.or(alert.peak);
+        alert.severity = severity;
         if due {
             active.rendered = scope.now_unix_ns;
             render(alert, &self.rule, scope);
         }
+    }
+
+    /// The severity of its alert; that of the rule if it has none.
+    pub(super) fn severity(&self) -> Severity {
+        let active = self.status.active();
+        active.map_or(self.rule.severity, |active| active.alert.severity)
     }
 
     /// The alert of a rule that holds, as it is now.

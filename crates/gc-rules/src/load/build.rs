@@ -54,12 +54,13 @@ pub(super) fn load(files: &[SourceFile]) -> Result<Loaded, Vec<Problem>> {
         windows: Windows::default(),
         report: &mut report,
         complete,
+        expiries: Vec::new(),
     };
     let rules: Vec<_> = drafts
         .iter()
         .filter_map(|draft| composer.rule(draft).map(Arc::new))
         .collect();
-    let (used_groups, windows) = (composer.used_groups, composer.windows);
+    let (used_groups, windows, expiries) = (composer.used_groups, composer.windows, composer.expiries);
     // An invalid expression may be the one that uses them.
     if report.errors() == 0 {
         lint::unused_words(&all_words, &mut report);
@@ -81,6 +82,7 @@ pub(super) fn load(files: &[SourceFile]) -> Result<Loaded, Vec<Problem>> {
     Ok(Loaded {
         rules,
         warnings: report.finish(),
+        expiries,
     })
 }
 

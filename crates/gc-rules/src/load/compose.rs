@@ -3,20 +3,25 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::draft::Draft;
 use super::file::{Words, typed};
 use super::memory::Origin;
 use super::report::{Placed, Report};
-use super::text::{condition_trap, entry, items, scalar};
+use super::text::{condition_trap, entries, entry, items, scalar};
 use super::window::{Windows, digest, move_rule, moved};
-use super::{Level, lint};
-use crate::compile::{Compiled, Names, Wanted, compile};
+use super::{Level, Problem, lint};
+use crate::compile::{Compiled, Measure, Names, Wanted, compile};
 use crate::document::schema::schema;
-use crate::document::{self, Moment};
+use crate::document::{self, ExceptionKeys, Moment};
+use crate::expression::{Expression, Node};
 use crate::field::{Field, Root};
-use crate::rule::{Emit, Exception, Group, On, Rule, Status, Window};
+use crate::rule::{
+    Clock, EVERY_DAY, Emit, Exception, Group, On, Part, Rule, Severity, Status, Template, Texts, Window,
+};
+use crate::value::Type;
 use strict_yaml::check::nearest;
 use strict_yaml::path::KeyPath;
 use strict_yaml::quote::quoted;
@@ -24,7 +29,7 @@ use strict_yaml::units::HumanDuration;
 use strict_yaml::yaml::Position;
 
 /// Keys whose values are neither expressions nor templates.
-const PLAIN: [&str; 14] = [
+const PLAIN: [&str; 15] = [
     "id",
     "title",
     "status",
@@ -37,10 +42,13 @@ const PLAIN: [&str; 14] = [
     "description",
     "remedy",
     "source",
+    "runbook_url",
     "emit",
     "enabled",
 ];
-/// The default of `keep_firing_for` of rules `on: gc`.
+/// The annotation with the page of a rule.
+const RUNBOOK: &str = "runbook_url";
+/// The default of `keep_firing_for`.
 const KEEP_FIRING_NS: u64 = 60_000_000_000;
 
 /// All groups and their positions.
@@ -61,6 +69,62 @@ pub(super) struct Composer<'c, 'f> {
     pub(super) report: &'c mut Report<'f>,
     /// No file was refused.
     pub(super) complete: bool,
+    /// When exceptions expire, and what is reported long after it.
+    pub(super) expiries: Vec<(u64, Problem)>,
+}
+
+/// The expressions of a rule as they are written.
+fn texts_of(draft: &Draft<'_>) -> Texts {
+    let text = |key: &str| -> Arc<str> {
+        let scalar = draft.keys.get(key).and_then(|placed| scalar(placed.node));
+        scalar.map_or("", |scalar| scalar.text.trim()).into()
+    };
+    let mut windows = Vec::new();
+    for window in draft
+        .keys
+        .get("let")
+        .map(|placed| entries(placed.node))
+        .unwrap_or_default()
+    {
+        let keys = entries(&window.value).iter();
+        let keys = keys.filter_map(|own| Some(format!("{}: {}", own.key, scalar(&own.value)?.text.trim())));
+        windows.push((window.key.as_str().into(), keys.collect::<Vec<_>>().join(", ").into()));
+    }
+    let worse = draft
+        .keys
+        .get("worse")
+        .map(|placed| entries(placed.node))
+        .unwrap_or_default()
+        .iter();
+    let worse = worse.filter_map(|own| Some((own.key.as_str().into(), scalar(&own.value)?.text.trim().into())));
+    let worse = worse.collect();
+    Texts {
+        select: text("select"),
+        when: text("when"),
+        clear: text("clear"),
+        worse,
+        windows,
+    }
+}
+
+/// The time of day of an exception; `None`: any.
+fn clock(keys: &ExceptionKeys) -> Option<Clock> {
+    if keys.between.is_none() && keys.days.is_empty() {
+        return None;
+    }
+    let days = keys.days.iter().fold(0, |days, day| days | day.bit());
+    Some(Clock {
+        days: if days == 0 { EVERY_DAY } else { days },
+        from: keys.between.map_or(0, |between| between.from),
+        to: keys.between.map_or(86_400, |between| between.to),
+        offset: keys.zone.map_or(0, |zone| zone.0),
+    })
+}
+
+/// The last day of an exception, in UTC.
+fn day(until_unix_ns: u64) -> String {
+    let last = Timestamp::from_nanosecond(i128::from(until_unix_ns) - 1);
+    last.map_or_else(|_| String::new(), |last| last.strftime("%Y-%m-%d").to_string())
 }
 
 /// The state of the rule that is being built.
@@ -71,6 +135,14 @@ pub(super) struct Rough<'d> {
     /// Its windows: for now, places are those in `windows`.
     pub(super) places: BTreeMap<String, usize>,
     pub(super) windows: Vec<Local<'d>>,
+    /// What they measure.
+    pub(super) measures: Vec<Measure>,
+    /// Parameters.
+    pub(super) params: BTreeMap<String, Expression>,
+    /// Their places.
+    pub(super) params_at: BTreeMap<String, (usize, Position)>,
+    /// Macros, lists and parameters that its expressions name.
+    pub(super) named: BTreeSet<String>,
 }
 
 /// A window of the rule that is being built.
@@ -94,7 +166,12 @@ impl Composer<'_, '_> {
             on,
             places: BTreeMap::new(),
             windows: Vec::new(),
+            measures: Vec::new(),
+            params: BTreeMap::new(),
+            params_at: BTreeMap::new(),
+            named: BTreeSet::new(),
         };
+        let params = self.params_of(draft, &mut rough);
         self.windows_of(draft, &mut rough);
 
         let roots: &[Root] = match on {
@@ -104,18 +181,26 @@ impl Composer<'_, '_> {
         let select = self.of_key(draft, &mut rough, "select", &[Root::Process]);
         let when = self.of_key(draft, &mut rough, "when", roots);
         let clear = self.of_key(draft, &mut rough, "clear", roots);
+        let worse = self.worse(draft, &mut rough, &keys, roots);
         let exceptions = self.exceptions(draft, &mut rough, roots);
         let summary = draft.keys.get("summary").copied();
         let summary = summary.and_then(|placed| self.template(placed, &mut rough, "summary", roots));
         let labels = self.texts(draft, &mut rough, "labels", roots);
-        let annotations = self.texts(draft, &mut rough, "annotations", roots);
+        let mut annotations = self.texts(draft, &mut rough, "annotations", roots);
+        let runbook_url = keys.runbook_url.as_deref();
+        let runbook_url = runbook_url.map(|url| Arc::from(url.trim().replace("{id}", &draft.id)));
+        if let Some(url) = &runbook_url
+            && !annotations.iter().any(|(name, _)| **name == *RUNBOOK)
+        {
+            let parts = vec![Part::Text(Arc::<str>::as_ref(url).into())];
+            annotations.push((RUNBOOK.into(), Template { parts }));
+        }
         self.timing(draft, &keys, on);
         let group = self.group(draft, &keys);
         if self.report.errors() > errors {
             return None;
         }
 
-        let gc = on? == On::Gc;
         let ns = |duration: Option<HumanDuration>, usual: u64| {
             duration.map_or(usual, |duration| {
                 u64::try_from(duration.0.as_nanos()).unwrap_or(u64::MAX)
@@ -135,9 +220,13 @@ impl Composer<'_, '_> {
             select: select.map(|compiled| compiled.expression),
             when: when.expression,
             clear: clear.map(|compiled| compiled.expression),
+            worse,
+            params,
+            texts: texts_of(draft),
+            runbook_url,
             windows: Vec::new(),
             hold_ns: ns(keys.hold, 0),
-            keep_firing_ns: ns(keys.keep_firing_for, if gc { KEEP_FIRING_NS } else { 0 }),
+            keep_firing_ns: ns(keys.keep_firing_for, KEEP_FIRING_NS),
             cooldown_ns: ns(keys.cooldown, 0),
             group,
             labels,
@@ -149,6 +238,9 @@ impl Composer<'_, '_> {
             location: format!("{}:{}", self.report.name(draft.file), draft.at).into(),
             meaning: 0,
         };
+        if let Some(select) = &rule.select {
+            lint::selected(draft, select, &rule, &rough, self.report);
+        }
         lint::rule(draft, &rule, &when.fields, &rough, self.report);
         self.settle(&mut rule, &rough);
         Some(rule)
@@ -200,11 +292,12 @@ impl Composer<'_, '_> {
             return None;
         }
         let words = self.words.get_mut(placed.file)?;
-        match compile(text, &words.names(&rough.places, roots), wanted) {
+        match compile(text, &words.names(rough, roots), wanted) {
             Ok(compiled) => {
                 let warnings = &compiled.warnings;
                 self.report.mistakes(placed, text, &what, warnings, Level::Warning);
                 words.used.extend(compiled.used.iter().cloned());
+                rough.named.extend(compiled.used.iter().cloned());
                 rough.use_windows(&compiled);
                 Some(compiled)
             }
@@ -216,6 +309,37 @@ impl Composer<'_, '_> {
         }
     }
 
+    /// Conditions of higher severities, in their order.
+    fn worse(
+        &mut self,
+        draft: &Draft<'_>,
+        rough: &mut Rough<'_>,
+        keys: &document::Rule,
+        roots: &[Root],
+    ) -> Vec<(Severity, Expression)> {
+        let mut all = Vec::new();
+        let Some(placed) = draft.keys.get("worse") else {
+            return all;
+        };
+        for severity in Severity::ALL.iter().copied() {
+            let Some(own) = entry(placed.node, severity.name()) else {
+                continue;
+            };
+            let key = format!("worse.{}", severity.name());
+            if keys.severity.is_some_and(|least| severity <= least) {
+                let message = format!(
+                    "{}: {key}: the alert is at least that by `severity`; set a higher one",
+                    draft.id
+                );
+                self.report.error(placed.file, own.at, message);
+            }
+            let node = &own.value;
+            let condition = self.expression(Placed { node, ..*placed }, rough, &key, roots, Wanted::Bool);
+            all.extend(condition.map(|condition| (severity, condition.expression)));
+        }
+        all
+    }
+
     fn exceptions(&mut self, draft: &Draft<'_>, rough: &mut Rough<'_>, roots: &[Root]) -> Vec<Exception> {
         let path = KeyPath::of("rules").index(0).key("exceptions").index(0);
         let mut exceptions = Vec::new();
@@ -223,24 +347,52 @@ impl Composer<'_, '_> {
             for item in items(layer.node) {
                 let name = entry(item, "name").and_then(|name| scalar(&name.value));
                 let name = name.map_or("", |name| name.text.trim());
-                let Some(when) = entry(item, "when") else { continue };
-                let placed = Placed {
-                    node: &when.value,
-                    ..*layer
-                };
                 let key = if name.is_empty() {
                     "exceptions".to_owned()
                 } else {
                     format!("exceptions.{name}")
                 };
-                let until = entry(item, "until").and_then(|until| typed::<Moment>(&until.value, &path.key("until")));
-                if let Some(compiled) = self.expression(placed, rough, &key, roots, Wanted::Bool) {
-                    exceptions.push(Exception {
-                        name: name.into(),
-                        when: compiled.expression,
-                        until_unix_ns: until.map(|until| until.0),
-                    });
+                // Invalid keys are reported by the check.
+                let keys: ExceptionKeys = typed(item, &path).unwrap_or_default();
+                let clock = clock(&keys);
+                let always = || {
+                    Some(Expression {
+                        kind: Type::Bool,
+                        node: Node::Bool(true),
+                    })
+                };
+                let condition = match entry(item, "when") {
+                    Some(when) => {
+                        let node = &when.value;
+                        let compiled = self.expression(Placed { node, ..*layer }, rough, &key, roots, Wanted::Bool);
+                        compiled.map(|compiled| compiled.expression)
+                    }
+                    None if clock.is_some() => always(),
+                    None => {
+                        let message = format!("{}: {key}: set `when`, `between` or `days`", rough.id);
+                        self.report.error(layer.file, item.at, message);
+                        None
+                    }
+                };
+                if let Some(zone) = entry(item, "zone").filter(|_| clock.is_none()) {
+                    let message = format!(
+                        "{}: {key}: `zone` is that of `between` and `days`; set one of them",
+                        rough.id
+                    );
+                    self.report.error(layer.file, zone.at, message);
                 }
+                let Some(condition) = condition else { continue };
+                if let Some(Moment(until)) = keys.until {
+                    let message = format!("{}: {key}: until: it expired on {}; remove it", rough.id, day(until));
+                    let at = entry(item, "until").map_or(item.at, |until| until.value.at);
+                    self.expiries.push((until, self.report.at(layer.file, at, message)));
+                }
+                exceptions.push(Exception {
+                    name: name.into(),
+                    when: condition,
+                    clock,
+                    until_unix_ns: keys.until.map(|until| until.0),
+                });
             }
         }
         exceptions
@@ -336,11 +488,13 @@ impl Composer<'_, '_> {
 }
 
 impl Words {
-    pub(super) fn names<'n>(&'n self, windows: &'n BTreeMap<String, usize>, roots: &'n [Root]) -> Names<'n> {
+    pub(super) fn names<'n>(&'n self, rough: &'n Rough<'_>, roots: &'n [Root]) -> Names<'n> {
         Names {
             macros: &self.macros,
             lists: &self.lists,
-            windows,
+            windows: &rough.places,
+            measures: &rough.measures,
+            params: &rough.params,
             roots,
         }
     }

@@ -11,7 +11,7 @@ use strict_yaml::quote::quoted;
 use strict_yaml::yaml::{Node, Position};
 
 /// Keys that overrides and defaults add to, not only replace.
-const LAYERED: [&str; 3] = ["labels", "annotations", "exceptions"];
+const LAYERED: [&str; 5] = ["labels", "annotations", "exceptions", "params", "params_for"];
 
 /// A rule by its values.
 #[derive(Debug)]

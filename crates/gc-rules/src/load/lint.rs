@@ -6,10 +6,13 @@ use super::compose::{Groups, Rough};
 use super::draft::Draft;
 use super::file::Words;
 use super::report::{Placed, Report};
-use crate::compile::Compiled;
+use super::text::scalar;
+use crate::compile::{Compiled, attribute_of_label, certain};
+use crate::expression::{Expression, Node};
 use crate::field::{Field, Root};
 use crate::rule::{On, Rule, Severity};
 use crate::value::Type;
+use strict_yaml::yaml::Position;
 
 /// The interval of ticks, nanoseconds.
 const TICK_NS: u64 = 1_000_000_000;
@@ -40,6 +43,9 @@ pub(super) fn rule(
             &format!("let: the window `{}` is not used", local.name),
         );
     }
+    for (name, at) in rough.params_at.iter().filter(|(name, _)| !rough.named.contains(*name)) {
+        warn(*at, &format!("params: the parameter `{name}` is not used"));
+    }
     if rule.description.is_empty() {
         warn(key("id"), "`description` is missing: what the alert means");
     }
@@ -53,13 +59,58 @@ pub(super) fn rule(
     if (1..TICK_NS).contains(&rule.hold_ns) {
         warn(key("for"), "for: less than a second; rules are evaluated once a second");
     }
-    if let Some(clear) = &rule.clear
-        && *clear == rule.when
-    {
-        warn(
-            key("clear"),
-            "clear: same as `when`: the alert would end as soon as it begins",
-        );
+    for text in ["title", "description", "remedy", "source"] {
+        let text_of = draft.keys.get(text).and_then(|placed| scalar(placed.node));
+        if text_of.is_some_and(|scalar| scalar.text.contains("{{")) {
+            let message =
+                format!("{text}: it is no template, so `{{{{` stays as it is; use the summary or an annotation");
+            warn(key(text), &message);
+        }
+    }
+    let measures = rough.measures.as_slice();
+    let all = |nodes: Vec<Node>| certain(&Node::And(nodes.into()), measures);
+    let not = |expression: &Expression| Node::Not(Box::new(expression.node.clone()));
+    if let Some(clear) = &rule.clear {
+        if *clear == rule.when {
+            let message = "clear: same as `when`: the alert would end as soon as it begins";
+            warn(key("clear"), message);
+        } else if all(vec![rule.when.node.clone(), not(clear)]) == Some(false) {
+            let message = "clear: it holds whenever `when` does: the alert would end as soon as it begins";
+            warn(key("clear"), message);
+        }
+    }
+    for exception in rule.exceptions.iter().filter(|exception| exception.clock.is_none()) {
+        if all(vec![rule.when.node.clone(), not(&exception.when)]) == Some(false) {
+            let message = format!(
+                "exceptions.{}: it holds whenever `when` does, so the rule never fires; to switch it off, set `enabled: false`",
+                exception.name
+            );
+            warn(key("when"), &message);
+        }
+    }
+    for (severity, condition) in &rule.worse {
+        let key = format!("worse.{}", severity.name());
+        let at = draft
+            .keys
+            .get("worse")
+            .map_or((draft.file, draft.at), |placed| (placed.file, placed.node.at));
+        if all(vec![rule.when.node.clone(), condition.node.clone()]) == Some(false) {
+            warn(at, &format!("{key}: it is never true while `when` is"));
+        } else if all(vec![rule.when.node.clone(), not(condition)]) == Some(false) {
+            warn(
+                at,
+                &format!("{key}: it holds whenever `when` does; set `severity` instead"),
+            );
+        }
+    }
+    let hysteresis = rule.clear.as_ref().is_some_and(|clear| {
+        let either = Node::Or([rule.when.node.clone(), clear.node.clone()].into());
+        certain(&either, measures) != Some(true)
+    });
+    if rule.on == On::Process && rule.keep_firing_ns == 0 && !hysteresis && can_change(&rule.when) {
+        let message = "keep_firing_for: with 0s the alert can begin and end each second; set a time, or a `clear` with \
+            another threshold than `when`";
+        warn(key("keep_firing_for"), message);
     }
     let sees_collections = in_when.iter().any(|field| field.root == Root::Gc)
         || rough
@@ -71,6 +122,43 @@ pub(super) fn rule(
             key("on"),
             "on: `when` uses no field of a collection; `on: process` also evaluates it between collections",
         );
+    }
+}
+
+/// Whether a condition can change while the process runs.
+fn can_change(when: &Expression) -> bool {
+    when.node.any(&|node| match node {
+        Node::Window(_) => true,
+        Node::Field(field) => field.root != Root::Process || field.name.starts_with("container.") || field.unit == "s",
+        _ => false,
+    })
+}
+
+/// `select` and `when` that exclude each other; an error.
+pub(super) fn selected(
+    draft: &Draft<'_>,
+    select: &Expression,
+    rule: &Rule,
+    rough: &Rough<'_>,
+    report: &mut Report<'_>,
+) {
+    let both = Node::And([select.node.clone(), rule.when.node.clone()].into());
+    if certain(&both, &rough.measures) == Some(false) {
+        let placed = draft.keys.get("when");
+        let (file, at) = placed.map_or((draft.file, draft.at), |placed| (placed.file, placed.node.at));
+        let message = format!("{}: when: it is never true for the processes of `select`", draft.id);
+        report.error(file, at, message);
+    }
+}
+
+/// A label that alerts have already, from the resource of the process.
+pub(super) fn label_name(file: usize, at: Position, id: &str, name: &str, report: &mut Report<'_>) {
+    if let Some(attribute) = attribute_of_label(name) {
+        let message = format!(
+            "{id}: labels: alerts have the label `{name}` from the attribute {attribute}, which would be called \
+             `{name}_2`; use another name"
+        );
+        report.warning(file, at, message);
     }
 }
 

@@ -42,6 +42,17 @@ impl<'a> Report<'a> {
         self.push(file, at, message.into(), Level::Warning);
     }
 
+    /// A warning that is not reported yet.
+    pub(super) fn at(&self, file: usize, at: Position, message: String) -> Problem {
+        Problem {
+            file: self.name(file),
+            line: at.line,
+            column: at.column,
+            message,
+            severity: Level::Warning,
+        }
+    }
+
     fn push(&mut self, file: usize, at: Position, message: String, severity: Level) {
         let problem = Problem {
             file: self.name(file),
@@ -62,6 +73,13 @@ impl<'a> Report<'a> {
                 Level::Error => self.error(placed.file, at, message),
                 Level::Warning => self.warning(placed.file, at, message),
             }
+        }
+    }
+
+    /// Warnings on a part of a value, at the value.
+    pub(super) fn mistakes_anywhere(&mut self, placed: Placed<'_>, what: &str, warnings: &[Mistake]) {
+        for warning in warnings {
+            self.warning(placed.file, placed.node.at, format!("{what}: {}", warning.message));
         }
     }
 

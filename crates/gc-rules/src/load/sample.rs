@@ -3,10 +3,12 @@
 use super::compose::{Composer, Local, Rough, roots_of};
 use super::draft::Draft;
 use super::file::typed;
+use super::measure::of_window;
 use super::report::Placed;
 use super::text::{entries, entry};
-use crate::compile::{Compiled, Wanted};
+use crate::compile::{Compiled, Measure, Wanted, contradiction};
 use crate::document::{WindowKeys, is_name};
+use crate::expression::Node as ExpressionNode;
 use crate::field::Root;
 use crate::rule::{By, Extent, Function, On, Window};
 use strict_yaml::path::KeyPath;
@@ -14,6 +16,8 @@ use strict_yaml::yaml::{Entry, Node, Position};
 
 /// The default of `unknown_share`.
 const UNKNOWN_SHARE: f64 = 0.1;
+/// The interval of ticks, nanoseconds.
+const TICK_NS: u64 = 1_000_000_000;
 /// The fields that the expressions of a window can use.
 const ROOTS: [Root; 4] = [Root::Gc, Root::Suspension, Root::Process, Root::Stream];
 
@@ -31,6 +35,9 @@ impl Composer<'_, '_> {
             let fault = match is_name(&own.key) {
                 Err(message) => Some(message),
                 Ok(()) if taken => Some(format!("the file has a macro or list `{}`", own.key)),
+                Ok(()) if rough.params.contains_key(&own.key) => {
+                    Some(format!("the rule has a parameter `{}`", own.key))
+                }
                 Ok(()) => None,
             };
             if let Some(message) = fault {
@@ -39,6 +46,9 @@ impl Composer<'_, '_> {
                 continue;
             }
             let window = self.window(placed.file, own, rough);
+            let (window, measure) =
+                window.map_or((None, Measure::default()), |(window, measure)| (Some(window), measure));
+            rough.measures.push(measure);
             rough.places.insert(own.key.clone(), rough.windows.len());
             rough.windows.push(Local {
                 name: &own.key,
@@ -50,7 +60,7 @@ impl Composer<'_, '_> {
         }
     }
 
-    fn window(&mut self, file: usize, own: &Entry, rough: &mut Rough<'_>) -> Option<Window> {
+    fn window(&mut self, file: usize, own: &Entry, rough: &mut Rough<'_>) -> Option<(Window, Measure)> {
         let errors = self.report.errors();
         let path = KeyPath::of("rules").index(0).key("let").key(&own.key);
         let keys: WindowKeys = typed(&own.value, &path)?;
@@ -97,10 +107,23 @@ impl Composer<'_, '_> {
             (None, Some(last)) => Extent::Last(last),
             _ => return None,
         };
+        if let Some(why) = contradiction(node_of(filter.as_ref()), node_of(of.as_ref()), &[]) {
+            fault(own.at, format!("no sample ever counts: {why}"));
+        }
+        let ticks = matches!(sampled, Root::Process | Root::Stream);
+        if let (Extent::Over(ns), true, Some(least)) = (extent, ticks, keys.min_samples)
+            && u64::from(least) > ns / TICK_NS + 1
+        {
+            let most = ns / TICK_NS + 1;
+            let message =
+                format!("it never has {least} samples: one is taken each second, at most {most} in this time");
+            fault(spots.at("min_samples"), message);
+        }
         if self.report.errors() > errors {
             return None;
         }
-        Some(Window {
+        let measure = of_window(function, of.as_ref().map(|compiled| compiled.measure), extent);
+        let window = Window {
             function,
             q: keys.q.unwrap_or_default(),
             of: of.map(|compiled| compiled.expression),
@@ -113,8 +136,13 @@ impl Composer<'_, '_> {
                 .min_watched
                 .map_or(0, |watched| u64::try_from(watched.0.as_nanos()).unwrap_or(u64::MAX)),
             unknown_share: keys.unknown_share.unwrap_or(UNKNOWN_SHARE),
-        })
+        };
+        Some((window, measure))
     }
+}
+
+fn node_of(compiled: Option<&Compiled>) -> Option<&ExpressionNode> {
+    compiled.map(|compiled| &compiled.expression.node)
 }
 
 /// The default of `min_samples`: at most `last`.

@@ -72,7 +72,8 @@ pub(super) fn moved(expression: &Expression, to: &impl Fn(usize) -> usize) -> Ex
 /// Puts each window of a rule at another place.
 pub(super) fn move_rule(rule: &mut Rule, to: &impl Fn(usize) -> usize) {
     move_node(&mut rule.when.node, to);
-    for expression in rule.select.iter_mut().chain(&mut rule.clear) {
+    let worse = rule.worse.iter_mut().map(|(_, condition)| condition);
+    for expression in rule.select.iter_mut().chain(&mut rule.clear).chain(worse) {
         move_node(&mut expression.node, to);
     }
     for exception in &mut rule.exceptions {

@@ -18,7 +18,7 @@ use strict_yaml::yaml::Position;
 /// Maximum number of labels of a rule, and of annotations.
 const MOST_TEXTS: usize = 20;
 /// Labels that every alert has, and annotations that are keys of a rule.
-const TAKEN_LABELS: [&str; 4] = ["alertname", "group", "rule", "severity"];
+const TAKEN_LABELS: [&str; 7] = ["alertname", "group", "instance", "pid", "process", "rule", "severity"];
 const TAKEN_ANNOTATIONS: [&str; 5] = ["description", "remedy", "source", "summary", "title"];
 
 /// Names and templates of labels or annotations.
@@ -40,25 +40,33 @@ impl Composer<'_, '_> {
             return None;
         }
         let words = self.words.get_mut(placed.file)?;
-        let names = words.names(&rough.places, roots);
+        let names = words.names(rough, roots);
         // A block ends with a line break, which is not a part of the string.
         let text = scalar.text.trim_end();
         let mut complete = true;
-        let filling = template::parse(text, &mut |text| {
+        let is_value = |text: &str| compile(text, &names, Wanted::Any).is_ok();
+        let mut compile = |text: &str| {
             compile(text, &names, Wanted::Any).map_err(|mut mistakes| {
                 mistakes.retain(|mistake| !words.is_reported(text, mistake));
                 complete = false;
                 mistakes
             })
-        });
+        };
+        let filling = template::parse(text, &mut compile, &is_value);
         let used = filling.values.iter().flat_map(|value| value.used.iter().cloned());
         let used: Vec<String> = used.collect();
+        rough.named.extend(used.iter().cloned());
         words.used.extend(used);
         for value in &filling.values {
             rough.use_windows(value);
         }
         self.report
             .mistakes(placed, text, &what, &filling.mistakes, Level::Error);
+        self.report
+            .mistakes(placed, text, &what, &filling.warnings, Level::Warning);
+        for value in &filling.values {
+            self.report.mistakes_anywhere(placed, &what, &value.warnings);
+        }
         (filling.mistakes.is_empty() && complete).then_some(filling)
     }
 
@@ -90,6 +98,7 @@ impl Composer<'_, '_> {
             let what = format!("{key}.{name}");
             if let Some(filling) = self.template(placed, rough, &what, roots) {
                 if key == "labels" {
+                    lint::label_name(placed.file, at, &draft.id, name, self.report);
                     lint::label(placed, &format!("{}: {what}", draft.id), &filling.values, self.report);
                 }
                 texts.push((name.into(), filling.template));

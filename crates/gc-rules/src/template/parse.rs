@@ -1,7 +1,7 @@
 //! Parser of templates.
 
-use crate::compile::{Compiled, Mistake};
-use crate::expression::{Expression, Node};
+use crate::compile::{Compiled, Mistake, Unit};
+use crate::expression::Node;
 use crate::rule::{Form, Part, Template};
 use crate::value::Type;
 use strict_yaml::check::nearest;
@@ -24,15 +24,20 @@ pub(crate) struct Filling {
     /// The expressions in it.
     pub(crate) values: Vec<Compiled>,
     pub(crate) mistakes: Vec<Mistake>,
+    /// What is allowed and looks wrong.
+    pub(crate) warnings: Vec<Mistake>,
 }
 
+/// Whether a text is an expression with a name in it.
+pub(crate) type IsValue<'a> = dyn Fn(&str) -> bool + 'a;
+
 /// Parses a template; one with mistakes is incomplete.
-pub(crate) fn parse(text: &str, compile: &mut Compile<'_>) -> Filling {
+pub(crate) fn parse(text: &str, compile: &mut Compile<'_>, is_value: &IsValue<'_>) -> Filling {
     let mut filling = Filling::default();
     let mut at = 0;
     let mut values = 0;
     while let Some(open) = text.get(at..).and_then(|rest| rest.find("{{")).map(|found| at + found) {
-        filling.text(text.get(at..open));
+        filling.text(text, at, open, is_value);
         let begin = open + 2;
         let Some(hole) = Hole::find(text, begin) else {
             filling.mistake(text, open, "the `{{` here is not closed by `}}`".to_owned());
@@ -46,7 +51,7 @@ pub(crate) fn parse(text: &str, compile: &mut Compile<'_>) -> Filling {
         filling.value(text, &hole, compile);
         at = hole.after;
     }
-    filling.text(text.get(at..));
+    filling.text(text, at, text.len(), is_value);
     filling
 }
 
@@ -98,9 +103,15 @@ impl Hole {
 }
 
 impl Filling {
-    fn text(&mut self, text: Option<&str>) {
-        if let Some(text) = text.filter(|text| !text.is_empty()) {
-            self.template.parts.push(Part::Text(text.into()));
+    fn text(&mut self, text: &str, from: usize, to: usize, is_value: &IsValue<'_>) {
+        let literal = text.get(from..to).unwrap_or_default();
+        if literal.is_empty() {
+            return;
+        }
+        self.template.parts.push(Part::Text(literal.into()));
+        for (at, message) in meant(literal, is_value) {
+            let (line, column) = place(text, from + at);
+            self.warnings.push(Mistake { line, column, message });
         }
     }
 
@@ -131,7 +142,7 @@ impl Filling {
             let read = if index > 0 {
                 Err("only one filter is allowed".to_owned())
             } else {
-                filter_of(word).and_then(|form| fits(form, word, &compiled.expression).map(|()| form))
+                filter_of(word).and_then(|form| fits(form, word, inner, &compiled).map(|()| form))
             };
             match read {
                 Ok(read) => form = read,
@@ -212,8 +223,40 @@ fn filter_of(word: &str) -> Result<Form, String> {
     }
 }
 
-/// Whether the filter applies to the value: a number, and if it is a field, one in that unit.
-fn fits(form: Form, word: &str, expression: &Expression) -> Result<(), String> {
+/// What in a literal text was probably meant as a value: `{ n }` and `${n}`, and a `}}` without its beginning.
+fn meant(literal: &str, is_value: &IsValue<'_>) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    for (open, _) in literal.match_indices('{') {
+        let Some(inner) = literal.get(open + 1..).and_then(|rest| rest.split_once('}')) else {
+            continue;
+        };
+        let inner = inner.0.trim();
+        let value = inner.split('|').next().unwrap_or_default().trim();
+        let shell = literal.get(..open).is_some_and(|before| before.ends_with('$'));
+        let is_name = value.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && value.chars().all(|c| c.is_ascii_alphanumeric() || "._".contains(c));
+        if is_name && (shell || is_value(value)) {
+            let (at, sign) = if shell { (open - 1, "$") } else { (open, "") };
+            found.push((
+                at,
+                format!("`{sign}{{{inner}}}` is text and stays as it is; a value is `{{{{ {inner} }}}}`"),
+            ));
+        }
+    }
+    if let Some(at) = literal.find("}}")
+        && let Some(word) = literal
+            .get(..at)
+            .and_then(|before| before.split_whitespace().next_back())
+        && is_value(word)
+    {
+        found.push((at, "`}}` ends nothing: a value begins with `{{`".to_owned()));
+    }
+    found
+}
+
+/// Whether the filter applies to the value: a number, and one in that unit, as far as that is known.
+fn fits(form: Form, word: &str, text: &str, compiled: &Compiled) -> Result<(), String> {
+    let expression = &compiled.expression;
     if !expression.kind.is_number() {
         let article = if expression.kind == Type::Int { "an" } else { "a" };
         return Err(format!(
@@ -229,21 +272,31 @@ fn fits(form: Form, word: &str, expression: &Expression) -> Result<(), String> {
         Form::Milliseconds => &["ms"],
         Form::Seconds => &["s"],
     };
-    match &expression.node {
-        Node::Field(field) if !field.unit.is_empty() && !wanted.contains(&field.unit) => {
-            let hint = match (form, field.unit) {
-                (Form::Milliseconds, "ns") => "; use the field that ends in _ms",
-                (Form::Percent, "percent") => "; it is already a percentage",
-                _ => "",
-            };
-            let unit = wanted.first().copied().unwrap_or_default();
-            Err(format!(
-                "{} is in {}, and the filter {} is for {unit}{hint}",
-                quoted(field.name),
-                field.unit,
-                quoted(word)
-            ))
-        }
-        _ => Ok(()),
+    let of_window = matches!(expression.node, Node::Window(_));
+    let own = match compiled.measure.unit {
+        Unit::Share => "ratio",
+        // A slope is shown as what it adds in an hour.
+        Unit::Named(name) => name.strip_suffix(" per hour").unwrap_or(name),
+        Unit::Count if of_window => "",
+        Unit::Count | Unit::Any | Unit::Unknown => return Ok(()),
+    };
+    if wanted.contains(&own) {
+        return Ok(());
     }
+    let hint = match (form, own) {
+        (Form::Milliseconds, "ns") => "; use the field that ends in _ms",
+        (Form::Percent, "percent") => "; it is already a percentage",
+        _ => "",
+    };
+    let unit = wanted.first().copied().unwrap_or_default();
+    let own = if own.is_empty() {
+        "a count".to_owned()
+    } else {
+        format!("in {own}")
+    };
+    Err(format!(
+        "{} is {own}, and the filter {} is for {unit}{hint}",
+        quoted(text),
+        quoted(word)
+    ))
 }

@@ -18,9 +18,7 @@ impl Status {
     fn is_excepted(&mut self, rule: &Rule, scope: &Scope<'_>) -> bool {
         let now = scope.now_unix_ns;
         let mut exceptions = rule.exceptions.iter();
-        exceptions.any(|exception| {
-            exception.until_unix_ns.is_none_or(|until| now < until) && self.holds(&exception.when, scope) == Some(true)
-        })
+        exceptions.any(|exception| exception.is_in_force(now) && self.holds(&exception.when, scope) == Some(true))
     }
 
     /// Evaluates a rule `on: gc` on a collection at `time`.

@@ -1,0 +1,130 @@
+//! Resource attributes that gcwatch sets, and what is reported of names that look like one of them and are none.
+
+use strict_yaml::check::nearest;
+
+/// What reads an attribute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Its name in brackets: it is a string.
+    Brackets,
+    /// This field.
+    Field(&'static str),
+    /// Nothing: it is no string, and no field has it.
+    Nothing,
+}
+
+use Access::{Brackets, Field, Nothing};
+
+/// The attributes of the resource, in the order of their definition.
+pub const RESOURCE_ATTRIBUTES: [(&str, Access); 35] = [
+    ("service.name", Brackets),
+    ("service.namespace", Brackets),
+    ("service.instance.id", Brackets),
+    ("service.version", Brackets),
+    ("deployment.environment.name", Brackets),
+    ("process.pid", Field("process.pid")),
+    ("process.vpid", Nothing),
+    ("process.parent_pid", Nothing),
+    ("process.executable.name", Brackets),
+    ("process.executable.path", Brackets),
+    ("process.creation.time", Brackets),
+    ("process.owner", Brackets),
+    ("process.runtime.name", Brackets),
+    ("process.runtime.version", Brackets),
+    ("host.name", Brackets),
+    ("host.id", Brackets),
+    ("host.arch", Brackets),
+    ("os.type", Brackets),
+    ("container.id", Brackets),
+    ("container.image.name", Brackets),
+    ("container.image.tags", Nothing),
+    ("k8s.cluster.name", Brackets),
+    ("k8s.node.name", Brackets),
+    ("k8s.namespace.name", Brackets),
+    ("k8s.pod.name", Brackets),
+    ("k8s.pod.uid", Brackets),
+    ("k8s.container.name", Brackets),
+    ("k8s.deployment.name", Brackets),
+    ("k8s.replicaset.name", Brackets),
+    ("k8s.statefulset.name", Brackets),
+    ("k8s.daemonset.name", Brackets),
+    ("k8s.job.name", Brackets),
+    ("k8s.cronjob.name", Brackets),
+    ("telemetry.distro.name", Brackets),
+    ("telemetry.distro.version", Brackets),
+];
+
+/// Attributes whose names end with a name from outside, with the option that sets them.
+const CHOSEN: [(&str, &str); 2] = [
+    ("k8s.pod.label.", "`kubernetes.labels` of the configuration"),
+    ("k8s.pod.annotation.", "`kubernetes.annotations` of the configuration"),
+];
+
+/// The option that makes an attribute of labels or annotations of pods; `None`: no option is needed.
+pub fn option_of(name: &str) -> Option<&'static str> {
+    let mut chosen = CHOSEN.iter();
+    chosen
+        .find(|(prefix, _)| name.starts_with(prefix))
+        .map(|(_, option)| *option)
+}
+
+/// What is wrong with the name of an attribute; `None`: nothing, or it cannot be said, as a process and the
+/// configuration can add attributes of any name.
+pub(super) fn doubt(name: &str) -> Option<String> {
+    if let Some((_, access)) = RESOURCE_ATTRIBUTES.iter().find(|(known, _)| *known == name) {
+        return match access {
+            Brackets => None,
+            Field(field) => Some(format!(
+                "'{name}' is no string, so it is never known here; read `{field}`"
+            )),
+            Nothing => Some(format!("'{name}' is no string, so it is never known here")),
+        };
+    }
+    if let Some(setting) = name.strip_prefix("dotnet.gc.settings.") {
+        return Some(format!("settings are fields: `settings.{setting}`"));
+    }
+    if let Some((prefix, option)) = CHOSEN.iter().find(|(prefix, _)| name.starts_with(prefix)) {
+        let empty = name.len() == prefix.len();
+        return empty.then(|| format!("a name is missing after '{prefix}'; {option} names those that are known"));
+    }
+    // `k8s.pod.lable.team`: its beginning, and the name after it.
+    let ends = name.match_indices('.').map(|(end, _)| end + 1);
+    let begun = ends.filter_map(|end| Some((name.get(..end)?, name.get(end..)?)));
+    for (begin, rest) in begun {
+        let near = nearest(begin, CHOSEN.iter().map(|(prefix, _)| *prefix));
+        if let Some(prefix) = near.filter(|prefix| begin.matches('.').count() == prefix.matches('.').count()) {
+            let option = option_of(prefix).unwrap_or_default();
+            return Some(format!(
+                "nothing sets '{name}'; did you mean '{prefix}{rest}'? It is known where {option} has '{rest}'"
+            ));
+        }
+    }
+    let dotted = name.replace('_', ".");
+    let known = || RESOURCE_ATTRIBUTES.iter().map(|(known, _)| *known);
+    let near = known()
+        .find(|known| *known == dotted)
+        .or_else(|| nearest(name, known()));
+    near.map(|near| format!("nothing sets '{name}'; did you mean '{near}'?"))
+}
+
+/// The label that an attribute becomes in alerts: other characters than letters and digits are `_`.
+pub(crate) fn label(name: &str) -> String {
+    let legal = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+    name.chars().map(legal).collect()
+}
+
+/// The attribute that already gives alerts a label of this name.
+pub(crate) fn attribute_of_label(name: &str) -> Option<&'static str> {
+    let name = label(name);
+    // They change, are long, or repeat other labels.
+    const LEFT_OUT: [&str; 6] = [
+        "process.",
+        "telemetry.",
+        "os.",
+        "host.id",
+        "host.arch",
+        "service.instance.id",
+    ];
+    let mut known = RESOURCE_ATTRIBUTES.iter().map(|(known, _)| *known);
+    known.find(|known| label(known) == name && !LEFT_OUT.iter().any(|start| known.starts_with(start)))
+}

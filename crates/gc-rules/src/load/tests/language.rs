@@ -1,0 +1,192 @@
+//! Parameters, and exceptions with a time of day.
+
+use std::sync::Arc;
+
+use crate::engine::tests::story::{Story, What};
+use crate::load::{SourceFile, load};
+use crate::rule::Severity;
+use crate::test_file::{TestFile, run};
+
+/// Runs the tests of a rule file.
+fn passes(rules: &str, tests: &str) {
+    let source = |name: &str, text: &str| SourceFile {
+        name: name.to_owned(),
+        text: format!("apiVersion: gcwatch/v1\n{text}"),
+    };
+    let loaded = load(&[source("a.yaml", rules)]).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    assert_eq!(loaded.warnings, []);
+    let set = Arc::new(loaded.rules);
+    let tests = source("a.test.yaml", &format!("rule_files: [a.yaml]\ntests:\n{tests}"));
+    let file = TestFile::read(&tests.name, &tests.text).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    for test in &file.document.tests {
+        let differences = run(test, &set, None).differences;
+        assert!(differences.is_empty(), "{}: {differences:?}", test.name);
+    }
+}
+
+/// A rule with a parameter, and processes of three namespaces.
+const PARAMS: &str = "\
+rules:
+  - id: shop.pause
+    title: A long pause
+    on: gc
+    params: {limit_ms: 200, kind: gc}
+    params_for:
+      - select: process.attributes['k8s.namespace.name'] == 'batch'
+        params: {limit_ms: 2000.5}
+      - select: process.service.startsWith('report')
+        params: {limit_ms: 1000}
+    when: gc.pause_ms > limit_ms && kind == 'gc'
+    severity: warning
+    summary: 'longer than {{ limit_ms | ms }}'
+    description: It is long.
+    remedy: Look.
+overrides:
+  - id: shop.*
+    add:
+      params: {limit_ms: 300}
+      params_for:
+        - {select: process.service == 'report-large', params: {limit_ms: 1500}}
+";
+
+/// Scenario: a rule with a parameter whose value is another one in a namespace and for some services; a later override
+/// adds values. Of some processes neither the namespace nor the service is known.
+/// Guarantee: each process has the first value that is for it, the override's before the rule's own; where `select` is
+/// unknown, the value for all others.
+#[test]
+fn a_parameter_has_another_value_for_some_processes() {
+    let test = |name: &str, attributes: &str, limit: &str, below: u32, above: u32| {
+        format!(
+            "  - name: {name}\n    process: {{attributes: {{{attributes}}}}}\n    events:\n      \
+             - {{at: 1s, gc: {{generation: 2, type: blocking, pause_ms: {below}}}}}\n      \
+             - {{at: 100s, gc: {{generation: 2, type: blocking, pause_ms: {above}}}}}\n    expect:\n      \
+             - {{at: 2s, rule: shop.pause, state: inactive}}\n      \
+             - {{at: 101s, rule: shop.pause, state: firing, summary: longer than {limit}}}\n"
+        )
+    };
+    let tests = [
+        test("nothing is known", "", "300 ms", 290, 310),
+        test("another service", "service.name: web", "300 ms", 290, 310),
+        test("the namespace", "k8s.namespace.name: batch", "2 s", 1990, 2010),
+        test("the service", "service.name: report-small", "1 s", 990, 1010),
+        test("the override", "service.name: report-large", "1.5 s", 1490, 1510),
+        test(
+            "the first",
+            "service.name: report-a, k8s.namespace.name: batch",
+            "2 s",
+            1990,
+            2010,
+        ),
+    ];
+    passes(PARAMS, &tests.concat());
+}
+
+/// Scenario: a rule whose alert is an error from a second on and critical from ten seconds on; pauses of half a second,
+/// two seconds, half a second and twenty seconds.
+/// Guarantee: its severity rises and does not fall until it ends; the next alert begins anew.
+#[test]
+fn the_severity_rises_with_the_value() {
+    let mut story = Story::of(
+        "  - {id: pause, title: T, on: gc, severity: warning, when: gc.pause_ms > 100.0, summary: S, \
+         worse: {error: gc.pause_ms > 1000.0, critical: gc.pause_ms > 10000.0}, keep_firing_for: 1m}\n",
+    );
+    let mut severity = |at: f64, pause_ms: i64| {
+        story.step(at, &What::Nothing);
+        story.collection(at, 2, Some(pause_ms));
+        story
+            .engine
+            .alerts()
+            .iter()
+            .map(|alert| alert.severity())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(severity(1.0, 500), [Severity::Warning]);
+    assert_eq!(severity(10.0, 2000), [Severity::Error]);
+    assert_eq!(severity(20.0, 500), [Severity::Error]);
+    assert_eq!(severity(40.0, 20_000), [Severity::Critical]);
+    assert_eq!(severity(41.0, 2000), [Severity::Critical]);
+    assert_eq!(severity(300.0, 500), [Severity::Warning]);
+    assert_eq!(severity(310.0, 20_000), [Severity::Critical]);
+}
+
+/// Scenario: parameters with mistakes.
+/// Guarantee: each is reported at its place, with what to do.
+#[test]
+fn mistakes_in_parameters_are_reported() {
+    let text = "\
+apiVersion: gcwatch/v1
+lists: {induced: [Induced]}
+rules:
+  - id: a
+    title: T
+    on: gc
+    params: {limit: 200.0, full: true, induced: 1, unused: 2}
+    params_for:
+      - select: gc.pause_ms > 1.0
+        params: {limit: 1.0}
+      - select: process.name == 'a'
+        params: {limt: 1.0, full: 5}
+    let:
+      limit: {fn: count, over: 1m}
+    when: gc.pause_ms > limit && full && gc.reason in induced
+    severity: info
+    summary: S
+    description: D
+    remedy: R
+";
+    let file = SourceFile {
+        name: "a.yaml".to_owned(),
+        text: text.to_owned(),
+    };
+    let problems = load(&[file]).unwrap_err();
+    let said: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        said,
+        [
+            "a.yaml:7:40: a: params: the file has a macro or list `induced`",
+            "a.yaml:9:17: a: params_for.select: `gc.pause_ms` belongs to one collection, and here is none (here: process.*, \
+             settings.*, container.*); use a window over it, or a rule `on: gc`",
+            "a.yaml:12:18: a: params_for: the rule has no parameter `limt`; did you mean `limit`?",
+            "a.yaml:12:29: a: params_for: `full` is of type bool, and of type int here",
+            "a.yaml:14:7: a: let: the rule has a parameter `limit`",
+        ]
+    );
+}
+
+/// Scenario: an exception for the nights of Saturday and Sunday, two hours ahead of UTC, on a rule that would hold all
+/// week; it expires.
+/// Guarantee: the rule is excepted exactly within these times, and fires outside of them.
+#[test]
+fn an_exception_applies_at_its_time_of_day() {
+    let rules = "\
+rules:
+  - id: shop.collects
+    title: Something was collected
+    on: process
+    let:
+      n: {fn: count, over: 1h}
+    when: n >= 1.0
+    severity: warning
+    summary: collected
+    description: It collects.
+    remedy: Look.
+    exceptions:
+      - {name: weekend, between: '22:00-04:00', days: [sat, sun], zone: '+02:00', until: 2026-11-20}
+";
+    // 2026-11-07 is a Saturday; 19:59 UTC is 21:59 there.
+    let test = |name: &str, start: &str, before: &str, after: &str| {
+        format!(
+            "  - name: {name}\n    start: {start}\n    events:\n      - {{at: 1s, gc: {{generation: 0, type: blocking}}}}\n    \
+             until: 2m\n    expect:\n      - {{at: 50s, rule: shop.collects, state: {before}}}\n      \
+             - {{at: 70s, rule: shop.collects, state: {after}}}\n"
+        )
+    };
+    let tests = [
+        test("it begins", "2026-11-07T19:59:00Z", "firing", "excepted"),
+        test("it ends", "2026-11-09T01:59:00Z", "excepted", "firing"),
+        test("Friday", "2026-11-06T19:59:00Z", "firing", "firing"),
+        test("Tuesday morning", "2026-11-10T01:30:00Z", "firing", "firing"),
+        test("after it expired", "2026-11-21T19:59:00Z", "firing", "firing"),
+    ];
+    passes(rules, &tests.concat());
+}

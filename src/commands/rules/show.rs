@@ -1,0 +1,78 @@
+//! `gcwatch rules show`.
+
+use std::path::{Path, PathBuf};
+
+use crate::commands::cli::{Format, RulesShowArgs};
+use crate::commands::output::{Output, say};
+use crate::config::rule_files;
+use crate::report::rules::{self, ShowRecord};
+use gc_rules::load::{SourceFile, shipped, shipped_tests};
+use gc_rules::page::catalogue;
+
+/// Shows one rule; `false`: there is none of that id, or the files are invalid.
+///
+/// # Errors
+///
+/// When standard output cannot be written.
+pub(super) fn show(args: &RulesShowArgs) -> anyhow::Result<bool> {
+    let loaded = match super::read(&args.files, args.with_shipped).loaded {
+        Ok(loaded) => loaded,
+        Err(problems) => {
+            problems.iter().for_each(say);
+            return Ok(false);
+        }
+    };
+    let Some(rule) = loaded.rules.rule(&args.id) else {
+        let ids = loaded.rules.rules.iter().map(|rule| &*rule.id);
+        let near = strict_yaml::check::nearest(&args.id, ids);
+        let hint = near.map_or_else(
+            || "`gcwatch rules list` lists the rules".to_owned(),
+            |near| format!("did you mean {near}?"),
+        );
+        say(format_args!("there is no rule {}; {hint}", args.id));
+        return Ok(false);
+    };
+    let ships = shipped()
+        .iter()
+        .any(|file| rule.location.starts_with(&format!("{}:", file.name)));
+    let mut tests = tests_beside(&args.files);
+    if args.files.is_empty() || args.with_shipped {
+        tests.extend(shipped_tests());
+    }
+    let record = ShowRecord::new(rule, &loaded.rules.groups, catalogue::tests_of(&rule.id, &tests), ships);
+    let mut output = Output::stdout(args.format);
+    match output.format() {
+        Format::Table => rules::write_rule(output.text(), &record)?,
+        Format::Ndjson => output.record(&record)?,
+    }
+    output.finish()?;
+    Ok(true)
+}
+
+/// The test files in the directories of rule files. What cannot be read names no tests.
+fn tests_beside(paths: &[PathBuf]) -> Vec<SourceFile> {
+    let mut found = Vec::new();
+    for path in paths {
+        let folder = if path.is_dir() {
+            Some(path.as_path())
+        } else {
+            path.parent()
+        };
+        let folder = folder.map(|folder| {
+            if folder.as_os_str().is_empty() {
+                Path::new(".")
+            } else {
+                folder
+            }
+        });
+        let entries = folder.and_then(|folder| std::fs::read_dir(folder).ok());
+        for entry in entries.into_iter().flatten().flatten() {
+            let file = entry.path();
+            if rule_files::is_test(&file) && !found.contains(&file) {
+                found.push(file);
+            }
+        }
+    }
+    found.sort();
+    found.iter().filter_map(|file| rule_files::text(file).ok()).collect()
+}
