@@ -94,7 +94,7 @@ pub fn fired(pid: u32) -> Notice {
         count: 1,
         suppressed: 0,
         peak: None,
-        severity: rule.severity,
+        severity: rule().severity,
     };
     Notice {
         run: RunKey { pid, start_time: 9 },
