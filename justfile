@@ -27,6 +27,10 @@ golden:
     GCWATCH_UPDATE_GOLDEN=1 GCWATCH_SKIP_LIVE=all cargo test --workspace --locked
     git diff --stat
 
+# Changes each threshold of the shipped rules and says which changes no test notices; one family, or all of them.
+mutate FAMILY="":
+    GCWATCH_MUTATE={{FAMILY}} cargo test --locked -p gc-rules --test mutations -- --ignored --nocapture
+
 # Benches, in the profile `dist`.
 bench:
     cargo bench --workspace

@@ -185,6 +185,9 @@ fn all(file: &Path, args: &AnalyzeArgs, rules: Option<&Arc<RuleSet>>, output: &m
                 {
                     output.record(&IncidentRecord::new(incident, &incident_subject(&recording, *subject)))?;
                 }
+                if let Some(review) = reviews.as_deref().and_then(|reviews| reviews.get(place)) {
+                    output.record(&anomalies::JudgedRecord::new(*subject, review, recording.observed_ns))?;
+                }
                 let observed = recording.observed_ns;
                 output.record(&SummaryRecord::new(
                     *subject,
@@ -219,6 +222,7 @@ fn table(
         summary::write(out, &history.totals, &history.other_stops, recording.observed_ns)?;
         if let Some(review) = reviews.and_then(|reviews| reviews.get(place)) {
             anomalies::write(out, review, time_base(recording))?;
+            anomalies::write_judged(out, review, recording.observed_ns)?;
         }
     }
     Ok(())

@@ -138,12 +138,33 @@ pub enum Profile {
     Private,
 }
 
+/// A process, as PID or --pid PID.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct PidArgs {
+    /// The process
+    #[arg(value_name = "PID", value_parser = clap::value_parser!(u32).range(1..), required_unless_present = "named")]
+    plain: Option<u32>,
+    /// The process
+    #[arg(
+        long = "pid", id = "named", value_name = "PID", conflicts_with = "plain",
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
+    named: Option<u32>,
+}
+
+impl PidArgs {
+    /// The pid. One of the two is given, or clap refuses the command; 0 is no process.
+    pub fn pid(&self) -> u32 {
+        self.named.or(self.plain).unwrap_or(0)
+    }
+}
+
 /// `gcwatch record`
 #[derive(Debug, Args)]
 pub struct RecordArgs {
-    /// The process
-    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
-    pub pid: u32,
+    /// The process.
+    #[command(flatten)]
+    pub process: PidArgs,
     /// Output file, FILE.partial until it is complete; - for standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,

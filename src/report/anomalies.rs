@@ -5,12 +5,83 @@ use std::collections::HashSet;
 use std::io::{self, Write};
 use std::sync::Arc;
 
+use serde::Serialize;
+
+use crate::records::gc::Subject;
 use crate::report::table::{FAINT, HEADING, MARK};
 use crate::report::units::{Seconds, Span, plural};
 use gc_rules::incident::{Incident, Member};
 use gc_rules::review::Review;
-use gc_rules::rule::{On, Severity};
+use gc_rules::rule::{On, Rule, Severity};
 use gc_rules::time::TimeBase;
+
+/// `kind: "rules_judged"`: how many rules a recording was enough for, and which it was not.
+#[derive(Debug, Serialize)]
+pub struct JudgedRecord {
+    kind: &'static str,
+    #[serde(flatten)]
+    subject: Subject,
+    /// Enabled rules.
+    rules: usize,
+    /// Those that were known at some time.
+    judged: usize,
+    /// Those that need a longer recording.
+    too_short: Vec<Box<str>>,
+    /// Those that need values, settings, limits or samples that the recording does not have.
+    unknown: Vec<Box<str>>,
+}
+
+impl JudgedRecord {
+    /// The record of a process that was observed for `observed_ns`.
+    pub fn new(subject: Subject, review: &Review, observed_ns: i64) -> Self {
+        let not = review.not_judged(observed_ns);
+        let ids = |rules: &[Arc<Rule>]| rules.iter().map(|rule| (&*rule.id).into()).collect();
+        let rules = enabled(review);
+        Self {
+            kind: "rules_judged",
+            subject,
+            rules,
+            judged: rules.saturating_sub(not.count()),
+            too_short: ids(&not.too_short),
+            unknown: ids(&not.unknown),
+        }
+    }
+}
+
+fn enabled(review: &Review) -> usize {
+    review.engine().rules().rules.iter().filter(|rule| rule.enabled).count()
+}
+
+/// Writes how many rules could not be judged, and why, if there are any.
+///
+/// # Errors
+///
+/// When the output cannot be written.
+pub fn write_judged(out: &mut dyn Write, review: &Review, observed_ns: i64) -> io::Result<()> {
+    let not = review.not_judged(observed_ns);
+    if not.count() == 0 {
+        return Ok(());
+    }
+    let reasons = [
+        (not.too_short.len(), "need a longer recording"),
+        (
+            not.unknown.len(),
+            "need values, settings or limits that it does not have",
+        ),
+    ];
+    let reasons: Vec<String> = reasons
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, why)| format!("{count} {why}"))
+        .collect();
+    writeln!(
+        out,
+        "{FAINT}not judged: {} of {} rules; {}{FAINT:#}",
+        not.count(),
+        enabled(review),
+        reasons.join(", ")
+    )
+}
 
 /// Limit of listed incidents; further ones are counted.
 const MOST_LISTED: usize = 50;

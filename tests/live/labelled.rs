@@ -107,7 +107,7 @@ const RUNS: &[Run] = &[
         knobs: LIMIT,
         from_start: true,
         fits: after_3,
-        fires: &["memory.before-out-of-memory", "memory.avoid-unproductive"],
+        fires: &["memory.before-out-of-memory"],
         may: &["memory.out-of-space-soh", "background.provisional"],
         always: false,
         ..NORMAL
@@ -116,12 +116,7 @@ const RUNS: &[Run] = &[
         mode: "lowmemory",
         from_start: true,
         fits: only_10,
-        fires: &[
-            "memory.low-memory",
-            "memory.low-memory-repeated",
-            "memory.avoid-unproductive",
-        ],
-        may: &["memory.low-memory", "memory.low-memory-repeated"],
+        fires: &["memory.low-memory", "memory.low-memory-repeated"],
         ..NORMAL
     },
     Run {
@@ -129,7 +124,7 @@ const RUNS: &[Run] = &[
         seconds: 3,
         from_start: true,
         fires: &["induced.storm"],
-        may: &["induced.blocking"],
+        may: &["induced.repeated", "induced.blocking-long"],
         ..NORMAL
     },
     Run {
@@ -137,7 +132,7 @@ const RUNS: &[Run] = &[
         from_start: true,
         fits: after_3,
         fires: &["induced.aggressive", "induced.storm"],
-        may: &["induced.aggressive", "induced.blocking", "induced.storm"],
+        may: &["induced.repeated", "induced.blocking-long"],
         always: false,
         ..NORMAL
     },

@@ -131,6 +131,48 @@ fn records_have_every_name_of_the_contract() {
     assert_eq!((&last["clean_end"], &last["pointer_size"]), (&true.into(), &8.into()));
 }
 
+/// Scenario: a recording of seconds, and one that ends after a loss of events.
+/// Guarantee: which rules it was not enough for is said by reason, with their names in ndjson; a rate that needs no
+/// long window is judged; the loss is reported although it is only known at the end.
+#[test]
+fn rules_that_could_not_be_judged_are_counted() {
+    let steady = recording("net10-steady");
+    let output = gcwatch(&["analyze", steady.to_str().unwrap()]);
+    let records = records(&output);
+    let judged = kinds(&records, "rules_judged");
+    let [judged] = judged.as_slice() else {
+        panic!("{judged:?}")
+    };
+    let ids = |name: &str| -> Vec<&str> {
+        let ids = judged[name].as_array().unwrap();
+        ids.iter().map(|id| id.as_str().unwrap()).collect()
+    };
+    let (too_short, unknown) = (ids("too_short"), ids("unknown"));
+    assert!(too_short.contains(&"churn.mostly-full-blocking"), "{too_short:?}");
+    assert!(unknown.contains(&"settings.concurrent-off"), "{unknown:?}");
+    for known in ["induced.storm", "pauses.long", "pauses.long-repeated"] {
+        assert!(!too_short.contains(&known) && !unknown.contains(&known), "{known}");
+    }
+    let all = judged["rules"].as_u64().unwrap();
+    let not = too_short.len() + unknown.len();
+    assert_eq!(judged["judged"].as_u64(), Some(all - not as u64));
+    let output = gcwatch(&["analyze", "--format", "table", steady.to_str().unwrap()]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let line = format!(
+        "not judged: {not} of {all} rules; {} need a longer recording, {} need values, settings or limits that it does \
+         not have\n",
+        too_short.len(),
+        unknown.len()
+    );
+    assert!(text.ends_with(&line), "{text}");
+
+    let output = gcwatch(&["analyze", recording("net10b-loss").to_str().unwrap()]);
+    let records = self::records(&output);
+    let lost = kinds(&records, "anomaly");
+    let lost = lost.iter().filter(|alert| alert["rule"] == "watcher.events-lost");
+    assert_eq!(lost.count(), 1);
+}
+
 /// Scenario: the same recording gzipped, plain, zipped, and each of them on standard input.
 /// Guarantee: the same records but for the name of the file.
 #[test]

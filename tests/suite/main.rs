@@ -17,6 +17,7 @@ mod daemon;
 mod otlp;
 mod pipeline;
 mod pipeline_rules;
+mod recordings;
 mod replay;
 mod rules;
 mod tables;

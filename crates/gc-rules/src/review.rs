@@ -14,6 +14,14 @@ use super::field::{Open, ProcessFacts, StreamFacts};
 use super::incident::{Incident, IncidentChange, Incidents};
 use super::rule::{Rule, RuleSet};
 use super::time::TimeBase;
+use judged::Judged;
+
+mod judged;
+
+pub use judged::NotJudged;
+
+/// Nanoseconds of a second.
+const SECOND: u64 = 1_000_000_000;
 
 /// The history of one process in a recording.
 #[derive(Debug, Clone, Copy, Default)]
@@ -26,13 +34,14 @@ pub struct History<'a> {
 
 /// A history that was repeated, see [`repeated`].
 #[derive(Debug, Default)]
-pub(crate) struct Repeated {
+pub struct Repeated {
     collections: Vec<Collection>,
     suspensions: Vec<Suspension>,
 }
 
 impl Repeated {
-    pub(crate) fn history(&self) -> History<'_> {
+    /// The whole of it.
+    pub fn history(&self) -> History<'_> {
         History {
             collections: &self.collections,
             suspensions: &self.suspensions,
@@ -91,6 +100,7 @@ pub struct Review {
     /// Every incident by its number, as it is now or ended.
     all_incidents: BTreeMap<u64, Arc<Incident>>,
     matched: BTreeMap<u32, Vec<Arc<Rule>>>,
+    judged: Judged,
 }
 
 impl Review {
@@ -103,6 +113,7 @@ impl Review {
             incidents: Incidents::default(),
             all_incidents: BTreeMap::new(),
             matched: BTreeMap::new(),
+            judged: Judged::default(),
         };
         let stream = StreamFacts {
             since_unix_ns: Some(base.unix_ns(0)),
@@ -134,14 +145,22 @@ impl Review {
         }
         // Where they were lost is only known for single collections.
         let open = open(history, base);
-        review.step(
-            observed_ns,
-            &Step::Stream(StreamFacts {
+        let at_the_end = |lost_events| {
+            Step::Stream(StreamFacts {
                 open,
                 ..stream(lost_events)
-            }),
-        );
+            })
+        };
+        review.step(observed_ns, &at_the_end(lost_events.map(|_| 0)));
         review.until(observed_ns);
+        if lost_events > Some(0) {
+            // Rules look at the count once a second: the next one still has none, that after it all of them.
+            let passed = i64::try_from(base.unix_ns(observed_ns) % SECOND).unwrap_or(0);
+            let next = observed_ns.saturating_add(SECOND as i64 - passed);
+            review.until(next);
+            review.step(next, &at_the_end(lost_events));
+            review.until(next.saturating_add(SECOND as i64));
+        }
         review
     }
 
@@ -160,6 +179,7 @@ impl Review {
                         .extend(verdict.matched);
                 }
                 self.take(verdict.transitions, now);
+                self.judged.at_collection(&self.engine);
             }
             Step::Suspension(suspension) => self.engine.suspension(suspension, self.base),
             Step::Stream(facts) => self.engine.stream(*facts),
@@ -179,10 +199,17 @@ impl Review {
         let now = self.base.unix_ns(at);
         let passed = self.engine.advance(now);
         self.take(passed, now);
+        self.judged.look(&self.engine);
         for alert in self.engine.alerts() {
             let ending = None;
             self.alerts.insert(alert.number, Reviewed { alert, ending });
         }
+    }
+
+    /// The rules that could not be judged so far.
+    pub fn not_judged(&self, watched_ns: i64) -> NotJudged {
+        self.judged
+            .others(&self.engine, u64::try_from(watched_ns).unwrap_or_default())
     }
 
     /// The engine as it is now.
@@ -269,7 +296,7 @@ fn open(history: History<'_>, base: TimeBase) -> Open {
 }
 
 /// A recording repeated in sequence, to simulate a longer run. `length_ns` is the length of one round.
-pub(crate) fn repeated(history: History<'_>, length_ns: i64, rounds: u32) -> Repeated {
+pub fn repeated(history: History<'_>, length_ns: i64, rounds: u32) -> Repeated {
     let mut whole = Repeated::default();
     let numbers = history
         .collections

@@ -166,6 +166,17 @@ pub(super) fn collection(at: i64, number: u32, fields: &BTreeMap<String, String>
     let heap_stats = heap_stats(&mut given)?;
     let global = global(&mut given, generation, why)?;
     let heap: [GenerationSizes; HeapGeneration::ALL.len()] = sizes!(given "gen0", "gen1", "gen2", "loh", "poh");
+    let phases = Phases {
+        mark_sized_refs: given.ns("phases.mark_sized_refs_ms", "phases.mark_sized_refs_ns")?,
+        mark_roots: given.ns("phases.mark_roots_ms", "phases.mark_roots_ns")?,
+        short_weak: given.ns("phases.short_weak_ms", "phases.short_weak_ns")?,
+        scan_finalization: given.ns("phases.scan_finalization_ms", "phases.scan_finalization_ns")?,
+        long_weak: given.ns("phases.long_weak_ms", "phases.long_weak_ns")?,
+        plan: given.ns("phases.plan_ms", "phases.plan_ns")?,
+        relocate: given.ns("phases.relocate_ms", "phases.relocate_ns")?,
+        compact: given.ns("phases.compact_ms", "phases.compact_ns")?,
+        sweep: given.ns("phases.sweep_ms", "phases.sweep_ns")?,
+    };
     let missing = match given.text("missing") {
         None => MissingParts::default(),
         Some(text) => missing(text)?,
@@ -189,7 +200,7 @@ pub(super) fn collection(at: i64, number: u32, fields: &BTreeMap<String, String>
         heap,
         global,
         per_heap_histories: global.map_or(0, |global| global.heap_count),
-        phases: Phases::default(),
+        phases,
         committed: Committed {
             before: given.bytes("committed_before")?,
             after: given.bytes("committed_after")?,
