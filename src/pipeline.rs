@@ -37,7 +37,7 @@ pub use alert_view::{AlertView, FiringView, RuleView};
 pub use feed::Feed;
 pub use outlet::{Outlet, Surroundings};
 pub use registry::Pipeline;
-pub use run::{RuleCounts, Run};
+pub use run::{Measured, RuleCounts, Run};
 pub use settings::{Clock, PipelineSettings};
 pub use shared::Counts;
 pub use view::TargetView;

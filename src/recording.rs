@@ -1,6 +1,6 @@
 //! A recording read to its end: the collections of every process in it, and the record of its stream.
 
-use clr_gc::gc::{Collection, OtherStops, Outcome, Settling, Suspension, Totals};
+use clr_gc::gc::{Collection, Finalizers, OtherStops, Outcome, Settling, Suspension, Totals};
 use clr_gc::stream::{GcStream, Observed, ProcessKey, Scope};
 use gc_rules::review::History;
 use nettrace::{Ending, TraceHeader};
@@ -36,6 +36,8 @@ pub struct ProcessHistory {
     pub suspensions: Vec<Suspension>,
     /// Suspensions for other reasons than the GC, summed by reason.
     pub other_stops: Vec<OtherStops>,
+    /// What its finalizer thread did: each change, by time.
+    pub finalizers: Vec<(i64, Finalizers)>,
     /// Totals of the collections and suspensions.
     pub totals: Totals,
 }
@@ -46,6 +48,7 @@ impl ProcessHistory {
         History {
             collections: &self.collections,
             suspensions: &self.suspensions,
+            finalizers: &self.finalizers,
         }
     }
 }
@@ -163,6 +166,7 @@ fn histories(stream: &mut GcStream) -> Vec<(Subject, ProcessHistory)> {
                 subject(process.key),
                 ProcessHistory {
                     other_stops,
+                    finalizers: process.machine().finalizer_history().to_vec(),
                     ..ProcessHistory::default()
                 },
             )

@@ -9,10 +9,11 @@ use tracing::{debug, error};
 use crate::container::Reader;
 use crate::daemon::Services;
 use crate::kubernetes::{self, settings::Settings};
-use crate::pipeline::{Pipeline, Run, Surroundings};
+use crate::pipeline::{Measured, Pipeline, Run, Surroundings};
+use crate::targets::heap_limit::MemoryReader;
 use delivery::clock::now_unix_ns;
 
-/// How often the figures of containers are read.
+/// How often the figures of processes and their containers are read.
 const ROUND: Duration = Duration::from_secs(15);
 
 /// When they are read first.
@@ -36,33 +37,47 @@ pub(crate) fn follow_pods(settings: Settings, services: &Services) -> JoinHandle
     ))
 }
 
-/// Reads the container figures of every attached process, every [`ROUND`]. Never completes.
+/// Reads the memory and the container figures of every attached process, every [`ROUND`]. Never completes.
 pub(crate) async fn measure(pipeline: Pipeline) {
     tokio::time::sleep(FIRST).await;
+    let mut memory = MemoryReader::default();
     loop {
         let runs = pipeline.runs();
         // A few files of each process: the kernel may block.
         let read = spawn_blocking(move || {
             let mut reader = Reader::new();
-            let figures = |run: &Arc<Run>| {
+            let measured = |run: &Arc<Run>| {
                 let key = run.key();
-                run.is_attached()
-                    .then(|| reader.read(key.pid, key.start_time))
-                    .flatten()
+                let attached = run.is_attached();
+                let figures = attached.then(|| reader.read(key.pid, key.start_time)).flatten();
+                // Without figures the process is gone, or has never been in our `/proc`.
+                let (memory, heap_limit) = figures
+                    .map(|figures| memory.read(key, figures.memory_limit))
+                    .unwrap_or_default();
+                Measured {
+                    figures,
+                    memory,
+                    heap_limit,
+                }
             };
-            let read: Vec<_> = runs.iter().map(figures).collect();
-            runs.into_iter().zip(read).collect::<Vec<_>>()
+            let read: Vec<_> = runs.iter().map(measured).collect();
+            memory.keep(&runs.iter().map(|run| run.key()).collect::<Vec<_>>());
+            (runs.into_iter().zip(read).collect::<Vec<_>>(), memory)
         });
         match read.await {
-            Ok(read) => {
+            Ok((read, reader)) => {
+                memory = reader;
                 let now = now_unix_ns();
-                for (run, figures) in read {
-                    pipeline.measured(&run, figures, now);
+                for (run, measured) in read {
+                    pipeline.measured(&run, measured, now);
                 }
                 // What came between a process's first word and its being listed.
                 pipeline.surroundings_changed(now);
             }
-            Err(failed) => error!("the figures of containers cannot be read: {failed}"),
+            Err(failed) => {
+                memory = MemoryReader::default();
+                error!("the figures of processes cannot be read: {failed}");
+            }
         }
         tokio::time::sleep(ROUND).await;
     }

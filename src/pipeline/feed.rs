@@ -132,10 +132,13 @@ impl Feed {
     pub fn open(&mut self, open: Open) {
         let base = self.base.unwrap_or(TimeBase::at(0));
         let unix_ns = |offset: Option<i64>| offset.map(|offset| base.unix_ns(offset));
-        self.run.parts().session.open = field::Open {
+        let mut parts = self.run.parts();
+        parts.session.finalizers_waiting = open.finalizers_waiting;
+        parts.session.open = field::Open {
             stop: unix_ns(open.stop),
             collection: unix_ns(open.collection),
             background: unix_ns(open.background),
+            finalizers: unix_ns(open.finalizers),
         };
     }
 

@@ -10,10 +10,9 @@ use gc_telemetry::options::Temporality;
 use gc_telemetry::origin::Origin;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 
-use crate::container::Figures;
 use crate::pipeline::feed::Feed;
 use crate::pipeline::outlet::{Outlet, Surroundings};
-use crate::pipeline::run::{RuleCounts, Run};
+use crate::pipeline::run::{Measured, RuleCounts, Run};
 use crate::pipeline::settings::{Clock, PipelineSettings};
 use crate::pipeline::shared::{Counts, Noted, Shared};
 use crate::process::{Identity, RunKey, RunState};
@@ -148,10 +147,10 @@ impl Pipeline {
         changed
     }
 
-    /// A reading of a run's container; `None`: it could not be read.
-    pub fn measured(&self, run: &Run, figures: Option<Figures>, now_unix_ns: u64) {
+    /// A reading of a run's memory and its container.
+    pub fn measured(&self, run: &Run, measured: Measured, now_unix_ns: u64) {
         let mut parts = run.parts();
-        let notices = parts.measured(figures, now_unix_ns);
+        let notices = parts.measured(measured, now_unix_ns);
         let resource = Arc::clone(parts.identity.resource());
         drop(parts);
         self.shared.notify((resource, notices));

@@ -33,6 +33,7 @@ use opentelemetry_proto::tonic::metrics::v1::Metric;
 use crate::pipeline::settings::Clock;
 use crate::process::{Identity, RunKey, RunState};
 
+pub use parts::Measured;
 pub(crate) use parts::Parts;
 pub(crate) use recent::Remembered;
 pub use rules::RuleCounts;

@@ -64,6 +64,7 @@ pub struct GcRecord<'a> {
     complete: bool,
     lossy: bool,
     observed_by_others: Option<bool>,
+    thread_created: bool,
 }
 
 /// One suspension, from the view of the collection.
@@ -196,6 +197,7 @@ impl<'a> GcRecord<'a> {
             complete: collection.is_complete(),
             lossy: collection.lossy,
             observed_by_others: collection.observed_by_others,
+            thread_created: collection.thread_created,
         }
     }
 }

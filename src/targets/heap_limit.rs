@@ -13,9 +13,13 @@
 //! tables lie beside it (seen: 119 MiB at a limit of 96, with 98 MiB of anonymous memory).
 //!
 //! What is unknown keeps no process from being attached to.
+//!
+//! The limit is also what rules compare a heap with, whatever its runtime's version ([`MemoryReader`]).
 
+mod memory;
 mod read;
 
+pub(crate) use memory::MemoryReader;
 pub(crate) use read::at_limit;
 
 use serde_json::Value;
@@ -45,25 +49,50 @@ struct Sources<'a> {
     machine: Option<u64>,
 }
 
-impl Sources<'_> {
-    fn limit(&self) -> Option<Limit> {
-        let of_single_heaps = ["SOH", "LOH", "POH", "SOHPercent", "LOHPercent", "POHPercent"];
-        if of_single_heaps
-            .iter()
-            .any(|heap| self.setting(&format!("HeapHardLimit{heap}")).is_some())
-        {
+/// What a process's environment and its `runtimeconfig.json` say. They stay as they are while it runs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Configured {
+    /// Single object heaps have limits.
+    single_heaps: bool,
+    /// `GCHeapHardLimit`, and what sets it.
+    bytes: Option<(u64, String)>,
+    /// `GCHeapHardLimitPercent`, and what sets it.
+    percent: Option<(u64, String)>,
+}
+
+impl Configured {
+    /// The limit, by the container's memory limit and the machine's memory.
+    fn limit(&self, container: Option<u64>, machine: Option<u64>) -> Option<Limit> {
+        if self.single_heaps {
             return None;
         }
-        if let Some((bytes, source)) = self.setting("HeapHardLimit") {
+        if let Some((bytes, source)) = self.bytes.clone() {
             return Some(Limit { bytes, source });
         }
-        if let Some((percent @ 1..=99, source)) = self.setting("HeapHardLimitPercent") {
-            let bytes = part(self.container.or(self.machine)?, percent);
+        if let Some((percent @ 1..=99, source)) = self.percent.clone() {
+            let bytes = part(container.or(machine)?, percent);
             return Some(Limit { bytes, source });
         }
-        let bytes = part(self.container?, DEFAULT_PERCENT).max(LEAST_DEFAULT);
+        let bytes = part(container?, DEFAULT_PERCENT).max(LEAST_DEFAULT);
         let source = format!("{DEFAULT_PERCENT} % of its container's memory limit");
         Some(Limit { bytes, source })
+    }
+}
+
+impl Sources<'_> {
+    fn limit(&self) -> Option<Limit> {
+        self.configured().limit(self.container, self.machine)
+    }
+
+    fn configured(&self) -> Configured {
+        let of_single_heaps = ["SOH", "LOH", "POH", "SOHPercent", "LOHPercent", "POHPercent"];
+        Configured {
+            single_heaps: of_single_heaps
+                .iter()
+                .any(|heap| self.setting(&format!("HeapHardLimit{heap}")).is_some()),
+            bytes: self.setting("HeapHardLimit"),
+            percent: self.setting("HeapHardLimitPercent"),
+        }
     }
 
     /// A setting that is not zero, and what sets it.
@@ -121,12 +150,14 @@ pub(crate) const REASON: &str = "at-heap-limit";
 
 /// The process's anonymous memory by its `status`, with what is swapped out, bytes.
 fn anonymous(status: &str) -> Option<u64> {
-    let kib = |key: &str| -> Option<u64> {
-        let value = status.lines().find_map(|line| line.strip_prefix(key))?;
-        value.split_ascii_whitespace().next()?.parse().ok()
-    };
-    let swapped = kib("VmSwap:").unwrap_or(0);
-    kib("RssAnon:")?.checked_add(swapped)?.checked_mul(1024)
+    let swapped = kib(status, "VmSwap:").unwrap_or(0);
+    kib(status, "RssAnon:")?.checked_add(swapped)?.checked_mul(1024)
+}
+
+/// A figure of `status`, in KiB.
+fn kib(status: &str, key: &str) -> Option<u64> {
+    let value = status.lines().find_map(|line| line.strip_prefix(key))?;
+    value.split_ascii_whitespace().next()?.parse().ok()
 }
 
 /// What is writable of the range that the collector reserved, by the process's `maps`: the largest among ranges of

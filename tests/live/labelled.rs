@@ -166,11 +166,43 @@ const RUNS: &[Run] = &[
     },
     Run {
         mode: "finslow",
-        seconds: 6,
+        seconds: 35,
         from_start: true,
-        fits: only_10,
         fires: &["leaks.finalizers-behind"],
         may: LONG,
+        always: false,
+        ..NORMAL
+    },
+    Run {
+        mode: "finone",
+        seconds: 40,
+        from_start: true,
+        fires: &["leaks.finalizers-long"],
+        always: false,
+        ..NORMAL
+    },
+    Run {
+        mode: "fin",
+        seconds: 35,
+        from_start: true,
+        may: LONG,
+        always: false,
+        ..NORMAL
+    },
+    Run {
+        mode: "plateau",
+        seconds: 60,
+        from_start: true,
+        may: LONG,
+        always: false,
+        ..NORMAL
+    },
+    Run {
+        mode: "burst",
+        seconds: 30,
+        from_start: true,
+        // While it reads, it allocates as fast as it can.
+        may: &["pauses.long-repeated", "pauses.very-long", "pauses.share-very-high"],
         always: false,
         ..NORMAL
     },

@@ -10,7 +10,7 @@ use gc_telemetry::origin::Origin;
 use gc_telemetry::spans::Encoded;
 use gcwatch::container::{ContainerIdentity, Figures};
 use gcwatch::pipeline::replay::{Cast, Player, Stage};
-use gcwatch::pipeline::{Clock, Outlet, Pipeline, PipelineSettings, Surroundings};
+use gcwatch::pipeline::{Clock, Measured, Outlet, Pipeline, PipelineSettings, Surroundings};
 use gcwatch::process::{Identity, Provenance, RunKey, RunState, StreamProgress};
 use gcwatch::recording::Recording;
 use gcwatch::recording::source::Source;
@@ -358,9 +358,13 @@ fn figures_of_a_container_are_metrics() {
         ..Figures::default()
     };
     figures.memory.oom_kills = Some(7);
-    pipeline.measured(&run, Some(figures), 1);
+    let measured = |figures| Measured {
+        figures,
+        ..Measured::default()
+    };
+    pipeline.measured(&run, measured(Some(figures)), 1);
     figures.memory.oom_kills = Some(9);
-    pipeline.measured(&run, Some(figures), 2);
+    pipeline.measured(&run, measured(Some(figures)), 2);
     assert_eq!(
         reported(),
         [
@@ -369,6 +373,6 @@ fn figures_of_a_container_are_metrics() {
             "gcwatch.container.memory.oom_kills 2"
         ]
     );
-    pipeline.measured(&run, None, 3);
+    pipeline.measured(&run, Measured::default(), 3);
     assert!(reported().is_empty());
 }

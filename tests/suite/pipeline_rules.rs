@@ -350,7 +350,7 @@ fn a_collection_that_does_not_end_is_reported_by_time_alone() {
     feed.open(Open {
         stop: Some(0),
         collection: Some(1_000_000),
-        background: None,
+        ..Open::default()
     });
     for second in 0..=4 {
         pipeline.tick(now + second * SECOND);

@@ -1,6 +1,7 @@
 // The modes that provoke one anomaly each, and the healthy ones that look like one: what tests/labelled/runs.yaml names.
 //
-// Most need a few seconds. WKEEP is how much the modes of a nearly full heap keep, in MB. WPACE makes the slow growth of some slower by
+// Most need a few seconds. WKEEP is how much the modes of a nearly full heap keep, and those that grow at most, in MB; WRATE how fast
+// these grow, in MB a second. WPACE makes the slow growth of some slower by
 // this factor: a trend is one only over many minutes.
 
 using System;
@@ -55,6 +56,13 @@ public static partial class Workload
             case "nogcover": return PastNoGc;
             case "startup": return StartUp;
             case "batch": return Batch;
+            case "fastleak": return FastLeak;
+            case "plateau": return Plateau;
+            case "nativeleak": return NativeLeak;
+            case "finone": return OneStuckFinalizer;
+            case "burst": return Burst;
+            case "stacks": return DeepStacks;
+            case "quietbgc": return QuietBackground;
             default: return null;
         }
     }
@@ -493,5 +501,124 @@ public static partial class Workload
                 sink = writer;
             }
         }
+    }
+
+    // Acts ten times a second, with how many bytes have to be there by now at WRATE MB a second (unless it is set: `mb`), at most WKEEP MB.
+    static void Grow(int mb, Action<long> upTo)
+    {
+        double rate = double.Parse(Environment.GetEnvironmentVariable("WRATE") ?? mb.ToString(CultureInfo.InvariantCulture), CultureInfo.InvariantCulture);
+        long most = KeptOf(1500000000);
+        Stopwatch clock = Stopwatch.StartNew();
+        while (!stop)
+        {
+            Serve(20000);
+            upTo(Math.Min(most, (long)(clock.Elapsed.TotalSeconds * rate * 1000000)));
+            Thread.Sleep(100);
+        }
+    }
+
+    // A list that everything is added to and nothing leaves: 5 MB a second.
+    static void FastLeak()
+    {
+        List<byte[]> kept = new List<byte[]>();
+        Grow(5, delegate (long bytes)
+        {
+            try { while (kept.Count < bytes / 1000 && !stop) kept.Add(new byte[976]); }
+            catch (OutOfMemoryException) { Thread.Sleep(20); }
+        });
+        GC.KeepAlive(kept);
+    }
+
+    // A cache that fills at 5 MB a second, is full at WKEEP MB (60), and is used: healthy.
+    static void Plateau()
+    {
+        long most = KeptOf(60000000);
+        List<byte[]> kept = new List<byte[]>();
+        Grow(5, delegate (long bytes)
+        {
+            while (kept.Count < Math.Min(bytes, most) / 1000 && !stop) kept.Add(new byte[976]);
+            for (int i = 0; i < 100 && kept.Count > 0; i++) kept[random.Next(kept.Count)] = new byte[976];
+        });
+        GC.KeepAlive(kept);
+    }
+
+    // Native memory that nobody frees, 3 MB a second, beside a heap that stays as it is.
+    static void NativeLeak()
+    {
+        long held = 0;
+        Grow(3, delegate (long bytes)
+        {
+            for (; held < bytes && !stop; held += 100000)
+            {
+                IntPtr piece = Marshal.AllocHGlobal(100000);
+                for (int i = 0; i < 100000; i += 1000) Marshal.WriteByte(piece, i, 1);
+            }
+        });
+    }
+
+    sealed class Once
+    {
+        public readonly bool waits;
+        public Once(bool waits) { this.waits = waits; }
+        ~Once() { while (waits && !stop) Thread.Sleep(20); }
+    }
+
+    // A service with a few finalizers a second, one of which never returns.
+    static void OneStuckFinalizer()
+    {
+        int turn = 0;
+        Every(10, delegate { sink = new Once(++turn == 200); });
+    }
+
+    // WKEEP MB (200) are read and indexed as fast as it goes, in ten seconds or so, then quiet service: healthy.
+    static void Burst()
+    {
+        long most = KeptOf(200000000);
+        Dictionary<int, string> index = new Dictionary<int, string>();
+        for (int i = 0; i < most / 150 && !stop; i++)
+        {
+            index[i] = "entry " + i.ToString(CultureInfo.InvariantCulture) + " of the index";
+            for (int turn = 0; turn < 10; turn++) sink = new byte[100];
+        }
+        while (!stop)
+        {
+            Serve(1000);
+            Thread.Sleep(10);
+        }
+        GC.KeepAlive(index);
+    }
+
+    static int Deep(int frames, object a, object b)
+    {
+        if (frames > 0) return Deep(frames - 1, b, a) + (a == b ? 1 : 0);
+        while (!stop) Thread.Sleep(200);
+        return 0;
+    }
+
+    // 400 threads that wait 200 frames deep, each with references: every collection looks at all of their stacks.
+    static void DeepStacks()
+    {
+        for (int t = 0; t < 400; t++)
+        {
+            Thread thread = new Thread(delegate () { Deep(200, new object(), new object()); }, 1 << 20);
+            thread.IsBackground = true;
+            thread.Start();
+        }
+        Every(2, delegate { Serve(4000); });
+    }
+
+    // A background collection every 25 seconds over a million objects: the runtime ends its thread after 20 without one.
+    static void QuietBackground()
+    {
+        Node tree = Tree(19);
+        Stopwatch clock = Stopwatch.StartNew();
+        int done = 0;
+        Every(20, delegate
+        {
+            if (clock.Elapsed.TotalSeconds < 25 * done) return;
+            GC.Collect(2, GCCollectionMode.Forced, false);
+            done++;
+        });
+        GC.KeepAlive(tree);
     }
 }

@@ -20,6 +20,7 @@
 //! | GCGlobalHeapHistory | with the concurrent bit: the background collection under way, or the last one; else the one that runs while the threads are suspended |
 //! | GCPerHeapHistory | the collection of the global history before it on its thread |
 //! | CommittedUsage, marks, joins, LOH compaction | the collection that runs while the threads are suspended |
+//! | CreateConcurrentThread | the collection that runs while the threads are suspended, else the background collection under way |
 //! | a stop | the collections whose GCStart comes in it; without one, reason 6: the background collection under way |
 //!
 //! A collection is complete when its set of facts is, in whatever order they came. What never comes within
@@ -50,8 +51,8 @@ pub use forming::MAX_HEAPS;
 pub(crate) use loss::LossIntervals;
 pub use loss::MAX_LOSS_INTERVALS;
 pub use machine::{
-    LIVE_SETTLE_NS, MAX_CLOSED, MAX_FORMING, MAX_OFFSET_NS, MAX_OPEN_STOPS, MAX_RUNS, MAX_SETTLED, MAX_STOPS, Machine,
-    Open, OtherStops, Outcome, PATIENCE_NS, Settling,
+    Finalizers, LIVE_SETTLE_NS, MAX_CLOSED, MAX_FORMING, MAX_OFFSET_NS, MAX_OPEN_STOPS, MAX_RUNS, MAX_SETTLED,
+    MAX_STOPS, Machine, Open, OtherStops, Outcome, PATIENCE_NS, Settling,
 };
 pub use totals::{Group, PauseQuantiles, Totals};
 pub use trail::MAX_THREADS;

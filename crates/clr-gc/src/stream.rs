@@ -254,7 +254,8 @@ impl GcStream {
                             }
                             let pid = event.process.or(header.process_id.map(u64::from));
                             let known = (&mut self.processes, self.max_processes);
-                            match process_of(known, pid, clr, self.settling, &self.losses) {
+                            let new = (self.settling, &self.losses, is_core_clr(header));
+                            match process_of(known, pid, clr, new) {
                                 Some(process) => process.machine.observe(at, event.thread, clr),
                                 None => None,
                             }
@@ -356,7 +357,16 @@ fn rebuilds(kind: Kind) -> bool {
             | Kind::GlobalHeapHistory
             | Kind::PerHeapHistory
             | Kind::DynamicEvent
+            | Kind::CreateConcurrentThread
+            | Kind::FinalizersBegin
+            | Kind::FinalizersEnd
     )
+}
+
+/// The runtime is CoreCLR, all versions of which send the events of the finalizer thread: NativeAOT, of which only the
+/// newest does, says that it has 65,535 processors.
+fn is_core_clr(header: &TraceHeader) -> bool {
+    header.processors.is_some_and(|processors| processors != 0xFFFF)
 }
 
 /// The events that identify the runtime.
@@ -387,8 +397,7 @@ fn process_of<'p>(
     (processes, max_processes): (&'p mut Vec<Process>, usize),
     pid: Option<u64>,
     event: &ClrEvent<'_>,
-    settling: Settling,
-    losses: &LossIntervals,
+    (settling, losses, is_core_clr): (Settling, &LossIntervals, bool),
 ) -> Option<&'p mut Process> {
     let key = ProcessKey {
         pid,
@@ -399,7 +408,10 @@ fn process_of<'p>(
     let place = match place {
         Some(place) => place,
         None if rebuilds(event.kind()) && processes.len() < max_processes => {
-            let machine = Machine::after(key.clr_instance, settling, losses.clone());
+            let mut machine = Machine::after(key.clr_instance, settling, losses.clone());
+            if is_core_clr {
+                machine.expects_finalizers();
+            }
             // Mostly it is the only one.
             processes.reserve_exact(1);
             processes.push(Process { key, machine });

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use clr_gc::gc::{Collection, StopEdges, Suspension};
+use clr_gc::gc::{Collection, Finalizers, StopEdges, Suspension};
 
 use super::alert::{Alert, Ending, Transition};
 use super::engine::{Engine, collection_at, suspension_at};
@@ -30,6 +30,8 @@ pub struct History<'a> {
     pub collections: &'a [Collection],
     /// Its suspensions without a collection, by time.
     pub suspensions: &'a [Suspension],
+    /// What its finalizer thread did: each change, by time.
+    pub finalizers: &'a [(i64, Finalizers)],
 }
 
 /// A history that was repeated, see [`repeated`].
@@ -37,6 +39,7 @@ pub struct History<'a> {
 pub struct Repeated {
     collections: Vec<Collection>,
     suspensions: Vec<Suspension>,
+    finalizers: Vec<(i64, Finalizers)>,
 }
 
 impl Repeated {
@@ -45,6 +48,7 @@ impl Repeated {
         History {
             collections: &self.collections,
             suspensions: &self.suspensions,
+            finalizers: &self.finalizers,
         }
     }
 }
@@ -59,6 +63,8 @@ pub enum Step<'a> {
     Suspension(&'a Suspension),
     /// New facts on the stream.
     Stream(StreamFacts),
+    /// What the finalizer thread does from now on.
+    Finalizers(Finalizers),
     /// New facts on the process.
     Learned(ProcessFacts),
     /// The process exits.
@@ -95,6 +101,8 @@ impl Reviewed {
 pub struct Review {
     engine: Engine,
     base: TimeBase,
+    /// The newest facts on the stream.
+    stream: StreamFacts,
     alerts: BTreeMap<u64, Reviewed>,
     incidents: Incidents,
     /// Every incident by its number, as it is now or ended.
@@ -109,6 +117,7 @@ impl Review {
         let mut review = Self {
             engine: Engine::new(rules, facts, base.unix_ns(0)),
             base,
+            stream: StreamFacts::default(),
             alerts: BTreeMap::new(),
             incidents: Incidents::default(),
             all_incidents: BTreeMap::new(),
@@ -145,9 +154,14 @@ impl Review {
         }
         // Where they were lost is only known for single collections.
         let open = open(history, base);
+        let known = review.stream;
         let at_the_end = |lost_events| {
             Step::Stream(StreamFacts {
-                open,
+                open: Open {
+                    finalizers: known.open.finalizers,
+                    ..open
+                },
+                finalizers_waiting: known.finalizers_waiting,
                 ..stream(lost_events)
             })
         };
@@ -182,7 +196,15 @@ impl Review {
                 self.judged.at_collection(&self.engine);
             }
             Step::Suspension(suspension) => self.engine.suspension(suspension, self.base),
-            Step::Stream(facts) => self.engine.stream(*facts),
+            Step::Stream(facts) => {
+                self.stream = *facts;
+                self.engine.stream(*facts);
+            }
+            Step::Finalizers(state) => {
+                self.stream.open.finalizers = state.begun.map(|at| self.base.unix_ns(at));
+                self.stream.finalizers_waiting = state.waiting;
+                self.engine.stream(self.stream);
+            }
             Step::Learned(facts) => {
                 let changed = self.engine.learned(facts.clone(), now);
                 self.take(changed, now);
@@ -261,7 +283,9 @@ pub(crate) fn steps(history: History<'_>) -> Vec<(i64, Step<'_>)> {
     let suspensions = history.suspensions.iter();
     let suspensions =
         suspensions.filter_map(|suspension| Some((suspension_at(suspension)?, Step::Suspension(suspension))));
-    let mut steps: Vec<_> = collections.chain(suspensions).collect();
+    let finalizers = history.finalizers.iter();
+    let finalizers = finalizers.map(|(at, state)| (*at, Step::Finalizers(*state)));
+    let mut steps: Vec<_> = collections.chain(suspensions).chain(finalizers).collect();
     steps.sort_by_key(|(at, _)| *at);
     steps
 }
@@ -292,6 +316,7 @@ fn open(history: History<'_>, base: TimeBase) -> Open {
             .and_then(|edges| unix(edges.suspend_begin)),
         collection: begun(false),
         background: begun(true),
+        finalizers: None,
     }
 }
 
@@ -328,6 +353,21 @@ pub fn repeated(history: History<'_>, length_ns: i64, rounds: u32) -> Repeated {
             let mut suspension = suspension.clone();
             delay_edges(&mut suspension.edges, by);
             suspension
+        }));
+        // A round that runs at the end runs on.
+        let before = whole.finalizers.last().map(|(_, state)| *state).unwrap_or_default();
+        let mut running = before.begun;
+        whole.finalizers.extend(history.finalizers.iter().map(|(at, state)| {
+            let begun = match (running, state.begun) {
+                (Some(since), Some(_)) => Some(since),
+                (_, begun) => {
+                    running = None;
+                    begun.map(|at| at.saturating_add(by))
+                }
+            };
+            let waited = running.and(before.waiting).unwrap_or(0);
+            let waiting = state.waiting.map(|waiting| waiting.saturating_add(waited));
+            (at.saturating_add(by), Finalizers { begun, waiting })
         }));
     }
     whole

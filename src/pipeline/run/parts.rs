@@ -6,13 +6,15 @@ use clr_gc::gc::{Collection, Suspension};
 use delivery::alerts::Notices;
 use gc_rules::alert::Verdict;
 use gc_rules::engine::collection_at;
-use gc_rules::field::{ProcessFacts, StreamFacts};
+use gc_rules::field::{HEAP_LIMIT, MemoryFacts, ProcessFacts, StreamFacts};
 use gc_rules::rule::RuleSet;
 use gc_rules::time::TimeBase;
 use gc_telemetry::options::Temporality;
 use gc_telemetry::snapshot::MetricSnapshot;
 use gc_telemetry::spans::{Encoded, NotExported};
+use gc_telemetry::value::key_value;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 
 use crate::container::Figures;
@@ -31,10 +33,23 @@ pub(crate) struct Parts {
     pub(crate) identity: RunIdentity,
     pub(crate) session: RunSession,
     container: RunContainer,
+    memory: MemoryFacts,
+    heap_limit: Option<u64>,
     /// From the first attach on.
     pub(crate) rules: Option<RunRules>,
     telemetry: RunTelemetry,
     pub(crate) recent: RecentCollections,
+}
+
+/// A reading from outside of a process.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Measured {
+    /// Of its container; `None`: it could not be read.
+    pub figures: Option<Figures>,
+    /// Of its memory.
+    pub memory: MemoryFacts,
+    /// Maximum bytes that its heap can commit, as far as that is seen from outside.
+    pub heap_limit: Option<u64>,
 }
 
 /// What came of a collection.
@@ -52,6 +67,8 @@ impl Parts {
             identity: RunIdentity::new(identity),
             session: RunSession::new(now_unix_ns),
             container: RunContainer::default(),
+            memory: MemoryFacts::default(),
+            heap_limit: None,
             rules: None,
             telemetry: RunTelemetry::new(),
             recent: RecentCollections::default(),
@@ -70,12 +87,14 @@ impl Parts {
 
     /// What the rules know of who it is.
     fn process_facts(&self) -> ProcessFacts {
-        self.identity.facts(self.container.limits())
+        let heap = self.heap_limit.and_then(|limit| i64::try_from(limit).ok());
+        let heap = heap.map(|limit| key_value(HEAP_LIMIT, Value::IntValue(limit)));
+        self.identity.facts(self.container.limits().chain(heap))
     }
 
-    /// What the rules know of how it is read, and of its container.
+    /// What the rules know of how it is read, of its memory and its container.
     fn stream_facts(&self) -> StreamFacts {
-        self.session.facts(self.container.facts())
+        self.session.facts(self.container.facts(), self.memory)
     }
 
     /// Advances the time of the rules.
@@ -94,9 +113,13 @@ impl Parts {
         rules.map(|rules| rules.learned(facts, now_unix_ns)).unwrap_or_default()
     }
 
-    /// A reading of its container; `None`: it could not be read. The rules get limits that changed.
-    pub(crate) fn measured(&mut self, figures: Option<Figures>, now_unix_ns: u64) -> Notices {
-        if !self.container.observe(figures) {
+    /// A reading of its memory and its container. The rules get limits that changed.
+    pub(crate) fn measured(&mut self, measured: Measured, now_unix_ns: u64) -> Notices {
+        self.memory = measured.memory;
+        // A reading that failed is no news of the limits.
+        let heap_limit = measured.heap_limit.or(self.heap_limit);
+        let has_other_heap = std::mem::replace(&mut self.heap_limit, heap_limit) != heap_limit;
+        if !self.container.observe(measured.figures) && !has_other_heap {
             return Notices::default();
         }
         let mut notices = self.advance(now_unix_ns);

@@ -1,6 +1,6 @@
 //! How a run is read: its state, its sessions and how far their streams were read.
 
-use gc_rules::field::{ContainerFacts, Open, StreamFacts};
+use gc_rules::field::{ContainerFacts, MemoryFacts, Open, StreamFacts};
 use gc_telemetry::definition::own::target as row;
 use gc_telemetry::snapshot::{MetricSnapshot, seconds, whole};
 
@@ -29,6 +29,8 @@ pub(crate) struct RunSession {
     pub(crate) lag_ns: Option<u64>,
     /// What has begun and not ended.
     pub(crate) open: Open,
+    /// Objects whose finalizers have not run.
+    pub(crate) finalizers_waiting: Option<u64>,
 }
 
 impl RunSession {
@@ -45,6 +47,7 @@ impl RunSession {
             newest_of_session_unix_ns: None,
             lag_ns: None,
             open: Open::default(),
+            finalizers_waiting: None,
         }
     }
 
@@ -62,6 +65,7 @@ impl RunSession {
         self.present_session = StreamProgress::default();
         self.first_attach_unix_ns.get_or_insert(start_unix_ns);
         self.open = Open::default();
+        self.finalizers_waiting = None;
         self.newest_of_session_unix_ns = None;
     }
 
@@ -95,7 +99,7 @@ impl RunSession {
     }
 
     /// What the rules know of how it is read.
-    pub(crate) fn facts(&self, container: ContainerFacts) -> StreamFacts {
+    pub(crate) fn facts(&self, container: ContainerFacts, memory: MemoryFacts) -> StreamFacts {
         let progress = self.progress();
         // Whether a process that is not read is silent is unknown.
         let attached = self.state == RunState::Attached;
@@ -108,7 +112,9 @@ impl RunSession {
             lag_ns: self.lag_ns,
             newest_unix_ns: self.newest_of_session_unix_ns.filter(|_| attached),
             open: if attached { self.open } else { Open::default() },
+            finalizers_waiting: self.finalizers_waiting.filter(|_| attached),
             container,
+            memory,
         }
     }
 
@@ -155,7 +161,11 @@ mod tests {
     /// Guarantee: the rules know the newest event of the present session only, and nothing while there is none.
     #[test]
     fn silence_is_that_of_the_present_session() {
-        let newest = |session: &RunSession| session.facts(ContainerFacts::default()).newest_unix_ns;
+        let newest = |session: &RunSession| {
+            session
+                .facts(ContainerFacts::default(), MemoryFacts::default())
+                .newest_unix_ns
+        };
         let mut session = RunSession::new(1);
         session.begin(5);
         session.set_state(RunState::Attached, 5);
@@ -166,5 +176,26 @@ mod tests {
         session.begin(10);
         session.set_state(RunState::Attached, 10);
         assert_eq!((newest(&session), session.newest_unix_ns), (None, 8));
+    }
+
+    /// Scenario: finalizers run in one session, which ends; another one begins.
+    /// Guarantee: the rules know of them while it is attached, and nothing after that.
+    #[test]
+    fn finalizers_are_those_of_the_present_session() {
+        let facts = |session: &RunSession| {
+            let facts = session.facts(ContainerFacts::default(), MemoryFacts::default());
+            (facts.open.finalizers, facts.finalizers_waiting)
+        };
+        let mut session = RunSession::new(1);
+        session.begin(5);
+        session.set_state(RunState::Attached, 5);
+        session.open.finalizers = Some(7);
+        session.finalizers_waiting = Some(12);
+        assert_eq!(facts(&session), (Some(7), Some(12)));
+        session.set_state(RunState::Attaching, 9);
+        assert_eq!(facts(&session), (None, None));
+        session.begin(10);
+        session.set_state(RunState::Attached, 10);
+        assert_eq!(facts(&session), (None, None));
     }
 }

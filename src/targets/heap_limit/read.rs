@@ -12,7 +12,7 @@ use super::{Sources, anonymous, committed, is_full, sentence};
 use crate::container::Reader;
 use crate::targets::facts::Facts;
 
-const MAX_STATUS_BYTES: u64 = 64 << 10;
+pub(super) const MAX_STATUS_BYTES: u64 = 64 << 10;
 const MAX_MAPS_BYTES: u64 = 32 << 20;
 const MAX_CONFIG_BYTES: u64 = 256 << 10;
 
@@ -49,7 +49,7 @@ pub(crate) fn at_limit(process: &Process, facts: &Facts) -> Option<String> {
 }
 
 /// The machine's memory in bytes.
-fn machine() -> Option<u64> {
+pub(super) fn machine() -> Option<u64> {
     let info = text(File::open("/proc/meminfo").ok()?, MAX_STATUS_BYTES)?;
     let total = info.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     total
@@ -61,7 +61,7 @@ fn machine() -> Option<u64> {
 }
 
 /// Its `runtimeconfig.json`: that of the assembly that it runs, or of its program.
-fn runtime_config(pid: u32, facts: &Facts) -> Option<Value> {
+pub(super) fn runtime_config(pid: u32, facts: &Facts) -> Option<Value> {
     let path = config_path(
         facts.command_line.as_deref().unwrap_or_default(),
         facts.executable.as_deref(),
@@ -97,7 +97,7 @@ fn config_path(command_line: &str, executable: Option<&Path>) -> Option<PathBuf>
     Some(PathBuf::from(format!("{program}.runtimeconfig.json")))
 }
 
-fn text(file: File, limit: u64) -> Option<String> {
+pub(super) fn text(file: File, limit: u64) -> Option<String> {
     let mut bytes = Vec::new();
     file.take(limit).read_to_end(&mut bytes).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())

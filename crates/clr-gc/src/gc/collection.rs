@@ -126,6 +126,18 @@ impl Phases {
         ]
     }
 
+    /// All of marking: its phases, summed; `None` as long as one is unknown.
+    pub fn marking(&self) -> Option<i64> {
+        let marks = [
+            self.mark_sized_refs,
+            self.mark_roots,
+            self.short_weak,
+            self.scan_finalization,
+            self.long_weak,
+        ];
+        marks.iter().try_fold(0i64, |sum, ns| Some(sum.saturating_add((*ns)?)))
+    }
+
     /// Without those longer than the collection. .NET 8 sends the time of day of its compact phase, not the length, and
     /// a background collection that ran before the session began has no start stamps.
     pub(crate) fn within(self, duration_ns: Option<i64>) -> Self {
@@ -352,6 +364,9 @@ pub struct Collection {
     pub allocated_since_last: Option<u64>,
     /// Number of the background collection that was under way at its GCStart, where that one's GCStart was seen.
     pub background: Option<u32>,
+    /// The runtime made the thread of background collections anew for it (GCCreateConcurrentThread). That thread ends
+    /// after 20 s without a background collection.
+    pub thread_created: bool,
     /// What was never seen of it.
     pub missing: MissingParts,
     /// Events are missing somewhere in its time.

@@ -158,6 +158,7 @@ trait Pass {
             throughput_cost_percent,
             allocated_since_last,
             background,
+            thread_created,
             missing,
             lossy,
             observed_by_others,
@@ -195,6 +196,7 @@ trait Pass {
         self.optional(throughput_cost_percent, bits, |number| f32::from_bits(low_32(number)));
         self.optional_unsigned(allocated_since_last);
         self.optional_code(background, |number| number);
+        self.flag(thread_created);
         for part in Missing::ALL {
             let mut absent = missing.contains(part);
             self.flag(&mut absent);
@@ -516,6 +518,7 @@ fn blank(number: u32) -> Collection {
         throughput_cost_percent: None,
         allocated_since_last: None,
         background: None,
+        thread_created: false,
         missing: MissingParts::default(),
         lossy: false,
         observed_by_others: None,
@@ -570,6 +573,7 @@ mod tests {
                 ..NO_GLOBAL_HISTORY
             }),
             throughput_cost_percent: Some(number as f32),
+            thread_created: !some,
             missing,
             lossy: some,
             observed_by_others: some.then_some(number > 9),

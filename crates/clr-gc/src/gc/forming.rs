@@ -38,6 +38,8 @@ pub(crate) struct Forming {
     pub(crate) previous: Option<SizesAfter>,
     pub(crate) committed: Committed,
     pub(crate) throughput_cost_percent: Option<f32>,
+    /// CreateConcurrentThread came in it.
+    pub(crate) thread_created: bool,
     pub(crate) last_event: i64,
     heaps: Vec<u64>,
     sums: [Option<PerHeapSums>; 5],
@@ -219,6 +221,7 @@ impl Forming {
             global: self.global,
             committed: self.committed,
             background: self.background,
+            thread_created: self.thread_created,
             missing,
             lossy: losses.overlap(first, last),
             observed_by_others: None,

@@ -1,6 +1,7 @@
 //! The state machine: events of one runtime in, collections and suspensions out.
 
 mod facts;
+mod finalizers;
 mod memory;
 mod open;
 mod settling;
@@ -14,7 +15,9 @@ use crate::gc::forming::Forming;
 use crate::gc::loss::LossIntervals;
 use crate::gc::stop::{Stop, StopId};
 use crate::gc::trail::Trails;
+use finalizers::FinalizerThread;
 
+pub use finalizers::Finalizers;
 pub use open::Open;
 
 /// How long facts that belong to a collection may come after its last one, in stream time: a server background
@@ -86,7 +89,6 @@ impl Share {
             | Kind::FitBucketInfo
             | Kind::PinObjectAtGcTime
             | Kind::PinPlugAtGcTime
-            | Kind::CreateConcurrentThread
             | Kind::BulkSurvivingObjectRanges
             | Kind::BulkMovedObjectRanges
             | Kind::GenerationRange
@@ -177,6 +179,7 @@ pub struct Machine {
     gen0_after: Option<(i64, u64)>,
     uoh_after: Option<(i64, u64)>,
     others: Vec<OtherStops>,
+    finalizer_thread: FinalizerThread,
     /// Too many waited to be reported: the oldest are reported at once, until a quarter of them is gone.
     relieving: bool,
     /// By how many machines [`MAX_SETTLED`] and [`MAX_CLOSED`] are shared.
@@ -212,6 +215,7 @@ impl Machine {
             gen0_after: None,
             uoh_after: None,
             others: Vec::new(),
+            finalizer_thread: FinalizerThread::default(),
             relieving: false,
             shared_by: 1,
         }
@@ -238,7 +242,19 @@ impl Machine {
             ClrEvent::GcTriggered(event) => self.in_order(at).triggered(thread, event.reason),
             ClrEvent::GcStart(event) => return self.in_order(at).start(at, thread, event),
             ClrEvent::GcEnd(event) => return self.in_order(at).end(at, thread, event.count, event.depth),
-            ClrEvent::HeapStats(event) => return self.in_order(at).heap_stats(at, thread, event),
+            ClrEvent::HeapStats(event) => {
+                self.finalizable_found(at, event.finalization_promoted_count);
+                return self.in_order(at).heap_stats(at, thread, event);
+            }
+            ClrEvent::FinalizersBegin(_) => self.finalizers_begin(at),
+            ClrEvent::FinalizersEnd(event) => self.finalizers_end(at, event.count),
+            ClrEvent::CreateConcurrentThread(_) => {
+                let number = self.running().or_else(|| self.background_under_way())?;
+                if let Some(forming) = self.forming_mut(number) {
+                    forming.thread_created = true;
+                }
+                return Some(number);
+            }
             ClrEvent::GlobalHeapHistory(event) => return self.in_order(at).global(at, thread, event),
             ClrEvent::PerHeapHistory(event) => return self.in_order(at).per_heap(at, thread, event),
             ClrEvent::RestartEeBegin(_) => {
@@ -273,6 +289,7 @@ impl Machine {
     /// Events are missing between `after` (`None`: since the beginning) and `before`, nanoseconds since the sync point.
     pub fn lost(&mut self, after: Option<i64>, before: i64) {
         self.losses.add(after, before);
+        self.finalizers_lost(before);
     }
 
     /// Time passes without events (live): what waited long enough is reported.

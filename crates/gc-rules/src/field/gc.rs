@@ -1,7 +1,7 @@
 //! `gc.*` and `suspension.*`.
 
 use clr_gc::event::{GcReason, GcType, PauseMode, SuspendReason};
-use clr_gc::gc::{Collection, GenerationSizes, PauseKind};
+use clr_gc::gc::{Collection, GenerationSizes, PauseKind, Phases};
 
 use super::{Field, Root, Scope, fields};
 use crate::value::{Texts, Type, Value};
@@ -55,6 +55,52 @@ fn restart_ns(gc: &Collection) -> Option<i64> {
     Some(last.edges.restart_end?.saturating_sub(gc.end?)).filter(|&ns| ns >= 0)
 }
 
+fn thread_created(gc: &Collection) -> Option<Value<'static>> {
+    (gc.thread_created || !gc.lossy).then_some(Value::Bool(gc.thread_created))
+}
+
+/// What took most of a pause, and which share of it.
+///
+/// The parts are disjoint: suspending the threads, the phases, and the rest, which is above all waiting for a restart.
+/// Where a part is unknown, the rest is not the rest; a part that is half of the pause dominates all the same.
+fn dominant(gc: &Collection) -> Option<(&'static str, f64)> {
+    if !is_blocking(gc)? {
+        return None;
+    }
+    largest_part(gc.pause_ns?, gc.suspend_ns, &gc.phases, gc.is_compacting())
+}
+
+fn largest_part(
+    pause: i64,
+    suspend: Option<i64>,
+    phases: &Phases,
+    is_compacting: Option<bool>,
+) -> Option<(&'static str, f64)> {
+    let other_marks = phases.marking().zip(phases.mark_roots);
+    let parts = [
+        ("suspension", suspend),
+        ("mark_roots", phases.mark_roots),
+        ("mark_other", other_marks.map(|(all, roots)| all.saturating_sub(roots))),
+        ("plan", phases.plan),
+        ("relocate", phases.relocate),
+        ("compact", phases.compact),
+        ("sweep", phases.sweep),
+    ];
+    // It moves objects or sweeps.
+    let is_there = |name: &str| match name {
+        "relocate" | "compact" => is_compacting != Some(false),
+        "sweep" => is_compacting != Some(true),
+        _ => true,
+    };
+    let is_whole = parts.iter().all(|(name, ns)| ns.is_some() || !is_there(name));
+    let known = parts.iter().filter_map(|(name, ns)| Some((*name, (*ns)?)));
+    let sum = known.clone().fold(0i64, |sum, (_, ns)| sum.saturating_add(ns));
+    let rest = is_whole.then(|| ("other", pause.saturating_sub(sum).max(0)));
+    let (name, most) = known.chain(rest).max_by_key(|(_, ns)| *ns)?;
+    let share = (pause > 0).then(|| (most as f64 / pause as f64).min(1.0))?;
+    (is_whole || share >= 0.5).then_some((name, share))
+}
+
 fn imbalance(gc: &Collection) -> Option<Value<'static>> {
     let total = gc.total(|sizes| sizes.survived).filter(|total| *total > 0)?;
     let mean = total as f64 / f64::from(gc.global?.heap_count);
@@ -94,6 +140,8 @@ fields! { FIELDS Gc
         = |s| is_blocking(gc(s)?).map(Value::Bool);
     "gc.became_blocking" Bool "" "Announced as background, but completed before the threads were restarted."
         = |s| gc(s).map(|gc| Value::Bool(gc.became_blocking));
+    "gc.thread_created" Bool "" "The runtime made the thread of background collections anew for it: the first one, or after 20 s without one. Unknown after a loss of events."
+        = |s| thread_created(gc(s)?);
     "gc.reason" Text "" ["AllocSmall", "Induced", "LowMemory", "Empty", "AllocLarge", "OutOfSpaceSOH", "OutOfSpaceLOH", "InducedNotForced",
         "GCStress", "LowMemoryBlocking", "InducedCompacting", "LowMemoryHost", "PMFullGC", "LowMemoryHostBlocking", "BGCTuningSOH",
         "BGCTuningLOH", "BGCStepping", "InducedAggressive", "Unknown"] "Reason of the collection."
@@ -202,6 +250,14 @@ fields! { FIELDS Gc
         = |s| ns(gc(s)?.phases.compact);
     "gc.phases.sweep_ns" Int "ns" "Sweeping."
         = |s| ns(gc(s)?.phases.sweep);
+    "gc.mark_ns" Int "ns" "All of marking: from sized references and roots, weak references, finalization. Concurrent in a background collection."
+        = |s| ns(gc(s)?.phases.marking());
+    "gc.mark_ms" Double "ms" "The same in milliseconds."
+        = |s| ms(gc(s)?.phases.marking());
+    "gc.dominant" Text "" ["suspension", "mark_roots", "mark_other", "plan", "relocate", "compact", "sweep", "other"] "The part of a blocking pause that took most of its time: suspending the threads, a phase, or the rest. Unknown for background collections, and where parts are (.NET Core 3; compacting collections of .NET 8), unless a known one took half of the pause."
+        = |s| dominant(gc(s)?).map(|(name, _)| Value::Text(name));
+    "gc.dominant_share" Double "ratio" "Its share of the pause, 0 to 1."
+        = |s| dominant(gc(s)?).map(|(_, share)| Value::Double(share));
     "gc.missing" Texts "" "Parts of it that were not seen: `start`, `end`, `heap_stats`, `suspension`, `global_history`, `per_heap_history`."
         = |s| Some(Value::Texts(Texts::Missing(gc(s)?.missing)));
     "gc.complete" Bool "" "No part is missing."
@@ -275,4 +331,51 @@ generation! {
     2 "gen2" "generation 2",
     3 "loh" "the large object heap",
     4 "poh" "the pinned object heap (.NET 5 and later)",
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The phases of a sweeping collection, of which `mark_roots` is so long.
+    fn sweeping(mark_roots: i64) -> Phases {
+        Phases {
+            mark_sized_refs: Some(0),
+            mark_roots: Some(mark_roots),
+            short_weak: Some(1),
+            scan_finalization: Some(3),
+            long_weak: Some(1),
+            plan: Some(10),
+            sweep: Some(4),
+            ..Phases::default()
+        }
+    }
+
+    /// Scenario: a pause of 100 in which roots are marked for most of it, threads are slow to suspend, most is in no
+    /// phase; one whose compacting is unknown, and one without phases.
+    /// Guarantee: the largest part is named with its share; where parts are unknown, only one that is half of the pause
+    /// can be named, and the rest never is.
+    #[test]
+    fn what_dominates_a_pause_is_named() {
+        let swept = |suspend, roots| largest_part(100, Some(suspend), &sweeping(roots), Some(false));
+        assert_eq!(swept(2, 60), Some(("mark_roots", 0.6)));
+        assert_eq!(swept(70, 9), Some(("suspension", 0.7)));
+        assert_eq!(swept(1, 9), Some(("other", 0.71)));
+        let moved = |relocate, compact, roots| {
+            let phases = Phases {
+                relocate,
+                compact,
+                sweep: None,
+                ..sweeping(roots)
+            };
+            largest_part(100, Some(1), &phases, Some(true))
+        };
+        assert_eq!(moved(Some(7), Some(40), 9), Some(("compact", 0.4)));
+        assert_eq!(moved(Some(7), None, 30), None);
+        assert_eq!(moved(Some(7), None, 50), Some(("mark_roots", 0.5)));
+        let blind = |suspend| largest_part(100, suspend, &Phases::default(), None);
+        assert_eq!(blind(Some(90)), Some(("suspension", 0.9)));
+        assert_eq!((blind(Some(40)), blind(None)), (None, None));
+        assert_eq!(largest_part(0, Some(0), &sweeping(0), Some(false)), None);
+    }
 }

@@ -47,6 +47,10 @@ impl FactValue {
     }
 }
 
+/// The attribute of the maximum bytes that the heap can commit, by the process's environment, its
+/// `runtimeconfig.json` or its container. It is for the rules alone.
+pub const HEAP_LIMIT: &str = "gcwatch.process.heap_limit";
+
 impl ProcessFacts {
     /// Identity and resource attributes of a run. NaN is dropped.
     pub fn new(
@@ -98,8 +102,21 @@ pub struct StreamFacts {
     pub newest_unix_ns: Option<u64>,
     /// What is in progress.
     pub open: Open,
+    /// Objects whose finalizers have not run.
+    pub finalizers_waiting: Option<u64>,
+    /// Its memory as the kernel counts it.
+    pub memory: MemoryFacts,
     /// Usage of its container; counters are since the first attach.
     pub container: ContainerFacts,
+}
+
+/// The memory of a process. `None`: unknown.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MemoryFacts {
+    /// Resident memory, bytes.
+    pub resident: Option<u64>,
+    /// Memory of its own (anonymous), resident or swapped out, bytes.
+    pub private: Option<u64>,
 }
 
 /// Usage of a process's container. Counters are since the first attach; `None`: unknown.
@@ -134,6 +151,8 @@ pub struct Open {
     pub collection: Option<u64>,
     /// The background collection: GCStart without GCEnd.
     pub background: Option<u64>,
+    /// The round of the finalizer thread: GCFinalizersBegin without GCFinalizersEnd.
+    pub finalizers: Option<u64>,
 }
 
 fn text(text: Option<&str>) -> Option<Value<'_>> {
@@ -162,6 +181,20 @@ fn used<'a>(scope: &Scope<'a>) -> Option<Value<'a>> {
     Some(Value::Double(
         scope.stream.container.memory_working_set? as f64 / limit as f64,
     ))
+}
+
+/// The limit of the heap: what the runtime says, else what follows from outside.
+fn heap_limit<'a>(scope: &Scope<'a>) -> Option<Value<'a>> {
+    attribute(scope, "dotnet.gc.settings.hard_limit").or_else(|| attribute(scope, HEAP_LIMIT))
+}
+
+/// Whether and how long a round of finalizers has been running; unknown where the runtime never said so.
+fn finalizers(scope: &Scope<'_>) -> Option<Value<'static>> {
+    let begun = scope.stream.open.finalizers;
+    if begun.is_none() {
+        scope.stream.finalizers_waiting?;
+    }
+    open(scope, begun)
 }
 
 /// Seconds from then to now; 0 if then is later.
@@ -193,6 +226,8 @@ fields! { FIELDS Process
         = |s| attribute(s, "process.executable.path");
     "process.watched_s" Double "s" "Seconds since the first attach; in a recording, since its beginning."
         = |s| age(s, s.stream.since_unix_ns);
+    "process.heap_limit" Int "bytes" "Maximum bytes that the heap can commit: the runtime's setting (.NET 9 and later), else GCHeapHardLimit or GCHeapHardLimitPercent of the environment or runtimeconfig.json, else three quarters of the container's memory limit. Unknown without a limit, and in a recording without settings."
+        = heap_limit;
     "settings.server" Bool "" "Server GC: one heap per core. Settings are known for .NET 9 and later (CoreCLR)."
         = |s| attribute(s, "dotnet.gc.settings.server");
     "settings.concurrent" Bool "" "Background collections are enabled."
@@ -262,10 +297,18 @@ fields! { STREAM_FIELDS Stream
         = |s| s.stream.lag_ns.map(|ns| Value::Double(ns as f64 / 1e9));
     "stream.silent_s" Double "s" "Seconds since the newest event of a collection; unknown before the first one."
         = |s| age(s, s.stream.newest_unix_ns);
+    "process.finalizers_waiting" Int "" "Objects that collections found dead and whose finalizers have not run. Unknown before the first finalizer of a session, after a loss, and on NativeAOT 8 and 9, which do not report it."
+        = |s| count(s.stream.finalizers_waiting);
+    "process.memory" Int "bytes" "Resident memory of the process (RSS), files included. Read every 15 s, as the next field; unknown in a recording."
+        = |s| count(s.stream.memory.resident);
+    "process.memory_private" Int "bytes" "Memory of its own, resident or swapped out: without files. The heap is a part of it."
+        = |s| count(s.stream.memory.private);
     "open.stop_s" Double "s" "How long its threads have been suspended for the GC; 0 if they run."
         = |s| open(s, s.stream.open.stop);
     "open.collection_s" Double "s" "How long a blocking or foreground collection has been in progress; 0 if none is."
         = |s| open(s, s.stream.open.collection);
     "open.background_s" Double "s" "How long a background collection has been in progress; 0 if none is."
         = |s| open(s, s.stream.open.background);
+    "open.finalizers_s" Double "s" "How long the finalizer thread has been running finalizers without coming to an end; 0 if it waits for work. Unknown where `process.finalizers_waiting` is."
+        = finalizers;
 }

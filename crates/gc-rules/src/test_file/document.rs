@@ -78,7 +78,7 @@ pub struct Process {
     pub container: BTreeMap<String, String>,
 }
 
-/// An event: exactly one of `gc`, `suspension`, `stream`, `container`, `open`, `end`.
+/// An event: exactly one of `gc`, `suspension`, `stream`, `container`, `memory`, `open`, `end`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TestEvent {
@@ -90,13 +90,16 @@ pub struct TestEvent {
     /// A suspension without a collection: `stopped_ms`, `suspend_ms`, `triggered`.
     #[serde(default)]
     pub suspension: Option<BTreeMap<String, String>>,
-    /// Counters of the stream, as `lost_events: 12`.
+    /// Counters of the stream, as `lost_events: 12`; also `finalizers_waiting`, which is a gauge.
     #[serde(default)]
     pub stream: Option<BTreeMap<String, String>>,
     /// Usage of its container from now on: fields of `container.` by name, as `memory_usage: 100000000`,
     /// `throttled_ratio: 0.5`.
     #[serde(default)]
     pub container: Option<BTreeMap<String, String>>,
+    /// Memory of the process from now on, in bytes: `resident`, `private`.
+    #[serde(default)]
+    pub memory: Option<BTreeMap<String, String>>,
     /// What begins now and does not end until the next such event.
     #[serde(default)]
     pub open: Option<Unfinished>,
@@ -118,6 +121,8 @@ pub enum Unfinished {
     Collection,
     /// A background collection.
     Background,
+    /// A round of the finalizer thread.
+    Finalizers,
     /// Nothing.
     Nothing,
 }

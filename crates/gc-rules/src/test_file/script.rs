@@ -210,6 +210,7 @@ pub(super) fn collection(at: i64, number: u32, fields: &BTreeMap<String, String>
         throughput_cost_percent: given.parsed("throughput_cost_percent", "a number")?,
         allocated_since_last: given.bytes("allocated_since_last")?,
         background: given.number("background")?,
+        thread_created: given.boolean("thread_created")?.unwrap_or(false),
         missing,
         lossy: given.boolean("lossy")?.unwrap_or(false),
         observed_by_others: given.boolean("observed_by_others")?,

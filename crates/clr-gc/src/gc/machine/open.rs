@@ -13,12 +13,16 @@ pub struct Open {
     pub collection: Option<i64>,
     /// The background collection under way: its GCStart.
     pub background: Option<i64>,
+    /// The round of the finalizer thread.
+    pub finalizers: Option<i64>,
+    /// Objects whose finalizers have not run; `None`: not known.
+    pub finalizers_waiting: Option<u64>,
 }
 
 impl Open {
     /// Nothing is open.
     pub fn is_nothing(&self) -> bool {
-        *self == Self::default()
+        [self.stop, self.collection, self.background, self.finalizers] == [None; 4]
     }
 
     /// What is open in either; of two of a kind the older one.
@@ -29,6 +33,11 @@ impl Open {
             stop: older(self.stop, other.stop),
             collection: older(self.collection, other.collection),
             background: older(self.background, other.background),
+            finalizers: older(self.finalizers, other.finalizers),
+            finalizers_waiting: match (self.finalizers_waiting, other.finalizers_waiting) {
+                (Some(a), Some(b)) => Some(a.saturating_add(b)),
+                (a, b) => a.or(b),
+            },
         }
     }
 }
@@ -52,7 +61,10 @@ impl Machine {
                 .filter_map(|forming| forming.start.as_ref().map(|start| start.0))
                 .max()
         };
+        let finalizers = self.finalizers();
         Open {
+            finalizers: finalizers.begun,
+            finalizers_waiting: finalizers.waiting,
             stop: stop.and_then(|stop| stop.first_seen()).filter(is_whole),
             collection: started(false).filter(is_whole),
             background: started(true).filter(is_whole),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use clr_gc::gc::{Collection, Suspension};
 
 use super::{MAX_EVENTS, ns};
-use crate::field::{ContainerFacts, FactValue, Open, ProcessFacts, StreamFacts};
+use crate::field::{ContainerFacts, FactValue, MemoryFacts, Open, ProcessFacts, StreamFacts};
 use crate::review::Step;
 use crate::test_file::document::{Process, TestEvent, Unfinished};
 use crate::test_file::script;
@@ -59,12 +59,13 @@ pub(super) fn played(events: &[TestEvent], start: i128) -> Result<Vec<(i64, Play
             event.suspension.is_some(),
             event.stream.is_some(),
             event.container.is_some(),
+            event.memory.is_some(),
             event.open.is_some(),
             event.end,
         ];
         if kinds.iter().filter(|given| **given).count() != 1 {
             return Err(here(
-                "an event requires exactly one of gc, suspension, stream, container, open and end".to_owned(),
+                "an event requires exactly one of gc, suspension, stream, container, memory, open and end".to_owned(),
             ));
         }
         let stepped = |fields: &BTreeMap<String, String>| stepped(fields, event, round);
@@ -83,6 +84,9 @@ pub(super) fn played(events: &[TestEvent], start: i128) -> Result<Vec<(i64, Play
         } else if let Some(fields) = &event.container {
             container(&mut stream.container, &stepped(fields).map_err(here)?).map_err(here)?;
             Played::Stream(Box::new(stream))
+        } else if let Some(fields) = &event.memory {
+            memory(&mut stream.memory, &stepped(fields).map_err(here)?).map_err(here)?;
+            Played::Stream(Box::new(stream))
         } else if let Some(open) = event.open {
             let begun = Some(base.unix_ns(at));
             stream.open = match open {
@@ -96,6 +100,10 @@ pub(super) fn played(events: &[TestEvent], start: i128) -> Result<Vec<(i64, Play
                 },
                 Unfinished::Background => Open {
                     background: begun,
+                    ..Open::default()
+                },
+                Unfinished::Finalizers => Open {
+                    finalizers: begun,
                     ..Open::default()
                 },
                 Unfinished::Nothing => Open::default(),
@@ -141,6 +149,7 @@ fn counters(stream: &mut StreamFacts, fields: &BTreeMap<String, String>) -> Resu
             "lost_events" => stream.lost_events = integer()?,
             "undecodable" => stream.undecodable = integer()?,
             "sessions" => stream.sessions = integer()?,
+            "finalizers_waiting" => stream.finalizers_waiting = integer()?,
             "lag_s" => {
                 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
                 let ns = (number()? * 1e9) as u64;
@@ -148,7 +157,8 @@ fn counters(stream: &mut StreamFacts, fields: &BTreeMap<String, String>) -> Resu
             }
             _ => {
                 return Err(format!(
-                    "stream: unknown field `{name}`; known fields: events, lost_events, undecodable, sessions, lag_s"
+                    "stream: unknown field `{name}`; known fields: events, lost_events, undecodable, sessions, \
+                     finalizers_waiting, lag_s"
                 ));
             }
         }
@@ -180,6 +190,27 @@ fn container(facts: &mut ContainerFacts, fields: &BTreeMap<String, String>) -> R
                 return Err(format!(
                     "container: unknown field `{name}`; known fields: memory_usage, memory_working_set, oom_kills, memory_limit_hits, \
                      memory_high_events, cpu_periods, throttled_periods, throttled_s, throttled_ratio"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Memory of the process.
+fn memory(facts: &mut MemoryFacts, fields: &BTreeMap<String, String>) -> Result<(), String> {
+    for (name, value) in fields {
+        let number: f64 = value
+            .parse()
+            .map_err(|_| format!("memory: {name}: `{value}` is not a number"))?;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
+        let bytes = Some(number as u64);
+        match name.as_str() {
+            "resident" => facts.resident = bytes,
+            "private" => facts.private = bytes,
+            _ => {
+                return Err(format!(
+                    "memory: unknown field `{name}`; known fields: resident, private"
                 ));
             }
         }
