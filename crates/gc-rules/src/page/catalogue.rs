@@ -63,15 +63,14 @@ The rules that ship, with what they mean and what to do. `gcwatch rules show ID`
 fn entry(out: &mut String, rule: &Rule, rules: &RuleSet, tests: &[SourceFile]) {
     let group = rule.group.and_then(|place| rules.groups.get(place));
     let group = group.map_or_else(String::new, |group| format!(", group `{}`", group.name));
-    let _ = write!(
-        out,
-        "\n### {}\n\n**{}** ({}, `on: {}`, {}{group})\n\n",
-        rule.id,
+    let head = format!(
+        "**{}** ({}, `on: {}`, {}{group})",
         rule.title,
         rule.severity.name(),
         rule.on.name(),
         rule.status.name()
     );
+    let _ = write!(out, "\n### {}\n\n{}\n\n", rule.id, paragraph(&head));
     let _ = write!(
         out,
         "{}\n\n```yaml\n{}```\n",
