@@ -1,5 +1,6 @@
 //! The commands: each reads its input and writes with [`crate::report`] and [`crate::records`].
 
+pub mod alerts;
 pub mod analyze;
 pub mod cli;
 pub mod completions;

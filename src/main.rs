@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use gcwatch::commands::cli::{Cli, Command};
 use gcwatch::commands::output::say;
-use gcwatch::commands::{analyze, completions, demo, diff, doctor, events, ps, record, replay, rules, run};
+use gcwatch::commands::{alerts, analyze, completions, demo, diff, doctor, events, ps, record, replay, rules, run};
 use gcwatch::guard;
 
 /// Exit codes: 0 success, 1 failure, 2 invalid usage (by clap).
@@ -26,6 +26,7 @@ fn main() -> ExitCode {
         Command::Replay(args) => replay::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Rules(args) => rules::run(args),
+        Command::Alerts(args) => alerts::run(args),
         Command::Completions(args) => completions::run(args),
     };
     match done {

@@ -20,8 +20,10 @@
 //!   the rules of a recording by its events;
 //! * the numbers of runs and of remembered collections are limited; what is over a limit is counted.
 
+mod aftermath;
 mod alert_view;
 mod feed;
+mod incident_view;
 mod outlet;
 mod registry;
 pub mod replay;

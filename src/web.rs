@@ -8,6 +8,8 @@
 //! | `/readyz` | 200 from the first complete scan of the host until shutdown, else 503; independent of receivers |
 //! | `/api/v1/targets` | every .NET process and its state |
 //! | `/api/v1/alerts` | every firing alert |
+//! | `/api/v1/incidents` | every open incident, and the newest that ended |
+//! | `/processes/PID` | one process: its incidents and newest collections |
 //! | `/api/v1/rules` | the rules in force with their results; the rule files with their errors |
 //! | `/api/v1/gcs` | the last collections of each process; `?pid=PID`, `?limit=N` |
 //!
@@ -26,11 +28,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{Query, Request, State};
+use axum::extract::{Path, Query, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{Html, IntoResponse, Json, Response};
 use axum::routing::get;
+use gc_rules::incident::IncidentRecord;
 use gc_telemetry::origin::Origin;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 use opentelemetry_proto::tonic::resource::v1::Resource;
@@ -151,6 +154,8 @@ fn router(site: Site) -> Router {
         .route("/api/v1/gcs", get(collections))
         .route("/api/v1/rules", get(rules))
         .route("/api/v1/alerts", get(alerts))
+        .route("/api/v1/incidents", get(incidents))
+        .route("/processes/{pid}", get(process))
         .with_state(site)
 }
 
@@ -213,7 +218,24 @@ fn liveness(parts: &[PartAge]) -> (StatusCode, String) {
 }
 
 async fn front(State(site): State<Site>) -> Html<String> {
-    Html(page::render(&site.pipeline.targets(), &site.pipeline.alerts()))
+    Html(page::render(&site.pipeline.targets(), &site.pipeline.incidents()))
+}
+
+async fn process(State(site): State<Site>, Path(pid): Path<u32>) -> Response {
+    let target = site.pipeline.targets().into_iter().find(|target| target.pid == pid);
+    let incidents = site.pipeline.incidents().into_iter();
+    let incidents: Vec<IncidentRecord> = incidents.filter(|incident| incident.pid == Some(pid)).collect();
+    let status = if target.is_none() && incidents.is_empty() {
+        StatusCode::NOT_FOUND
+    } else {
+        StatusCode::OK
+    };
+    let collections = site.pipeline.collections(Some(pid), MAX_COLLECTIONS);
+    (
+        status,
+        Html(page::process(pid, target.as_ref(), &incidents, &collections)),
+    )
+        .into_response()
 }
 
 async fn ready(State(site): State<Site>) -> Response {
@@ -238,6 +260,10 @@ async fn rules(State(site): State<Site>) -> Response {
 
 async fn alerts(State(site): State<Site>) -> Response {
     Json(json!({ "alerts": site.pipeline.alerts() })).into_response()
+}
+
+async fn incidents(State(site): State<Site>) -> Response {
+    Json(json!({ "incidents": site.pipeline.incidents() })).into_response()
 }
 
 #[derive(Debug, Deserialize)]

@@ -20,7 +20,9 @@ use crate::records::gc::{GcRecord, Subject, SummaryRecord, SuspensionRecord};
 use crate::report::detail::{Detail, DetailRecord};
 use crate::report::units::plural;
 use crate::report::{anomalies, collections, detail, summary};
+use gc_rules::alert::RunKey;
 use gc_rules::field::ProcessFacts;
+use gc_rules::incident::{IncidentRecord, IncidentSubject};
 use gc_rules::load::{load, shipped};
 use gc_rules::record::AnomalyRecord;
 use gc_rules::review::Review;
@@ -87,6 +89,16 @@ fn review(rules: &Arc<RuleSet>, recording: &Recording, subject: Subject, history
         recording.observed_ns,
         lost,
     )
+}
+
+/// Whose incidents they are: a recording names the pid at most.
+fn incident_subject(recording: &Recording, subject: Subject) -> IncidentSubject {
+    let start_time = time_base(recording).unix_ns(0);
+    let pid = subject.pid.and_then(|pid| u32::try_from(pid).ok());
+    IncidentSubject {
+        run: pid.map(|pid| RunKey { pid, start_time }),
+        ..IncidentSubject::default()
+    }
 }
 
 fn time_base(recording: &Recording) -> TimeBase {
@@ -168,6 +180,13 @@ fn all(file: &Path, args: &AnalyzeArgs, rules: Option<&Arc<RuleSet>>, output: &m
                 }
                 if let Some(review) = reviews.as_deref().and_then(|reviews| reviews.get(place)) {
                     output.record(&anomalies::JudgedRecord::new(*subject, review, recording.observed_ns))?;
+                }
+                for incident in reviews
+                    .iter()
+                    .filter_map(|reviews| reviews.get(place))
+                    .flat_map(Review::incidents)
+                {
+                    output.record(&IncidentRecord::new(incident, &incident_subject(&recording, *subject)))?;
                 }
                 let observed = recording.observed_ns;
                 output.record(&SummaryRecord::new(

@@ -46,8 +46,37 @@ pub enum Command {
     Demo(DemoArgs),
     /// Check, list and test rules, or print the JSON schema of their files
     Rules(RulesArgs),
+    /// Send a test incident to every configured receiver
+    Alerts(AlertsArgs),
     /// Print a shell completion script
     Completions(CompletionsArgs),
+}
+
+/// `gcwatch alerts`
+#[derive(Debug, Args)]
+pub struct AlertsArgs {
+    /// What to do with receivers of alerts.
+    #[command(subcommand)]
+    pub command: AlertsCommand,
+}
+
+/// What to do with receivers of alerts.
+#[derive(Debug, Subcommand)]
+pub enum AlertsCommand {
+    /// Send a test incident and its end to every Alertmanager and webhook of the configuration, and print each answer
+    Test(AlertsTestArgs),
+}
+
+/// `gcwatch alerts test`
+#[derive(Debug, Args)]
+#[command(after_help = "Exit codes: 0 every receiver accepted it, 1 one did not or there is none, 2 wrong usage.")]
+pub struct AlertsTestArgs {
+    /// The output format.
+    #[command(flatten)]
+    pub format: FormatArgs,
+    /// What is configured.
+    #[command(flatten)]
+    pub config: ConfigFlags,
 }
 
 /// How results are written.
@@ -109,12 +138,33 @@ pub enum Profile {
     Private,
 }
 
+/// A process, as PID or --pid PID.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct PidArgs {
+    /// The process
+    #[arg(value_name = "PID", value_parser = clap::value_parser!(u32).range(1..), required_unless_present = "named")]
+    plain: Option<u32>,
+    /// The process
+    #[arg(
+        long = "pid", id = "named", value_name = "PID", conflicts_with = "plain",
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
+    named: Option<u32>,
+}
+
+impl PidArgs {
+    /// The pid. One of the two is given, or clap refuses the command; 0 is no process.
+    pub fn pid(&self) -> u32 {
+        self.named.or(self.plain).unwrap_or(0)
+    }
+}
+
 /// `gcwatch record`
 #[derive(Debug, Args)]
 pub struct RecordArgs {
-    /// The process
-    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
-    pub pid: u32,
+    /// The process.
+    #[command(flatten)]
+    pub process: PidArgs,
     /// Output file, FILE.partial until it is complete; - for standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,

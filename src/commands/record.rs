@@ -84,7 +84,7 @@ pub fn run(args: &RecordArgs) -> anyhow::Result<bool> {
 }
 
 async fn record(args: &RecordArgs) -> anyhow::Result<bool> {
-    let process = Scan::host().inspect(args.pid)?;
+    let process = Scan::host().inspect(args.process.pid())?;
     let client = Client::new(Endpoint::of(&process)?);
     let config = SessionConfig {
         buffer_mb: args.buffer_mb.unwrap_or(args.profile.buffer_mb()),
@@ -109,7 +109,8 @@ async fn record(args: &RecordArgs) -> anyhow::Result<bool> {
     let command = Command::CollectTracing(session.version());
     say(format_args!(
         "recording process {} ({}{version}) with {command}; press Ctrl-C to stop",
-        args.pid, process.name
+        args.process.pid(),
+        process.name
     ));
     let mut recorder = Recorder {
         session,

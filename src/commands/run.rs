@@ -33,6 +33,9 @@ use delivery::otlp::signal::Signal;
 use delivery::otlp::stats::Stats;
 use gc_telemetry::value::key_value;
 
+/// The name of the thread that reads all streams, as `top -H` shows it.
+const READING_THREAD: &str = "reading";
+
 /// How long the last lines of the log may take to be read.
 const LAST_LINES_WITHIN: Duration = Duration::from_secs(1);
 
@@ -51,6 +54,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<bool> {
     let reading = start(
         Builder::new_multi_thread()
             .worker_threads(1)
+            .thread_name(READING_THREAD)
             .on_thread_park(move || sleep(resting.rest())),
     )?;
     let readers = Readers::new(reading.handle().clone(), rounds);
@@ -177,6 +181,7 @@ pub(crate) fn log_lines(loaded: &Loaded) -> anyhow::Result<()> {
     let quiet = LogOptions {
         filter: "warn".to_owned(),
         format: loaded.config.log().format,
+        incidents: true,
     };
     logging::begin(&quiet, loaded.config.self_telemetry()).context("cannot log")?;
     for warning in &loaded.warnings {
@@ -375,8 +380,8 @@ impl Reload for FileReload {
                     self.watch = watch;
                     self.files = files;
                 }
-                if config.log().filter != self.config.log().filter {
-                    self.level.set_filter(&config.log().filter);
+                if config.log() != self.config.log() {
+                    self.level.set_filter(config.log());
                     info!("log.level is now {}", config.log().filter);
                 }
                 let options = options(&config);

@@ -84,7 +84,7 @@ pub(crate) struct Resource {
 }
 
 /// The log on standard error.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Log {
     /// `off`, `error`, `warn`, `info`, `debug` or `trace`; also per module: `info,gcwatch::targets=debug`.
@@ -92,6 +92,18 @@ pub(crate) struct Log {
     /// The format of log lines.
     #[schemars(extend("x-restart" = true))]
     pub(crate) format: LogFormat,
+    /// One line when an incident begins, gets worse or ends, whatever `level` is.
+    pub(crate) incidents: bool,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self {
+            level: LogLevel::default(),
+            format: LogFormat::default(),
+            incidents: true,
+        }
+    }
 }
 
 /// Telemetry of gcwatch itself over OTLP.

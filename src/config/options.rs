@@ -23,6 +23,8 @@ pub struct LogOptions {
     pub filter: String,
     /// The format of log lines.
     pub format: LogFormat,
+    /// Lines on incidents, whatever the filter is.
+    pub incidents: bool,
 }
 
 /// Telemetry of gcwatch itself over OTLP, to the same receivers as the targets' telemetry.

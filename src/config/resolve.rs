@@ -140,6 +140,7 @@ impl Resolver<'_> {
 pub(crate) fn log(document: &Document) -> LogOptions {
     LogOptions {
         filter: document.log.level.to_string(),
+        incidents: document.log.incidents,
         format: document.log.format,
     }
 }

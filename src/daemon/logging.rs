@@ -12,6 +12,7 @@
 //!
 //! * **No feedback.** Only targets below `gcwatch` are exported, and never `gcwatch::export`: a receiver that is down
 //!   must not cause telemetry about itself, nor the libraries that send (h2, hyper, tonic, reqwest, opentelemetry).
+//!   Neither are incidents: each is a log record of its process already.
 //! * **Nothing waits for a reader.** The daemon's lines go through a bounded queue to a thread that writes them
 //!   ([`queue`]); what panics say does, too. Commands that end by themselves write directly.
 //! * **Nothing hangs.** Batch processors block threads of their own; they are shut down with the exporter, within its
@@ -36,6 +37,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Registry, fmt, reload};
 
 use self::queue::LogQueue;
+use super::incident_log::TARGET as INCIDENTS;
 use crate::config::options::{LogFormat, LogOptions, SelfTelemetryOptions};
 use delivery::otlp::Exporter;
 
@@ -51,10 +53,16 @@ pub struct LogLevel(reload::Handle<EnvFilter, Registry>);
 
 impl LogLevel {
     /// Applies another filter from now on.
-    pub fn set_filter(&self, filter: &str) {
+    pub fn set_filter(&self, options: &LogOptions) {
         // It only fails when nothing logs any more.
-        let _nothing_logs = self.0.reload(EnvFilter::new(filter));
+        let _nothing_logs = self.0.reload(filter(options));
     }
+}
+
+/// The filter of the lines on standard error.
+fn filter(options: &LogOptions) -> EnvFilter {
+    let incidents = if options.incidents { "info" } else { "off" };
+    EnvFilter::new(format!("{},{INCIDENTS}={incidents}", options.filter))
 }
 
 /// Begins to log to standard error, for a command that ends by itself.
@@ -98,10 +106,11 @@ fn subscriber(
         LogFormat::Text => lines.with_ansi(std::io::stderr().is_terminal()).boxed(),
         LogFormat::Json => lines.json().flatten_event(true).boxed(),
     };
-    let (filter, handle) = reload::Layer::new(EnvFilter::new(&options.filter));
+    let (filter, handle) = reload::Layer::new(filter(options));
     let registry = Registry::default().with(lines.with_filter(filter));
     let exported = || {
-        filter_fn(|metadata| metadata.target().starts_with(OWN) && !metadata.target().starts_with(EXPORT))
+        let is_own = |target: &str| target.starts_with(OWN) && !target.starts_with(EXPORT) && target != INCIDENTS;
+        filter_fn(move |metadata| is_own(metadata.target()))
             // Without a hint every level counts as wanted, and a span is made for each frame that is sent.
             .with_max_level_hint(LevelFilter::TRACE)
     };
@@ -134,6 +143,7 @@ mod tests {
         let lines = LogOptions {
             filter: "info".to_owned(),
             format: LogFormat::Text,
+            incidents: true,
         };
         let own = SelfTelemetryOptions {
             traces: true,

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use gc_telemetry::origin::Origin;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 
+use crate::daemon::incident_log;
 use crate::pipeline::Outlet;
-use delivery::alerts::Notice;
-use delivery::alerts::Notifier;
+use delivery::alerts::{Notices, Notifier, subject};
 use delivery::clock::now_unix_ns;
 use delivery::otlp::Exporter;
 use gc_telemetry::anomaly::log_record;
+use gc_telemetry::incident::incident_record;
 use gc_telemetry::spans::Encoded;
 
 /// Gives spans and metrics to the exporter, alerts to the notifier.
@@ -30,14 +31,25 @@ impl Outlet for DeliveryOutlet {
         self.exporter.metrics(resource, metrics);
     }
 
-    fn alerts(&self, resource: &Arc<Origin>, notices: Vec<Notice>) {
+    fn alerts(&self, resource: &Arc<Origin>, notices: Notices) {
         if self.notifier.logs() {
             let now = now_unix_ns();
-            let logged = notices.iter().filter(|notice| notice.transition.alert().rule.emit.log);
+            let logged = notices
+                .alerts
+                .iter()
+                .filter(|notice| notice.transition.alert().rule.emit.log);
             let records =
                 logged.map(|notice| log_record(&notice.transition, notice.group.as_deref(), notice.span, now));
-            self.exporter.logs(resource, records.collect());
+            let incidents = notices.incidents.iter().filter(|notice| notice.change.is_message());
+            let incidents = incidents.map(|notice| {
+                let subject = subject(notice.run, &notice.process, resource);
+                incident_record(&notice.change, &subject, notice.span, now)
+            });
+            self.exporter.logs(resource, records.chain(incidents).collect());
         }
-        self.notifier.notify(resource, &notices);
+        for notice in &notices.incidents {
+            incident_log::write(notice, resource);
+        }
+        self.notifier.notify(resource, &notices.incidents);
     }
 }

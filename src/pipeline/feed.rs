@@ -10,6 +10,7 @@ use crate::pipeline::run::Run;
 use crate::pipeline::settings::Clock;
 use crate::pipeline::shared::Shared;
 use crate::process::{RunState, StreamProgress};
+use delivery::alerts::Notices;
 use delivery::clock::now_unix_ns;
 use gc_rules::engine::{collection_at, suspension_at};
 use gc_rules::field;
@@ -90,7 +91,7 @@ impl Feed {
         let mut parts = self.run.parts();
         let passed = match (self.run.clock(), suspension_at(suspension)) {
             (Clock::Recorded, Some(at)) => parts.advance(base.unix_ns(at)),
-            _ => Vec::new(),
+            _ => Notices::default(),
         };
         parts.suspension(suspension, base);
         let resource = Arc::clone(parts.identity.resource());
@@ -107,7 +108,7 @@ impl Feed {
             parts.session.lag_ns = now_unix_ns().checked_sub(base.unix_ns(end));
         }
         let passed = match self.run.clock() {
-            Clock::Live => Vec::new(),
+            Clock::Live => Notices::default(),
             Clock::Recorded => parts.advance(base.unix_ns(collection_at(&collection))),
         };
         let observed = parts.collection(collection, base, &settings);

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use delivery::alerts::Notice;
+use delivery::alerts::Notices;
 use gc_telemetry::origin::Origin;
 use gc_telemetry::spans::Encoded;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
@@ -17,8 +17,8 @@ pub trait Outlet: Send + Sync + fmt::Debug {
     fn spans(&self, resource: &Arc<Origin>, spans: Encoded);
     /// Metrics of one process.
     fn metrics(&self, resource: &Arc<Origin>, metrics: Vec<Metric>);
-    /// Changes of alerts of one process, in order.
-    fn alerts(&self, resource: &Arc<Origin>, notices: Vec<Notice>);
+    /// Changes of alerts and incidents of one process, in order.
+    fn alerts(&self, resource: &Arc<Origin>, notices: Notices);
 }
 
 /// Attributes of a process by where it runs: an orchestrator's metadata.

@@ -36,6 +36,10 @@ impl Pipeline {
         }
     }
 
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
     /// Other settings, from now on. Histograms of runs that were attached to before keep their buckets.
     pub fn reconfigure(&self, settings: PipelineSettings) {
         self.shared.set_settings(settings);
@@ -74,6 +78,9 @@ impl Pipeline {
                 self.shared.notify(run.tick(now_unix_ns));
             }
         }
+        let recovered = |_: RunKey, _: &Origin| false;
+        let changes = self.shared.aftermath().tick(now_unix_ns, recovered);
+        changes.into_iter().for_each(|changes| self.shared.notify(changes));
     }
 
     /// Begins to observe a run, or goes on with one that was observed before (its totals go on, too).

@@ -23,7 +23,8 @@ mod telemetry;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use delivery::alerts::Notice;
+use delivery::alerts::Notices;
+use gc_rules::incident::{IncidentEnding, Incidents};
 use gc_rules::rule::RuleSet;
 use gc_telemetry::options::Temporality;
 use gc_telemetry::origin::Origin;
@@ -78,13 +79,17 @@ impl Run {
     /// Advances the time of the rules, also while the process is not attached to: what they know of it gets older, and
     /// its present state is unknown. Alerts of a process that is excluded, over the limit or read by another gcwatch
     /// end here.
-    pub(crate) fn tick(&self, now_unix_ns: u64) -> (Arc<Origin>, Vec<Notice>) {
+    pub(crate) fn tick(&self, now_unix_ns: u64) -> (Arc<Origin>, Notices) {
         let mut parts = self.parts();
         let notices = match parts.session.state {
             RunState::Excluded | RunState::OverLimit | RunState::HeldElsewhere { .. } => {
-                parts.rules.as_mut().map_or_else(Vec::new, |rules| {
-                    let fires = !rules.alerts().is_empty();
-                    if fires { rules.end(now_unix_ns) } else { Vec::new() }
+                parts.rules.as_mut().map_or_else(Notices::default, |rules| {
+                    let fires = rules.is_any_open();
+                    if fires {
+                        rules.unwatch(now_unix_ns)
+                    } else {
+                        Notices::default()
+                    }
                 })
             }
             _ => parts.advance(now_unix_ns),
@@ -93,7 +98,7 @@ impl Run {
     }
 
     /// Other rules from now on.
-    pub(crate) fn adopt(&self, rules: &Arc<RuleSet>, now_unix_ns: u64) -> (Arc<Origin>, Vec<Notice>) {
+    pub(crate) fn adopt(&self, rules: &Arc<RuleSet>, now_unix_ns: u64) -> (Arc<Origin>, Notices) {
         let mut parts = self.parts();
         let now = match self.clock {
             Clock::Live => now_unix_ns,
@@ -103,11 +108,18 @@ impl Run {
         (Arc::clone(parts.identity.resource()), notices.unwrap_or_default())
     }
 
-    /// The process exited: its alerts end.
-    pub(crate) fn end_rules(&self, at_unix_ns: u64) -> (Arc<Origin>, Vec<Notice>) {
+    /// The process exited: its alerts end. What it leaves behind are the incidents that outlive it, with its name.
+    pub(crate) fn end_rules(&self, at_unix_ns: u64) -> (Arc<Origin>, Notices, Option<(Incidents, Arc<str>)>) {
         let mut parts = self.parts();
-        let notices = parts.rules.as_mut().map(|rules| rules.end(at_unix_ns));
-        (Arc::clone(parts.identity.resource()), notices.unwrap_or_default())
+        let resource = Arc::clone(parts.identity.resource());
+        let Some(rules) = parts.rules.as_mut() else {
+            return (resource, Notices::default(), None);
+        };
+        match self.clock {
+            Clock::Live => (resource, rules.end(at_unix_ns), Some(rules.take_incidents())),
+            // A recording says nothing of what came after.
+            Clock::Recorded => (resource, rules.finish(IncidentEnding::ProcessEnded, at_unix_ns), None),
+        }
     }
 
     /// Adds what its rules counted since the last call.

@@ -1,16 +1,19 @@
 //! What all feeds and the pipeline share: the runs, the settings and rules in force, the way out, the totals.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use delivery::alerts::Notice;
+use delivery::alerts::Notices;
 use delivery::clock::now_unix_ns;
+use gc_rules::incident::IncidentRecord;
 use gc_rules::rule::RuleSet;
 use gc_telemetry::origin::Origin;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use tokio::sync::watch;
 
+use crate::pipeline::aftermath::Aftermath;
+use crate::pipeline::incident_view::{self, MOST_ENDED};
 use crate::pipeline::outlet::{Outlet, Surroundings};
 use crate::pipeline::run::{RuleCounts, Run};
 use crate::pipeline::settings::{Clock, PipelineSettings};
@@ -80,6 +83,8 @@ pub(crate) struct Shared {
     rule_counts: Mutex<BTreeMap<Arc<str>, RuleCounts>>,
     outlet: Arc<dyn Outlet>,
     processes: Mutex<Processes>,
+    aftermath: Mutex<Aftermath>,
+    ended_incidents: Mutex<VecDeque<IncidentRecord>>,
     pub(crate) counters: Counters,
     /// All of `/proc` was looked through at least once.
     pub(crate) scanned: watch::Sender<bool>,
@@ -94,6 +99,8 @@ impl Shared {
             rule_counts: Mutex::default(),
             outlet,
             processes: Mutex::default(),
+            aftermath: Mutex::default(),
+            ended_incidents: Mutex::default(),
             counters: Counters::default(),
             scanned: watch::Sender::new(false),
             surroundings: RwLock::default(),
@@ -142,13 +149,34 @@ impl Shared {
         self.processes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The incidents that ended, the oldest first, at most [`MOST_ENDED`].
+    pub(crate) fn ended_incidents(&self) -> MutexGuard<'_, VecDeque<IncidentRecord>> {
+        self.ended_incidents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn aftermath(&self) -> MutexGuard<'_, Aftermath> {
+        self.aftermath.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn outlet(&self) -> &dyn Outlet {
         &*self.outlet
     }
 
-    /// Passes changes of alerts on.
-    pub(crate) fn notify(&self, (resource, notices): (Arc<Origin>, Vec<Notice>)) {
+    /// Passes changes of alerts and incidents on.
+    pub(crate) fn notify(&self, (resource, notices): (Arc<Origin>, Notices)) {
         if !notices.is_empty() {
+            let mut ended = self.ended_incidents();
+            for record in notices
+                .incidents
+                .iter()
+                .filter_map(|notice| incident_view::ended(notice, &resource))
+            {
+                if ended.len() >= MOST_ENDED {
+                    ended.pop_front();
+                }
+                ended.push_back(record);
+            }
+            drop(ended);
             self.outlet.alerts(&resource, notices);
         }
     }
@@ -167,7 +195,12 @@ impl Shared {
             Clock::Live => now_unix_ns(),
             Clock::Recorded => run.parts().session.newest_unix_ns,
         };
-        self.notify(run.end_rules(at));
+        let (resource, notices, left) = run.end_rules(at);
+        self.notify((Arc::clone(&resource), notices));
+        if let Some((incidents, process)) = left {
+            let ended = self.aftermath().put(run.key(), process, resource, incidents, at);
+            ended.into_iter().for_each(|changes| self.notify(changes));
+        }
         self.count_rules(run);
         self.export(run, at);
         self.processes().runs.remove(&run.key());

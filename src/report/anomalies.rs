@@ -1,5 +1,6 @@
-//! The anomalies of a recording as text: summary, time, count and remedy.
+//! The incidents of a recording as text: what happened, when, how often, its rules, and the remedy.
 
+use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -9,8 +10,8 @@ use serde::Serialize;
 use crate::records::gc::Subject;
 use crate::report::table::{FAINT, HEADING, MARK};
 use crate::report::units::{Seconds, Span, plural};
-use gc_rules::alert::Ending;
-use gc_rules::review::{Review, Reviewed};
+use gc_rules::incident::{Incident, Member};
+use gc_rules::review::Review;
 use gc_rules::rule::{On, Rule, Severity};
 use gc_rules::time::TimeBase;
 
@@ -82,64 +83,68 @@ pub fn write_judged(out: &mut dyn Write, review: &Review, observed_ns: i64) -> i
     )
 }
 
-/// Limit of listed alerts; further ones are counted.
+/// Limit of listed incidents; further ones are counted.
 const MOST_LISTED: usize = 50;
 
-/// Writes the anomalies of one process, the most severe first; `base` is the time base of its stream.
+/// Writes the incidents of one process, the most severe first; `base` is the time base of its stream.
 ///
 /// # Errors
 ///
 /// When the output cannot be written.
 pub fn write(out: &mut dyn Write, review: &Review, base: TimeBase) -> io::Result<()> {
-    let mut alerts: Vec<&Reviewed> = review.alerts().collect();
-    if alerts.is_empty() {
-        return writeln!(out, "\nanomalies: none");
+    let mut incidents: Vec<&Arc<Incident>> = review.incidents().collect();
+    if incidents.is_empty() {
+        return writeln!(out, "\nincidents: none");
     }
-    writeln!(out, "\n{HEADING}anomalies{HEADING:#}")?;
-    alerts.sort_by_key(|reviewed| (std::cmp::Reverse(reviewed.alert.severity()), reviewed.alert.number));
+    writeln!(out, "\n{HEADING}incidents{HEADING:#}")?;
+    incidents.sort_by_key(|incident| (Reverse(incident.severity), incident.number));
     let mut explained = HashSet::new();
-    for reviewed in alerts.iter().take(MOST_LISTED) {
-        let alert = &reviewed.alert;
-        let severity = alert.severity();
-        let name = severity.name();
-        if severity >= Severity::Warning {
+    for incident in incidents.iter().take(MOST_LISTED) {
+        let Some(cause) = incident.cause() else { continue };
+        let name = incident.severity.name();
+        if incident.severity >= Severity::Warning {
             write!(out, "{MARK}{name:<8}{MARK:#}")?;
         } else {
             write!(out, "{name:<8}")?;
         }
-        writeln!(out, "  {}  {FAINT}{}{FAINT:#}", alert.rule.id, when(reviewed, base))?;
-        writeln!(out, "          {}", alert.summary)?;
+        let rule = cause.rule();
+        writeln!(out, "  {}  {FAINT}{}{FAINT:#}", rule.title, when(incident, cause, base))?;
+        writeln!(out, "          {}", cause.alert.summary)?;
+        let members: Vec<String> = incident.members.iter().map(member).collect();
+        writeln!(out, "          {FAINT}{}{FAINT:#}", members.join(", "))?;
         // The remedy of a rule is written once.
-        if explained.insert(alert.rule.id.clone()) && !alert.rule.remedy.is_empty() {
-            writeln!(out, "          {FAINT}-> {}{FAINT:#}", alert.rule.remedy)?;
+        if explained.insert(rule.id.clone()) && !rule.remedy.is_empty() {
+            writeln!(out, "          {FAINT}-> {}{FAINT:#}", rule.remedy)?;
         }
     }
-    let more = alerts.len().saturating_sub(MOST_LISTED);
+    let more = incidents.len().saturating_sub(MOST_LISTED);
     if more > 0 {
-        writeln!(out, "and {}", plural(more as u64, "more alert"))?;
+        writeln!(out, "and {}", plural(more as u64, "more incident"))?;
     }
     Ok(())
 }
 
-/// Start, collection, and count or duration.
-fn when(reviewed: &Reviewed, base: TimeBase) -> String {
-    let alert = &reviewed.alert;
+/// A rule, and how often it held.
+fn member(member: &Member) -> String {
+    let rule = member.rule();
+    if rule.on == On::Gc && member.count > 1 {
+        return format!("{} ({})", rule.id, plural(member.count, "time"));
+    }
+    rule.id.to_string()
+}
+
+/// Start, collection and duration.
+fn when(incident: &Incident, cause: &Member, base: TimeBase) -> String {
     let offset = |unix_ns: u64| i64::try_from(unix_ns.saturating_sub(base.unix_ns(0))).unwrap_or(i64::MAX);
-    let mut text = format!("at {} s", Seconds(Some(offset(alert.started_unix_ns))));
-    if let Some(number) = alert.collection {
+    let mut text = format!("at {} s", Seconds(Some(offset(incident.began_unix_ns))));
+    if let Some(number) = cause.alert.collection {
         text.push_str(&format!(", #{number}"));
     }
-    let lasted = alert.last_unix_ns.saturating_sub(alert.started_unix_ns);
+    let last = incident.members.iter().map(|member| member.alert.last_unix_ns).max();
+    let lasted = last.unwrap_or(0).saturating_sub(incident.began_unix_ns);
     let lasted = Span(i64::try_from(lasted).unwrap_or(i64::MAX));
-    if alert.rule.on == On::Gc {
-        if alert.count > 1 {
-            text.push_str(&format!(", {} in {lasted}", plural(alert.count, "time")));
-        }
-    } else if lasted.0 > 0 {
+    if lasted.0 > 0 {
         text.push_str(&format!(", for {lasted}"));
-    }
-    if reviewed.ending == Some(Ending::Superseded) {
-        text.push_str(", then superseded by a more severe alert of its group");
     }
     text
 }

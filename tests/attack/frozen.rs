@@ -35,7 +35,7 @@ pub(crate) fn tests(tests: &mut Tests) {
 const REMEMBERED: u64 = 10;
 
 /// No process is held for longer by a gcwatch that is stopped.
-const HELD_AT_MOST: Duration = Duration::from_secs(10);
+pub(crate) const HELD_AT_MOST: Duration = Duration::from_secs(10);
 
 /// A socket in which less waits is not full: 90 KB (3.1, which writes small pieces) to 200 KB fit into one.
 const MUCH: u64 = 50_000;
@@ -65,7 +65,7 @@ const STANDS: usize = 4;
 
 /// Collects until the sockets of so many sessions of the stopped daemon are full: though the processes collect, nothing
 /// more comes into them. Those of NativeAOT collect by themselves.
-fn fill(daemon: &Serving, targets: &mut [&mut Target], reads_stdin: bool) {
+pub(crate) fn fill(daemon: &Serving, targets: &mut [&mut Target], reads_stdin: bool) {
     let since = Instant::now();
     let (mut before, mut stands) = (Vec::new(), 0);
     while stands < STANDS {
@@ -92,7 +92,7 @@ fn fill(daemon: &Serving, targets: &mut [&mut Target], reads_stdin: bool) {
 
 /// SIGTERM. Where the workload runs before the program of somebody else, that signal ends the process at once: there it
 /// is asked to end by itself, which ends the sessions as well.
-fn ask_to_end(target: &mut Target, runtime: Runtime) {
+pub(crate) fn ask_to_end(target: &mut Target, runtime: Runtime) {
     if runtime.host == Host::StartupHook {
         target.write_line("stop");
     } else {
@@ -101,11 +101,11 @@ fn ask_to_end(target: &mut Target, runtime: Runtime) {
 }
 
 /// A folder's name, by which the daemon knows the processes of one test.
-fn mark() -> String {
+pub(crate) fn mark() -> String {
     format!("frozen-{}-{:?}", std::process::id(), std::thread::current().id()).replace(['(', ')'], "")
 }
 
-fn attached(target: &serde_json::Value) -> bool {
+pub(crate) fn attached(target: &serde_json::Value) -> bool {
     target["state"] == "attached"
 }
 

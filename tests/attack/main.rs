@@ -16,6 +16,7 @@
 
 mod directories;
 mod flooded;
+mod freezer;
 mod frozen;
 mod heap_limit;
 mod listener;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
     for of_module in [
         others::tests,
         frozen::tests,
+        freezer::tests,
         flooded::tests,
         start_up::tests,
         directories::tests,

@@ -18,7 +18,8 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::Value;
 use sha2::Sha256;
 
-use test_support::notices::{self, ended, fired, resource};
+use test_support::golden;
+use test_support::notices::{self, began, over, resource};
 use test_support::receiver::{LONG, Receiver, Recorded, Reply};
 
 /// Longer than any test.
@@ -96,7 +97,7 @@ async fn until(notifier: &Notifier, is: impl Fn(&ReceiverStats) -> bool) {
 async fn firing_and_resolved_alerts_are_sent_again() {
     let mut receiver = Receiver::start().await;
     let notifier = Notifier::start(&only(alertmanager(&receiver), Duration::from_millis(20))).unwrap();
-    notifier.notify(&resource(), &[fired(5)]);
+    notifier.notify(&resource(), &[began(5)]);
     let mut firing = Vec::new();
     for _ in 0..3 {
         let request = receiver.next().await;
@@ -130,7 +131,7 @@ async fn firing_and_resolved_alerts_are_sent_again() {
     other
         .attributes
         .push(notices::attribute("k8s.node.name", "learned later"));
-    notifier.notify(&other, &[ended(5)]);
+    notifier.notify(&other, &[over(5)]);
     let mut ends = 0;
     while ends < 3 {
         let alert = json(&receiver.next().await)[0].clone();
@@ -157,7 +158,7 @@ async fn failures_are_retried() {
     let mut to = alertmanager(&receiver);
     to.timeout = Duration::from_millis(300);
     let notifier = Notifier::start(&only(to, NEVER)).unwrap();
-    notifier.notify(&resource(), &[fired(5)]);
+    notifier.notify(&resource(), &[began(5)]);
     for _ in 0..5 {
         let request = receiver.next().await;
         // That of the connection that breaks was not read.
@@ -180,7 +181,7 @@ async fn a_refused_alert_is_found_and_dropped() {
     // All three; the first alone; the second and the third; the second, which is the wrong one; the third.
     receiver.script([wrong(), Reply::Accept, wrong(), wrong(), Reply::Accept]);
     let notifier = Notifier::start(&only(alertmanager(&receiver), Duration::from_millis(50))).unwrap();
-    notifier.notify(&resource(), &[fired(1), fired(2), fired(3)]);
+    notifier.notify(&resource(), &[began(1), began(2), began(3)]);
     let mut requests = Vec::new();
     for _ in 0..5 {
         requests.push(pids(&receiver.next().await));
@@ -200,7 +201,7 @@ async fn a_refused_alert_is_found_and_dropped() {
         again.extend(reported);
     }
     // Its end is not reported either: nobody knows of it.
-    notifier.notify(&resource(), &[ended(bad.parse().unwrap())]);
+    notifier.notify(&resource(), &[over(bad.parse().unwrap())]);
     assert!(!pids(&receiver.next().await).contains(&bad));
 }
 
@@ -212,7 +213,7 @@ async fn an_alertmanager_without_permission_is_asked_again_later() {
     let mut receiver = Receiver::start().await;
     receiver.script([Reply::http(401, &[])]);
     let notifier = Notifier::start(&only(alertmanager(&receiver), Duration::from_millis(100))).unwrap();
-    notifier.notify(&resource(), &[fired(1), fired(2)]);
+    notifier.notify(&resource(), &[began(1), began(2)]);
     assert_eq!(pids(&receiver.next().await).len(), 2);
     assert_eq!(pids(&receiver.next().await).len(), 2);
     until(&notifier, |stats| stats.sent >= 2).await;
@@ -238,7 +239,7 @@ async fn a_receiver_that_hangs_delays_no_other() {
     };
     let notifier = Notifier::start(&settings).unwrap();
     for pid in 1..=3 {
-        notifier.notify(&resource(), &[fired(pid)]);
+        notifier.notify(&resource(), &[began(pid)]);
         let mut reported = Vec::new();
         while !reported.contains(&pid.to_string()) {
             reported.extend(pids(&well.next().await));
@@ -258,8 +259,8 @@ async fn a_receiver_that_hangs_delays_no_other() {
 async fn a_reload_sends_firing_alerts_to_a_new_alertmanager() {
     let (mut first, mut second) = (Receiver::start().await, Receiver::start().await);
     let notifier = Notifier::start(&only(alertmanager(&first), NEVER)).unwrap();
-    notifier.notify(&resource(), &[fired(1), fired(2)]);
-    notifier.notify(&resource(), &[ended(2)]);
+    notifier.notify(&resource(), &[began(1), began(2)]);
+    notifier.notify(&resource(), &[over(2)]);
     let mut settings = only(alertmanager(&first), NEVER);
     settings.alertmanagers.push(alertmanager(&second));
     notifier.reconfigure(&settings).unwrap();
@@ -276,7 +277,7 @@ async fn a_reload_sends_firing_alerts_to_a_new_alertmanager() {
         error.contains("its name contains") && !error.contains("hunter2"),
         "{error}"
     );
-    notifier.notify(&resource(), &[ended(1)]);
+    notifier.notify(&resource(), &[over(1)]);
     let last = json(&second.next().await);
     assert_eq!(
         (&last[0]["labels"]["pid"], &last[0]["endsAt"]),
@@ -302,7 +303,7 @@ async fn a_webhook_gets_each_change_in_order() {
         ..AlertSettings::default()
     };
     let notifier = Notifier::start(&settings).unwrap();
-    notifier.notify(&resource(), &[fired(1), ended(1), fired(2), ended(2)]);
+    notifier.notify(&resource(), &[began(1), over(1), began(2), over(2)]);
     let mut reported = Vec::new();
     for _ in 0..5 {
         let request = receiver.next().await;
@@ -334,8 +335,7 @@ async fn a_webhook_gets_each_change_in_order() {
     assert_eq!(seen, expected);
     until(&notifier, |stats| stats.sent == 3).await;
     assert_eq!(dropped(&notifier, "refused"), 1);
-    let golden: Value = serde_json::from_str(include_str!("../alerts/webhook.json")).unwrap();
-    assert_eq!(reported[2], golden, "{:#}", reported[2]);
+    golden::compare("tests/alerts/webhook.json", &format!("{:#}\n", reported[2]));
     let name = &notifier.stats()[0].0;
     assert!(
         name.starts_with("webhook 127.0.0.1:") && !name.contains("secret"),
@@ -345,7 +345,7 @@ async fn a_webhook_gets_each_change_in_order() {
 
 /// Scenario: a daemon's services with a receiver of logs, and a rule that fires on a process and ends with it; then the
 /// same with `alerts.log` switched off.
-/// Guarantee: two log records with the process's resource, the event's name and the ids of a span that was sent; none
+/// Guarantee: two log records of the alert and two of its incident, with the process's resource, the event's name and the ids of a span that was sent; none
 /// when it is off.
 #[tokio::test]
 async fn log_records_go_over_otlp() {
@@ -415,12 +415,10 @@ async fn log_records_go_over_otlp() {
                 records.extend(resource.scope_logs.into_iter().flat_map(|scope| scope.log_records));
             }
         }
-        assert_eq!(records.len(), if log { 2 } else { 0 });
+        assert_eq!(records.len(), if log { 4 } else { 0 });
         for record in &records {
-            assert_eq!(
-                (record.event_name.as_str(), record.severity_number),
-                ("gcwatch.anomaly", 17)
-            );
+            assert!(["gcwatch.anomaly", "gcwatch.incident"].contains(&record.event_name.as_str()));
+            assert_eq!(record.severity_number, 17);
             assert!(spans.contains(&(record.trace_id.clone(), record.span_id.clone())));
         }
     }
@@ -438,7 +436,7 @@ async fn a_webhook_that_is_down_costs_bounded_memory() {
     drop(receiver);
     let notifier = Notifier::start(&settings).unwrap();
     for pid in 0..1500 {
-        notifier.notify(&resource(), &[fired(pid)]);
+        notifier.notify(&resource(), &[began(pid)]);
     }
     assert_eq!(dropped(&notifier, "queue_full"), 500);
     assert_eq!(stats(&notifier).queued, 1000);

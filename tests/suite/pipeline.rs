@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use clr_gc::gc::Outcome;
-use delivery::alerts::Notice;
+use delivery::alerts::{Notice, Notices};
 use gc_rules::time::TimeBase;
 use gc_telemetry::origin::Origin;
 use gc_telemetry::spans::Encoded;
@@ -38,8 +38,8 @@ impl Outlet for Kept {
         self.metrics.lock().unwrap().push(metrics);
     }
 
-    fn alerts(&self, resource: &Arc<Origin>, notices: Vec<Notice>) {
-        let notices = notices.into_iter().map(|notice| (Arc::clone(resource), notice));
+    fn alerts(&self, resource: &Arc<Origin>, notices: Notices) {
+        let notices = notices.alerts.into_iter().map(|notice| (Arc::clone(resource), notice));
         self.notices.lock().unwrap().extend(notices);
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use clr_gc::gc::{Open, Outcome};
-use delivery::alerts::Notice;
+use delivery::alerts::{Notice, Notices};
 use gc_rules::alert::{Ending, Transition};
 use gc_rules::time::TimeBase;
 use gc_telemetry::anomaly::log_record;
@@ -74,7 +74,7 @@ impl Outlet for Kept {
 
     fn metrics(&self, _resource: &Arc<Origin>, _metrics: Vec<Metric>) {}
 
-    fn alerts(&self, resource: &Arc<Origin>, notices: Vec<Notice>) {
+    fn alerts(&self, resource: &Arc<Origin>, notices: Notices) {
         assert!(
             resource
                 .attributes
@@ -82,7 +82,7 @@ impl Outlet for Kept {
                 .any(|attribute| attribute.key == "service.name")
         );
         assert!(!notices.is_empty());
-        self.notices.lock().unwrap().extend(notices);
+        self.notices.lock().unwrap().extend(notices.alerts);
     }
 }
 

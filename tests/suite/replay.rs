@@ -57,7 +57,7 @@ fn nowhere_to_replay_to_is_said() {
 }
 
 /// Scenario: a rule fires on a recording; the configuration names an Alertmanager, a webhook and standard output.
-/// Guarantee: each change is one line of JSON with the contract's names and the recording's own times, the alert ends
+/// Guarantee: each change is one line of JSON with the contract's names and the recording's own times, the incident ends
 /// with the process, and nobody is called.
 #[test]
 fn alerts_of_a_recording_are_lines_and_call_nobody() {
@@ -99,13 +99,13 @@ fn alerts_of_a_recording_are_lines_and_call_nobody() {
     for record in &records {
         assert_eq!(
             (&record["kind"], &record["rule"]),
-            (&"anomaly".into(), &"test.induced".into())
+            (&"incident".into(), &"test.induced".into())
         );
         assert_eq!(
             (&record["severity"], &record["labels"]["area"]),
             (&"warning".into(), &"test".into())
         );
-        assert_eq!(record["started"], fired["at"]);
+        assert_eq!((&record["since"], &record["id"]), (&fired["since"], &fired["id"]));
     }
     assert_eq!(
         (&fired["state"], &fired["ending"]),
@@ -117,8 +117,8 @@ fn alerts_of_a_recording_are_lines_and_call_nobody() {
     );
     assert_eq!(fired["summary"], format!("Collection {}", fired["gc_number"]));
     assert!(
-        fired["at"].as_str().unwrap() < ended["at"].as_str().unwrap()
-            && fired["at"].as_str().unwrap().starts_with("202")
+        fired["since"].as_str().unwrap() < ended["until"].as_str().unwrap()
+            && fired["since"].as_str().unwrap().starts_with("202")
     );
     assert!(pager.accept().is_err(), "somebody was called");
 }

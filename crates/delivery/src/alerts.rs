@@ -1,11 +1,14 @@
-//! Notifies people of alerts: Alertmanagers, webhooks, standard output.
+//! Notifies people of incidents: Alertmanagers, webhooks, standard output.
 //!
 //! ```text
-//!                      +-> board   what is firing, again and again; what resolved, 5 minutes -> POST /api/v2/alerts
-//! Notice -> message ---+-> outbox  each change once, in order ----------------------------> POST to a webhook
-//!  (labels, texts: as  '-> stdout  each change -------------------------------------------> standard output
-//!   the alert began)
+//!                              +-> board   what is firing, again and again; what resolved, 5 minutes -> POST /api/v2/alerts
+//! IncidentNotice -> message ---+-> outbox  each change once, in order ----------------------------> POST to a webhook
+//!  (labels as it began,        '-> stdout  each change -------------------------------------------> standard output
+//!   newest texts)
 //! ```
+//!
+//! To a receiver an incident is one alert: one message when it begins, one for each rise of its severity, one when it
+//! ends. What an Alertmanager gets again has the newest texts.
 //!
 //! Layers, each using only those before it: `settings`, `stats`, `notice`; `labels`, `message`, `board` and `outbox`,
 //! which are pure; `post` (one request) and `stdout`; `queue` (one receiver with its task); and the [`Notifier`] here.
@@ -42,24 +45,24 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
 use crate::alerts::message::Message;
-pub use crate::alerts::notice::Notice;
+pub use crate::alerts::notice::{IncidentNotice, Notice, Notices};
 pub use crate::alerts::post::Error;
 use crate::alerts::post::Post;
 use crate::alerts::queue::{ReceiverKind, ReceiverQueue};
 use crate::alerts::settings::AlertSettings;
 use crate::alerts::stats::{Reason, ReceiverStats};
 use crate::alerts::stdout::StdoutWriter;
+use crate::clock::now_unix_ns;
 use crate::transport::connection::Connection;
 use crate::transport::receiver::Receiver;
 use gc_rules::alert::RunKey;
-use gc_rules::alert::Transition;
-use gc_rules::record::AnomalyRecord;
+use gc_rules::incident::{IncidentChange, IncidentRecord, IncidentSubject};
 
-/// Most firing alerts that are remembered, for receivers that a reload adds.
+/// Most open incidents that are remembered, for receivers that a reload adds.
 const MOST_FIRING: usize = 10_000;
 
-/// Which alert: the run, the rule, the alert's number in the run.
-type Key = (RunKey, Arc<str>, u64);
+/// Which incident: the run, and its number in the run.
+type Key = (RunKey, u64);
 
 /// Sends changes of alerts to all receivers. Cheap to clone; no call waits for the network.
 #[derive(Clone)]
@@ -159,7 +162,8 @@ impl Notifier {
                     Arc::clone(&self.counted),
                 ));
                 if matches!(queue.kind, ReceiverKind::Alertmanager { .. }) {
-                    state.firing.values().for_each(|message| queue.put(message));
+                    let firing = state.firing.values();
+                    firing.for_each(|message| queue.put(&Arc::new(message.alone())));
                 }
                 let task = runtime.spawn(Arc::clone(&queue).run());
                 queues.push((queue, task));
@@ -201,29 +205,30 @@ impl Notifier {
         self.state().settings.log
     }
 
-    /// Sends changes of one process's alerts.
-    pub fn notify(&self, resource: &Resource, notices: &[Notice]) {
+    /// Sends changes of one process's incidents.
+    pub fn notify(&self, resource: &Resource, notices: &[IncidentNotice]) {
         let mut state = self.state();
         for notice in notices {
-            if let Some(stdout) = &state.stdout {
-                let record = AnomalyRecord::new(
-                    Some(notice.run.pid),
-                    Some(&notice.process),
-                    notice.group.as_deref(),
-                    &notice.transition,
-                );
+            let incident = notice.change.incident();
+            if !incident.notifies() {
+                continue;
+            }
+            let refreshes = matches!(notice.change, IncidentChange::Refreshed(_));
+            if let Some(stdout) = state.stdout.as_ref().filter(|_| !refreshes) {
+                let record = IncidentRecord::new(incident, &subject(notice.run, &notice.process, resource));
                 // A record of strings and numbers always has a form in JSON.
                 if let Ok(mut line) = serde_json::to_string(&record) {
                     line.push('\n');
                     stdout.put(line);
                 }
             }
-            if !notice.transition.alert().rule.emit.notify {
-                continue;
-            }
             let message = state.message(resource, notice);
             for (queue, _) in &state.queues {
-                queue.put(&message);
+                if refreshes {
+                    queue.refresh(&message);
+                } else {
+                    queue.put(&message);
+                }
             }
         }
     }
@@ -286,23 +291,35 @@ impl Notifier {
 }
 
 impl State {
-    /// The alert as it is now, with the labels that it had when it began.
-    fn message(&mut self, resource: &Resource, notice: &Notice) -> Arc<Message> {
-        let alert = notice.transition.alert();
-        let key = (notice.run, Arc::clone(&alert.rule.id), alert.number);
-        match &notice.transition {
-            Transition::Fired(_) => {
-                let message = Arc::new(Message::of(notice, resource));
-                if self.firing.len() < MOST_FIRING {
-                    self.firing.insert(key, Arc::clone(&message));
-                }
-                message
-            }
-            Transition::Ended(..) => Arc::new(match self.firing.remove(&key) {
-                Some(message) => message.ended(alert),
-                None => Message::of(notice, resource),
-            }),
+    /// The incident as it is now, with the labels that it had when it began.
+    fn message(&mut self, resource: &Resource, notice: &IncidentNotice) -> Arc<Message> {
+        let key = (notice.run, notice.change.incident().number);
+        let known = self.firing.get(&key);
+        let message = Arc::new(match (&notice.change, known) {
+            (_, None) => Message::of(notice, resource),
+            (IncidentChange::Worse(..), Some(known)) => known.worse(notice, now_unix_ns()),
+            (_, Some(known)) => known.renewed(notice),
+        });
+        if let IncidentChange::Ended(_) = notice.change {
+            self.firing.remove(&key);
+        } else if known.is_some() || self.firing.len() < MOST_FIRING {
+            self.firing.insert(key, Arc::clone(&message));
         }
+        message
+    }
+}
+
+/// Whose incident it is, as its record says.
+pub fn subject(run: RunKey, process: &str, resource: &Resource) -> IncidentSubject {
+    let attributes = resource.attributes.iter();
+    let attributes = attributes.filter(|attribute| !attribute.key.starts_with("process.command"));
+    IncidentSubject {
+        run: Some(run),
+        process: Some(process.to_owned()),
+        service: gc_telemetry::value::text(&resource.attributes, "service.name"),
+        resource: attributes
+            .filter_map(|attribute| Some((attribute.key.clone(), labels::text(attribute)?)))
+            .collect(),
     }
 }
 

@@ -32,11 +32,11 @@ pub struct Alert {
     pub ended_unix_ns: Option<u64>,
     /// The rule's labels at the beginning.
     pub labels: Arc<[(Arc<str>, Box<str>)]>,
-    /// What happened, one sentence.
+    /// What happened, one sentence, with the figures of its newest rendering: at most a second old while it fires.
     pub summary: Arc<str>,
     /// The rule's annotations.
     pub annotations: Arc<[(Arc<str>, Box<str>)]>,
-    /// The rule's windows when it began to fire: name and value, if known.
+    /// The rule's windows at the newest rendering: name and value, if known.
     pub values: Arc<[(Arc<str>, Option<f64>)]>,
     /// Number of the collection that it began to fire on.
     pub collection: Option<u32>,
@@ -44,6 +44,8 @@ pub struct Alert {
     pub count: u64,
     /// Alerts that the cooldown suppressed before this one.
     pub suppressed: u64,
+    /// The highest value so far of the figure that its summary is about; `None`: it is about none, or unknown.
+    pub peak: Option<f64>,
 }
 
 impl Alert {

@@ -38,9 +38,13 @@ pub(crate) struct RuleFile {
     pub(crate) lists: BTreeMap<String, TextList>,
     /// Expressions by name, for the expressions of this file. A macro is inserted as if in parentheses.
     pub(crate) macros: BTreeMap<String, String>,
-    /// Groups: name and description. Of the rules of a group, only the most severe fires for a process: each incident
-    /// raises one alert. A group can be used in all files.
+    /// Groups: name and description. All alerts of a group on one process are one incident, which the first of its
+    /// rules names, in the order of the files: a cause is before its consequences. Of the rules that hold, only the
+    /// most severe fires an alert. A group can be used in all files.
     pub(crate) groups: BTreeMap<String, String>,
+    /// Groups whose alerts are consequences of those of other groups, with these: while an incident of one of the other
+    /// groups is open, they are members of it and raise none of their own.
+    pub(crate) follows: BTreeMap<String, TextList>,
     /// The rules.
     #[schemars(length(max = 1000))]
     pub(crate) rules: Vec<Rule>,

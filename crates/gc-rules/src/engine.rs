@@ -26,7 +26,12 @@
 //!
 //! Of the rules of a group that hold at once, one fires: the most severe; of equals the one that fires already, else
 //! the first in the files. A more severe one ends the previous one as superseded. When it ends, the most severe one
-//! that still holds fires, with its texts of the time when it began to hold.
+//! that still holds fires. What people are told of a group is an [incident](super::incident).
+//!
+//! # Texts
+//!
+//! While a rule holds, the summary, annotations and values of its alert are rendered anew: `on: process` at each tick,
+//! `on: gc` at each occurrence, at most once a second. Labels stay: they identify it.
 //!
 //! # Time
 //!
@@ -66,6 +71,7 @@ use clr_gc::gc::{Collection, Suspension};
 
 use super::alert::{Alert, Ending, Transition, Verdict};
 use super::field::{ProcessFacts, Scope, StreamFacts};
+use super::incident::Holding;
 use super::plan::When;
 use super::rule::{On, Rule, RuleSet};
 use super::window::Key;
@@ -272,6 +278,11 @@ impl Engine {
         self.runs.iter().filter_map(|run| run.status.firing()).collect()
     }
 
+    /// The rules that hold, with those that their group inhibits.
+    pub fn holding(&self) -> Vec<Holding> {
+        self.runs.iter().filter_map(Run::holding).collect()
+    }
+
     /// The state of each rule, by its place in the set.
     pub fn states(&self) -> Vec<RuleState> {
         let mut runs = self.runs.iter();
@@ -375,8 +386,9 @@ impl Engine {
         self.windows.sample(When::Tick, None, &scope, self.now);
         self.judge_process(Current::default(), transitions);
         self.settle_groups(transitions);
+        self.refresh();
     }
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

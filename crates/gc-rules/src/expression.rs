@@ -186,6 +186,11 @@ impl Expression {
     pub fn holds(&self, scope: &Scope<'_>) -> Result<Option<bool>, EvaluationError> {
         self.node.holds(scope)
     }
+
+    /// Whether it is one window and nothing else.
+    pub(crate) fn is_window(&self) -> bool {
+        matches!(self.node, Node::Window(_))
+    }
 }
 
 fn truth(value: Option<Value<'_>>) -> Result<Option<bool>, EvaluationError> {

@@ -30,7 +30,7 @@ pub struct AlertRecord {
     pub labels: BTreeMap<String, String>,
     /// The rule's annotations.
     pub annotations: BTreeMap<String, String>,
-    /// The rule's windows when the alert began to fire.
+    /// The rule's windows at the newest rendering of the summary.
     pub values: BTreeMap<String, Option<f64>>,
     /// Number of the collection that it began on.
     pub gc_number: Option<u32>,

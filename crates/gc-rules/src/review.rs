@@ -11,6 +11,7 @@ use clr_gc::gc::{Collection, StopEdges, Suspension};
 use super::alert::{Alert, Ending, Transition};
 use super::engine::{Engine, collection_at, suspension_at};
 use super::field::{Open, ProcessFacts, StreamFacts};
+use super::incident::{Incident, IncidentChange, Incidents};
 use super::rule::{Rule, RuleSet};
 use super::time::TimeBase;
 use judged::Judged;
@@ -95,6 +96,9 @@ pub struct Review {
     engine: Engine,
     base: TimeBase,
     alerts: BTreeMap<u64, Reviewed>,
+    incidents: Incidents,
+    /// Every incident by its number, as it is now or ended.
+    all_incidents: BTreeMap<u64, Arc<Incident>>,
     matched: BTreeMap<u32, Vec<Arc<Rule>>>,
     judged: Judged,
 }
@@ -106,6 +110,8 @@ impl Review {
             engine: Engine::new(rules, facts, base.unix_ns(0)),
             base,
             alerts: BTreeMap::new(),
+            incidents: Incidents::default(),
+            all_incidents: BTreeMap::new(),
             matched: BTreeMap::new(),
             judged: Judged::default(),
         };
@@ -162,7 +168,7 @@ impl Review {
     pub fn step(&mut self, at: i64, step: &Step<'_>) {
         let now = self.base.unix_ns(at);
         let passed = self.engine.advance(now);
-        self.take(passed);
+        self.take(passed, now);
         match step {
             Step::Collection(collection) => {
                 let verdict = self.engine.collection(collection, self.base);
@@ -172,26 +178,27 @@ impl Review {
                         .or_default()
                         .extend(verdict.matched);
                 }
-                self.take(verdict.transitions);
+                self.take(verdict.transitions, now);
                 self.judged.at_collection(&self.engine);
             }
             Step::Suspension(suspension) => self.engine.suspension(suspension, self.base),
             Step::Stream(facts) => self.engine.stream(*facts),
             Step::Learned(facts) => {
                 let changed = self.engine.learned(facts.clone(), now);
-                self.take(changed);
+                self.take(changed, now);
             }
             Step::End => {
                 let ended = self.engine.end(now);
-                self.take(ended);
+                self.take(ended, now);
             }
         }
     }
 
     /// Advances the time to `at`.
     pub fn until(&mut self, at: i64) {
-        let passed = self.engine.advance(self.base.unix_ns(at));
-        self.take(passed);
+        let now = self.base.unix_ns(at);
+        let passed = self.engine.advance(now);
+        self.take(passed, now);
         self.judged.look(&self.engine);
         for alert in self.engine.alerts() {
             let ending = None;
@@ -215,12 +222,28 @@ impl Review {
         self.alerts.values()
     }
 
+    /// All incidents in the order in which they began, as they are now or ended.
+    pub fn incidents(&self) -> impl Iterator<Item = &Arc<Incident>> {
+        self.all_incidents.values()
+    }
+
     /// The rules that hold on a collection, by its number.
     pub fn matched(&self, number: u32) -> &[Arc<Rule>] {
         self.matched.get(&number).map_or(&[], Vec::as_slice)
     }
 
-    fn take(&mut self, transitions: Vec<Transition>) {
+    fn take(&mut self, transitions: Vec<Transition>, now: u64) {
+        if !transitions.is_empty() || !self.incidents.is_empty() {
+            let (rules, holding) = (Arc::clone(self.engine.rules()), self.engine.holding());
+            let changes = self.incidents.observe(&rules, &transitions, &holding, now);
+            let changed = changes
+                .iter()
+                .map(IncidentChange::incident)
+                .chain(self.incidents.open());
+            for incident in changed {
+                self.all_incidents.insert(incident.number, Arc::clone(incident));
+            }
+        }
         for transition in transitions {
             let (alert, ending) = match transition {
                 Transition::Fired(alert) => (alert, None),

@@ -135,6 +135,8 @@ pub struct Group {
     pub name: Arc<str>,
     /// Its description, one sentence.
     pub title: Arc<str>,
+    /// Groups whose consequences its alerts are, by place in the set.
+    pub follows: Vec<usize>,
 }
 
 /// Where alerts of a rule go.

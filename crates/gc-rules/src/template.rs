@@ -38,6 +38,24 @@ impl Template {
         self.render_within(scope, MOST_LABEL_BYTES)
     }
 
+    /// The figure that it is about: its first value with a unit or decimal places, else its first window. `None`: it
+    /// has none, or it is unknown.
+    pub(crate) fn figure(&self, scope: &Scope<'_>) -> Option<f64> {
+        let values = || {
+            self.parts.iter().filter_map(|part| match part {
+                Part::Value(expression, form) => Some((expression, *form)),
+                Part::Text(_) => None,
+            })
+        };
+        let with_unit = values().find(|(_, form)| *form != Form::Plain);
+        let about = with_unit.or_else(|| values().find(|(expression, _)| expression.is_window()))?;
+        match about.0.evaluate(scope) {
+            Ok(Some(Value::Int(number))) => Some(number as f64),
+            Ok(Some(Value::Double(number))) => Some(number).filter(|number| number.is_finite()),
+            _ => None,
+        }
+    }
+
     /// The string, at most `most` bytes (at least those of `…`, which ends a truncated one). Control characters of
     /// values are escaped: names of processes are foreign.
     pub fn render_within(&self, scope: &Scope<'_>, most: usize) -> String {

@@ -155,7 +155,7 @@ fn log_attributes(transition: &Transition, group: Option<&str>) -> Vec<KeyValue>
 }
 
 /// INFO, WARN, ERROR. Critical is the highest ERROR, because FATAL stands for the end of a program.
-fn severity_number(severity: Severity) -> SeverityNumber {
+pub(crate) fn severity_number(severity: Severity) -> SeverityNumber {
     match severity {
         Severity::Info => SeverityNumber::Info,
         Severity::Warning => SeverityNumber::Warn,

@@ -34,6 +34,7 @@
 
 pub mod anomaly;
 pub mod definition;
+pub mod incident;
 pub mod options;
 pub mod origin;
 pub mod prometheus;

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use clr_gc::gc::{Collection, Suspension};
-use delivery::alerts::Notice;
+use delivery::alerts::Notices;
 use gc_rules::alert::Verdict;
+use gc_rules::engine::collection_at;
 use gc_rules::field::{ProcessFacts, StreamFacts};
 use gc_rules::rule::RuleSet;
 use gc_rules::time::TimeBase;
@@ -42,7 +43,7 @@ pub(crate) struct Observed {
     /// Its spans, if it is among those that become spans.
     pub(crate) spans: Result<Encoded, NotExported>,
     /// The changes of alerts that it made.
-    pub(crate) notices: Vec<Notice>,
+    pub(crate) notices: Notices,
 }
 
 impl Parts {
@@ -78,7 +79,7 @@ impl Parts {
     }
 
     /// Advances the time of the rules.
-    pub(crate) fn advance(&mut self, now_unix_ns: u64) -> Vec<Notice> {
+    pub(crate) fn advance(&mut self, now_unix_ns: u64) -> Notices {
         let stream = self.stream_facts();
         let rules = self.rules.as_mut();
         rules
@@ -87,16 +88,16 @@ impl Parts {
     }
 
     /// Passes the changed facts about the process to the rules.
-    fn update_rules(&mut self, now_unix_ns: u64) -> Vec<Notice> {
+    fn update_rules(&mut self, now_unix_ns: u64) -> Notices {
         let facts = self.process_facts();
         let rules = self.rules.as_mut();
         rules.map(|rules| rules.learned(facts, now_unix_ns)).unwrap_or_default()
     }
 
     /// A reading of its container; `None`: it could not be read. The rules get limits that changed.
-    pub(crate) fn measured(&mut self, figures: Option<Figures>, now_unix_ns: u64) -> Vec<Notice> {
+    pub(crate) fn measured(&mut self, figures: Option<Figures>, now_unix_ns: u64) -> Notices {
         if !self.container.observe(figures) {
-            return Vec::new();
+            return Notices::default();
         }
         let mut notices = self.advance(now_unix_ns);
         notices.extend(self.update_rules(now_unix_ns));
@@ -104,18 +105,13 @@ impl Parts {
     }
 
     /// What an orchestrator knows of it from now on. `None`: the same as before.
-    pub(crate) fn set_metadata(&mut self, metadata: Vec<KeyValue>, now_unix_ns: u64) -> Option<Vec<Notice>> {
+    pub(crate) fn set_metadata(&mut self, metadata: Vec<KeyValue>, now_unix_ns: u64) -> Option<Notices> {
         let changed = self.identity.set_metadata(metadata);
         changed.then(|| self.update_rules(now_unix_ns))
     }
 
     /// More is known of who it is.
-    pub(crate) fn learned(
-        &mut self,
-        runtime: Option<String>,
-        attributes: Vec<KeyValue>,
-        now_unix_ns: u64,
-    ) -> Vec<Notice> {
+    pub(crate) fn learned(&mut self, runtime: Option<String>, attributes: Vec<KeyValue>, now_unix_ns: u64) -> Notices {
         self.identity.learned(runtime, attributes);
         self.update_rules(now_unix_ns)
     }
@@ -140,11 +136,13 @@ impl Parts {
             None => Verdict::default(),
         };
         let anomalies = anomalies(&verdict, &collection, base);
+        let at = base.unix_ns(collection_at(&collection));
         let (span, spans) = self.telemetry.collection(&collection, base, &anomalies, settings);
         self.recent.observe(collection, base, settings.recent);
         let notices = match self.rules.as_mut() {
-            Some(rules) => rules.notices(verdict.transitions, span),
-            None => Vec::new(),
+            // Of an incident that is open, each tick passes on what is new.
+            Some(rules) if !verdict.transitions.is_empty() => rules.notices(verdict.transitions, span, at),
+            _ => Notices::default(),
         };
         Observed { spans, notices }
     }

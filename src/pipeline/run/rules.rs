@@ -1,13 +1,14 @@
-//! The rules of a run: the engine, and the notices of its alerts.
+//! The rules of a run: the engine, its incidents, and the notices of both.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use clr_gc::gc::{Collection, Suspension};
-use delivery::alerts::Notice;
+use delivery::alerts::{IncidentNotice, Notice, Notices};
 use gc_rules::alert::{Alert, Transition, Verdict};
 use gc_rules::engine::{Engine, RuleState};
 use gc_rules::field::{ProcessFacts, StreamFacts};
+use gc_rules::incident::{Incident, IncidentChange, IncidentEnding, Incidents};
 use gc_rules::rule::{Rule, RuleSet, Severity};
 use gc_rules::time::TimeBase;
 use gc_telemetry::definition::anomaly;
@@ -37,6 +38,9 @@ pub(crate) struct RunRules {
     process: Arc<str>,
     engine: Engine,
     rules: Arc<RuleSet>,
+    incidents: Incidents,
+    /// Root spans of the collections on which open incidents began, by the incident's number.
+    incident_spans: Vec<(u64, SpanIds)>,
     /// Root spans of the collections on which alerts began that still fire, by the alert's number.
     spans: Vec<(u64, SpanIds)>,
     /// Alerts that began, by rule and severity.
@@ -52,6 +56,8 @@ impl RunRules {
             process: Arc::from(who.name.as_str()),
             engine: Engine::new(Arc::clone(&rules), facts, now_unix_ns),
             rules,
+            incidents: Incidents::default(),
+            incident_spans: Vec::new(),
             spans: Vec::new(),
             fired: BTreeMap::new(),
             counted: Vec::new(),
@@ -68,37 +74,116 @@ impl RunRules {
     }
 
     /// Other facts about the process.
-    pub(crate) fn learned(&mut self, facts: ProcessFacts, now_unix_ns: u64) -> Vec<Notice> {
+    pub(crate) fn learned(&mut self, facts: ProcessFacts, now_unix_ns: u64) -> Notices {
         let transitions = self.engine.learned(facts, now_unix_ns);
-        self.notices(transitions, None)
+        self.notices(transitions, None, now_unix_ns)
     }
 
     /// Advances the time.
-    pub(crate) fn advance(&mut self, stream: StreamFacts, now_unix_ns: u64) -> Vec<Notice> {
+    pub(crate) fn advance(&mut self, stream: StreamFacts, now_unix_ns: u64) -> Notices {
         self.engine.stream(stream);
         let transitions = self.engine.advance(now_unix_ns);
-        self.notices(transitions, None)
+        self.notices(transitions, None, now_unix_ns)
     }
 
     /// Other rules from now on. What the old ones counted has to be taken before, see [`Self::count`].
-    pub(crate) fn adopt(&mut self, rules: &Arc<RuleSet>, now_unix_ns: u64) -> Vec<Notice> {
+    pub(crate) fn adopt(&mut self, rules: &Arc<RuleSet>, now_unix_ns: u64) -> Notices {
         if Arc::ptr_eq(rules, &self.rules) {
-            return Vec::new();
+            return Notices::default();
         }
         let transitions = self.engine.adopt(Arc::clone(rules), now_unix_ns);
         self.rules = Arc::clone(rules);
         self.counted = self.engine.states().iter().map(counts).collect();
-        self.notices(transitions, None)
+        self.notices(transitions, None, now_unix_ns)
     }
 
-    /// Ends all alerts.
-    pub(crate) fn end(&mut self, now_unix_ns: u64) -> Vec<Notice> {
+    /// Ends all alerts. Incidents that outlive the process stay open.
+    pub(crate) fn end(&mut self, now_unix_ns: u64) -> Notices {
         let transitions = self.engine.end(now_unix_ns);
-        self.notices(transitions, None)
+        self.notices(transitions, None, now_unix_ns)
     }
 
-    /// The notices of transitions. `span`: the root span of the collection that made them.
-    pub(crate) fn notices(&mut self, transitions: Vec<Transition>, span: Option<SpanIds>) -> Vec<Notice> {
+    /// The process is not read any more, though it lives: all of it ends.
+    pub(crate) fn unwatch(&mut self, now_unix_ns: u64) -> Notices {
+        self.finish(IncidentEnding::Unwatched, now_unix_ns)
+    }
+
+    /// Ends all alerts and incidents.
+    pub(crate) fn finish(&mut self, ending: IncidentEnding, now_unix_ns: u64) -> Notices {
+        let mut notices = self.end(now_unix_ns);
+        let changes = self.incidents.end(ending, now_unix_ns);
+        notices
+            .incidents
+            .extend(changes.into_iter().map(|change| self.incident_notice(change, None)));
+        notices
+    }
+
+    /// Whether an alert fires or an incident is open.
+    pub(crate) fn is_any_open(&self) -> bool {
+        !self.incidents.is_empty() || !self.alerts().is_empty()
+    }
+
+    /// The incidents that are open, in the order in which they began.
+    pub(crate) fn incidents(&self) -> impl Iterator<Item = &Arc<Incident>> {
+        self.incidents.open()
+    }
+
+    /// Those that outlive the process, and its name.
+    pub(crate) fn take_incidents(&mut self) -> (Incidents, Arc<str>) {
+        (std::mem::take(&mut self.incidents), Arc::clone(&self.process))
+    }
+
+    /// The notices of transitions up to `now`. `span`: the root span of the collection that made them.
+    pub(crate) fn notices(&mut self, transitions: Vec<Transition>, span: Option<SpanIds>, now_unix_ns: u64) -> Notices {
+        let incidents = self.incident_notices(&transitions, span, now_unix_ns);
+        Notices {
+            alerts: self.alert_notices(transitions, span),
+            incidents,
+        }
+    }
+
+    fn incident_notices(
+        &mut self,
+        transitions: &[Transition],
+        span: Option<SpanIds>,
+        now_unix_ns: u64,
+    ) -> Vec<IncidentNotice> {
+        if transitions.is_empty() && self.incidents.is_empty() {
+            return Vec::new();
+        }
+        let holding = self.engine.holding();
+        let changes = self.incidents.observe(&self.rules, transitions, &holding, now_unix_ns);
+        changes
+            .into_iter()
+            .map(|change| self.incident_notice(change, span))
+            .collect()
+    }
+
+    fn incident_notice(&mut self, change: IncidentChange, span: Option<SpanIds>) -> IncidentNotice {
+        let number = change.incident().number;
+        let span = match &change {
+            IncidentChange::Began(_) => {
+                self.incident_spans.extend(span.map(|span| (number, span)));
+                span
+            }
+            IncidentChange::Ended(_) => {
+                let place = self.incident_spans.iter().position(|(known, _)| *known == number);
+                place.map(|place| self.incident_spans.swap_remove(place).1)
+            }
+            IncidentChange::Worse(..) | IncidentChange::Refreshed(_) => {
+                let mut spans = self.incident_spans.iter();
+                spans.find(|(known, _)| *known == number).map(|(_, span)| *span)
+            }
+        };
+        IncidentNotice {
+            run: self.run,
+            process: Arc::clone(&self.process),
+            change,
+            span,
+        }
+    }
+
+    fn alert_notices(&mut self, transitions: Vec<Transition>, span: Option<SpanIds>) -> Vec<Notice> {
         let notice = |transition: Transition| {
             let alert = transition.alert();
             let number = alert.number;

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use delivery::alerts::Notice;
+use delivery::alerts::{IncidentNotice, Notice};
 use gc_rules::alert::{Alert, Ending, Transition};
+use gc_rules::incident::{Holding, IncidentEnding, Incidents};
 use gc_rules::load::{SourceFile, load};
 use gc_rules::rule::{Rule, RuleSet};
 use gc_telemetry::spans::SpanIds;
@@ -92,6 +93,7 @@ pub fn fired(pid: u32) -> Notice {
         collection: Some(7),
         count: 1,
         suppressed: 0,
+        peak: None,
     };
     Notice {
         run: RunKey { pid, start_time: 9 },
@@ -117,4 +119,32 @@ pub fn ended(pid: u32) -> Notice {
         transition: Transition::Ended(Arc::new(alert), Ending::Cleared),
         ..fired
     }
+}
+
+/// The beginning of the incident of a process.
+pub fn began(pid: u32) -> IncidentNotice {
+    changes(pid).remove(0)
+}
+
+/// Its end.
+pub fn over(pid: u32) -> IncidentNotice {
+    changes(pid).remove(1)
+}
+
+fn changes(pid: u32) -> Vec<IncidentNotice> {
+    let (fired, rules) = (fired(pid), rules(RULES));
+    let mut incidents = Incidents::default();
+    let held = Holding {
+        alert: Arc::clone(fired.transition.alert()),
+        firing: true,
+    };
+    let mut changes = incidents.observe(&rules, &[fired.transition.clone()], &[held], STARTED);
+    changes.extend(incidents.end(IncidentEnding::Cleared, ENDED));
+    let notice = |change| IncidentNotice {
+        run: fired.run,
+        process: Arc::clone(&fired.process),
+        change,
+        span: fired.span,
+    };
+    changes.into_iter().map(notice).collect()
 }

@@ -69,6 +69,15 @@ impl Board {
         true
     }
 
+    /// Newer texts of a state: they are sent when it is due, not before.
+    pub(crate) fn refresh(&mut self, message: &Arc<Message>) {
+        if let Some(entry) = self.entries.get_mut(&message.labels)
+            && entry.message.is_state_of(message)
+        {
+            entry.message = Arc::clone(message);
+        }
+    }
+
     /// Forgets the alert that resolved first, among those whose end was sent.
     fn make_room(&mut self) -> bool {
         let over = |entry: &&(&Arc<Labels>, &Entry)| entry.1.sent && !entry.1.message.is_firing();
@@ -146,7 +155,7 @@ impl Board {
     fn each_of(&mut self, messages: &[Arc<Message>], change: impl Fn(&mut Entry)) {
         for message in messages {
             if let Some(entry) = self.entries.get_mut(&message.labels)
-                && Arc::ptr_eq(&entry.message, message)
+                && entry.message.is_state_of(message)
             {
                 change(entry);
             }

@@ -8,10 +8,13 @@ use std::collections::BTreeMap;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::resource::v1::Resource;
 
-use crate::alerts::notice::Notice;
+use crate::alerts::notice::IncidentNotice;
 
 /// Labels, sorted by name.
 pub(crate) type Labels = BTreeMap<String, String>;
+
+/// The label that changes when an incident gets worse.
+pub(crate) const SEVERITY: &str = "severity";
 
 /// Most labels of one alert; further ones are left out.
 const MOST: usize = 64;
@@ -31,19 +34,20 @@ const LEFT_OUT: [&str; 8] = [
     "service.instance.id",
 ];
 
-/// The labels of an alert: `alertname` (the rule's id), `severity`, `group`, `process`, `pid`, `instance`, then the
-/// rule's own, then those of the process's resource. Of two equal names the later one gets a number appended.
-pub(crate) fn labels(notice: &Notice, resource: &Resource) -> Labels {
-    let alert = notice.transition.alert();
+/// The labels of an incident as an alert: `alertname` (the id of the rule that it began with), `severity`, `group`,
+/// `process`, `pid`, `instance`, then the rule's own, then those of the process's resource. Of two equal names the later
+/// one gets a number appended.
+pub(crate) fn labels(notice: &IncidentNotice, resource: &Resource) -> Labels {
+    let incident = notice.change.incident();
     let pid = notice.run.pid.to_string();
     let attribute = |key: &str| {
         let mut attributes = resource.attributes.iter();
         attributes.find(|attribute| attribute.key == key).and_then(text)
     };
     let fixed = [
-        ("alertname", Some(alert.rule.id.to_string())),
-        ("severity", Some(alert.severity().name().to_owned())),
-        ("group", notice.group.as_deref().map(str::to_owned)),
+        ("alertname", Some(incident.began_as.id.to_string())),
+        (SEVERITY, Some(incident.severity.name().to_owned())),
+        ("group", incident.group.as_deref().map(str::to_owned)),
         ("process", Some(notice.process.to_string())),
         ("pid", Some(pid)),
         ("instance", attribute("service.instance.id")),
@@ -52,7 +56,7 @@ pub(crate) fn labels(notice: &Notice, resource: &Resource) -> Labels {
     for (name, value) in fixed {
         put(&mut labels, name, value.unwrap_or_default());
     }
-    for (name, value) in alert.labels.iter() {
+    for (name, value) in incident.labels.iter() {
         put(&mut labels, name, value.to_string());
     }
     let mut of_resource: Vec<(&str, String)> = resource
@@ -68,7 +72,7 @@ pub(crate) fn labels(notice: &Notice, resource: &Resource) -> Labels {
     labels
 }
 
-fn text(attribute: &opentelemetry_proto::tonic::common::v1::KeyValue) -> Option<String> {
+pub(crate) fn text(attribute: &opentelemetry_proto::tonic::common::v1::KeyValue) -> Option<String> {
     match attribute.value.as_ref()?.value.as_ref()? {
         Value::StringValue(text) => Some(text.clone()),
         Value::IntValue(number) => Some(number.to_string()),

@@ -1,4 +1,6 @@
-//! An alert as it is sent: made when it begins, so that its labels stay the same.
+//! An incident as it is sent: as one alert, whose labels stay as they were when it began.
+//!
+//! A rise of its severity is another alert, as a label changes: the one before resolves with it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,9 +8,9 @@ use std::sync::Arc;
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use serde_json::{Value, json};
 
-use crate::alerts::labels::{Labels, fingerprint, labels};
-use crate::alerts::notice::Notice;
-use gc_rules::alert::Alert;
+use crate::alerts::labels::{Labels, SEVERITY, fingerprint, labels};
+use crate::alerts::notice::IncidentNotice;
+use gc_rules::incident::{IncidentRecord, IncidentSubject, MemberRecord};
 use gc_rules::time::rfc3339;
 
 /// Go's zero time: Alertmanager's way to say that an alert has no end.
@@ -17,7 +19,7 @@ const NO_TIME: &str = "0001-01-01T00:00:00Z";
 /// Version of Alertmanager's webhook format.
 const WEBHOOK_VERSION: &str = "4";
 
-/// One state of an alert.
+/// One state of an incident, as an alert.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Message {
     /// They identify it.
@@ -28,19 +30,24 @@ pub(crate) struct Message {
     started_unix_ns: u64,
     /// `None`: it is firing.
     ended_unix_ns: Option<u64>,
+    /// The same incident with the severity that it had before, resolved: its labels were others.
+    pub(crate) before: Option<Arc<Message>>,
+    pid: u32,
 }
 
 impl Message {
-    /// A new alert.
-    pub(crate) fn of(notice: &Notice, resource: &Resource) -> Self {
-        let alert = notice.transition.alert();
+    /// An incident as it is now.
+    pub(crate) fn of(notice: &IncidentNotice, resource: &Resource) -> Self {
+        let incident = notice.change.incident();
         let labels = labels(notice, resource);
         Self {
             fingerprint: fingerprint(&labels),
             labels: Arc::new(labels),
-            annotations: Arc::new(annotations(alert)),
-            started_unix_ns: alert.started_unix_ns,
-            ended_unix_ns: alert.ended_unix_ns.map(|ended| ended.max(alert.started_unix_ns)),
+            annotations: Arc::new(annotations(notice)),
+            started_unix_ns: incident.began_unix_ns,
+            ended_unix_ns: incident.ended_unix_ns,
+            before: None,
+            pid: notice.run.pid,
         }
     }
 
@@ -52,15 +59,43 @@ impl Message {
             annotations: Arc::default(),
             started_unix_ns: 1,
             ended_unix_ns: ended.then_some(2),
+            before: None,
+            pid: 1,
         }
     }
 
-    /// The same alert, ended.
-    pub(crate) fn ended(&self, alert: &Alert) -> Self {
-        let ended = alert.ended_unix_ns.unwrap_or(alert.last_unix_ns);
+    /// The same alert with the newest texts, and its end if it ended.
+    pub(crate) fn renewed(&self, notice: &IncidentNotice) -> Self {
         Self {
+            annotations: Arc::new(annotations(notice)),
+            ended_unix_ns: notice.change.incident().ended_unix_ns,
+            before: None,
+            ..self.clone()
+        }
+    }
+
+    /// The incident with a higher severity from `at` on: the labels that it had when it began, but for that.
+    pub(crate) fn worse(&self, notice: &IncidentNotice, at_unix_ns: u64) -> Self {
+        let mut labels = (*self.labels).clone();
+        labels.insert(SEVERITY.to_owned(), notice.change.incident().severity.name().to_owned());
+        let before = Self {
             // Alertmanager refuses an end before the beginning.
-            ended_unix_ns: Some(ended.max(self.started_unix_ns)),
+            ended_unix_ns: Some(at_unix_ns.max(self.started_unix_ns)),
+            before: None,
+            ..self.clone()
+        };
+        Self {
+            fingerprint: fingerprint(&labels),
+            labels: Arc::new(labels),
+            before: Some(Arc::new(before)),
+            ..self.renewed(notice)
+        }
+    }
+
+    /// Without what it was before, which is of no interest to a new receiver.
+    pub(crate) fn alone(&self) -> Self {
+        Self {
+            before: None,
             ..self.clone()
         }
     }
@@ -68,6 +103,11 @@ impl Message {
     /// It has not ended.
     pub(crate) fn is_firing(&self) -> bool {
         self.ended_unix_ns.is_none()
+    }
+
+    /// Whether it is the same state, with texts that may be newer.
+    pub(crate) fn is_state_of(&self, other: &Self) -> bool {
+        self.started_unix_ns == other.started_unix_ns && self.ended_unix_ns == other.ended_unix_ns
     }
 
     /// As `postableAlert` of Alertmanager's API v2. A firing one ends at `until`, and is sent again before that.
@@ -79,7 +119,7 @@ impl Message {
             "endsAt": rfc3339(self.ended_unix_ns.unwrap_or(until_unix_ns)),
         });
         if let (Some(url), Some(fields)) = (external_url, alert.as_object_mut()) {
-            fields.insert("generatorURL".to_owned(), json!(generator(url)));
+            fields.insert("generatorURL".to_owned(), json!(generator(url, self.pid)));
         }
         alert
     }
@@ -89,7 +129,14 @@ impl Message {
         let status = if self.is_firing() { "firing" } else { "resolved" };
         let label = |name: &str| self.labels.get(name).map(|value| (name.to_owned(), value.clone()));
         let group: Labels = ["alertname", "instance", "pid"].into_iter().filter_map(label).collect();
-        let ends_at = self.ended_unix_ns.and_then(rfc3339);
+        let before = self.before.as_deref();
+        let is_common =
+            |label: &(&String, &String)| before.is_none_or(|other| other.labels.get(label.0) == Some(label.1));
+        let common: BTreeMap<&String, &String> = self.labels.iter().filter(is_common).collect();
+        let alerts: Vec<Value> = std::iter::once(self)
+            .chain(before)
+            .map(|message| message.webhook_alert(external_url))
+            .collect();
         json!({
             "version": WEBHOOK_VERSION,
             "groupKey": group_key(&group),
@@ -97,25 +144,30 @@ impl Message {
             "status": status,
             "receiver": "gcwatch",
             "groupLabels": group,
-            "commonLabels": &*self.labels,
+            "commonLabels": common,
             "commonAnnotations": &*self.annotations,
             "externalURL": external_url.unwrap_or_default(),
-            "alerts": [{
-                "status": status,
-                "labels": &*self.labels,
-                "annotations": &*self.annotations,
-                "startsAt": rfc3339(self.started_unix_ns),
-                "endsAt": ends_at.as_deref().unwrap_or(NO_TIME),
-                "generatorURL": external_url.map(generator).unwrap_or_default(),
-                "fingerprint": format!("{:016x}", self.fingerprint),
-            }],
+            "alerts": alerts,
+        })
+    }
+
+    fn webhook_alert(&self, external_url: Option<&str>) -> Value {
+        let ends_at = self.ended_unix_ns.and_then(rfc3339);
+        json!({
+            "status": if self.is_firing() { "firing" } else { "resolved" },
+            "labels": &*self.labels,
+            "annotations": &*self.annotations,
+            "startsAt": rfc3339(self.started_unix_ns),
+            "endsAt": ends_at.as_deref().unwrap_or(NO_TIME),
+            "generatorURL": external_url.map(|url| generator(url, self.pid)).unwrap_or_default(),
+            "fingerprint": format!("{:016x}", self.fingerprint),
         })
     }
 }
 
-/// Where this gcwatch shows its alerts.
-fn generator(external_url: &str) -> String {
-    format!("{}/api/v1/alerts", external_url.trim_end_matches('/'))
+/// Where this gcwatch shows the process.
+fn generator(external_url: &str, pid: u32) -> String {
+    format!("{}/processes/{pid}", external_url.trim_end_matches('/'))
 }
 
 /// `{}:{alertname="a", pid="1"}`, as Alertmanager writes the key of a group.
@@ -124,25 +176,33 @@ fn group_key(group: &Labels) -> String {
     format!("{{}}:{{{}}}", pairs.join(", "))
 }
 
-/// The summary, the rule's texts and the rule's own annotations, which cannot replace the others.
-fn annotations(alert: &Alert) -> BTreeMap<String, String> {
-    let rule = &alert.rule;
-    let mut annotations: BTreeMap<String, String> = alert
-        .annotations
-        .iter()
-        .map(|(name, text)| (name.to_string(), text.to_string()))
-        .collect();
+/// The newest texts of the cause, and the cause's own annotations, which cannot replace the others.
+fn annotations(notice: &IncidentNotice) -> BTreeMap<String, String> {
+    let run = Some(notice.run);
+    let subject = IncidentSubject {
+        run,
+        ..IncidentSubject::default()
+    };
+    let record = IncidentRecord::new(notice.change.incident(), &subject);
+    let mut annotations = record.annotations;
+    let members = record.members.iter().map(MemberRecord::line);
     let fixed = [
-        ("summary", &alert.summary),
-        ("title", &rule.title),
-        ("description", &rule.description),
-        ("remedy", &rule.remedy),
+        ("summary", Some(record.summary)),
+        ("title", Some(record.title)),
+        ("description", Some(record.description)),
+        ("remedy", Some(record.remedy)),
+        ("command", record.command),
+        ("incident", Some(record.id)),
+        ("rules", Some(members.collect::<Vec<_>>().join(", "))),
+        ("cause", Some(record.rule).filter(|rule| *rule != record.began_as)),
+        ("gc_number", record.gc_number.map(|number| number.to_string())),
+        ("ending", record.ending.map(|ending| ending.name().to_owned())),
+        ("process_ended", record.process_ended),
     ];
-    for (name, text) in fixed.into_iter().filter(|(_, text)| !text.is_empty()) {
-        annotations.insert(name.to_owned(), text.to_string());
-    }
-    if let Some(number) = alert.collection {
-        annotations.insert("gc_number".to_owned(), number.to_string());
+    for (name, text) in fixed {
+        if let Some(text) = text.filter(|text| !text.is_empty()) {
+            annotations.insert(name.to_owned(), text);
+        }
     }
     annotations
 }

@@ -117,7 +117,11 @@ impl ReceiverQueue {
             return;
         }
         let fits = match &mut state.pending {
-            Pending::Alertmanager(board) => board.put(Arc::clone(message), now),
+            Pending::Alertmanager(board) => {
+                let before = message.before.iter();
+                let ended = before.map(|before| board.put(Arc::clone(before), now)).all(|fits| fits);
+                board.put(Arc::clone(message), now) && ended
+            }
             Pending::Webhook(outbox) => outbox.put(Arc::clone(message), now),
         };
         if !fits {
@@ -125,6 +129,13 @@ impl ReceiverQueue {
         }
         drop(state);
         self.wake.notify_one();
+    }
+
+    /// Newer texts of an alert that fires, for the next time that it is sent. A webhook gets each change once.
+    pub(crate) fn refresh(&self, message: &Arc<Message>) {
+        if let Pending::Alertmanager(board) = &mut self.state().pending {
+            board.refresh(message);
+        }
     }
 
     pub(crate) fn stats(&self) -> ReceiverStats {

@@ -8,6 +8,7 @@ use super::run::Change;
 use crate::alert::{Alert, Ending, Transition, Verdict};
 use crate::field::{GcFacts, NoWindows, ProcessFacts, Scope, StreamFacts};
 use crate::rule::{On, Rule};
+use crate::template::UNKNOWN;
 use crate::window::{Key, Moment};
 
 /// The current collection, if conditions are evaluated on one.
@@ -38,6 +39,7 @@ impl Engine {
             let occurrence = run.status.occurrence(&run.rule, &scope, time);
             if occurrence.matched {
                 verdict.matched.push(Arc::clone(&run.rule));
+                run.refresh(&scope);
             }
             if occurrence.change != Change::None {
                 changes.push((place, occurrence.change));
@@ -62,6 +64,19 @@ impl Engine {
                 }
             });
         self.apply(changes, current, transitions);
+    }
+
+    /// Renders alerts of rules `on: process` anew. Those `on: gc` are at each occurrence: their texts are about it.
+    pub(super) fn refresh(&mut self) {
+        let values = self.windows.values(None, self.moment());
+        let scope = Scope {
+            windows: &values,
+            ..scope(&self.facts, &self.stream, self.now, None)
+        };
+        let active = self.runs.iter_mut().filter(|run| run.status.is_active());
+        active
+            .filter(|run| run.rule.on == On::Process)
+            .for_each(|run| run.refresh(&scope));
     }
 
     fn apply(&mut self, changes: Vec<(usize, Change)>, current: Current<'_>, transitions: &mut Vec<Transition>) {
@@ -164,17 +179,11 @@ pub(super) fn ended(mut alert: Arc<Alert>, at: u64) -> Arc<Alert> {
     alert
 }
 
-/// The alert at the time when the rule begins to hold; its texts do not change.
+/// The alert at the time when the rule begins to hold.
 pub(super) fn alert(rule: &Arc<Rule>, scope: &Scope<'_>, active: u64, collection: Option<u32>) -> Alert {
     let labels = rule.labels.iter();
     let labels = labels.map(|(name, text)| (Arc::clone(name), text.render_label(scope).into()));
-    let annotations = rule.annotations.iter();
-    let annotations = annotations.map(|(name, text)| (Arc::clone(name), text.render(scope).into()));
-    let values = rule
-        .windows
-        .iter()
-        .map(|(name, place)| (Arc::clone(name), scope.window(*place)));
-    Alert {
+    let mut alert = Alert {
         rule: Arc::clone(rule),
         number: 0,
         active_unix_ns: active,
@@ -182,11 +191,29 @@ pub(super) fn alert(rule: &Arc<Rule>, scope: &Scope<'_>, active: u64, collection
         last_unix_ns: active,
         ended_unix_ns: None,
         labels: labels.collect(),
-        summary: rule.summary.render(scope).into(),
-        annotations: annotations.collect(),
-        values: values.collect(),
+        summary: Arc::default(),
+        annotations: Arc::default(),
+        values: Arc::default(),
         collection,
         count: 1,
         suppressed: 0,
+        peak: rule.summary.figure(scope),
+    };
+    render(&mut alert, rule, scope);
+    alert
+}
+
+/// The texts and values of an alert as they are now. Its labels identify it and stay.
+pub(super) fn render(alert: &mut Alert, rule: &Rule, scope: &Scope<'_>) {
+    let annotations = rule.annotations.iter();
+    let annotations = annotations.map(|(name, text)| (Arc::clone(name), text.render(scope).into()));
+    let values = rule.windows.iter();
+    let values = values.map(|(name, place)| (Arc::clone(name), scope.window(*place)));
+    let summary = rule.summary.render(scope);
+    // Of a figure that is unknown now, the last known one says more.
+    if alert.summary.is_empty() || !summary.contains(UNKNOWN) || alert.summary.contains(UNKNOWN) {
+        alert.summary = summary.into();
     }
+    alert.annotations = annotations.collect();
+    alert.values = values.collect();
 }

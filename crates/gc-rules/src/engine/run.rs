@@ -2,17 +2,22 @@
 
 use std::sync::Arc;
 
+use super::judge::render;
 use super::round::Quiet;
 use super::state::{RuleState, State};
 use crate::alert::{Alert, Ending};
 use crate::expression::EvaluationError;
 use crate::field::Scope;
+use crate::incident::Holding;
 use crate::rule::Rule;
 
 mod evaluate;
 
 /// How long an alert continues while its condition is unknown: 15 minutes.
 pub const HELD_UNKNOWN_NS: u64 = 15 * 60 * 1_000_000_000;
+
+/// How often the texts of an alert are rendered at most.
+const RENDERED_EVERY_NS: u64 = 1_000_000_000;
 
 /// Memory of a rule that holds, without its texts, bytes.
 pub(super) const MOST_ACTIVE: usize = size_of::<Active>() + size_of::<Alert>() + size_of::<Past>();
@@ -71,6 +76,8 @@ struct Active {
     cleared: Option<u64>,
     /// Since when that is not known.
     unknown: Option<u64>,
+    /// When its texts were rendered.
+    rendered: u64,
 }
 
 /// A rule and its state.
@@ -143,6 +150,34 @@ impl Run {
                 status.phase = Phase::Inactive;
             }
         }
+    }
+
+    /// Renders the texts of its alert anew, at most once a second: an alert says what is, not what was when it began.
+    pub(super) fn refresh(&mut self, scope: &Scope<'_>) {
+        let Phase::Active(active) = &mut self.status.phase else {
+            return;
+        };
+        let figure = self.rule.summary.figure(scope);
+        let due = scope.now_unix_ns >= active.rendered.saturating_add(RENDERED_EVERY_NS);
+        let higher = figure.filter(|figure| active.alert.peak.is_none_or(|peak| *figure > peak));
+        if !due && higher.is_none() {
+            return;
+        }
+        let alert = Arc::make_mut(&mut active.alert);
+        alert.peak = higher.or(alert.peak);
+        if due {
+            active.rendered = scope.now_unix_ns;
+            render(alert, &self.rule, scope);
+        }
+    }
+
+    /// The alert of a rule that holds, as it is now.
+    pub(super) fn holding(&self) -> Option<Holding> {
+        let active = self.status.active()?;
+        Some(Holding {
+            alert: active.now(),
+            firing: active.firing,
+        })
     }
 
     /// When the alert of a rule `on: gc` ended because there was no occurrence for `keep_firing_for`.
@@ -295,6 +330,7 @@ impl Status {
             count: 1,
             cleared: None,
             unknown: None,
+            rendered: at,
         };
         self.enter(Phase::Active(Box::new(active)), at);
     }

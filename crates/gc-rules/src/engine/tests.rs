@@ -4,5 +4,5 @@ mod groups;
 mod laws;
 mod reload;
 mod states;
-mod story;
+pub(crate) mod story;
 mod values;

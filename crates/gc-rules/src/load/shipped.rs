@@ -24,6 +24,7 @@ const FILES: &[(&str, &str)] = &[
     shipped!("settings"),
     shipped!("limits"),
     shipped!("watcher"),
+    shipped!("causes"),
 ];
 
 /// The shipped rules, as in `rules/`.

@@ -5,6 +5,9 @@ use super::attributes;
 /// Name of the span event, and `event_name` of the log record.
 pub const EVENT: &str = "gcwatch.anomaly";
 
+/// `event_name` of the log record of an incident.
+pub const INCIDENT_EVENT: &str = "gcwatch.incident";
+
 /// Prefix of an alert's label as attribute of a log record.
 pub const LABEL_PREFIX: &str = "gcwatch.anomaly.label.";
 
@@ -50,6 +53,33 @@ attributes! {
         from "rules"
     COUNT "gcwatch.anomaly.count" Int Own
         "How often the condition held while the alert fired."
+        from "rules"
+    INCIDENT_ID "gcwatch.incident.id" Text Own
+        "Id of the incident, the same in all its records."
+        from "process and rules"
+    INCIDENT_STATE "gcwatch.incident.state" Text Own
+        "`began`, `worse` when its severity rose, or `ended`."
+        from "rules"
+    INCIDENT_ENDING "gcwatch.incident.ending" Text Own
+        "Why the incident ended: `cleared`, `unknown`, `process-ended`, `recovered`, `unwatched`, `merged`, `rule-changed`."
+        from "rules"
+    INCIDENT_BEGAN_AS "gcwatch.incident.began_as" Text Own
+        "Id of the rule that the incident began with: the `alertname` of receivers."
+        from "rules"
+    INCIDENT_SEVERITY "gcwatch.incident.severity" Text Own
+        "The highest severity so far: `info`, `warning`, `error` or `critical`."
+        from "rules"
+    INCIDENT_STARTED "gcwatch.incident.started" Text Own
+        "When the incident began, RFC 3339."
+        from "rules"
+    INCIDENT_TITLE "gcwatch.incident.title" Text Own
+        "What its cause is, in a few words."
+        from "rule file"
+    INCIDENT_COMMAND "gcwatch.incident.command" Text Own
+        "The next command to type."
+        from "process"
+    INCIDENT_MEMBERS "gcwatch.incident.members" Texts Own
+        "The rules of the incident, the cause first, with how often each held."
         from "rules"
     SUPPRESSED "gcwatch.anomaly.suppressed" Int Own
         "Alerts suppressed by the cooldown since the previous one."

@@ -71,7 +71,7 @@ fn the_most_severe_fires() {
 /// Scenario: a less severe one first, then an equal one, then a more severe one, which ends while the others still
 /// hold.
 /// Guarantee: an equal one does not fire, a more severe one supersedes; when it ends, the first that still holds fires,
-/// with the text of its own collection, and without the cooldown: it never ended.
+/// with the text of its newest collection, and without the cooldown: it never ended.
 #[test]
 fn a_worse_one_supersedes() {
     let mut story = Story::of(GROUP);
@@ -89,7 +89,7 @@ fn a_worse_one_supersedes() {
     let transitions = story.step(13.0, &Nothing);
     assert_eq!(words(&transitions), "ended pause.awful 13 cleared, fired pause.long 13");
     let alert = transitions[1].alert();
-    assert_eq!((&*alert.summary, alert.count, alert.number), ("long, number 1", 2, 4));
+    assert_eq!((&*alert.summary, alert.count, alert.number), ("long, number 3", 2, 4));
     assert_eq!((alert.active_unix_ns, alert.last_unix_ns), (unix_ns(1.0), unix_ns(3.0)));
     story.play(&[
         // The one that was inhibited all the time takes over from its equal.

@@ -14,15 +14,15 @@ use crate::load::{SourceFile, load};
 use crate::rule::RuleSet;
 use crate::time::TimeBase;
 
-pub(super) const S: u64 = 1_000_000_000;
-pub(super) const MS: i64 = 1_000_000;
+pub(crate) const S: u64 = 1_000_000_000;
+pub(crate) const MS: i64 = 1_000_000;
 
 /// When stories begin, Unix seconds.
-pub(super) const BEGIN: u64 = 1_700_000_000;
+pub(crate) const BEGIN: u64 = 1_700_000_000;
 
 /// What comes.
 #[derive(Debug, Clone)]
-pub(super) enum What {
+pub(crate) enum What {
     /// Only time passes.
     Nothing,
     /// A collection of generation 0 that paused so many milliseconds.
@@ -42,7 +42,7 @@ pub(super) enum What {
 }
 
 /// Rules from the text of their list.
-pub(super) fn rules(list: &str) -> Arc<RuleSet> {
+pub(crate) fn rules(list: &str) -> Arc<RuleSet> {
     if list.is_empty() {
         return Arc::default();
     }
@@ -61,17 +61,17 @@ pub(super) fn rules(list: &str) -> Arc<RuleSet> {
 }
 
 /// A process and its engine.
-pub(super) struct Story {
-    pub(super) engine: Engine,
-    pub(super) number: u32,
+pub(crate) struct Story {
+    pub(crate) engine: Engine,
+    pub(crate) number: u32,
 }
 
 impl Story {
-    pub(super) fn of(list: &str) -> Self {
+    pub(crate) fn of(list: &str) -> Self {
         Self::with(rules(list))
     }
 
-    pub(super) fn with(rules: Arc<RuleSet>) -> Self {
+    pub(crate) fn with(rules: Arc<RuleSet>) -> Self {
         Self {
             engine: Engine::new(rules, ProcessFacts::default(), BEGIN * S),
             number: 0,
@@ -79,7 +79,7 @@ impl Story {
     }
 
     /// What it comes to at `at` seconds; without the rules that matched the collection.
-    pub(super) fn step(&mut self, at: f64, what: &What) -> Vec<Transition> {
+    pub(crate) fn step(&mut self, at: f64, what: &What) -> Vec<Transition> {
         let now = unix_ns(at);
         let mut transitions = self.engine.advance(now);
         match what {
@@ -104,7 +104,7 @@ impl Story {
         transitions
     }
 
-    pub(super) fn collection(&mut self, at: f64, generation: u32, pause_ms: Option<i64>) -> Verdict {
+    pub(crate) fn collection(&mut self, at: f64, generation: u32, pause_ms: Option<i64>) -> Verdict {
         self.number += 1;
         let collection = match pause_ms {
             Some(pause) => collection(self.number, generation, offset(at), pause * MS),
@@ -114,7 +114,7 @@ impl Story {
     }
 
     /// Plays a story: second, event, expected transitions. Every line is checked.
-    pub(super) fn play(&mut self, lines: &[(f64, What, &str)]) {
+    pub(crate) fn play(&mut self, lines: &[(f64, What, &str)]) {
         for (at, what, expected) in lines {
             let transitions = self.step(*at, what);
             assert_eq!(words(&transitions), *expected, "at {at} s, {what:?}");
@@ -122,25 +122,25 @@ impl Story {
     }
 
     /// The states of the rules, by their first letters.
-    pub(super) fn states(&self) -> Vec<State> {
+    pub(crate) fn states(&self) -> Vec<State> {
         self.engine.states().iter().map(|state| state.state).collect()
     }
 }
 
-pub(super) fn base() -> TimeBase {
+pub(crate) fn base() -> TimeBase {
     TimeBase::at(i128::from(BEGIN * S))
 }
 
-pub(super) fn unix_ns(at: f64) -> u64 {
+pub(crate) fn unix_ns(at: f64) -> u64 {
     BEGIN * S + offset(at) as u64
 }
 
-pub(super) fn offset(at: f64) -> i64 {
+pub(crate) fn offset(at: f64) -> i64 {
     (at * 1e9) as i64
 }
 
 /// `fired long 1.5, ended long 61.5 cleared`: the id of the rule and when, in seconds of the story.
-pub(super) fn words(transitions: &[Transition]) -> String {
+pub(crate) fn words(transitions: &[Transition]) -> String {
     let seconds = |unix_ns: u64| (unix_ns - BEGIN * S) as f64 / 1e9;
     let word = |transition: &Transition| match transition {
         Transition::Fired(alert) => format!("fired {} {}", alert.rule.id, seconds(alert.started_unix_ns)),
@@ -153,7 +153,7 @@ pub(super) fn words(transitions: &[Transition]) -> String {
 }
 
 /// A collection of which nothing was seen but an end.
-pub(super) fn blind(number: u32, end: i64) -> Collection {
+pub(crate) fn blind(number: u32, end: i64) -> Collection {
     Collection {
         number,
         generation: None,
@@ -186,7 +186,7 @@ pub(super) fn blind(number: u32, end: i64) -> Collection {
 }
 
 /// A blocking collection that ends, and restarts the threads, at `end`.
-pub(super) fn collection(number: u32, generation: u32, end: i64, pause: i64) -> Collection {
+pub(crate) fn collection(number: u32, generation: u32, end: i64, pause: i64) -> Collection {
     Collection {
         generation: Some(generation),
         gc_type: Some(GcType::BLOCKING),
@@ -200,7 +200,7 @@ pub(super) fn collection(number: u32, generation: u32, end: i64, pause: i64) -> 
 }
 
 /// A stop from SuspendEEBegin to RestartEEEnd.
-pub(super) fn stop(from: i64, to: i64, kind: PauseKind) -> Pause {
+pub(crate) fn stop(from: i64, to: i64, kind: PauseKind) -> Pause {
     Pause {
         start: Some(from),
         suspend_ns: Some(0),
@@ -213,7 +213,7 @@ pub(super) fn stop(from: i64, to: i64, kind: PauseKind) -> Pause {
     }
 }
 
-pub(super) fn edges(from: i64, to: i64) -> StopEdges {
+pub(crate) fn edges(from: i64, to: i64) -> StopEdges {
     StopEdges {
         suspend_begin: Some(from),
         suspend_end: Some(from),
@@ -224,7 +224,7 @@ pub(super) fn edges(from: i64, to: i64) -> StopEdges {
 }
 
 /// A stop without a collection.
-pub(super) fn suspension(from: i64, to: i64) -> Suspension {
+pub(crate) fn suspension(from: i64, to: i64) -> Suspension {
     Suspension {
         reason: None,
         clr_instance: None,

@@ -1,0 +1,419 @@
+//! From transitions of alerts to incidents: one process, time as a value.
+
+use std::sync::Arc;
+
+use super::{AFTERMATH_NS, Holding, Incident, IncidentChange, IncidentEnding, LINGER_NS, Member, REFRESH_NS};
+use crate::alert::{Alert, Ending, Transition};
+use crate::rule::{RuleSet, Severity};
+
+/// The incidents of one process.
+#[derive(Debug, Default)]
+pub struct Incidents {
+    open: Vec<Open>,
+    /// The number of the last one.
+    number: u64,
+}
+
+/// An incident that has not ended.
+#[derive(Debug)]
+struct Open {
+    incident: Arc<Incident>,
+    /// Why the member that ended last did.
+    ending: IncidentEnding,
+    /// When its state was passed on last.
+    passed_on: u64,
+    /// It changed since.
+    changed: bool,
+}
+
+/// Where an alert belongs.
+struct Place {
+    rank: usize,
+    group: Option<usize>,
+}
+
+impl Incidents {
+    /// The incidents that are open, in the order in which they began.
+    pub fn open(&self) -> impl Iterator<Item = &Arc<Incident>> {
+        self.open.iter().map(|open| &open.incident)
+    }
+
+    /// Whether none is open.
+    pub fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// Applies the transitions since the last call, in their order, and the rules that hold now.
+    pub fn observe(
+        &mut self,
+        rules: &RuleSet,
+        transitions: &[Transition],
+        holding: &[Holding],
+        now: u64,
+    ) -> Vec<IncidentChange> {
+        let mut changes = Vec::new();
+        for transition in transitions {
+            match transition {
+                Transition::Fired(alert) => {
+                    self.expire(alert.started_unix_ns, &mut changes);
+                    self.join(rules, alert, &mut changes);
+                }
+                Transition::Ended(alert, ending) => self.ended(alert, *ending, &mut changes),
+            }
+        }
+        self.hold(rules, holding, now, &mut changes);
+        self.expire(now, &mut changes);
+        self.refresh(now, &mut changes);
+        changes
+    }
+
+    /// Advances the time, without alerts: after the process exited.
+    pub fn advance(&mut self, now: u64) -> Vec<IncidentChange> {
+        let mut changes = Vec::new();
+        self.expire(now, &mut changes);
+        changes
+    }
+
+    /// Ends all of them.
+    pub fn end(&mut self, ending: IncidentEnding, now: u64) -> Vec<IncidentChange> {
+        let all = std::mem::take(&mut self.open);
+        let end = |open: Open| IncidentChange::Ended(finished(open.incident, ending, now));
+        all.into_iter().map(end).collect()
+    }
+
+    /// An alert began to fire: it is a member of an open incident, or begins one.
+    fn join(&mut self, rules: &RuleSet, alert: &Arc<Alert>, changes: &mut Vec<IncidentChange>) {
+        let place = place(rules, alert);
+        let Some(home) = self.home(rules, alert, &place) else {
+            self.number += 1;
+            let incident = Arc::new(Incident {
+                number: self.number,
+                began_as: Arc::clone(&alert.rule),
+                group: group_name(rules, place.group),
+                labels: Arc::clone(&alert.labels),
+                severity: alert.severity(),
+                began_unix_ns: alert.started_unix_ns,
+                ended_unix_ns: None,
+                ending: None,
+                process_ended_unix_ns: None,
+                members: vec![member(rules, alert, &place)],
+            });
+            changes.push(IncidentChange::Began(Arc::clone(&incident)));
+            self.open.push(Open {
+                incident,
+                ending: IncidentEnding::Cleared,
+                passed_on: alert.started_unix_ns,
+                changed: false,
+            });
+            return;
+        };
+        self.merge(rules, home, &place, alert.started_unix_ns, changes);
+        if let Some(open) = self.open.get_mut(home) {
+            open.put(rules, alert, &place);
+            open.settle(rules, alert.started_unix_ns, changes);
+        }
+    }
+
+    /// The open incident that an alert belongs to: that of its rule or group, else one that it is a consequence of, else
+    /// one that is a consequence of it.
+    fn home(&self, rules: &RuleSet, alert: &Alert, place: &Place) -> Option<usize> {
+        let of_rule = |open: &Open| {
+            let mut members = open.incident.members.iter();
+            members.any(|member| member.rule().id == alert.rule.id)
+        };
+        let find = |is: &dyn Fn(usize) -> bool| self.open.iter().position(|open| open.groups(rules).any(is));
+        self.open
+            .iter()
+            .position(of_rule)
+            .or_else(|| place.group.and_then(|group| find(&|known| known == group)))
+            .or_else(|| {
+                place
+                    .group
+                    .and_then(|group| find(&|cause| follows(rules, group, cause)))
+            })
+            .or_else(|| {
+                place
+                    .group
+                    .and_then(|group| find(&|known| follows(rules, known, group)))
+            })
+    }
+
+    /// Other incidents that a new cause explains become a part of its own.
+    fn merge(&mut self, rules: &RuleSet, home: usize, place: &Place, now: u64, changes: &mut Vec<IncidentChange>) {
+        let Some(group) = place.group else { return };
+        let is_consequence =
+            |open: &Open| open.incident.group.is_some() && open.groups(rules).all(|known| follows(rules, known, group));
+        let merged: Vec<usize> = (0..self.open.len())
+            .filter(|&at| at != home && self.open.get(at).is_some_and(is_consequence))
+            .collect();
+        let mut home = home;
+        for at in merged.into_iter().rev() {
+            let other = self.open.remove(at);
+            if at < home {
+                home -= 1;
+            }
+            if let Some(open) = self.open.get_mut(home) {
+                let incident = Arc::make_mut(&mut open.incident);
+                incident.members.extend(other.incident.members.iter().cloned());
+                open.changed = true;
+            }
+            changes.push(IncidentChange::Ended(finished(
+                other.incident,
+                IncidentEnding::Merged,
+                now,
+            )));
+        }
+    }
+
+    fn ended(&mut self, alert: &Arc<Alert>, ending: Ending, changes: &mut Vec<IncidentChange>) {
+        let at = alert.ended_unix_ns.unwrap_or(alert.last_unix_ns);
+        let why = match ending {
+            // The rule still holds.
+            Ending::Superseded => return,
+            Ending::Cleared => IncidentEnding::Cleared,
+            Ending::Unknown => IncidentEnding::Unknown,
+            Ending::ProcessEnded => IncidentEnding::ProcessEnded,
+            Ending::RuleChanged => IncidentEnding::RuleChanged,
+        };
+        let of = |open: &Open| open.incident.members.iter().any(|member| is_of(member, alert));
+        let Some(home) = self.open.iter().position(of) else {
+            return;
+        };
+        let Some(open) = self.open.get_mut(home) else { return };
+        open.ending = why;
+        open.changed = true;
+        let incident = Arc::make_mut(&mut open.incident);
+        if let Some(member) = incident.members.iter_mut().find(|member| is_of(member, alert)) {
+            member.observe(alert);
+            if why != IncidentEnding::ProcessEnded {
+                member.until_unix_ns = Some(at);
+            }
+        }
+        if why == IncidentEnding::ProcessEnded {
+            incident.process_ended_unix_ns = Some(at);
+        }
+        if why == IncidentEnding::RuleChanged && incident.is_over() {
+            let open = self.open.remove(home);
+            changes.push(IncidentChange::Ended(finished(open.incident, why, at)));
+        }
+    }
+
+    /// What holds now: figures of members, and rules that their group inhibits.
+    fn hold(&mut self, rules: &RuleSet, holding: &[Holding], now: u64, changes: &mut Vec<IncidentChange>) {
+        for held in holding {
+            let alert = &held.alert;
+            let place = place(rules, alert);
+            let known = |open: &Open| open.incident.members.iter().any(|member| is_of(member, alert));
+            let same_group =
+                |open: &Open| place.group.is_some() && open.groups(rules).any(|group| Some(group) == place.group);
+            let home = self.open.iter().position(known);
+            let Some(home) = home.or_else(|| self.open.iter().position(same_group)) else {
+                continue;
+            };
+            if let Some(open) = self.open.get_mut(home) {
+                open.put(rules, alert, &place);
+                open.settle(rules, now, changes);
+            }
+        }
+        for open in &mut self.open {
+            if open.incident.process_ended_unix_ns.is_some() {
+                continue;
+            }
+            let gone = |member: &Member| {
+                member.until_unix_ns.is_none() && !holding.iter().any(|held| is_of(member, &held.alert))
+            };
+            if open.incident.members.iter().any(gone) {
+                open.changed = true;
+                let incident = Arc::make_mut(&mut open.incident);
+                for member in incident.members.iter_mut().filter(|member| gone(member)) {
+                    member.until_unix_ns = Some(now);
+                }
+            }
+        }
+    }
+
+    /// Ends what is over at `now`.
+    fn expire(&mut self, now: u64, changes: &mut Vec<IncidentChange>) {
+        self.open.retain_mut(|open| {
+            let Some((at, ending)) = open.over(now) else {
+                return true;
+            };
+            changes.push(IncidentChange::Ended(finished(Arc::clone(&open.incident), ending, at)));
+            false
+        });
+    }
+
+    fn refresh(&mut self, now: u64, changes: &mut Vec<IncidentChange>) {
+        for open in &mut self.open {
+            if open.changed && now >= open.passed_on.saturating_add(REFRESH_NS) {
+                (open.changed, open.passed_on) = (false, now);
+                changes.push(IncidentChange::Refreshed(Arc::clone(&open.incident)));
+            }
+        }
+    }
+}
+
+impl Open {
+    /// The groups of its members, by place in the set.
+    fn groups<'a>(&'a self, rules: &'a RuleSet) -> impl Iterator<Item = usize> + 'a {
+        let members = self.incident.members.iter();
+        members.filter_map(|member| group_place(rules, member.group.as_deref()?))
+    }
+
+    /// Adds a member, or the newest state of one.
+    fn put(&mut self, rules: &RuleSet, alert: &Arc<Alert>, place: &Place) {
+        let mut known = self.incident.members.iter();
+        if known.any(|member| is_of(member, alert) && Arc::ptr_eq(&member.alert, alert)) {
+            return;
+        }
+        let incident = Arc::make_mut(&mut self.incident);
+        self.changed = true;
+        match incident
+            .members
+            .iter_mut()
+            .find(|member| member.rule().id == alert.rule.id)
+        {
+            Some(known) => known.observe(alert),
+            None => incident.members.push(member(rules, alert, place)),
+        }
+    }
+
+    /// The cause to the front, and the severity up.
+    fn settle(&mut self, rules: &RuleSet, now: u64, changes: &mut Vec<IncidentChange>) {
+        let best = (0..self.incident.members.len()).min_by_key(|&at| self.weight(rules, at));
+        let worst = self.incident.members.iter().map(|member| member.alert.severity()).max();
+        let incident = Arc::make_mut(&mut self.incident);
+        if let Some(best) = best.filter(|best| *best > 0 && *best < incident.members.len()) {
+            let cause = incident.members.remove(best);
+            incident.members.insert(0, cause);
+        }
+        let before = incident.severity;
+        if let Some(worst) = worst.filter(|worst| *worst > before) {
+            incident.severity = worst;
+            (self.changed, self.passed_on) = (false, now);
+            changes.push(IncidentChange::Worse(Arc::clone(&self.incident), before));
+        }
+    }
+
+    /// The lower, the more a member is the cause: how many groups of other members it follows, then the order of the
+    /// files.
+    fn weight(&self, rules: &RuleSet, at: usize) -> (usize, usize) {
+        let Some(member) = self.incident.members.get(at) else {
+            return (usize::MAX, usize::MAX);
+        };
+        let group = member.group.as_deref().and_then(|group| group_place(rules, group));
+        let followed = group.map_or(0, |group| {
+            self.groups(rules).filter(|cause| follows(rules, group, *cause)).count()
+        });
+        (followed, member.rank)
+    }
+
+    /// When and why it ended, if it is over at `now`.
+    fn over(&self, now: u64) -> Option<(u64, IncidentEnding)> {
+        if let Some(exited) = self.incident.process_ended_unix_ns {
+            let until = match self.incident.severity {
+                Severity::Info => exited,
+                _ => exited.saturating_add(AFTERMATH_NS),
+            };
+            return (until <= now).then_some((until, IncidentEnding::ProcessEnded));
+        }
+        let over = self.incident.is_over() && self.incident.last_end().saturating_add(LINGER_NS) <= now;
+        over.then(|| (self.incident.last_end(), self.ending))
+    }
+}
+
+impl Incident {
+    fn is_over(&self) -> bool {
+        self.members.iter().all(|member| member.until_unix_ns.is_some())
+    }
+
+    fn last_end(&self) -> u64 {
+        let ends = self.members.iter().filter_map(|member| member.until_unix_ns);
+        ends.max().unwrap_or(self.began_unix_ns)
+    }
+}
+
+impl Member {
+    /// The newest state of an alert of its rule.
+    fn observe(&mut self, alert: &Arc<Alert>) {
+        if alert.active_unix_ns != self.alert.active_unix_ns {
+            self.before = self.count;
+        }
+        self.count = self.before.saturating_add(alert.count);
+        self.peak = match (self.peak, alert.peak) {
+            (Some(known), Some(new)) => Some(known.max(new)),
+            (known, new) => known.or(new),
+        };
+        self.until_unix_ns = None;
+        self.alert = Arc::clone(alert);
+    }
+}
+
+fn member(rules: &RuleSet, alert: &Arc<Alert>, place: &Place) -> Member {
+    Member {
+        alert: Arc::clone(alert),
+        count: alert.count,
+        peak: alert.peak,
+        group: group_name(rules, place.group),
+        since_unix_ns: alert.active_unix_ns,
+        until_unix_ns: None,
+        rank: place.rank,
+        before: 0,
+    }
+}
+
+fn is_of(member: &Member, alert: &Alert) -> bool {
+    member.rule().id == alert.rule.id
+}
+
+/// Where the rule of an alert is now; after a reload its alert still has the old one.
+fn place(rules: &RuleSet, alert: &Alert) -> Place {
+    let found = rules
+        .rules
+        .iter()
+        .enumerate()
+        .find(|(_, rule)| rule.id == alert.rule.id);
+    Place {
+        rank: found.map_or(usize::MAX, |(rank, _)| rank),
+        group: found.and_then(|(_, rule)| rule.group),
+    }
+}
+
+fn group_name(rules: &RuleSet, group: Option<usize>) -> Option<Arc<str>> {
+    let group = rules.groups.get(group?)?;
+    Some(Arc::clone(&group.name))
+}
+
+fn group_place(rules: &RuleSet, name: &str) -> Option<usize> {
+    rules.groups.iter().position(|group| *group.name == *name)
+}
+
+/// Whether the alerts of a group are consequences of those of another one, directly or over others.
+fn follows(rules: &RuleSet, group: usize, cause: usize) -> bool {
+    let mut seen = vec![group];
+    let mut next = 0;
+    while let Some(&at) = seen.get(next) {
+        next += 1;
+        for &followed in rules.groups.get(at).map_or(&[][..], |group| &group.follows) {
+            if followed == cause && cause != group {
+                return true;
+            }
+            if !seen.contains(&followed) {
+                seen.push(followed);
+            }
+        }
+    }
+    false
+}
+
+fn finished(mut incident: Arc<Incident>, ending: IncidentEnding, at: u64) -> Arc<Incident> {
+    let ended = Arc::make_mut(&mut incident);
+    let at = at.max(ended.began_unix_ns);
+    ended.ended_unix_ns = Some(at);
+    ended.ending = Some(ending);
+    let members_until = ended.process_ended_unix_ns.unwrap_or(at);
+    for member in &mut ended.members {
+        member.until_unix_ns.get_or_insert(members_until);
+    }
+    incident
+}

@@ -1,0 +1,186 @@
+//! Incidents as JSON: `kind: "incident"`. The names of the fields are a contract.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::{Incident, IncidentEnding, Member};
+use crate::alert::RunKey;
+use crate::rule::Severity;
+use crate::time::rfc3339;
+
+/// What a rule does not know: whose incident it is.
+#[derive(Debug, Clone, Default)]
+pub struct IncidentSubject {
+    /// The run of the process; `None`: the recording does not name it.
+    pub run: Option<RunKey>,
+    /// The name of the process.
+    pub process: Option<String>,
+    /// `service.name` of its resource.
+    pub service: Option<String>,
+    /// Attributes of its resource, without command lines: they may hold secrets.
+    pub resource: BTreeMap<String, String>,
+}
+
+/// The record of an incident. Unknown values are null.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct IncidentRecord {
+    kind: &'static str,
+    /// The same while it lasts.
+    pub id: String,
+    /// `firing` or `ended`.
+    pub state: &'static str,
+    /// Why it ended; null while it is open.
+    pub ending: Option<IncidentEnding>,
+    /// The highest severity so far.
+    pub severity: Severity,
+    /// The rule of its cause.
+    pub rule: String,
+    /// The group of that rule.
+    pub group: Option<String>,
+    /// The rule that it began with: the `alertname` of receivers.
+    pub began_as: String,
+    /// Title of the cause.
+    pub title: String,
+    /// What happened, one sentence, with the newest figures of the cause.
+    pub summary: String,
+    /// What it means.
+    pub description: String,
+    /// What to do.
+    pub remedy: String,
+    /// The next command to type.
+    pub command: Option<String>,
+    /// When it began, RFC 3339.
+    pub since: Option<String>,
+    /// When it ended.
+    pub until: Option<String>,
+    /// When its process exited.
+    pub process_ended: Option<String>,
+    /// Pid on the host; in a recording, the pid in the stream.
+    pub pid: Option<u32>,
+    /// Name of the process.
+    pub process: Option<String>,
+    /// `service.name` of its resource.
+    pub service: Option<String>,
+    /// Attributes of its resource.
+    pub resource: BTreeMap<String, String>,
+    /// Labels of the alert that it began with.
+    pub labels: BTreeMap<String, String>,
+    /// Annotations of the cause.
+    pub annotations: BTreeMap<String, String>,
+    /// Number of the collection on which the cause began.
+    pub gc_number: Option<u32>,
+    /// Its rules: the cause first, then in the order in which they joined.
+    pub members: Vec<MemberRecord>,
+    /// What was gathered for it.
+    pub evidence: Vec<String>,
+}
+
+/// A rule of an incident.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct MemberRecord {
+    /// Id of the rule.
+    pub rule: String,
+    /// Title of the rule.
+    pub title: String,
+    /// Severity of the rule.
+    pub severity: Severity,
+    /// How often its condition held.
+    pub count: u64,
+    /// The highest value of the figure that its summary is about.
+    pub peak: Option<f64>,
+    /// When its condition began to hold, RFC 3339.
+    pub since: Option<String>,
+    /// When it ended; null: it holds.
+    pub until: Option<String>,
+}
+
+impl IncidentRecord {
+    /// The record of an incident.
+    pub fn new(incident: &Incident, subject: &IncidentSubject) -> Self {
+        let cause = incident.cause();
+        let rule = cause.map_or(&incident.began_as, Member::rule);
+        let alert = cause.map(|cause| &cause.alert);
+        let owned = |texts: &[(std::sync::Arc<str>, Box<str>)]| -> BTreeMap<String, String> {
+            let texts = texts.iter();
+            texts.map(|(name, text)| (name.to_string(), text.to_string())).collect()
+        };
+        let group = cause.map_or(&incident.group, |cause| &cause.group);
+        Self {
+            kind: "incident",
+            id: id(incident, subject.run),
+            state: if incident.is_open() { "firing" } else { "ended" },
+            ending: incident.ending,
+            severity: incident.severity,
+            rule: rule.id.to_string(),
+            group: group.as_deref().map(str::to_owned),
+            began_as: incident.began_as.id.to_string(),
+            title: rule.title.to_string(),
+            summary: alert.map_or_else(String::new, |alert| alert.summary.to_string()),
+            description: rule.description.to_string(),
+            remedy: rule.remedy.to_string(),
+            command: command(incident, subject.run),
+            since: rfc3339(incident.began_unix_ns),
+            until: incident.ended_unix_ns.and_then(rfc3339),
+            process_ended: incident.process_ended_unix_ns.and_then(rfc3339),
+            pid: subject.run.map(|run| run.pid),
+            process: subject.process.clone(),
+            service: subject.service.clone(),
+            resource: subject.resource.clone(),
+            labels: owned(&incident.labels),
+            annotations: alert.map(|alert| owned(&alert.annotations)).unwrap_or_default(),
+            gc_number: alert.and_then(|alert| alert.collection),
+            members: incident.members.iter().map(MemberRecord::new).collect(),
+            evidence: Vec::new(),
+        }
+    }
+}
+
+impl MemberRecord {
+    /// `pauses.long (info, 3 times)`: the rule and how often it held.
+    pub fn line(&self) -> String {
+        let times = if self.count == 1 {
+            "once".to_owned()
+        } else {
+            format!("{} times", self.count)
+        };
+        format!("{} ({}, {times})", self.rule, self.severity.name())
+    }
+
+    fn new(member: &Member) -> Self {
+        Self {
+            rule: member.rule().id.to_string(),
+            title: member.rule().title.to_string(),
+            severity: member.alert.severity(),
+            count: member.count,
+            peak: member.peak,
+            since: rfc3339(member.since_unix_ns),
+            until: member.until_unix_ns.and_then(rfc3339),
+        }
+    }
+}
+
+/// What to type next: what a person at the host does first, record the process while it is sick.
+fn command(incident: &Incident, run: Option<RunKey>) -> Option<String> {
+    let is_late = incident.process_ended_unix_ns.is_some() || !incident.is_open();
+    let pid = run.filter(|_| !is_late)?.pid;
+    Some(format!(
+        "gcwatch record --pid {pid} --duration 60s -o {pid}.nettrace && gcwatch analyze {pid}.nettrace"
+    ))
+}
+
+/// FNV-1a of whose it is and which: the same in every state of it, and in every receiver.
+fn id(incident: &Incident, run: Option<RunKey>) -> String {
+    let run = run.unwrap_or(RunKey { pid: 0, start_time: 0 });
+    let group = incident.group.as_deref().unwrap_or(&incident.began_as.id);
+    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    let numbers = [u64::from(run.pid), run.start_time, incident.number];
+    let bytes = numbers
+        .iter()
+        .flat_map(|number| number.to_le_bytes())
+        .chain(group.bytes());
+    for byte in bytes {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    }
+    format!("{hash:016x}")
+}

@@ -1,0 +1,40 @@
+//! An incident to try receivers with.
+
+use std::sync::Arc;
+
+use super::{IncidentChange, IncidentEnding, Incidents};
+use crate::engine::Engine;
+use crate::field::ProcessFacts;
+use crate::load::{SourceFile, load};
+
+/// Its rule holds on every process with a pid.
+const RULES: &str = "\
+apiVersion: gcwatch/v1
+rules:
+  - id: gcwatch.test
+    title: Test of the receivers of incidents
+    on: process
+    when: process.pid > 0
+    severity: info
+    summary: No process is affected; somebody ran `gcwatch alerts test`
+    description: The way from gcwatch to this receiver works.
+    remedy: Nothing has to be done. The end of this incident follows at once.
+    source: none
+";
+
+/// The beginning and the end of an incident of no process, both at `now`. Empty: never.
+pub fn sample(now_unix_ns: u64) -> Vec<IncidentChange> {
+    let file = SourceFile {
+        name: "gcwatch.test.yaml".to_owned(),
+        text: RULES.to_owned(),
+    };
+    let rules = load(&[file]).map(|loaded| Arc::new(loaded.rules)).unwrap_or_default();
+    let facts = ProcessFacts::new(Some(1), None, None, []);
+    // There is a tick at each full second.
+    let mut engine = Engine::new(Arc::clone(&rules), facts, now_unix_ns.saturating_sub(1_000_000_000));
+    let transitions = engine.advance(now_unix_ns);
+    let mut incidents = Incidents::default();
+    let mut changes = incidents.observe(&rules, &transitions, &engine.holding(), now_unix_ns);
+    changes.extend(incidents.end(IncidentEnding::Cleared, now_unix_ns));
+    changes
+}

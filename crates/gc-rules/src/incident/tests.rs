@@ -1,0 +1,236 @@
+use std::sync::Arc;
+
+use super::{IncidentChange, IncidentEnding, IncidentRecord, IncidentSubject, Incidents};
+use crate::alert::RunKey;
+use crate::engine::tests::story::{BEGIN, S, Story, What, unix_ns};
+use crate::load::{SourceFile, load};
+use crate::rule::RuleSet;
+
+/// A cause before its consequence in group `memory`; `pauses` follows it; one rule without a group.
+const RULES: &str = "\
+apiVersion: gcwatch/v1
+groups: {memory: One shortage, pauses: Long pauses}
+follows: {pauses: [memory]}
+rules:
+  - {id: m.cause, title: Cause, on: gc, when: gc.generation == 2 && gc.pause_ms < 50.0, severity: warning, group: memory,
+     summary: 'full {{ gc.pause_ms | ms }}', keep_firing_for: 20s}
+  - {id: m.worse, title: Worse, on: gc, when: gc.generation == 2 && gc.pause_ms > 10.0, severity: critical, group: memory,
+     summary: 'worse {{ gc.pause_ms | ms }}', keep_firing_for: 20s}
+  - {id: p.long, title: Long, on: gc, when: gc.pause_ms > 100.0, severity: info, group: pauses,
+     summary: '{{ gc.pause_ms | ms }}', keep_firing_for: 20s}
+  - id: p.many
+    title: Many
+    on: process
+    let: { many: { fn: count, where: gc.generation == 0, over: 1m } }
+    when: many >= 3.0
+    clear: many < 1.0
+    keep_firing_for: 10s
+    severity: warning
+    summary: '{{ many }} collections in a minute'
+";
+
+fn rules() -> Arc<RuleSet> {
+    let file = SourceFile {
+        name: "test.yaml".to_owned(),
+        text: RULES.to_owned(),
+    };
+    Arc::new(load(&[file]).unwrap().rules)
+}
+
+struct Process {
+    rules: Arc<RuleSet>,
+    story: Story,
+    incidents: Incidents,
+}
+
+impl Process {
+    fn new() -> Self {
+        let rules = rules();
+        Self {
+            story: Story::with(Arc::clone(&rules)),
+            rules,
+            incidents: Incidents::default(),
+        }
+    }
+
+    /// What changes at `at` seconds; the process is looked at each second, as the daemon does.
+    fn step(&mut self, at: f64, what: &What) -> String {
+        let transitions = self.story.step(at, what);
+        let holding = self.story.engine.holding();
+        let changes = self.incidents.observe(&self.rules, &transitions, &holding, unix_ns(at));
+        words(&changes)
+    }
+
+    fn play(&mut self, lines: &[(f64, What, &str)]) {
+        for (at, what, expected) in lines {
+            assert_eq!(self.step(*at, what), *expected, "at {at} s, {what:?}");
+        }
+    }
+
+    fn records(&self) -> Vec<IncidentRecord> {
+        let subject = IncidentSubject {
+            run: Some(RunKey { pid: 7, start_time: 9 }),
+            ..IncidentSubject::default()
+        };
+        let open = self.incidents.open();
+        open.map(|incident| IncidentRecord::new(incident, &subject)).collect()
+    }
+}
+
+/// `began m.cause warning`; refreshes are left out, they have a test of their own.
+fn words(changes: &[IncidentChange]) -> String {
+    let seconds = |unix_ns: u64| (unix_ns - BEGIN * S) as f64 / 1e9;
+    let word = |change: &IncidentChange| {
+        let incident = change.incident();
+        let what = format!("{} {}", change.name(), incident.began_as.id);
+        match change {
+            IncidentChange::Refreshed(_) => None,
+            IncidentChange::Ended(_) => {
+                let at = incident.ended_unix_ns.map(seconds)?;
+                Some(format!("{what} {at} {}", incident.ending?.name()))
+            }
+            _ => Some(format!("{what} {}", incident.severity.name())),
+        }
+    };
+    changes.iter().filter_map(word).collect::<Vec<_>>().join(", ")
+}
+
+/// Scenario: a cause, then its worse consequence of the same group, then an alert of a group that follows it; the rules
+/// end one after the other; the cause comes again while the incident waits.
+/// Guarantee: one incident: one beginning, one rise, one end, at the time when its last rule ended; named by the cause.
+#[test]
+fn one_cause_is_one_incident() {
+    let mut process = Process::new();
+    process.play(&[
+        (1.0, What::Full(5), "began m.cause warning"),
+        (2.0, What::Full(20), "worse m.cause critical"),
+        (3.0, What::Full(150), ""),
+    ]);
+    let record = &process.records()[0];
+    let members: Vec<(&str, u64, Option<f64>)> = record
+        .members
+        .iter()
+        .map(|member| (member.rule.as_str(), member.count, member.peak))
+        .collect();
+    assert_eq!(
+        members,
+        [
+            ("m.cause", 2, Some(20.0)),
+            ("m.worse", 2, Some(150.0)),
+            ("p.long", 1, Some(150.0))
+        ]
+    );
+    assert_eq!((record.rule.as_str(), record.state), ("m.cause", "firing"));
+    process.play(&[
+        (30.0, What::Nothing, ""),
+        (60.0, What::Full(5), ""),
+        (139.9, What::Nothing, ""),
+        (140.0, What::Nothing, "ended m.cause 80 cleared"),
+        (141.0, What::Full(5), "began m.cause warning"),
+    ]);
+    assert_eq!(process.incidents.open().count(), 1);
+}
+
+/// Scenario: a consequence begins before its cause, beside a rule of no group.
+/// Guarantee: the cause joins the incident of its consequence and is named as the cause; receivers know it by the rule
+/// that it began with; what is not related is an incident of its own.
+#[test]
+fn a_cause_that_comes_later_joins() {
+    let mut process = Process::new();
+    process.play(&[
+        (1.0, What::Gc(150), "began p.long info"),
+        (2.0, What::Gc(1), ""),
+        (3.0, What::Gc(1), "began p.many warning"),
+        (5.0, What::Full(150), "worse p.long critical"),
+    ]);
+    let records = process.records();
+    assert_eq!(
+        (records[0].rule.as_str(), records[0].began_as.as_str()),
+        ("m.worse", "p.long")
+    );
+    assert_eq!(records[0].summary, "worse 150 ms");
+    assert_eq!(records.len(), 2);
+    assert_ne!(records[0].id, records[1].id);
+}
+
+/// Scenario: a rule `on: process` fires, and its figure rises, then falls.
+/// Guarantee: the summary has the figure of now, the peak is the highest one, and both are passed on at most every ten
+/// seconds.
+#[test]
+fn figures_do_not_freeze() {
+    let mut process = Process::new();
+    for at in 1..=20 {
+        process.step(f64::from(at), &What::Gc(1));
+    }
+    process.step(21.0, &What::Nothing);
+    assert_eq!(process.records()[0].summary, "20 collections in a minute");
+    process.step(70.0, &What::Nothing);
+    let record = &process.records()[0];
+    let number: u32 = record.summary.split(' ').next().unwrap().parse().unwrap();
+    assert!((5..15).contains(&number), "{record:?}");
+    assert_eq!(record.members[0].peak, Some(20.0));
+
+    let refreshed = |process: &mut Process, at| {
+        let transitions = process.story.step(at, &What::Gc(1));
+        let holding = process.story.engine.holding();
+        let changes = process
+            .incidents
+            .observe(&process.rules, &transitions, &holding, unix_ns(at));
+        changes.len()
+    };
+    let times = (0..=20u32).map(|second| refreshed(&mut process, 71.0 + f64::from(second)));
+    assert!((2..=3).contains(&times.sum::<usize>()));
+}
+
+/// Scenario: the process exits during an emergency, and during one that is only information.
+/// Guarantee: the emergency stays open for 15 minutes with its members as they were, or until a successor is well; the
+/// other one ends with the process.
+#[test]
+fn an_emergency_outlives_its_process() {
+    let mut process = Process::new();
+    process.play(&[(1.0, What::Full(20), "began m.worse critical"), (2.0, What::End, "")]);
+    assert_eq!(words(&process.incidents.advance(unix_ns(901.9))), "");
+    assert_eq!(process.records()[0].members[0].until, None);
+    assert!(process.records()[0].process_ended.is_some());
+    assert_eq!(
+        words(&process.incidents.advance(unix_ns(902.0))),
+        "ended m.worse 902 process-ended"
+    );
+
+    let mut process = Process::new();
+    process.play(&[
+        (1.0, What::Gc(150), "began p.long info"),
+        (2.0, What::End, "ended p.long 2 process-ended"),
+    ]);
+
+    let mut process = Process::new();
+    process.play(&[(1.0, What::Full(20), "began m.worse critical"), (2.0, What::End, "")]);
+    let ended = process.incidents.end(IncidentEnding::Recovered, unix_ns(302.0));
+    assert_eq!(words(&ended), "ended m.worse 302 recovered");
+    let [IncidentChange::Ended(incident)] = &ended[..] else {
+        panic!("{ended:?}")
+    };
+    assert_eq!(incident.members[0].until_unix_ns, Some(unix_ns(2.0)));
+}
+
+/// Scenario: the rules are replaced by none while an incident is open.
+/// Guarantee: it ends at once as changed.
+#[test]
+fn an_incident_without_rules_ends() {
+    let mut process = Process::new();
+    process.play(&[
+        (1.0, What::Full(5), "began m.cause warning"),
+        (2.0, What::Rules(""), "ended m.cause 2 rule-changed"),
+    ]);
+}
+
+/// Scenario: the incident that receivers are tried with.
+/// Guarantee: it begins and ends, and says that no process is affected.
+#[test]
+fn the_sample_begins_and_ends() {
+    let changes = super::sample(unix_ns(5.5));
+    let names: Vec<&str> = changes.iter().map(IncidentChange::name).collect();
+    assert_eq!(names, ["began", "ended"]);
+    let cause = changes[0].incident().cause().unwrap();
+    assert!(cause.alert.summary.starts_with("No process is affected"));
+}

@@ -1,0 +1,83 @@
+//! Incidents in OpenTelemetry's model: log records.
+
+use gc_rules::incident::{IncidentChange, IncidentRecord, IncidentSubject, MemberRecord};
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue};
+use opentelemetry_proto::tonic::logs::v1::LogRecord;
+
+use super::anomaly::severity_number;
+use super::definition::anomaly as row;
+use super::definition::span::NUMBER;
+use super::ids::SpanIds;
+use super::value::{Attributes, key_value};
+
+/// The log record of a change; `span` is the root span of the collection on which the incident began.
+pub fn incident_record(
+    change: &IncidentChange,
+    subject: &IncidentSubject,
+    span: Option<SpanIds>,
+    observed_unix_ns: u64,
+) -> LogRecord {
+    let incident = change.incident();
+    let record = IncidentRecord::new(incident, subject);
+    let text = |text: String| AnyValue {
+        value: Some(Value::StringValue(text)),
+    };
+    let time = match change {
+        IncidentChange::Began(_) => incident.began_unix_ns,
+        IncidentChange::Ended(_) => incident.ended_unix_ns.unwrap_or(observed_unix_ns),
+        IncidentChange::Worse(..) | IncidentChange::Refreshed(_) => {
+            let newest = incident.members.iter().map(|member| member.since_unix_ns);
+            newest.max().unwrap_or(observed_unix_ns)
+        }
+    };
+    let members = record.members.iter().map(|member| text(member.line()));
+    let members = Value::ArrayValue(ArrayValue {
+        values: members.collect(),
+    });
+    let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let mut list = Attributes::with_capacity(16);
+    list.text(&row::INCIDENT_ID, Some(record.id.as_str()))
+        .text(&row::INCIDENT_STATE, Some(change.name()))
+        .text(&row::INCIDENT_ENDING, record.ending.map(|ending| ending.name()))
+        .text(&row::INCIDENT_SEVERITY, Some(record.severity.name()))
+        .text(&row::INCIDENT_TITLE, Some(record.title.as_str()))
+        .text(&row::INCIDENT_BEGAN_AS, Some(record.began_as.as_str()))
+        .text(&row::RULE_ID, Some(record.rule.as_str()))
+        .text(&row::RULE_GROUP, record.group.as_deref())
+        .text(&row::INCIDENT_STARTED, record.since.as_deref())
+        .text(&row::INCIDENT_COMMAND, record.command.as_deref())
+        .int(&NUMBER, record.gc_number)
+        .text(&row::DESCRIPTION, given(&record.description))
+        .text(&row::REMEDY, given(&record.remedy));
+    let mut attributes = list.into_list();
+    attributes.push(key_value(row::INCIDENT_MEMBERS.name, members));
+    LogRecord {
+        time_unix_nano: time,
+        observed_time_unix_nano: observed_unix_ns,
+        severity_number: severity_number(record.severity).into(),
+        severity_text: record.severity.name().to_owned(),
+        body: Some(text(line(&record))),
+        attributes,
+        // Sampled: the span of an anomaly is always exported.
+        flags: u32::from(span.is_some()),
+        trace_id: span.map_or_else(Vec::new, |span| span.trace_id.to_vec()),
+        span_id: span.map_or_else(Vec::new, |span| span.span_id.to_vec()),
+        event_name: row::INCIDENT_EVENT.to_owned(),
+        ..LogRecord::default()
+    }
+}
+
+/// `No space for a large object: a full collection was forced (...)`.
+fn line(record: &IncidentRecord) -> String {
+    if record.summary.is_empty() {
+        return record.title.clone();
+    }
+    format!("{}: {}", record.title, record.summary)
+}
+
+/// What an incident's members are, for one line of text.
+pub fn members(members: &[MemberRecord]) -> String {
+    let members = members.iter().map(MemberRecord::line);
+    members.collect::<Vec<_>>().join(", ")
+}

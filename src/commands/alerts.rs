@@ -1,0 +1,110 @@
+//! `gcwatch alerts test`: a test incident to every configured receiver, and what each answered.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use delivery::alerts::stats::ReceiverStats;
+use delivery::alerts::{IncidentNotice, Notifier};
+use delivery::clock::now_unix_ns;
+use gc_rules::incident::sample;
+use opentelemetry_proto::tonic::resource::v1::Resource;
+use serde::Serialize;
+
+use crate::commands::cli::{AlertsArgs, AlertsCommand, AlertsTestArgs, Format};
+use crate::commands::output::{Output, say};
+use crate::commands::run::{load, log_lines};
+use crate::process::RunKey;
+
+/// How long a receiver may take.
+const WITHIN: Duration = Duration::from_secs(15);
+
+/// What a receiver answered.
+#[derive(Debug, Serialize)]
+struct AnswerRecord {
+    kind: &'static str,
+    receiver: String,
+    accepted: bool,
+    error: Option<String>,
+}
+
+/// Runs the command. `false`: a receiver did not accept the incident, or there is none.
+///
+/// # Errors
+///
+/// When the configuration is invalid, or standard output cannot be written.
+pub fn run(args: &AlertsArgs) -> anyhow::Result<bool> {
+    let AlertsCommand::Test(args) = &args.command;
+    test(args)
+}
+
+fn test(args: &AlertsTestArgs) -> anyhow::Result<bool> {
+    let Some(loaded) = load(&args.config)? else {
+        return Ok(true);
+    };
+    log_lines(&loaded)?;
+    let mut settings = loaded.config.alerts().clone();
+    // Its lines would stand between the answers.
+    settings.stdout = false;
+    if settings.alertmanagers.is_empty() && settings.webhooks.is_empty() {
+        say("no receiver is configured: alerts.alertmanagers and alerts.webhooks are empty");
+        return Ok(false);
+    }
+    let executor = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start")?;
+    let answers = executor.block_on(async {
+        let notifier = Notifier::start(&settings)?;
+        let answers = ask(&notifier).await;
+        notifier.shutdown(WITHIN).await;
+        anyhow::Ok(answers)
+    })?;
+    let mut output = Output::stdout(args.format);
+    let mut all = true;
+    for answer in &answers {
+        all &= answer.accepted;
+        match output.format() {
+            Format::Ndjson => output.record(answer)?,
+            Format::Table => match &answer.error {
+                None => writeln!(output.text(), "{}: accepted", answer.receiver)?,
+                Some(error) => writeln!(output.text(), "{}: not accepted: {error}", answer.receiver)?,
+            },
+        }
+    }
+    output.finish()?;
+    Ok(all)
+}
+
+async fn ask(notifier: &Notifier) -> Vec<AnswerRecord> {
+    let resource = Resource::default();
+    let run = RunKey {
+        pid: std::process::id(),
+        start_time: now_unix_ns(),
+    };
+    let notice = |change| IncidentNotice {
+        run,
+        process: Arc::from("gcwatch"),
+        change,
+        span: None,
+    };
+    let mut notices: Vec<IncidentNotice> = sample(now_unix_ns()).into_iter().map(notice).collect();
+    let ended = notices.pop();
+    notifier.notify(&resource, &notices);
+    let failed = |stats: &ReceiverStats| stats.failures().iter().any(|(_, count)| *count > 0);
+    let answered = |stats: &[(String, ReceiverStats)]| stats.iter().all(|(_, stats)| stats.sent > 0 || failed(stats));
+    let _too_slow = tokio::time::timeout(WITHIN, notifier.until(answered)).await;
+    let answer = |(receiver, stats): (String, ReceiverStats)| {
+        let silent = || format!("no answer within {} s", WITHIN.as_secs());
+        let accepted = stats.sent > 0;
+        AnswerRecord {
+            kind: "receiver",
+            receiver,
+            accepted,
+            error: (!accepted).then(|| stats.last_error.unwrap_or_else(silent)),
+        }
+    };
+    let answers = notifier.stats().into_iter().map(answer).collect();
+    notifier.notify(&resource, ended.as_slice());
+    answers
+}

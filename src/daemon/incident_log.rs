@@ -1,0 +1,68 @@
+//! Incidents in the daemon's own log: one line when one begins, gets worse, ends.
+//!
+//! Over OTLP an incident is a log record of its process already, so that these lines go to standard error alone (see
+//! [`logging`](super::logging)).
+
+use delivery::alerts::{IncidentNotice, subject};
+use gc_rules::incident::{IncidentChange, IncidentRecord};
+use gc_rules::rule::Severity;
+use gc_telemetry::value::text;
+use opentelemetry_proto::tonic::resource::v1::Resource;
+use tracing::{error, info, warn};
+
+/// The target of these lines, which `log.incidents` switches on and off whatever `log.level` is.
+pub(crate) const TARGET: &str = "gcwatch::incidents";
+
+/// Logs a change, unless it is only a refresh.
+pub(crate) fn write(notice: &IncidentNotice, resource: &Resource) {
+    let what = match &notice.change {
+        IncidentChange::Refreshed(_) => return,
+        IncidentChange::Began(_) => "incident",
+        IncidentChange::Worse(..) => "incident is worse",
+        IncidentChange::Ended(_) => "incident is over",
+    };
+    let record = IncidentRecord::new(
+        notice.change.incident(),
+        &subject(notice.run, &notice.process, resource),
+    );
+    let pod = text(&resource.attributes, "k8s.pod.name");
+    let service = record.service.as_deref().unwrap_or(&notice.process);
+    let (pid, rule, severity) = (notice.run.pid, record.rule.as_str(), record.severity.name());
+    let ended = matches!(notice.change, IncidentChange::Ended(_));
+    let remedy = Some(record.remedy.as_str()).filter(|remedy| !ended && !remedy.is_empty());
+    let lasted = ended.then(|| lasted(notice)).flatten();
+    let ending = record.ending.map(|ending| ending.name());
+    let title = format!("{what}: {}: {}", record.title, record.summary);
+    macro_rules! line {
+        ($level:ident) => {
+            $level!(
+                target: TARGET,
+                service, pod, pid, severity, rule, lasted, ending, remedy, incident = record.id, "{title}"
+            )
+        };
+    }
+    match record.severity {
+        _ if ended => line!(info),
+        Severity::Info => line!(info),
+        Severity::Warning => line!(warn),
+        Severity::Error | Severity::Critical => line!(error),
+    }
+}
+
+/// How long it lasted, in words.
+fn lasted(notice: &IncidentNotice) -> Option<String> {
+    let incident = notice.change.incident();
+    let ns = incident.lasted_ns(incident.ended_unix_ns?);
+    let seconds = std::time::Duration::from_secs(ns / 1_000_000_000);
+    Some(humantime(seconds))
+}
+
+/// `4 min 5 s`.
+fn humantime(time: std::time::Duration) -> String {
+    let seconds = time.as_secs();
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, seconds) => format!("{seconds} s"),
+        (0, minutes, seconds) => format!("{minutes} min {seconds} s"),
+        (hours, minutes, _) => format!("{hours} h {minutes} min"),
+    }
+}

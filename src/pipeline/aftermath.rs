@@ -1,0 +1,101 @@
+//! Incidents whose process exited: open until a successor is well, or for a quarter of an hour.
+
+use std::sync::Arc;
+
+use delivery::alerts::{IncidentNotice, Notices, subject};
+use gc_rules::incident::{IncidentChange, IncidentEnding, IncidentRecord, Incidents};
+use gc_telemetry::origin::Origin;
+
+use crate::process::RunKey;
+
+/// Most processes whose incidents are kept; of more, those of the one that exited first end.
+const MOST: usize = 256;
+
+/// The open incidents of processes that exited.
+#[derive(Debug, Default)]
+pub(crate) struct Aftermath {
+    left: Vec<Left>,
+}
+
+/// What a process left behind.
+#[derive(Debug)]
+struct Left {
+    run: RunKey,
+    process: Arc<str>,
+    resource: Arc<Origin>,
+    incidents: Incidents,
+}
+
+/// Changes of the incidents of one process.
+pub(crate) type Changes = (Arc<Origin>, Notices);
+
+impl Aftermath {
+    /// A process exited with these incidents. Returns what ends to make room.
+    pub(crate) fn put(
+        &mut self,
+        run: RunKey,
+        process: Arc<str>,
+        resource: Arc<Origin>,
+        incidents: Incidents,
+        now_unix_ns: u64,
+    ) -> Option<Changes> {
+        if incidents.is_empty() {
+            return None;
+        }
+        let oldest = (self.left.len() >= MOST).then(|| self.left.remove(0));
+        self.left.push(Left {
+            run,
+            process,
+            resource,
+            incidents,
+        });
+        oldest.map(|mut oldest| {
+            let changes = oldest.incidents.end(IncidentEnding::ProcessEnded, now_unix_ns);
+            oldest.notices(changes)
+        })
+    }
+
+    /// Advances the time. `recovered`: whether a successor of the process of these attributes is well.
+    pub(crate) fn tick(&mut self, now_unix_ns: u64, recovered: impl Fn(RunKey, &Origin) -> bool) -> Vec<Changes> {
+        let mut all = Vec::new();
+        self.left.retain_mut(|left| {
+            let changes = if recovered(left.run, &left.resource) {
+                left.incidents.end(IncidentEnding::Recovered, now_unix_ns)
+            } else {
+                left.incidents.advance(now_unix_ns)
+            };
+            if !changes.is_empty() {
+                all.push(left.notices(changes));
+            }
+            !left.incidents.is_empty()
+        });
+        all
+    }
+
+    /// The incidents that are open.
+    pub(crate) fn records(&self) -> impl Iterator<Item = IncidentRecord> + '_ {
+        self.left.iter().flat_map(|left| {
+            let subject = subject(left.run, &left.process, &left.resource);
+            let open = left.incidents.open();
+            open.map(|incident| IncidentRecord::new(incident, &subject))
+                .collect::<Vec<_>>()
+        })
+    }
+}
+
+impl Left {
+    fn notices(&self, changes: Vec<IncidentChange>) -> Changes {
+        let notice = |change| IncidentNotice {
+            run: self.run,
+            process: Arc::clone(&self.process),
+            change,
+            span: None,
+        };
+        let incidents = changes.into_iter().map(notice).collect();
+        let notices = Notices {
+            alerts: Vec::new(),
+            incidents,
+        };
+        (Arc::clone(&self.resource), notices)
+    }
+}
