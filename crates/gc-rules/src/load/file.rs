@@ -102,7 +102,7 @@ pub(super) fn check(root: Placed<'_>, report: &mut Report<'_>) {
     // What is not a list is reported already.
     let empty =
         |kind: &Option<&Kind>| kind.is_none_or(|kind| matches!(kind, Kind::Sequence(items) if items.is_empty()));
-    if matches!(root.node.kind, Kind::Mapping(_)) && lists.iter().all(empty) {
+    if matches!(root.node.kind, Kind::Mapping(_)) && lists.iter().all(empty) && entry(root.node, "follows").is_none() {
         let message = "the file has neither `rules` nor `overrides`";
         report.error(root.file, root.node.at, message);
     }

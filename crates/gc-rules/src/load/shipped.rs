@@ -25,6 +25,7 @@ const FILES: &[(&str, &str)] = shipped!(".yaml":
     "settings"
     "limits"
     "watcher"
+    "causes"
 );
 
 /// The tests of these files.
