@@ -74,8 +74,8 @@ fn thread(pid: u32, name: &str) -> u32 {
     named.min().unwrap_or_else(|| panic!("no thread {name}"))
 }
 
-/// Scenario: the thread that reads all streams hangs; the socket of a process fills; it is asked to end; then the thread
-/// goes on.
+/// Scenario: the thread that reads all streams hangs; the socket of a process fills; it is asked to end; then the
+/// thread goes on.
 /// Guarantee: the process has exited within ten seconds; meanwhile /livez names the thread; afterwards it is ok again,
 /// and another process is attached to as before.
 fn a_hung_reading_thread_holds_nobody() {

@@ -345,8 +345,8 @@ async fn a_webhook_gets_each_change_in_order() {
 
 /// Scenario: a daemon's services with a receiver of logs, and a rule that fires on a process and ends with it; then the
 /// same with `alerts.log` switched off.
-/// Guarantee: two log records of the alert and two of its incident, with the process's resource, the event's name and the ids of a span that was sent; none
-/// when it is off.
+/// Guarantee: two log records of the alert and two of its incident, with the process's resource, the event's name and
+/// the ids of a span that was sent; none when it is off.
 #[tokio::test]
 async fn log_records_go_over_otlp() {
     for log in [true, false] {

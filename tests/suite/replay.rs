@@ -57,8 +57,8 @@ fn nowhere_to_replay_to_is_said() {
 }
 
 /// Scenario: a rule fires on a recording; the configuration names an Alertmanager, a webhook and standard output.
-/// Guarantee: each change is one line of JSON with the contract's names and the recording's own times, the incident ends
-/// with the process, and nobody is called.
+/// Guarantee: each change is one line of JSON with the contract's names and the recording's own times, the incident
+/// ends with the process, and nobody is called.
 #[test]
 fn alerts_of_a_recording_are_lines_and_call_nobody() {
     let folder = tempfile::TempDir::new().unwrap();

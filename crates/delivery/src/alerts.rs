@@ -1,10 +1,9 @@
 //! Notifies people of incidents: Alertmanagers, webhooks, standard output.
 //!
 //! ```text
-//!                              +-> board   what is firing, again and again; what resolved, 5 minutes -> POST /api/v2/alerts
-//! IncidentNotice -> message ---+-> outbox  each change once, in order ----------------------------> POST to a webhook
-//!  (labels as it began,        '-> stdout  each change -------------------------------------------> standard output
-//!   newest texts)
+//!                     +-> board   what is firing, again and again; what resolved, 5 min -> POST /api/v2/alerts
+//! notice -> message --+-> outbox  each change once, in order -------------------------> POST to a webhook
+//!                     '-> stdout  each change ----------------------------------------> standard output
 //! ```
 //!
 //! To a receiver an incident is one alert: one message when it begins, one for each rise of its severity, one when it

@@ -26,7 +26,7 @@
 //!
 //! Of the rules of a group that hold at once, one fires: the most severe; of equals the one that fires already, else
 //! the first in the files. A more severe one ends the previous one as superseded. When it ends, the most severe one
-//! that still holds fires. What people are told of a group is an [incident](super::incident).
+//! that still holds fires. What people see of a group is an [incident](super::incident).
 //!
 //! # Texts
 //!

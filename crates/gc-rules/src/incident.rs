@@ -1,4 +1,4 @@
-//! Incidents: what a person is told of one process and one cause.
+//! Incidents: what a person sees of one process and one cause.
 //!
 //! ```text
 //! transitions + rules that hold -> Incidents -> Began | Worse | Refreshed | Ended -> receivers, log
@@ -13,14 +13,14 @@
 //!
 //! # What it says
 //!
-//! Its cause is the first of its rules in the order of the files, of a group that follows none of the others; a cause is
-//! only replaced by a better one, also when it no longer holds. Its severity is the highest so far. Rules that their
+//! Its cause is the first of its rules in the order of the files, of a group that follows none of the others; a cause
+//! is only replaced by a better one, also when it no longer holds. Its severity is the highest so far. Rules that their
 //! group inhibits are members: they hold, though they fire no alert.
 //!
 //! # When it ends
 //!
-//! [`LINGER_NS`] after the last of its members ended, so that members in turn are one incident; it ended when that one
-//! did. When its process exits, its members stay as they were, and it ends [`AFTERMATH_NS`] later or when a successor of
+//! [`LINGER_NS`] after the last of its members ended, so that members in turn are one incident; it ended when that
+//! one did. When its process exits, its members stay as they were, and it ends [`AFTERMATH_NS`] later or when a successor of
 //! the process is well. Information ends with the process.
 
 mod machine;

@@ -20,7 +20,7 @@
 //! | `plan` | which samples feed which windows, computed once for all processes |
 //! | [`window`], [`engine`] | the state of every rule for one process |
 //! | [`alert`], [`record`] | alerts and their transitions; their JSON |
-//! | [`incident`] | what a person is told: the alerts of one cause on one process |
+//! | [`incident`] | what a person sees: the alerts of one cause on one process |
 //! | [`review`] | the rules applied to a complete history: a recording, or the events of a test |
 //! | [`test_file`] | tests of rules |
 //!

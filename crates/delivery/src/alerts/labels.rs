@@ -35,8 +35,8 @@ const LEFT_OUT: [&str; 8] = [
 ];
 
 /// The labels of an incident as an alert: `alertname` (the id of the rule that it began with), `severity`, `group`,
-/// `process`, `pid`, `instance`, then the rule's own, then those of the process's resource. Of two equal names the later
-/// one gets a number appended.
+/// `process`, `pid`, `instance`, then the rule's own, then those of the process's resource. Of two equal names the
+/// later one gets a number appended.
 pub(crate) fn labels(notice: &IncidentNotice, resource: &Resource) -> Labels {
     let incident = notice.change.incident();
     let pid = notice.run.pid.to_string();

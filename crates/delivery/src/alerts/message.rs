@@ -92,7 +92,7 @@ impl Message {
         }
     }
 
-    /// Without what it was before, which is of no interest to a new receiver.
+    /// Without what it was before, which a new receiver never got.
     pub(crate) fn alone(&self) -> Self {
         Self {
             before: None,
