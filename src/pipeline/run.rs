@@ -38,6 +38,9 @@ pub(crate) use parts::Parts;
 pub(crate) use recent::Remembered;
 pub use rules::RuleCounts;
 
+/// What a process leaves behind: the incidents that outlive it, and its name.
+pub(crate) type Left = (Incidents, Arc<str>);
+
 /// One run of a process.
 #[derive(Debug)]
 pub struct Run {
@@ -110,7 +113,7 @@ impl Run {
     }
 
     /// The process exited: its alerts end. What it leaves behind are the incidents that outlive it, with its name.
-    pub(crate) fn end_rules(&self, at_unix_ns: u64) -> (Arc<Origin>, Notices, Option<(Incidents, Arc<str>)>) {
+    pub(crate) fn end_rules(&self, at_unix_ns: u64) -> (Arc<Origin>, Notices, Option<Left>) {
         let mut parts = self.parts();
         let resource = Arc::clone(parts.identity.resource());
         let Some(rules) = parts.rules.as_mut() else {

@@ -20,8 +20,8 @@
 //! # When it ends
 //!
 //! [`LINGER_NS`] after the last of its members ended, so that members in turn are one incident; it ended when that
-//! one did. When its process exits, its members stay as they were, and it ends [`AFTERMATH_NS`] later or when a successor of
-//! the process is well. Information ends with the process.
+//! one did. When its process exits, its members stay as they were, and it ends [`AFTERMATH_NS`] later or when a
+//! successor of the process is well. Information ends with the process.
 
 mod machine;
 mod record;

@@ -139,7 +139,7 @@ fn changes(pid: u32) -> Vec<IncidentNotice> {
         alert: Arc::clone(fired.transition.alert()),
         firing: true,
     };
-    let mut changes = incidents.observe(&rules, &[fired.transition.clone()], &[held], STARTED);
+    let mut changes = incidents.observe(&rules, std::slice::from_ref(&fired.transition), &[held], STARTED);
     changes.extend(incidents.end(IncidentEnding::Cleared, ENDED));
     let notice = |change| IncidentNotice {
         run: fired.run,

@@ -118,8 +118,8 @@ impl ReceiverQueue {
         }
         let fits = match &mut state.pending {
             Pending::Alertmanager(board) => {
-                let before = message.before.iter();
-                let ended = before.map(|before| board.put(Arc::clone(before), now)).all(|fits| fits);
+                let mut before = message.before.iter();
+                let ended = before.all(|before| board.put(Arc::clone(before), now));
                 board.put(Arc::clone(message), now) && ended
             }
             Pending::Webhook(outbox) => outbox.put(Arc::clone(message), now),

@@ -32,7 +32,10 @@ pub(crate) fn moved(expression: &str) -> Vec<(String, String)> {
 
 /// The condition without each part of an `&&` or `||`: what, and the text.
 pub(crate) fn shorter(expression: &str) -> Vec<(String, String)> {
-    let mut groups = vec![0..expression.len()];
+    let mut groups = Vec::from([Range {
+        start: 0,
+        end: expression.len(),
+    }]);
     let mut open = Vec::new();
     for (at, letter) in code(expression) {
         match letter {
