@@ -58,6 +58,7 @@ rules:
     summary: A collection has been under way for {{ open.collection_s | round(0) }} s
     description: The program is paused.
     remedy: Take a dump.
+    keep_firing_for: 0s
     source: a test
 ";
 

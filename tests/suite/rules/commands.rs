@@ -284,7 +284,7 @@ fn a_rule_is_shown_whole() {
     write(
         folder.path(),
         "a.test.yaml",
-        "apiVersion: gcwatch/v1\nrule_files: [example.yaml]\ntests:\n  - {name: Silence, events: [], fires: [gc.pause.long]}\n",
+        "apiVersion: gcwatch/v1\nrule_files: [example.yaml]\ntests:\n  - {name: Silence, events: [{at: 1s, gc: {generation: 0, pause_ms: 1}}], fires: [gc.pause.long]}\n",
     );
     let (code, text) = result(&run(
         &["show", "--format", "ndjson", "gc.pause.long", path.to_str().unwrap()],

@@ -47,7 +47,7 @@ fn keys_become_rules() {
         (rule.on, rule.severity, rule.status),
         (On::Process, Severity::Error, Status::Experimental)
     );
-    assert_eq!((rule.hold_ns, rule.keep_firing_ns), (30_000_000_000, 0));
+    assert_eq!((rule.hold_ns, rule.keep_firing_ns), (30_000_000_000, 60_000_000_000));
     let labels: Vec<&str> = rule.labels.iter().map(|(name, _)| &**name).collect();
     assert_eq!(labels, ["area", "runtime"]);
     assert!(!rule.emit.span && rule.emit.metric);
@@ -95,7 +95,7 @@ fn errors_of_overrides_are_reported_in_their_file() {
         .collect();
     assert_eq!(
         lines(&errors),
-        "change.yaml:4:21: gc.pause.long: when: unknown name `full_blocking`: no window, macro or list is called so, and fields have a dot \
+        "change.yaml:4:21: gc.pause.long: when: unknown name `full_blocking`: no window, parameter, macro or list is called so, and fields have a dot \
          (`gc.pause_ms`)\n\
          change.yaml:7:20: gc.pause.long: summary: unknown name `process.nam`; did you mean `process.name`?\n\
          change.yaml:7:20: process.pause.share: summary: unknown name `process.nam`; did you mean `process.name`?\n\
