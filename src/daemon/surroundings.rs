@@ -1,15 +1,18 @@
 //! What is known about processes from outside: the figures of their containers, and Kubernetes.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::time::Instant;
 use tracing::{debug, error};
 
-use crate::container::Reader;
+use crate::container::{KillCounts, Reader};
 use crate::daemon::Services;
 use crate::kubernetes::{self, settings::Settings};
 use crate::pipeline::{Pipeline, Run, Surroundings};
+use crate::process::RunKey;
 use delivery::clock::now_unix_ns;
 
 /// How often the figures of containers are read.
@@ -17,6 +20,12 @@ const ROUND: Duration = Duration::from_secs(15);
 
 /// When they are read first.
 const FIRST: Duration = Duration::from_secs(2);
+
+/// How often it is looked whether there is a new process, or a dead one.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// How long after the last reading of a process its groups may say how it died.
+const DEAD_FOR: Duration = Duration::from_secs(60);
 
 /// Follows the pods of this node for as long as the task lives; nothing waits for it.
 pub(crate) fn follow_pods(settings: Settings, services: &Services) -> JoinHandle<()> {
@@ -36,34 +45,70 @@ pub(crate) fn follow_pods(settings: Settings, services: &Services) -> JoinHandle
     ))
 }
 
-/// Reads the container figures of every attached process, every [`ROUND`]. Never completes.
+/// Reads the container figures of every attached process, every [`ROUND`], those of a new one within a second; and what
+/// became of the groups of a process that died. Never completes.
 pub(crate) async fn measure(pipeline: Pipeline) {
-    tokio::time::sleep(FIRST).await;
+    let mut counts: HashMap<RunKey, Counted> = HashMap::new();
+    let mut all_at = Instant::now() + FIRST;
     loop {
-        let runs = pipeline.runs();
+        tokio::time::sleep(LOOK).await;
+        let now = Instant::now();
+        let all = now >= all_at;
+        if all {
+            all_at = now + ROUND;
+        }
+        let mut runs = pipeline.runs();
+        let living: HashSet<RunKey> = runs.iter().map(|run| run.key()).collect();
+        runs.retain(|run| all || (run.is_attached() && !counts.contains_key(&run.key())));
+        let unexplained = pipeline.unexplained_deaths().into_iter();
+        let dead = unexplained.filter_map(|run| Some((run, Arc::clone(&counts.get(&run)?.kills))));
+        let dead: Vec<_> = dead.collect();
+        // The dead are looked at for a while: a group may go late.
+        counts.retain(|run, counted| living.contains(run) || now < counted.read + DEAD_FOR);
+        if runs.is_empty() && dead.is_empty() {
+            continue;
+        }
         // A few files of each process: the kernel may block.
         let read = spawn_blocking(move || {
+            let killed = |(run, kills): (RunKey, Arc<KillCounts>)| Some((run, kills.have_grown()?));
+            let killed: Vec<_> = dead.into_iter().filter_map(killed).collect();
             let mut reader = Reader::new();
-            let figures = |run: &Arc<Run>| {
+            let figures = |run: Arc<Run>| {
                 let key = run.key();
-                run.is_attached()
+                let figures = run
+                    .is_attached()
                     .then(|| reader.read(key.pid, key.start_time))
-                    .flatten()
+                    .flatten();
+                let kills = figures.and_then(|_| reader.kills(key.pid)).unwrap_or_default();
+                (run, figures, kills)
             };
-            let read: Vec<_> = runs.iter().map(figures).collect();
-            runs.into_iter().zip(read).collect::<Vec<_>>()
+            (runs.into_iter().map(figures).collect::<Vec<_>>(), killed)
         });
         match read.await {
-            Ok(read) => {
-                let now = now_unix_ns();
-                for (run, figures) in read {
-                    pipeline.measured(&run, figures, now);
+            Ok((read, killed)) => {
+                for (run, killed) in killed {
+                    pipeline.oom_killed(run, killed);
                 }
-                // What came between a process's first word and its being listed.
-                pipeline.surroundings_changed(now);
+                let now_unix_ns = now_unix_ns();
+                for (run, figures, kills) in read {
+                    pipeline.measured(&run, figures, now_unix_ns);
+                    if figures.is_some() {
+                        let kills = Arc::new(kills);
+                        counts.insert(run.key(), Counted { kills, read: now });
+                    }
+                }
+                if all {
+                    // What came between a process's first word and its being listed.
+                    pipeline.surroundings_changed(now_unix_ns);
+                }
             }
             Err(failed) => error!("the figures of containers cannot be read: {failed}"),
         }
-        tokio::time::sleep(ROUND).await;
     }
+}
+
+/// The kill counts of a process's groups, and when they were read.
+struct Counted {
+    kills: Arc<KillCounts>,
+    read: Instant,
 }

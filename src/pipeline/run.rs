@@ -27,8 +27,10 @@ use delivery::alerts::Notice;
 use gc_rules::rule::RuleSet;
 use gc_telemetry::options::Temporality;
 use gc_telemetry::origin::Origin;
+use gc_telemetry::value::text;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 
+use crate::pipeline::service::{ServiceBook, ServiceKey};
 use crate::pipeline::settings::Clock;
 use crate::process::{Identity, RunKey, RunState};
 
@@ -78,8 +80,11 @@ impl Run {
     /// Advances the time of the rules, also while the process is not attached to: what they know of it gets older, and
     /// its present state is unknown. Alerts of a process that is excluded, over the limit or read by another gcwatch
     /// end here.
-    pub(crate) fn tick(&self, now_unix_ns: u64) -> (Arc<Origin>, Vec<Notice>) {
+    ///
+    /// `behind_ns`: how long ago all streams were read to their end.
+    pub(crate) fn tick(&self, now_unix_ns: u64, behind_ns: u64) -> (Arc<Origin>, Vec<Notice>) {
         let mut parts = self.parts();
+        parts.session.tick(now_unix_ns, behind_ns);
         let notices = match parts.session.state {
             RunState::Excluded | RunState::OverLimit | RunState::HeldElsewhere { .. } => {
                 parts.rules.as_mut().map_or_else(Vec::new, |rules| {
@@ -92,6 +97,29 @@ impl Run {
         (Arc::clone(parts.identity.resource()), notices)
     }
 
+    /// It is among the living of its service, once it was attached to.
+    pub(crate) fn enter_service(&self, book: &mut ServiceBook) {
+        let parts = self.parts();
+        let resource = parts.identity.resource();
+        let Some(attached) = parts.session.first_attach_unix_ns else {
+            return;
+        };
+        if self.clock != Clock::Live || book.is_current(self.key, resource) {
+            return;
+        }
+        let who = parts.identity.who();
+        let key = ServiceKey::of(who, &resource.attributes);
+        let began = text(&resource.attributes, "process.creation.time");
+        let began = began.and_then(|time| time.parse::<jiff::Timestamp>().ok());
+        let began = began.and_then(|time| u64::try_from(time.as_nanosecond()).ok());
+        book.belongs(
+            self.key,
+            key,
+            (&who.name, resource, &who.provenance.container),
+            began.unwrap_or(attached),
+        );
+    }
+
     /// Other rules from now on.
     pub(crate) fn adopt(&self, rules: &Arc<RuleSet>, now_unix_ns: u64) -> (Arc<Origin>, Vec<Notice>) {
         let mut parts = self.parts();
@@ -99,6 +127,7 @@ impl Run {
             Clock::Live => now_unix_ns,
             Clock::Recorded => parts.session.newest_unix_ns,
         };
+        let now = parts.session.advances(now);
         let notices = parts.rules.as_mut().map(|known| known.adopt(rules, now));
         (Arc::clone(parts.identity.resource()), notices.unwrap_or_default())
     }
@@ -106,8 +135,19 @@ impl Run {
     /// The process exited: its alerts end.
     pub(crate) fn end_rules(&self, at_unix_ns: u64) -> (Arc<Origin>, Vec<Notice>) {
         let mut parts = self.parts();
-        let notices = parts.rules.as_mut().map(|rules| rules.end(at_unix_ns));
-        (Arc::clone(parts.identity.resource()), notices.unwrap_or_default())
+        // What was in progress when it was read last is over with it.
+        let mut notices = match self.clock {
+            Clock::Live => parts.advance(at_unix_ns),
+            Clock::Recorded => Vec::new(),
+        };
+        notices.extend(
+            parts
+                .rules
+                .as_mut()
+                .map(|rules| rules.end(at_unix_ns))
+                .unwrap_or_default(),
+        );
+        (Arc::clone(parts.identity.resource()), notices)
     }
 
     /// Adds what its rules counted since the last call.

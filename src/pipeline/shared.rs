@@ -13,6 +13,7 @@ use tokio::sync::watch;
 
 use crate::pipeline::outlet::{Outlet, Surroundings};
 use crate::pipeline::run::{RuleCounts, Run};
+use crate::pipeline::service::{Judged, ServiceBook, WatcherLog};
 use crate::pipeline::settings::{Clock, PipelineSettings};
 use crate::process::{Identity, Provenance, RunKey, RunState};
 
@@ -84,6 +85,17 @@ pub(crate) struct Shared {
     /// All of `/proc` was looked through at least once.
     pub(crate) scanned: watch::Sender<bool>,
     surroundings: RwLock<Option<Arc<dyn Surroundings>>>,
+    services: Mutex<Services>,
+}
+
+/// What outlives a process, and gcwatch itself.
+#[derive(Debug, Default)]
+pub(crate) struct Services {
+    pub(crate) book: ServiceBook,
+    pub(crate) watcher: WatcherLog,
+    pub(crate) judged: Judged,
+    /// gcwatch itself, where it is a daemon.
+    pub(crate) own: Option<(RunKey, Arc<Origin>)>,
 }
 
 impl Shared {
@@ -97,6 +109,7 @@ impl Shared {
             counters: Counters::default(),
             scanned: watch::Sender::new(false),
             surroundings: RwLock::default(),
+            services: Mutex::default(),
         }
     }
 
@@ -146,10 +159,45 @@ impl Shared {
         &*self.outlet
     }
 
-    /// Passes changes of alerts on.
+    pub(crate) fn services(&self) -> MutexGuard<'_, Services> {
+        self.services.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Passes changes of alerts of a process on.
     pub(crate) fn notify(&self, (resource, notices): (Arc<Origin>, Vec<Notice>)) {
         if !notices.is_empty() {
+            self.services().book.notices(&notices, now_unix_ns());
             self.outlet.alerts(&resource, notices);
+        }
+    }
+
+    /// A second passed for what outlives processes.
+    pub(crate) fn tick_services(&self, runs: &[Arc<Run>], now_unix_ns: u64) {
+        let rules = self.rules();
+        let changes = {
+            let mut services = self.services();
+            let Services {
+                book,
+                watcher,
+                judged,
+                own,
+            } = &mut *services;
+            for run in runs {
+                run.enter_service(book);
+            }
+            {
+                let surroundings = self.surroundings.read().unwrap_or_else(PoisonError::into_inner);
+                if let Some(surroundings) = surroundings.as_ref() {
+                    book.ask(|container| surroundings.ended(container));
+                }
+            }
+            book.forget(now_unix_ns);
+            judged.tick(book, watcher, own.as_ref(), &rules, now_unix_ns)
+        };
+        for (resource, notices) in changes {
+            if !notices.is_empty() {
+                self.outlet.alerts(&resource, notices);
+            }
         }
     }
 
@@ -168,6 +216,13 @@ impl Shared {
             Clock::Recorded => run.parts().session.newest_unix_ns,
         };
         self.notify(run.end_rules(at));
+        if run.clock() == Clock::Live {
+            let in_order = run.parts().session.closed_in_order();
+            let mut services = self.services();
+            // One that ended before the first tick.
+            run.enter_service(&mut services.book);
+            services.book.ended(run.key(), in_order, at);
+        }
         self.count_rules(run);
         self.export(run, at);
         self.processes().runs.remove(&run.key());

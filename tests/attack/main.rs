@@ -15,6 +15,7 @@
 )]
 
 mod directories;
+mod ends;
 mod flooded;
 mod frozen;
 mod heap_limit;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
     for of_module in [
         others::tests,
         frozen::tests,
+        ends::tests,
         flooded::tests,
         start_up::tests,
         directories::tests,

@@ -7,7 +7,7 @@ use super::state::{RuleState, State};
 use crate::alert::{Alert, Ending};
 use crate::expression::EvaluationError;
 use crate::field::Scope;
-use crate::rule::Rule;
+use crate::rule::{On, Rule};
 
 mod evaluate;
 
@@ -124,10 +124,11 @@ impl Run {
         Self { rule, ..self }
     }
 
-    /// Evaluates whether the rule is for this process.
-    pub(super) fn select(&mut self, scope: &Scope<'_>) {
+    /// Evaluates whether the rule is for this process, or what else the engine is about.
+    pub(super) fn select(&mut self, scope: &Scope<'_>, subject: On) {
         let status = &mut self.status;
         let selected = match &self.rule.select {
+            _ if self.rule.on.subject() != subject => false,
             None => true,
             Some(select) => {
                 select.holds(scope).unwrap_or_else(|error| {

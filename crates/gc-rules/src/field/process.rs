@@ -1,5 +1,6 @@
 //! `process.*`, `settings.*`, `container.*`, `stream.*`, `open.*`.
 
+use super::service::{ServiceFacts, WatcherFacts};
 use super::{Scope, fields};
 use crate::value::Value;
 
@@ -37,7 +38,7 @@ impl FactValue {
         }
     }
 
-    fn value(&self) -> Value<'_> {
+    pub(super) fn value(&self) -> Value<'_> {
         match self {
             Self::Text(text) => Value::Text(text),
             Self::Int(number) => Value::Int(*number),
@@ -98,8 +99,14 @@ pub struct StreamFacts {
     pub newest_unix_ns: Option<u64>,
     /// What is in progress.
     pub open: Open,
+    /// The reader is behind: what is in progress now, and whether the stream is silent, is unknown.
+    pub behind: bool,
     /// Usage of its container; counters are since the first attach.
     pub container: ContainerFacts,
+    /// The service that rules `on: service` are about; `None` for a process.
+    pub service: Option<ServiceFacts>,
+    /// What rules `on: watcher` are about; `None` for a process.
+    pub watcher: Option<WatcherFacts>,
 }
 
 /// Usage of a process's container. Counters are since the first attach; `None`: unknown.
@@ -169,9 +176,10 @@ fn age(scope: &Scope<'_>, then: Option<u64>) -> Option<Value<'static>> {
     then.map(|then| Value::Double(scope.now_unix_ns.saturating_sub(then) as f64 / 1e9))
 }
 
-/// Seconds that something has been open; 0 if nothing is.
+/// Seconds that something has been open; 0 if nothing is. Unknown while the reader is behind.
 fn open(scope: &Scope<'_>, begun: Option<u64>) -> Option<Value<'static>> {
-    age(scope, Some(begun.unwrap_or(scope.now_unix_ns)))
+    let now = scope.now_unix_ns;
+    age(scope, Some(begun.unwrap_or(now)).filter(|_| !scope.stream.behind))
 }
 
 fields! { FIELDS Process
@@ -260,12 +268,12 @@ fields! { STREAM_FIELDS Stream
         = |s| count(s.stream.sessions);
     "stream.lag_s" Double "s" "Lag of the newest collection: from its end until it was processed. Unknown in a recording."
         = |s| s.stream.lag_ns.map(|ns| Value::Double(ns as f64 / 1e9));
-    "stream.silent_s" Double "s" "Seconds since the newest event of a collection; unknown before the first one."
-        = |s| age(s, s.stream.newest_unix_ns);
-    "open.stop_s" Double "s" "How long its threads have been suspended for the GC; 0 if they run."
+    "stream.silent_s" Double "s" "Seconds since the newest event of a collection; unknown before the first one, and while gcwatch itself is behind."
+        = |s| age(s, s.stream.newest_unix_ns.filter(|_| !s.stream.behind));
+    "open.stop_s" Double "s" "How long its threads have been suspended for the GC; 0 if they run. Unknown while gcwatch itself is behind: after it was stopped or had no CPU, until it has read what was written meanwhile."
         = |s| open(s, s.stream.open.stop);
-    "open.collection_s" Double "s" "How long a blocking or foreground collection has been in progress; 0 if none is."
+    "open.collection_s" Double "s" "How long a blocking or foreground collection has been in progress; 0 if none is. Unknown as `open.stop_s`."
         = |s| open(s, s.stream.open.collection);
-    "open.background_s" Double "s" "How long a background collection has been in progress; 0 if none is."
+    "open.background_s" Double "s" "How long a background collection has been in progress; 0 if none is. Unknown as `open.stop_s`."
         = |s| open(s, s.stream.open.background);
 }

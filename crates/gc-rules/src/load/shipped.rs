@@ -24,6 +24,7 @@ const FILES: &[(&str, &str)] = &[
     shipped!("settings"),
     shipped!("limits"),
     shipped!("watcher"),
+    shipped!("services"),
 ];
 
 /// The shipped rules, as in `rules/`.
