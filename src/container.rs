@@ -6,14 +6,15 @@
 //! /proc/PID/mountinfo -> mount: where the group's files are --> read --> level: one group's files --> figures
 //! ```
 //!
-//! Everything but `read` is pure: texts of the kernel in, values out. `read` opens files of other processes' roots, and
-//! only what is a file of a control group there: what a container put in its place is not read.
+//! Everything but `read` and `kills` is pure: texts of the kernel in, values out. `read` opens files of other
+//! processes' roots, and only what is a file of a control group there: what a container put in its place is not read.
 //!
 //! What is not there is unknown, never zero: outside of a container, without a limit, on a kernel that does not have
 //! it.
 
 mod figures;
 mod identity;
+mod kills;
 mod level;
 mod membership;
 mod mount;
@@ -23,5 +24,6 @@ mod usage;
 pub use figures::{Cpu, Figures, Memory};
 pub use identity::ContainerIdentity;
 pub(crate) use identity::identity;
+pub(crate) use kills::KillCounts;
 pub(crate) use read::Reader;
 pub(crate) use usage::Usage;

@@ -16,6 +16,7 @@ mod outlet;
 pub mod own;
 pub mod rules;
 mod services;
+mod stall;
 mod surroundings;
 mod usage;
 
@@ -37,6 +38,7 @@ use tracing::{error, info, warn};
 use crate::config::options::RuleSources;
 use crate::daemon::rules::RuleWatch;
 pub use crate::daemon::services::Services;
+use crate::daemon::stall::Stalls;
 use crate::kubernetes;
 use crate::pipeline::PipelineSettings;
 use crate::targets::options::TargetOptions;
@@ -56,6 +58,9 @@ const STOP_TARGETS: Duration = Duration::from_secs(4);
 
 /// How often rules observe the time.
 pub(crate) const TICK: Duration = Duration::from_secs(1);
+
+/// The number of a run of gcwatch itself, where one of a process has when it started.
+pub(crate) const OWN_RUN: u64 = 0;
 
 /// Everything that is configured.
 #[derive(Debug, Clone, PartialEq)]
@@ -158,6 +163,7 @@ pub async fn run(
     let mut metrics = every(options.pipeline.metrics.interval / SHARES);
     let mut shares = (0..SHARES).cycle();
     let mut ticks = every(TICK);
+    let mut stalls = Stalls::new(TICK, Instant::now(), now_unix_ns());
     let mut rule_watch = RuleWatch::default();
     rule_watch.set(&options.rules).await;
     // For changes before the watch began.
@@ -194,7 +200,7 @@ pub async fn run(
                 services.export_share(share, SHARES, now_unix_ns());
             },
             _ = ticks.tick() => {
-                services.pipeline.tick(now_unix_ns());
+                services.tick(&mut stalls);
                 if let Some(part) = services.failed_part() {
                     break Some(Failed { part, why: "its task ended; the log says why".to_owned() });
                 }
@@ -205,7 +211,9 @@ pub async fn run(
                 notify_service(&[NotifyState::Watchdog]);
             },
             () = rule_watch.changed() => tokio::select! {
-                () = services.rules.reload(&options.rules, &services.pipeline) => {}
+                () = services.rules.reload(&options.rules, &services.pipeline) => {
+                    stalls.busy_until(Instant::now(), now_unix_ns());
+                }
                 _ = signals.terminate.recv() => break None,
                 _ = signals.interrupt.recv() => break None,
             },
@@ -225,6 +233,7 @@ pub async fn run(
                     _ = signals.terminate.recv() => break None,
                     _ = signals.interrupt.recv() => break None,
                 };
+                stalls.busy_until(Instant::now(), now_unix_ns());
                 if let Some(new) = new {
                     if new.pipeline.metrics.interval != options.pipeline.metrics.interval {
                         metrics = every(new.pipeline.metrics.interval / SHARES);

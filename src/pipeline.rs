@@ -18,6 +18,8 @@
 //!   is;
 //! * the time of the rules of a live run advances once a second ([`Pipeline::tick`]), also when no event comes; that of
 //!   the rules of a recording by its events;
+//! * that time does not pass while gcwatch itself is behind: what is not read yet says nothing of the present;
+//! * what outlives a process (its service, how it ended) is in `service`, from the alerts and ends of all runs;
 //! * the numbers of runs and of remembered collections are limited; what is over a limit is counted.
 
 mod aftermath;
@@ -28,6 +30,7 @@ mod outlet;
 mod registry;
 pub mod replay;
 mod run;
+mod service;
 mod settings;
 mod shared;
 mod sink;
@@ -38,6 +41,7 @@ pub use feed::Feed;
 pub use outlet::{Outlet, Surroundings};
 pub use registry::Pipeline;
 pub use run::{Measured, RuleCounts, Run};
+pub use service::{Death, Ended, ServiceKey, SubjectAlert};
 pub use settings::{Clock, PipelineSettings};
 pub use shared::Counts;
 pub use view::TargetView;

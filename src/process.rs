@@ -34,6 +34,8 @@ pub struct Provenance {
     pub own_names: Vec<String>,
     /// Where it was found, whatever attributes it gives itself: an orchestrator knows it by this.
     pub container: ContainerIdentity,
+    /// A hash of its command line, where that can be read: the process that comes in its place has the same.
+    pub command: Option<u64>,
 }
 
 /// What the daemon does with a run at present.

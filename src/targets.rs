@@ -56,7 +56,7 @@ mod supervise;
 mod threads;
 mod watch;
 
-pub use alive::Alive;
+pub use alive::{Alive, Silence};
 pub(crate) use identity::own_identity;
 pub use rounds::{Readers, Rounds};
 pub use supervise::{Unfinished, supervise};

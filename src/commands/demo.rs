@@ -106,7 +106,7 @@ async fn demo(options: Options, args: &DemoArgs) -> anyhow::Result<bool> {
                 None => break,
             },
             _ = metrics.tick() => services.export_metrics(now_unix_ns()),
-            _ = ticks.tick() => services.pipeline.tick(now_unix_ns()),
+            _ = ticks.tick() => services.pipeline.tick(now_unix_ns(), Duration::ZERO),
             _ = interrupt.recv() => break,
             _ = terminate.recv() => break,
         }

@@ -15,12 +15,16 @@ use rustix::fs::{CWD, FsWord, Mode, OFlags, ResolveFlags, fstatfs, openat, opena
 
 use super::figures::{Cpu, Figures, Memory};
 use super::identity::container_depth;
+use super::kills::KillCounts;
 use super::level;
 use super::membership::{Membership, group_of};
 use super::mount::{Place, place};
 
 /// How deep groups are looked at.
 const MAX_LEVELS: usize = 32;
+
+/// Limit of groups whose kill counts are kept in a round.
+const MAX_KILLS: usize = 4096;
 
 /// What is read of one file at most.
 const MAX_FILE_BYTES: u64 = 64 << 10;
@@ -36,6 +40,7 @@ pub(crate) struct Reader {
     own_mounts: String,
     /// Processes in the same groups have the same figures.
     known: HashMap<String, Figures>,
+    kills: HashMap<String, KillCounts>,
 }
 
 impl Reader {
@@ -47,6 +52,7 @@ impl Reader {
                 .and_then(|file| text(file, MAX_MOUNTINFO_BYTES))
                 .unwrap_or_default(),
             known: HashMap::new(),
+            kills: HashMap::new(),
         }
     }
 
@@ -82,6 +88,9 @@ impl Reader {
         };
         let mut figures = Figures::default();
         if let Some((membership, place, root)) = group("memory") {
+            if self.kills.len() < MAX_KILLS {
+                self.kills.insert(cgroup.clone(), KillCounts::read(&place));
+            }
             (figures.memory_limit, figures.memory) = memory(&levels(&membership, &place, root.as_fd()), place.unified);
         }
         if let Some((membership, place, root)) = group("cpu") {
@@ -89,6 +98,12 @@ impl Reader {
         }
         self.known.insert(cgroup, figures);
         Some(figures)
+    }
+
+    /// The kill counts of the groups of a process whose figures were just read.
+    pub(crate) fn kills(&self, pid: u32) -> Option<KillCounts> {
+        let file = File::open(format!("/proc/{pid}/cgroup")).ok()?;
+        self.kills.get(&text(file, MAX_FILE_BYTES)?).cloned()
     }
 }
 
@@ -153,7 +168,7 @@ fn cpu(levels: &Levels, unified: bool) -> (Option<f64>, Cpu) {
     (Some(limit), level::cpu(unified, &|name| file(folder, name)))
 }
 
-fn folder(at: impl AsFd, path: &str) -> rustix::io::Result<OwnedFd> {
+pub(super) fn folder(at: impl AsFd, path: &str) -> rustix::io::Result<OwnedFd> {
     openat(
         at,
         path,
@@ -163,7 +178,7 @@ fn folder(at: impl AsFd, path: &str) -> rustix::io::Result<OwnedFd> {
 }
 
 /// The folder of a group, with the first `depth` parts of its path. `None`: it is not there, or is not one.
-fn group_folder(root: BorrowedFd<'_>, place: &Place, depth: usize) -> Option<OwnedFd> {
+pub(super) fn group_folder(root: BorrowedFd<'_>, place: &Place, depth: usize) -> Option<OwnedFd> {
     let mut path = place.mount.clone();
     for part in place.below.iter().take(depth) {
         path.push('/');
@@ -178,7 +193,7 @@ fn group_folder(root: BorrowedFd<'_>, place: &Place, depth: usize) -> Option<Own
 }
 
 /// A file of a group.
-fn file(folder: &OwnedFd, name: &str) -> Option<String> {
+pub(super) fn file(folder: &OwnedFd, name: &str) -> Option<String> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     // Nothing that is mounted over the kernel's file.
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;

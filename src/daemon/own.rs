@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use gc_telemetry::origin::Origin;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
@@ -35,6 +36,21 @@ pub struct Reloads {
     pub refused: AtomicU64,
 }
 
+/// How often the daemon itself stalled, and for how long in all.
+#[derive(Debug, Default)]
+pub struct StallCounts {
+    count: AtomicU64,
+    nanoseconds: AtomicU64,
+}
+
+impl StallCounts {
+    pub(crate) fn add(&self, length: Duration) {
+        let ns = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.nanoseconds.fetch_add(ns, Ordering::Relaxed);
+    }
+}
+
 /// The parts whose counters are reported.
 #[derive(Debug, Clone)]
 pub struct Sources {
@@ -60,6 +76,8 @@ pub struct Own {
     sources: Sources,
     /// Counted by the daemon itself.
     pub reloads: Reloads,
+    /// Noticed by the daemon itself.
+    pub stalls: StallCounts,
     /// What only `run` has.
     pub run: OnceLock<RunParts>,
 }
@@ -83,6 +101,7 @@ impl Own {
             start_unix_ns,
             sources,
             reloads: Reloads::default(),
+            stalls: StallCounts::default(),
             run: OnceLock::new(),
         }
     }
@@ -119,6 +138,12 @@ impl Own {
         sheet.put_one(&row::GUARD_RESTARTS, Some(whole(guard.restarts)));
         sheet.put_one(&row::GUARD_NOT_HELD, Some(whole(guard.not_held)));
         sheet.put_one(&row::LOG_DROPPED, Some(whole(run.log.dropped())));
+        let stalls = &self.stalls;
+        sheet.put_one(&row::STALLS, Some(whole(stalls.count.load(Ordering::Relaxed))));
+        sheet.put_one(
+            &row::STALL_DURATION,
+            Some(seconds(stalls.nanoseconds.load(Ordering::Relaxed))),
+        );
     }
 
     /// Nothing without Kubernetes.

@@ -9,14 +9,17 @@ use anyhow::Context as _;
 use gc_telemetry::origin::Origin;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tracing::warn;
 
-use crate::daemon::Options;
 use crate::daemon::outlet::DeliveryOutlet;
 use crate::daemon::own::{Own, RunParts, Sources};
 use crate::daemon::rules::RuleFiles;
+use crate::daemon::stall::{Stall, Stalls};
+use crate::daemon::{OWN_RUN, Options};
 use crate::kubernetes::{self, Pods};
 use crate::pipeline::Pipeline;
+use crate::process::RunKey;
 use crate::web::{self, LiveInfo as _, OwnMetrics as _, PartAge, Site};
 use delivery::alerts::Notifier;
 use delivery::clock::now_unix_ns;
@@ -85,6 +88,11 @@ impl Services {
                 pods_stats: Arc::clone(&pods_stats),
             },
         ));
+        let own_run = RunKey {
+            pid: std::process::id(),
+            start_time: OWN_RUN,
+        };
+        pipeline.set_own(own_run, own.resource());
         let ready = Arc::new(AtomicBool::new(false));
         let web = listener.map(|listener| {
             let site = Site {
@@ -131,6 +139,28 @@ impl Services {
     pub fn set_run_parts(&self, parts: RunParts) {
         // They are set once.
         let _set_already = self.own.run.set(parts);
+    }
+
+    /// A second passed: the rules learn it, and whether gcwatch itself stalled.
+    pub(super) fn tick(&self, stalls: &mut Stalls) {
+        let (now, now_unix_ns) = (Instant::now(), now_unix_ns());
+        let alive = self.own.run.get().map(|run| &run.alive);
+        let noticed = stalls.tick(now, now_unix_ns, alive.and_then(|alive| alive.take_silence()));
+        if let Some(by_ns) = noticed.clock_was_set_ns {
+            self.pipeline.clock_was_set(by_ns);
+        }
+        if let Some(Stall { length }) = noticed.stall {
+            self.own.stalls.add(length);
+            self.pipeline.stalled(length, now_unix_ns);
+            warn!(
+                "gcwatch itself stalled for {:.1} s: it was stopped or had no CPU; nothing is said of processes from \
+                 that time",
+                length.as_secs_f64()
+            );
+        }
+        // Without one, a command that reads by itself.
+        let behind = alive.map_or(Duration::ZERO, |alive| alive.behind(now));
+        self.pipeline.tick(now_unix_ns, behind);
     }
 
     /// Each part that must be alive, and how long ago it was.

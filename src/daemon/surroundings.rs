@@ -1,15 +1,18 @@
 //! What is known about processes from outside: the figures of their containers, and Kubernetes.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::time::Instant;
 use tracing::{debug, error};
 
-use crate::container::Reader;
+use crate::container::{KillCounts, Reader};
 use crate::daemon::Services;
 use crate::kubernetes::{self, settings::Settings};
 use crate::pipeline::{Measured, Pipeline, Run, Surroundings};
+use crate::process::RunKey;
 use crate::targets::heap_limit::MemoryReader;
 use delivery::clock::now_unix_ns;
 
@@ -18,6 +21,12 @@ const ROUND: Duration = Duration::from_secs(15);
 
 /// When they are read first.
 const FIRST: Duration = Duration::from_secs(2);
+
+/// How often it is looked whether there is a new process, or a dead one.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// How long after the last reading of a process its groups may say how it died.
+const DEAD_FOR: Duration = Duration::from_secs(60);
 
 /// Follows the pods of this node for as long as the task lives; nothing waits for it.
 pub(crate) fn follow_pods(settings: Settings, services: &Services) -> JoinHandle<()> {
@@ -37,16 +46,37 @@ pub(crate) fn follow_pods(settings: Settings, services: &Services) -> JoinHandle
     ))
 }
 
-/// Reads the memory and the container figures of every attached process, every [`ROUND`]. Never completes.
+/// Reads the memory and the container figures of every attached process, every [`ROUND`], those of a new one within a
+/// second; and what became of the groups of a process that died. Never completes.
 pub(crate) async fn measure(pipeline: Pipeline) {
-    tokio::time::sleep(FIRST).await;
     let mut memory = MemoryReader::default();
+    let mut counts: HashMap<RunKey, Counted> = HashMap::new();
+    let mut all_at = Instant::now() + FIRST;
     loop {
-        let runs = pipeline.runs();
+        tokio::time::sleep(LOOK).await;
+        let now = Instant::now();
+        let all = now >= all_at;
+        if all {
+            all_at = now + ROUND;
+        }
+        let mut runs = pipeline.runs();
+        let living: HashSet<RunKey> = runs.iter().map(|run| run.key()).collect();
+        runs.retain(|run| all || (run.is_attached() && !counts.contains_key(&run.key())));
+        let unexplained = pipeline.unexplained_deaths().into_iter();
+        let dead = unexplained.filter_map(|run| Some((run, Arc::clone(&counts.get(&run)?.kills))));
+        let dead: Vec<_> = dead.collect();
+        // The dead are looked at for a while: a group may go late.
+        counts.retain(|run, counted| living.contains(run) || now < counted.read + DEAD_FOR);
+        if runs.is_empty() && dead.is_empty() {
+            continue;
+        }
+        let living: Vec<RunKey> = living.into_iter().collect();
         // A few files of each process: the kernel may block.
         let read = spawn_blocking(move || {
+            let killed = |(run, kills): (RunKey, Arc<KillCounts>)| Some((run, kills.have_grown()?));
+            let killed: Vec<_> = dead.into_iter().filter_map(killed).collect();
             let mut reader = Reader::new();
-            let measured = |run: &Arc<Run>| {
+            let measured = |run: Arc<Run>| {
                 let key = run.key();
                 let attached = run.is_attached();
                 let figures = attached.then(|| reader.read(key.pid, key.start_time)).flatten();
@@ -54,31 +84,48 @@ pub(crate) async fn measure(pipeline: Pipeline) {
                 let (memory, heap_limit) = figures
                     .map(|figures| memory.read(key, figures.memory_limit))
                     .unwrap_or_default();
-                Measured {
+                let kills = figures.and_then(|_| reader.kills(key.pid)).unwrap_or_default();
+                let measured = Measured {
                     figures,
                     memory,
                     heap_limit,
-                }
+                };
+                (run, measured, kills)
             };
-            let read: Vec<_> = runs.iter().map(measured).collect();
-            memory.keep(&runs.iter().map(|run| run.key()).collect::<Vec<_>>());
-            (runs.into_iter().zip(read).collect::<Vec<_>>(), memory)
+            let read: Vec<_> = runs.into_iter().map(measured).collect();
+            memory.keep(&living);
+            (read, killed, memory)
         });
         match read.await {
-            Ok((read, reader)) => {
+            Ok((read, killed, reader)) => {
                 memory = reader;
-                let now = now_unix_ns();
-                for (run, measured) in read {
-                    pipeline.measured(&run, measured, now);
+                for (run, killed) in killed {
+                    pipeline.oom_killed(run, killed);
                 }
-                // What came between a process's first word and its being listed.
-                pipeline.surroundings_changed(now);
+                let now_unix_ns = now_unix_ns();
+                for (run, measured, kills) in read {
+                    let has_figures = measured.figures.is_some();
+                    pipeline.measured(&run, measured, now_unix_ns);
+                    if has_figures {
+                        let kills = Arc::new(kills);
+                        counts.insert(run.key(), Counted { kills, read: now });
+                    }
+                }
+                if all {
+                    // What came between a process's first word and its being listed.
+                    pipeline.surroundings_changed(now_unix_ns);
+                }
             }
             Err(failed) => {
                 memory = MemoryReader::default();
                 error!("the figures of processes cannot be read: {failed}");
             }
         }
-        tokio::time::sleep(ROUND).await;
     }
+}
+
+/// The kill counts of a process's groups, and when they were read.
+struct Counted {
+    kills: Arc<KillCounts>,
+    read: Instant,
 }

@@ -79,6 +79,28 @@ pub(crate) struct ContainerStatus {
     /// `containerd://ID`.
     #[serde(rename = "containerID")]
     pub(crate) container_id: Option<String>,
+    /// What it does now: where it ended and is not started again (yet), its end.
+    pub(crate) state: Option<ContainerState>,
+    /// How the one before it ended.
+    #[serde(rename = "lastState")]
+    pub(crate) last_state: Option<ContainerState>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ContainerState {
+    pub(crate) terminated: Option<Terminated>,
+}
+
+/// The end of a container.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct Terminated {
+    /// `OOMKilled`, `Error`, `Completed` ...
+    pub(crate) reason: Option<String>,
+    pub(crate) exit_code: Option<i32>,
+    #[serde(rename = "containerID")]
+    pub(crate) container_id: Option<String>,
 }
 
 /// The type of a line of a watch.

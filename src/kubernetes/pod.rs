@@ -3,8 +3,9 @@
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 
 use super::attributes;
-use super::object::{ContainerSpec, ContainerStatus, PodObject};
+use super::object::{ContainerSpec, ContainerStatus, PodObject, Terminated};
 use super::settings::Settings;
+use crate::pipeline::Ended;
 use crate::process::text::bounded;
 
 /// Limit of containers kept of a pod.
@@ -31,7 +32,15 @@ pub(crate) struct Container {
     pub(crate) id: Option<String>,
     /// Attributes of this container alone.
     pub(crate) attributes: Vec<KeyValue>,
+    /// How containers in its place ended, the newest ones: by the runtime's id.
+    pub(crate) ended: Vec<(String, Ended)>,
 }
+
+/// What the kubelet calls a container that was killed for memory.
+const OOM_KILLED: &str = "OOMKilled";
+
+/// The exit codes of a process that ended by itself or because it was asked to (SIGTERM).
+const ORDINARY: [i32; 2] = [0, 128 + 15];
 
 impl Pod {
     /// `None`: the object has no uid or no name.
@@ -45,12 +54,13 @@ impl Pod {
         let of =
             |specs: &'_ Option<Vec<ContainerSpec>>, statuses: &'_ Option<Vec<ContainerStatus>>| -> Vec<Container> {
                 let statuses = statuses.as_deref().unwrap_or_default();
-                let container = |spec: &ContainerSpec| Container {
-                    id: statuses
-                        .iter()
-                        .find(|status| status.name == spec.name)
-                        .and_then(|status| id(status.container_id.as_deref()?)),
-                    attributes: attributes::of_container(spec),
+                let container = |spec: &ContainerSpec| {
+                    let status = statuses.iter().find(|status| status.name == spec.name);
+                    Container {
+                        id: status.and_then(|status| id(status.container_id.as_deref()?)),
+                        attributes: attributes::of_container(spec),
+                        ended: status.map(ended).unwrap_or_default(),
+                    }
                 };
                 specs.as_deref().unwrap_or_default().iter().map(container).collect()
             };
@@ -64,6 +74,12 @@ impl Pod {
             attributes: attributes::of_pod(name, object, settings),
             containers,
         })
+    }
+
+    /// How that container ended; `None`: it runs, or its end is not known any more.
+    pub(crate) fn ended(&self, container: &str) -> Option<Ended> {
+        let mut ends = self.containers.iter().flat_map(|container| &container.ended);
+        ends.find(|(id, _)| id == container).map(|(_, ended)| *ended)
     }
 
     /// The attributes of a process in one of the pod's containers. The container's id may be unknown (`None`), or not
@@ -84,6 +100,21 @@ impl Pod {
         }
         attributes
     }
+}
+
+/// The ends in the status of a container.
+fn ended(status: &ContainerStatus) -> Vec<(String, Ended)> {
+    let states = [&status.state, &status.last_state];
+    let ends = states
+        .into_iter()
+        .flatten()
+        .filter_map(|state| state.terminated.as_ref());
+    let end = |end: &Terminated| {
+        let oom_killed = end.reason.as_deref() == Some(OOM_KILLED);
+        let failed = oom_killed || end.exit_code.is_some_and(|code| !ORDINARY.contains(&code));
+        Some((id(end.container_id.as_deref()?)?, Ended { oom_killed, failed }))
+    };
+    ends.filter_map(end).collect()
 }
 
 /// `containerd://ID` -> `ID`.

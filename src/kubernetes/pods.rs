@@ -7,7 +7,7 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 
 use super::pod::Pod;
 use crate::container::ContainerIdentity;
-use crate::pipeline::Surroundings;
+use crate::pipeline::{Ended, Surroundings};
 
 /// Limit of pods that are kept: a node has a few hundred at most.
 pub(crate) const MAX_PODS: usize = 4096;
@@ -105,15 +105,29 @@ impl Pods {
     }
 }
 
+impl Known {
+    fn pod_of(&self, container: &ContainerIdentity) -> Option<&Arc<Pod>> {
+        let id = container.container_id.as_deref();
+        // The container's id comes first: a static pod has another uid in its control group than at the API server.
+        let by_container = id.and_then(|id| self.uids.get(id));
+        let by_pod = container.pod_uid.as_ref().map(|uid| self.uids.get(uid).unwrap_or(uid));
+        by_container.or(by_pod).and_then(|uid| self.by_uid.get(uid))
+    }
+}
+
 impl Surroundings for Pods {
     fn attributes(&self, container: &ContainerIdentity) -> Vec<KeyValue> {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let id = container.container_id.as_deref();
-        // The container's id comes first: a static pod has another uid in its control group than at the API server.
-        let by_container = id.and_then(|id| known.uids.get(id));
-        let by_pod = container.pod_uid.as_ref().map(|uid| known.uids.get(uid).unwrap_or(uid));
-        let pod = by_container.or(by_pod).and_then(|uid| known.by_uid.get(uid));
-        pod.map(|pod| pod.attributes(id)).unwrap_or_default()
+        known
+            .pod_of(container)
+            .map(|pod| pod.attributes(id))
+            .unwrap_or_default()
+    }
+
+    fn ended(&self, container: &ContainerIdentity) -> Option<Ended> {
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        known.pod_of(container)?.ended(container.container_id.as_deref()?)
     }
 }
 

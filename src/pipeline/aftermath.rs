@@ -55,11 +55,11 @@ impl Aftermath {
         })
     }
 
-    /// Advances the time. `recovered`: whether a successor of the process of these attributes is well.
-    pub(crate) fn tick(&mut self, now_unix_ns: u64, recovered: impl Fn(RunKey, &Origin) -> bool) -> Vec<Changes> {
+    /// Advances the time. `recovered`: whether a successor of the process has been well for long enough.
+    pub(crate) fn tick(&mut self, now_unix_ns: u64, recovered: impl Fn(RunKey) -> bool) -> Vec<Changes> {
         let mut all = Vec::new();
         self.left.retain_mut(|left| {
-            let changes = if recovered(left.run, &left.resource) {
+            let changes = if recovered(left.run) {
                 left.incidents.end(IncidentEnding::Recovered, now_unix_ns)
             } else {
                 left.incidents.advance(now_unix_ns)

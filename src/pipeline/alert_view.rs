@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::pipeline::registry::Pipeline;
 use crate::pipeline::run::Run;
+use crate::pipeline::service::SubjectAlert;
 use crate::records::event::hex;
 use gc_rules::alert::Alert;
 use gc_rules::engine::State;
@@ -19,9 +20,9 @@ use gc_telemetry::value::text;
 /// An alert that fires.
 #[derive(Debug, Serialize)]
 pub struct AlertView {
-    /// The host's pid of the process.
+    /// The host's pid of the process; 0: the alert is of a service.
     pub pid: u32,
-    /// The name of the process.
+    /// The name of the process, or of the service's processes.
     pub process: String,
     /// `service.name` of its resource.
     pub service_name: Option<String>,
@@ -92,6 +93,7 @@ impl Pipeline {
     /// Every alert that fires: the most severe first, then the newest.
     pub fn alerts(&self) -> Vec<AlertView> {
         let mut alerts: Vec<AlertView> = self.runs().iter().flat_map(|run| alerts_of(run)).collect();
+        alerts.extend(self.subject_alerts().into_iter().map(of_subject));
         alerts.sort_by_key(|alert| Reverse((alert.alert.severity, alert.started_unix_ns)));
         alerts
     }
@@ -136,6 +138,22 @@ impl Pipeline {
             }
         };
         set.rules.iter().map(view).collect()
+    }
+}
+
+/// An alert of a service, or of gcwatch itself.
+fn of_subject(subject: SubjectAlert) -> AlertView {
+    let alert = &subject.alert;
+    AlertView {
+        pid: subject.run.pid,
+        process: subject.process.to_string(),
+        service_name: text(&subject.resource.attributes, "service.name"),
+        active: rfc3339(alert.active_unix_ns),
+        since: rfc3339(alert.started_unix_ns),
+        last: rfc3339(alert.last_unix_ns),
+        trace_id: None,
+        alert: AlertRecord::new(alert, subject.group.as_deref()),
+        started_unix_ns: alert.started_unix_ns,
     }
 }
 

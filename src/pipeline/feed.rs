@@ -91,7 +91,8 @@ impl Feed {
         let mut parts = self.run.parts();
         let passed = match (self.run.clock(), suspension_at(suspension)) {
             (Clock::Recorded, Some(at)) => parts.advance(base.unix_ns(at)),
-            _ => Notices::default(),
+            (Clock::Live, Some(at)) => parts.catch_up(base.unix_ns(at), now_unix_ns()),
+            (_, None) => Notices::default(),
         };
         parts.suspension(suspension, base);
         let resource = Arc::clone(parts.identity.resource());
@@ -104,12 +105,17 @@ impl Feed {
         let counters = &self.shared.counters;
         counters.collections.fetch_add(1, Ordering::Relaxed);
         let mut parts = self.run.parts();
-        if let (Clock::Live, Some(end)) = (self.run.clock(), collection.end) {
-            parts.session.lag_ns = now_unix_ns().checked_sub(base.unix_ns(end));
-        }
+        let at = base.unix_ns(collection_at(&collection));
         let passed = match self.run.clock() {
-            Clock::Live => Notices::default(),
-            Clock::Recorded => parts.advance(base.unix_ns(collection_at(&collection))),
+            Clock::Live => {
+                let now = now_unix_ns();
+                let passed = parts.catch_up(at, now);
+                if let Some(end) = collection.end {
+                    parts.session.set_lag(now.checked_sub(base.unix_ns(end)));
+                }
+                passed
+            }
+            Clock::Recorded => parts.advance(at),
         };
         let observed = parts.collection(collection, base, &settings);
         let resource = Arc::clone(parts.identity.resource());
@@ -145,6 +151,16 @@ impl Feed {
     /// How far the session's stream was read.
     pub fn progress(&mut self, progress: StreamProgress) {
         self.run.parts().set_progress(progress);
+    }
+
+    /// Whether the stream brings more than is read of it.
+    pub fn undrained(&mut self, is: bool) {
+        self.run.parts().session.set_undrained(is, now_unix_ns());
+    }
+
+    /// The stream is over. `in_order`: the runtime ended it, as it does when the process exits by itself.
+    pub fn closed(&mut self, in_order: bool) {
+        self.run.parts().session.set_closed(in_order);
     }
 
     /// What another tool's session left behind in the process was healed.

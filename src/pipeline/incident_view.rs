@@ -19,6 +19,7 @@ impl Pipeline {
     pub fn incidents(&self) -> Vec<IncidentRecord> {
         let mut open: Vec<IncidentRecord> = self.runs().iter().flat_map(|run| of_run(run)).collect();
         open.extend(self.shared().aftermath().records());
+        open.extend(self.shared().services().judged.incidents());
         open.sort_by_key(|record| (Reverse(record.severity), Reverse(record.since.clone())));
         open.extend(self.shared().ended_incidents().iter().rev().cloned());
         open

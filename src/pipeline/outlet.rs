@@ -10,6 +10,7 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 
 use crate::container::ContainerIdentity;
+use crate::pipeline::service::Ended;
 
 /// Where spans, metrics and alerts go. An implementation never waits; what it cannot take it drops and counts.
 pub trait Outlet: Send + Sync + fmt::Debug {
@@ -26,4 +27,9 @@ pub trait Surroundings: Send + Sync + fmt::Debug {
     /// Attributes of a process in this container, as far as they are known now; those that the process gave itself win.
     /// Called under a lock: it does not wait.
     fn attributes(&self, container: &ContainerIdentity) -> Vec<KeyValue>;
+
+    /// How a container ended; `None`: it is not known (yet), or it runs. Called as [`Self::attributes`].
+    fn ended(&self, _container: &ContainerIdentity) -> Option<Ended> {
+        None
+    }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use delivery::clock::now_unix_ns;
 use gc_rules::rule::RuleSet;
@@ -13,6 +14,7 @@ use opentelemetry_proto::tonic::metrics::v1::Metric;
 use crate::pipeline::feed::Feed;
 use crate::pipeline::outlet::{Outlet, Surroundings};
 use crate::pipeline::run::{Measured, RuleCounts, Run};
+use crate::pipeline::service::{Death, SubjectAlert};
 use crate::pipeline::settings::{Clock, PipelineSettings};
 use crate::pipeline::shared::{Counts, Noted, Shared};
 use crate::process::{Identity, RunKey, RunState};
@@ -20,6 +22,9 @@ use crate::targets::sink::Full;
 
 /// Most processes that are remembered although nothing is read from them (excluded, unattachable).
 const MAX_NOTED: usize = 4096;
+
+/// How long a successor must be well until the incidents of a dead process end: 5 minutes.
+const WELL_FOR_NS: u64 = 5 * 60_000_000_000;
 
 /// The pipeline from outcomes to spans, metrics and alerts, shared by all tasks.
 #[derive(Debug, Clone)]
@@ -71,15 +76,69 @@ impl Pipeline {
     }
 
     /// Advances the time of the rules of live runs, so that silence counts: must be called once a second.
-    pub fn tick(&self, now_unix_ns: u64) {
-        for run in self.runs() {
-            if run.clock() == Clock::Live {
-                self.shared.notify(run.tick(now_unix_ns));
-            }
+    ///
+    /// `behind`: how long ago all streams were read to their end. While that is long, it is gcwatch that is silent, and
+    /// the time passes up to then only.
+    pub fn tick(&self, now_unix_ns: u64, behind: Duration) {
+        let behind_ns = u64::try_from(behind.as_nanos()).unwrap_or(u64::MAX);
+        let mut runs = self.runs();
+        runs.retain(|run| run.clock() == Clock::Live);
+        for run in &runs {
+            self.shared.notify(run.tick(now_unix_ns, behind_ns));
         }
-        let recovered = |_: RunKey, _: &Origin| false;
+        self.shared.tick_services(&runs, now_unix_ns);
+        let recovered = |dead: RunKey| {
+            let well = self.successor_well_since(dead);
+            well.is_some_and(|since| now_unix_ns.saturating_sub(since) >= WELL_FOR_NS)
+        };
         let changes = self.shared.aftermath().tick(now_unix_ns, recovered);
         changes.into_iter().for_each(|changes| self.shared.notify(changes));
+    }
+
+    /// Who gcwatch itself is, for what rules say of it.
+    pub fn set_own(&self, run: RunKey, resource: Arc<Origin>) {
+        self.shared.services().own = Some((run, resource));
+    }
+
+    /// gcwatch itself stalled for so long until now.
+    pub fn stalled(&self, length: Duration, now_unix_ns: u64) {
+        self.shared.services().watcher.stalled(length, now_unix_ns);
+    }
+
+    /// The alerts of services, and of gcwatch itself, that fire.
+    pub fn subject_alerts(&self) -> Vec<SubjectAlert> {
+        self.shared.services().judged.alerts()
+    }
+
+    /// How a run ended; `None`: it lives, or ended more than 15 minutes ago.
+    pub fn death(&self, run: RunKey) -> Option<Death> {
+        self.shared.services().book.death(run).cloned()
+    }
+
+    /// Since when a process that came in the place of a dead one lives without an alert of severity error or critical,
+    /// Unix nanoseconds; `None`: there is none.
+    pub fn successor_well_since(&self, dead: RunKey) -> Option<u64> {
+        self.shared.services().book.successor_well_since(dead)
+    }
+
+    /// The dead of the last minutes of which it is not known whether they were killed for memory.
+    pub(crate) fn unexplained_deaths(&self) -> Vec<RunKey> {
+        self.shared.services().book.unexplained()
+    }
+
+    /// Whether a dead process was killed for memory.
+    pub(crate) fn oom_killed(&self, dead: RunKey, killed: bool) {
+        self.shared.services().book.oom_killed(dead, killed);
+    }
+
+    /// The clock of the world was set by so much against the one that passes, or the machine was suspended for so long:
+    /// what is in progress has not lasted for longer because of it.
+    pub fn clock_was_set(&self, by_ns: i64) {
+        for run in self.runs() {
+            if run.clock() == Clock::Live {
+                run.parts().session.clock_was_set(by_ns);
+            }
+        }
     }
 
     /// Begins to observe a run, or goes on with one that was observed before (its totals go on, too).

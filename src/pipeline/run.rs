@@ -28,8 +28,10 @@ use gc_rules::incident::{IncidentEnding, Incidents};
 use gc_rules::rule::RuleSet;
 use gc_telemetry::options::Temporality;
 use gc_telemetry::origin::Origin;
+use gc_telemetry::value::text;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 
+use crate::pipeline::service::{ServiceBook, ServiceKey};
 use crate::pipeline::settings::Clock;
 use crate::process::{Identity, RunKey, RunState};
 
@@ -83,8 +85,11 @@ impl Run {
     /// Advances the time of the rules, also while the process is not attached to: what they know of it gets older, and
     /// its present state is unknown. Alerts of a process that is excluded, over the limit or read by another gcwatch
     /// end here.
-    pub(crate) fn tick(&self, now_unix_ns: u64) -> (Arc<Origin>, Notices) {
+    ///
+    /// `behind_ns`: how long ago all streams were read to their end.
+    pub(crate) fn tick(&self, now_unix_ns: u64, behind_ns: u64) -> (Arc<Origin>, Notices) {
         let mut parts = self.parts();
+        parts.session.tick(now_unix_ns, behind_ns);
         let notices = match parts.session.state {
             RunState::Excluded | RunState::OverLimit | RunState::HeldElsewhere { .. } => {
                 parts.rules.as_mut().map_or_else(Notices::default, |rules| {
@@ -101,6 +106,29 @@ impl Run {
         (Arc::clone(parts.identity.resource()), notices)
     }
 
+    /// It is among the living of its service, once it was attached to.
+    pub(crate) fn enter_service(&self, book: &mut ServiceBook) {
+        let parts = self.parts();
+        let resource = parts.identity.resource();
+        let Some(attached) = parts.session.first_attach_unix_ns else {
+            return;
+        };
+        if self.clock != Clock::Live || book.is_current(self.key, resource) {
+            return;
+        }
+        let who = parts.identity.who();
+        let key = ServiceKey::of(who, &resource.attributes);
+        let began = text(&resource.attributes, "process.creation.time");
+        let began = began.and_then(|time| time.parse::<jiff::Timestamp>().ok());
+        let began = began.and_then(|time| u64::try_from(time.as_nanosecond()).ok());
+        book.belongs(
+            self.key,
+            key,
+            (&who.name, resource, &who.provenance.container),
+            began.unwrap_or(attached),
+        );
+    }
+
     /// Other rules from now on.
     pub(crate) fn adopt(&self, rules: &Arc<RuleSet>, now_unix_ns: u64) -> (Arc<Origin>, Notices) {
         let mut parts = self.parts();
@@ -108,6 +136,7 @@ impl Run {
             Clock::Live => now_unix_ns,
             Clock::Recorded => parts.session.newest_unix_ns,
         };
+        let now = parts.session.advances(now);
         let notices = parts.rules.as_mut().map(|known| known.adopt(rules, now));
         (Arc::clone(parts.identity.resource()), notices.unwrap_or_default())
     }
@@ -115,12 +144,20 @@ impl Run {
     /// The process exited: its alerts end. What it leaves behind are the incidents that outlive it, with its name.
     pub(crate) fn end_rules(&self, at_unix_ns: u64) -> (Arc<Origin>, Notices, Option<Left>) {
         let mut parts = self.parts();
+        // What was in progress when it was read last is over with it.
+        let mut notices = match self.clock {
+            Clock::Live => parts.advance(at_unix_ns),
+            Clock::Recorded => Notices::default(),
+        };
         let resource = Arc::clone(parts.identity.resource());
         let Some(rules) = parts.rules.as_mut() else {
-            return (resource, Notices::default(), None);
+            return (resource, notices, None);
         };
         match self.clock {
-            Clock::Live => (resource, rules.end(at_unix_ns), Some(rules.take_incidents())),
+            Clock::Live => {
+                notices.extend(rules.end(at_unix_ns));
+                (resource, notices, Some(rules.take_incidents()))
+            }
             // A recording says nothing of what came after.
             Clock::Recorded => (resource, rules.finish(IncidentEnding::ProcessEnded, at_unix_ns), None),
         }

@@ -16,6 +16,7 @@ use crate::pipeline::aftermath::Aftermath;
 use crate::pipeline::incident_view::{self, MOST_ENDED};
 use crate::pipeline::outlet::{Outlet, Surroundings};
 use crate::pipeline::run::{RuleCounts, Run};
+use crate::pipeline::service::{Judged, ServiceBook, WatcherLog};
 use crate::pipeline::settings::{Clock, PipelineSettings};
 use crate::process::{Identity, Provenance, RunKey, RunState};
 
@@ -89,6 +90,17 @@ pub(crate) struct Shared {
     /// All of `/proc` was looked through at least once.
     pub(crate) scanned: watch::Sender<bool>,
     surroundings: RwLock<Option<Arc<dyn Surroundings>>>,
+    services: Mutex<Services>,
+}
+
+/// What outlives a process, and gcwatch itself.
+#[derive(Debug, Default)]
+pub(crate) struct Services {
+    pub(crate) book: ServiceBook,
+    pub(crate) watcher: WatcherLog,
+    pub(crate) judged: Judged,
+    /// gcwatch itself, where it is a daemon.
+    pub(crate) own: Option<(RunKey, Arc<Origin>)>,
 }
 
 impl Shared {
@@ -104,6 +116,7 @@ impl Shared {
             counters: Counters::default(),
             scanned: watch::Sender::new(false),
             surroundings: RwLock::default(),
+            services: Mutex::default(),
         }
     }
 
@@ -162,22 +175,59 @@ impl Shared {
         &*self.outlet
     }
 
+    pub(crate) fn services(&self) -> MutexGuard<'_, Services> {
+        self.services.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Passes changes of alerts and incidents on.
     pub(crate) fn notify(&self, (resource, notices): (Arc<Origin>, Notices)) {
         if !notices.is_empty() {
-            let mut ended = self.ended_incidents();
-            for record in notices
-                .incidents
-                .iter()
-                .filter_map(|notice| incident_view::ended(notice, &resource))
-            {
-                if ended.len() >= MOST_ENDED {
-                    ended.pop_front();
-                }
-                ended.push_back(record);
-            }
-            drop(ended);
+            self.services().book.notices(&notices.alerts, now_unix_ns());
+            self.remember_ended(&resource, &notices);
             self.outlet.alerts(&resource, notices);
+        }
+    }
+
+    /// A second passed for what outlives processes.
+    pub(crate) fn tick_services(&self, runs: &[Arc<Run>], now_unix_ns: u64) {
+        let rules = self.rules();
+        let changes = {
+            let mut services = self.services();
+            let Services {
+                book,
+                watcher,
+                judged,
+                own,
+            } = &mut *services;
+            for run in runs {
+                run.enter_service(book);
+            }
+            {
+                let surroundings = self.surroundings.read().unwrap_or_else(PoisonError::into_inner);
+                if let Some(surroundings) = surroundings.as_ref() {
+                    book.ask(|container| surroundings.ended(container));
+                }
+            }
+            book.forget(now_unix_ns);
+            judged.tick(book, watcher, own.as_ref(), &rules, now_unix_ns)
+        };
+        for (resource, notices) in changes {
+            if !notices.is_empty() {
+                self.remember_ended(&resource, &notices);
+                self.outlet.alerts(&resource, notices);
+            }
+        }
+    }
+
+    /// Keeps the newest incidents that ended.
+    fn remember_ended(&self, resource: &Arc<Origin>, notices: &Notices) {
+        let mut ended = self.ended_incidents();
+        let notices = notices.incidents.iter();
+        for record in notices.filter_map(|notice| incident_view::ended(notice, resource)) {
+            if ended.len() >= MOST_ENDED {
+                ended.pop_front();
+            }
+            ended.push_back(record);
         }
     }
 
@@ -197,6 +247,13 @@ impl Shared {
         };
         let (resource, notices, left) = run.end_rules(at);
         self.notify((Arc::clone(&resource), notices));
+        if run.clock() == Clock::Live {
+            let in_order = run.parts().session.closed_in_order();
+            let mut services = self.services();
+            // One that ended before the first tick.
+            run.enter_service(&mut services.book);
+            services.book.ended(run.key(), in_order, at);
+        }
         if let Some((incidents, process)) = left {
             let ended = self.aftermath().put(run.key(), process, resource, incidents, at);
             ended.into_iter().for_each(|changes| self.notify(changes));

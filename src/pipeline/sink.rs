@@ -57,6 +57,14 @@ impl RunSink for Feed {
         Self::open(self, open);
     }
 
+    fn undrained(&mut self, is: bool) {
+        Self::undrained(self, is);
+    }
+
+    fn closed(&mut self, in_order: bool) {
+        Self::closed(self, in_order);
+    }
+
     fn healed(&mut self) {
         Self::healed(self);
     }

@@ -4,6 +4,8 @@
 //! appear beside its own traces. Only `telemetry.*` is not taken from there: it names who made the data, which is
 //! gcwatch. The command line is not exported: it may hold secrets.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
 use dotnet_diagnostics::discovery::Process;
 use dotnet_diagnostics::message::ProcessInfo;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
@@ -117,6 +119,11 @@ pub(crate) fn identity(
         provenance: Provenance {
             own_names,
             container: facts.container.clone(),
+            command: facts.command_line.as_ref().map(|command| {
+                let mut hasher = DefaultHasher::new();
+                command.hash(&mut hasher);
+                hasher.finish()
+            }),
         },
     };
     (identity, bad)

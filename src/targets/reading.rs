@@ -6,6 +6,7 @@ use std::time::Duration;
 use clr_gc::event::GcReason;
 use clr_gc::gc::{LIVE_SETTLE_NS, Open, Outcome, Settling};
 use clr_gc::stream::{Advanced, GcStream, Observed, Scope, StreamLimits};
+use nettrace::Ending;
 use tokio::time::Instant;
 
 use crate::process::StreamProgress;
@@ -14,6 +15,7 @@ use crate::targets::host::clocks;
 use crate::targets::memory::{OverMemory, Share};
 use crate::targets::others::Watched;
 use crate::targets::rounds::{Pace, Rounds};
+use crate::targets::session::READ_BYTES;
 use crate::targets::settings;
 use crate::targets::sink::RunSink;
 
@@ -33,6 +35,8 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 /// How often the time base is corrected while bytes come: the wall clock is steered, the monotonic one too, but not
 /// alike.
 const BASE_EVERY: Duration = Duration::from_secs(60);
+/// After so long without coming to the end of what waits, a stream counts as not read to its end.
+const UNDRAINED_AFTER: Duration = Duration::from_secs(1);
 
 /// A stream that is read, and what is reported of it.
 pub(crate) struct Reading<T> {
@@ -45,6 +49,9 @@ pub(crate) struct Reading<T> {
     bytes: u64,
     pace: Pace,
     last_bytes: Instant,
+    /// Since when every reading filled the buffer; `None`: the newest came to the end of what waited.
+    full_since: Option<Instant>,
+    reported_undrained: bool,
     /// How many of [`QUIET_STEPS`] were made since the last bytes; `None`: nothing waits.
     quiet_steps: Option<usize>,
     source: Option<Source>,
@@ -75,6 +82,8 @@ impl<T: RunSink> Reading<T> {
             bytes: 0,
             pace: Pace::new(rounds, now),
             last_bytes: now,
+            full_since: None,
+            reported_undrained: false,
             quiet_steps: None,
             source: None,
             based_at: now,
@@ -95,6 +104,7 @@ impl<T: RunSink> Reading<T> {
         self.pace.take(n, now);
         self.last_bytes = now;
         self.quiet_steps = Some(0);
+        self.observe_fullness(n, now);
         let mut adapts = self.adapts;
         let advanced = self.advance(now, |observed| adapts = adapts || settings::adapts(observed));
         if adapts && !std::mem::replace(&mut self.adapts, true) {
@@ -109,6 +119,16 @@ impl<T: RunSink> Reading<T> {
             self.report_open();
         }
         advanced
+    }
+
+    fn observe_fullness(&mut self, n: usize, now: Instant) {
+        self.full_since = (n >= READ_BYTES).then(|| self.full_since.unwrap_or(now));
+        let undrained = self
+            .full_since
+            .is_some_and(|since| now.saturating_duration_since(since) >= UNDRAINED_AFTER);
+        if std::mem::replace(&mut self.reported_undrained, undrained) != undrained {
+            self.sink.undrained(undrained);
+        }
     }
 
     /// Decodes what is there, and reports what comes of it.
@@ -204,9 +224,11 @@ impl<T: RunSink> Reading<T> {
     pub(crate) fn finish(&mut self) -> Result<(), StreamError> {
         self.stream.finish();
         let advanced = self.advance(Instant::now(), |_| ());
+        let in_order = self.stream.decoder().ending() == Some(Ending::Clean);
         self.stream.end();
         self.report_outcomes();
         self.report_progress(Instant::now());
+        self.sink.closed(in_order);
         advanced
     }
 

@@ -60,9 +60,10 @@ impl Readers {
             let mut beats = interval(BEAT_EVERY);
             beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
-                let now = beats.tick().await;
+                // It says when it should have come, not when it came.
+                let _scheduled = beats.tick().await;
                 beating.beat();
-                alive.reading(now);
+                alive.reading(Instant::now());
             }
         });
         self.guard = Some(guard);

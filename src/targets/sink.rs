@@ -59,6 +59,12 @@ pub trait RunSink: Send + 'static {
     /// What has begun and not ended; called when it changed, at most a second after the events.
     fn open(&mut self, open: Open);
 
+    /// Whether the stream brings more than is read of it, for longer than a moment; called when that changed.
+    fn undrained(&mut self, _is: bool) {}
+
+    /// The stream is over. `in_order`: the runtime ended it, as it does when a process exits by itself.
+    fn closed(&mut self, _in_order: bool) {}
+
     /// What another tool's session left behind in the process was healed.
     fn healed(&mut self) {}
 

@@ -15,6 +15,7 @@
 )]
 
 mod directories;
+mod ends;
 mod flooded;
 mod freezer;
 mod frozen;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         others::tests,
         frozen::tests,
         freezer::tests,
+        ends::tests,
         flooded::tests,
         start_up::tests,
         directories::tests,

@@ -289,6 +289,7 @@ fn metadata_that_comes_late_is_reported() {
                     container_id: Some("c1".to_owned()),
                     pod_uid: None,
                 },
+                ..Provenance::default()
             },
             ..identity(1)
         })

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use clr_gc::gc::{Open, Outcome};
 use delivery::alerts::{Notice, Notices};
@@ -169,7 +170,7 @@ fn number(attributes: &[KeyValue], key: &str) -> Option<i64> {
 #[test]
 fn anomalies_are_reported_on_spans_whatever_the_selection() {
     let spans = SpanOptions {
-        min_pause: std::time::Duration::from_secs(3600),
+        min_pause: Duration::from_secs(3600),
         max_per_second: 1,
         ..SpanOptions::default()
     };
@@ -354,11 +355,11 @@ fn a_collection_that_does_not_end_is_reported_by_time_alone() {
         ..Open::default()
     });
     for second in 0..=4 {
-        pipeline.tick(now + second * SECOND);
+        pipeline.tick(now + second * SECOND, Duration::ZERO);
     }
     assert!(kept.notices().is_empty(), "a collection may take its time");
     for second in 5..=8 {
-        pipeline.tick(now + second * SECOND);
+        pipeline.tick(now + second * SECOND, Duration::ZERO);
     }
     let notices = kept.notices();
     let [notice] = notices.as_slice() else {
@@ -376,7 +377,7 @@ fn a_collection_that_does_not_end_is_reported_by_time_alone() {
 
     feed.open(Open::default());
     for second in 9..=12 {
-        pipeline.tick(now + second * SECOND);
+        pipeline.tick(now + second * SECOND, Duration::ZERO);
     }
     let notices = kept.notices();
     assert!(
@@ -398,7 +399,7 @@ fn a_collection_that_does_not_end_is_reported_by_time_alone() {
         detail: "the session ended".to_owned(),
     });
     for second in 13..=60 {
-        pipeline.tick(now + second * SECOND);
+        pipeline.tick(now + second * SECOND, Duration::ZERO);
     }
     assert!(
         kept.notices().is_empty(),

@@ -116,6 +116,8 @@ pub fn suspension_at(suspension: &Suspension) -> Option<i64> {
 #[derive(Debug)]
 pub struct Engine {
     rules: Arc<RuleSet>,
+    /// Whose rules it evaluates: see [`On::subject`].
+    subject: On,
     facts: ProcessFacts,
     stream: StreamFacts,
     /// When watching began, unless the stream facts say.
@@ -138,6 +140,11 @@ pub struct Engine {
 impl Engine {
     /// The state of a process that was just attached to, or of a recording at its beginning.
     pub fn new(rules: Arc<RuleSet>, facts: ProcessFacts, now_unix_ns: u64) -> Self {
+        Self::about(On::Process, rules, facts, now_unix_ns)
+    }
+
+    /// The state of a service, or of gcwatch itself: of the rules those that are [about](On::subject) it.
+    pub fn about(subject: On, rules: Arc<RuleSet>, facts: ProcessFacts, now_unix_ns: u64) -> Self {
         let mut engine = Self {
             windows: Windows::new(&rules),
             runs: Vec::new(),
@@ -145,6 +152,7 @@ impl Engine {
             on_process: Round::default(),
             groups: Groups::new(rules.groups.len()),
             rules,
+            subject: subject.subject(),
             facts,
             stream: StreamFacts::default(),
             began: now_unix_ns,
@@ -349,7 +357,7 @@ impl Engine {
         self.on_process.wake(&mut self.runs);
         let scope = scope(&self.facts, &self.stream, self.now, None);
         for run in &mut self.runs {
-            run.select(&scope);
+            run.select(&scope, self.subject);
         }
         let selected = self.runs.iter().filter(|run| run.status.is_selected());
         self.windows.select(selected.map(|run| &*run.rule), began);

@@ -6,6 +6,7 @@
 
 mod gc;
 mod process;
+mod service;
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -16,6 +17,7 @@ use clr_gc::gc::{Collection, Suspension};
 use super::value::{Type, Value};
 
 pub use process::{ContainerFacts, FactValue, HEAP_LIMIT, MemoryFacts, Open, ProcessFacts, StreamFacts};
+pub use service::{ServiceFacts, WatcherFacts};
 
 /// What a field belongs to: where it can be used, and when it is sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -30,6 +32,10 @@ pub enum Root {
     /// `stream.*`, `open.*`: health of the event stream, and what is in progress. Everywhere; in windows sampled at
     /// each tick.
     Stream,
+    /// `service.*`: a service on this host, over the ends of its processes. In rules `on: service`, not in windows.
+    Service,
+    /// `watcher.*`: gcwatch itself. In rules `on: watcher`, not in windows.
+    Watcher,
 }
 
 /// One name.
@@ -85,7 +91,9 @@ impl Field {
 /// All fields, in the order of the reference page.
 pub static ALL: LazyLock<Vec<&'static Field>> = LazyLock::new(|| {
     let gc = gc::FIELDS.iter().chain(gc::HEAP_FIELDS).chain(gc::SUSPENSION_FIELDS);
-    gc.chain(process::FIELDS).chain(process::STREAM_FIELDS).collect()
+    let of_process = process::FIELDS.iter().chain(process::STREAM_FIELDS);
+    let others = service::SERVICE_FIELDS.iter().chain(service::WATCHER_FIELDS);
+    gc.chain(of_process).chain(others).collect()
 });
 
 /// A collection, and what follows from the ones before it.

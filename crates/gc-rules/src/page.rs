@@ -211,6 +211,14 @@ fn fields(out: &mut String) {
             Root::Stream,
             "`stream.*`, `open.*`: health of the event stream, and what is in progress",
         ),
+        (
+            Root::Service,
+            "`service.*`: a service on this host; only in rules `on: service`",
+        ),
+        (
+            Root::Watcher,
+            "`watcher.*`: gcwatch itself; only in rules `on: watcher`",
+        ),
     ];
     out.push_str("## Fields\n\nEach field can be unknown; the table says when, unless it is obvious.\n\n");
     for (root, heading) in sections {

@@ -12,7 +12,7 @@ use super::alert::{Alert, Ending, Transition};
 use super::engine::{Engine, collection_at, suspension_at};
 use super::field::{Open, ProcessFacts, StreamFacts};
 use super::incident::{Incident, IncidentChange, Incidents};
-use super::rule::{Rule, RuleSet};
+use super::rule::{On, Rule, RuleSet};
 use super::time::TimeBase;
 use judged::Judged;
 
@@ -114,8 +114,13 @@ pub struct Review {
 impl Review {
     /// A review that begins at offset 0.
     pub fn new(rules: Arc<RuleSet>, facts: ProcessFacts, base: TimeBase) -> Self {
+        Self::about(On::Process, rules, facts, base)
+    }
+
+    /// A review of the rules about a process, a service or gcwatch itself, that begins at offset 0.
+    pub fn about(subject: On, rules: Arc<RuleSet>, facts: ProcessFacts, base: TimeBase) -> Self {
         let mut review = Self {
-            engine: Engine::new(rules, facts, base.unix_ns(0)),
+            engine: Engine::about(subject, rules, facts, base.unix_ns(0)),
             base,
             stream: StreamFacts::default(),
             alerts: BTreeMap::new(),

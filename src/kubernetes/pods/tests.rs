@@ -48,6 +48,54 @@ fn pods_are_found() {
     assert_eq!(pods.count(), 1);
 }
 
+/// Scenario: a container that was killed for memory and started again, one that failed, one that was asked to end, one
+/// that waits to be started again.
+/// Guarantee: how each ended is known by its own id, that of the one that runs is not, and a change of it is noticed.
+#[test]
+fn ends_of_containers_are_known() {
+    let status = |id: &str, ended: serde_json::Value, waits: bool| {
+        let key = if waits { "state" } else { "lastState" };
+        json!({"name": "a", "containerID": format!("containerd://{id}"), key: {"terminated": ended}})
+    };
+    let pod = |status: serde_json::Value| {
+        let object = json!({
+            "metadata": {"name": "one", "uid": "u1"},
+            "spec": {"containers": [{"name": "a"}]}, "status": {"containerStatuses": [status]}
+        });
+        Pod::new(&serde_json::from_value(object).unwrap(), &Settings::default()).unwrap()
+    };
+    let pods = Pods::default();
+    let ended = |id: &str| {
+        pods.ended(&ContainerIdentity {
+            container_id: Some(id.to_owned()),
+            pod_uid: Some("u1".to_owned()),
+        })
+    };
+    let end = |id: &str, reason: &str, code: i32| json!({"containerID": format!("containerd://{id}"), "reason": reason, "exitCode": code});
+    pods.put(pod(
+        json!({"name": "a", "containerID": "containerd://c1", "state": {"running": {}}}),
+    ));
+    assert_eq!(ended("c1"), None);
+    let cases = [
+        ("OOMKilled", 137, true, true),
+        ("Error", 134, false, true),
+        ("Error", 143, false, false),
+        ("Completed", 0, false, false),
+    ];
+    for (reason, code, oom_killed, failed) in cases {
+        for waits in [true, false] {
+            let changed = pods.put(pod(status(
+                if waits { "c1" } else { "c2" },
+                end("c1", reason, code),
+                waits,
+            )));
+            assert_eq!(changed, Put::Changed);
+            assert_eq!(ended("c1"), Some(Ended { oom_killed, failed }), "{reason} {code}");
+            assert_eq!(ended("c2"), None);
+        }
+    }
+}
+
 /// Scenario: lists of all pods: the same again, a shorter one, and one beyond the limit.
 /// Guarantee: pods not in the list are forgotten; changes are noticed; pods beyond the limit are counted.
 #[test]

@@ -99,6 +99,7 @@ impl Parts {
 
     /// Advances the time of the rules.
     pub(crate) fn advance(&mut self, now_unix_ns: u64) -> Notices {
+        let now_unix_ns = self.session.advances(now_unix_ns);
         let stream = self.stream_facts();
         let rules = self.rules.as_mut();
         rules
@@ -106,8 +107,22 @@ impl Parts {
             .unwrap_or_default()
     }
 
+    /// A live collection or suspension of that time is about to be observed: what the rules know of the stream is
+    /// brought up to it, and where their time is far behind it, that passes first.
+    pub(crate) fn catch_up(&mut self, at_unix_ns: u64, now_unix_ns: u64) -> Notices {
+        if let Some(at) = self.session.catches_up(at_unix_ns, now_unix_ns) {
+            return self.advance(at);
+        }
+        let stream = self.stream_facts();
+        if let Some(rules) = self.rules.as_mut() {
+            rules.stream(stream);
+        }
+        Notices::default()
+    }
+
     /// Passes the changed facts about the process to the rules.
     fn update_rules(&mut self, now_unix_ns: u64) -> Notices {
+        let now_unix_ns = self.session.advances(now_unix_ns);
         let facts = self.process_facts();
         let rules = self.rules.as_mut();
         rules.map(|rules| rules.learned(facts, now_unix_ns)).unwrap_or_default()

@@ -73,6 +73,11 @@ impl RunRules {
         self.engine.suspension(suspension, base);
     }
 
+    /// What is known of the stream, for the next evaluation.
+    pub(crate) fn stream(&mut self, stream: StreamFacts) {
+        self.engine.stream(stream);
+    }
+
     /// Other facts about the process.
     pub(crate) fn learned(&mut self, facts: ProcessFacts, now_unix_ns: u64) -> Notices {
         let transitions = self.engine.learned(facts, now_unix_ns);

@@ -1,10 +1,21 @@
 //! How a run is read: its state, its sessions and how far their streams were read.
+//!
+//! # When gcwatch itself is late
+//!
+//! A stop of the process and a stop of gcwatch look the same: no event comes. So the time of the rules passes up to
+//! where the streams were read, plus [`ALLOWANCE_NS`], and while that is not up to now, what is in progress or silent
+//! is unknown. Once the reader goes on, the collections that waited move the time themselves, as those of a recording
+//! do.
 
 use gc_rules::field::{ContainerFacts, MemoryFacts, Open, StreamFacts};
 use gc_telemetry::definition::own::target as row;
 use gc_telemetry::snapshot::{MetricSnapshot, seconds, whole};
 
 use crate::process::{RunState, StreamProgress};
+
+/// How far the reader may be behind before what it knows of the present is no knowledge: it looks at all streams every
+/// 200 ms, and says so every second.
+pub(crate) const ALLOWANCE_NS: u64 = 3_000_000_000;
 
 /// How a run is read.
 #[derive(Debug)]
@@ -27,6 +38,16 @@ pub(crate) struct RunSession {
     newest_of_session_unix_ns: Option<u64>,
     /// From the end of the newest collection until it was processed.
     pub(crate) lag_ns: Option<u64>,
+    /// The same as the rules see it: of the present session, and unknown where it is gcwatch's own.
+    lag_of_target_ns: Option<u64>,
+    /// The reader is behind, see the [module](self): the time that the rules may know.
+    known_until: Option<u64>,
+    /// Whether the runtime ended the newest stream in order; `None`: it goes on, or there was none.
+    closed_in_order: Option<bool>,
+    /// Since when the stream brings more than is read of it.
+    undrained_unix_ns: Option<u64>,
+    /// The time of the rules.
+    rules_unix_ns: u64,
     /// What has begun and not ended.
     pub(crate) open: Open,
     /// Objects whose finalizers have not run.
@@ -46,6 +67,11 @@ impl RunSession {
             newest_unix_ns: 0,
             newest_of_session_unix_ns: None,
             lag_ns: None,
+            lag_of_target_ns: None,
+            known_until: None,
+            closed_in_order: None,
+            undrained_unix_ns: None,
+            rules_unix_ns: 0,
             open: Open::default(),
             finalizers_waiting: None,
         }
@@ -64,9 +90,81 @@ impl RunSession {
         self.ended_sessions = self.progress();
         self.present_session = StreamProgress::default();
         self.first_attach_unix_ns.get_or_insert(start_unix_ns);
+        self.rules_unix_ns = self.rules_unix_ns.max(start_unix_ns);
         self.open = Open::default();
         self.finalizers_waiting = None;
         self.newest_of_session_unix_ns = None;
+        self.lag_of_target_ns = None;
+        self.closed_in_order = None;
+        self.undrained_unix_ns = None;
+    }
+
+    /// The stream is over.
+    pub(crate) fn set_closed(&mut self, in_order: bool) {
+        self.closed_in_order = Some(in_order);
+    }
+
+    /// Whether the runtime ended the newest stream in order; `None`: it goes on, or there was none.
+    pub(crate) fn closed_in_order(&self) -> Option<bool> {
+        self.closed_in_order
+    }
+
+    /// From the end of a collection until it was processed.
+    pub(crate) fn set_lag(&mut self, lag_ns: Option<u64>) {
+        self.lag_ns = lag_ns;
+        self.lag_of_target_ns = lag_ns.filter(|_| self.known_until.is_none());
+    }
+
+    /// Whether the stream brings more than is read of it.
+    pub(crate) fn set_undrained(&mut self, is: bool, now_unix_ns: u64) {
+        self.undrained_unix_ns = is.then(|| self.undrained_unix_ns.unwrap_or(now_unix_ns));
+    }
+
+    /// The time is now, and all streams were read up to `behind_ns` ago.
+    pub(crate) fn tick(&mut self, now_unix_ns: u64, behind_ns: u64) {
+        let of_stream = self.undrained_unix_ns.map(|since| now_unix_ns.saturating_sub(since));
+        let behind_ns = behind_ns.max(of_stream.unwrap_or(0));
+        // Of a process that is not read nothing is waited for.
+        let is_behind = self.state == RunState::Attached && behind_ns > ALLOWANCE_NS;
+        self.known_until = is_behind.then(|| now_unix_ns.saturating_sub(behind_ns.saturating_sub(ALLOWANCE_NS)));
+        if is_behind {
+            self.lag_of_target_ns = None;
+        }
+    }
+
+    /// A live collection or suspension of that time is about to be observed. `Some`: the time of the rules is so far
+    /// behind it that it must pass first, up to then.
+    pub(crate) fn catches_up(&mut self, at_unix_ns: u64, now_unix_ns: u64) -> Option<u64> {
+        let at = at_unix_ns.min(now_unix_ns);
+        // What is in progress was reported before what is being read now.
+        let over = |begun: Option<u64>| begun.filter(|begun| *begun > at_unix_ns);
+        (self.open.stop, self.open.collection) = (over(self.open.stop), over(self.open.collection));
+        let late = at > self.rules_unix_ns.saturating_add(ALLOWANCE_NS);
+        if late {
+            self.known_until = Some(at);
+        }
+        late.then_some(at)
+    }
+
+    /// The time to which the rules may advance of that one.
+    pub(crate) fn advances(&mut self, to_unix_ns: u64) -> u64 {
+        let to = self.known_until.map_or(to_unix_ns, |known| known.min(to_unix_ns));
+        self.rules_unix_ns = self.rules_unix_ns.max(to);
+        self.rules_unix_ns
+    }
+
+    /// The clock of the world was set by so much against the one that passes: what is in progress began at another time
+    /// of it.
+    pub(crate) fn clock_was_set(&mut self, by_ns: i64) {
+        let times = [
+            &mut self.open.stop,
+            &mut self.open.collection,
+            &mut self.open.background,
+            &mut self.newest_of_session_unix_ns,
+        ];
+        for time in times.into_iter().flatten() {
+            *time = time.saturating_add_signed(by_ns);
+        }
     }
 
     /// A collection whose last event was then.
@@ -109,12 +207,15 @@ impl RunSession {
             lost_events: progress.lost_events,
             undecodable: Some(progress.undecodable),
             sessions: Some(self.sessions),
-            lag_ns: self.lag_ns,
+            lag_ns: self.lag_of_target_ns,
             newest_unix_ns: self.newest_of_session_unix_ns.filter(|_| attached),
             open: if attached { self.open } else { Open::default() },
+            behind: attached && self.known_until.is_some(),
             finalizers_waiting: self.finalizers_waiting.filter(|_| attached),
             container,
             memory,
+            service: None,
+            watcher: None,
         }
     }
 
@@ -155,6 +256,85 @@ mod tests {
         assert_eq!(session.set_progress(read(1, Some(3))), Some(3));
         assert_eq!(session.set_progress(read(2, Some(4))), Some(1));
         assert_eq!(session.progress(), read(9, Some(4)));
+    }
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn attached(at: u64) -> RunSession {
+        let mut session = RunSession::new(at);
+        session.begin(at);
+        session.set_state(RunState::Attached, at);
+        session
+    }
+
+    /// Scenario: a suspension has begun when gcwatch is stopped for 75 s. It goes on: a tick comes before anything was
+    /// read; then two collections that waited; then a tick after everything was read.
+    /// Guarantee: the time passes up to where the stream was read and a little more; then with the collections; then up
+    /// to now. Meanwhile what is in progress or silent is unknown, and the lag is not that of the process. The
+    /// suspension is over with what came after it.
+    #[test]
+    fn time_waits_for_what_was_not_read() {
+        let at = |second: u64| 1000 * SECOND + second * SECOND;
+        let mut session = attached(at(0));
+        session.tick(at(10), SECOND);
+        assert_eq!(session.advances(at(10)), at(10));
+        session.open.stop = Some(at(10) - 1);
+        let facts = |session: &RunSession| session.facts(ContainerFacts::default(), MemoryFacts::default());
+        assert!(!facts(&session).behind);
+        session.tick(at(85), 76 * SECOND);
+        assert_eq!(session.advances(at(85)), at(12));
+        assert!(facts(&session).behind);
+        // Others may give the time of the clock.
+        assert_eq!(session.advances(at(85)), at(12));
+        assert_eq!(session.catches_up(at(13), at(85)), None);
+        assert_eq!(facts(&session).open.stop, None);
+        session.set_lag(Some(72 * SECOND));
+        assert_eq!((facts(&session).lag_ns, session.lag_ns), (None, Some(72 * SECOND)));
+        assert_eq!(session.catches_up(at(60), at(85)), Some(at(60)));
+        assert_eq!(session.advances(at(60)), at(60));
+        assert!(facts(&session).behind);
+        session.tick(at(86), SECOND);
+        assert_eq!(session.advances(at(86)), at(86));
+        assert!(!facts(&session).behind);
+        session.set_lag(Some(SECOND / 10));
+        assert_eq!(facts(&session).lag_ns, Some(SECOND / 10));
+        // A collection with a time to come moves nothing further than the clock.
+        assert_eq!(session.catches_up(at(500), at(87)), None);
+    }
+
+    /// Scenario: a stream that is never read to its end for ten seconds, then is; the same of a process whose session
+    /// ended.
+    /// Guarantee: the time of its rules waits as long, that of others does not; of a process that is not read nothing is
+    /// waited for.
+    #[test]
+    fn a_stream_that_is_not_drained_waits_alone() {
+        let at = |second: u64| 1000 * SECOND + second * SECOND;
+        let mut session = attached(at(0));
+        session.set_undrained(true, at(1));
+        session.set_undrained(true, at(2));
+        session.tick(at(11), SECOND);
+        assert_eq!(session.advances(at(11)), at(4));
+        session.set_undrained(false, at(12));
+        session.tick(at(12), SECOND);
+        assert_eq!(session.advances(at(12)), at(12));
+        session.set_undrained(true, at(13));
+        session.set_state(RunState::Attaching, at(14));
+        session.tick(at(30), SECOND);
+        assert_eq!(session.advances(at(30)), at(30));
+    }
+
+    /// Scenario: a background collection has run for ten seconds when the machine is suspended for an hour.
+    /// Guarantee: it has run for ten seconds.
+    #[test]
+    fn an_hour_of_suspension_is_no_age() {
+        let mut session = attached(SECOND);
+        session.open.background = Some(5 * SECOND);
+        session.observe(7 * SECOND);
+        session.clock_was_set(3_600_000_000_000);
+        let facts = session.facts(ContainerFacts::default(), MemoryFacts::default());
+        assert_eq!(facts.open.background, Some(3605 * SECOND));
+        assert_eq!(facts.newest_unix_ns, Some(3607 * SECOND));
+        assert_eq!((facts.open.stop, session.newest_unix_ns), (None, 7 * SECOND));
     }
 
     /// Scenario: a collection is observed in one session; the session ends, another one begins.

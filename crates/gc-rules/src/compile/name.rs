@@ -40,6 +40,8 @@ fn prefixes(root: Root) -> &'static [&'static str] {
         Root::Suspension => &["suspension.*"],
         Root::Process => &["process.*", "settings.*", "container.*"],
         Root::Stream => &["stream.*", "open.*"],
+        Root::Service => &["service.*"],
+        Root::Watcher => &["watcher.*"],
     }
 }
 
@@ -102,6 +104,12 @@ impl<'a> Checker<'a> {
             Root::Suspension => format!(
                 "`{name}` belongs to a stop without a collection and is read in windows only (here: {here}); use a window over it"
             ),
+            Root::Service => {
+                format!("`{name}` belongs to a service, and here is none (here: {here}); use a rule `on: service`")
+            }
+            Root::Watcher => {
+                format!("`{name}` belongs to gcwatch itself (here: {here}); use a rule `on: watcher`")
+            }
             Root::Process | Root::Stream => {
                 format!("`{name}` is not read here (here: {here}); put it into the rule's condition")
             }

@@ -4,7 +4,7 @@ use super::run::Run;
 use crate::field::Scope;
 use crate::rule::{On, Rule, RuleSet};
 
-/// The rules `on: gc` or `on: process` of one process. Of a quiet rule (selected, and its condition false or unknown)
+/// The rules `on: gc`, or all others, of one process. Of a quiet rule (selected, and its condition false or unknown)
 /// only the condition is read, which all processes share: its state is elsewhere in memory, and nearly all rules are
 /// quiet nearly always.
 #[derive(Debug, Default)]
@@ -32,7 +32,9 @@ pub(super) enum Quiet {
 impl Round {
     pub(super) fn of(runs: &[Run], on: On, rules: &RuleSet) -> Self {
         let enabled = rules.rules.iter().enumerate().filter(|(_, rule)| rule.enabled);
-        let places = enabled.zip(0u32..).filter(|((_, rule), _)| rule.on == on);
+        let places = enabled
+            .zip(0u32..)
+            .filter(|((_, rule), _)| (rule.on == On::Gc) == (on == On::Gc));
         let entry = |((rule, _), run): ((usize, _), u32)| Entry {
             run,
             rule: u32::try_from(rule).unwrap_or(u32::MAX),

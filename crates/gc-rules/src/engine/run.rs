@@ -9,7 +9,7 @@ use crate::alert::{Alert, Ending};
 use crate::expression::EvaluationError;
 use crate::field::Scope;
 use crate::incident::Holding;
-use crate::rule::{Rule, Severity};
+use crate::rule::{On, Rule, Severity};
 
 mod evaluate;
 
@@ -131,10 +131,11 @@ impl Run {
         Self { rule, ..self }
     }
 
-    /// Evaluates whether the rule is for this process.
-    pub(super) fn select(&mut self, scope: &Scope<'_>) {
+    /// Evaluates whether the rule is for this process, or what else the engine is about.
+    pub(super) fn select(&mut self, scope: &Scope<'_>, subject: On) {
         let status = &mut self.status;
         let selected = match &self.rule.select {
+            _ if self.rule.on.subject() != subject => false,
             None => true,
             Some(select) => {
                 select.holds(scope).unwrap_or_else(|error| {

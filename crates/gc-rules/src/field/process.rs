@@ -1,5 +1,6 @@
 //! `process.*`, `settings.*`, `container.*`, `stream.*`, `open.*`.
 
+use super::service::{ServiceFacts, WatcherFacts};
 use super::{Scope, fields};
 use crate::value::Value;
 
@@ -37,7 +38,7 @@ impl FactValue {
         }
     }
 
-    fn value(&self) -> Value<'_> {
+    pub(super) fn value(&self) -> Value<'_> {
         match self {
             Self::Text(text) => Value::Text(text),
             Self::Int(number) => Value::Int(*number),
@@ -106,8 +107,14 @@ pub struct StreamFacts {
     pub finalizers_waiting: Option<u64>,
     /// Its memory as the kernel counts it.
     pub memory: MemoryFacts,
+    /// The reader is behind: what is in progress now, and whether the stream is silent, is unknown.
+    pub behind: bool,
     /// Usage of its container; counters are since the first attach.
     pub container: ContainerFacts,
+    /// The service that rules `on: service` are about; `None` for a process.
+    pub service: Option<ServiceFacts>,
+    /// What rules `on: watcher` are about; `None` for a process.
+    pub watcher: Option<WatcherFacts>,
 }
 
 /// The memory of a process. `None`: unknown.
@@ -202,9 +209,10 @@ fn age(scope: &Scope<'_>, then: Option<u64>) -> Option<Value<'static>> {
     then.map(|then| Value::Double(scope.now_unix_ns.saturating_sub(then) as f64 / 1e9))
 }
 
-/// Seconds that something has been open; 0 if nothing is.
+/// Seconds that something has been open; 0 if nothing is. Unknown while the reader is behind.
 fn open(scope: &Scope<'_>, begun: Option<u64>) -> Option<Value<'static>> {
-    age(scope, Some(begun.unwrap_or(scope.now_unix_ns)))
+    let now = scope.now_unix_ns;
+    age(scope, Some(begun.unwrap_or(now)).filter(|_| !scope.stream.behind))
 }
 
 fields! { FIELDS Process
@@ -295,19 +303,19 @@ fields! { STREAM_FIELDS Stream
         = |s| count(s.stream.sessions);
     "stream.lag_s" Double "s" "Lag of the newest collection: from its end until it was processed. Unknown in a recording."
         = |s| s.stream.lag_ns.map(|ns| Value::Double(ns as f64 / 1e9));
-    "stream.silent_s" Double "s" "Seconds since the newest event of a collection; unknown before the first one."
-        = |s| age(s, s.stream.newest_unix_ns);
+    "stream.silent_s" Double "s" "Seconds since the newest event of a collection; unknown before the first one, and while gcwatch itself is behind."
+        = |s| age(s, s.stream.newest_unix_ns.filter(|_| !s.stream.behind));
     "process.finalizers_waiting" Int "" "Objects that collections found dead and whose finalizers have not run. Unknown before the first finalizer of a session, after a loss, and on NativeAOT 8 and 9, which do not report it."
         = |s| count(s.stream.finalizers_waiting);
     "process.memory" Int "bytes" "Resident memory of the process (RSS), files included. Read every 15 s, as the next field; unknown in a recording."
         = |s| count(s.stream.memory.resident);
     "process.memory_private" Int "bytes" "Memory of its own, resident or swapped out: without files. The heap is a part of it."
         = |s| count(s.stream.memory.private);
-    "open.stop_s" Double "s" "How long its threads have been suspended for the GC; 0 if they run."
+    "open.stop_s" Double "s" "How long its threads have been suspended for the GC; 0 if they run. Unknown while gcwatch itself is behind: after it was stopped or had no CPU, until it has read what was written meanwhile."
         = |s| open(s, s.stream.open.stop);
-    "open.collection_s" Double "s" "How long a blocking or foreground collection has been in progress; 0 if none is."
+    "open.collection_s" Double "s" "How long a blocking or foreground collection has been in progress; 0 if none is. Unknown as `open.stop_s`."
         = |s| open(s, s.stream.open.collection);
-    "open.background_s" Double "s" "How long a background collection has been in progress; 0 if none is."
+    "open.background_s" Double "s" "How long a background collection has been in progress; 0 if none is. Unknown as `open.stop_s`."
         = |s| open(s, s.stream.open.background);
     "open.finalizers_s" Double "s" "How long the finalizer thread has been running finalizers without coming to an end; 0 if it waits for work. Unknown where `process.finalizers_waiting` is."
         = finalizers;

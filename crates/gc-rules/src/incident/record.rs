@@ -163,7 +163,8 @@ impl MemberRecord {
 /// What to type next: what a person at the host does first, record the process while it is sick.
 fn command(incident: &Incident, run: Option<RunKey>) -> Option<String> {
     let is_late = incident.process_ended_unix_ns.is_some() || !incident.is_open();
-    let pid = run.filter(|_| !is_late)?.pid;
+    // That of a service is 0.
+    let pid = run.filter(|run| !is_late && run.pid > 0)?.pid;
     Some(format!(
         "gcwatch record --pid {pid} --duration 60s -o {pid}.nettrace && gcwatch analyze {pid}.nettrace"
     ))

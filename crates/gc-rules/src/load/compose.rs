@@ -176,6 +176,8 @@ impl Composer<'_, '_> {
 
         let roots: &[Root] = match on {
             Some(On::Process) => &[Root::Process, Root::Stream],
+            Some(On::Service) => &[Root::Service, Root::Process],
+            Some(On::Watcher) => &[Root::Watcher, Root::Process],
             Some(On::Gc) | None => &[Root::Gc, Root::Process, Root::Stream],
         };
         let select = self.of_key(draft, &mut rough, "select", &[Root::Process]);
@@ -517,7 +519,7 @@ pub(super) fn roots_of(fields: &[&'static Field]) -> BTreeSet<&'static str> {
         .filter_map(|field| match field.root {
             Root::Gc => Some("gc"),
             Root::Suspension => Some("suspension"),
-            Root::Process | Root::Stream => None,
+            Root::Process | Root::Stream | Root::Service | Root::Watcher => None,
         })
         .collect()
 }

@@ -94,7 +94,10 @@ impl Composer<'_, '_> {
             }
         };
         let by = keys.by.unwrap_or_default();
-        if by != By::Nothing && rough.on == Some(On::Process) {
+        if matches!(rough.on, Some(On::Service | On::Watcher)) {
+            let message = "a rule `on: service` or `on: watcher` has no windows: its fields are of ten minutes already";
+            fault(own.at, message.to_owned());
+        } else if by != By::Nothing && rough.on == Some(On::Process) {
             let message =
                 "a rule `on: process` has no current collection to compare with; remove `by`, or use `on: gc`";
             fault(spots.at("by"), message.to_owned());

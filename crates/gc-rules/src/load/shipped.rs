@@ -25,6 +25,7 @@ const FILES: &[(&str, &str)] = shipped!(".yaml":
     "settings"
     "limits"
     "watcher"
+    "services"
     "causes"
 );
 
@@ -41,6 +42,7 @@ const TESTS: &[(&str, &str)] = shipped!(".test.yaml":
     "settings"
     "limits"
     "watcher"
+    "services"
 );
 
 /// The shipped rules, as in `rules/`.

@@ -40,5 +40,20 @@ words! {
         /// On the process: at each collection, once a second, and when more is known of it. The alert lasts as long as
         /// the condition.
         Process = "process",
+        /// On a service of this host, once a second: over its processes that live and those that ended.
+        Service = "service",
+        /// On gcwatch itself, once a second.
+        Watcher = "watcher",
+    }
+}
+
+impl On {
+    /// What such a rule is about: a process, a service, gcwatch itself.
+    pub fn subject(self) -> Self {
+        match self {
+            Self::Gc | Self::Process => Self::Process,
+            Self::Service => Self::Service,
+            Self::Watcher => Self::Watcher,
+        }
     }
 }

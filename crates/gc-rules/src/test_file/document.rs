@@ -78,7 +78,7 @@ pub struct Process {
     pub container: BTreeMap<String, String>,
 }
 
-/// An event: exactly one of `gc`, `suspension`, `stream`, `container`, `memory`, `open`, `end`.
+/// An event: exactly one of `gc`, `suspension`, `stream`, `container`, `memory`, `open`, `service`, `watcher`, `end`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TestEvent {
@@ -103,6 +103,12 @@ pub struct TestEvent {
     /// What begins now and does not end until the next such event.
     #[serde(default)]
     pub open: Option<Unfinished>,
+    /// What is known of a service from now on: fields of `service.` by name. The test is of rules `on: service` then.
+    #[serde(default)]
+    pub service: Option<BTreeMap<String, String>>,
+    /// What gcwatch knows about itself from now on: fields of `watcher.` by name. The test is of rules `on: watcher` then.
+    #[serde(default)]
+    pub watcher: Option<BTreeMap<String, String>>,
     /// The process exits.
     #[serde(default)]
     pub end: bool,

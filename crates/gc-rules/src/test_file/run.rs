@@ -11,7 +11,7 @@ mod compare;
 mod events;
 
 use compare::{compare, compare_fires};
-use events::{facts, played};
+use events::{facts, played, subject};
 
 /// Maximum number of events of a test, including repetitions.
 const MAX_EVENTS: usize = 200_000;
@@ -94,7 +94,12 @@ pub fn run(test: &Test, rules: &Arc<RuleSet>, recording: Option<(History<'_>, i1
 
     let observed = whole.as_ref().map_or(0, |(_, observed)| *observed);
     let last = coming.last().map_or(0, |(at, _)| *at).max(observed);
-    let mut review = Review::new(Arc::clone(rules), facts(&test.process), TimeBase::at(start));
+    let mut review = Review::about(
+        subject(&test.events),
+        Arc::clone(rules),
+        facts(&test.process),
+        TimeBase::at(start),
+    );
     let mut coming = coming.into_iter().peekable();
     let mut expected: Vec<(usize, &Expectation)> = test.expect.iter().enumerate().collect();
     expected.sort_by_key(|(_, expectation)| ns(expectation.at.0));

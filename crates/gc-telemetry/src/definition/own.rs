@@ -102,6 +102,12 @@ metrics! { METRICS
     GUARD_NOT_HELD "gcwatch.guard.not_held" "{session}" Counter [] Own
         "Sessions that no guard could hold, for lack of file descriptors."
         from "gcwatch"
+    STALLS "gcwatch.stalls" "{stall}" Counter [] Own
+        "How often gcwatch itself stalled for more than 5 s: stopped, without CPU, swapped out. Nothing is said of processes from that time."
+        from "gcwatch"
+    STALL_DURATION "gcwatch.stall.duration" "s" Counter [] Own
+        "How long gcwatch itself stalled, in all."
+        from "gcwatch"
     LOG_DROPPED "gcwatch.log.dropped" "{line}" Counter [] Own
         "Log lines dropped because standard error was not read fast enough."
         from "gcwatch"

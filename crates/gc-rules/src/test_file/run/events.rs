@@ -5,8 +5,11 @@ use std::collections::BTreeMap;
 use clr_gc::gc::{Collection, Suspension};
 
 use super::{MAX_EVENTS, ns};
-use crate::field::{ContainerFacts, FactValue, MemoryFacts, Open, ProcessFacts, StreamFacts};
+use crate::field::{
+    ContainerFacts, FactValue, MemoryFacts, Open, ProcessFacts, ServiceFacts, StreamFacts, WatcherFacts,
+};
 use crate::review::Step;
+use crate::rule::On;
 use crate::test_file::document::{Process, TestEvent, Unfinished};
 use crate::test_file::script;
 use crate::time::TimeBase;
@@ -61,11 +64,14 @@ pub(super) fn played(events: &[TestEvent], start: i128) -> Result<Vec<(i64, Play
             event.container.is_some(),
             event.memory.is_some(),
             event.open.is_some(),
+            event.service.is_some(),
+            event.watcher.is_some(),
             event.end,
         ];
         if kinds.iter().filter(|given| **given).count() != 1 {
             return Err(here(
-                "an event requires exactly one of gc, suspension, stream, container, memory, open and end".to_owned(),
+                "an event requires exactly one of gc, suspension, stream, container, memory, open, service, watcher and end"
+                    .to_owned(),
             ));
         }
         let stepped = |fields: &BTreeMap<String, String>| stepped(fields, event, round);
@@ -86,6 +92,14 @@ pub(super) fn played(events: &[TestEvent], start: i128) -> Result<Vec<(i64, Play
             Played::Stream(Box::new(stream))
         } else if let Some(fields) = &event.memory {
             memory(&mut stream.memory, &stepped(fields).map_err(here)?).map_err(here)?;
+            Played::Stream(Box::new(stream))
+        } else if let Some(fields) = &event.service {
+            let facts = stream.service.get_or_insert_default();
+            service(facts, &stepped(fields).map_err(here)?, base.unix_ns(at)).map_err(here)?;
+            Played::Stream(Box::new(stream))
+        } else if let Some(fields) = &event.watcher {
+            let facts = stream.watcher.get_or_insert_default();
+            watcher(facts, &stepped(fields).map_err(here)?).map_err(here)?;
             Played::Stream(Box::new(stream))
         } else if let Some(open) = event.open {
             let begun = Some(base.unix_ns(at));
@@ -211,6 +225,65 @@ fn memory(facts: &mut MemoryFacts, fields: &BTreeMap<String, String>) -> Result<
             _ => {
                 return Err(format!(
                     "memory: unknown field `{name}`; known fields: resident, private"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What the rules of a test are about, by its events.
+pub(super) fn subject(events: &[TestEvent]) -> On {
+    if events.iter().any(|event| event.service.is_some()) {
+        On::Service
+    } else if events.iter().any(|event| event.watcher.is_some()) {
+        On::Watcher
+    } else {
+        On::Process
+    }
+}
+
+fn whole(of: &str, name: &str, value: &str) -> Result<u64, String> {
+    let number = value.parse::<f64>();
+    let number = number.map_err(|_| format!("{of}: {name}: `{value}` is not a number"))?;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
+    Ok(number as u64)
+}
+
+fn service(facts: &mut ServiceFacts, fields: &BTreeMap<String, String>, now_unix_ns: u64) -> Result<(), String> {
+    for (name, value) in fields {
+        let number = whole("service", name, value)?;
+        match name.as_str() {
+            "processes" => facts.processes = number,
+            "deaths_10m" => facts.deaths_10m = number,
+            "deaths_in_emergency_10m" => facts.deaths_in_emergency_10m = number,
+            "oom_kills_10m" => facts.oom_kills_10m = Some(number),
+            "restarts_10m" => facts.restarts_10m = number,
+            "affected" => facts.affected = number,
+            "well_s" => {
+                let ago = number.saturating_mul(1_000_000_000);
+                facts.well_since_unix_ns = Some(now_unix_ns.saturating_sub(ago));
+            }
+            _ => {
+                return Err(format!(
+                    "service: unknown field `{name}`; known fields: processes, deaths_10m, deaths_in_emergency_10m, \
+                     oom_kills_10m, restarts_10m, affected, well_s"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn watcher(facts: &mut WatcherFacts, fields: &BTreeMap<String, String>) -> Result<(), String> {
+    for (name, value) in fields {
+        let number = whole("watcher", name, value)?;
+        match name.as_str() {
+            "stalls_10m" => facts.stalls_10m = number,
+            "stall_s" => facts.stall_ns = Some(number.saturating_mul(1_000_000_000)),
+            _ => {
+                return Err(format!(
+                    "watcher: unknown field `{name}`; known fields: stalls_10m, stall_s"
                 ));
             }
         }

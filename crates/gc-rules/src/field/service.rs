@@ -1,0 +1,126 @@
+//! `service.*`, `watcher.*`: what outlives a process, and gcwatch itself.
+
+use super::fields;
+use crate::value::Value;
+
+/// What is known of a service on this host: its processes that live, and how the ones before them ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct ServiceFacts {
+    /// Processes of it that live and were attached to.
+    pub processes: u64,
+    /// Processes that ended within ten minutes, for whatever reason.
+    pub deaths_10m: u64,
+    /// Those of them that ended in an emergency of memory and not in order.
+    pub deaths_in_emergency_10m: u64,
+    /// Those of them that the kernel killed for memory; `None`: of none of them that is known.
+    pub oom_kills_10m: Option<u64>,
+    /// Those of them that lived for less than five minutes and ended by an OOM kill, in an emergency, or were restarted
+    /// because they failed.
+    pub restarts_10m: u64,
+    /// The most processes on which one rule of severity error or critical fires.
+    pub affected: u64,
+    /// Since when a process that began after the newest death lives without such a rule, Unix nanoseconds.
+    pub well_since_unix_ns: Option<u64>,
+}
+
+/// What gcwatch knows about itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct WatcherFacts {
+    /// How often it stalled within ten minutes.
+    pub stalls_10m: u64,
+    /// How long the newest one of them lasted, nanoseconds.
+    pub stall_ns: Option<u64>,
+}
+
+fn int(number: u64) -> Option<Value<'static>> {
+    Some(Value::Int(i64::try_from(number).unwrap_or(i64::MAX)))
+}
+
+fn seconds(ns: u64) -> Option<Value<'static>> {
+    Some(Value::Double(ns as f64 / 1e9))
+}
+
+fields! { SERVICE_FIELDS Service
+    "service.processes" Int "" "Processes of the service on this host that live and were attached to."
+        = |s| int(s.stream.service?.processes);
+    "service.deaths_10m" Int "" "Processes of the service that ended within ten minutes, for whatever reason."
+        = |s| int(s.stream.service?.deaths_10m);
+    "service.deaths_in_emergency_10m" Int "" "Those of them on which a rule on memory of severity error or critical fired within a minute before, and that did not end in order."
+        = |s| int(s.stream.service?.deaths_in_emergency_10m);
+    "service.oom_kills_10m" Int "" "Those of them that the kernel killed for memory, by their control groups and by Kubernetes; unknown if that cannot be known of any of them."
+        = |s| int(s.stream.service?.oom_kills_10m?);
+    "service.restarts_10m" Int "" "Those of them that lived for less than five minutes and ended by an OOM kill, in an emergency, or with a failure that Kubernetes restarted them for."
+        = |s| int(s.stream.service?.restarts_10m);
+    "service.affected" Int "" "The most processes of the service on which one and the same rule of severity error or critical fires."
+        = |s| int(s.stream.service?.affected);
+    "service.affected_rule" Text "" "The id of that rule; unknown while there is none."
+        = |s| s.process.attribute("gcwatch.service.affected_rule").map(super::process::FactValue::value);
+    "service.well_s" Double "s" "Seconds since a process that began after the newest death lives without such a rule; 0 while there is none."
+        = |s| seconds(s.stream.service?.well_since_unix_ns.map_or(0, |since| s.now_unix_ns.saturating_sub(since)));
+}
+
+fields! { WATCHER_FIELDS Watcher
+    "watcher.stalls_10m" Int "" "How often gcwatch stalled for more than five seconds within ten minutes: stopped, or without CPU."
+        = |s| int(s.stream.watcher?.stalls_10m);
+    "watcher.stall_s" Double "s" "How long the newest one of them lasted; unknown if there was none."
+        = |s| seconds(s.stream.watcher?.stall_ns?);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::field::{Field, NoWindows, ProcessFacts, Scope, StreamFacts};
+
+    fn read(name: &str, stream: &StreamFacts) -> Option<f64> {
+        let process = ProcessFacts::default();
+        let scope = Scope {
+            gc: None,
+            suspension: None,
+            process: &process,
+            stream,
+            windows: &NoWindows,
+            now_unix_ns: 10_000_000_000,
+        };
+        match Field::of(name).unwrap().read(&scope)? {
+            Value::Int(number) => Some(number as f64),
+            Value::Double(number) => Some(number),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Scenario: the facts of a service, of gcwatch itself, and of a process.
+    /// Guarantee: each field is known where its facts are, and unknown elsewhere; a service without a successor is well
+    /// for no time.
+    #[test]
+    fn fields_are_known_where_their_facts_are() {
+        let service = StreamFacts {
+            service: Some(ServiceFacts {
+                processes: 2,
+                well_since_unix_ns: Some(4_000_000_000),
+                ..ServiceFacts::default()
+            }),
+            ..StreamFacts::default()
+        };
+        assert_eq!(read("service.processes", &service), Some(2.0));
+        assert_eq!(read("service.well_s", &service), Some(6.0));
+        assert_eq!(read("service.oom_kills_10m", &service), None);
+        assert_eq!(read("watcher.stalls_10m", &service), None);
+        let watcher = StreamFacts {
+            watcher: Some(WatcherFacts {
+                stalls_10m: 1,
+                stall_ns: Some(75_500_000_000),
+            }),
+            service: Some(ServiceFacts::default()),
+            ..StreamFacts::default()
+        };
+        assert_eq!(read("watcher.stall_s", &watcher), Some(75.5));
+        assert_eq!(read("service.well_s", &watcher), Some(0.0));
+        for field in SERVICE_FIELDS
+            .iter()
+            .chain(WATCHER_FIELDS)
+            .filter(|field| field.name != "service.affected_rule")
+        {
+            assert_eq!(read(field.name, &StreamFacts::default()), None, "{field:?}");
+        }
+    }
+}

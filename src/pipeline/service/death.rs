@@ -1,0 +1,70 @@
+//! How a process ended.
+
+use crate::container::ContainerIdentity;
+use crate::process::RunKey;
+
+/// Shorter lives are not what a service is for.
+pub(crate) const SHORT_LIFE_NS: u64 = 5 * 60 * 1_000_000_000;
+
+/// How long the exit code of a pod's container is waited for.
+const EXIT_CODE_WITHIN_NS: u64 = 5_000_000_000;
+
+/// What an orchestrator knows of the end of a container.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Ended {
+    /// It was killed for memory.
+    pub oom_killed: bool,
+    /// It ended with a failure, and was started again or will be.
+    pub failed: bool,
+}
+
+/// How a process ended, as far as it is known from outside. `None`: unknown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Death {
+    /// The run.
+    pub run: RunKey,
+    /// When it was noticed, Unix nanoseconds.
+    pub at_unix_ns: u64,
+    /// How long the process had lived.
+    pub uptime_ns: u64,
+    /// The kernel killed it for memory.
+    pub oom_killed: Option<bool>,
+    /// A rule on memory of severity error or critical fired within its last minute.
+    pub in_emergency: bool,
+    /// Its runtime ended the event stream, as it does when a process exits by itself.
+    pub in_order: Option<bool>,
+    /// It failed, by its exit code.
+    pub failed: Option<bool>,
+    /// Where it ran.
+    pub(crate) container: ContainerIdentity,
+}
+
+impl Death {
+    /// It ended while its memory was out, and neither by itself nor because it was asked to. Where the exit code is not
+    /// known, the stream decides: a program without a handler of SIGTERM ends as one that is killed (.NET 10 has none of
+    /// its own).
+    pub fn is_in_emergency(&self) -> bool {
+        self.in_emergency && self.failed.unwrap_or(self.in_order != Some(true))
+    }
+
+    /// One of a loop: a short life that failed. A program that ends in order because its memory is out does so in a
+    /// loop, too; a rollout ends no process three times.
+    pub fn is_short_and_failed(&self) -> bool {
+        let failed = self.failed.unwrap_or(self.in_emergency) || self.oom_killed == Some(true);
+        failed && self.uptime_ns < SHORT_LIFE_NS
+    }
+
+    /// Whether enough is known of it, or nothing more will be: the exit code of a pod's container comes a moment later.
+    pub(crate) fn is_known(&self, now_unix_ns: u64) -> bool {
+        let waits = self.container.pod_uid.is_some() && self.failed.is_none();
+        !waits || now_unix_ns.saturating_sub(self.at_unix_ns) >= EXIT_CODE_WITHIN_NS
+    }
+
+    /// More may become known of it.
+    pub(crate) fn learn(&mut self, ended: Ended) {
+        if ended.oom_killed {
+            self.oom_killed = Some(true);
+        }
+        self.failed = Some(ended.failed);
+    }
+}

@@ -1,0 +1,293 @@
+//! The rules `on: service` and `on: watcher`: an engine for each service of which there is something to judge, and one
+//! for gcwatch itself.
+//!
+//! A service with one process and without a death in ten minutes has no engine: nothing that a rule could say of it is
+//! not said of its process. Hundreds of services cost nothing so.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
+use std::time::Duration;
+
+use delivery::alerts::{IncidentNotice, Notice, Notices};
+use gc_rules::alert::{Alert, Transition};
+use gc_rules::engine::Engine;
+use gc_rules::field::{FactValue, ProcessFacts, ServiceFacts, StreamFacts, WatcherFacts};
+use gc_rules::incident::{IncidentChange, IncidentEnding, IncidentRecord, Incidents};
+use gc_rules::rule::{On, RuleSet};
+use gc_telemetry::origin::Origin;
+use gc_telemetry::value::facts;
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+
+use crate::pipeline::service::book::{Service, ServiceBook};
+use crate::pipeline::service::key::ServiceKey;
+use crate::process::RunKey;
+
+/// The time over which stalls are counted.
+const COUNTED_NS: u64 = 10 * 60 * 1_000_000_000;
+
+/// Limit of stalls that are remembered.
+const MAX_STALLS: usize = 128;
+
+/// Attributes of a process that are not its service's.
+const OF_PROCESS: [&str; 8] = [
+    "process.",
+    "dotnet.",
+    "gcwatch.",
+    "container.id",
+    "service.instance.id",
+    "service.version",
+    "k8s.pod.",
+    "k8s.replicaset.",
+];
+
+/// The name of a fact that rules read as `service.affected_rule`.
+const AFFECTED_RULE: &str = "gcwatch.service.affected_rule";
+
+/// An alert of a service, or of gcwatch itself, that fires.
+#[derive(Debug, Clone)]
+pub struct SubjectAlert {
+    /// Stands for a run in notices and labels: its pid is 0, or that of gcwatch.
+    pub run: RunKey,
+    /// The name of the service's processes.
+    pub process: Arc<str>,
+    /// The attributes that its processes have in common.
+    pub resource: Arc<Origin>,
+    /// The alert.
+    pub alert: Arc<Alert>,
+    /// The rule's group.
+    pub group: Option<Arc<str>>,
+}
+
+/// When gcwatch stalled.
+#[derive(Debug, Default)]
+pub(crate) struct WatcherLog {
+    stalls: VecDeque<(u64, Duration)>,
+}
+
+impl WatcherLog {
+    /// It stalled for so long until now.
+    pub(crate) fn stalled(&mut self, length: Duration, now_unix_ns: u64) {
+        if self.stalls.len() >= MAX_STALLS {
+            self.stalls.pop_front();
+        }
+        self.stalls.push_back((now_unix_ns, length));
+    }
+
+    fn facts(&mut self, now_unix_ns: u64) -> WatcherFacts {
+        self.stalls
+            .retain(|(at, _)| now_unix_ns.saturating_sub(*at) < COUNTED_NS);
+        let newest = self.stalls.back().map(|(_, length)| length.as_nanos());
+        WatcherFacts {
+            stalls_10m: self.stalls.len() as u64,
+            stall_ns: newest.map(|ns| u64::try_from(ns).unwrap_or(u64::MAX)),
+        }
+    }
+}
+
+/// What a rule of another subject than a process is evaluated on.
+#[derive(Debug)]
+struct Subject {
+    run: RunKey,
+    process: Arc<str>,
+    /// It does not change while there are alerts, which are known by it.
+    resource: Arc<Origin>,
+    affected: Option<Arc<str>>,
+    engine: Engine,
+    incidents: Incidents,
+}
+
+/// Changes of alerts with the resource that they are of.
+pub(crate) type Changes = Vec<(Arc<Origin>, Notices)>;
+
+/// The rules of services and of gcwatch itself.
+#[derive(Debug, Default)]
+pub(crate) struct Judged {
+    services: BTreeMap<ServiceKey, Subject>,
+    watcher: Option<Subject>,
+}
+
+impl Judged {
+    /// A second passed. `own`: gcwatch's own resource, where it is a daemon.
+    pub(crate) fn tick(
+        &mut self,
+        book: &ServiceBook,
+        watcher: &mut WatcherLog,
+        own: Option<&(RunKey, Arc<Origin>)>,
+        rules: &Arc<RuleSet>,
+        now_unix_ns: u64,
+    ) -> Changes {
+        let mut changes = Changes::new();
+        let any = |on: On| rules.rules.iter().any(|rule| rule.enabled && rule.on == on);
+        if let (Some((run, resource)), true) = (own, any(On::Watcher) || self.watcher.is_some()) {
+            let subject = self
+                .watcher
+                .get_or_insert_with(|| Subject::new(On::Watcher, *run, "gcwatch", resource, rules, now_unix_ns));
+            let stream = StreamFacts {
+                watcher: Some(watcher.facts(now_unix_ns)),
+                ..StreamFacts::default()
+            };
+            changes.extend(subject.tick(stream, rules, now_unix_ns));
+        }
+        if any(On::Service) {
+            for (key, service) in book.services() {
+                let facts = service.facts(now_unix_ns);
+                if is_worth(&facts) && !self.services.contains_key(key) {
+                    self.services
+                        .insert(key.clone(), Subject::of(key, service, rules, now_unix_ns));
+                }
+            }
+        }
+        self.services.retain(|key, subject| {
+            let service = book.service(key);
+            let facts = service.map(|service| service.facts(now_unix_ns)).unwrap_or_default();
+            if let Some(service) = service {
+                changes.extend(subject.set_affected(service, now_unix_ns));
+            }
+            let stream = StreamFacts {
+                service: Some(facts),
+                ..StreamFacts::default()
+            };
+            changes.extend(subject.tick(stream, rules, now_unix_ns));
+            let fires = !subject.engine.alerts().is_empty() || !subject.incidents.is_empty();
+            if service.is_none() && fires {
+                changes.extend(subject.end(now_unix_ns));
+            }
+            service.is_some() && (fires || is_worth(&facts))
+        });
+        changes
+    }
+
+    /// The incidents that are open.
+    pub(crate) fn incidents(&self) -> impl Iterator<Item = IncidentRecord> + '_ {
+        let subjects = self.services.values().chain(&self.watcher);
+        subjects.flat_map(|subject| {
+            let about = delivery::alerts::subject(subject.run, &subject.process, &subject.resource);
+            let open = subject.incidents.open();
+            open.map(|incident| IncidentRecord::new(incident, &about))
+                .collect::<Vec<_>>()
+        })
+    }
+
+    /// The alerts that fire.
+    pub(crate) fn alerts(&self) -> Vec<SubjectAlert> {
+        let subjects = self.services.values().chain(&self.watcher);
+        subjects.flat_map(Subject::alerts).collect()
+    }
+}
+
+/// Whether there is something that is not said of a process already.
+fn is_worth(facts: &ServiceFacts) -> bool {
+    facts.processes > 1 || facts.deaths_10m > 0
+}
+
+impl Subject {
+    fn new(on: On, run: RunKey, process: &str, resource: &Arc<Origin>, rules: &Arc<RuleSet>, now_unix_ns: u64) -> Self {
+        let facts = process_facts(process, resource, None);
+        Self {
+            run,
+            process: process.into(),
+            resource: Arc::clone(resource),
+            affected: None,
+            engine: Engine::about(on, Arc::clone(rules), facts, now_unix_ns),
+            incidents: Incidents::default(),
+        }
+    }
+
+    fn of(key: &ServiceKey, service: &Service, rules: &Arc<RuleSet>, now_unix_ns: u64) -> Self {
+        let mut hasher = DefaultHasher::new();
+        key.hash(&mut hasher);
+        // No process has pid 0.
+        let run = RunKey {
+            pid: 0,
+            start_time: hasher.finish(),
+        };
+        let common = |attribute: &&KeyValue| !OF_PROCESS.iter().any(|start| attribute.key.starts_with(start));
+        let attributes = service.resource.attributes.iter().filter(common).cloned().collect();
+        let resource = Arc::new(Origin::new(attributes));
+        Self::new(On::Service, run, &service.name, &resource, rules, now_unix_ns)
+    }
+
+    fn set_affected(&mut self, service: &Service, now_unix_ns: u64) -> Option<(Arc<Origin>, Notices)> {
+        let affected = service.most_affected().map(|(rule, _)| Arc::clone(rule));
+        if affected == self.affected {
+            return None;
+        }
+        let facts = process_facts(&self.process, &self.resource, affected.as_deref());
+        self.affected = affected;
+        let transitions = self.engine.learned(facts, now_unix_ns);
+        Some(self.notices(transitions, now_unix_ns))
+    }
+
+    fn tick(&mut self, stream: StreamFacts, rules: &Arc<RuleSet>, now_unix_ns: u64) -> Option<(Arc<Origin>, Notices)> {
+        let mut transitions = Vec::new();
+        if !Arc::ptr_eq(self.engine.rules(), rules) {
+            transitions = self.engine.adopt(Arc::clone(rules), now_unix_ns);
+        }
+        self.engine.stream(stream);
+        transitions.extend(self.engine.advance(now_unix_ns));
+        let is_idle = transitions.is_empty() && self.incidents.is_empty();
+        (!is_idle).then(|| self.notices(transitions, now_unix_ns))
+    }
+
+    fn end(&mut self, now_unix_ns: u64) -> Option<(Arc<Origin>, Notices)> {
+        let transitions = self.engine.end(now_unix_ns);
+        let (resource, mut notices) = self.notices(transitions, now_unix_ns);
+        let ended = self.incidents.end(IncidentEnding::ProcessEnded, now_unix_ns);
+        notices.incidents.extend(self.incident_notices(ended));
+        (!notices.is_empty()).then_some((resource, notices))
+    }
+
+    fn incident_notices(&self, changes: Vec<IncidentChange>) -> Vec<IncidentNotice> {
+        let notice = |change| IncidentNotice {
+            run: self.run,
+            process: Arc::clone(&self.process),
+            change,
+            span: None,
+        };
+        changes.into_iter().map(notice).collect()
+    }
+
+    fn notices(&mut self, transitions: Vec<Transition>, now_unix_ns: u64) -> (Arc<Origin>, Notices) {
+        let rules = Arc::clone(self.engine.rules());
+        let holding = self.engine.holding();
+        let changes = self.incidents.observe(&rules, &transitions, &holding, now_unix_ns);
+        let incidents = self.incident_notices(changes);
+        let notice = |transition: Transition| Notice {
+            run: self.run,
+            process: Arc::clone(&self.process),
+            group: self.group(transition.alert()),
+            transition,
+            span: None,
+        };
+        let alerts = transitions.into_iter().map(notice).collect();
+        (Arc::clone(&self.resource), Notices { alerts, incidents })
+    }
+
+    fn group(&self, alert: &Alert) -> Option<Arc<str>> {
+        let rules = self.engine.rules();
+        // The place is one of the set that the rule is of.
+        let known = rules
+            .rule(&alert.rule.id)
+            .filter(|known| Arc::ptr_eq(known, &alert.rule))?;
+        let group = rules.groups.get(known.group?)?;
+        Some(Arc::clone(&group.name))
+    }
+
+    fn alerts(&self) -> impl Iterator<Item = SubjectAlert> {
+        let alerts = self.engine.alerts().into_iter();
+        alerts.map(|alert| SubjectAlert {
+            run: self.run,
+            process: Arc::clone(&self.process),
+            resource: Arc::clone(&self.resource),
+            group: self.group(&alert),
+            alert,
+        })
+    }
+}
+
+fn process_facts(process: &str, resource: &Origin, affected: Option<&str>) -> ProcessFacts {
+    let affected = affected.map(|rule| (AFFECTED_RULE.into(), FactValue::Text(rule.into())));
+    let attributes = facts(&resource.attributes).chain(affected);
+    ProcessFacts::new(None, Some(process), None, attributes)
+}

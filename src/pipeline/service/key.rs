@@ -1,0 +1,62 @@
+//! Which service a process is one of.
+
+use std::fmt;
+use std::sync::Arc;
+
+use gc_telemetry::value::text;
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+
+use crate::process::{Identity, Provenance};
+
+/// What owns a pod, the one that outlives rollouts first.
+const OWNERS: [&str; 6] = [
+    "k8s.deployment.name",
+    "k8s.statefulset.name",
+    "k8s.daemonset.name",
+    "k8s.cronjob.name",
+    "k8s.job.name",
+    "k8s.replicaset.name",
+];
+
+/// Which service a process is one of; the same for the process that comes in its place.
+///
+/// In Kubernetes: namespace, owner of the pod (else the pod) and container. Else the `service.name` that the process
+/// gave itself, with its namespace. Else its command line and its pod or container: a name that gcwatch made up is that
+/// of the program, which others may run for something else.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ServiceKey(Arc<str>);
+
+impl ServiceKey {
+    /// That of a process with this resource, metadata included.
+    pub(crate) fn of(identity: &Identity, resource: &[KeyValue]) -> Self {
+        let attribute = |name: &str| text(resource, name).unwrap_or_default();
+        let Provenance {
+            own_names,
+            container,
+            command,
+        } = &identity.provenance;
+        let namespace = attribute("k8s.namespace.name");
+        let key = if !namespace.is_empty() {
+            let owner = OWNERS.into_iter().map(attribute).find(|owner| !owner.is_empty());
+            let owner = owner.unwrap_or_else(|| attribute("k8s.pod.name"));
+            format!("pod/{namespace}/{owner}/{}", attribute("k8s.container.name"))
+        } else if own_names.iter().any(|name| name == "service.name") {
+            format!(
+                "service/{}/{}",
+                attribute("service.namespace"),
+                attribute("service.name")
+            )
+        } else {
+            let place = container.pod_uid.as_deref().or(container.container_id.as_deref());
+            let command = command.unwrap_or_default();
+            format!("command/{}/{command:x}/{}", identity.name, place.unwrap_or_default())
+        };
+        Self(key.into())
+    }
+}
+
+impl fmt::Display for ServiceKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}

@@ -1,0 +1,393 @@
+//! Services by the lives and ends of their processes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use delivery::alerts::Notice;
+use gc_rules::alert::{Alert, Ending, Transition};
+use gc_rules::load::{load, shipped};
+use gc_rules::rule::RuleSet;
+use gc_telemetry::origin::Origin;
+use gc_telemetry::value::key_value;
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+
+use super::*;
+use crate::container::ContainerIdentity;
+use crate::process::{Identity, Provenance, RunKey};
+
+const SECOND: u64 = 1_000_000_000;
+const MINUTE: u64 = 60 * SECOND;
+/// When all of it begins.
+const BEGAN: u64 = 1_767_323_045_000_000_000;
+
+fn attribute(key: &str, value: &str) -> KeyValue {
+    key_value(key, Value::StringValue(value.to_owned()))
+}
+
+fn run(pid: u32) -> RunKey {
+    RunKey { pid, start_time: 1 }
+}
+
+fn identity(own_names: &[&str], container: ContainerIdentity, command: u64) -> Identity {
+    Identity {
+        key: run(1),
+        ns_pid: None,
+        name: "app".to_owned(),
+        runtime: None,
+        resource: Vec::new(),
+        provenance: Provenance {
+            own_names: own_names.iter().map(|&name| name.to_owned()).collect(),
+            container,
+            command: Some(command),
+        },
+    }
+}
+
+/// A host with the shipped rules, second by second.
+struct Host {
+    book: ServiceBook,
+    watcher: WatcherLog,
+    judged: Judged,
+    own: (RunKey, Arc<Origin>),
+    rules: Arc<RuleSet>,
+    now: u64,
+    /// `rule +` and `rule -` with the second, as they were notified.
+    said: Vec<String>,
+}
+
+impl Host {
+    fn new() -> Self {
+        Self {
+            book: ServiceBook::default(),
+            watcher: WatcherLog::default(),
+            judged: Judged::default(),
+            own: (
+                run(99),
+                Arc::new(Origin::new(vec![attribute("service.name", "gcwatch")])),
+            ),
+            rules: Arc::new(load(&shipped()).unwrap().rules),
+            now: BEGAN,
+            said: Vec::new(),
+        }
+    }
+
+    fn begins(&mut self, pid: u32, service: &str) {
+        let resource = Arc::new(Origin::new(vec![
+            attribute("service.name", service),
+            attribute("process.pid", "changes"),
+        ]));
+        let key = ServiceKey::of(
+            &identity(&["service.name"], ContainerIdentity::default(), 7),
+            &resource.attributes,
+        );
+        let container = ContainerIdentity {
+            container_id: Some(pid.to_string()),
+            pod_uid: None,
+        };
+        self.book
+            .belongs(run(pid), key, ("app", &resource, &container), self.now);
+    }
+
+    fn notice(&mut self, pid: u32, id: &str, ending: Option<Ending>) {
+        let alert = Arc::new(Alert {
+            peak: None,
+            severity: self.rules.rule(id).unwrap().severity,
+            rule: Arc::clone(self.rules.rule(id).unwrap()),
+            number: 1,
+            active_unix_ns: self.now,
+            started_unix_ns: self.now,
+            last_unix_ns: self.now,
+            ended_unix_ns: None,
+            labels: Arc::new([]),
+            summary: "".into(),
+            annotations: Arc::new([]),
+            values: Arc::new([]),
+            collection: None,
+            count: 1,
+            suppressed: 0,
+        });
+        let transition = match ending {
+            None => Transition::Fired(alert),
+            Some(ending) => Transition::Ended(alert, ending),
+        };
+        let notice = Notice {
+            run: run(pid),
+            process: "app".into(),
+            group: None,
+            transition,
+            span: None,
+        };
+        self.book.notices(&[notice], self.now);
+    }
+
+    fn ends(&mut self, pid: u32, in_order: bool) {
+        self.book.ended(run(pid), Some(in_order), self.now);
+    }
+
+    fn passes(&mut self, seconds: u64) {
+        for _ in 0..seconds {
+            self.now += SECOND;
+            self.book.forget(self.now);
+            let changes = self
+                .judged
+                .tick(&self.book, &mut self.watcher, Some(&self.own), &self.rules, self.now);
+            for notice in changes.into_iter().flat_map(|(_, notices)| notices.alerts) {
+                let sign = match &notice.transition {
+                    Transition::Fired(_) => '+',
+                    Transition::Ended(..) => '-',
+                };
+                let rule = &notice.transition.alert().rule.id;
+                self.said.push(format!("{rule} {sign}"));
+            }
+        }
+    }
+}
+
+const FULL: &str = "memory.before-out-of-memory";
+
+/// Scenario: four processes of a service one after the other, each ends without its memory in order after half a
+/// minute; then one lives.
+/// Guarantee: the first end is a death in an emergency, the third makes one alert of a loop of it, which is over five
+/// minutes after the successor began. The dead runs have their ends and their successor.
+#[test]
+fn a_crash_loop_is_one_alert() {
+    let mut host = Host::new();
+    for pid in 1..=4 {
+        host.begins(pid, "shop");
+        host.passes(20);
+        host.notice(pid, FULL, None);
+        host.passes(10);
+        host.notice(pid, FULL, Some(Ending::ProcessEnded));
+        host.ends(pid, false);
+        host.passes(5);
+    }
+    assert_eq!(
+        host.said,
+        [
+            "service.died-in-emergency +",
+            "service.died-in-emergency -",
+            "service.restart-loop +"
+        ]
+    );
+    assert_eq!(host.book.successor_well_since(run(4)), None);
+    let death = host.book.death(run(4)).unwrap();
+    assert!(death.in_emergency && death.is_short_and_failed());
+    assert_eq!(death.uptime_ns, 30 * SECOND);
+    host.begins(5, "shop");
+    let since = host.now;
+    host.passes(295);
+    assert_eq!(host.said.len(), 3);
+    assert_eq!(host.book.successor_well_since(run(1)), Some(since));
+    host.passes(10);
+    assert_eq!(host.said[3..], ["service.restart-loop -"]);
+    assert_eq!(host.judged.alerts().len(), 0);
+}
+
+/// Scenario: a rollout of eight processes that end in order, some with an emergency that was over or fired; a job that
+/// ends; a process that is killed without an emergency.
+/// Guarantee: nothing is said of any of it.
+#[test]
+fn ordinary_ends_say_nothing() {
+    let mut host = Host::new();
+    for pid in 1..=8 {
+        host.begins(pid, "shop");
+    }
+    host.passes(10 * 60);
+    host.notice(1, FULL, None);
+    host.notice(2, FULL, None);
+    host.notice(2, FULL, Some(Ending::Cleared));
+    host.passes(120);
+    for pid in 1..=8 {
+        host.begins(pid + 10, "shop");
+        host.passes(1);
+        host.ends(pid, true);
+        host.passes(10);
+    }
+    host.begins(30, "job");
+    host.passes(30);
+    host.ends(30, true);
+    host.ends(12, false);
+    host.passes(60);
+    assert_eq!(host.said, [""; 0]);
+    assert!(!host.book.death(run(12)).unwrap().is_in_emergency());
+}
+
+/// Scenario: processes of a pod end in an emergency and not in order, as a program that does not handle SIGTERM:
+/// Kubernetes says a moment later that one was asked to end (exit code 143), that another failed, and nothing of a
+/// third one.
+/// Guarantee: the first is ordinary, the others are deaths in an emergency, of which the third is waited for.
+#[test]
+fn the_exit_code_decides() {
+    let death = |failed: Option<bool>| Death {
+        run: run(1),
+        at_unix_ns: BEGAN,
+        uptime_ns: MINUTE,
+        oom_killed: None,
+        in_emergency: true,
+        in_order: Some(false),
+        failed,
+        container: ContainerIdentity {
+            container_id: Some("c".to_owned()),
+            pod_uid: Some("u".to_owned()),
+        },
+    };
+    let of = |failed| {
+        let death = death(failed);
+        (death.is_in_emergency(), death.is_short_and_failed())
+    };
+    assert_eq!(of(Some(false)), (false, false));
+    assert_eq!((of(Some(true)), of(None)), ((true, true), (true, true)));
+    let known = |failed, seconds| death(failed).is_known(BEGAN + seconds * SECOND);
+    assert!(known(Some(true), 0) && !known(None, 4) && known(None, 5));
+}
+
+/// Scenario: a process is killed without a word; its groups say later that it was for memory. Of another one Kubernetes
+/// says so, of a third one that it failed.
+/// Guarantee: the first two are alerts of an OOM kill of their services, as soon as it is known; the third is none.
+#[test]
+fn kills_are_known_later() {
+    let mut host = Host::new();
+    for (pid, service) in [(1, "one"), (2, "two"), (3, "three")] {
+        host.begins(pid, service);
+    }
+    host.passes(400);
+    for pid in 1..=3 {
+        host.ends(pid, false);
+    }
+    host.passes(5);
+    assert_eq!(host.said, [""; 0]);
+    assert_eq!(host.book.unexplained(), [run(1), run(3), run(2)]);
+    host.book.oom_killed(run(1), true);
+    host.passes(1);
+    assert_eq!(host.said, ["service.oom-killed +"]);
+    host.book.ask(|container| match container.container_id.as_deref() {
+        Some("2") => Some(Ended {
+            oom_killed: true,
+            failed: true,
+        }),
+        Some("3") => Some(Ended {
+            oom_killed: false,
+            failed: true,
+        }),
+        _ => None,
+    });
+    host.passes(1);
+    assert_eq!(host.said[1..], ["service.oom-killed +"]);
+    host.passes(16 * 60);
+    assert_eq!(host.said[2..], ["service.oom-killed -"; 2]);
+    assert_eq!((host.book.services().count(), host.book.death(run(1))), (0, None));
+}
+
+/// Scenario: five processes of a service; the same severe rule fires on four of them, then on two. On a service beside
+/// it, four different rules on four processes.
+/// Guarantee: one alert of the first service, which names the rule; none of the other.
+#[test]
+fn one_fault_of_many_processes_is_the_services() {
+    let mut host = Host::new();
+    for pid in 1..=5 {
+        host.begins(pid, "shop");
+        host.begins(pid + 10, "other");
+    }
+    let others = [
+        FULL,
+        "memory.out-of-space-loh",
+        "watcher.stopped-long",
+        "limits.memory-at-limit",
+    ];
+    for (pid, other) in (1..=4).zip(others) {
+        host.notice(pid, FULL, None);
+        host.notice(pid + 10, other, None);
+    }
+    host.passes(2);
+    assert_eq!(host.said, ["service.several-affected +"]);
+    let alerts = host.judged.alerts();
+    assert_eq!(
+        &*alerts[0].alert.summary,
+        "4 processes of the service show memory.before-out-of-memory at once"
+    );
+    let names: Vec<&str> = alerts[0]
+        .resource
+        .attributes
+        .iter()
+        .map(|attribute| &*attribute.key)
+        .collect();
+    assert_eq!(names, ["service.name"]);
+    for pid in 1..=2 {
+        host.notice(pid, FULL, Some(Ending::Cleared));
+    }
+    host.passes(2);
+    assert_eq!(host.said[1..], ["service.several-affected -"]);
+}
+
+/// Scenario: gcwatch stalls for 75 s.
+/// Guarantee: one alert about itself, which is over after ten minutes.
+#[test]
+fn a_stall_is_about_gcwatch() {
+    let mut host = Host::new();
+    host.passes(5);
+    host.watcher.stalled(Duration::from_secs(75), host.now);
+    host.passes(2);
+    assert_eq!(host.said, ["watcher.stalled +"]);
+    assert_eq!(host.judged.alerts()[0].run, run(99));
+    host.passes(600);
+    assert_eq!(host.said[1..], ["watcher.stalled -"]);
+}
+
+/// Scenario: more services than are remembered, a service with a hundred deaths, a process that turns out to belong to
+/// another service.
+/// Guarantee: what does not fit is counted, the newest deaths stay, and the process takes its alerts with it.
+#[test]
+fn what_is_remembered_is_bounded() {
+    let mut host = Host::new();
+    for pid in 1..=100 {
+        host.begins(pid, "loop");
+        host.ends(pid, true);
+    }
+    assert_eq!(host.book.death(run(100 - 32)), None);
+    assert!(host.book.death(run(100 - 31)).is_some());
+    host.begins(200, "before");
+    host.notice(200, FULL, None);
+    host.begins(200, "after");
+    host.ends(200, false);
+    assert!(host.book.death(run(200)).unwrap().in_emergency);
+    host.book.forget(host.now);
+    for pid in 1000..3000 {
+        host.begins(pid, &format!("service{pid}"));
+    }
+    assert_eq!(host.book.services().count(), book::MAX_SERVICES);
+    assert_eq!(host.book.left_out, 2000 - (book::MAX_SERVICES as u64 - 2));
+    let late = host.now + 16 * MINUTE;
+    host.book.forget(late);
+    assert_eq!(host.book.services().count(), book::MAX_SERVICES - 2);
+}
+
+/// Scenario: processes in Kubernetes, with a name of their own, with neither, in containers.
+/// Guarantee: the key is the same for the process that comes in the place of another one, and another for what is not.
+#[test]
+fn keys_outlive_processes() {
+    let key = |identity: &Identity, attributes: &[(&str, &str)]| {
+        let attributes: Vec<KeyValue> = attributes.iter().map(|(key, value)| attribute(key, value)).collect();
+        ServiceKey::of(identity, &attributes).to_string()
+    };
+    let pod = |uid: &str, id: &str| ContainerIdentity {
+        container_id: Some(id.to_owned()),
+        pod_uid: Some(uid.to_owned()),
+    };
+    let plain = |command| identity(&[], ContainerIdentity::default(), command);
+    let in_pod = [
+        ("k8s.namespace.name", "shop"),
+        ("k8s.deployment.name", "web"),
+        ("k8s.pod.name", "web-1"),
+        ("k8s.container.name", "app"),
+    ];
+    assert_eq!(key(&identity(&[], pod("u", "1"), 7), &in_pod), "pod/shop/web/app");
+    let named = identity(&["service.name"], ContainerIdentity::default(), 7);
+    assert_eq!(key(&named, &[("service.name", "a")]), "service//a");
+    // The name is that of the program.
+    assert_eq!(key(&plain(7), &[("service.name", "app")]), "command/app/7/");
+    assert_ne!(key(&plain(7), &[]), key(&plain(8), &[]));
+    // A container that is restarted has another id, in the same pod.
+    let restarted = [pod("u", "1"), pod("u", "2")].map(|pod| key(&identity(&[], pod, 7), &[]));
+    assert_eq!(restarted[0], restarted[1]);
+}

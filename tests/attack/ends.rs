@@ -1,0 +1,182 @@
+//! What is said of processes that end, and of gcwatch itself when it stalls.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use test_support::add_tests;
+use test_support::harness::Tests;
+use test_support::runtimes::{NET_10, need};
+use test_support::target::{PATIENCE, Start, Target};
+
+use crate::serving::{MARK, Serving};
+
+pub(crate) fn tests(tests: &mut Tests) {
+    add_tests!(tests, need(&[NET_10]); a_crash_loop_is_one_alert, a_rollout_is_none, a_stall_is_gcwatchs_own);
+}
+
+/// The limit of the heap, 96 MB.
+const LIMIT: &[(&str, &str)] = &[("GCHeapHardLimit", "0x6000000")];
+
+/// A folder's name, by which the daemon knows the processes of one test.
+fn mark() -> String {
+    format!("ends-{}-{:?}", std::process::id(), std::thread::current().id()).replace(['(', ')'], "")
+}
+
+/// What fires: rule and pid.
+fn alerts(daemon: &Serving) -> BTreeSet<(String, u64)> {
+    let alerts = daemon.json("/api/v1/alerts");
+    let each = alerts["alerts"].as_array().unwrap().iter();
+    each.map(|alert| {
+        let rule = alert["rule"].as_str();
+        (rule.unwrap().to_owned(), alert["pid"].as_u64().unwrap())
+    })
+    .collect()
+}
+
+/// Waits until what fires fits.
+fn await_alerts(
+    daemon: &Serving,
+    what: &str,
+    fits: impl Fn(&BTreeSet<(String, u64)>) -> bool,
+) -> BTreeSet<(String, u64)> {
+    let since = Instant::now();
+    loop {
+        let now = alerts(daemon);
+        if fits(&now) {
+            return now;
+        }
+        assert!(since.elapsed() < PATIENCE, "{what}: {now:?}\n{}", daemon.said);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn full(mark: &str) -> Target {
+    Start::new(NET_10, "sohoos").knobs(LIMIT).env(MARK, mark).start()
+}
+
+/// Waits until a severe rule on memory fires on the process.
+fn await_emergency(daemon: &Serving, pid: u32) {
+    let severe = ["memory.before-out-of-memory", "memory.out-of-space-soh"];
+    await_alerts(daemon, "no emergency", |alerts| {
+        let mut alerts = alerts.iter();
+        alerts.any(|(rule, of)| *of == u64::from(pid) && severe.contains(&&**rule))
+    });
+}
+
+fn await_gone(daemon: &Serving, pid: u32) {
+    let since = Instant::now();
+    while daemon.target(pid).is_some() {
+        assert!(
+            since.elapsed() < PATIENCE,
+            "the end of {pid} is not noticed\n{}",
+            daemon.said
+        );
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Scenario: a program fills its heap to the limit, and is ended without a word (SIGKILL); it is started again, four
+/// times.
+/// Guarantee: its first end is an alert of the service, from the third on there is one of a loop in its place; nothing
+/// fires for the processes that are gone.
+fn a_crash_loop_is_one_alert() {
+    let mark = mark();
+    let daemon = Serving::start(&mark, "");
+    for round in 1..=4 {
+        let mut target = full(&mark);
+        await_emergency(&daemon, target.pid());
+        target.signal(Signal::KILL);
+        assert!(target.await_exit(PATIENCE).is_some());
+        await_gone(&daemon, target.pid());
+        let wanted = if round < 3 {
+            "service.died-in-emergency"
+        } else {
+            "service.restart-loop"
+        };
+        let found = await_alerts(&daemon, wanted, |alerts| alerts.iter().any(|(rule, _)| rule == wanted));
+        let services: Vec<_> = found.iter().filter(|(rule, _)| rule.starts_with("service.")).collect();
+        assert_eq!(services, [&(wanted.to_owned(), 0)], "round {round}");
+    }
+    drop(daemon);
+}
+
+/// SIGTERM, as far as it is one here: the workload runs before the program of somebody else, where that signal ends the
+/// process at once, so that it is asked to end by itself, which ends the sessions as well.
+fn ask_to_end(target: &mut Target) {
+    target.write_line("stop");
+}
+
+/// Scenario: the same processes are asked to end in their emergency, one after the other as in a rollout.
+/// Guarantee: nothing is said of the service.
+fn a_rollout_is_none() {
+    let mark = mark();
+    let daemon = Serving::start(&mark, "");
+    let mut before = full(&mark);
+    await_emergency(&daemon, before.pid());
+    for _ in 0..2 {
+        let next = full(&mark);
+        await_emergency(&daemon, next.pid());
+        ask_to_end(&mut before);
+        assert!(before.await_exit(PATIENCE).is_some());
+        await_gone(&daemon, before.pid());
+        before = next;
+    }
+    let until = Instant::now() + Duration::from_secs(4);
+    while Instant::now() < until {
+        let found = alerts(&daemon);
+        assert!(!found.iter().any(|(rule, _)| rule.starts_with("service.")), "{found:?}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    ask_to_end(&mut before);
+    assert!(before.await_exit(PATIENCE).is_some());
+}
+
+/// Scenario: four processes collect without end; the daemon is stopped for longer than the guard waits, and goes on.
+/// Guarantee: it says once that it stalled, and for how long, as an alert about itself, a line and two metrics;
+/// nothing is said of the processes that were never stopped.
+fn a_stall_is_gcwatchs_own() {
+    let stopped = Duration::from_secs(if crate::is_full() { 75 } else { 13 });
+    let mark = mark();
+    let mut daemon = Serving::start(&mark, "");
+    let start = || {
+        let mut start = Start::new(NET_10, "pressure").env(MARK, &mark);
+        start.seconds = 200;
+        start.start()
+    };
+    let mut targets = [start(), start(), start(), start()];
+    for target in &targets {
+        daemon.await_target(target.pid(), "attached", |target| {
+            target["state"] == "attached" && target["collections"].as_u64() > Some(3)
+        });
+    }
+    daemon.signal(Signal::STOP);
+    std::thread::sleep(stopped);
+    daemon.signal(Signal::CONT);
+    let said = daemon.await_line("gcwatch itself stalled");
+    println!("{said}");
+    let own = u64::from(daemon.pid());
+    let until = Instant::now() + Duration::from_secs(12);
+    let mut about_itself = false;
+    while Instant::now() < until {
+        for (rule, pid) in alerts(&daemon) {
+            assert!(
+                !rule.starts_with("watcher.stopped") && rule != "watcher.late",
+                "{rule} of {pid}"
+            );
+            about_itself |= rule == "watcher.stalled" && pid == own;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(about_itself, "{}", daemon.said);
+    assert_eq!(daemon.metric("gcwatch_stalls_total"), Some(1.0));
+    let seconds = daemon.metric("gcwatch_stall_duration_seconds_total").unwrap();
+    assert!((seconds - stopped.as_secs_f64()).abs() < 4.0, "{seconds}");
+    assert_eq!(daemon.get("/livez").0, 200);
+    assert_eq!(daemon.said.matches("gcwatch itself stalled").count(), 1);
+    daemon.signal(Signal::TERM);
+    assert!(daemon.await_end().success());
+    for target in &mut targets {
+        target.signal(Signal::TERM);
+    }
+}
