@@ -134,8 +134,8 @@ fn keys(value: &Value) -> BTreeSet<&String> {
     value.as_object().unwrap().keys().collect()
 }
 
-/// Scenario: a rule fires on a process that goes through the daemon's pipeline, is sent again and again, and ends with
-/// the process; the Alertmanager notifies a webhook, and gcwatch another one by itself.
+/// Scenario: a rule fires on a process that goes through the daemon's pipeline, is sent again and again, and ends as
+/// the rules are removed; the Alertmanager notifies a webhook, and gcwatch another one by itself.
 /// Guarantee: the Alertmanager notifies once that it fires and once that it is resolved, no more; it knows the alert by
 /// the labels and by the number that gcwatch says; and its webhook's format is the one that gcwatch's has, key by key.
 #[tokio::main(flavor = "current_thread")]
@@ -222,7 +222,13 @@ async fn an_alert_fires_once_and_resolves() {
     };
     sent(6).await;
     assert!(by_alertmanager.try_next().is_none(), "it notified twice of one alert");
-    feed.end();
+    let now = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap();
+    let rules = std::sync::Arc::default();
+    services
+        .pipeline
+        .set_rules(rules, u64::try_from(now.as_nanos()).unwrap());
     let resolved: Value = serde_json::from_slice(&by_alertmanager.next().await.body).unwrap();
     let own: Value = serde_json::from_slice(&by_gcwatch.next().await.body).unwrap();
     assert_eq!(

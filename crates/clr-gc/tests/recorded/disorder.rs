@@ -60,6 +60,8 @@ fn assert_right(claimed: &Collection, truth: &Collection, context: &str) {
         claimed.allocated_since_last = truth.allocated_since_last;
     }
     claimed.last_event = truth.last_event;
+    // An event by itself, that few collections have: only sequence numbers prove that it is not missing.
+    claimed.thread_created = truth.thread_created;
     for (pause, true_pause) in claimed.pauses.iter_mut().zip(&truth.pauses) {
         // RestartEEBegin is no edge that a duration needs.
         pause.edges.restart_begin = pause.edges.restart_begin.or(true_pause.edges.restart_begin);

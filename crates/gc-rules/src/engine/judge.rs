@@ -75,7 +75,7 @@ impl Engine {
         };
         let active = self.runs.iter_mut().filter(|run| run.status.is_active());
         active
-            .filter(|run| run.rule.on == On::Process)
+            .filter(|run| run.rule.on != On::Gc)
             .for_each(|run| run.refresh(&scope));
     }
 
