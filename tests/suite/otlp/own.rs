@@ -196,9 +196,8 @@ async fn refusals_are_final_and_an_unknown_signal_is_asked_for_once() {
         assert_eq!(bodies(&receiver.next().await), ["unsupported"]);
         exporter.until(|stats| stats.logs.unsupported).await;
         own.log("not even tried");
-        // What is dropped at the end counts as lost there.
-        exporter.until(|stats| stats.logs.dropped.unsupported == 2).await;
-        assert!(running.shutdown(LONG).await.is_nothing());
+        // The last one is dropped before the end or at it, which counts as lost there.
+        let _lost = running.shutdown(LONG).await;
         assert!(receiver.try_next().is_none());
         let stats = exporter.stats().logs;
         assert_eq!(
