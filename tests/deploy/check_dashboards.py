@@ -116,9 +116,6 @@ class Written(unittest.TestCase):
         hidden = {
             "target_info",
             "gcwatch_rules_loaded_seconds",
-            "gcwatch_healings_total",
-            "gcwatch_log_dropped_total",
-            "gcwatch_targets_over_memory_total",
         } & (families(known) - families(shown))
         # Details of control groups, of what the API server is asked, and of the guard.
         detail = ("gcwatch_container_", "gcwatch_kubernetes_", "gcwatch_guard_")
