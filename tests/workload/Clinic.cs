@@ -241,7 +241,7 @@ static class Clinic
         // One collection asked for after the start, as some services do.
         kinds.Add("once", null, () => { Allocate(20000000, 4000); GC.Collect(); });
         // A batch of forty seconds that allocates as fast as two thirds of a core can.
-        kinds.Add("batch", null, () => { var clock = Stopwatch.StartNew(); while (clock.Elapsed.TotalSeconds < 40) { Json(3000); Thread.Sleep(3); } });
+        kinds.Add("batch", null, () => { var clock = Stopwatch.StartNew(); while (clock.Elapsed.TotalSeconds < 40) { for (var each = 0; each < 8; each++) Json(400); Thread.Sleep(3); } });
         kinds.Add("finalized", () => { for (var each = 0; each < 30; each++) new Quick(); });
         kinds.Add("live", () => Json(100), () => { old = Live(250); }, true);
         // A report now and then: 20 MB in one piece.
@@ -266,11 +266,11 @@ static class Clinic
         kinds.Add("finstuck", () => { new Stuck(); }, () => Every(2, () => Allocate(30000000, 4000)));
         kinds.Add("finslow", () => { for (var each = 0; each < 10; each++) new Slow(); }, () => Every(2, () => Allocate(30000000, 4000)));
         kinds.Add("midlife", () => { Keep(1500000); Drop(60000); });
-        kinds.Add("stacks", () => Json(1000), () =>
+        kinds.Add("stacks", () => Json(400), () =>
         {
             var until = new ManualResetEvent(false);
             for (var each = 0; each < 150; each++) new Thread(() => Deep(400, until), 4 << 20) { IsBackground = true }.Start();
-            Every(200, () => Json(2000));
+            Every(400, () => Json(400));
         });
         kinds.Add("longpause", null, () => { old = Live(400); Every(0.5, () => { Allocate(5000000, 4000); GC.Collect(2, GCCollectionMode.Forced, true, true); }); });
         kinds.Add("weak", null, () =>
@@ -279,11 +279,11 @@ static class Clinic
             var keys = new List<object>();
             for (var each = 0; each < 500000; each++) { var key = new object(); keys.Add(key); table.Add(key, new object()); }
             old = keys;
-            Every(50, () => Json(3000));
+            Every(200, () => Json(500));
             GC.KeepAlive(table);
         });
         kinds.Add("lowlatency", () => { Keep(20000); Drop(40000); }, () => { GCSettings.LatencyMode = GCLatencyMode.SustainedLowLatency; GCSettings.LatencyMode = GCLatencyMode.LowLatency; });
-        kinds.Add("churn", () => Json(300), () => { for (var each = 0; each < 2; each++) new Thread(() => { while (!ended) Json(5000); }) { IsBackground = true }.Start(); });
+        kinds.Add("churn", () => Json(300), () => { for (var each = 0; each < 2; each++) new Thread(() => { while (!ended) Json(500); }) { IsBackground = true }.Start(); });
         // To the limit (GCHeapHardLimit), with small and with large objects.
         kinds.Add("full", null, () => Every(20, () => Keep(150000)));
         kinds.Add("fulllarge", null, () => Every(20, () => kept.Enqueue(new byte[150000])));

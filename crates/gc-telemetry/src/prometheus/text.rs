@@ -142,7 +142,10 @@ mod tests {
     #[test]
     fn names_that_others_own() {
         assert_eq!(family_name("container.memory.usage"), "gcwatch_container_memory_usage");
-        assert_eq!(family_name("gcwatch.container.cpu.limit"), "gcwatch_container_cpu_limit");
+        assert_eq!(
+            family_name("gcwatch.container.cpu.limit"),
+            "gcwatch_container_cpu_limit"
+        );
         assert_eq!(family_name("process.thread.count"), "process_threads");
         assert_eq!(family_name("process.unix.file_descriptor.count"), "process_open_fds");
         assert_eq!(family_name("dotnet.gc.pause.time"), "dotnet_gc_pause_time");
