@@ -83,6 +83,8 @@ pub(crate) struct Newest {
     pub(crate) at_unix_ns: Option<u64>,
     /// Bytes in each generation after a collection.
     pub(crate) heap: [Option<u64>; 5],
+    /// When that was; 0: never.
+    heap_at: u64,
     /// Free bytes inside them.
     pub(crate) fragmentation: Option<u64>,
     /// Bytes that the heap has committed.
@@ -105,7 +107,9 @@ impl Newest {
     fn observe(&mut self, collection: &Collection, at_unix_ns: u64) {
         self.number = Some(collection.number);
         self.at_unix_ns = Some(at_unix_ns);
-        if collection.heap_stats.is_some() {
+        // A foreground collection may be observed after the background collection that ended later.
+        if collection.heap_stats.is_some() && self.heap_at <= at_unix_ns {
+            self.heap_at = at_unix_ns;
             self.heap = collection.heap.each_ref().map(|sizes| sizes.after);
             self.fragmentation = collection.total(|sizes| sizes.fragmentation);
         }

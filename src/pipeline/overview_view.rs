@@ -81,7 +81,7 @@ pub(crate) fn row_of(
 ) -> ProcessRow {
     let (session, history) = (&parts.session, &parts.history);
     let now = now_of(clock, parts, now_unix_ns);
-    let figures = parts.container.figures();
+    let figures = parts.group_figures();
     let attached = session.first_attach_unix_ns;
     let newest = history.figures();
     let progress = session.progress();

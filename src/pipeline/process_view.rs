@@ -150,7 +150,7 @@ fn attributes(resource: &[KeyValue]) -> serde_json::Map<String, serde_json::Valu
 
 fn memory(parts: &Parts) -> MemoryRecord {
     let newest = parts.history.figures();
-    let figures = parts.container.figures();
+    let figures = parts.group_figures();
     let heap_after = newest.heap_after();
     MemoryRecord {
         heap_live: heap_after
@@ -371,7 +371,7 @@ fn unseen(parts: &Parts, collector: &Option<String>) -> Vec<Unseen> {
             "runtimes before .NET 9 and native AOT do not send them, or they are being read",
         );
     }
-    if parts.container.figures().memory_limit.is_none() && session.first_attach_unix_ns.is_some() {
+    if parts.group_figures().memory_limit.is_none() && session.first_attach_unix_ns.is_some() {
         add(
             "a memory limit of its container".to_owned(),
             "there is none, or its control group cannot be read",

@@ -89,11 +89,18 @@ impl Browser {
             body.len()
         )
         .unwrap();
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).unwrap();
-        let answer = String::from_utf8(answer).unwrap();
-        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
-        let mut body: Value = serde_json::from_str(body).unwrap();
+        // It leaves the connection open.
+        let mut answer = BufReader::new(stream);
+        let (mut line, mut length) = (String::new(), 0);
+        while answer.read_line(&mut line).unwrap() > 2 {
+            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap();
+            }
+            line.clear();
+        }
+        let mut body = vec![0; length];
+        answer.read_exact(&mut body).unwrap();
+        let mut body: Value = serde_json::from_slice(&body).unwrap();
         let value = body["value"].take();
         assert!(
             value.get("error").is_none_or(Value::is_null),

@@ -214,8 +214,8 @@ async fn the_api_reports_targets_and_collections() {
 }
 
 /// Scenario: a process whose name is a piece of a page and of a metric's line.
-/// Guarantee: nothing of it is in the page, which is the same for all; records have it as a string of JSON. That the page
-/// shows it as text is tested in a browser (`tests/page`).
+/// Guarantee: nothing of it is in the page, which is the same for all; records have it as a string of JSON. That the
+/// page shows it as text is tested in a browser (`tests/page`).
 #[tokio::test]
 async fn names_are_shown_as_text() {
     let services = Services::open(&options()).await.unwrap();
@@ -261,7 +261,8 @@ async fn json(address: SocketAddr, path: &str) -> serde_json::Value {
     serde_json::from_str(&body).unwrap()
 }
 
-/// Scenario: a process that replayed a recording of 93 collections is asked for: its row, itself, one of its collections.
+/// Scenario: a process that replayed a recording of 93 collections is asked for: its row, itself, one of its
+/// collections.
 /// Guarantee: sums are those of `gcwatch analyze` of the same recording; columns are of the same length; a collection
 /// that is kept is there in full, with its neighbours; one that is not is brief.
 #[tokio::test]
@@ -295,12 +296,12 @@ async fn a_process_has_its_history() {
     let causes = record["causes"].as_array().unwrap();
     let stopped: i64 = causes.iter().map(|cause| cause["pause_ns"].as_i64().unwrap()).sum();
     assert_eq!(stopped, totals.pause_ns());
-    let last = analyzed.processes[0]
+    let with_stats = analyzed.processes[0]
         .1
         .collections
         .iter()
-        .rfind(|one| one.heap_stats.is_some())
-        .unwrap();
+        .filter(|one| one.heap_stats.is_some());
+    let last = with_stats.max_by_key(|one| one.end).unwrap();
     assert_eq!(record["memory"]["heap_after"].as_u64(), last.heap_after());
     for column in [
         "stopped_ns",

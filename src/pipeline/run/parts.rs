@@ -97,6 +97,17 @@ impl Parts {
         self.session.facts(self.container.facts(), self.memory)
     }
 
+    /// The figures of its container, or of its control group where that has a limit: those of the whole host say
+    /// nothing of a process.
+    pub(crate) fn group_figures(&self) -> Figures {
+        let figures = self.container.figures();
+        if self.identity.is_in_container() || figures.memory_limit.is_some() {
+            *figures
+        } else {
+            Figures::default()
+        }
+    }
+
     /// Advances the time of the rules.
     pub(crate) fn advance(&mut self, now_unix_ns: u64) -> Notices {
         let now_unix_ns = self.session.advances(now_unix_ns);
@@ -131,9 +142,9 @@ impl Parts {
     /// A reading of its memory and its container. The rules get limits that changed.
     pub(crate) fn measured(&mut self, measured: Measured, now_unix_ns: u64) -> Notices {
         self.memory = measured.memory;
-        let usage = measured
-            .figures
-            .and_then(|figures| figures.memory.working_set.or(figures.memory.usage));
+        let has_group = |figures: &Figures| self.identity.is_in_container() || figures.memory_limit.is_some();
+        let group = measured.figures.filter(has_group);
+        let usage = group.and_then(|figures| figures.memory.working_set.or(figures.memory.usage));
         self.history.measured(usage, now_unix_ns);
         // A reading that failed is no news of the limits.
         let heap_limit = measured.heap_limit.or(self.heap_limit);
@@ -209,7 +220,10 @@ impl Parts {
         if let Some(rules) = &self.rules {
             rules.metrics(&mut snapshot);
         }
-        self.container.metrics(&mut snapshot);
+        // The conventions' `container.*` of a process that is in none would be the host's figures under a wrong name.
+        if self.identity.is_in_container() {
+            self.container.metrics(&mut snapshot);
+        }
         metrics.extend(snapshot.into_metrics());
         Some(metrics)
     }

@@ -355,8 +355,8 @@ export function spark(data) {
   return h('svg', { class: 'spark', width, height, viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': 'Heap and time stopped in the last half hour' },
     unknown > 0 ? h('line', { class: 'unknown', x1: 0, x2: unknown, y1: height - 1, y2: height - 1 }) : null,
     points.length > 1 ? h('path', { class: 'area', d: `M${points.join('L')}L${width} ${height}H${begin.toFixed(1)}z` }) : null,
-    points.length > 1 ? h('path', { class: 'heap', d: `M${points.join('L')}` }) : null,
-    h('path', { class: 'bars', d: bars || 'M0 0' }));
+    h('path', { class: 'bars', d: bars || 'M0 0' }),
+    points.length > 1 ? h('path', { class: 'heap', d: `M${points.join('L')}` }) : null);
 }
 
 // The suspensions of one collection on a time line, and what was done in them.

@@ -108,7 +108,7 @@ const CELLS = {
   state: (row) => severity(row.severity, false),
   name: (row) => [
     h('a', { href: `/processes/${row.pid}`, class: 'name' }, row.name),
-    h('span', { class: 'sub' }, [row.pod, row.process !== row.name ? row.process : null, `pid ${row.pid}`].filter(Boolean).join(' · ')),
+    h('span', { class: 'sub' }, [row.pod, row.process !== row.name ? row.process : null, `pid\u00a0${row.pid}`].filter(Boolean).join(' · ')),
   ],
   runtime: (row) => [h('span', null, row.runtime ?? DASH), h('span', { class: 'sub' }, row.collector ?? '')],
   stopped: (row) => h('span', { class: row.minute?.stopped_share > 0.1 ? 'much' : row.minute?.stopped_share > 0.03 ? 'some' : '' }, percent(row.minute?.stopped_share)),
