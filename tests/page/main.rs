@@ -1,8 +1,8 @@
 //! The page in a real browser: Debian's chromium, driven through chromedriver.
 //!
-//! `apt-get install chromium chromium-driver` brings both; where one is missing, the tests are `ignored`, with the reason.
-//! Screenshots of every view, narrow and wide, light and dark, are written to `target/page/`: look at them after a
-//! change.
+//! `apt-get install chromium chromium-driver` brings both; where one is missing, the tests are `ignored`, with the
+//! reason. Screenshots of every view, narrow and wide, light and dark, are written to `target/page/`: look at them
+//! after a change.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking")]
 
 mod browser;

@@ -12,8 +12,8 @@ pub(crate) const BUCKET_NS: u64 = 10_000_000_000;
 /// What collections are counted by: generation times type, and what was not seen of it.
 pub(crate) const KINDS: usize = 10;
 
-/// Lengths of pauses are counted in units of 4 µs; those of less than two units are one class, above that each half of a
-/// power of two is one.
+/// Lengths of pauses are counted in units of 4 µs; those of less than two units are one class, above that each
+/// half of a power of two is one.
 const UNIT_BITS: u32 = 12;
 
 /// What happened in ten seconds. Sums are over the collections that ended in them; the time stopped is that which lies
@@ -215,7 +215,8 @@ mod tests {
     use super::*;
 
     /// Scenario: lengths from nothing to an hour, and the longest that a number can hold.
-    /// Guarantee: classes rise with the length, each length is within its class, and a class is at most half as wide as it is long.
+    /// Guarantee: classes rise with the length, each length is within its class, and no class is wider than half its
+    /// end.
     #[test]
     fn classes_are_half_a_power_wide() {
         let mut last = 0;

@@ -1,7 +1,7 @@
 //! Records in a queue of bytes: each takes what differs from the one before it.
 //!
-//! One walk over a record's fields ([`Record::pass`]) both writes and reads, so that neither can forget one. Numbers are
-//! LEB128; an unknown one is a zero byte.
+//! One walk over a record's fields ([`Record::pass`]) both writes and reads, so that neither can forget one. Numbers
+//! are LEB128; an unknown one is a zero byte.
 
 use std::collections::VecDeque;
 

@@ -101,10 +101,10 @@ fn sums_are_those_of_analyze() {
             assert_eq!(length(quantiles.map(|known| known.max)), all.longest_ns, "{name}");
             if let Some(known) = quantiles {
                 for (percent, exact) in [(50, known.p50), (99, known.p99)] {
-                    let (exact, told) = (u64::try_from(exact).unwrap(), all.quantile(percent).unwrap());
+                    let (exact, shown) = (u64::try_from(exact).unwrap(), all.quantile(percent).unwrap());
                     assert!(
-                        told >= exact && told <= (exact + exact / 2 + 1).max(2 << 12),
-                        "{name}: {exact} {told}"
+                        shown >= exact && shown <= (exact + exact / 2 + 1).max(2 << 12),
+                        "{name}: {exact} {shown}"
                     );
                 }
             }
@@ -226,8 +226,8 @@ fn large_numbers_take_no_more() {
 }
 
 /// Scenario: pauses that end on the edge of a bucket, begin on it, and lie in three of them; then nothing for a while.
-/// Guarantee: each bucket has the time that lies in it, no bucket more than it is long, a bucket without anything is not
-/// there, and what is older than half an hour is gone.
+/// Guarantee: each bucket has the time that lies in it, no bucket more than it is long, a bucket without anything is
+/// not there, and what is older than half an hour is gone.
 #[test]
 fn a_pause_is_of_the_buckets_it_lies_in() {
     let mut history = History::default();
