@@ -192,12 +192,12 @@ impl Bucket {
             let near = if place == 0 { 0 } else { distance.min(FAR) };
             let mut both = u64::from(*count) * (FAR + 1) + (near % FAR);
             pass.unsigned(&mut both);
-            let mut distance = if both % (FAR + 1) == 0 {
+            let mut distance = if both.is_multiple_of(FAR + 1) {
                 distance
             } else {
                 both % (FAR + 1)
             };
-            if both % (FAR + 1) == 0 {
+            if both.is_multiple_of(FAR + 1) {
                 pass.unsigned(&mut distance);
             }
             *count = u32::try_from(both / (FAR + 1)).unwrap_or(u32::MAX);
