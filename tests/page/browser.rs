@@ -57,7 +57,7 @@ impl Browser {
         });
         let mut browser = Self {
             driver,
-            port: port.expect("chromedriver says its port"),
+            port: port.unwrap(),
             session: String::new(),
         };
         let program = BROWSERS.iter().find_map(|name| found(name)).unwrap();

@@ -1,6 +1,5 @@
 //! Each view with what it must show, and pictures of all of them.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::json;
@@ -98,7 +97,7 @@ fn every_view_is_a_picture() {
                 assert!(wide.as_i64().unwrap() <= 0, "{name} at {width}: {wide} pixels too wide");
                 let theme = if dark { "dark" } else { "light" };
                 let file = format!("target/page/{name}-{width}-{theme}.png");
-                browser.screenshot(&PathBuf::from(repository(&file)), 4000);
+                browser.screenshot(&repository(&file), 4000);
             }
         }
     }
@@ -237,7 +236,7 @@ fn three_clicks_from_the_overview() {
         "const circle = document.querySelector('#chart-pauses .cursor'); const box = circle.ownerSVGElement.getBoundingClientRect();
          circle.ownerSVGElement.dispatchEvent(new MouseEvent('click', { bubbles: true, clientX: box.left + Number(circle.getAttribute('cx')), clientY: box.top + Number(circle.getAttribute('cy')) }));",
     );
-    browser.until("location.pathname.includes('/collections/') && document.querySelector('#timeline svg')");
+    browser.until("location.pathname.includes('/collections/') && document.querySelector('.facts')");
     let here = browser.run("return location.pathname");
     browser.keys("\u{e012}");
     browser.until(&format!(
@@ -247,6 +246,9 @@ fn three_clicks_from_the_overview() {
     browser.until(&format!("location.pathname === {here}"));
     browser.back();
     browser.until("/^.processes.\\d+$/.test(location.pathname) && document.querySelector('#chart-heap svg .area')");
+    // The longest are kept in full.
+    browser.run("document.querySelector('td a[href*=\"/collections/\"]').click()");
+    browser.until("document.querySelector('#timeline svg .stop')");
     browser.keys("r");
     browser.until("location.pathname === '/rules' && document.querySelector('.rule.firing')");
     is_content(&browser);
