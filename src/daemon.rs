@@ -19,6 +19,7 @@ mod services;
 mod stall;
 mod surroundings;
 mod usage;
+mod watcher;
 
 use std::net::SocketAddr;
 use std::pin::pin;

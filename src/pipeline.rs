@@ -20,13 +20,16 @@
 //!   the rules of a recording by its events;
 //! * that time does not pass while gcwatch itself is behind: what is not read yet says nothing of the present;
 //! * what outlives a process (its service, how it ended) is in `service`, from the alerts and ends of all runs;
-//! * the numbers of runs and of remembered collections are limited; what is over a limit is counted.
+//! * the numbers of runs and what is remembered of each are limited: 20 KiB of history a run (`history`).
 
 mod aftermath;
 mod alert_view;
 mod feed;
+mod history;
 mod incident_view;
 mod outlet;
+mod overview_view;
+mod process_view;
 mod registry;
 pub mod replay;
 mod run;
@@ -36,9 +39,10 @@ mod shared;
 mod sink;
 mod view;
 
-pub use alert_view::{AlertView, FiringView, RuleView};
+pub use alert_view::{AlertView, FiringView, NearView, ParamView, RuleView};
 pub use feed::Feed;
 pub use outlet::{Outlet, Surroundings};
+pub use process_view::NoCollection;
 pub use registry::Pipeline;
 pub use run::{Measured, RuleCounts, Run};
 pub use service::{Death, Ended, ServiceKey, SubjectAlert};

@@ -2,6 +2,8 @@
 //!
 //! Plain values, made by `targets` (a live process) or `pipeline::replay` (a recording).
 
+use gc_telemetry::definition::resource::SERVICE_NAME;
+use gc_telemetry::value::text;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 
 use crate::container::ContainerIdentity;
@@ -25,6 +27,11 @@ pub struct Identity {
     pub resource: Vec<KeyValue>,
     /// What decides which attributes others may add.
     pub provenance: Provenance,
+}
+
+/// What a process is called wherever people look: the service's name where it is known, else the entry assembly's.
+pub fn one_name(name: &str, resource: &[KeyValue]) -> String {
+    text(resource, SERVICE_NAME.name).unwrap_or_else(|| name.to_owned())
 }
 
 /// Where a run's attributes are from, as far as that decides which ones others may replace.

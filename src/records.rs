@@ -6,3 +6,4 @@
 
 pub mod event;
 pub mod gc;
+pub mod view;

@@ -2,24 +2,24 @@
 //!
 //! | Path | What |
 //! |---|---|
-//! | `/` | the processes with their states, as a page |
+//! | `/`, `/processes/PID`, `/processes/PID/collections/N`, `/rules`, `/self` | the page (`assets`) |
 //! | `/metrics` | Prometheus text; OpenMetrics with exemplars when the scraper asks for it |
 //! | `/livez` | 200 while the parts of the daemon are alive, else 503; the parts and their ages |
 //! | `/readyz` | 200 from the first complete scan of the host until shutdown, else 503; independent of receivers |
-//! | `/api/v1/targets` | every .NET process and its state |
-//! | `/api/v1/alerts` | every firing alert |
-//! | `/api/v1/incidents` | every open incident, and the newest that ended |
-//! | `/processes/PID` | one process: its incidents and newest collections |
-//! | `/api/v1/rules` | the rules in force with their results; the rule files with their errors |
-//! | `/api/v1/gcs` | the last collections of each process; `?pid=PID`, `?limit=N` |
+//! | `/api/v1/...` | the same records as JSON (`api`); `docs/api.md` lists them |
+//! | `/api/v1/events` | a view as it changes, as server-sent events (`events`) |
 //!
 //! Read only: no request changes anything. It listens on loopback by default, because it shows the names of processes.
-//! At most 64 connections at a time, each at most 90 s idle and ten minutes old; health is answered beyond that
-//! (`connections`). On loopback it answers to names of loopback only (`hosts`), and its pages run no script.
+//! At most 64 connections at a time, each at most 90 s idle and ten minutes old, and 16 more that follow events; health
+//! is answered beyond that (`connections`). On loopback it answers to names of loopback only (`hosts`). The page runs
+//! its own scripts only, and cannot insert HTML: its policy requires trusted types and allows none.
 
+mod answer;
+mod api;
+mod assets;
 mod connections;
+mod events;
 mod hosts;
-mod page;
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -28,22 +28,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{Path, Query, Request, State};
+use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
-use axum::response::{Html, IntoResponse, Json, Response};
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use gc_rules::incident::IncidentRecord;
 use gc_telemetry::origin::Origin;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 use opentelemetry_proto::tonic::resource::v1::Resource;
-use serde::Deserialize;
-use serde_json::json;
 use tokio::net::TcpListener;
 
 use self::connections::Routers;
+use self::events::{MOST_VIEWERS, Viewers};
 use self::hosts::Hosts;
 use crate::pipeline::Pipeline;
+use crate::records::view::{ListenerRecord, WatcherRecord};
 use delivery::clock::now_unix_ns;
 use gc_telemetry::prometheus::{self, Format};
 
@@ -79,6 +78,15 @@ pub trait RuleInfo: Send + Sync + std::fmt::Debug {
     fn rule_files(&self) -> serde_json::Value;
 }
 
+/// Source of what is said of gcwatch itself.
+pub trait WatcherInfo: Send + Sync + std::fmt::Debug {
+    /// All of it, but for the listener.
+    fn watcher(&self, now_unix_ns: u64) -> WatcherRecord;
+
+    /// The name of this host.
+    fn host(&self) -> Option<String>;
+}
+
 /// The sources of all answers.
 #[derive(Debug, Clone)]
 pub struct Site {
@@ -90,8 +98,44 @@ pub struct Site {
     pub live: Arc<dyn LiveInfo>,
     /// State of the rule files.
     pub rules: Arc<dyn RuleInfo>,
+    /// gcwatch itself.
+    pub watcher: Arc<dyn WatcherInfo>,
     /// The answer of `/readyz`: true from the first complete scan until shutdown.
     pub ready: Arc<AtomicBool>,
+    viewers: Arc<Viewers>,
+}
+
+impl Site {
+    /// Answers from these sources.
+    pub fn new(
+        pipeline: Pipeline,
+        own: Arc<dyn OwnMetrics>,
+        live: Arc<dyn LiveInfo>,
+        rules: Arc<dyn RuleInfo>,
+        watcher: Arc<dyn WatcherInfo>,
+        ready: Arc<AtomicBool>,
+    ) -> Self {
+        Self {
+            pipeline,
+            own,
+            live,
+            rules,
+            watcher,
+            ready,
+            viewers: Arc::default(),
+        }
+    }
+
+    fn watcher_record(&self) -> WatcherRecord {
+        let listener = ListenerRecord {
+            viewers: self.viewers.count(),
+            most_viewers: MOST_VIEWERS,
+        };
+        WatcherRecord {
+            listener,
+            ..self.watcher.watcher(now_unix_ns())
+        }
+    }
 }
 
 /// The listener cannot bind its address.
@@ -144,18 +188,25 @@ pub async fn serve(
 
 fn router(site: Site) -> Router {
     health()
-        .route("/", get(front))
-        .route(
-            page::STYLE_PATH,
-            get(async || ([(header::CONTENT_TYPE, "text/css")], page::STYLE)),
-        )
+        .route("/", get(shell))
+        .route("/rules", get(shell))
+        .route("/self", get(shell))
+        .route("/processes/{pid}", get(process_shell))
+        .route("/processes/{pid}/collections/{number}", get(process_shell))
+        .route("/assets/{name}", get(assets::asset))
         .route("/metrics", get(metrics))
-        .route("/api/v1/targets", get(targets))
-        .route("/api/v1/gcs", get(collections))
-        .route("/api/v1/rules", get(rules))
-        .route("/api/v1/alerts", get(alerts))
-        .route("/api/v1/incidents", get(incidents))
-        .route("/processes/{pid}", get(process))
+        .route("/api/v1/overview", get(api::overview))
+        .route("/api/v1/processes", get(api::processes))
+        .route("/api/v1/processes/{pid}", get(api::process))
+        .route("/api/v1/processes/{pid}/collections/{number}", get(api::collection))
+        .route("/api/v1/targets", get(api::targets))
+        .route("/api/v1/gcs", get(api::collections))
+        .route("/api/v1/rules", get(api::rules))
+        .route("/api/v1/alerts", get(api::alerts))
+        .route("/api/v1/incidents", get(api::incidents))
+        .route("/api/v1/self", get(api::watcher))
+        .route("/api/v1/events", get(events::events))
+        .fallback(nowhere)
         .with_state(site)
 }
 
@@ -174,7 +225,7 @@ async fn no_place() -> Response {
     (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
 }
 
-/// Refuses foreign names, and has browsers run nothing and show the answer nowhere else.
+/// Refuses foreign names, and has browsers run the page's own scripts only and show the answer nowhere else.
 async fn guarded(State(hosts): State<Arc<Hosts>>, request: Request, next: Next) -> Response {
     let mut answer = if hosts.allow(request.uri(), request.headers()) {
         next.run(request).await
@@ -186,7 +237,9 @@ async fn guarded(State(hosts): State<Arc<Hosts>>, request: Request, next: Next) 
     for (name, value) in [
         (
             header::CONTENT_SECURITY_POLICY,
-            "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+             base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; \
+             trusted-types 'none'",
         ),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::X_FRAME_OPTIONS, "DENY"),
@@ -217,25 +270,39 @@ fn liveness(parts: &[PartAge]) -> (StatusCode, String) {
     (status, text)
 }
 
-async fn front(State(site): State<Site>) -> Html<String> {
-    Html(page::render(&site.pipeline.targets(), &site.pipeline.incidents()))
+async fn shell() -> Response {
+    assets::shell(StatusCode::OK)
 }
 
-async fn process(State(site): State<Site>, Path(pid): Path<u32>) -> Response {
-    let target = site.pipeline.targets().into_iter().find(|target| target.pid == pid);
-    let incidents = site.pipeline.incidents().into_iter();
-    let incidents: Vec<IncidentRecord> = incidents.filter(|incident| incident.pid == Some(pid)).collect();
-    let status = if target.is_none() && incidents.is_empty() {
-        StatusCode::NOT_FOUND
-    } else {
-        StatusCode::OK
+/// The page of a process; it says itself what is not known.
+async fn process_shell(State(site): State<Site>, Path(parts): Path<Vec<(String, String)>>) -> Response {
+    let pid = parts.first().and_then(|(_, pid)| pid.parse::<u32>().ok());
+    let is_known = |pid: u32| {
+        let known = site.pipeline.targets().iter().any(|target| target.pid == pid);
+        known
+            || site
+                .pipeline
+                .incidents()
+                .iter()
+                .any(|incident| incident.pid == Some(pid))
     };
-    let collections = site.pipeline.collections(Some(pid), MAX_COLLECTIONS);
-    (
-        status,
-        Html(page::process(pid, target.as_ref(), &incidents, &collections)),
-    )
-        .into_response()
+    assets::shell(match pid {
+        Some(pid) if is_known(pid) => StatusCode::OK,
+        _ => StatusCode::NOT_FOUND,
+    })
+}
+
+/// A path that there is not: for people the page, which says so, for programs what there is.
+async fn nowhere(request: Request) -> Response {
+    let accept = request
+        .headers()
+        .get(header::ACCEPT)
+        .and_then(|accept| accept.to_str().ok());
+    let path = request.uri().path();
+    if accept.is_some_and(|accept| accept.contains("text/html")) && !path.starts_with("/api/") {
+        return assets::shell(StatusCode::NOT_FOUND);
+    }
+    answer::no_path(path)
 }
 
 async fn ready(State(site): State<Site>) -> Response {
@@ -244,37 +311,6 @@ async fn ready(State(site): State<Site>) -> Response {
     } else {
         (StatusCode::SERVICE_UNAVAILABLE, "not ready\n").into_response()
     }
-}
-
-async fn targets(State(site): State<Site>) -> Response {
-    Json(json!({ "targets": site.pipeline.targets() })).into_response()
-}
-
-async fn rules(State(site): State<Site>) -> Response {
-    let mut answer = site.rules.rule_files();
-    if let Some(fields) = answer.as_object_mut() {
-        fields.insert("rules".to_owned(), json!(site.pipeline.rule_views()));
-    }
-    Json(answer).into_response()
-}
-
-async fn alerts(State(site): State<Site>) -> Response {
-    Json(json!({ "alerts": site.pipeline.alerts() })).into_response()
-}
-
-async fn incidents(State(site): State<Site>) -> Response {
-    Json(json!({ "incidents": site.pipeline.incidents() })).into_response()
-}
-
-#[derive(Debug, Deserialize)]
-struct Selection {
-    pid: Option<u32>,
-    limit: Option<usize>,
-}
-
-async fn collections(State(site): State<Site>, Query(selection): Query<Selection>) -> Response {
-    let limit = selection.limit.unwrap_or(MAX_COLLECTIONS).min(MAX_COLLECTIONS);
-    Json(json!({ "gcs": site.pipeline.collections(selection.pid, limit) })).into_response()
 }
 
 async fn metrics(State(site): State<Site>, headers: HeaderMap) -> Response {

@@ -44,6 +44,14 @@ pub struct StallCounts {
 }
 
 impl StallCounts {
+    /// How often, and nanoseconds in all.
+    pub(super) fn now(&self) -> (u64, u64) {
+        (
+            self.count.load(Ordering::Relaxed),
+            self.nanoseconds.load(Ordering::Relaxed),
+        )
+    }
+
     pub(crate) fn add(&self, length: Duration) {
         let ns = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
         self.count.fetch_add(1, Ordering::Relaxed);
@@ -104,6 +112,16 @@ impl Own {
             stalls: StallCounts::default(),
             run: OnceLock::new(),
         }
+    }
+
+    /// The parts whose counters are reported.
+    pub(super) fn sources(&self) -> &Sources {
+        &self.sources
+    }
+
+    /// When it began, Unix nanoseconds.
+    pub(super) fn start_unix_ns(&self) -> u64 {
+        self.start_unix_ns
     }
 
     /// Its resource.

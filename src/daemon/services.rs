@@ -95,13 +95,14 @@ impl Services {
         pipeline.set_own(own_run, own.resource());
         let ready = Arc::new(AtomicBool::new(false));
         let web = listener.map(|listener| {
-            let site = Site {
-                pipeline: pipeline.clone(),
-                own: Arc::clone(&own) as Arc<dyn web::OwnMetrics>,
-                live: Arc::clone(&own) as Arc<dyn web::LiveInfo>,
-                rules: Arc::clone(&rules) as Arc<dyn web::RuleInfo>,
-                ready: Arc::clone(&ready),
-            };
+            let site = Site::new(
+                pipeline.clone(),
+                Arc::clone(&own) as Arc<dyn web::OwnMetrics>,
+                Arc::clone(&own) as Arc<dyn web::LiveInfo>,
+                Arc::clone(&rules) as Arc<dyn web::RuleInfo>,
+                Arc::clone(&own) as Arc<dyn web::WatcherInfo>,
+                Arc::clone(&ready),
+            );
             let (close, mut closed) = watch::channel(false);
             let end = async move {
                 let _closed_or_dropped = closed.wait_for(|closed| *closed).await;

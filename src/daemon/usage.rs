@@ -5,6 +5,7 @@ use std::fs;
 use dotnet_diagnostics::discovery::parse_stat;
 use rustix::param::{clock_ticks_per_second, page_size};
 
+use crate::records::view::UsageRecord;
 use gc_telemetry::definition::own as row;
 use gc_telemetry::snapshot::{MetricSnapshot, Number, text, whole};
 
@@ -43,6 +44,18 @@ impl Usage {
                 .map(|pages| pages.saturating_mul(page_size() as u64)),
             descriptors: None,
         }
+    }
+}
+
+/// The figures of this process as a record.
+pub(crate) fn record() -> UsageRecord {
+    let usage = Usage::read();
+    UsageRecord {
+        cpu_user_s: usage.user_seconds,
+        cpu_system_s: usage.system_seconds,
+        resident: usage.resident_bytes,
+        threads: usage.threads,
+        descriptors: usage.descriptors,
     }
 }
 

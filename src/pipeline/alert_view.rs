@@ -9,11 +9,12 @@ use serde::Serialize;
 use crate::pipeline::registry::Pipeline;
 use crate::pipeline::run::Run;
 use crate::pipeline::service::SubjectAlert;
+use crate::process::one_name;
 use crate::records::event::hex;
 use gc_rules::alert::Alert;
 use gc_rules::engine::State;
 use gc_rules::record::AlertRecord;
-use gc_rules::rule::{On, Rule, Severity, Status};
+use gc_rules::rule::{On, Param, Rule, Severity, Status};
 use gc_rules::time::rfc3339;
 use gc_telemetry::value::text;
 
@@ -48,6 +49,8 @@ pub struct FiringView {
     pub pid: u32,
     /// Its name.
     pub process: String,
+    /// What it is called everywhere.
+    pub name: String,
     /// Since when, RFC 3339.
     pub since: Option<String>,
 }
@@ -84,10 +87,48 @@ pub struct RuleView {
     pub states: BTreeMap<&'static str, u64>,
     /// The processes on which it fires.
     pub firing: Vec<FiringView>,
+    /// The processes on which it is pending or inhibited by a more severe rule.
+    pub near: Vec<NearView>,
+    /// What it means.
+    pub description: String,
+    /// What to do.
+    pub remedy: String,
+    /// The source of its threshold.
+    pub source: String,
+    /// When it fires, as it is written.
+    pub when: String,
+    /// The processes that it is for, as it is written; empty: all.
+    pub select: String,
+    /// Its thresholds: names and values as they are written.
+    pub params: Vec<ParamView>,
 }
 
+/// A process on which a rule does not fire, but nearly.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NearView {
+    /// `pending` or `inhibited`.
+    pub state: &'static str,
+    /// The process, and since when.
+    #[serde(flatten)]
+    pub at: FiringView,
+}
+
+/// A threshold of a rule.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ParamView {
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: String,
+    /// Other values, each after the processes that it is for.
+    pub others: Vec<(String, String)>,
+}
+
+/// Limit of processes that are listed of a rule on which it nearly fires; all are counted.
+const MOST_NEAR: usize = 100;
+
 /// How many runs are in each state, and those in which the rule fires.
-type OverRuns = (BTreeMap<&'static str, u64>, Vec<FiringView>);
+type OverRuns = (BTreeMap<&'static str, u64>, Vec<FiringView>, Vec<NearView>);
 
 impl Pipeline {
     /// Every alert that fires: the most severe first, then the newest.
@@ -105,20 +146,30 @@ impl Pipeline {
         for run in self.runs() {
             let parts = run.parts();
             for (rule, state) in parts.rules.iter().flat_map(|rules| rules.states()) {
-                let (by_state, firing) = states.entry(Arc::clone(&rule.id)).or_default();
+                let (by_state, firing, near) = states.entry(Arc::clone(&rule.id)).or_default();
                 *by_state.entry(state.state.name()).or_default() += 1;
-                if state.state == State::Firing {
-                    firing.push(FiringView {
+                let at = || {
+                    let process = parts.identity.who().name.clone();
+                    FiringView {
                         pid: run.key().pid,
-                        process: parts.identity.who().name.clone(),
+                        name: one_name(&process, &parts.identity.resource().attributes),
+                        process,
                         since: rfc3339(state.since),
-                    });
+                    }
+                };
+                match state.state {
+                    State::Firing => firing.push(at()),
+                    State::Pending | State::Inhibited if near.len() < MOST_NEAR => near.push(NearView {
+                        state: state.state.name(),
+                        at: at(),
+                    }),
+                    _ => {}
                 }
             }
         }
         let view = |rule: &Arc<Rule>| {
             let counts = counts.get(&rule.id).cloned().unwrap_or_default();
-            let (states, firing) = states.remove(&rule.id).unwrap_or_default();
+            let (states, firing, near) = states.remove(&rule.id).unwrap_or_default();
             let group = rule.group.and_then(|place| set.groups.get(place));
             RuleView {
                 id: rule.id.to_string(),
@@ -135,6 +186,13 @@ impl Pipeline {
                 last_failure: counts.last_failure,
                 states,
                 firing,
+                near,
+                description: rule.description.to_string(),
+                remedy: rule.remedy.to_string(),
+                source: rule.source.to_string(),
+                when: rule.texts.when.to_string(),
+                select: rule.texts.select.to_string(),
+                params: rule.params.iter().map(param).collect(),
             }
         };
         set.rules.iter().map(view).collect()
@@ -142,6 +200,15 @@ impl Pipeline {
 }
 
 /// An alert of a service, or of gcwatch itself.
+fn param(param: &Param) -> ParamView {
+    let others = param.others.iter();
+    ParamView {
+        name: param.name.to_string(),
+        value: param.value.to_string(),
+        others: others.map(|(of, value)| (of.to_string(), value.to_string())).collect(),
+    }
+}
+
 fn of_subject(subject: SubjectAlert) -> AlertView {
     let alert = &subject.alert;
     AlertView {

@@ -87,6 +87,14 @@ impl Feed {
         }
     }
 
+    /// No event can be later.
+    fn latest(&self) -> u64 {
+        match self.run.clock() {
+            Clock::Live => now_unix_ns(),
+            Clock::Recorded => u64::MAX,
+        }
+    }
+
     fn suspension(&mut self, suspension: &Suspension, base: TimeBase) {
         let mut parts = self.run.parts();
         let passed = match (self.run.clock(), suspension_at(suspension)) {
@@ -94,7 +102,7 @@ impl Feed {
             (Clock::Live, Some(at)) => parts.catch_up(base.unix_ns(at), now_unix_ns()),
             (_, None) => Notices::default(),
         };
-        parts.suspension(suspension, base);
+        parts.suspension(suspension, base, self.latest());
         let resource = Arc::clone(parts.identity.resource());
         drop(parts);
         self.shared.notify((resource, passed));
@@ -117,7 +125,7 @@ impl Feed {
             }
             Clock::Recorded => parts.advance(at),
         };
-        let observed = parts.collection(collection, base, &settings);
+        let observed = parts.collection(collection, base, &settings, self.latest());
         let resource = Arc::clone(parts.identity.resource());
         drop(parts);
         self.shared.notify((Arc::clone(&resource), passed));

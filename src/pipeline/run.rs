@@ -9,13 +9,12 @@
 //!                        container   what its container may use and does use
 //!                        rules       the engine, and the notices of its alerts
 //!                        telemetry   spans and series
-//!                        recent      the last collections, and the totals
+//!                        history     the last half hour, for people to look at
 //! ```
 
 mod container;
 mod identity;
 mod parts;
-mod recent;
 mod rules;
 mod session;
 mod telemetry;
@@ -37,7 +36,6 @@ use crate::process::{Identity, RunKey, RunState};
 
 pub use parts::Measured;
 pub(crate) use parts::Parts;
-pub(crate) use recent::Remembered;
 pub use rules::RuleCounts;
 
 /// What a process leaves behind: the incidents that outlive it, and its name.

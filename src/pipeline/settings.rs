@@ -36,7 +36,7 @@ impl Default for PipelineSettings {
             spans: SpanOptions::default(),
             metrics: MetricOptions::default(),
             max_runs: 1000,
-            recent: 10,
+            recent: 6,
             clock: Clock::Live,
             resource: Vec::new(),
         }

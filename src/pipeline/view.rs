@@ -7,12 +7,14 @@ use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use serde::Serialize;
 use serde_json::json;
 
+use crate::pipeline::history::Remembered;
 use crate::pipeline::registry::Pipeline;
-use crate::pipeline::run::{Remembered, Run};
+use crate::pipeline::run::Run;
 use crate::pipeline::shared::Noted;
 use crate::process::{Identity, RunState};
 use crate::records::gc::{GcRecord, Subject};
-use gc_rules::time::rfc3339;
+use clr_gc::gc::Collection;
+use gc_rules::time::{TimeBase, rfc3339};
 use gc_telemetry::value::text;
 
 /// One process: who it is, and how it is read.
@@ -83,7 +85,7 @@ impl RunState {
     }
 
     /// Why nothing is read, where that lasts; one of a small set.
-    fn not_attached(&self) -> Option<String> {
+    pub(crate) fn not_attached(&self) -> Option<String> {
         match self {
             Self::Unattachable { reason, .. } => Some(reason.clone()),
             Self::Excluded => Some("excluded".to_owned()),
@@ -100,7 +102,7 @@ impl RunState {
         }
     }
 
-    fn detail(&self) -> Option<String> {
+    pub(crate) fn detail(&self) -> Option<String> {
         match self {
             Self::Unattachable { detail, .. } | Self::Detached { detail } => Some(detail.clone()),
             Self::HeldElsewhere { holder } => Some(format!("read by {holder}")),
@@ -142,7 +144,7 @@ impl TargetView {
 
     fn of_run(run: &Run) -> Self {
         let parts = run.parts();
-        let (session, recent) = (&parts.session, &parts.recent);
+        let (session, history) = (&parts.session, &parts.history);
         let progress = session.progress();
         Self {
             first_attached: session.first_attach_unix_ns.and_then(rfc3339),
@@ -152,10 +154,10 @@ impl TargetView {
             events: progress.events,
             lost_events: progress.lost_events,
             undecodable_events: progress.undecodable,
-            collections: recent.collections,
-            lossy: recent.lossy,
-            incomplete: recent.incomplete,
-            last_collection: recent.remembered.back().map(|newest| newest.collection.number()),
+            collections: history.collections,
+            lossy: history.lossy,
+            incomplete: history.incomplete,
+            last_collection: history.figures().number,
             lag_ns: session.lag_ns,
             ..Self::of(
                 parts.identity.who(),
@@ -215,7 +217,7 @@ impl Pipeline {
             }
             let (ns_pid, recent) = {
                 let parts = run.parts();
-                let recent: Vec<Remembered> = parts.recent.remembered.iter().cloned().collect();
+                let recent: Vec<Remembered> = parts.history.newest().cloned().collect();
                 (parts.identity.who().ns_pid, recent)
             };
             let mut recent: Vec<_> = recent
@@ -227,26 +229,33 @@ impl Pipeline {
                 std::cmp::Reverse((collection.start.map(|start| base.unix_ns(start)), collection.number))
             });
             recent.truncate(limit);
-            for (collection, base) in recent {
-                let subject = Subject {
-                    pid: Some(run.key().pid.into()),
-                    clr_instance: collection.clr_instance,
-                };
-                let start = collection.start.and_then(|start| rfc3339(base.unix_ns(start)));
-                let Ok(mut record) = serde_json::to_value(GcRecord::new(subject, &collection, start)) else {
-                    continue;
-                };
-                if let Some(fields) = record.as_object_mut() {
-                    fields.insert("ns_pid".to_owned(), json!(ns_pid));
-                }
-                records.push(record);
-            }
+            let pid = run.key().pid;
+            let each = recent.into_iter();
+            records.extend(each.filter_map(|(collection, base)| record(&collection, base, pid, ns_pid)));
         }
         records
     }
 }
 
-fn json_value(value: Option<&AnyValue>) -> serde_json::Value {
+/// The record of a collection that is kept in full.
+pub(crate) fn record_of(kept: &Remembered, pid: u32, ns_pid: Option<u32>) -> Option<serde_json::Value> {
+    record(&kept.collection.unpack(), kept.base, pid, ns_pid)
+}
+
+fn record(collection: &Collection, base: TimeBase, pid: u32, ns_pid: Option<u32>) -> Option<serde_json::Value> {
+    let subject = Subject {
+        pid: Some(pid.into()),
+        clr_instance: collection.clr_instance,
+    };
+    let start = collection.start.and_then(|start| rfc3339(base.unix_ns(start)));
+    let mut record = serde_json::to_value(GcRecord::new(subject, collection, start)).ok()?;
+    if let Some(fields) = record.as_object_mut() {
+        fields.insert("ns_pid".to_owned(), json!(ns_pid));
+    }
+    Some(record)
+}
+
+pub(crate) fn json_value(value: Option<&AnyValue>) -> serde_json::Value {
     match value.and_then(|value| value.value.as_ref()) {
         Some(Value::StringValue(text)) => json!(text),
         Some(Value::BoolValue(value)) => json!(value),

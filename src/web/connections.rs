@@ -7,6 +7,8 @@
 //!                                                                      two seconds, the oldest goes for the next
 //! ```
 //!
+//! A connection that follows events ([`super::events`]) leaves its place: those have 16 of their own.
+//!
 //! So health is answered whoever holds connections open, sends a request byte by byte, or reads an answer slowly. What
 //! answers hold in memory has a limit, too.
 
@@ -28,12 +30,13 @@ use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::{AbortHandle, JoinSet, yield_now};
 use tokio::time::{Instant, sleep, timeout};
 
 use self::places::Places;
 use self::stream::Flushed;
+use super::events::{self, Link};
 
 /// Concurrent connections that may ask anything.
 const AT_ONCE: usize = 64;
@@ -204,7 +207,13 @@ impl Place {
     }
 
     /// The answer, if what it holds has room beside the others.
+    ///
+    /// A stream of events has a place among those of viewers, and gives this one back.
     fn admit(&self, answer: Response<Body>) -> Response<Body> {
+        if events::is_stream(&answer) {
+            places(&self.shared).leave(self.id);
+            return answer;
+        }
         let bytes = answer.body().size_hint().exact();
         let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0);
         let (admitted, slow) = places(&self.shared).answer(self.id, bytes, MOST_ANSWER_BYTES, Instant::now());
@@ -236,11 +245,17 @@ async fn answer(
     deadlines: Deadlines,
 ) {
     let place = Arc::new(place);
+    let slow = Arc::new(Notify::new());
     let router = TowerToHyperService::new(router.into_service::<Incoming>());
     let service = service_fn({
         let place = Arc::clone(&place);
-        move |request: Request<Incoming>| {
+        let link = Link {
+            slow: Arc::clone(&slow),
+            ended: ended.clone(),
+        };
+        move |mut request: Request<Incoming>| {
             places(&place.shared).asked(place.id, Instant::now());
+            request.extensions_mut().insert(link.clone());
             let (router, place, turns) = (router.clone(), Arc::clone(&place), Arc::clone(&turns));
             async move {
                 let mut _turn = None;
@@ -262,6 +277,7 @@ async fn answer(
     let mut connection = pin!(connection);
     tokio::select! {
         _over = connection.as_mut() => return,
+        () = slow.notified() => return,
         _ended = ended.wait_for(|ended| *ended) => {}
         () = sleep(deadlines.lifetime) => {}
     }

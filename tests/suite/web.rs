@@ -147,10 +147,22 @@ async fn alerts_and_rules_are_shown() {
     );
     assert_eq!(rule["firing"][0]["pid"], alert["pid"]);
     assert!(rule["evaluations"].as_u64() > Some(90), "{rule}");
-    let (_, _, page) = get(address, "/", "*/*").await;
+    let overview: serde_json::Value = serde_json::from_str(&get(address, "/api/v1/overview", "*/*").await.2).unwrap();
+    assert_eq!(overview["incidents"][0]["title"], "A full <collection>");
+    let row = &overview["processes"][0];
+    assert_eq!(
+        (&row["severity"], &row["incidents"]),
+        (&"critical".into(), &1.into()),
+        "{row}"
+    );
+    let (_, head, page) = get(address, "/", "*/*").await;
     assert!(
-        page.contains("Full &lt;collection&gt;") && !page.contains("<collection>"),
-        "{page}"
+        !page.contains("collection>") && head.contains("script-src 'self'"),
+        "{head}"
+    );
+    assert!(
+        head.contains("require-trusted-types-for 'script'") && !head.contains("unsafe"),
+        "{head}"
     );
     let (_, _, metrics) = get(address, "/metrics", "*/*").await;
     let has = |start: &str, end: &str| {
@@ -202,25 +214,170 @@ async fn the_api_reports_targets_and_collections() {
 }
 
 /// Scenario: a process whose name is a piece of a page and of a metric's line.
-/// Guarantee: the page shows the name as text.
+/// Guarantee: nothing of it is in the page, which is the same for all; records have it as a string of JSON. That the
+/// page shows it as text is tested in a browser (`tests/page`).
 #[tokio::test]
 async fn names_are_shown_as_text() {
     let services = Services::open(&options()).await.unwrap();
+    let name = "<script>alert(1)</script>\n\"";
     let identity = Identity {
         key: RunKey { pid: 9, start_time: 1 },
         ns_pid: None,
-        name: "<script>alert(1)</script>\n\"".to_owned(),
+        name: name.to_owned(),
         runtime: None,
         resource: Vec::new(),
         provenance: gcwatch::process::Provenance::default(),
     };
     services.pipeline.note(&identity, RunState::Excluded);
-    let (_, _, page) = get(services.address().unwrap(), "/", "*/*").await;
-    assert!(!page.contains("<script>"), "{page}");
-    assert!(
-        page.contains("&lt;script&gt;alert(1)&lt;/script&gt;\u{fffd}&quot;"),
-        "{page}"
+    let address = services.address().unwrap();
+    for path in ["/", "/processes/9", "/rules", "/self", "/processes/9/collections/1"] {
+        let (status, head, page) = get(address, path, "text/html").await;
+        assert_eq!(status, 200, "{path}");
+        assert!(head.contains("content-type: text/html"), "{path}: {head}");
+        assert!(
+            !page.contains("alert(1)") && page.contains("/assets/app.js"),
+            "{path}: {page}"
+        );
+    }
+    let record = json(address, "/api/v1/processes/9").await;
+    assert_eq!(
+        (&record["process"]["name"], &record["process"]["reason"]),
+        (&name.into(), &"excluded".into())
     );
+    assert!(
+        record["process"]["remedy"]
+            .as_str()
+            .unwrap()
+            .contains("targets.exclude")
+    );
+    assert_eq!(record["process"]["minute"], serde_json::Value::Null, "unknown is null");
+    services.close().await;
+}
+
+async fn json(address: SocketAddr, path: &str) -> serde_json::Value {
+    let (status, head, body) = get(address, path, "*/*").await;
+    assert_eq!(status, 200, "{path}: {body}");
+    assert!(head.contains("content-type: application/json"), "{path}: {head}");
+    serde_json::from_str(&body).unwrap()
+}
+
+/// Scenario: a process that replayed a recording of 93 collections is asked for: its row, itself, one of its
+/// collections.
+/// Guarantee: sums are those of `gcwatch analyze` of the same recording; columns are of the same length; a collection
+/// that is kept is there in full, with its neighbours; one that is not is brief.
+#[tokio::test]
+async fn a_process_has_its_history() {
+    let (services, address, stage) = services_with("svc8-workstation").await;
+    let overview = json(address, "/api/v1/overview").await;
+    let row = &overview["processes"][0];
+    assert_eq!((&row["name"], &row["collections"]), (&"checkout".into(), &93.into()));
+    let pid = row["pid"].as_u64().unwrap();
+    let record = json(address, &format!("/api/v1/processes/{pid}")).await;
+    let mut source =
+        gcwatch::recording::source::Source::open(Path::new("tests/recordings/svc8-workstation.nettrace.gz")).unwrap();
+    let analyzed = gcwatch::recording::Recording::read(&mut source, clr_gc::stream::Scope::Collections, |_| ());
+    let totals = &analyzed.processes[0].1.totals;
+    let sum = |column: &serde_json::Value| -> u64 {
+        column
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(serde_json::Value::as_u64)
+            .sum()
+    };
+    let history = &record["history"];
+    assert_eq!(sum(&history["stopped_ns"]), u64::try_from(totals.stopped_ns).unwrap());
+    assert_eq!(Some(sum(&history["allocated"])), totals.allocated);
+    let counted: u64 = ["gen0", "gen1", "gen2", "background", "unknown"]
+        .iter()
+        .map(|kind| sum(&history["collections"][kind]))
+        .sum();
+    assert_eq!(counted, totals.count);
+    let causes = record["causes"].as_array().unwrap();
+    let stopped: i64 = causes.iter().map(|cause| cause["pause_ns"].as_i64().unwrap()).sum();
+    assert_eq!(stopped, totals.pause_ns());
+    let with_stats = analyzed.processes[0]
+        .1
+        .collections
+        .iter()
+        .filter(|one| one.heap_stats.is_some());
+    let last = with_stats.max_by_key(|one| one.end).unwrap();
+    assert_eq!(record["memory"]["heap_after"].as_u64(), last.heap_after());
+    for column in [
+        "stopped_ns",
+        "longest_ns",
+        "p99_ns",
+        "allocated",
+        "committed",
+        "container_memory",
+        "lossy",
+    ] {
+        assert_eq!(
+            history[column].as_array().unwrap().len(),
+            history["start_ms"].as_array().unwrap().len(),
+            "{column}"
+        );
+    }
+    let pauses = record["pauses"]["number"].as_array().unwrap();
+    assert_eq!(pauses.len(), 93);
+    let newest = record["newest"][0]["number"].as_u64().unwrap();
+    let whole = json(address, &format!("/api/v1/processes/{pid}/collections/{newest}")).await;
+    assert_eq!(
+        (&whole["gc"]["kind"], &whole["gc"]["number"]),
+        (&"gc".into(), &newest.into())
+    );
+    assert!(whole["previous"]["number"].as_u64() < Some(newest), "{whole}");
+    let brief = json(address, &format!("/api/v1/processes/{pid}/collections/{}", pauses[3])).await;
+    assert!(
+        brief["gc"].is_null() && brief["line"]["pause_ns"].is_i64() && brief["line"]["reason"].is_string(),
+        "{brief}"
+    );
+    let watcher = json(address, "/api/v1/self").await;
+    assert_eq!(
+        (&watcher["receivers"][0]["state"], &watcher["streams"]["collections"]),
+        (&"off".into(), &93.into())
+    );
+    stage.end();
+    services.close().await;
+}
+
+/// Scenario: paths, pids and numbers that there are not, and parameters that are no numbers.
+/// Guarantee: 404 or 400, with what is wrong and what to do as JSON; a person's browser gets the page.
+#[tokio::test]
+async fn refusals_say_what_to_do() {
+    let (services, address, stage) = services_with("net10-steady").await;
+    let pid = json(address, "/api/v1/processes").await["processes"][0]["pid"].clone();
+    for (path, status, word) in [
+        ("/api/v1/nothing".to_owned(), 404, "paths"),
+        ("/nothing".to_owned(), 404, "paths"),
+        ("/assets/nothing.js".to_owned(), 404, "no file"),
+        ("/api/v1/processes/4242424".to_owned(), 404, "gcwatch doctor"),
+        ("/api/v1/processes/abc".to_owned(), 400, "is no pid"),
+        (
+            format!("/api/v1/processes/{pid}/collections/4000000"),
+            404,
+            "not remembered",
+        ),
+        (
+            format!("/api/v1/processes/{pid}/collections/-1"),
+            400,
+            "number of a collection",
+        ),
+        ("/api/v1/gcs?pid=abc".to_owned(), 400, "pid=PID"),
+        ("/api/v1/events?view=nothing".to_owned(), 400, "view=overview"),
+        ("/api/v1/events?view=process&pid=x".to_owned(), 400, "view=process"),
+    ] {
+        let (code, head, body) = get(address, &path, "*/*").await;
+        assert_eq!(code, status, "{path}: {body}");
+        assert!(
+            head.contains("content-type: application/json") && body.contains(word),
+            "{path}: {body}"
+        );
+        assert!(serde_json::from_str::<serde_json::Value>(&body).unwrap()["error"].is_string());
+    }
+    let (code, _, body) = get(address, "/nothing", "text/html").await;
+    assert!(code == 404 && body.contains("/assets/app.js"));
+    stage.end();
     services.close().await;
 }
 

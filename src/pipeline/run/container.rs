@@ -32,6 +32,11 @@ impl RunContainer {
         before != (self.figures.memory_limit, self.figures.cpu_limit)
     }
 
+    /// The newest figures.
+    pub(crate) fn figures(&self) -> &Figures {
+        &self.figures
+    }
+
     /// What the rules know of its usage.
     pub(crate) fn facts(&self) -> ContainerFacts {
         (&self.figures).into()

@@ -18,9 +18,9 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 
 use crate::container::Figures;
+use crate::pipeline::history::History;
 use crate::pipeline::run::container::RunContainer;
 use crate::pipeline::run::identity::RunIdentity;
-use crate::pipeline::run::recent::RecentCollections;
 use crate::pipeline::run::rules::RunRules;
 use crate::pipeline::run::session::RunSession;
 use crate::pipeline::run::telemetry::{RunTelemetry, anomalies};
@@ -32,13 +32,13 @@ use crate::process::{Identity, StreamProgress};
 pub(crate) struct Parts {
     pub(crate) identity: RunIdentity,
     pub(crate) session: RunSession,
-    container: RunContainer,
-    memory: MemoryFacts,
-    heap_limit: Option<u64>,
+    pub(crate) container: RunContainer,
+    pub(crate) memory: MemoryFacts,
+    pub(crate) heap_limit: Option<u64>,
     /// From the first attach on.
     pub(crate) rules: Option<RunRules>,
     telemetry: RunTelemetry,
-    pub(crate) recent: RecentCollections,
+    pub(crate) history: History,
 }
 
 /// A reading from outside of a process.
@@ -71,7 +71,7 @@ impl Parts {
             heap_limit: None,
             rules: None,
             telemetry: RunTelemetry::new(),
-            recent: RecentCollections::default(),
+            history: History::default(),
         }
     }
 
@@ -95,6 +95,17 @@ impl Parts {
     /// What the rules know of how it is read, of its memory and its container.
     fn stream_facts(&self) -> StreamFacts {
         self.session.facts(self.container.facts(), self.memory)
+    }
+
+    /// The figures of its container, or of its control group where that has a limit: those of the whole host say
+    /// nothing of a process.
+    pub(crate) fn group_figures(&self) -> Figures {
+        let figures = self.container.figures();
+        if self.identity.is_in_container() || figures.memory_limit.is_some() {
+            *figures
+        } else {
+            Figures::default()
+        }
     }
 
     /// Advances the time of the rules.
@@ -131,6 +142,10 @@ impl Parts {
     /// A reading of its memory and its container. The rules get limits that changed.
     pub(crate) fn measured(&mut self, measured: Measured, now_unix_ns: u64) -> Notices {
         self.memory = measured.memory;
+        let has_group = |figures: &Figures| self.identity.is_in_container() || figures.memory_limit.is_some();
+        let group = measured.figures.filter(has_group);
+        let usage = group.and_then(|figures| figures.memory.working_set.or(figures.memory.usage));
+        self.history.measured(usage, now_unix_ns);
         // A reading that failed is no news of the limits.
         let heap_limit = measured.heap_limit.or(self.heap_limit);
         let has_other_heap = std::mem::replace(&mut self.heap_limit, heap_limit) != heap_limit;
@@ -162,11 +177,13 @@ impl Parts {
     }
 
     /// One collection: judged by the rules, counted, measured, remembered, and made into spans if it is among those.
+    /// `now_unix_ns`: no event is later; `u64::MAX` for a recording.
     pub(crate) fn collection(
         &mut self,
         collection: Box<Collection>,
         base: TimeBase,
         settings: &Arc<PipelineSettings>,
+        now_unix_ns: u64,
     ) -> Observed {
         self.session.observe(base.unix_ns(collection.last_event));
         let verdict = match self.rules.as_mut() {
@@ -176,7 +193,7 @@ impl Parts {
         let anomalies = anomalies(&verdict, &collection, base);
         let at = base.unix_ns(collection_at(&collection));
         let (span, spans) = self.telemetry.collection(&collection, base, &anomalies, settings);
-        self.recent.observe(collection, base, settings.recent);
+        self.history.observe(collection, base, settings.recent, now_unix_ns);
         let notices = match self.rules.as_mut() {
             // Of an incident that is open, each tick passes on what is new.
             Some(rules) if !verdict.transitions.is_empty() => rules.notices(verdict.transitions, span, at),
@@ -186,8 +203,8 @@ impl Parts {
     }
 
     /// A suspension in which no collection ran.
-    pub(crate) fn suspension(&mut self, suspension: &Suspension, base: TimeBase) {
-        self.recent.suspensions += 1;
+    pub(crate) fn suspension(&mut self, suspension: &Suspension, base: TimeBase, now_unix_ns: u64) {
+        self.history.suspension(suspension, base, now_unix_ns);
         if let Some(rules) = self.rules.as_mut() {
             rules.suspension(suspension, base);
         }

@@ -1,0 +1,262 @@
+//! What is remembered of one run for people to look at: the last half hour, in at most 20 KiB.
+//!
+//! ```text
+//! History -> Buckets   10 s each, 30 minutes: time stopped, pauses, collections, allocation, heap, memory
+//!            Marks     the newest 512 collections as points: when, which, how long
+//!            Causes    why it collected, since the first attach
+//!            Kept      the newest few and the longest few collections in full
+//! ```
+//!
+//! Values and times in, values out: no clock is asked. What is over a bound leaves oldest first; what was never seen
+//! stays unknown. Sums are exact: over a recording that fits they are those of `gcwatch analyze`.
+//!
+//! | Part | Bound, bytes |
+//! |---|---|
+//! | buckets | [`MOST_BUCKET_BYTES`] packed, and the one that is open |
+//! | marks | [`MOST_MARK_BYTES`] packed |
+//! | causes | [`causes::MOST_CAUSES`] rows |
+//! | kept collections | [`kept::MOST_NEWEST_BYTES`], [`kept::MOST_LONGEST_BYTES`] packed |
+
+mod bucket;
+mod buckets;
+mod causes;
+mod kept;
+mod mark;
+mod packed;
+mod pauses;
+
+#[cfg(test)]
+mod tests;
+
+use clr_gc::event::GcType;
+use clr_gc::gc::{Collection, Suspension};
+use gc_rules::engine::{collection_at, suspension_at};
+use gc_rules::time::TimeBase;
+
+pub(crate) use bucket::{BUCKET_NS, Bucket};
+use buckets::Buckets;
+pub(crate) use causes::Cause;
+use causes::Causes;
+use kept::Kept;
+pub(crate) use kept::Remembered;
+pub(crate) use mark::Mark;
+use packed::Queue;
+pub(crate) use pauses::Pauses;
+
+/// How far back the buckets go, the one that is open included.
+pub(crate) const BUCKETS: u64 = 180;
+/// How far back the history goes.
+pub(crate) const HISTORY_NS: u64 = BUCKETS * BUCKET_NS;
+/// Limit of the points.
+pub(crate) const MOST_MARKS: usize = 512;
+/// Limit of the buckets' packed bytes. A busy one takes 30 to 60: of the busiest, the history goes back a little less.
+const MOST_BUCKET_BYTES: usize = 10 << 10;
+/// Limit of the points' packed bytes. One takes 7 to 9.
+const MOST_MARK_BYTES: usize = 4608;
+
+/// What is remembered of a run.
+#[derive(Debug)]
+pub(crate) struct History {
+    buckets: Buckets,
+    marks: Queue<Mark>,
+    causes: Causes,
+    kept: Kept,
+    /// Collections observed.
+    pub(crate) collections: u64,
+    /// Suspensions without a collection.
+    pub(crate) suspensions: u64,
+    /// Of the collections, those that lie in a loss.
+    pub(crate) lossy: u64,
+    /// Of the collections, those of which a part was never seen.
+    pub(crate) incomplete: u64,
+    /// Changes with everything that is taken in: whoever has seen this number has seen all.
+    pub(crate) revision: u64,
+    newest: Newest,
+}
+
+/// Figures of the newest collection that has them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Newest {
+    /// Number of the newest collection.
+    pub(crate) number: Option<u32>,
+    /// When it was, Unix nanoseconds.
+    pub(crate) at_unix_ns: Option<u64>,
+    /// Bytes in each generation after a collection.
+    pub(crate) heap: [Option<u64>; 5],
+    /// When that was; 0: never.
+    heap_at: u64,
+    /// Free bytes inside them.
+    pub(crate) fragmentation: Option<u64>,
+    /// Bytes that the heap has committed.
+    pub(crate) committed: Option<u64>,
+    /// Number of heaps.
+    pub(crate) heap_count: Option<u32>,
+    /// Load of the machine's or the container's memory as the runtime sees it, percent.
+    pub(crate) memory_load_percent: Option<u32>,
+}
+
+impl Newest {
+    /// Bytes in all generations.
+    pub(crate) fn heap_after(&self) -> Option<u64> {
+        let known = self.heap.iter().flatten();
+        known.fold(None, |sum: Option<u64>, bytes| {
+            Some(sum.unwrap_or(0).saturating_add(*bytes))
+        })
+    }
+
+    fn observe(&mut self, collection: &Collection, at_unix_ns: u64) {
+        self.number = Some(collection.number);
+        self.at_unix_ns = Some(at_unix_ns);
+        // A foreground collection may be observed after the background collection that ended later.
+        if collection.heap_stats.is_some() && self.heap_at <= at_unix_ns {
+            self.heap_at = at_unix_ns;
+            self.heap = collection.heap.each_ref().map(|sizes| sizes.after);
+            self.fragmentation = collection.total(|sizes| sizes.fragmentation);
+        }
+        if let Some(global) = &collection.global {
+            self.heap_count = Some(global.heap_count);
+            self.memory_load_percent = Some(global.memory_load_percent);
+        }
+        self.committed = committed(collection).or(self.committed);
+    }
+}
+
+/// What the heap had committed last, as far as a collection shows it.
+fn committed(collection: &Collection) -> Option<u64> {
+    collection.committed.after.or(collection.committed.before)
+}
+
+/// A length that can be; a negative one is damage.
+fn length(ns: Option<i64>) -> Option<u64> {
+    ns.and_then(|ns| u64::try_from(ns).ok())
+}
+
+/// What a collection is counted as: one that became blocking is blocking.
+fn type_of(collection: &Collection) -> Option<GcType> {
+    if collection.became_blocking {
+        Some(GcType::BLOCKING)
+    } else {
+        collection.gc_type
+    }
+}
+
+impl Default for History {
+    fn default() -> Self {
+        Self {
+            buckets: Buckets::default(),
+            marks: Queue::new(MOST_MARKS, MOST_MARK_BYTES),
+            causes: Causes::default(),
+            kept: Kept::default(),
+            collections: 0,
+            suspensions: 0,
+            lossy: 0,
+            incomplete: 0,
+            revision: 0,
+            newest: Newest::default(),
+        }
+    }
+}
+
+impl History {
+    /// Takes a collection. Its newest `limit` are kept in full. `now_unix_ns`: no event is later; `u64::MAX` where it
+    /// is a recording.
+    pub(crate) fn observe(&mut self, collection: Box<Collection>, base: TimeBase, limit: usize, now_unix_ns: u64) {
+        self.revision += 1;
+        self.collections += 1;
+        self.lossy += u64::from(collection.lossy);
+        self.incomplete += u64::from(!collection.is_complete());
+        let at = base.unix_ns(collection_at(&collection)).min(now_unix_ns);
+        let start = collection.start.map_or(at, |start| base.unix_ns(start).min(at));
+        self.buckets.time_is(now_unix_ns);
+        self.buckets
+            .at(at, |bucket| bucket.collection(&collection, length(collection.pause_ns)));
+        for pause in &collection.pauses {
+            if pause.spans.is_empty() {
+                // Its part is known, its place is not.
+                let part = length(pause.pause_ns).unwrap_or(0);
+                self.buckets
+                    .stopped(at.saturating_sub(part), part.min(HISTORY_NS), now_unix_ns);
+            }
+            for (from, to) in &pause.spans {
+                let part = length(Some(to.saturating_sub(*from))).unwrap_or(0);
+                self.buckets.stopped(base.unix_ns(*from), part, now_unix_ns);
+            }
+        }
+        self.marks.push(Mark::of(&collection, start));
+        self.causes.observe(&collection);
+        self.newest.observe(&collection, at);
+        self.kept.observe(collection, base, limit, at);
+    }
+
+    /// Takes a suspension in which no collection ran.
+    pub(crate) fn suspension(&mut self, suspension: &Suspension, base: TimeBase, now_unix_ns: u64) {
+        self.revision += 1;
+        self.suspensions += 1;
+        let ended = suspension_at(suspension).map(|at| base.unix_ns(at));
+        if let (Some(stopped), Some(ended)) = (length(suspension.stopped_ns), ended) {
+            self.buckets.time_is(now_unix_ns);
+            self.buckets
+                .stopped(ended.saturating_sub(stopped), stopped, now_unix_ns);
+        }
+    }
+
+    /// Takes a reading of the memory that its container uses; `None`: unknown.
+    pub(crate) fn measured(&mut self, container_memory: Option<u64>, now_unix_ns: u64) {
+        let Some(bytes) = container_memory else { return };
+        self.revision += 1;
+        self.buckets.time_is(now_unix_ns);
+        self.buckets
+            .at(now_unix_ns, |bucket| bucket.container_memory = Some(bytes));
+    }
+
+    /// The buckets in which there was something and that are not older than half an hour, in order.
+    pub(crate) fn buckets(&self, now_unix_ns: u64) -> Vec<Bucket> {
+        let from = (now_unix_ns / BUCKET_NS + 1).saturating_sub(BUCKETS);
+        self.buckets.all().filter(|bucket| bucket.index >= from).collect()
+    }
+
+    /// The pauses since then, of whole buckets.
+    pub(crate) fn pauses_since(&self, from_unix_ns: u64) -> Pauses {
+        let mut pauses = Pauses::default();
+        let from = from_unix_ns / BUCKET_NS;
+        for bucket in self.buckets.all().filter(|bucket| bucket.index >= from) {
+            pauses.add(&bucket);
+        }
+        pauses
+    }
+
+    /// The newest collections as points, in the order in which they were observed.
+    pub(crate) fn marks(&self) -> impl Iterator<Item = Mark> + '_ {
+        self.marks.iter()
+    }
+
+    /// Why it collected, since the first attach: what stopped it longest first.
+    pub(crate) fn causes(&self) -> Vec<Cause> {
+        self.causes.all()
+    }
+
+    /// The newest collections in full, in the order in which they were observed.
+    pub(crate) fn newest(&self) -> impl DoubleEndedIterator<Item = &Remembered> {
+        self.kept.newest()
+    }
+
+    /// The longest of the last half hour in full, the longest first.
+    pub(crate) fn longest(&self, now_unix_ns: u64) -> impl Iterator<Item = &Remembered> {
+        self.kept.longest(now_unix_ns.saturating_sub(HISTORY_NS))
+    }
+
+    /// Figures of the newest collection.
+    pub(crate) fn figures(&self) -> &Newest {
+        &self.newest
+    }
+
+    /// Bytes that this takes, itself included.
+    #[cfg(test)]
+    pub(crate) fn memory_bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.buckets.memory_bytes()
+            + self.marks.memory_bytes()
+            + self.causes.memory_bytes()
+            + self.kept.memory_bytes()
+    }
+}

@@ -1,0 +1,249 @@
+//! Ten seconds of a run.
+
+use clr_gc::event::{GcReason, GcType};
+use clr_gc::gc::Collection;
+
+use super::packed::{Pass, Record};
+use super::{committed, type_of};
+
+/// Length of a bucket.
+pub(crate) const BUCKET_NS: u64 = 10_000_000_000;
+
+/// What collections are counted by: generation times type, and what was not seen of it.
+pub(crate) const KINDS: usize = 10;
+
+/// Lengths of pauses are counted in units of 4 µs; those of less than two units are one class, above that each
+/// half of a power of two is one.
+const UNIT_BITS: u32 = 12;
+
+/// What happened in ten seconds. Sums are over the collections that ended in them; the time stopped is that which lies
+/// in them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Bucket {
+    /// Which ten seconds since 1970.
+    pub(crate) index: u64,
+    /// For how long the managed threads were suspended.
+    pub(crate) stopped_ns: u64,
+    /// The longest pause of a collection.
+    pub(crate) longest_ns: Option<u64>,
+    /// Pauses by class of length: class and count, in order.
+    pub(crate) pauses: Vec<(u8, u32)>,
+    /// Collections by [`kind_of`].
+    pub(crate) collections: [u32; KINDS],
+    /// Of those, the ones that code asked for.
+    pub(crate) induced: u32,
+    /// Of those, the ones that lie in a loss of events.
+    pub(crate) lossy: u32,
+    /// Bytes allocated, as far as collections show it.
+    pub(crate) allocated: Option<u64>,
+    /// Bytes in each generation after the last collection.
+    pub(crate) heap: [Option<u64>; 5],
+    /// Bytes that the heap had committed.
+    pub(crate) committed: Option<u64>,
+    /// Bytes that the container used.
+    pub(crate) container_memory: Option<u64>,
+}
+
+/// The place in [`Bucket::collections`]: three for each generation (blocking, background, foreground), then one for
+/// what is none of these.
+pub(crate) fn kind_of(generation: Option<u32>, gc_type: Option<GcType>) -> usize {
+    let type_place = match gc_type {
+        Some(GcType::BLOCKING) => Some(0),
+        Some(GcType::BACKGROUND) => Some(1),
+        Some(GcType::FOREGROUND) => Some(2),
+        _ => None,
+    };
+    let generation = generation
+        .filter(|generation| *generation < 3)
+        .map(|number| number as usize);
+    match (generation, type_place) {
+        (Some(generation), Some(place)) => generation * 3 + place,
+        _ => KINDS - 1,
+    }
+}
+
+/// Whether code asked for it.
+pub(crate) fn is_induced(reason: GcReason) -> bool {
+    let name = reason.to_string();
+    name.starts_with("Induced")
+}
+
+/// The class of a length.
+pub(super) fn class_of(ns: u64) -> u8 {
+    let units = ns >> UNIT_BITS;
+    let Some(power) = units.checked_ilog2().and_then(|power| power.checked_sub(1)) else {
+        return 0;
+    };
+    // There are 51 powers of two at most.
+    (1 + power * 2 + ((units >> power) & 1) as u32) as u8
+}
+
+/// The shortest length that is longer than those of a class.
+pub(super) fn class_end_ns(class: u8) -> u64 {
+    let Some(place) = class.checked_sub(1) else {
+        return 2 << UNIT_BITS;
+    };
+    let halves = u128::from(3 + place % 2) << (u32::from(place / 2) + UNIT_BITS);
+    u64::try_from(halves).unwrap_or(u64::MAX)
+}
+
+impl Bucket {
+    /// When it begins, Unix nanoseconds.
+    pub(crate) fn start_unix_ns(&self) -> u64 {
+        self.index.saturating_mul(BUCKET_NS)
+    }
+
+    /// Takes a collection that ended in it.
+    pub(super) fn collection(&mut self, collection: &Collection, pause_ns: Option<u64>) {
+        let kind = kind_of(collection.generation, type_of(collection));
+        if let Some(count) = self.collections.get_mut(kind) {
+            *count = count.saturating_add(1);
+        }
+        self.induced += u32::from(collection.reason.is_some_and(is_induced));
+        self.lossy += u32::from(collection.lossy);
+        if let Some(ns) = pause_ns {
+            self.longest_ns = self.longest_ns.max(Some(ns));
+            let class = class_of(ns);
+            match self.pauses.binary_search_by_key(&class, |(class, _)| *class) {
+                Ok(place) => {
+                    if let Some((_, count)) = self.pauses.get_mut(place) {
+                        *count = count.saturating_add(1);
+                    }
+                }
+                Err(place) => self.pauses.insert(place, (class, 1)),
+            }
+        }
+        if let Some(bytes) = collection.allocated_since_last {
+            self.allocated = Some(self.allocated.unwrap_or(0).saturating_add(bytes));
+        }
+        if collection.heap_stats.is_some() {
+            self.heap = collection.heap.each_ref().map(|sizes| sizes.after);
+        }
+        self.committed = committed(collection).or(self.committed);
+    }
+}
+
+/// Fields that are often absent, as bits of one number.
+const HAS_COLLECTIONS: u32 = 1;
+const HAS_STOPPED: u32 = 2;
+const HAS_CONTAINER: u32 = 4;
+const HAS_RARE: u32 = 8;
+const HAS_COMMITTED: u32 = 16;
+
+impl Record for Bucket {
+    fn pass(&mut self, before: &Self, pass: &mut impl Pass) {
+        pass.near(&mut self.index, before.index.wrapping_add(1));
+        let bit = |is: bool, bit: u32| if is { bit } else { 0 };
+        let mut has = bit(self.collections.iter().any(|count| *count > 0), HAS_COLLECTIONS)
+            | bit(self.stopped_ns > 0, HAS_STOPPED)
+            | bit(self.container_memory.is_some(), HAS_CONTAINER)
+            | bit(self.induced > 0 || self.lossy > 0, HAS_RARE)
+            | bit(self.committed.is_some(), HAS_COMMITTED);
+        pass.small(&mut has);
+        if has & HAS_STOPPED != 0 {
+            pass.unsigned(&mut self.stopped_ns);
+        }
+        if has & HAS_COLLECTIONS != 0 {
+            pass.optional(&mut self.longest_ns);
+            self.pass_counts(pass);
+            self.pass_pauses(pass);
+            pass.optional(&mut self.allocated);
+            for (bytes, before) in self.heap.iter_mut().zip(before.heap) {
+                pass.optional_near(bytes, before);
+            }
+        }
+        if has & HAS_COMMITTED != 0 {
+            pass.pages_near(&mut self.committed, before.committed);
+        }
+        if has & HAS_CONTAINER != 0 {
+            pass.pages_near(&mut self.container_memory, before.container_memory);
+        }
+        if has & HAS_RARE != 0 {
+            pass.small(&mut self.induced);
+            pass.small(&mut self.lossy);
+        }
+    }
+}
+
+impl Bucket {
+    /// Passes which counts are not zero, and those.
+    fn pass_counts(&mut self, pass: &mut impl Pass) {
+        let mut present = 0u32;
+        for (place, count) in self.collections.iter().enumerate() {
+            present |= u32::from(*count > 0) << place;
+        }
+        pass.small(&mut present);
+        for (place, count) in self.collections.iter_mut().enumerate() {
+            if present & (1 << place) != 0 {
+                pass.small(count);
+            }
+        }
+    }
+
+    /// Passes the classes as distances from each other, each together with its count: mostly a byte.
+    fn pass_pauses(&mut self, pass: &mut impl Pass) {
+        let mut length = self.pauses.len() as u64;
+        pass.unsigned(&mut length);
+        self.pauses.resize(usize::try_from(length).unwrap_or(0), (0, 0));
+        // The first one is usually far from zero.
+        let mut last = 0;
+        for (place, (class, count)) in self.pauses.iter_mut().enumerate() {
+            let distance = u64::from(class.wrapping_sub(last));
+            let near = if place == 0 { 0 } else { distance.min(FAR) };
+            let mut both = u64::from(*count) * (FAR + 1) + (near % FAR);
+            pass.unsigned(&mut both);
+            let mut distance = if both.is_multiple_of(FAR + 1) {
+                distance
+            } else {
+                both % (FAR + 1)
+            };
+            if both.is_multiple_of(FAR + 1) {
+                pass.unsigned(&mut distance);
+            }
+            *count = u32::try_from(both / (FAR + 1)).unwrap_or(u32::MAX);
+            *class = last.wrapping_add(distance as u8);
+            last = *class;
+        }
+    }
+}
+
+/// Distances from this on are written on their own.
+const FAR: u64 = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: lengths from nothing to an hour, and the longest that a number can hold.
+    /// Guarantee: classes rise with the length, each length is within its class, and no class is wider than half its
+    /// end.
+    #[test]
+    fn classes_are_half_a_power_wide() {
+        let mut last = 0;
+        let mut ns = 1u64;
+        while ns < 1 << 62 {
+            let class = class_of(ns);
+            assert!(class >= last, "{ns}");
+            assert!(ns < class_end_ns(class), "{ns}: {class}");
+            if class > 0 {
+                assert!(ns >= class_end_ns(class - 1), "{ns}: {class}");
+                assert!(class_end_ns(class) - class_end_ns(class - 1) <= class_end_ns(class) / 2);
+            }
+            last = class;
+            ns += ns / 7 + 1;
+        }
+        assert_eq!(class_of(0), 0);
+        assert!(class_end_ns(class_of(u64::MAX)) > 1 << 60);
+    }
+
+    /// Scenario: collections of every generation and type, and some of which that was not seen.
+    /// Guarantee: each has its own place; what was not seen has one, too.
+    #[test]
+    fn kinds_are_distinct() {
+        assert_eq!(kind_of(Some(0), Some(GcType::BLOCKING)), 0);
+        assert_eq!(kind_of(Some(2), Some(GcType::BACKGROUND)), 7);
+        assert_eq!(kind_of(Some(1), Some(GcType::FOREGROUND)), 5);
+        assert_eq!(kind_of(Some(7), Some(GcType::BLOCKING)), 9);
+        assert_eq!(kind_of(None, None), 9);
+    }
+}

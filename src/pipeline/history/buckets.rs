@@ -1,0 +1,122 @@
+//! The buckets of half an hour: the newest one as it is, the others packed.
+
+use super::bucket::{BUCKET_NS, Bucket};
+use super::packed::Queue;
+use super::{BUCKETS, HISTORY_NS, MOST_BUCKET_BYTES};
+
+/// The buckets in which there was something.
+#[derive(Debug)]
+pub(super) struct Buckets {
+    closed: Queue<Bucket>,
+    open: Option<Bucket>,
+}
+
+impl Default for Buckets {
+    fn default() -> Self {
+        Self {
+            closed: Queue::new(BUCKETS as usize - 1, MOST_BUCKET_BYTES),
+            open: None,
+        }
+    }
+}
+
+impl Buckets {
+    /// All of them, in order.
+    pub(super) fn all(&self) -> impl Iterator<Item = Bucket> + '_ {
+        self.closed.iter().chain(self.open.clone())
+    }
+
+    /// The time is now: where the clock was set back, what lies in the future is forgotten.
+    pub(super) fn time_is(&mut self, now_unix_ns: u64) {
+        let now = now_unix_ns / BUCKET_NS;
+        if self.open.as_ref().is_some_and(|open| open.index > now) {
+            let kept: Vec<Bucket> = self.all().filter(|bucket| bucket.index <= now).collect();
+            self.rebuild(kept);
+        }
+    }
+
+    /// Changes the bucket of that time. One before the oldest is not there any more.
+    pub(super) fn at(&mut self, at_unix_ns: u64, change: impl FnOnce(&mut Bucket)) {
+        self.in_bucket(at_unix_ns / BUCKET_NS, change);
+    }
+
+    fn in_bucket(&mut self, index: u64, change: impl FnOnce(&mut Bucket)) {
+        match &mut self.open {
+            Some(open) if open.index == index => change(open),
+            Some(open) if open.index > index => {
+                if open.index - index < BUCKETS {
+                    self.amend(index, change);
+                }
+            }
+            _ => {
+                let mut bucket = Bucket {
+                    index,
+                    ..Bucket::default()
+                };
+                change(&mut bucket);
+                if let Some(closed) = self.open.replace(bucket) {
+                    self.closed.push(closed);
+                }
+                self.forget_before((index + 1).saturating_sub(BUCKETS));
+            }
+        }
+    }
+
+    /// Changes a bucket that is closed: what belongs to it became known late.
+    fn amend(&mut self, index: u64, change: impl FnOnce(&mut Bucket)) {
+        let mut all: Vec<Bucket> = self.all().collect();
+        let place = match all.binary_search_by_key(&index, |bucket| bucket.index) {
+            Ok(place) => place,
+            Err(place) => {
+                let bucket = Bucket {
+                    index,
+                    ..Bucket::default()
+                };
+                all.insert(place, bucket);
+                place
+            }
+        };
+        if let Some(bucket) = all.get_mut(place) {
+            change(bucket);
+        }
+        self.rebuild(all);
+    }
+
+    fn rebuild(&mut self, mut all: Vec<Bucket>) {
+        self.open = all.pop();
+        self.closed.clear();
+        all.into_iter().for_each(|bucket| self.closed.push(bucket));
+    }
+
+    fn forget_before(&mut self, index: u64) {
+        while self.closed.first().is_some_and(|first| first.index < index) {
+            self.closed.pop();
+        }
+    }
+
+    /// The threads were suspended for so long from then on: each bucket gets the part that lies in it.
+    pub(super) fn stopped(&mut self, from_unix_ns: u64, length_ns: u64, now_unix_ns: u64) {
+        let to = from_unix_ns.saturating_add(length_ns).min(now_unix_ns);
+        let mut from = from_unix_ns.max(to.saturating_sub(HISTORY_NS));
+        while from < to {
+            let index = from / BUCKET_NS;
+            let end = (index + 1).saturating_mul(BUCKET_NS).min(to);
+            let part = end - from;
+            self.in_bucket(index, |bucket| {
+                bucket.stopped_ns = bucket.stopped_ns.saturating_add(part);
+            });
+            from = end;
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn size(&self) -> (usize, usize) {
+        self.closed.size()
+    }
+
+    #[cfg(test)]
+    pub(super) fn memory_bytes(&self) -> usize {
+        let open = self.open.as_ref();
+        self.closed.memory_bytes() + open.map_or(0, |open| open.pauses.capacity() * size_of::<(u8, u32)>())
+    }
+}

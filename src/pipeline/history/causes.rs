@@ -1,0 +1,79 @@
+//! Why a run collected, since its first attach.
+
+use clr_gc::event::{GcReason, GcType};
+use clr_gc::gc::Collection;
+
+use super::{length, type_of};
+
+/// Limit of rows; services have five to ten. What comes on top is one row.
+pub(super) const MOST_CAUSES: usize = 16;
+
+/// The collections of one reason, generation and type.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Cause {
+    /// Why they began; `None`: not seen.
+    pub(crate) reason: Option<GcReason>,
+    /// Their generation.
+    pub(crate) generation: Option<u32>,
+    /// Their type.
+    pub(crate) gc_type: Option<GcType>,
+    /// This row is for all that have no row of their own.
+    pub(crate) is_rest: bool,
+    /// How many.
+    pub(crate) count: u64,
+    /// Of those, of how many the pause is unknown.
+    pub(crate) unknown_pauses: u64,
+    /// Sum of the known pauses.
+    pub(crate) pause_ns: u64,
+    /// The longest one.
+    pub(crate) longest_ns: Option<u64>,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(super) struct Causes(Vec<Cause>);
+
+impl Causes {
+    pub(super) fn observe(&mut self, collection: &Collection) {
+        let mut new = Cause {
+            reason: collection.reason,
+            generation: collection.generation,
+            gc_type: type_of(collection),
+            ..Cause::default()
+        };
+        let key = |cause: &Cause| (cause.is_rest, cause.reason, cause.generation, cause.gc_type);
+        if self.0.len() >= MOST_CAUSES && self.0.iter().all(|known| key(known) != key(&new)) {
+            new = Cause {
+                is_rest: true,
+                ..Cause::default()
+            };
+        }
+        let place = self.0.iter().position(|known| key(known) == key(&new));
+        let place = place.unwrap_or_else(|| {
+            self.0.reserve_exact(1);
+            self.0.push(new);
+            self.0.len() - 1
+        });
+        let Some(cause) = self.0.get_mut(place) else { return };
+        cause.count += 1;
+        match length(collection.pause_ns) {
+            Some(ns) => {
+                cause.pause_ns = cause.pause_ns.saturating_add(ns);
+                cause.longest_ns = cause.longest_ns.max(Some(ns));
+            }
+            None => cause.unknown_pauses += 1,
+        }
+    }
+
+    /// What stopped it longest first.
+    pub(super) fn all(&self) -> Vec<Cause> {
+        let mut all = self.0.clone();
+        all.sort_by_key(|cause| std::cmp::Reverse((cause.pause_ns, cause.count)));
+        all
+    }
+
+    #[cfg(test)]
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.0.capacity() * size_of::<Cause>()
+    }
+}

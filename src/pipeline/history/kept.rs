@@ -1,0 +1,97 @@
+//! Collections that are kept in full: the newest few, and the longest few of the last half hour.
+
+use std::collections::VecDeque;
+
+use clr_gc::gc::{Collection, CompactCollection};
+use gc_rules::time::TimeBase;
+
+use super::{HISTORY_NS, length};
+
+/// Limit of the longest.
+const MOST_LONGEST: usize = 3;
+/// Limit of the newest ones' packed bytes; the newest alone may have any size.
+pub(super) const MOST_NEWEST_BYTES: usize = 1792;
+/// Limit of the longest ones' packed bytes.
+pub(super) const MOST_LONGEST_BYTES: usize = 768;
+
+/// A collection that is remembered, with the time of its stream.
+#[derive(Debug, Clone)]
+pub(crate) struct Remembered {
+    pub(crate) collection: CompactCollection,
+    pub(crate) base: TimeBase,
+}
+
+/// Those that are kept.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    /// In the order in which they were observed.
+    newest: VecDeque<Remembered>,
+    /// With pause and time, the longest first.
+    longest: Vec<(u64, u64, Remembered)>,
+}
+
+fn bytes<'a>(kept: impl Iterator<Item = &'a Remembered>) -> usize {
+    kept.map(|kept| kept.collection.bytes()).sum()
+}
+
+impl Kept {
+    /// Keeps a collection in the place of the oldest of `limit`.
+    pub(super) fn observe(&mut self, collection: Box<Collection>, base: TimeBase, limit: usize, at_unix_ns: u64) {
+        let pause = length(collection.pause_ns);
+        let remembered = Remembered {
+            collection: CompactCollection::new(*collection),
+            base,
+        };
+        if let Some(pause) = pause {
+            self.lengthen(pause, at_unix_ns, &remembered);
+        }
+        if limit == 0 {
+            return;
+        }
+        // Whoever wants more of them gets more.
+        let room = MOST_NEWEST_BYTES.max(limit * 290);
+        while self.newest.len() >= limit
+            || (!self.newest.is_empty() && bytes(self.newest.iter()) + remembered.collection.bytes() > room)
+        {
+            self.newest.pop_front();
+        }
+        if self.newest.capacity() == self.newest.len() {
+            self.newest.reserve_exact(1);
+        }
+        self.newest.push_back(remembered);
+    }
+
+    /// Keeps a collection where it is among the longest of the last half hour.
+    fn lengthen(&mut self, pause: u64, at_unix_ns: u64, remembered: &Remembered) {
+        let from = at_unix_ns.saturating_sub(HISTORY_NS);
+        self.longest
+            .retain(|(_, at, _)| *at >= from && *at <= at_unix_ns.saturating_add(HISTORY_NS));
+        let place = self.longest.partition_point(|(known, _, _)| *known > pause);
+        if place >= MOST_LONGEST || remembered.collection.bytes() > MOST_LONGEST_BYTES {
+            return;
+        }
+        self.longest.reserve_exact(1);
+        self.longest.insert(place, (pause, at_unix_ns, remembered.clone()));
+        self.longest.truncate(MOST_LONGEST);
+        while bytes(self.longest.iter().map(|(_, _, kept)| kept)) > MOST_LONGEST_BYTES {
+            self.longest.pop();
+        }
+        self.longest.shrink_to(MOST_LONGEST);
+    }
+
+    pub(super) fn newest(&self) -> impl DoubleEndedIterator<Item = &Remembered> {
+        self.newest.iter()
+    }
+
+    pub(super) fn longest(&self, from_unix_ns: u64) -> impl Iterator<Item = &Remembered> {
+        let young = self.longest.iter().filter(move |(_, at, _)| *at >= from_unix_ns);
+        young.map(|(_, _, kept)| kept)
+    }
+
+    #[cfg(test)]
+    pub(super) fn memory_bytes(&self) -> usize {
+        let packed = bytes(self.newest.iter()) + bytes(self.longest.iter().map(|(_, _, kept)| kept));
+        let newest = self.newest.capacity() * size_of::<Remembered>();
+        packed + newest + self.longest.capacity() * size_of::<(u64, u64, Remembered)>()
+    }
+}

@@ -1,0 +1,89 @@
+//! A collection as a point: when, which one, how long.
+
+use clr_gc::event::{GcReason, GcType};
+use clr_gc::gc::Collection;
+
+use super::packed::{Pass, Record};
+use super::{length, type_of};
+
+/// A collection as a point.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Mark {
+    /// Its number.
+    pub(crate) number: u64,
+    /// When it began, Unix milliseconds.
+    pub(crate) start_unix_ms: u64,
+    /// How long it stopped the process; `None`: not seen.
+    pub(crate) pause_ns: Option<u64>,
+    /// Its generation.
+    pub(crate) generation: Option<u64>,
+    /// Its type; one that became blocking is blocking.
+    gc_type: Option<u64>,
+    /// Why it began.
+    reason: Option<u64>,
+    /// It lies in a loss of events.
+    pub(crate) lossy: bool,
+}
+
+impl Mark {
+    pub(super) fn of(collection: &Collection, start_unix_ns: u64) -> Self {
+        Self {
+            number: collection.number.into(),
+            start_unix_ms: start_unix_ns / 1_000_000,
+            pause_ns: length(collection.pause_ns),
+            generation: collection.generation.map(u64::from),
+            gc_type: type_of(collection).map(|GcType(code)| u64::from(code)),
+            reason: collection.reason.map(|GcReason(code)| u64::from(code)),
+            lossy: collection.lossy,
+        }
+    }
+
+    /// Its type.
+    pub(crate) fn gc_type(&self) -> Option<GcType> {
+        self.gc_type.map(|code| GcType(code as u32))
+    }
+
+    /// Why it began.
+    pub(crate) fn reason(&self) -> Option<GcReason> {
+        self.reason.map(|code| GcReason(code as u32))
+    }
+}
+
+/// Generations and types below this are written together with what else is small.
+const SMALL: u64 = 3;
+/// The most frequent reason: small objects were allocated.
+const MOST_FREQUENT: u64 = 0;
+
+impl Record for Mark {
+    fn pass(&mut self, before: &Self, pass: &mut impl Pass) {
+        pass.near(&mut self.number, before.number.wrapping_add(1));
+        pass.near(&mut self.start_unix_ms, before.start_unix_ms);
+        pass.optional(&mut self.pause_ns);
+        // Generation and type are nearly always small: five values each (unknown, three, another one), whether it is
+        // lossy, and whether the reason is the most frequent one: a byte.
+        let code = |value: Option<u64>| value.map_or(0, |value| value.min(SMALL) + 1);
+        let mut all = code(self.generation) * 5 + code(self.gc_type);
+        all = all * 2 + u64::from(self.lossy);
+        all = all * 2 + u64::from(self.reason == Some(MOST_FREQUENT));
+        pass.unsigned(&mut all);
+        let is_frequent = all % 2 == 1;
+        self.lossy = all / 2 % 2 == 1;
+        for (value, code) in [(&mut self.generation, all / 20), (&mut self.gc_type, all / 4 % 5)] {
+            match code {
+                0 => *value = None,
+                code if code <= SMALL => *value = Some(code - 1),
+                _ => {
+                    // Hardly ever: a number that no runtime sends.
+                    let mut number = value.unwrap_or(0);
+                    pass.unsigned(&mut number);
+                    *value = Some(number);
+                }
+            }
+        }
+        if is_frequent {
+            self.reason = Some(MOST_FREQUENT);
+        } else {
+            pass.optional(&mut self.reason);
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! Records in a queue of bytes: each takes what differs from the one before it.
+//!
+//! One walk over a record's fields ([`Record::pass`]) both writes and reads, so that neither can forget one. Numbers
+//! are LEB128; an unknown one is a zero byte.
+
+use std::collections::VecDeque;
+
+/// What a queue may hold.
+pub(super) trait Record: Clone + Default {
+    /// Goes over all fields. `before`: the record before this one.
+    fn pass(&mut self, before: &Self, pass: &mut impl Pass);
+}
+
+/// Writes or reads numbers.
+pub(super) trait Pass {
+    /// Passes one number.
+    fn number(&mut self, value: &mut u128);
+
+    /// Passes an integer.
+    fn unsigned(&mut self, value: &mut u64) {
+        let mut number = u128::from(*value);
+        self.number(&mut number);
+        *value = low(number);
+    }
+
+    /// Passes a small integer.
+    fn small(&mut self, value: &mut u32) {
+        let mut number = u128::from(*value);
+        self.number(&mut number);
+        *value = low(number) as u32;
+    }
+
+    /// Passes an integer as its distance from another.
+    fn near(&mut self, value: &mut u64, other: u64) {
+        let mut number = zigzag(value.wrapping_sub(other));
+        self.number(&mut number);
+        *value = unzigzag(number).wrapping_add(other);
+    }
+
+    /// Passes a known or unknown integer.
+    fn optional(&mut self, value: &mut Option<u64>) {
+        let mut number = value.map_or(0, |value| u128::from(value) + 1);
+        self.number(&mut number);
+        *value = number.checked_sub(1).map(low);
+    }
+
+    /// Passes a known or unknown integer as its distance from another.
+    fn optional_near(&mut self, value: &mut Option<u64>, other: Option<u64>) {
+        let other = other.unwrap_or(0);
+        let mut number = value.map_or(0, |value| zigzag(value.wrapping_sub(other)) + 1);
+        self.number(&mut number);
+        *value = number.checked_sub(1).map(|number| unzigzag(number).wrapping_add(other));
+    }
+
+    /// The same of bytes that are nearly always whole pages.
+    fn pages_near(&mut self, value: &mut Option<u64>, other: Option<u64>) {
+        let mut rest = rest_of_page(*value);
+        let mut pages = value.map(|bytes| bytes >> PAGE_BITS);
+        let other = other.map_or(0, |bytes| bytes >> PAGE_BITS);
+        // Whether there is a rest is the lowest bit.
+        let mut number = pages.map_or(0, |pages| {
+            (zigzag(pages.wrapping_sub(other)) << 1) + u128::from(rest > 0) + 1
+        });
+        self.number(&mut number);
+        let known = number.checked_sub(1);
+        pages = known.map(|number| unzigzag(number >> 1).wrapping_add(other));
+        if known.is_some_and(|number| number & 1 == 1) {
+            self.unsigned(&mut rest);
+        }
+        *value = pages.map(|pages| (pages << PAGE_BITS) | rest);
+    }
+}
+
+fn rest_of_page(bytes: Option<u64>) -> u64 {
+    bytes.map_or(0, |bytes| bytes & ((1 << PAGE_BITS) - 1))
+}
+
+/// Pages of 4 KiB.
+const PAGE_BITS: u32 = 12;
+
+fn low(number: u128) -> u64 {
+    number as u64
+}
+
+/// A distance that may be negative, small ones as small numbers.
+fn zigzag(distance: u64) -> u128 {
+    let signed = distance.cast_signed();
+    u128::from(((signed << 1) ^ (signed >> 63)).cast_unsigned())
+}
+
+fn unzigzag(number: u128) -> u64 {
+    let number = low(number);
+    (number >> 1) ^ (number & 1).wrapping_neg()
+}
+
+struct Writer(Vec<u8>);
+
+impl Pass for Writer {
+    fn number(&mut self, value: &mut u128) {
+        let mut rest = *value;
+        while rest >= 0x80 {
+            self.0.push((rest as u8) | 0x80);
+            rest >>= 7;
+        }
+        self.0.push(rest as u8);
+    }
+}
+
+struct Reader<I> {
+    bytes: I,
+    read: usize,
+}
+
+impl<I: Iterator<Item = u8>> Pass for Reader<I> {
+    fn number(&mut self, value: &mut u128) {
+        *value = 0;
+        // The bytes are those of a writer: 19 are the most that 2^65 takes.
+        for shift in (0..19).map(|place| place * 7) {
+            let byte = self.bytes.next().unwrap_or(0);
+            self.read += 1;
+            *value |= u128::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                break;
+            }
+        }
+    }
+}
+
+/// The queue.
+#[derive(Debug)]
+pub(super) struct Queue<R> {
+    bytes: VecDeque<u8>,
+    count: usize,
+    most: usize,
+    most_bytes: usize,
+    /// The record before the first one.
+    origin: R,
+    /// The last one.
+    last: R,
+}
+
+/// The buffer grows in such steps: doubling would take more than the bound.
+const STEP: usize = 512;
+
+impl<R: Record> Queue<R> {
+    /// An empty queue. It keeps `most` records of `most_bytes` in all.
+    pub(super) fn new(most: usize, most_bytes: usize) -> Self {
+        Self {
+            bytes: VecDeque::new(),
+            count: 0,
+            most,
+            most_bytes,
+            origin: R::default(),
+            last: R::default(),
+        }
+    }
+
+    /// Adds a record; the oldest give way.
+    pub(super) fn push(&mut self, mut record: R) {
+        let mut writer = Writer(Vec::with_capacity(64));
+        record.pass(&self.last, &mut writer);
+        let Writer(bytes) = writer;
+        while self.count > 0 && (self.count >= self.most || self.bytes.len() + bytes.len() > self.most_bytes) {
+            self.pop();
+        }
+        let free = self.bytes.capacity() - self.bytes.len();
+        if free < bytes.len() {
+            let whole = (self.bytes.len() + bytes.len()).next_multiple_of(STEP);
+            self.bytes.reserve_exact(whole - self.bytes.len());
+        }
+        self.bytes.extend(bytes);
+        self.count += 1;
+        self.last = record;
+    }
+
+    /// Forgets the oldest one.
+    pub(super) fn pop(&mut self) {
+        let mut reader = Reader {
+            bytes: self.bytes.iter().copied(),
+            read: 0,
+        };
+        let mut first = R::default();
+        first.pass(&self.origin, &mut reader);
+        let read = reader.read.min(self.bytes.len());
+        self.bytes.drain(..read);
+        self.origin = first;
+        self.count = self.count.saturating_sub(1);
+    }
+
+    /// The oldest one.
+    pub(super) fn first(&self) -> Option<R> {
+        self.iter().next()
+    }
+
+    /// Forgets all.
+    pub(super) fn clear(&mut self) {
+        *self = Self {
+            bytes: std::mem::take(&mut self.bytes),
+            ..Self::new(self.most, self.most_bytes)
+        };
+        self.bytes.clear();
+    }
+
+    /// All of them, the oldest first.
+    pub(super) fn iter(&self) -> impl Iterator<Item = R> + '_ {
+        let mut reader = Reader {
+            bytes: self.bytes.iter().copied(),
+            read: 0,
+        };
+        let mut before = self.origin.clone();
+        (0..self.count).map(move |_| {
+            let mut record = R::default();
+            record.pass(&before, &mut reader);
+            before = record.clone();
+            record
+        })
+    }
+
+    /// Bytes beside itself.
+    #[cfg(test)]
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    /// How many there are, and their bytes.
+    #[cfg(test)]
+    pub(super) fn size(&self) -> (usize, usize) {
+        (self.count, self.bytes.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    struct Three(u64, Option<u64>, Option<u64>);
+
+    impl Record for Three {
+        fn pass(&mut self, before: &Self, pass: &mut impl Pass) {
+            pass.near(&mut self.0, before.0);
+            pass.optional_near(&mut self.1, before.1);
+            pass.optional(&mut self.2);
+        }
+    }
+
+    fn any_number() -> impl Strategy<Value = u64> {
+        prop_oneof![0u64..300, any::<u64>(), Just(u64::MAX)]
+    }
+
+    proptest! {
+        /// Scenario: any records, in a queue of any bounds.
+        /// Guarantee: the newest come back as they were; there are never more, nor more bytes, than may be.
+        #[test]
+        fn the_newest_come_back(
+            records in prop::collection::vec((any_number(), prop::option::of(any_number()), prop::option::of(any_number())), 0..60),
+            most in 1usize..20,
+            most_bytes in 40usize..200,
+        ) {
+            let mut queue = Queue::new(most, most_bytes);
+            let records: Vec<Three> = records.into_iter().map(|(a, b, c)| Three(a, b, c)).collect();
+            for record in &records {
+                queue.push(record.clone());
+                let (count, bytes) = queue.size();
+                prop_assert!(count >= 1 && count <= most && bytes <= most_bytes);
+            }
+            let kept: Vec<Three> = queue.iter().collect();
+            prop_assert_eq!(kept.as_slice(), &records[records.len() - kept.len()..]);
+            if records.len() >= most {
+                prop_assert!(kept.len() == most || most_bytes - queue.size().1 < 40);
+            }
+            prop_assert!(queue.memory_bytes() <= most_bytes.next_multiple_of(STEP));
+        }
+    }
+}

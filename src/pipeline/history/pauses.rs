@@ -1,0 +1,60 @@
+//! What several buckets say of pauses.
+
+use super::bucket::{Bucket, KINDS, class_end_ns};
+
+/// Sums over buckets.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Pauses {
+    /// For how long the managed threads were suspended.
+    pub(crate) stopped_ns: u64,
+    /// The longest pause.
+    pub(crate) longest_ns: Option<u64>,
+    /// Collections by generation and type, as in a bucket.
+    pub(crate) collections: [u64; KINDS],
+    /// Of those, the ones that code asked for.
+    pub(crate) induced: u64,
+    /// Bytes allocated.
+    pub(crate) allocated: Option<u64>,
+    /// Pauses by class of length.
+    classes: Vec<(u8, u64)>,
+}
+
+impl Pauses {
+    /// Adds a bucket.
+    pub(crate) fn add(&mut self, bucket: &Bucket) {
+        self.stopped_ns = self.stopped_ns.saturating_add(bucket.stopped_ns);
+        self.longest_ns = self.longest_ns.max(bucket.longest_ns);
+        for (sum, count) in self.collections.iter_mut().zip(bucket.collections) {
+            *sum += u64::from(count);
+        }
+        self.induced += u64::from(bucket.induced);
+        if let Some(bytes) = bucket.allocated {
+            self.allocated = Some(self.allocated.unwrap_or(0).saturating_add(bytes));
+        }
+        for (class, count) in &bucket.pauses {
+            match self.classes.binary_search_by_key(class, |(class, _)| *class) {
+                Ok(place) => {
+                    if let Some((_, sum)) = self.classes.get_mut(place) {
+                        *sum += u64::from(*count);
+                    }
+                }
+                Err(place) => self.classes.insert(place, (*class, u64::from(*count))),
+            }
+        }
+    }
+
+    /// A quantile by nearest rank, rounded up to the end of its class (at most half longer), and never longer than
+    /// the longest pause. `None` without a known pause.
+    pub(crate) fn quantile(&self, percent: u64) -> Option<u64> {
+        let known: u64 = self.classes.iter().map(|(_, count)| count).sum();
+        let rank = (known * percent).div_ceil(100).max(1);
+        let mut seen = 0;
+        for (class, count) in &self.classes {
+            seen += count;
+            if seen >= rank {
+                return Some(class_end_ns(*class)).min(self.longest_ns);
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,315 @@
+//! What the history says of recordings and of hand-made collections.
+
+use clr_gc::event::GcReason;
+use clr_gc::gc::{Pause, PauseKind, StopEdges};
+use clr_gc::stream::Scope;
+use test_support::recordings;
+
+use super::*;
+use crate::recording::source::Source;
+use crate::recording::{ProcessHistory, Recording};
+
+const SECOND: i64 = 1_000_000_000;
+/// Bound of all that is remembered of a run.
+const MOST_BYTES: usize = 20 << 10;
+/// What a run keeps by default.
+const NEWEST: usize = 6;
+
+fn recorded(name: &str) -> (Recording, TimeBase) {
+    let recording = Recording::read(
+        &mut Source::open(&recordings::path(name)).unwrap(),
+        Scope::Collections,
+        |_| (),
+    );
+    let base = recording.header.as_ref().and_then(|header| header.unix_ns_of_offset(0));
+    (recording, TimeBase::at(base.unwrap_or(0)))
+}
+
+fn observed(process: &ProcessHistory, base: TimeBase) -> History {
+    let mut history = History::default();
+    for collection in &process.collections {
+        history.observe(Box::new(collection.clone()), base, NEWEST, u64::MAX);
+    }
+    for suspension in &process.suspensions {
+        history.suspension(suspension, base, u64::MAX);
+    }
+    history
+}
+
+/// A collection of a real process; tests move it.
+fn sample() -> Collection {
+    let (recording, _) = recorded("net10-steady");
+    let collections = &recording.processes[0].1.collections;
+    let whole = collections
+        .iter()
+        .find(|one| one.is_complete() && one.generation == Some(0));
+    whole.unwrap().clone()
+}
+
+/// The sample with a pause from `from` for so long, at 0 s of 1970 and a year.
+fn paused(number: u32, from: i64, length: i64) -> Box<Collection> {
+    let mut collection = sample();
+    (collection.number, collection.start) = (number, Some(from));
+    collection.end = Some(from + length);
+    collection.last_event = from + length;
+    (collection.pause_ns, collection.lossy) = (Some(length), false);
+    collection.pauses = vec![Pause {
+        start: Some(from),
+        suspend_ns: Some(0),
+        pause_ns: Some(length),
+        spans: vec![(from, from + length)],
+        stopped_ns: Some(length),
+        shared_with: Vec::new(),
+        kind: PauseKind::Blocking,
+        edges: StopEdges::default(),
+    }];
+    Box::new(collection)
+}
+
+const YEAR: i64 = 365 * 86_400 * SECOND;
+
+fn base() -> TimeBase {
+    TimeBase::at(YEAR.into())
+}
+
+fn at(seconds: i64) -> u64 {
+    base().unix_ns(seconds * SECOND)
+}
+
+/// Scenario: every recording, observed as a live process is.
+/// Guarantee: time stopped, counts, allocation and pauses are those of `analyze`, to the nanosecond and the byte; the
+/// figures of the heap are those of the last collection; quantiles are at most half longer than the true ones; and
+/// nothing takes more than its bound.
+#[test]
+fn sums_are_those_of_analyze() {
+    let (mut processes, mut largest) = (0, 0);
+    for name in recordings::names() {
+        let (recording, base) = recorded(&name);
+        for (_, process) in &recording.processes {
+            let history = observed(process, base);
+            let bytes = history.memory_bytes();
+            largest = largest.max(bytes);
+            assert!(bytes <= MOST_BYTES, "{name}: {bytes}");
+            let all = history.pauses_since(0);
+            let totals = &process.totals;
+            assert_eq!(history.collections, totals.count, "{name}");
+            assert_eq!((history.lossy, history.incomplete), (totals.lossy, totals.incomplete));
+            assert_eq!(all.collections.iter().sum::<u64>(), totals.count, "{name}");
+            assert_eq!(i64::try_from(all.stopped_ns).unwrap(), totals.stopped_ns, "{name}");
+            assert_eq!(all.allocated, totals.allocated, "{name}");
+            let quantiles = totals.quantiles();
+            assert_eq!(length(quantiles.map(|known| known.max)), all.longest_ns, "{name}");
+            if let Some(known) = quantiles {
+                for (percent, exact) in [(50, known.p50), (99, known.p99)] {
+                    let (exact, shown) = (u64::try_from(exact).unwrap(), all.quantile(percent).unwrap());
+                    assert!(
+                        shown >= exact && shown <= (exact + exact / 2 + 1).max(2 << 12),
+                        "{name}: {exact} {shown}"
+                    );
+                }
+            }
+            let causes = history.causes();
+            let sum: u64 = causes.iter().map(|cause| cause.pause_ns).sum();
+            assert_eq!(i64::try_from(sum).unwrap(), totals.pause_ns(), "{name}");
+            assert_eq!(causes.iter().map(|cause| cause.count).sum::<u64>(), totals.count);
+            let marks: Vec<Mark> = history.marks().collect();
+            assert_eq!(marks.len(), process.collections.len().min(MOST_MARKS), "{name}");
+            for (mark, collection) in marks.iter().rev().zip(process.collections.iter().rev()) {
+                assert_eq!(mark.number, u64::from(collection.number));
+                assert_eq!(mark.pause_ns, length(collection.pause_ns));
+                assert_eq!(mark.gc_type(), type_of(collection));
+                assert_eq!((mark.reason(), mark.lossy), (collection.reason, collection.lossy));
+            }
+            let with_stats = || process.collections.iter().filter(|one| one.heap_stats.is_some());
+            if let Some(last) = with_stats().max_by_key(|one| collection_at(one)) {
+                assert_eq!(history.figures().heap_after(), last.heap_after(), "{name}");
+            }
+            for bucket in history.buckets.all().filter(|bucket| bucket.heap[2].is_some()) {
+                let is = |one: &&Collection| one.heap.each_ref().map(|sizes| sizes.after) == bucket.heap;
+                assert!(with_stats().any(|one| is(&one)), "{name}");
+            }
+            let longest = history.longest(u64::MAX).count();
+            assert_eq!(longest, 0, "{name}: no recording is of the far future");
+            processes += 1;
+        }
+    }
+    println!("{processes} processes, at most {largest} bytes");
+    assert!(processes >= 28);
+}
+
+/// Scenario: busy recordings, played over and over for 40 minutes.
+/// Guarantee: the bound holds, and the history reaches back half an hour (of the busiest, 27 minutes) with all its
+/// points.
+#[test]
+fn half_an_hour_fits() {
+    for name in [
+        "svc8-workstation",
+        "net10-threads-server-datas",
+        "net10b-nearlimit",
+        "net8-leak",
+    ] {
+        let (recording, _) = recorded(name);
+        let process = &recording.processes[0].1;
+        let length = recording.observed_ns.max(SECOND);
+        let mut history = History::default();
+        let mut offset = 0;
+        while offset < 2400 * SECOND {
+            let base = TimeBase::at(i128::from(YEAR + offset));
+            for collection in &process.collections {
+                history.observe(Box::new(collection.clone()), base, NEWEST, u64::MAX);
+            }
+            // What a container uses is read every 15 s, and is another number each time.
+            let used = 900_000_000 + u64::try_from(offset).unwrap() % 7_777_777;
+            history.measured(Some(used / 4096 * 4096), base.unix_ns(length));
+            offset += length;
+        }
+        let bytes = history.memory_bytes();
+        println!(
+            "{name}: {bytes} bytes, buckets {:?}, marks {:?}, causes {}, kept {}, itself {}",
+            history.buckets.size(),
+            history.marks.size(),
+            history.causes.memory_bytes(),
+            history.kept.memory_bytes(),
+            size_of::<History>(),
+        );
+        assert!(bytes <= MOST_BYTES, "{name}: {bytes}");
+        assert!(history.buckets.all().count() as u64 >= BUCKETS * 9 / 10, "{name}");
+        assert_eq!(history.marks().count(), MOST_MARKS, "{name}");
+        assert_eq!(history.newest().count(), NEWEST, "{name}");
+        let now = at(offset / SECOND);
+        let longest: Vec<_> = history
+            .longest(now)
+            .map(|kept| kept.collection.unpack().pause_ns)
+            .collect();
+        assert!(longest.len() >= 2 && longest.is_sorted_by(|a, b| a >= b), "{longest:?}");
+        assert_eq!(length_of(&history, now), longest[0].unwrap(), "{name}");
+    }
+}
+
+fn length_of(history: &History, now: u64) -> i64 {
+    let pauses = history.pauses_since(now.saturating_sub(HISTORY_NS));
+    i64::try_from(pauses.longest_ns.unwrap()).unwrap()
+}
+
+/// Scenario: collections whose every number is as large as it can be, of a process that means harm.
+/// Guarantee: the bound holds; the oldest give way.
+#[test]
+fn large_numbers_take_no_more() {
+    let mut history = History::default();
+    let mut state = 7u64;
+    let mut random = move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        state | 1 << 63
+    };
+    for number in 0..2000u32 {
+        let mut collection = paused(number.wrapping_mul(0x9e37_79b9), i64::from(number) * SECOND, SECOND / 2);
+        collection.generation = Some(random() as u32);
+        collection.reason = Some(GcReason(random() as u32));
+        collection.gc_type = Some(GcType(random() as u32));
+        collection.pause_ns = Some(i64::MAX - i64::from(number));
+        collection.allocated_since_last = Some(random());
+        for sizes in &mut collection.heap {
+            sizes.after = Some(random());
+        }
+        let pause = collection.pauses[0].clone();
+        collection.pauses = vec![pause; 40];
+        collection.committed.after = Some(random());
+        history.observe(collection, base(), NEWEST, u64::MAX);
+        history.measured(Some(random()), at(i64::from(number)));
+        let bytes = history.memory_bytes();
+        assert!(bytes <= MOST_BYTES, "{number}: {bytes}");
+    }
+    assert!(history.marks().count() > 100);
+    assert_eq!(history.causes().len(), causes::MOST_CAUSES + 1);
+    assert_eq!(history.causes().iter().map(|cause| cause.count).sum::<u64>(), 2000);
+    assert!(history.newest().count() >= 1);
+}
+
+/// Scenario: pauses that end on the edge of a bucket, begin on it, and lie in three of them; then nothing for a while.
+/// Guarantee: each bucket has the time that lies in it, no bucket more than it is long, a bucket without anything is
+/// not there, and what is older than half an hour is gone.
+#[test]
+fn a_pause_is_of_the_buckets_it_lies_in() {
+    let mut history = History::default();
+    history.observe(paused(1, 9 * SECOND, SECOND), base(), NEWEST, u64::MAX);
+    history.observe(paused(2, 20 * SECOND, SECOND), base(), NEWEST, u64::MAX);
+    history.observe(paused(3, 35 * SECOND, 20 * SECOND), base(), NEWEST, u64::MAX);
+    let stopped = |history: &History, now: i64| -> Vec<(i64, u64, u32)> {
+        let first = at(0) / BUCKET_NS;
+        let each = history.buckets(at(now)).into_iter();
+        each.map(|bucket| {
+            let place = i64::try_from(bucket.index - first).unwrap() * 10;
+            (place, bucket.stopped_ns / 1_000_000_000, bucket.collections[0])
+        })
+        .collect()
+    };
+    let seconds = [(0, 1, 0), (10, 0, 1), (20, 1, 1), (30, 5, 0), (40, 10, 0), (50, 5, 1)];
+    assert_eq!(stopped(&history, 60), seconds);
+    assert_eq!(stopped(&history, 1800), seconds[1..]);
+    assert_eq!(stopped(&history, 1840), seconds[5..]);
+    // Idle for an hour, then one more: the old ones are gone for good.
+    history.observe(paused(4, 3600 * SECOND, SECOND), base(), NEWEST, u64::MAX);
+    assert_eq!(stopped(&history, 60), [(3600, 1, 1)]);
+    assert_eq!(history.marks().count(), 4);
+    assert_eq!(history.longest(at(3601)).count(), 1);
+}
+
+/// Scenario: a background collection ends 25 s after it began with a pause; a foreground one was observed meanwhile.
+/// Guarantee: its first pause is put where it was.
+#[test]
+fn what_is_known_late_is_put_where_it_was() {
+    let mut history = History::default();
+    history.observe(paused(2, 12 * SECOND, SECOND), base(), NEWEST, u64::MAX);
+    let mut background = paused(1, SECOND, 2 * SECOND);
+    background.gc_type = Some(GcType::BACKGROUND);
+    background.generation = Some(2);
+    (background.end, background.last_event) = (Some(26 * SECOND), 26 * SECOND);
+    history.observe(background, base(), NEWEST, u64::MAX);
+    let stopped: Vec<u64> = history
+        .buckets(at(30))
+        .iter()
+        .map(|bucket| bucket.stopped_ns / 1_000_000_000)
+        .collect();
+    assert_eq!(stopped, [2, 1, 0]);
+    let all = history.pauses_since(0);
+    assert_eq!((all.collections[0], all.collections[7]), (1, 1));
+    assert_eq!(history.marks().map(|mark| mark.number).collect::<Vec<_>>(), [2, 1]);
+}
+
+/// Scenario: a stream that claims to be of the year 2200; then the clock is set back by an hour.
+/// Guarantee: nothing is later than now, and what comes after the clock was set is shown.
+#[test]
+fn nothing_is_of_the_future() {
+    let mut history = History::default();
+    history.observe(paused(1, 230 * YEAR, SECOND), base(), NEWEST, at(4000));
+    assert_eq!(history.buckets(at(4000)).last().unwrap().start_unix_ns(), at(4000));
+    history.observe(paused(2, 400 * SECOND, SECOND), base(), NEWEST, at(402));
+    let buckets = history.buckets(at(402));
+    assert_eq!(buckets.len(), 1);
+    assert_eq!(buckets[0].start_unix_ns(), at(400));
+    assert_eq!(buckets[0].stopped_ns, 1_000_000_000);
+}
+
+/// Scenario: nothing was observed; then a reading of the container only; then a reading that failed.
+/// Guarantee: what was not seen is unknown, and a failed reading is no zero.
+#[test]
+fn unknown_stays_unknown() {
+    let mut history = History::default();
+    assert_eq!(
+        (history.figures(), history.buckets(at(0)).len()),
+        (&Newest::default(), 0)
+    );
+    history.measured(None, at(5));
+    assert_eq!(history.buckets(at(5)).len(), 0);
+    history.measured(Some(7), at(5));
+    history.measured(None, at(6));
+    let buckets = history.buckets(at(9));
+    assert_eq!(buckets[0].container_memory, Some(7));
+    assert_eq!(
+        (buckets[0].allocated, buckets[0].longest_ns, buckets[0].heap),
+        (None, None, [None; 5])
+    );
+    let pauses = history.pauses_since(0);
+    assert_eq!((pauses.quantile(99), pauses.allocated), (None, None));
+    assert_eq!(history.figures().heap_after(), None);
+}

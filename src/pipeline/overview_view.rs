@@ -1,0 +1,284 @@
+//! The rows of `/api/v1/overview`: every process, its last minute and half an hour in points.
+
+use std::collections::BTreeMap;
+
+use gc_rules::incident::IncidentRecord;
+use gc_rules::rule::Severity;
+use gc_rules::time::rfc3339;
+use gc_telemetry::definition::{resource as row, settings};
+use gc_telemetry::value::text;
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+
+use crate::pipeline::history::{BUCKET_NS, BUCKETS, Bucket, History, Pauses};
+use crate::pipeline::registry::Pipeline;
+use crate::pipeline::run::{Parts, Run};
+use crate::pipeline::settings::Clock;
+use crate::pipeline::shared::Noted;
+use crate::process::{Identity, RunKey, RunState};
+use crate::records::view::{MinuteRecord, ProcessRow, SparkRecord};
+
+/// Points of a row's half hour.
+const SPARK_POINTS: usize = 60;
+/// Buckets of one point.
+const SPARK_BUCKETS: u64 = BUCKETS / SPARK_POINTS as u64;
+/// Whole buckets of the last minute.
+const MINUTE_BUCKETS: u64 = 6;
+
+/// Open incidents of processes: how many, and the highest severity.
+pub(crate) type OpenIncidents = BTreeMap<u32, (usize, Severity)>;
+
+/// The open incidents of a list, by pid.
+pub(crate) fn open_incidents(incidents: &[IncidentRecord]) -> OpenIncidents {
+    let mut open = OpenIncidents::new();
+    for incident in incidents.iter().filter(|incident| incident.until.is_none()) {
+        let Some(pid) = incident.pid else { continue };
+        let (count, severity) = open.entry(pid).or_insert((0, incident.severity));
+        *count += 1;
+        *severity = incident.severity.max(*severity);
+    }
+    open
+}
+
+impl Pipeline {
+    /// Every process as a row, by pid. `sparks`: with its half hour.
+    pub fn rows(&self, incidents: &[IncidentRecord], sparks: bool, now_unix_ns: u64) -> Vec<ProcessRow> {
+        let open = open_incidents(incidents);
+        let mut rows: Vec<ProcessRow> = self
+            .runs()
+            .iter()
+            .map(|run| row_of(run.key(), run.clock(), &run.parts(), &open, sparks, now_unix_ns))
+            .collect();
+        for Noted {
+            identity,
+            state,
+            since_unix_ns,
+        } in self.noted()
+        {
+            rows.push(plain(&identity, &identity.resource, &state, since_unix_ns, &open));
+        }
+        rows.sort_by_key(|row| (row.pid, row.start_time));
+        rows
+    }
+}
+
+/// The time as it is for a run: a recording's is that of its events.
+pub(crate) fn now_of(clock: Clock, parts: &Parts, now_unix_ns: u64) -> u64 {
+    match clock {
+        Clock::Live => now_unix_ns,
+        Clock::Recorded => parts.session.newest_unix_ns,
+    }
+}
+
+/// The row of a run.
+pub(crate) fn row_of(
+    key: RunKey,
+    clock: Clock,
+    parts: &Parts,
+    open: &OpenIncidents,
+    with_spark: bool,
+    now_unix_ns: u64,
+) -> ProcessRow {
+    let (session, history) = (&parts.session, &parts.history);
+    let now = now_of(clock, parts, now_unix_ns);
+    let figures = parts.group_figures();
+    let attached = session.first_attach_unix_ns;
+    let newest = history.figures();
+    let progress = session.progress();
+    let resource = &parts.identity.resource().attributes;
+    debug_assert_eq!(key, parts.identity.who().key);
+    ProcessRow {
+        minute: attached.map(|attached| minute(history, attached, now)),
+        heap_after: newest.heap_after(),
+        heap_limit: heap_limit(parts),
+        container_memory: figures.memory.working_set.or(figures.memory.usage),
+        container_limit: figures.memory_limit,
+        collections: history.collections,
+        last_collection: newest.number,
+        last_collection_ms: newest.at_unix_ns.map(|at| at / 1_000_000),
+        lag_ns: session.lag_ns,
+        lost_events: progress.lost_events,
+        lossy: history.lossy,
+        spark: with_spark.then(|| spark(history, attached, now)),
+        ..plain(
+            parts.identity.who(),
+            resource,
+            &session.state,
+            session.since_unix_ns,
+            open,
+        )
+    }
+}
+
+/// Maximum bytes of the heap, as far as it is known from outside or from its settings.
+pub(crate) fn heap_limit(parts: &Parts) -> Option<u64> {
+    let configured = || int(&parts.identity.resource().attributes, settings::HARD_LIMIT.name);
+    parts.heap_limit.or_else(configured)
+}
+
+fn int(attributes: &[KeyValue], name: &str) -> Option<u64> {
+    match value(attributes, name)? {
+        Value::IntValue(number) => u64::try_from(*number).ok(),
+        _ => None,
+    }
+}
+
+fn flag(attributes: &[KeyValue], name: &str) -> Option<bool> {
+    match value(attributes, name)? {
+        Value::BoolValue(flag) => Some(*flag),
+        _ => None,
+    }
+}
+
+fn value<'a>(attributes: &'a [KeyValue], name: &str) -> Option<&'a Value> {
+    let attribute = attributes.iter().find(|attribute| attribute.key == name)?;
+    attribute.value.as_ref()?.value.as_ref()
+}
+
+/// How the collector works, as far as that is known.
+fn collector(attributes: &[KeyValue]) -> Option<String> {
+    let server = flag(attributes, settings::SERVER.name);
+    let mut words = Vec::new();
+    words.extend(server.map(|server| if server { "server" } else { "workstation" }));
+    let background = flag(attributes, settings::CONCURRENT.name);
+    words.extend(background.map(|is| if is { "background" } else { "blocking" }));
+    words.extend(flag(attributes, settings::DYNAMIC_ADAPTATION.name).and_then(|is| is.then_some("adapting")));
+    (!words.is_empty()).then(|| words.join(", "))
+}
+
+/// What to do about a process that is not read, where its detail does not say it.
+fn remedy(state: &RunState) -> Option<String> {
+    let text = match state {
+        RunState::Excluded => {
+            "to watch it, change targets.include and targets.exclude in the configuration; gcwatch reads it again by itself"
+        }
+        RunState::OverLimit => "raise targets.max_targets, or exclude processes that need not be watched",
+        RunState::HeldElsewhere { .. } => "nothing, if that gcwatch is meant to watch it; else stop that one",
+        RunState::Unattachable { .. } => {
+            "gcwatch doctor --pid PID says what prevents it and what to do; it is tried again"
+        }
+        _ => return None,
+    };
+    Some(text.to_owned())
+}
+
+/// A row without what is read from its stream.
+fn plain(
+    identity: &Identity,
+    resource: &[KeyValue],
+    state: &RunState,
+    since_unix_ns: u64,
+    open: &OpenIncidents,
+) -> ProcessRow {
+    let pid = identity.key.pid;
+    let incidents = open.get(&pid);
+    let service = text(resource, row::SERVICE_NAME.name);
+    let remedy = remedy(state).map(|text| text.replace("PID", &pid.to_string()));
+    ProcessRow {
+        pid,
+        start_time: identity.key.start_time,
+        ns_pid: identity.ns_pid,
+        name: service.clone().unwrap_or_else(|| identity.name.clone()),
+        process: identity.name.clone(),
+        service,
+        namespace: text(resource, row::K8S_NAMESPACE_NAME.name),
+        pod: text(resource, row::K8S_POD_NAME.name),
+        container: text(resource, row::K8S_CONTAINER_NAME.name),
+        runtime: identity.runtime.clone(),
+        collector: collector(resource),
+        state: state.word(),
+        reason: state.not_attached(),
+        detail: state.detail(),
+        remedy,
+        since: rfc3339(since_unix_ns),
+        severity: incidents.map(|(_, severity)| *severity),
+        incidents: incidents.map_or(0, |(count, _)| *count),
+        minute: None,
+        heap_after: None,
+        heap_limit: None,
+        container_memory: None,
+        container_limit: None,
+        collections: 0,
+        last_collection: None,
+        last_collection_ms: None,
+        lag_ns: None,
+        lost_events: None,
+        lossy: 0,
+        spark: None,
+    }
+}
+
+/// A share of a length.
+pub(crate) fn share(part_ns: u64, whole_ns: u64) -> Option<f64> {
+    (whole_ns > 0).then(|| part_ns as f64 / whole_ns as f64)
+}
+
+fn minute(history: &History, attached_unix_ns: u64, now_unix_ns: u64) -> MinuteRecord {
+    let from = (now_unix_ns / BUCKET_NS).saturating_sub(MINUTE_BUCKETS) * BUCKET_NS;
+    let pauses = history.pauses_since(from);
+    let window_ns = now_unix_ns.saturating_sub(from.max(attached_unix_ns));
+    let Pauses {
+        stopped_ns,
+        longest_ns,
+        collections,
+        induced,
+        allocated,
+        ..
+    } = pauses;
+    let [g0, g0_bg, g0_fg, g1, g1_bg, g1_fg, g2, g2_bg, g2_fg, _] = collections;
+    MinuteRecord {
+        window_ns,
+        stopped_ns,
+        stopped_share: share(stopped_ns, window_ns).map(|share| share.min(1.0)),
+        longest_ns,
+        p50_ns: pauses.quantile(50),
+        p99_ns: pauses.quantile(99),
+        gen0: g0 + g0_fg,
+        gen1: g1 + g1_fg,
+        gen2: g2 + g2_fg,
+        background: g0_bg + g1_bg + g2_bg,
+        induced,
+        allocated,
+    }
+}
+
+/// Half an hour in points. Before the first attach, nothing is known; after it, a point without pauses was not stopped.
+fn spark(history: &History, attached_unix_ns: Option<u64>, now_unix_ns: u64) -> SparkRecord {
+    let end = now_unix_ns / BUCKET_NS + 1;
+    let first = end.saturating_sub(BUCKETS);
+    let known_from = attached_unix_ns.map_or(end, |attached| attached / BUCKET_NS);
+    let mut stopped = vec![None; SPARK_POINTS];
+    let mut heap = vec![None; SPARK_POINTS];
+    for (place, point) in stopped.iter_mut().enumerate() {
+        let last_bucket = first + (place as u64 + 1) * SPARK_BUCKETS - 1;
+        if last_bucket >= known_from {
+            *point = Some(0u16);
+        }
+    }
+    let mut sums = vec![0u64; SPARK_POINTS];
+    for bucket in history.buckets(now_unix_ns) {
+        let place = usize::try_from((bucket.index - first) / SPARK_BUCKETS).unwrap_or(usize::MAX);
+        if let (Some(sum), Some(point)) = (sums.get_mut(place), stopped.get_mut(place)) {
+            *sum = sum.saturating_add(bucket.stopped_ns);
+            let per_mille = *sum / (SPARK_BUCKETS * BUCKET_NS / 1000);
+            *point = Some(u16::try_from(per_mille.min(1000)).unwrap_or(1000));
+        }
+        if let (Some(point), Some(bytes)) = (heap.get_mut(place), heap_of(&bucket)) {
+            *point = Some(bytes >> 10);
+        }
+    }
+    SparkRecord { stopped, heap }
+}
+
+/// Bytes in all generations after the last collection of a bucket.
+fn heap_of(bucket: &Bucket) -> Option<u64> {
+    let known = bucket.heap.iter().flatten();
+    known.fold(None, |sum: Option<u64>, bytes| {
+        Some(sum.unwrap_or(0).saturating_add(*bytes))
+    })
+}
+
+/// A run's row with its half hour.
+pub(crate) fn whole_row(run: &Run, parts: &Parts, open: &OpenIncidents, now_unix_ns: u64) -> ProcessRow {
+    row_of(run.key(), run.clock(), parts, open, true, now_unix_ns)
+}

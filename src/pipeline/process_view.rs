@@ -1,0 +1,381 @@
+//! The records of `/api/v1/processes/PID` and of one of its collections.
+
+use std::sync::Arc;
+
+use clr_gc::gc::Collection;
+use gc_rules::incident::IncidentRecord;
+use gc_rules::time::{TimeBase, rfc3339};
+use gc_telemetry::definition::settings;
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+
+use crate::pipeline::history::{BUCKET_NS, Bucket, HISTORY_NS, History, Mark, Pauses, Remembered};
+use crate::pipeline::overview_view::{heap_limit, now_of, open_incidents, whole_row};
+use crate::pipeline::registry::Pipeline;
+use crate::pipeline::run::{Parts, Run};
+use crate::pipeline::view::{json_value, record_of};
+use crate::records::gc::type_name;
+use crate::records::view::{
+    CauseRecord, CollectionLine, CollectionRecord, HistoryColumns, MemoryRecord, Neighbour, PauseColumns,
+    ProcessRecord, SettingRecord, StreamFigures, Unseen,
+};
+
+/// Why there is no record of a collection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NoCollection {
+    /// There is no process of that pid, or nothing was ever read from it.
+    NoProcess,
+    /// The process has no collection of that number that is remembered. The oldest and the newest that are.
+    NoNumber(Option<(u64, u64)>),
+}
+
+impl Pipeline {
+    /// The newest run of a pid from which something is or was read.
+    fn run_of(&self, pid: u32) -> Option<Arc<Run>> {
+        self.runs().into_iter().rfind(|run| run.key().pid == pid)
+    }
+
+    /// Everything of one process; `None`: none of that pid is known.
+    pub fn process(&self, pid: u32, now_unix_ns: u64) -> Option<ProcessRecord> {
+        let mut incidents = self.incidents();
+        let open = open_incidents(&incidents);
+        incidents.retain(|incident| incident.pid == Some(pid));
+        let Some(run) = self.run_of(pid) else {
+            return self.unread(pid, incidents, now_unix_ns);
+        };
+        let parts = run.parts();
+        let now = now_of(run.clock(), &parts, now_unix_ns);
+        let history = &parts.history;
+        let resource = &parts.identity.resource().attributes;
+        let process = whole_row(&run, &parts, &open, now_unix_ns);
+        Some(ProcessRecord {
+            at_ms: now / 1_000_000,
+            revision: history.revision,
+            memory: memory(&parts),
+            history: columns(history, parts.session.first_attach_unix_ns, now),
+            pauses: pauses(history),
+            causes: causes(history),
+            newest: history.newest().rev().map(line_of).collect(),
+            longest: history.longest(now).map(line_of).collect(),
+            settings: settings_of(resource),
+            stream: figures(&parts),
+            unseen: unseen(&parts, &process.collector),
+            resource: attributes(resource),
+            incidents,
+            process,
+        })
+    }
+
+    /// A process from which nothing was read, or that exited and left incidents.
+    fn unread(&self, pid: u32, incidents: Vec<IncidentRecord>, now_unix_ns: u64) -> Option<ProcessRecord> {
+        let rows = self.rows(&incidents, false, now_unix_ns);
+        let process = rows.into_iter().find(|row| row.pid == pid)?;
+        let noted = self.noted();
+        let noted = noted.iter().find(|noted| noted.identity.key.pid == pid);
+        let why = match &process.detail {
+            Some(detail) => detail.clone(),
+            None => format!("the process is {}", process.state.replace('_', " ")),
+        };
+        Some(ProcessRecord {
+            at_ms: now_unix_ns / 1_000_000,
+            revision: 0,
+            resource: noted
+                .map(|noted| attributes(&noted.identity.resource))
+                .unwrap_or_default(),
+            memory: MemoryRecord::default(),
+            history: HistoryColumns {
+                bucket_ms: BUCKET_NS / 1_000_000,
+                span_ms: HISTORY_NS / 1_000_000,
+                ..HistoryColumns::default()
+            },
+            pauses: PauseColumns::default(),
+            causes: Vec::new(),
+            newest: Vec::new(),
+            longest: Vec::new(),
+            settings: Vec::new(),
+            stream: StreamFigures::default(),
+            unseen: vec![Unseen {
+                what: "everything".to_owned(),
+                why,
+            }],
+            incidents,
+            process,
+        })
+    }
+
+    /// One collection of a process.
+    ///
+    /// # Errors
+    ///
+    /// When the process or the collection is not known.
+    pub fn collection(&self, pid: u32, number: u64) -> Result<CollectionRecord, NoCollection> {
+        let run = self.run_of(pid).ok_or(NoCollection::NoProcess)?;
+        let parts = run.parts();
+        let history = &parts.history;
+        let mut marks: Vec<Mark> = history.marks().collect();
+        marks.sort_by_key(|mark| (mark.start_unix_ms, mark.number));
+        let kept = history.newest().rev().chain(history.longest(0));
+        let kept = kept
+            .into_iter()
+            .find(|kept| u64::from(kept.collection.number()) == number)
+            .cloned();
+        let place = marks.iter().rposition(|mark| mark.number == number);
+        let span = || {
+            let numbers = || marks.iter().map(|mark| mark.number);
+            Some((numbers().min()?, numbers().max()?))
+        };
+        let line = match (&kept, place.and_then(|place| marks.get(place))) {
+            (Some(kept), _) => line_of(kept),
+            (None, Some(mark)) => line_of_mark(mark),
+            (None, None) => return Err(NoCollection::NoNumber(span())),
+        };
+        let near = |place: Option<usize>| Some(neighbour(marks.get(place?)?));
+        let who = parts.identity.who();
+        Ok(CollectionRecord {
+            pid,
+            name: crate::process::one_name(&who.name, &parts.identity.resource().attributes),
+            number,
+            line,
+            gc: kept.and_then(|kept| record_of(&kept, pid, who.ns_pid)),
+            previous: near(place.and_then(|place| place.checked_sub(1))),
+            next: near(place.map(|place| place + 1)),
+        })
+    }
+}
+
+fn attributes(resource: &[KeyValue]) -> serde_json::Map<String, serde_json::Value> {
+    let each = resource.iter();
+    each.map(|attribute| (attribute.key.clone(), json_value(attribute.value.as_ref())))
+        .collect()
+}
+
+fn memory(parts: &Parts) -> MemoryRecord {
+    let newest = parts.history.figures();
+    let figures = parts.group_figures();
+    let heap_after = newest.heap_after();
+    MemoryRecord {
+        heap_live: heap_after
+            .zip(newest.fragmentation)
+            .and_then(|(all, free)| all.checked_sub(free)),
+        heap_free: newest.fragmentation,
+        heap_after,
+        heap_committed: newest.committed,
+        heap_limit: heap_limit(parts),
+        heap_count: newest.heap_count,
+        load_percent: newest.memory_load_percent,
+        resident: parts.memory.resident,
+        private: parts.memory.private,
+        container_working_set: figures.memory.working_set,
+        container_usage: figures.memory.usage,
+        container_limit: figures.memory_limit,
+    }
+}
+
+fn columns(history: &History, attached_unix_ns: Option<u64>, now_unix_ns: u64) -> HistoryColumns {
+    let mut columns = HistoryColumns {
+        bucket_ms: BUCKET_NS / 1_000_000,
+        span_ms: HISTORY_NS / 1_000_000,
+        attached_ms: attached_unix_ns.map(|at| at / 1_000_000),
+        ..HistoryColumns::default()
+    };
+    for bucket in history.buckets(now_unix_ns) {
+        add(&mut columns, &bucket);
+    }
+    columns
+}
+
+fn add(columns: &mut HistoryColumns, bucket: &Bucket) {
+    let mut pauses = Pauses::default();
+    pauses.add(bucket);
+    columns.start_ms.push(bucket.start_unix_ns() / 1_000_000);
+    columns.stopped_ns.push(bucket.stopped_ns);
+    columns.longest_ns.push(bucket.longest_ns);
+    columns.p99_ns.push(pauses.quantile(99));
+    let [g0, g0_bg, g0_fg, g1, g1_bg, g1_fg, g2, g2_bg, g2_fg, unknown] = bucket.collections;
+    let kinds = &mut columns.collections;
+    kinds.gen0.push(g0.saturating_add(g0_fg));
+    kinds.gen1.push(g1.saturating_add(g1_fg));
+    kinds.gen2.push(g2.saturating_add(g2_fg));
+    kinds.background.push(g0_bg.saturating_add(g1_bg).saturating_add(g2_bg));
+    kinds.unknown.push(unknown);
+    kinds.induced.push(bucket.induced);
+    columns.allocated.push(bucket.allocated);
+    let [gen0, gen1, gen2, loh, poh] = bucket.heap;
+    let heap = &mut columns.heap;
+    heap.gen0.push(gen0);
+    heap.gen1.push(gen1);
+    heap.gen2.push(gen2);
+    heap.loh.push(loh);
+    heap.poh.push(poh);
+    columns.committed.push(bucket.committed);
+    columns.container_memory.push(bucket.container_memory);
+    columns.lossy.push(bucket.lossy);
+}
+
+fn pauses(history: &History) -> PauseColumns {
+    let mut columns = PauseColumns::default();
+    for mark in history.marks() {
+        columns.number.push(mark.number);
+        columns.start_ms.push(mark.start_unix_ms);
+        columns.pause_ns.push(mark.pause_ns);
+        columns.generation.push(mark.generation);
+        columns.gc_type.push(mark.gc_type().map(type_name));
+        columns.reason.push(mark.reason().map(|reason| reason.to_string()));
+        columns.lossy.push(mark.lossy);
+    }
+    columns
+}
+
+fn causes(history: &History) -> Vec<CauseRecord> {
+    let record = |cause: &crate::pipeline::history::Cause| CauseRecord {
+        reason: cause.reason.map(|reason| reason.to_string()),
+        generation: cause.generation,
+        gc_type: cause.gc_type.map(type_name),
+        rest: cause.is_rest,
+        count: cause.count,
+        unknown_pauses: cause.unknown_pauses,
+        pause_ns: cause.pause_ns,
+        longest_ns: cause.longest_ns,
+    };
+    history.causes().iter().map(record).collect()
+}
+
+fn line_of(kept: &Remembered) -> CollectionLine {
+    line(&kept.collection.unpack(), kept.base)
+}
+
+fn line(collection: &Collection, base: TimeBase) -> CollectionLine {
+    let gc_type = if collection.became_blocking {
+        Some("blocking".to_owned())
+    } else {
+        collection.gc_type.map(type_name)
+    };
+    CollectionLine {
+        number: collection.number,
+        start: collection.start.and_then(|start| rfc3339(base.unix_ns(start))),
+        generation: collection.generation,
+        gc_type,
+        reason: collection.reason.map(|reason| reason.to_string()),
+        pause_ns: collection.pause_ns,
+        suspend_ns: collection.suspend_ns,
+        heap_before: collection.heap_before(),
+        heap_after: collection.heap_after(),
+        promoted: collection.promoted(),
+        lossy: collection.lossy,
+    }
+}
+
+fn line_of_mark(mark: &Mark) -> CollectionLine {
+    CollectionLine {
+        number: u32::try_from(mark.number).unwrap_or(u32::MAX),
+        start: rfc3339(mark.start_unix_ms.saturating_mul(1_000_000)),
+        generation: mark.generation.and_then(|generation| u32::try_from(generation).ok()),
+        gc_type: mark.gc_type().map(type_name),
+        reason: mark.reason().map(|reason| reason.to_string()),
+        pause_ns: mark.pause_ns.and_then(|ns| i64::try_from(ns).ok()),
+        suspend_ns: None,
+        heap_before: None,
+        heap_after: None,
+        promoted: None,
+        lossy: mark.lossy,
+    }
+}
+
+fn neighbour(mark: &Mark) -> Neighbour {
+    Neighbour {
+        number: mark.number,
+        start_ms: mark.start_unix_ms,
+        generation: mark.generation,
+        pause_ns: mark.pause_ns,
+    }
+}
+
+fn settings_of(resource: &[KeyValue]) -> Vec<SettingRecord> {
+    let known = settings::ALL.iter().filter_map(|row| {
+        let attribute = resource.iter().find(|attribute| attribute.key == row.attribute.name)?;
+        Some(SettingRecord {
+            name: attribute.key.clone(),
+            value: json_value(attribute.value.as_ref()),
+            description: row.attribute.description,
+        })
+    });
+    known.collect()
+}
+
+fn figures(parts: &Parts) -> StreamFigures {
+    let (session, history) = (&parts.session, &parts.history);
+    let progress = session.progress();
+    StreamFigures {
+        sessions: session.sessions,
+        healings: session.healings,
+        bytes: progress.bytes,
+        events: progress.events,
+        lost_events: progress.lost_events,
+        undecodable: progress.undecodable,
+        lossy: history.lossy,
+        incomplete: history.incomplete,
+        suspensions: history.suspensions,
+        finalizers_waiting: session.finalizers_waiting,
+    }
+}
+
+/// What was not seen, and why.
+fn unseen(parts: &Parts, collector: &Option<String>) -> Vec<Unseen> {
+    let (session, history) = (&parts.session, &parts.history);
+    let progress = session.progress();
+    let mut all = Vec::new();
+    let mut add = |what: String, why: &str| {
+        all.push(Unseen {
+            what,
+            why: why.to_owned(),
+        });
+    };
+    if let Some(lost @ 1..) = progress.lost_events {
+        add(
+            format!("{lost} events"),
+            "the runtime dropped them: its buffer was full. Raise targets.buffer_mb for this process, or give gcwatch more CPU",
+        );
+    }
+    if progress.lost_events.is_none() && session.first_attach_unix_ns.is_some() {
+        add(
+            "whether events were lost".to_owned(),
+            "this stream does not number its events: losses cannot be counted",
+        );
+    }
+    if history.lossy > 0 {
+        add(
+            format!("facts of {} collections", history.lossy),
+            "they lie in a loss of events: their figures may be lower than they were",
+        );
+    }
+    if history.incomplete > 0 {
+        add(
+            format!("parts of {} collections", history.incomplete),
+            "they were under way when gcwatch attached or the session ended, or the runtime did not send a part; what is missing is named on each",
+        );
+    }
+    if progress.undecodable > 0 {
+        add(
+            format!("{} events", progress.undecodable),
+            "their layout is not known to this version of gcwatch: please report the version of .NET",
+        );
+    }
+    if history.collections > 0 && history.figures().committed.is_none() {
+        add(
+            "committed memory of the heap".to_owned(),
+            "runtimes send it from .NET 8 on",
+        );
+    }
+    if session.first_attach_unix_ns.is_some() && collector.is_none() {
+        add(
+            "the collector's settings".to_owned(),
+            "runtimes before .NET 9 and native AOT do not send them, or they are being read",
+        );
+    }
+    if parts.group_figures().memory_limit.is_none() && session.first_attach_unix_ns.is_some() {
+        add(
+            "a memory limit of its container".to_owned(),
+            "there is none, or its control group cannot be read",
+        );
+    }
+    all
+}

@@ -1,0 +1,15 @@
+//! What people look at: the records that the API serves to the page, to `gcwatch top` and to others.
+//!
+//! Sizes in bytes, durations in nanoseconds, times in RFC 3339 or (in columns) in Unix milliseconds. Unknown values are
+//! null: never 0, never omitted. Names are a contract: they stay, new ones may be added.
+
+mod process;
+mod row;
+mod watcher;
+
+pub use process::{
+    CauseRecord, CollectionLine, CollectionRecord, HeapColumns, HistoryColumns, KindColumns, MemoryRecord, Neighbour,
+    PauseColumns, ProcessRecord, SettingRecord, StreamFigures, Unseen,
+};
+pub use row::{MinuteRecord, OverviewRecord, ProcessRow, SparkRecord};
+pub use watcher::{ListenerRecord, PartRecord, ReceiverRecord, StreamsRecord, UsageRecord, WatcherRecord};

@@ -1,0 +1,35 @@
+// Incidents as a person needs them: what, where, since when, what to do.
+
+import { h } from './dom.js';
+import { absolute, count, severity, since, span } from './format.js';
+
+function where(incident) {
+  const name = incident.service ?? incident.process ?? 'a process';
+  const pod = incident.resource?.['k8s.pod.name'];
+  const link = incident.pid ? h('a', { href: `/processes/${incident.pid}` }, name) : name;
+  return [link, pod ? h('span', { class: 'faint' }, ` ${pod}`) : null, incident.pid ? h('span', { class: 'faint' }, ` pid ${incident.pid}`) : null];
+}
+
+export function incidentCard(incident, { named = true, open = false } = {}) {
+  const ended = incident.until !== null;
+  const lasted = ended ? (Date.parse(incident.until) - Date.parse(incident.since)) / 1000 : null;
+  return h('article', { class: `incident ${incident.severity}${ended ? ' ended' : ''}`, key: incident.id, id: `incident-${incident.id}` },
+    h('header', null,
+      severity(incident.severity),
+      h('h3', null, incident.title),
+      h('span', { class: 'when' }, ended
+        ? h('span', { title: `${absolute(Date.parse(incident.since))} to ${absolute(Date.parse(incident.until))}` }, `ended, lasted ${span(lasted)}`)
+        : ['for ', since(incident.since)])),
+    named ? h('p', { class: 'where' }, where(incident), incident.process_ended ? h('span', { class: 'tag' }, 'process exited') : null) : null,
+    h('p', { class: 'summary' }, incident.summary),
+    incident.remedy ? h('p', { class: 'remedy' }, h('b', null, 'What to do: '), incident.remedy) : null,
+    incident.command ? h('p', null, h('code', null, incident.command)) : null,
+    h('details', { open },
+      h('summary', null, incident.members.length === 1 ? 'its rule, and what it means' : `${incident.members.length} rules, and what it means`),
+      incident.description ? h('p', null, incident.description) : null,
+      h('ul', { class: 'members' }, incident.members.map((member) => h('li', null,
+        severity(member.severity, false), ' ', h('b', null, member.title), ' ', h('code', null, member.rule), ' ',
+        h('span', { class: 'faint' }, `${member.count === 1 ? 'once' : `${count(member.count)} times`}${member.until ? ', over' : ''}`)))),
+      incident.evidence.length ? h('p', null, 'Evidence: ', incident.evidence.join(', ')) : null,
+      incident.gc_number !== null && incident.pid ? h('p', null, h('a', { href: `/processes/${incident.pid}/collections/${incident.gc_number}` }, `collection ${incident.gc_number}`), ' began it') : null));
+}

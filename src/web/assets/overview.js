@@ -1,0 +1,266 @@
+// All processes: what is wrong first, then a table.
+
+import { h, lazy, show } from './dom.js';
+import { DASH, SEVERITIES, ago, bytes, count, duration, exact, percent, rate, severity, since } from './format.js';
+import { spark } from './charts.js';
+import { incidentCard } from './incidents.js';
+import { follow } from './live.js';
+
+const MOST_INCIDENTS = 20;
+const READ = new Set(['attached', 'attaching', 'detached', 'found']);
+
+const number = (value) => (value === null || value === undefined ? -1 : value);
+const perSecond = (row) => (row.minute?.allocated == null || !row.minute.window_ns ? null : row.minute.allocated / (row.minute.window_ns / 1e9));
+const all = (minute) => (minute ? minute.gen0 + minute.gen1 + minute.gen2 + minute.background : -1);
+const limitOf = (row) => row.heap_limit ?? row.container_limit;
+const fill = (row) => (row.heap_after !== null && limitOf(row) ? row.heap_after / limitOf(row) : null);
+
+// Columns: how they are sorted, and how important they are on a narrow screen.
+const COLUMNS = [
+  { id: 'state', title: '', label: 'severity', sort: (row) => SEVERITIES.indexOf(row.severity) * 1000 + number(row.minute?.stopped_share), down: true },
+  { id: 'name', title: 'Process', sort: (row) => row.name.toLowerCase() },
+  { id: 'runtime', title: '.NET', sort: (row) => row.runtime ?? '', wide: 2 },
+  { id: 'stopped', title: 'Stopped', note: 'share of the last minute in which its threads were suspended', sort: (row) => number(row.minute?.stopped_share), down: true },
+  { id: 'longest', title: 'Longest', note: 'longest pause in the last minute', sort: (row) => number(row.minute?.longest_ns), down: true, wide: 1 },
+  { id: 'p99', title: 'p99', note: '99 of a hundred pauses of the last minute were no longer', sort: (row) => number(row.minute?.p99_ns), down: true, wide: 2 },
+  { id: 'gcs', title: 'GC/s', note: 'collections a second: generation 0, 1, 2 and background', sort: (row) => all(row.minute), down: true, wide: 1 },
+  { id: 'allocated', title: 'Allocated/s', sort: (row) => number(perSecond(row)), down: true, wide: 2 },
+  { id: 'heap', title: 'Heap', note: 'after the newest collection, against its limit', sort: (row) => number(row.heap_after), down: true },
+  { id: 'spark', title: '30 min', note: 'heap (line) and time stopped (bars; full height is 20 %)', wide: 1 },
+  { id: 'note', title: 'Reading', note: 'only when there is something to say', sort: (row) => number(row.lag_ns), down: true, wide: 2 },
+];
+
+const state = { query: '', sort: 'state', down: true, unread: false, only: 'all' };
+let record = null;
+let sparks = new Map();
+
+function readUrl() {
+  const query = new URLSearchParams(location.search);
+  state.query = query.get('q') ?? '';
+  const column = COLUMNS.find((known) => known.id === query.get('sort') && known.sort);
+  state.sort = column?.id ?? 'state';
+  state.down = query.has('dir') ? query.get('dir') === 'down' : Boolean((column ?? COLUMNS[0]).down);
+  state.unread = query.get('unread') === '1';
+  state.only = query.get('only') === 'incidents' ? 'incidents' : 'all';
+}
+
+function writeUrl() {
+  const query = new URLSearchParams();
+  if (state.query) query.set('q', state.query);
+  if (state.sort !== 'state' || !state.down) {
+    query.set('sort', state.sort);
+    query.set('dir', state.down ? 'down' : 'up');
+  }
+  if (state.unread) query.set('unread', '1');
+  if (state.only !== 'all') query.set('only', state.only);
+  const text = query.toString();
+  history.replaceState(history.state, '', text ? `/?${text}` : '/');
+}
+
+const key = (row) => `${row.pid}-${row.start_time}`;
+
+function fits(row) {
+  if (state.only === 'incidents' && !row.incidents) return false;
+  const words = state.query.toLowerCase().split(/\s+/).filter(Boolean);
+  const text = [row.name, row.process, row.pod, row.namespace, row.container, row.pid, row.runtime, row.collector, row.state, row.reason].filter((part) => part !== null).join(' ').toLowerCase();
+  return words.every((word) => text.includes(word));
+}
+
+function sorted(rows) {
+  const column = COLUMNS.find((known) => known.id === state.sort);
+  const by = (row) => [column.sort(row), row.name, row.pid];
+  const compare = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
+  return rows.map((row) => [by(row), row]).sort(([a], [b]) => {
+    const first = compare(a[0], b[0]);
+    return (state.down ? -first : first) || compare(a[1], b[1]) || compare(a[2], b[2]);
+  }).map(([, row]) => row);
+}
+
+function meter(share, title) {
+  if (share === null) return null;
+  const level = share > 0.9 ? 'high' : share > 0.75 ? 'mid' : '';
+  return h('span', { class: `meter ${level}`, title }, h('span', { style: { width: `${Math.min(100, share * 100).toFixed(1)}%` } }));
+}
+
+function notes(row) {
+  const parts = [];
+  if (row.state !== 'attached') parts.push(row.state.replace('_', ' '));
+  if (row.lag_ns > 2e9) parts.push(`${duration(row.lag_ns)} behind`);
+  if (row.lost_events) parts.push(`${count(row.lost_events)} events lost`);
+  return parts.join(', ');
+}
+
+function collections(row) {
+  const { minute } = row;
+  if (!minute) return DASH;
+  const parts = [['g0', minute.gen0], ['g1', minute.gen1], ['g2', minute.gen2], ['bg', minute.background]];
+  return h('span', { class: 'kinds', title: `in the last minute: generation 0 ${minute.gen0}, 1 ${minute.gen1}, 2 ${minute.gen2}, background ${minute.background}, of these ${minute.induced} by GC.Collect` },
+    parts.map(([name, value]) => h('span', { class: value ? name : 'none' }, rate(value, minute.window_ns))));
+}
+
+function heap(row) {
+  const limit = limitOf(row);
+  const title = `${exact(row.heap_after)}${limit ? ` of ${exact(limit)} (${row.heap_limit ? 'limit of the heap' : 'limit of the container'})` : ', no limit known'}`;
+  return [h('span', { class: 'amount', title }, bytes(row.heap_after)), h('span', { class: 'of' }, limit ? ['of ', bytes(limit)] : ''), meter(fill(row), title)];
+}
+
+const CELLS = {
+  state: (row) => severity(row.severity, false),
+  name: (row) => [
+    h('a', { href: `/processes/${row.pid}`, class: 'name' }, row.name),
+    h('span', { class: 'sub' }, [row.pod, row.process !== row.name ? row.process : null, `pid\u00a0${row.pid}`].filter(Boolean).join(' · ')),
+  ],
+  runtime: (row) => [h('span', null, row.runtime ?? DASH), h('span', { class: 'sub' }, row.collector ?? '')],
+  stopped: (row) => h('span', { class: row.minute?.stopped_share > 0.1 ? 'much' : row.minute?.stopped_share > 0.03 ? 'some' : '' }, percent(row.minute?.stopped_share)),
+  longest: (row) => duration(row.minute?.longest_ns),
+  p99: (row) => duration(row.minute?.p99_ns),
+  gcs: collections,
+  allocated: (row) => (perSecond(row) === null ? DASH : bytes(perSecond(row))),
+  heap,
+  spark: (row) => spark(sparks.get(key(row))),
+  note: (row) => h('span', { class: 'warnish' }, notes(row)),
+};
+
+const RIGHT = new Set(['stopped', 'longest', 'p99', 'gcs', 'allocated', 'heap']);
+
+function rowElement(row) {
+  return h('tr', {
+    class: row.severity ? `is-${row.severity}` : null,
+    onclick: (event) => {
+      if (event.target.closest('a') || getSelection().toString()) return;
+      event.currentTarget.querySelector('a').click();
+    },
+  }, COLUMNS.map((column) => h('td', { class: classOf(column) }, CELLS[column.id](row))));
+}
+
+const classOf = (column) => `c-${column.id}${RIGHT.has(column.id) ? ' n' : ''}${column.wide ? ` wide${column.wide}` : ''}`;
+
+function heading(column) {
+  const active = state.sort === column.id;
+  const label = column.title || h('span', { class: 'hidden' }, column.label);
+  return h('th', { class: classOf(column), scope: 'col', 'aria-sort': active ? (state.down ? 'descending' : 'ascending') : null },
+    column.sort
+      ? h('button', {
+        type: 'button', class: 'sort', title: column.note ?? column.label, 'data-sort': column.id,
+        onclick: () => {
+          state.down = active ? !state.down : Boolean(column.down);
+          state.sort = column.id;
+          writeUrl();
+          render();
+        },
+      }, label, h('span', { class: 'arrow', 'aria-hidden': 'true' }, active ? (state.down ? '▾' : '▴') : ''))
+      : h('span', { title: column.note }, label));
+}
+
+function table(rows, shown) {
+  if (!rows.length) {
+    return h('div', { class: 'empty', key: 'empty' },
+      h('p', null, record.ready ? 'No .NET process is watched on this host yet.' : 'gcwatch is looking for .NET processes.'),
+      h('p', null, h('code', null, 'gcwatch ps'), ' lists those that it can see, ', h('code', null, 'gcwatch doctor'), ' says what prevents one.'));
+  }
+  if (!shown.length) return h('div', { class: 'empty', key: 'none' }, h('p', null, 'Nothing fits. ', h('button', { type: 'button', class: 'quiet', onclick: clear }, 'Show all')));
+  const holder = h('div', { class: 'scroll', key: 'table' }, h('table', { class: 'processes' },
+    h('caption', { class: 'hidden' }, 'Processes that are watched'),
+    h('thead', { key: 'head' }, h('tr', null, COLUMNS.map(heading))),
+    h('tbody', { key: 'rows', keep: true })));
+  return holder;
+}
+
+function clear() {
+  Object.assign(state, { query: '', only: 'all' });
+  const box = document.getElementById('search');
+  if (box) box.value = '';
+  writeUrl();
+  render();
+}
+
+function unreadTable(rows) {
+  return h('section', { class: 'unread', key: 'unread' },
+    h('h2', null, 'Not read'),
+    h('div', { class: 'scroll' }, h('table', null,
+      h('thead', null, h('tr', null, ['Process', 'State', 'Why', 'What to do', 'Since'].map((title) => h('th', { scope: 'col' }, title)))),
+      h('tbody', null, rows.map((row) => h('tr', { key: key(row) },
+        h('td', null, h('a', { class: 'name', href: `/processes/${row.pid}` }, row.name), h('span', { class: 'sub' }, `pid ${row.pid}`)),
+        h('td', null, row.reason ?? row.state.replace('_', ' ')),
+        h('td', null, row.detail ?? (row.state === 'excluded' ? 'excluded by the configuration (targets.include, targets.exclude)' : DASH)),
+        h('td', null, row.remedy ?? DASH),
+        h('td', null, ago(row.since))))))));
+}
+
+function headline(open, watched, unread) {
+  const worst = open[0]?.severity;
+  const sick = new Set(open.map((incident) => incident.pid)).size;
+  return h('div', { class: 'headline', key: 'headline' },
+    h('h1', null, open.length
+      ? [severity(worst, false), ` ${open.length} ${open.length === 1 ? 'incident' : 'incidents'} on ${sick} ${sick === 1 ? 'process' : 'processes'}`]
+      : [h('span', { class: 'well', 'aria-hidden': 'true' }, '✓'), watched ? ' Nothing is wrong that gcwatch can see' : ' Nothing is watched yet']),
+    h('p', { class: 'faint' }, `${count(watched)} .NET ${watched === 1 ? 'process' : 'processes'} watched${record.host ? ` on ${record.host}` : ''}${unread ? `, ${count(unread)} not read` : ''}`));
+}
+
+function render() {
+  if (!record) return;
+  const main = document.getElementById('main');
+  const rows = record.processes.filter((row) => READ.has(row.state));
+  const unread = record.processes.filter((row) => !READ.has(row.state));
+  const open = record.incidents.filter((incident) => incident.until === null);
+  const ended = record.incidents.filter((incident) => incident.until !== null);
+  const shown = sorted(rows.filter(fits));
+  const sick = rows.filter((row) => row.incidents).length;
+  show(main, [
+    headline(open, rows.length, unread.length),
+    open.length ? h('section', { class: 'incidents', key: 'incidents', 'aria-label': 'Open incidents' },
+      open.slice(0, MOST_INCIDENTS).map((incident) => incidentCard(incident)),
+      open.length > MOST_INCIDENTS ? h('p', null, `and ${open.length - MOST_INCIDENTS} more: `, h('a', { href: '/api/v1/incidents' }, 'all as JSON')) : null) : null,
+    ended.length ? h('details', { class: 'ended-list', key: 'ended' },
+      h('summary', null, `${ended.length} ended ${ended.length === 1 ? 'incident' : 'incidents'}, the newest `, since(ended[0].until), ' ago'),
+      h('div', { class: 'incidents' }, ended.map((incident) => incidentCard(incident)))) : null,
+    h('div', { class: 'tools', key: 'tools' },
+      h('input', {
+        id: 'search', type: 'search', placeholder: 'Search name, pod, pid …', 'aria-label': 'Search', title: 'Press / to search', value: state.query,
+        oninput: (event) => { state.query = event.currentTarget.value; writeUrl(); render(); },
+      }),
+      h('label', { class: 'switch' }, h('input', { type: 'checkbox', id: 'only', checked: state.only === 'incidents', onchange: (event) => { state.only = event.currentTarget.checked ? 'incidents' : 'all'; writeUrl(); render(); } }), `only with incidents (${sick})`),
+      unread.length ? h('label', { class: 'switch' }, h('input', { type: 'checkbox', id: 'unread', checked: state.unread, onchange: (event) => { state.unread = event.currentTarget.checked; writeUrl(); render(); } }), `show ${count(unread.length)} not read`) : null,
+      h('span', { class: 'faint' }, shown.length === rows.length ? '' : `${count(shown.length)} of ${count(rows.length)}`)),
+    table(rows, shown),
+    state.unread && unread.length ? unreadTable(unread.filter(fits)) : null,
+  ]);
+  const body = main.querySelector('table.processes tbody');
+  if (body) show(body, shown.map((row) => lazy(key(row), version(row), () => rowElement(row))));
+  const search = document.getElementById('search');
+  if (search && search.value !== state.query && document.activeElement !== search) search.value = state.query;
+}
+
+function version(row) {
+  return JSON.stringify([row, sparks.get(key(row))?.version]);
+}
+
+let sparkVersion = 0;
+
+export function open() {
+  readUrl();
+  record = null;
+  document.title = 'gcwatch';
+  follow('view=overview', {
+    overview: (next) => {
+      record = next;
+      if (next.processes.some((row) => row.spark)) {
+        sparkVersion += 1;
+        sparks = new Map(next.processes.filter((row) => row.spark).map((row) => [key(row), { ...row.spark, version: sparkVersion }]));
+      }
+      for (const row of next.processes) delete row.spark;
+      const worst = next.incidents.find((incident) => incident.until === null);
+      document.title = worst ? `(${next.incidents.filter((incident) => incident.until === null).length}) gcwatch` : 'gcwatch';
+      render();
+    },
+  });
+  return { render };
+}
+
+// j and k move between rows.
+export function move(step) {
+  const links = [...document.querySelectorAll('table.processes tbody a.name')];
+  if (!links.length) return;
+  const place = links.indexOf(document.activeElement);
+  links[Math.max(0, Math.min(links.length - 1, place < 0 ? (step > 0 ? 0 : links.length - 1) : place + step))].focus();
+}

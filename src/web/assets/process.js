@@ -1,0 +1,221 @@
+// One process: is it the collector, when, why, and where is its memory.
+
+import { h, show } from './dom.js';
+import { DASH, ago, bytes, count, duration, exact, kind, percent, rate, reason, severity, since, timeOfDay } from './format.js';
+import { allocationChart, heapChart, hideTip, mark, pauseChart, stoppedChart, trend } from './charts.js';
+import { incidentCard } from './incidents.js';
+import { follow } from './live.js';
+
+let record = null;
+let gone = null;
+let go = null;
+
+function fact(label, value, note) {
+  return h('div', { class: 'fact' }, h('span', { class: 'label' }, label), h('span', { class: 'value' }, value), note ? h('span', { class: 'sub' }, note) : null);
+}
+
+// The first question: is it the collector at all.
+function verdict(process) {
+  const { minute } = process;
+  if (!minute || !minute.window_ns) return ['', 'Nothing is known of its last minute.'];
+  const share = minute.stopped_share ?? 0;
+  const collections = minute.gen0 + minute.gen1 + minute.gen2 + minute.background;
+  if (!collections && !minute.stopped_ns) return ['calm', 'It did not collect in the last minute. If it is slow, the collector is not why.'];
+  if (share >= 0.2) return ['bad', `Yes, it is the collector: it stopped the process for ${percent(share)} of the last minute.`];
+  if (share >= 0.05) return ['mid', `In part: the collector stopped the process for ${percent(share)} of the last minute.`];
+  if (minute.longest_ns > 5e8) return ['mid', `Hardly in all (${percent(share)}), but requests may have waited ${duration(minute.longest_ns)} for a single pause.`];
+  return ['calm', `Hardly: the collector stopped the process for ${percent(share)} of the last minute, at most ${duration(minute.longest_ns)} at once.`];
+}
+
+function head(process) {
+  const parts = [process.pod, process.namespace, process.container, process.process !== process.name ? process.process : null, `pid ${process.pid}`];
+  return h('div', { class: 'headline', key: 'head' },
+    h('p', { class: 'crumbs' }, h('a', { href: '/' }, 'Overview'), ' / ', process.name),
+    h('h1', null, severity(process.severity, false), ' ', process.name),
+    h('p', { class: 'faint' }, parts.filter(Boolean).join(' · '), process.runtime ? ` · .NET ${process.runtime}` : '', process.collector ? ` · ${process.collector}` : ''),
+    process.state === 'attached' ? null : h('p', { class: 'note' }, h('b', null, process.state.replace('_', ' ')), process.detail ? `: ${process.detail}` : '', process.since ? [', ', since(process.since)] : null, process.remedy ? h('span', { class: 'block' }, process.remedy) : null));
+}
+
+function facts(process, memory) {
+  const { minute } = process;
+  const perSecond = minute?.allocated == null || !minute.window_ns ? null : minute.allocated / (minute.window_ns / 1e9);
+  const limit = memory.heap_limit ?? memory.container_limit;
+  return h('div', { class: 'facts', key: 'facts' },
+    fact('Stopped', percent(minute?.stopped_share), minute ? `of the last ${Math.round(minute.window_ns / 1e9)} s` : 'unknown'),
+    fact('Longest pause', duration(minute?.longest_ns), minute ? `p99 ${duration(minute.p99_ns)}, median ${duration(minute.p50_ns)}` : null),
+    fact('Collections', minute ? `${rate(minute.gen0 + minute.gen1 + minute.gen2 + minute.background, minute.window_ns)} /s` : DASH, minute ? `gen 2: ${minute.gen2}, background: ${minute.background}, asked for: ${minute.induced}` : null),
+    fact('Allocation', perSecond === null ? DASH : `${bytes(perSecond)}/s`, 'in the last minute'),
+    fact('Heap', h('span', { title: exact(memory.heap_after) }, bytes(memory.heap_after)), limit ? `${percent(memory.heap_after === null ? null : memory.heap_after / limit)} of ${bytes(limit)}` : 'no limit known'),
+    fact('Last collection', process.last_collection_ms ? ago(process.last_collection_ms) : DASH, `${count(process.collections)} since gcwatch attached`));
+}
+
+function legend(items) {
+  return h('p', { class: 'legend' }, items.map(([shape, text]) => h('span', null, shape, text)));
+}
+
+const swatch = (name) => h('span', { class: `swatch ${name}` });
+
+function chart(title, note, key, below) {
+  return h('section', { class: 'panel', key }, h('h2', null, title), note ? h('p', { class: 'faint' }, note) : null, h('div', { class: 'canvas', id: `chart-${key}`, keep: true }), below ?? null);
+}
+
+function causes(list) {
+  const all = list.reduce((sum, cause) => sum + cause.pause_ns, 0);
+  return h('section', { class: 'panel', key: 'causes' }, h('h2', null, 'Why it collects'), h('p', { class: 'faint' }, 'Since gcwatch attached; what stopped it longest first.'),
+    list.length ? h('div', { class: 'scroll' }, h('table', null,
+      h('thead', null, h('tr', null, ['Reason', 'Collection'].map((title) => h('th', { scope: 'col' }, title)), ['Count', 'Stopped', 'Share', 'Longest'].map((title) => h('th', { class: 'n', scope: 'col' }, title)))),
+      h('tbody', null, list.map((cause) => h('tr', null,
+        h('td', null, cause.rest ? 'all others' : h('b', null, cause.reason ?? 'not seen'), h('span', { class: 'sub' }, cause.rest || !cause.reason || reason(cause.reason) === cause.reason ? '' : reason(cause.reason))),
+        h('td', null, cause.rest ? DASH : kind(cause.generation, cause.type)),
+        h('td', { class: 'n' }, count(cause.count)),
+        h('td', { class: 'n', title: cause.unknown_pauses ? `of ${cause.unknown_pauses} the pause is not known` : null }, `${cause.unknown_pauses ? '≥ ' : ''}${duration(cause.pause_ns)}`),
+        h('td', { class: 'n' }, all ? percent(cause.pause_ns / all) : DASH),
+        h('td', { class: 'n' }, duration(cause.longest_ns))))))) : h('p', null, 'No collection was seen yet.'));
+}
+
+function lines(title, note, list, key, pid) {
+  return h('section', { class: 'panel', key }, h('h2', null, title), h('p', { class: 'faint' }, note),
+    list.length ? h('div', { class: 'scroll' }, h('table', null,
+      h('thead', null, h('tr', null, h('th', { class: 'n', scope: 'col' }, 'No.'), ['When', 'Collection', 'Reason'].map((name) => h('th', { scope: 'col' }, name)), ['Pause', 'Heap before', 'after'].map((name) => h('th', { class: 'n', scope: 'col' }, name)))),
+      h('tbody', null, list.map((line) => h('tr', null,
+        h('td', { class: 'n' }, h('a', { href: `/processes/${pid}/collections/${line.number}` }, line.number)),
+        h('td', null, ago(line.start)),
+        h('td', null, kind(line.generation, line.type), line.lossy ? h('span', { class: 'tag' }, 'events lost') : null),
+        h('td', null, line.reason ?? DASH),
+        h('td', { class: 'n' }, duration(line.pause_ns)),
+        h('td', { class: 'n' }, bytes(line.heap_before)),
+        h('td', { class: 'n' }, bytes(line.heap_after))))))) : h('p', null, 'None yet.'));
+}
+
+function memoryPanel(memory) {
+  const rows = [
+    ['Live objects', memory.heap_live, 'after the newest collection'],
+    ['Free between them', memory.heap_free, 'fragmentation: the heap can use it again'],
+    ['Heap', memory.heap_after, 'both together'],
+    ['Committed by the heap', memory.heap_committed, '.NET 8 and later'],
+    ['Limit of the heap', memory.heap_limit, 'hard limit, or what its container leaves to it'],
+    ['Own memory of the process', memory.private, 'heap, native allocations, stacks, compiled code'],
+    ['Resident', memory.resident, 'with pages of files'],
+    ['Container uses', memory.container_working_set, 'what cannot be freed at once'],
+    ['Container, with file cache', memory.container_usage, ''],
+    ['Limit of the container', memory.container_limit, 'beyond it the kernel kills'],
+  ];
+  const outside = memory.private !== null && memory.heap_committed !== null && memory.private > memory.heap_committed ? memory.private - memory.heap_committed : null;
+  if (outside !== null) rows.splice(7, 0, ['Of that outside of the heap', outside, 'own memory without what the heap has committed']);
+  const top = Math.max(1, ...rows.map(([, value]) => value ?? 0));
+  return h('section', { class: 'panel', key: 'memory' }, h('h2', null, 'Where its memory is'), h('p', { class: 'faint' }, 'As far as it is known from outside; what is unknown is a dash.'),
+    h('table', { class: 'ledger' }, h('tbody', null, rows.map(([label, value, note]) => h('tr', null,
+      h('th', { scope: 'row' }, label, h('span', { class: 'sub' }, note)),
+      h('td', { class: 'n', title: exact(value) }, bytes(value)),
+      h('td', { class: 'track' }, value === null ? null : h('span', { class: label.startsWith('Limit') ? 'level limit' : 'level', style: { width: `${((value / top) * 100).toFixed(1)}%` } })))))));
+}
+
+function settings(list) {
+  const value = (setting) => {
+    if (typeof setting.value === 'boolean') return setting.value ? 'yes' : 'no';
+    const isBytes = /limit|threshold|memory$|budget/.test(setting.name);
+    return isBytes && typeof setting.value === 'number' ? h('span', { title: exact(setting.value) }, bytes(setting.value)) : String(setting.value);
+  };
+  return h('section', { class: 'panel', key: 'settings' }, h('h2', null, 'Settings of its collector'),
+    list.length ? h('table', null, h('tbody', null, list.map((setting) => h('tr', null,
+      h('th', { scope: 'row' }, setting.name.replace('dotnet.gc.settings.', '').replaceAll('_', ' '), h('span', { class: 'sub' }, setting.description)),
+      h('td', { class: 'n' }, value(setting)))))) : h('p', { class: 'faint' }, 'Not known: see what was not seen.'));
+}
+
+function reading(stream, unseen, process) {
+  return h('section', { class: 'panel', key: 'unseen' }, h('h2', null, 'What was not seen, and why'),
+    unseen.length ? h('ul', { class: 'unseen' }, unseen.map(({ what, why }) => h('li', null, h('b', null, what), h('span', { class: 'sub' }, why)))) : h('p', null, 'Nothing: every event was read.'),
+    h('p', { class: 'faint' }, `${count(stream.events)} events (${bytes(stream.bytes)}) in ${count(stream.sessions)} ${stream.sessions === 1 ? 'session' : 'sessions'}, ${process.lag_ns === null ? 'lag unknown' : `${duration(process.lag_ns)} behind`}${stream.healings ? `, ${stream.healings} healings of what other tools left behind` : ''}`));
+}
+
+function resource(attributes) {
+  return h('details', { class: 'panel', key: 'resource' }, h('summary', null, 'Everything that identifies it'),
+    h('div', { class: 'scroll' }, h('table', null, h('tbody', null, Object.entries(attributes).sort().map(([name, value]) => h('tr', null, h('th', { scope: 'row' }, name), h('td', null, Array.isArray(value) ? value.join(', ') : String(value))))))));
+}
+
+function trendNote(history) {
+  const lean = trend(history);
+  if (!lean) return null;
+  const perHour = lean.slope * 60;
+  return `What lives long ${lean.slope > 0 ? 'grew' : 'shrank'} by ${bytes(Math.abs(perHour))} per hour in the last ${Math.round((lean.to - lean.from) / 60000)} min (dotted line).`;
+}
+
+function render() {
+  const main = document.getElementById('main');
+  if (gone) {
+    show(main, [
+      h('div', { class: 'headline', key: 'gone' }, h('p', { class: 'crumbs' }, h('a', { href: '/' }, 'Overview'), ' / ', `pid ${gone.pid}`),
+        h('h1', null, `No process of pid ${gone.pid} is known`),
+        h('p', { class: 'faint' }, record ? `It was ${record.process.name}, and was seen last ${timeOfDay(record.at_ms)}.` : 'It may have exited, or never been a .NET process. A link in an old alert leads here when the process was replaced.')),
+      gone.incidents.length ? h('section', { class: 'incidents', key: 'incidents' }, h('h2', null, 'Its incidents'), gone.incidents.map((incident) => incidentCard(incident, { open: true }))) : null,
+      h('p', { key: 'back' }, h('a', { href: '/' }, 'All processes')),
+    ]);
+    return;
+  }
+  if (!record) return;
+  const { process, memory, history, pauses } = record;
+  document.title = `${process.name} · gcwatch`;
+  const open = record.incidents.filter((incident) => incident.until === null);
+  const ended = record.incidents.filter((incident) => incident.until !== null);
+  const [level, sentence] = verdict(process);
+  const isRead = process.minute !== null;
+  show(main, [
+    head(process),
+    isRead ? h('p', { class: `verdict ${level}`, key: 'verdict' }, h('b', null, 'Is it the collector? '), sentence) : null,
+    open.length ? h('section', { class: 'incidents', key: 'incidents' }, open.map((incident) => incidentCard(incident, { named: false }))) : null,
+    ended.length ? h('details', { class: 'ended-list', key: 'ended' }, h('summary', null, `${ended.length} ended ${ended.length === 1 ? 'incident' : 'incidents'}`), h('div', { class: 'incidents' }, ended.map((incident) => incidentCard(incident, { named: false })))) : null,
+    isRead ? facts(process, memory) : null,
+    isRead ? h('div', { class: 'charts', key: 'charts' },
+      chart('Pauses', `${count(pauses.number.length)} newest collections, one mark each${pauses.number.length >= 512 ? '; before them the longest of each ten seconds as a line' : ''}. Logarithmic.`, 'pauses',
+        legend([[mark('g0'), 'generation 0'], [mark('g1'), 'generation 1'], [mark('g2'), 'generation 2'], [mark('bg'), 'background'], ...(pauses.generation.includes(null) ? [[mark('gx'), 'not seen']] : [])])),
+      chart('Time stopped', 'Share of each ten seconds in which all its threads were suspended.', 'stopped'),
+      chart('Heap after collections', trendNote(history), 'heap',
+        legend([[swatch('gen2'), 'gen 2'], [swatch('loh'), 'large objects'], [swatch('poh'), 'pinned'], [swatch('gen1'), 'gen 1'], [swatch('gen0'), 'gen 0'], [swatch('committed'), 'committed'], [swatch('limit'), 'limit']])),
+      chart('Allocation', 'Bytes per second, as far as collections show it.', 'allocation')) : null,
+    isRead ? h('div', { class: 'columns', key: 'tables' }, causes(record.causes), memoryPanel(memory),
+      lines('Longest collections', 'Of the last half hour, kept in full.', record.longest, 'longest', process.pid),
+      lines('Newest collections', 'Kept in full.', record.newest, 'newest', process.pid),
+      settings(record.settings), reading(record.stream, record.unseen, process)) : h('div', { class: 'columns', key: 'unread' }, reading(record.stream, record.unseen, process)),
+    resource(record.resource),
+  ]);
+  draw();
+}
+
+function draw() {
+  if (!record || gone) return;
+  const place = (id, make) => {
+    const element = document.getElementById(`chart-${id}`);
+    if (element) show(element, make(record, Math.max(280, element.clientWidth), go));
+  };
+  place('pauses', pauseChart);
+  place('stopped', stoppedChart);
+  place('heap', heapChart);
+  place('allocation', allocationChart);
+}
+
+export function open(pid, navigate) {
+  record = null;
+  gone = null;
+  hideTip();
+  go = (number) => {
+    hideTip();
+    navigate(`/processes/${pid}/collections/${number}`);
+  };
+  document.title = `pid ${pid} · gcwatch`;
+  follow(`view=process&pid=${encodeURIComponent(pid)}`, {
+    process: (next) => {
+      gone = null;
+      record = next;
+      render();
+    },
+    still: (next) => {
+      if (record) record.at_ms = next.at_ms;
+      render();
+    },
+    gone: (next) => {
+      gone = next;
+      render();
+    },
+  });
+  return { render };
+}

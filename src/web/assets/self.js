@@ -1,0 +1,68 @@
+// gcwatch itself: whether what it finds arrives, and what it costs.
+
+import { h, show } from './dom.js';
+import { DASH, ago, bytes, count, duration, percent, since } from './format.js';
+import { follow } from './live.js';
+
+let record = null;
+let before = null;
+
+function fact(label, value, note) {
+  return h('div', { class: 'fact' }, h('span', { class: 'label' }, label), h('span', { class: 'value' }, value), note ? h('span', { class: 'sub' }, note) : null);
+}
+
+const counts = (map) => Object.entries(map).map(([name, number]) => `${name.replaceAll('_', ' ')} ${count(number)}`).join(', ');
+const STATES = { ok: 'reachable', failing: 'failing', idle: 'nothing sent yet', off: 'not configured', unsupported: 'does not take these' };
+
+function cpu() {
+  const total = (usage) => (usage.cpu_user_s === null || usage.cpu_system_s === null ? null : usage.cpu_user_s + usage.cpu_system_s);
+  const [now, then] = [total(record.usage), before && total(before.usage)];
+  if (now === null) return [DASH, 'cannot be read'];
+  const overall = record.started ? now / ((record.at_ms - Date.parse(record.started)) / 1000) : null;
+  const lately = then !== null && before && record.at_ms > before.at_ms ? (now - then) / ((record.at_ms - before.at_ms) / 1000) : null;
+  return [lately === null ? percent(overall) : percent(Math.max(0, lately)), `of one core; since it began ${percent(overall)}`];
+}
+
+function render() {
+  if (!record) return;
+  const late = record.parts.filter((part) => part.late);
+  const failing = record.receivers.filter((receiver) => receiver.state === 'failing' || receiver.state === 'unsupported');
+  const [share, note] = cpu();
+  const { streams } = record;
+  show(document.getElementById('main'), [
+    h('div', { class: 'headline', key: 'head' },
+      h('h1', null, late.length ? `${late.map((part) => part.name).join(', ')} ${late.length === 1 ? 'is' : 'are'} late` : failing.length ? `${failing.length} ${failing.length === 1 ? 'receiver does' : 'receivers do'} not take what is sent` : 'gcwatch works'),
+      h('p', { class: 'faint' }, `gcwatch ${record.version}, pid ${record.pid}`, record.started ? [', running for ', since(record.started)] : null)),
+    h('div', { class: 'facts', key: 'facts' },
+      fact('CPU', share, note),
+      fact('Memory', bytes(record.usage.resident), `${count(record.usage.threads)} threads, ${count(record.usage.descriptors)} open files`),
+      fact('Streams', count(streams.attached), `${count(streams.events)} events, ${bytes(streams.bytes)} read`),
+      fact('Collections', count(streams.collections), `${count(streams.spans)} spans made`),
+      fact('Events lost', count(streams.lost_events), 'dropped by runtimes'),
+      fact('Behind', duration(streams.lag_ns), 'the slowest stream'),
+      fact('Stalls', count(record.stalls), record.stalls ? `${duration(record.stalled_ns)} in all` : 'gcwatch was never stopped'),
+      fact('Pages that follow', `${record.listener.viewers} of ${record.listener.most_viewers}`, null)),
+    h('section', { class: 'panel', key: 'receivers' }, h('h2', null, 'Receivers'),
+      h('div', { class: 'scroll' }, h('table', null,
+        h('thead', null, h('tr', null, ['What', 'Where', 'State'].map((title) => h('th', { scope: 'col' }, title)), ['Sent', 'Waiting'].map((title) => h('th', { class: 'n', scope: 'col' }, title)), ['Dropped', 'Failed requests', 'Newest error'].map((title) => h('th', { scope: 'col' }, title)))),
+        h('tbody', null, record.receivers.map((receiver) => h('tr', null,
+          h('td', null, h('b', null, receiver.signal)), h('td', null, receiver.name),
+          h('td', null, h('span', { class: `state ${receiver.state}` }, STATES[receiver.state] ?? receiver.state)),
+          h('td', { class: 'n' }, count(receiver.sent)), h('td', { class: 'n' }, count(receiver.waiting)),
+          h('td', null, counts(receiver.dropped) || DASH), h('td', null, counts(receiver.failures) || DASH),
+          h('td', null, receiver.last_error ?? DASH, receiver.last_error_at ? h('span', { class: 'sub' }, ago(receiver.last_error_at)) : null))))))),
+    h('div', { class: 'columns', key: 'more' },
+      h('section', { class: 'panel' }, h('h2', null, 'Parts'), record.parts.length ? h('table', null, h('tbody', null, record.parts.map((part) => h('tr', null, h('th', { scope: 'row' }, part.name), h('td', null, part.late ? h('b', null, 'late') : 'alive'), h('td', { class: 'n' }, `${duration(part.age_ns)} ago`))))) : h('p', { class: 'faint' }, 'This command reads nothing by itself.')),
+      h('section', { class: 'panel' }, h('h2', null, 'Not read'), Object.keys(record.not_read).length ? h('table', null, h('tbody', null, Object.entries(record.not_read).map(([name, number]) => h('tr', null, h('th', { scope: 'row' }, name), h('td', { class: 'n' }, count(number)))))) : h('p', { class: 'faint' }, 'Every .NET process that was found is read.')),
+      h('section', { class: 'panel' }, h('h2', null, 'At a limit'), Object.keys(record.limits).length ? h('table', null, h('tbody', null, Object.entries(record.limits).map(([name, number]) => h('tr', null, h('th', { scope: 'row' }, name), h('td', { class: 'n' }, count(number)))))) : h('p', { class: 'faint' }, 'No limit was met.'))),
+    h('p', { class: 'faint', key: 'links' }, h('a', { href: '/metrics' }, 'metrics'), ' · ', h('a', { href: '/livez' }, 'livez'), ' · ', h('a', { href: '/api/v1/overview' }, 'the same as JSON')),
+  ]);
+}
+
+export function open() {
+  record = null;
+  before = null;
+  document.title = 'gcwatch itself';
+  follow('view=self', { self: (next) => { before = record; record = next; render(); } });
+  return { render };
+}

@@ -1,0 +1,31 @@
+//! The page in a real browser: Debian's chromium, driven through chromedriver.
+//!
+//! `apt-get install chromium chromium-driver` brings both; where one is missing, the tests are `ignored`, with the
+//! reason. Screenshots of every view, narrow and wide, light and dark, are written to `target/page/`: look at them
+//! after a change.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking")]
+
+mod browser;
+mod scene;
+mod views;
+
+use std::process::ExitCode;
+
+use test_support::harness::Tests;
+
+fn main() -> ExitCode {
+    // For people: the scene of the tests to click through, until this is stopped.
+    if let Some(more) = std::env::var("GCWATCH_PAGE_SERVE")
+        .ok()
+        .and_then(|more| more.parse().ok())
+    {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let scene = runtime.block_on(scene::Scene::new(more));
+        println!("{}", scene.url("/"));
+        runtime.block_on(std::future::pending::<()>());
+    }
+    let mut tests = Tests::default();
+    views::tests(&mut tests);
+    // Each has a browser of its own.
+    tests.run(1)
+}

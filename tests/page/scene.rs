@@ -1,0 +1,261 @@
+//! What the page is shown: processes that are recordings, played for half an hour up to now.
+
+use std::net::SocketAddr;
+
+use clr_gc::gc::Outcome;
+use delivery::alerts::settings::AlertSettings;
+use delivery::clock::now_unix_ns;
+use delivery::otlp::settings::OtlpSettings;
+use gc_rules::field::MemoryFacts;
+use gc_rules::time::TimeBase;
+use gc_telemetry::value::key_value;
+use gcwatch::config::options::RuleSources;
+use gcwatch::container::{Figures, Memory};
+use gcwatch::daemon::{Options, Services};
+use gcwatch::pipeline::replay::{Player, complete_at};
+use gcwatch::pipeline::{Clock, Feed, Measured, PipelineSettings};
+use gcwatch::process::{Identity, Provenance, RunKey, RunState, StreamProgress};
+use gcwatch::targets::options::TargetOptions;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use test_support::recordings;
+
+const MINUTE_NS: u64 = 60_000_000_000;
+const MIB: u64 = 1 << 20;
+
+/// A name that would do harm where it were taken for HTML, and one that is long.
+pub(crate) const HOSTILE: &str = "<img src=x onerror=\"document.title='broken'\">&amp;\"'";
+pub(crate) const LONG: &str =
+    "a-service-with-a-name-that-somebody-generated-and-that-nobody-would-ever-want-to-read-to-its-end";
+
+/// The outcomes of a recording, and how long it is.
+struct Recording {
+    outcomes: Vec<Outcome>,
+    length_ns: u64,
+}
+
+impl Recording {
+    fn read(name: &str) -> Self {
+        let mut player = Player::open(&recordings::path(name)).unwrap();
+        let mut outcomes = Vec::new();
+        while let Some((_, outcome)) = player.next_outcome().unwrap() {
+            outcomes.push(outcome);
+        }
+        // An idle process has none.
+        let last = outcomes.iter().filter_map(complete_at).max().unwrap_or(10_000_000_000);
+        Self {
+            outcomes,
+            length_ns: u64::try_from(last).unwrap() + 500_000_000,
+        }
+    }
+}
+
+/// A service, with what its container has.
+struct Role {
+    service: &'static str,
+    recording: &'static str,
+    pod: Option<&'static str>,
+    minutes: u64,
+    limit_mib: Option<u64>,
+}
+
+const fn role(service: &'static str, recording: &'static str, minutes: u64) -> Role {
+    Role {
+        service,
+        recording,
+        pod: None,
+        minutes,
+        limit_mib: None,
+    }
+}
+
+const ROLES: [Role; 8] = [
+    Role {
+        pod: Some("checkout-7d9f8b6c5d-x2x8q"),
+        limit_mib: Some(512),
+        ..role("checkout", "svc8-workstation", 31)
+    },
+    Role {
+        pod: Some("pricing-5c6b7f9d8-kk9tw"),
+        limit_mib: Some(320),
+        ..role("pricing", "net10b-nearlimit", 31)
+    },
+    role("search", "net10-threads-server-datas", 31),
+    role("catalogue", "net8-leak", 12),
+    role("reports", "net8-lohcompact", 31),
+    role("quiet-batch", "net10-idle", 31),
+    role(HOSTILE, "net10-steady", 5),
+    role(LONG, "net9-aggressive", 5),
+];
+
+/// The daemon's parts without a daemon, and processes that are played.
+pub(crate) struct Scene {
+    pub(crate) services: Services,
+    feeds: Vec<Feed>,
+}
+
+fn options() -> Options {
+    Options {
+        targets: TargetOptions::default(),
+        pipeline: PipelineSettings {
+            clock: Clock::Recorded,
+            ..PipelineSettings::default()
+        },
+        otlp: OtlpSettings::default(),
+        rules: RuleSources {
+            shipped: true,
+            paths: Vec::new(),
+        },
+        alerts: AlertSettings::default(),
+        listen: Some(SocketAddr::from(([127, 0, 0, 1], 0))),
+        web_hosts: Vec::new(),
+        own_resource: Vec::new(),
+        kubernetes: gcwatch::kubernetes::settings::Settings::default(),
+        export_own_metrics: false,
+    }
+}
+
+fn identity(pid: u32, service: &str, pod: Option<&str>) -> Identity {
+    let text = |key: &str, value: &str| key_value(key, Value::StringValue(value.to_owned()));
+    let mut resource = vec![
+        text("service.name", service),
+        text("process.executable.path", "/usr/bin/dotnet"),
+        key_value("dotnet.gc.settings.server", Value::BoolValue(pid.is_multiple_of(3))),
+        key_value("dotnet.gc.settings.concurrent", Value::BoolValue(true)),
+    ];
+    if let Some(pod) = pod {
+        resource.push(text("k8s.pod.name", pod));
+        resource.push(text("k8s.namespace.name", "shop"));
+    }
+    Identity {
+        key: RunKey { pid, start_time: 1 },
+        ns_pid: Some(1),
+        name: "run".to_owned(),
+        runtime: Some("10.0.1".to_owned()),
+        resource,
+        provenance: Provenance::default(),
+    }
+}
+
+impl Scene {
+    /// Eight services of different health, and `more` that are well.
+    pub(crate) async fn new(more: u32) -> Self {
+        let services = Services::open(&options()).await.unwrap();
+        services.set_ready(true);
+        let mut scene = Self {
+            services,
+            feeds: Vec::new(),
+        };
+        for (place, role) in (0u32..).zip(&ROLES) {
+            let recording = Recording::read(role.recording);
+            scene.act(
+                identity(4000 + place * 37, role.service, role.pod),
+                &recording,
+                role.minutes,
+                role.limit_mib,
+            );
+        }
+        let recording = Recording::read("net9-life-steady");
+        for number in 0..more {
+            let service = format!("worker-{number:03}");
+            let pod = format!("worker-{number:03}-6f5d4c-abcde");
+            scene.act(identity(10_000 + number, &service, Some(&pod)), &recording, 1, None);
+        }
+        let noted = [
+            (900, "excluded-tool", RunState::Excluded),
+            (
+                901,
+                "other-user",
+                RunState::Unattachable {
+                    reason: "permission".to_owned(),
+                    detail: "its socket belongs to uid 1654, and gcwatch runs as uid 1000".to_owned(),
+                },
+            ),
+            (
+                902,
+                "second-gcwatch",
+                RunState::HeldElsewhere {
+                    holder: "gcwatch 0.1.0, pid 77".to_owned(),
+                },
+            ),
+        ];
+        for (pid, name, state) in noted {
+            let mut identity = identity(pid, name, None);
+            identity.name = name.to_owned();
+            identity.resource = Vec::new();
+            scene.services.pipeline.note(&identity, state);
+        }
+        scene
+    }
+
+    /// Plays a recording over and over for so many minutes, up to now.
+    fn act(&mut self, identity: Identity, recording: &Recording, minutes: u64, limit_mib: Option<u64>) {
+        let mut feed = self.services.pipeline.open(identity).unwrap();
+        let now = now_unix_ns();
+        let rounds = (minutes * MINUTE_NS / recording.length_ns).max(1);
+        let mut begin = now - rounds * recording.length_ns;
+        feed.time_base(TimeBase::at(begin.into()));
+        feed.state(RunState::Attached);
+        let highest = recording.outcomes.iter().filter_map(|outcome| match outcome {
+            Outcome::Collection(collection) => Some(collection.number),
+            Outcome::Suspension(_) => None,
+        });
+        let highest = highest.max().unwrap_or(0);
+        for round in 0..u32::try_from(rounds).unwrap() {
+            feed.time_base(TimeBase::at(begin.into()));
+            for outcome in &recording.outcomes {
+                feed.observe(match outcome {
+                    Outcome::Collection(collection) => {
+                        let mut collection = collection.clone();
+                        collection.number += highest * round;
+                        Outcome::Collection(collection)
+                    }
+                    Outcome::Suspension(suspension) => Outcome::Suspension(suspension.clone()),
+                });
+            }
+            let figures = Figures {
+                memory_limit: limit_mib.map(|mib| mib * MIB),
+                memory: Memory {
+                    usage: limit_mib.map(|mib| mib * MIB * 3 / 4 + u64::from(round % 17) * MIB),
+                    working_set: limit_mib.map(|mib| mib * MIB * 2 / 3 + u64::from(round % 17) * MIB),
+                    ..Memory::default()
+                },
+                ..Figures::default()
+            };
+            let measured = Measured {
+                figures: Some(figures),
+                memory: MemoryFacts {
+                    resident: Some(300 * MIB),
+                    private: Some(260 * MIB),
+                },
+                heap_limit: limit_mib.map(|mib| mib * MIB * 3 / 4),
+            };
+            begin += recording.length_ns;
+            self.services.pipeline.measured(feed.run(), measured, begin);
+        }
+        feed.progress(StreamProgress {
+            bytes: 4_000_000,
+            events: 90_000,
+            lost_events: Some(0),
+            undecodable: 0,
+        });
+        self.feeds.push(feed);
+    }
+
+    /// A process begins that is sick at once. Returns its pid.
+    pub(crate) fn fall_ill(&mut self) -> u32 {
+        let recording = Recording::read("net10b-nearlimit");
+        self.act(identity(7777, "fell-ill", None), &recording, 6, Some(320));
+        7777
+    }
+
+    /// A process exits.
+    pub(crate) fn exit(&mut self, pid: u32) {
+        let place = self.feeds.iter().position(|feed| feed.run().key().pid == pid).unwrap();
+        self.feeds.remove(place).end();
+    }
+
+    /// The address of the page.
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.services.address().unwrap())
+    }
+}

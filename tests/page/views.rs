@@ -1,0 +1,291 @@
+//! Each view with what it must show, and pictures of all of them.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::json;
+use test_support::harness::Tests;
+use test_support::{add_tests, repository};
+use tokio::runtime::Runtime;
+
+use crate::browser::{Browser, need};
+use crate::scene::{HOSTILE, LONG, Scene};
+
+pub(crate) fn tests(tests: &mut Tests) {
+    add_tests!(tests, need;
+        every_view_is_a_picture,
+        names_are_text,
+        an_incident_opens_and_ends,
+        two_hundred_rows_do_not_stutter,
+        three_clicks_from_the_overview,
+        more_viewers_than_places,
+    );
+}
+
+fn played(more: u32) -> (Runtime, Scene) {
+    let runtime = Runtime::new().unwrap();
+    let scene = runtime.block_on(Scene::new(more));
+    (runtime, scene)
+}
+
+fn close(runtime: Runtime, scene: Scene) {
+    runtime.block_on(scene.services.close());
+    runtime.shutdown_timeout(Duration::from_secs(2));
+}
+
+/// Nothing failed in the browser, and no policy was broken.
+fn is_content(browser: &Browser) {
+    let mut complaints = browser.complaints();
+    // Of an address that is asked for because it is not there.
+    complaints.retain(|text| !text.contains("status of 404"));
+    assert_eq!(complaints, Vec::<String>::new());
+}
+
+const ROWS: &str = "document.querySelectorAll('table.processes tbody tr').length";
+
+/// Scenario: eight services, three processes that are not read; every view at three widths, light and dark.
+/// Guarantee: each view comes up without a complaint of the browser, fits its width, and is there to be looked at.
+fn every_view_is_a_picture() {
+    let (runtime, scene) = played(24);
+    let browser = Browser::start();
+    browser.open(&scene.url("/"));
+    browser.until(&format!("{ROWS} === 32"));
+    let pid = scene.services.pipeline.runs()[1].key().pid;
+    let number = browser.run(&format!(
+        "return fetch('/api/v1/processes/{pid}').then((answer) => answer.json()).then((record) => record.longest[0].number)"
+    ));
+    let views = [
+        (
+            "overview",
+            "/".to_owned(),
+            "document.querySelector('table.processes tbody tr')",
+        ),
+        (
+            "not-read",
+            "/?unread=1&sort=name&dir=up".to_owned(),
+            "document.querySelector('.unread tbody tr')",
+        ),
+        (
+            "process",
+            format!("/processes/{pid}"),
+            "document.querySelector('#chart-heap svg .area')",
+        ),
+        (
+            "collection",
+            format!("/processes/{pid}/collections/{number}"),
+            "document.querySelector('#timeline svg')",
+        ),
+        ("rules", "/rules".to_owned(), "document.querySelector('.rule')"),
+        ("self", "/self".to_owned(), "document.querySelector('.facts')"),
+        (
+            "gone",
+            "/processes/4242424242".to_owned(),
+            "document.querySelector('h1')?.textContent.includes('No process')",
+        ),
+        (
+            "nowhere",
+            "/nowhere".to_owned(),
+            "document.querySelector('h1')?.textContent.includes('no such page')",
+        ),
+    ];
+    for (name, path, shown) in &views {
+        for (width, height) in [(390, 844), (1400, 900), (2560, 1440)] {
+            for dark in [false, true] {
+                browser.shape(width, height, dark);
+                browser.open(&scene.url(path));
+                browser.until(shown);
+                let wide = browser.run("return document.documentElement.scrollWidth - innerWidth");
+                assert!(wide.as_i64().unwrap() <= 0, "{name} at {width}: {wide} pixels too wide");
+                let theme = if dark { "dark" } else { "light" };
+                let file = format!("target/page/{name}-{width}-{theme}.png");
+                browser.screenshot(&PathBuf::from(repository(&file)), 4000);
+            }
+        }
+    }
+    is_content(&browser);
+    drop(browser);
+    close(runtime, scene);
+}
+
+/// Scenario: a process whose name is HTML, and one whose name is very long.
+/// Guarantee: on each view the name is text: no element is made of it, nothing is run; and nothing is too wide.
+fn names_are_text() {
+    let (runtime, scene) = played(0);
+    let browser = Browser::start();
+    browser.shape(390, 844, false);
+    let hostile = scene.services.pipeline.runs()[6].key().pid;
+    for path in ["/".to_owned(), format!("/processes/{hostile}"), "/rules".to_owned()] {
+        browser.open(&scene.url(&path));
+        browser.until("document.querySelector('main h1')");
+        if path != "/rules" {
+            browser.until(&format!("document.body.innerText.includes({})", json!(HOSTILE)));
+        }
+        assert_eq!(
+            browser.run("return document.querySelectorAll('img').length"),
+            0,
+            "{path}"
+        );
+        assert_ne!(browser.run("return document.title"), "broken");
+        let wide = browser.run("return document.documentElement.scrollWidth - innerWidth");
+        assert!(wide.as_i64().unwrap() <= 0, "{path}: {wide} pixels too wide");
+    }
+    browser.open(&scene.url("/?q=somebody-generated"));
+    browser.until(&format!("{ROWS} === 1"));
+    let name = browser.run("return document.querySelector('table.processes .name').textContent");
+    assert_eq!(name, LONG);
+    // The policy has no way around it.
+    let refused =
+        browser.run("try { document.body.innerHTML = '<b>x</b>'; return 'taken' } catch (error) { return error.name }");
+    assert_eq!(refused, "TypeError");
+    drop(browser);
+    close(runtime, scene);
+}
+
+/// Scenario: a process falls ill while the page is open, and exits.
+/// Guarantee: without a reload its incident is there with its service and what to do; after the end it is among those
+/// that ended, and the page of the process says that it is gone.
+fn an_incident_opens_and_ends() {
+    let (runtime, mut scene) = played(0);
+    let browser = Browser::start();
+    browser.open(&scene.url("/"));
+    browser.until(&format!("{ROWS} === 8"));
+    let card = "[...document.querySelectorAll('main > .incidents .incident')].find((card) => card.innerText.includes('fell-ill'))";
+    assert_eq!(browser.run(&format!("return Boolean({card})")), false);
+    let pid = {
+        let _in = runtime.enter();
+        scene.fall_ill()
+    };
+    browser.until(card);
+    let text = browser.run(&format!("return {card}.innerText"));
+    let text = text.as_str().unwrap();
+    assert!(text.contains("What to do") && text.contains("7777"), "{text}");
+    browser.run(&format!("{card}.querySelector('a').click()"));
+    browser.until("location.pathname === '/processes/7777' && document.querySelector('.incident .remedy')");
+    scene.exit(pid);
+    browser.until("document.querySelector('h1').textContent.includes('No process of pid 7777')");
+    browser.back();
+    browser.until(&format!("{ROWS} === 8 && !({card})"));
+    browser.click(".ended-list > summary");
+    browser.until("document.querySelector('.ended-list').innerText.includes('fell-ill')");
+    is_content(&browser);
+    drop(browser);
+    close(runtime, scene);
+}
+
+/// Scenario: 208 processes; the search is typed into, a heading clicked, and the page reloaded.
+/// Guarantee: rows that fit are shown, in order; the address holds both; drawing all of it takes no longer than two
+/// frames of a slow screen, and what has the focus keeps it.
+fn two_hundred_rows_do_not_stutter() {
+    let (runtime, scene) = played(200);
+    let browser = Browser::start();
+    browser.shape(1400, 900, false);
+    browser.open(&scene.url("/"));
+    browser.until(&format!("{ROWS} === 208"));
+    browser.keys("/");
+    browser.until("document.activeElement.id === 'search'");
+    browser.keys("worker-1");
+    browser.until(&format!("{ROWS} === 100"));
+    browser.click("[data-sort=name]");
+    browser.until("location.search.includes('sort=name')");
+    let names = "[...document.querySelectorAll('table.processes .name')].map((link) => link.textContent)";
+    let names = browser.run(&format!("return {names}"));
+    let names: Vec<String> = serde_json::from_value(names).unwrap();
+    assert!(names.is_sorted() && names[0] == "worker-100", "{names:?}");
+    browser.open(&scene.url("/?q=worker-19&sort=name&dir=down"));
+    browser.until(&format!("{ROWS} === 10"));
+    let first = browser.run("return document.querySelector('table.processes .name').textContent");
+    assert_eq!(first, "worker-199");
+    // All rows, drawn anew five times, while one has the focus.
+    browser.open(&scene.url("/"));
+    browser.until(&format!("{ROWS} === 208"));
+    browser.keys("jjj");
+    let third = browser.run("return document.activeElement.textContent");
+    let took = browser.run(
+        "performance.mark('a'); window.longest = 0;
+         window.observer = new PerformanceObserver((list) => { for (const entry of list.getEntries()) window.longest = Math.max(window.longest, entry.duration); });
+         window.observer.observe({ type: 'longtask', buffered: false });
+         return new Promise((done) => setTimeout(() => done(window.longest), 9000));",
+    );
+    println!("longest task with 208 rows: {took} ms");
+    assert!(took.as_f64().unwrap() < 250.0, "{took} ms");
+    assert_eq!(browser.run("return document.activeElement.textContent"), third);
+    is_content(&browser);
+    drop(browser);
+    close(runtime, scene);
+}
+
+/// Scenario: a person sees the overview, clicks the first incident's service, then a mark in the chart of pauses; goes
+/// back with the browser; and goes on with the keyboard.
+/// Guarantee: service, time, what to do; the process; one collection with its suspensions. Back is where they were.
+fn three_clicks_from_the_overview() {
+    let (runtime, scene) = played(0);
+    let browser = Browser::start();
+    browser.shape(1400, 900, true);
+    browser.open(&scene.url("/"));
+    browser.until("document.querySelector('.incident .when time')");
+    browser.click(".incident .where a");
+    browser.until("document.querySelector('#chart-pauses svg .dots')");
+    // A mark of the longest collection is clicked where it is drawn.
+    browser.run(
+        "const svg = document.querySelector('#chart-pauses svg'); svg.focus();
+         svg.dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowLeft', bubbles: true }));",
+    );
+    browser.until(
+        "!document.getElementById('tip').hidden && document.getElementById('tip').innerText.includes('collection')",
+    );
+    browser.run(
+        "const circle = document.querySelector('#chart-pauses .cursor'); const box = circle.ownerSVGElement.getBoundingClientRect();
+         circle.ownerSVGElement.dispatchEvent(new MouseEvent('click', { bubbles: true, clientX: box.left + Number(circle.getAttribute('cx')), clientY: box.top + Number(circle.getAttribute('cy')) }));",
+    );
+    browser.until("location.pathname.includes('/collections/') && document.querySelector('#timeline svg')");
+    let here = browser.run("return location.pathname");
+    browser.keys("\u{e012}");
+    browser.until(&format!(
+        "location.pathname !== {here} && location.pathname.includes('/collections/')"
+    ));
+    browser.back();
+    browser.until(&format!("location.pathname === {here}"));
+    browser.back();
+    browser.until("/^.processes.\\d+$/.test(location.pathname) && document.querySelector('#chart-heap svg .area')");
+    browser.keys("r");
+    browser.until("location.pathname === '/rules' && document.querySelector('.rule.firing')");
+    is_content(&browser);
+    drop(browser);
+    close(runtime, scene);
+}
+
+/// Scenario: 16 pages follow, and a 17th wants to; one of the 16 leaves.
+/// Guarantee: the 17th is refused with what to do, records are answered all the same, and the free place is taken.
+fn more_viewers_than_places() {
+    let (runtime, scene) = played(0);
+    let browser = Browser::start();
+    browser.open(&scene.url("/self"));
+    browser.until("document.querySelector('.facts')");
+    // The browser itself opens six connections to a host at most: the others are programs.
+    let address = scene.services.address().unwrap();
+    let ask = || {
+        use std::io::{Read as _, Write as _};
+        let mut stream = std::net::TcpStream::connect(address).unwrap();
+        write!(stream, "GET /api/v1/events HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+        let mut head = vec![0; 4096];
+        let count = stream.read(&mut head).unwrap();
+        (stream, String::from_utf8_lossy(&head[..count]).into_owned())
+    };
+    let mut others: Vec<_> = (0..15).map(|_| ask()).collect();
+    assert!(others.iter().all(|(_, head)| head.starts_with("HTTP/1.1 200")));
+    let (_, refused) = ask();
+    assert!(
+        refused.starts_with("HTTP/1.1 503") && refused.contains("retry-after"),
+        "{refused}"
+    );
+    browser.until("document.body.innerText.includes('16 of 16')");
+    let status = browser.run("return fetch('/api/v1/overview').then((answer) => answer.status)");
+    assert_eq!(status, 200);
+    others.pop();
+    browser.until("document.body.innerText.includes('15 of 16')");
+    let (_, head) = ask();
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    drop(browser);
+    drop(others);
+    close(runtime, scene);
+}
