@@ -30,8 +30,8 @@ WITHOUT_DATA = {
 WITHOUT_DATA |= {
     name: "no container, no limit or no quota here"
     for name in (
-        "container_memory_usage_bytes",
-        "container_memory_working_set_bytes",
+        "gcwatch_container_memory_usage_bytes",
+        "gcwatch_container_memory_working_set_bytes",
         "gcwatch_container_memory_limit_bytes",
         "gcwatch_container_memory_oom_kills_total",
         "gcwatch_container_memory_limit_hits_total",
@@ -78,6 +78,10 @@ def exported():
         found = re.match(r"\| `([a-z0-9_.]+)` \| (Counter|UpDownCounter|Gauge|Histogram) \| `([^`]*)` \|", line)
         if found:
             name, kind, unit = found.groups()
+            # Names that others own in Prometheus.
+            if name.startswith("container."):
+                name = "gcwatch." + name
+            name = {"process.thread.count": "process.threads", "process.unix.file_descriptor.count": "process.open_fds"}.get(name, name)
             name = name.replace(".", "_") + units.get(unit, "_ratio" if unit == "1" and kind != "Counter" else "")
             if kind == "Histogram":
                 names |= {name + end for end in ("_bucket", "_count", "_sum")}

@@ -144,8 +144,8 @@ fn limits_and_usage_of_a_container_are_exported() {
     assert_eq!(value("gcwatch_container_memory_limit_bytes"), 209_715_200.0);
     assert_eq!(value("gcwatch_container_cpu_limit"), 0.5);
     let (usage, working_set) = (
-        value("container_memory_usage_bytes"),
-        value("container_memory_working_set_bytes"),
+        value("gcwatch_container_memory_usage_bytes"),
+        value("gcwatch_container_memory_working_set_bytes"),
     );
     assert!(
         working_set > 0.0 && working_set <= usage && usage <= 209_715_200.0,

@@ -327,18 +327,25 @@ fn metadata_that_comes_late_is_reported() {
     is_known();
 }
 
-/// Scenario: a container's figures are read, and then cannot be read.
+/// Scenario: a container's figures are read, and then cannot be read; those of a process in no container are read.
 /// Guarantee: they are metrics of the process, counters from the first reading on; what is unknown is no point, and
-/// afterwards there is none.
+/// afterwards there is none. The process in no container has none.
 #[test]
 fn figures_of_a_container_are_metrics() {
     let (pipeline, _kept) = pipeline(settings());
-    let mut feed = pipeline.open(identity(1)).unwrap();
+    let contained = Identity {
+        resource: vec![attribute("container.id", "c")],
+        ..identity(1)
+    };
+    let mut feed = pipeline.open(contained).unwrap();
     feed.state(RunState::Attached);
     let run = Arc::clone(feed.run());
+    let mut outside = pipeline.open(identity(2)).unwrap();
+    outside.state(RunState::Attached);
     let reported = || {
-        let metrics = pipeline.collect(5).remove(0).1;
-        let of_container = metrics.iter().filter(|metric| metric.name.contains("container."));
+        let collected = pipeline.collect(5);
+        let metrics = collected.iter().flat_map(|(_, metrics)| metrics);
+        let of_container = metrics.filter(|metric| metric.name.contains("container."));
         let point = |metric: &Metric| match metric.data.as_ref().unwrap() {
             Data::Sum(sum) => match sum.data_points[0].value.unwrap() {
                 Value::AsInt(number) => number.to_string(),
@@ -366,6 +373,7 @@ fn figures_of_a_container_are_metrics() {
     pipeline.measured(&run, measured(Some(figures)), 1);
     figures.memory.oom_kills = Some(9);
     pipeline.measured(&run, measured(Some(figures)), 2);
+    pipeline.measured(&Arc::clone(outside.run()), measured(Some(figures)), 2);
     assert_eq!(
         reported(),
         [

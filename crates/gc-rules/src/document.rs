@@ -124,6 +124,10 @@ pub(crate) struct Rule {
     /// not evaluated.
     #[schemars(extend("x-expression" = "bool"), length(min = 1))]
     pub(crate) select: Option<String>,
+    /// Names of services that must run on this host, for rules `on: service` instead of `select`: each is judged also
+    /// while it has no process. The name is `service.name`, or that of the process.
+    #[schemars(length(max = 50))]
+    pub(crate) expect: Vec<String>,
     /// Windows by name, for the expressions of this rule; at most 16.
     #[serde(rename = "let")]
     #[schemars(extend("maxProperties" = 16))]

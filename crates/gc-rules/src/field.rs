@@ -17,7 +17,7 @@ use clr_gc::gc::{Collection, Suspension};
 use super::value::{Type, Value};
 
 pub use process::{ContainerFacts, FactValue, HEAP_LIMIT, MemoryFacts, Open, ProcessFacts, StreamFacts};
-pub use service::{ServiceFacts, WatcherFacts};
+pub use service::{EXPECTED, ServiceFacts, WatcherFacts};
 
 /// What a field belongs to: where it can be used, and when it is sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

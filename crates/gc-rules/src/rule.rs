@@ -40,6 +40,8 @@ pub struct Window {
     pub sampled: Root,
     /// Its length.
     pub extent: Extent,
+    /// How long ago it ended, nanoseconds; only of windows over time.
+    pub offset_ns: u64,
     /// Which samples are comparable with the current collection, which is not among them.
     pub by: By,
     /// With fewer samples, its value is unknown.
@@ -51,6 +53,15 @@ pub struct Window {
 }
 
 impl Window {
+    /// How long a process must have been watched before it has a value: one that ended a while ago was all seen then.
+    pub(crate) fn least_watched_ns(&self) -> u64 {
+        let past = match self.extent {
+            Extent::Over(ns) if self.offset_ns > 0 => ns.saturating_add(self.offset_ns),
+            _ => 0,
+        };
+        self.min_watched_ns.max(past)
+    }
+
     /// All that makes it what it is.
     fn identity(&self) -> impl Hash + Eq + '_ {
         let Self {
@@ -60,12 +71,13 @@ impl Window {
             filter,
             sampled,
             extent,
+            offset_ns,
             by,
             min_samples,
             min_watched_ns,
             unknown_share,
         } = self;
-        let samples = (of, filter, sampled, extent, by);
+        let samples = (of, filter, sampled, extent, offset_ns, by);
         let bounds = (min_samples, min_watched_ns, unknown_share.to_bits());
         (function, q.to_bits(), samples, bounds)
     }
@@ -99,6 +111,8 @@ pub enum Part {
     Text(Box<str>),
     /// A value and its format; `<na>` if it is unknown.
     Value(Expression, Form),
+    /// A clause in `[[` and `]]`: left out when a value in it is unknown or an empty string. It has no clause in it.
+    Clause(Vec<Part>),
 }
 
 /// The format of a value.
@@ -221,6 +235,8 @@ pub struct Rule {
     pub on: On,
     /// The processes that it is for; `None`: all. Unknown: not this one, for now.
     pub select: Option<Expression>,
+    /// The services that must run on the host, for rules `on: service`; `select` is theirs then.
+    pub expect: Vec<Arc<str>>,
     /// When it fires.
     pub when: Expression,
     /// Conditions under which its alert is more severe, in ascending order of the severity.

@@ -1,7 +1,8 @@
 //! Strings with values in them: `gen{{ gc.generation }} paused {{ gc.pause_ms | ms }}`.
 //!
 //! Between `{{` and `}}` is an expression and, after `|`, the filter for its value. Templates are checked when the file
-//! is read; rendering never fails: unknown values are `<na>`.
+//! is read; rendering never fails: unknown values are `<na>`. A clause in `[[` and `]]` is left out when a value in it is
+//! unknown or an empty string: `No space[[, the limit is {{ settings.hard_limit | bytes }}]]`.
 
 use std::fmt::Write as _;
 
@@ -44,7 +45,8 @@ impl Template {
         let values = || {
             self.parts.iter().filter_map(|part| match part {
                 Part::Value(expression, form) => Some((expression, *form)),
-                Part::Text(_) => None,
+                // What may be left out is not what it is about.
+                Part::Text(_) | Part::Clause(_) => None,
             })
         };
         let with_unit = values().find(|(_, form)| *form != Form::Plain);
@@ -63,7 +65,10 @@ impl Template {
         for part in &self.parts {
             match part {
                 Part::Text(text) => out.push_str(text),
-                Part::Value(expression, form) => push_value(&mut out, expression, *form, scope, most),
+                Part::Value(expression, form) => {
+                    push_value(&mut out, expression, *form, scope, most);
+                }
+                Part::Clause(parts) => push_clause(&mut out, parts, scope, most),
             }
             if out.len() > most {
                 cut(&mut out, most);
@@ -71,6 +76,25 @@ impl Template {
             }
         }
         out
+    }
+}
+
+/// Appends a clause, or nothing when a value in it says nothing.
+fn push_clause(out: &mut String, parts: &[Part], scope: &Scope<'_>, most: usize) {
+    let before = out.len();
+    for part in parts {
+        let says = match part {
+            Part::Text(text) => {
+                out.push_str(text);
+                true
+            }
+            Part::Value(expression, form) => push_value(out, expression, *form, scope, most),
+            Part::Clause(_) => true,
+        };
+        if !says {
+            out.truncate(before);
+            return;
+        }
     }
 }
 
@@ -82,16 +106,22 @@ fn cut(out: &mut String, most: usize) {
     out.push(CUT);
 }
 
-fn push_value(out: &mut String, expression: &Expression, form: Form, scope: &Scope<'_>, most: usize) {
+/// Appends a value. Returns whether it says something: it is known, and no empty string.
+fn push_value(out: &mut String, expression: &Expression, form: Form, scope: &Scope<'_>, most: usize) -> bool {
+    let before = out.len();
     match expression.evaluate(scope) {
         Err(_) => out.push_str(FAILED),
-        Ok(None) => out.push_str(UNKNOWN),
+        Ok(None) => {
+            out.push_str(UNKNOWN);
+            return false;
+        }
         Ok(Some(Value::Bool(boolean))) => out.push_str(if boolean { "true" } else { "false" }),
         Ok(Some(Value::Int(number))) => number::push(out, number::Number::Integer(number), form),
         Ok(Some(Value::Double(number))) => number::push(out, number::Number::Double(number), form),
         Ok(Some(Value::Text(text))) => push_foreign(out, text, most),
         Ok(Some(Value::Texts(texts))) => push_texts(out, texts, most),
     }
+    out.len() > before
 }
 
 fn push_texts(out: &mut String, texts: Texts<'_>, most: usize) {

@@ -6,6 +6,8 @@
 //! | [`Extent::Over`]: quantile, median, mad, streak, rises, turns | the newest [`MAX_SAMPLES`] samples within the time | of those |
 //! | [`Extent::Last`] | that many samples, at most [`MAX_LAST`] | everything |
 //!
+//! A window with an offset ended that long ago; it is made of sub-intervals, and covers exactly 32 of them.
+//!
 //! # Time
 //!
 //! Time is that of the observations, in Unix nanoseconds. Sub-intervals are aligned to multiples of their length from
@@ -32,6 +34,7 @@
 mod aggregate;
 mod buckets;
 mod latest;
+mod past;
 mod samples;
 
 use clr_gc::event::GcType;
@@ -43,6 +46,7 @@ use super::rule::{By, Extent, Function, Window};
 use aggregate::{Counts, Ends, Extremes, Sums, Trend};
 use buckets::Buckets;
 use latest::Latest;
+use past::{Delayed, Past};
 use samples::Samples;
 
 /// Sub-intervals of a window over time.
@@ -133,6 +137,14 @@ impl Class {
         }
     }
 
+    /// Whether a window of it can have ended a while ago: it is made of sub-intervals.
+    pub(crate) fn can_be_past(self) -> bool {
+        matches!(
+            self,
+            Self::Counts | Self::Sums | Self::Extremes | Self::Ends | Self::Trend
+        )
+    }
+
     /// Whether it includes samples that do not match the filter.
     pub(crate) fn counts(self) -> bool {
         matches!(self, Self::Counts | Self::Marks)
@@ -166,6 +178,8 @@ enum Series {
     Trend(Box<Buckets<Trend>>),
     Latest(Latest),
     Samples(Samples),
+    /// Of a window that ended a while ago.
+    Past(Box<dyn Delayed>),
 }
 
 /// Runs the same on whichever it is.
@@ -179,6 +193,7 @@ macro_rules! each {
             Series::Trend($one) => $run,
             Series::Latest($one) => $run,
             Series::Samples($one) => $run,
+            Series::Past($one) => $run,
         }
     };
 }
@@ -191,7 +206,13 @@ impl Series {
             Extent::Over(ns) => (Some(ns), MAX_SAMPLES),
         };
         let length = over.unwrap_or(u64::MAX);
+        let offset = window.offset_ns;
         match class {
+            Class::Counts if offset > 0 => Self::Past(Box::new(Past::<Counts>::new(length, offset))),
+            Class::Sums if offset > 0 => Self::Past(Box::new(Past::<Sums>::new(length, offset))),
+            Class::Extremes if offset > 0 => Self::Past(Box::new(Past::<Extremes>::new(length, offset))),
+            Class::Ends if offset > 0 => Self::Past(Box::new(Past::<Ends>::new(length, offset))),
+            Class::Trend if offset > 0 => Self::Past(Box::new(Past::<Trend>::new(length, offset))),
             Class::Counts => Self::Counts(Buckets::over(length)),
             Class::Sums => Self::Sums(Buckets::over(length)),
             Class::Extremes => Self::Extremes(Box::new(Buckets::over(length))),
@@ -266,7 +287,7 @@ impl Live {
             watched: at.watched.min(at.now.saturating_sub(self.began)),
             ..at
         };
-        if at.watched < window.min_watched_ns {
+        if at.watched < window.least_watched_ns() {
             return None;
         }
         let series = match (window.by, &self.kept) {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use gc_rules::field::ProcessFacts;
+use gc_telemetry::definition::resource as row;
 use gc_telemetry::origin::Origin;
 use gc_telemetry::value::facts;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
@@ -39,6 +40,13 @@ impl RunIdentity {
 
     pub(crate) fn resource(&self) -> &Arc<Origin> {
         &self.resource
+    }
+
+    /// Whether its container or its pod is known.
+    pub(crate) fn is_in_container(&self) -> bool {
+        let of_container = [row::CONTAINER_ID.name, row::K8S_POD_UID.name];
+        let mut attributes = self.resource.attributes.iter();
+        attributes.any(|attribute| of_container.contains(&attribute.key.as_str()))
     }
 
     /// What the rules know of it; `further` is laid beside the attributes of the resource.

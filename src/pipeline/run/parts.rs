@@ -203,7 +203,10 @@ impl Parts {
         if let Some(rules) = &self.rules {
             rules.metrics(&mut snapshot);
         }
-        self.container.metrics(&mut snapshot);
+        // The conventions' `container.*` of a process that is in none would be the host's figures under a wrong name.
+        if self.identity.is_in_container() {
+            self.container.metrics(&mut snapshot);
+        }
         metrics.extend(snapshot.into_metrics());
         Some(metrics)
     }

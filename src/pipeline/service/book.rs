@@ -7,7 +7,9 @@ use delivery::alerts::Notice;
 use gc_rules::alert::{Ending, Transition};
 use gc_rules::field::ServiceFacts;
 use gc_rules::rule::{Rule, Severity};
+use gc_telemetry::definition::resource::SERVICE_NAME;
 use gc_telemetry::origin::Origin;
+use gc_telemetry::value::text;
 
 use crate::container::ContainerIdentity;
 use crate::pipeline::service::death::{Death, Ended};
@@ -207,6 +209,12 @@ impl ServiceBook {
         self.services.get(key)
     }
 
+    /// How many processes live of the services with this name: their `service.name`, or the name of their processes.
+    pub(crate) fn processes_of(&self, name: &str) -> u64 {
+        let services = self.services.values().filter(|service| service.is_named(name));
+        services.map(|service| service.living.len() as u64).sum()
+    }
+
     /// How a run ended; `None`: it lives, or that was long ago.
     pub(crate) fn death(&self, run: RunKey) -> Option<&Death> {
         let mut deaths = self.services.values().flat_map(|service| &service.deaths);
@@ -248,6 +256,11 @@ impl Living {
 }
 
 impl Service {
+    fn is_named(&self, name: &str) -> bool {
+        let own = text(&self.resource.attributes, SERVICE_NAME.name);
+        own.as_deref() == Some(name) || *self.name == *name
+    }
+
     /// The time since when a process lives that began after a death and is well; without a death any process.
     fn well_since(&self, death_unix_ns: Option<u64>) -> Option<u64> {
         let after = death_unix_ns.map_or(0, |death| death.saturating_sub(OVERLAP_NS));

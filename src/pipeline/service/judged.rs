@@ -2,22 +2,25 @@
 //! for gcwatch itself.
 //!
 //! A service with one process and without a death in ten minutes has no engine: nothing that a rule could say of it is
-//! not said of its process. Hundreds of services cost nothing so.
+//! not said of its process. Hundreds of services cost nothing so. A service that a rule expects (`expect`) has an engine
+//! of its own, with and without processes.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::sync::Arc;
 use std::time::Duration;
 
 use delivery::alerts::{IncidentNotice, Notice, Notices};
 use gc_rules::alert::{Alert, Transition};
 use gc_rules::engine::Engine;
-use gc_rules::field::{FactValue, ProcessFacts, ServiceFacts, StreamFacts, WatcherFacts};
+use gc_rules::field::{EXPECTED, FactValue, ProcessFacts, ServiceFacts, StreamFacts, WatcherFacts};
 use gc_rules::incident::{IncidentChange, IncidentEnding, IncidentRecord, Incidents};
 use gc_rules::rule::{On, RuleSet};
+use gc_telemetry::definition::resource::SERVICE_NAME;
 use gc_telemetry::origin::Origin;
-use gc_telemetry::value::facts;
+use gc_telemetry::value::{facts, key_value};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::common::v1::any_value::Value as AnyValue;
 
 use crate::pipeline::service::book::{Service, ServiceBook};
 use crate::pipeline::service::key::ServiceKey;
@@ -104,6 +107,8 @@ pub(crate) type Changes = Vec<(Arc<Origin>, Notices)>;
 #[derive(Debug, Default)]
 pub(crate) struct Judged {
     services: BTreeMap<ServiceKey, Subject>,
+    /// By the name that a rule expects.
+    expected: BTreeMap<Arc<str>, Subject>,
     watcher: Option<Subject>,
 }
 
@@ -129,6 +134,7 @@ impl Judged {
             };
             changes.extend(subject.tick(stream, rules, now_unix_ns));
         }
+        changes.extend(self.expect(book, own, rules, now_unix_ns));
         if any(On::Service) {
             for (key, service) in book.services() {
                 let facts = service.facts(now_unix_ns);
@@ -158,10 +164,50 @@ impl Judged {
         changes
     }
 
+    /// Judges the services that rules expect.
+    fn expect(
+        &mut self,
+        book: &ServiceBook,
+        own: Option<&(RunKey, Arc<Origin>)>,
+        rules: &Arc<RuleSet>,
+        now_unix_ns: u64,
+    ) -> Changes {
+        let enabled = rules.rules.iter().filter(|rule| rule.enabled && rule.on == On::Service);
+        let names: BTreeSet<&Arc<str>> = enabled.flat_map(|rule| &rule.expect).collect();
+        for name in &names {
+            if !self.expected.contains_key(*name) {
+                let subject = Subject::expected(name, own.map(|(_, resource)| &**resource), rules, now_unix_ns);
+                self.expected.insert(Arc::clone(name), subject);
+            }
+        }
+        let mut changes = Changes::new();
+        self.expected.retain(|name, subject| {
+            let facts = ServiceFacts {
+                processes: book.processes_of(name),
+                ..ServiceFacts::default()
+            };
+            let stream = StreamFacts {
+                service: Some(facts),
+                ..StreamFacts::default()
+            };
+            changes.extend(subject.tick(stream, rules, now_unix_ns));
+            let is_expected = names.contains(name);
+            if !is_expected {
+                changes.extend(subject.end(now_unix_ns));
+            }
+            is_expected
+        });
+        changes
+    }
+
+    fn subjects(&self) -> impl Iterator<Item = &Subject> {
+        let services = self.services.values().chain(self.expected.values());
+        services.chain(&self.watcher)
+    }
+
     /// The incidents that are open.
     pub(crate) fn incidents(&self) -> impl Iterator<Item = IncidentRecord> + '_ {
-        let subjects = self.services.values().chain(&self.watcher);
-        subjects.flat_map(|subject| {
+        self.subjects().flat_map(|subject| {
             let about = delivery::alerts::subject(subject.run, &subject.process, &subject.resource);
             let open = subject.incidents.open();
             open.map(|incident| IncidentRecord::new(incident, &about))
@@ -171,8 +217,7 @@ impl Judged {
 
     /// The alerts that fire.
     pub(crate) fn alerts(&self) -> Vec<SubjectAlert> {
-        let subjects = self.services.values().chain(&self.watcher);
-        subjects.flat_map(Subject::alerts).collect()
+        self.subjects().flat_map(Subject::alerts).collect()
     }
 }
 
@@ -184,6 +229,18 @@ fn is_worth(facts: &ServiceFacts) -> bool {
 impl Subject {
     fn new(on: On, run: RunKey, process: &str, resource: &Arc<Origin>, rules: &Arc<RuleSet>, now_unix_ns: u64) -> Self {
         let facts = process_facts(process, resource, None);
+        Self::with(on, run, process, resource, facts, rules, now_unix_ns)
+    }
+
+    fn with(
+        on: On,
+        run: RunKey,
+        process: &str,
+        resource: &Arc<Origin>,
+        facts: ProcessFacts,
+        rules: &Arc<RuleSet>,
+        now_unix_ns: u64,
+    ) -> Self {
         Self {
             run,
             process: process.into(),
@@ -194,14 +251,24 @@ impl Subject {
         }
     }
 
-    fn of(key: &ServiceKey, service: &Service, rules: &Arc<RuleSet>, now_unix_ns: u64) -> Self {
-        let mut hasher = DefaultHasher::new();
-        key.hash(&mut hasher);
-        // No process has pid 0.
-        let run = RunKey {
-            pid: 0,
-            start_time: hasher.finish(),
+    /// A service that a rule expects on this host, whose resource is that of gcwatch as far as it is the host's.
+    fn expected(name: &Arc<str>, own: Option<&Origin>, rules: &Arc<RuleSet>, now_unix_ns: u64) -> Self {
+        let of_host = |attribute: &&KeyValue| {
+            ["host.", "k8s.node.", "k8s.cluster."]
+                .iter()
+                .any(|start| attribute.key.starts_with(start))
         };
+        let host = own.map(|own| own.attributes.iter().filter(of_host).cloned());
+        let named = key_value(SERVICE_NAME.name, AnyValue::StringValue(name.to_string()));
+        let attributes = std::iter::once(named).chain(host.into_iter().flatten()).collect();
+        let resource = Arc::new(Origin::new(attributes));
+        let facts = process_facts(name, &resource, Some((EXPECTED, name)));
+        let run = subject_key(&("expected", name));
+        Self::with(On::Service, run, name, &resource, facts, rules, now_unix_ns)
+    }
+
+    fn of(key: &ServiceKey, service: &Service, rules: &Arc<RuleSet>, now_unix_ns: u64) -> Self {
+        let run = subject_key(key);
         let common = |attribute: &&KeyValue| !OF_PROCESS.iter().any(|start| attribute.key.starts_with(start));
         let attributes = service.resource.attributes.iter().filter(common).cloned().collect();
         let resource = Arc::new(Origin::new(attributes));
@@ -213,7 +280,8 @@ impl Subject {
         if affected == self.affected {
             return None;
         }
-        let facts = process_facts(&self.process, &self.resource, affected.as_deref());
+        let fact = affected.as_deref().map(|rule| (AFFECTED_RULE, rule));
+        let facts = process_facts(&self.process, &self.resource, fact);
         self.affected = affected;
         let transitions = self.engine.learned(facts, now_unix_ns);
         Some(self.notices(transitions, now_unix_ns))
@@ -286,8 +354,19 @@ impl Subject {
     }
 }
 
-fn process_facts(process: &str, resource: &Origin, affected: Option<&str>) -> ProcessFacts {
-    let affected = affected.map(|rule| (AFFECTED_RULE.into(), FactValue::Text(rule.into())));
-    let attributes = facts(&resource.attributes).chain(affected);
+/// What stands for a run. No process has pid 0.
+fn subject_key(of: &impl Hash) -> RunKey {
+    let mut hasher = DefaultHasher::new();
+    of.hash(&mut hasher);
+    RunKey {
+        pid: 0,
+        start_time: hasher.finish(),
+    }
+}
+
+/// What rules know of a subject; `fact` is known to them alone.
+fn process_facts(process: &str, resource: &Origin, fact: Option<(&str, &str)>) -> ProcessFacts {
+    let fact = fact.map(|(name, text)| (name.into(), FactValue::Text(text.into())));
+    let attributes = facts(&resource.attributes).chain(fact);
     ProcessFacts::new(None, Some(process), None, attributes)
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use delivery::alerts::Notice;
 use gc_rules::alert::{Alert, Ending, Transition};
-use gc_rules::load::{load, shipped};
+use gc_rules::load::{SourceFile, load, shipped};
 use gc_rules::rule::RuleSet;
 use gc_telemetry::origin::Origin;
 use gc_telemetry::value::key_value;
@@ -391,4 +391,36 @@ fn keys_outlive_processes() {
     // A container that is restarted has another id, in the same pod.
     let restarted = [pod("u", "1"), pod("u", "2")].map(|pod| key(&identity(&[], pod, 7), &[]));
     assert_eq!(restarted[0], restarted[1]);
+}
+
+/// Scenario: a rule expects two services; one never comes, one comes late, ends, and its end is long forgotten.
+/// Guarantee: one alert for each absence, from `for` on until it comes; the services of other rules are not meant.
+#[test]
+fn a_service_that_is_expected_is_missed() {
+    let mut host = Host::new();
+    let rule = "apiVersion: gcwatch/v1\nrules:\n  - id: shop.absent\n    title: A service is absent\n    on: service\n    \
+         expect: [checkout, cart]\n    when: service.processes == 0\n    for: 1m\n    severity: error\n    \
+         summary: 'No process of {{ process.service }} runs here'\n    description: d\n    remedy: r\n";
+    let mut files = shipped();
+    files.push(SourceFile {
+        name: "shop.yaml".to_owned(),
+        text: rule.to_owned(),
+    });
+    host.rules = Arc::new(load(&files).unwrap().rules);
+    host.begins(1, "checkout");
+    host.begins(2, "other");
+    host.passes(30);
+    host.ends(2, true);
+    host.passes(60);
+    assert_eq!(host.said, ["shop.absent +"]);
+    assert_eq!(host.judged.incidents().count(), 1);
+    host.begins(3, "cart");
+    host.passes(90);
+    assert!(host.said.iter().any(|said| said == "shop.absent -"), "{:?}", host.said);
+    host.said.clear();
+    host.ends(1, true);
+    host.passes(3600);
+    assert_eq!(host.said.len(), 1, "{:?}", host.said);
+    let open: Vec<String> = host.judged.incidents().map(|incident| incident.summary).collect();
+    assert_eq!(open, ["No process of checkout runs here"]);
 }

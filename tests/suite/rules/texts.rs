@@ -45,6 +45,22 @@ fn values_are_written_in_their_form() {
     });
 }
 
+/// Scenario: clauses with values that are known, unknown, or an empty string; a `]]` that ends none.
+/// Guarantee: a clause is written when all that is in it says something, and left out else.
+#[test]
+fn clauses_are_left_out_when_they_say_nothing() {
+    let text = template(
+        "a[[, name {{ process.name }}]][[, {{ share | percent }} of {{ process.pid }}]][[ {{ share > 0.5 ? 'half' : '' }}]] ]]",
+    );
+    with(Some("web"), Some(0.75), |scope| {
+        assert_eq!(text.render(scope), "a, name web, 75.0 % of 7 half ]]");
+    });
+    with(None, Some(0.1), |scope| {
+        assert_eq!(text.render(scope), "a, 10.0 % of 7 ]]");
+    });
+    with(None, None, |scope| assert_eq!(text.render(scope), "a ]]"));
+}
+
 /// Scenario: a process whose name has line breaks, escapes for a terminal and marks that turn the direction of text,
 /// and a long one.
 /// Guarantee: nothing of it has an effect outside, and a text is as long as it may be at most.

@@ -25,6 +25,10 @@ pub(crate) struct WindowKeys {
     /// The length of the window as a duration. Either this or `last`.
     #[schemars(extend("x-minimum" = "1s", "x-maximum" = "24h"))]
     pub(crate) over: Option<HumanDuration>,
+    /// How long ago the window ended: a comparison with the past, an hour at most. The value is unknown until the
+    /// process was watched for both. Of functions of sums, counts, extremes and trends over time.
+    #[schemars(extend("x-minimum" = "1s", "x-maximum" = "1h", "x-default" = "`0s`"))]
+    pub(crate) offset: Option<HumanDuration>,
     /// The length of the window in samples.
     #[schemars(range(min = 1, max = 4096))]
     pub(crate) last: Option<u32>,

@@ -3,6 +3,9 @@
 use super::fields;
 use crate::value::Value;
 
+/// The attribute of a service that a rule expects: those rules are for it, and for no other.
+pub const EXPECTED: &str = "gcwatch.service.expected";
+
 /// What is known of a service on this host: its processes that live, and how the ones before them ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ServiceFacts {

@@ -17,7 +17,7 @@ use crate::compile::{Compiled, Measure, Names, Wanted, compile};
 use crate::document::schema::schema;
 use crate::document::{self, ExceptionKeys, Moment};
 use crate::expression::{Expression, Node};
-use crate::field::{Field, Root};
+use crate::field::{EXPECTED, Field, Root};
 use crate::rule::{
     Clock, EVERY_DAY, Emit, Exception, Group, On, Part, Rule, Severity, Status, Template, Texts, Window,
 };
@@ -29,7 +29,7 @@ use strict_yaml::units::HumanDuration;
 use strict_yaml::yaml::Position;
 
 /// Keys whose values are neither expressions nor templates.
-const PLAIN: [&str; 15] = [
+const PLAIN: [&str; 16] = [
     "id",
     "title",
     "status",
@@ -44,6 +44,7 @@ const PLAIN: [&str; 15] = [
     "source",
     "runbook_url",
     "emit",
+    "expect",
     "enabled",
 ];
 /// The annotation with the page of a rule.
@@ -181,6 +182,7 @@ impl Composer<'_, '_> {
             Some(On::Gc) | None => &[Root::Gc, Root::Process, Root::Stream],
         };
         let select = self.of_key(draft, &mut rough, "select", &[Root::Process]);
+        let select = self.expected(draft, &rough, &keys).or(select);
         let when = self.of_key(draft, &mut rough, "when", roots);
         let clear = self.of_key(draft, &mut rough, "clear", roots);
         let worse = self.worse(draft, &mut rough, &keys, roots);
@@ -220,6 +222,7 @@ impl Composer<'_, '_> {
             severity: keys.severity?,
             on: on?,
             select: select.map(|compiled| compiled.expression),
+            expect: keys.expect.iter().map(|name| name.trim().into()).collect(),
             when: when.expression,
             clear: clear.map(|compiled| compiled.expression),
             worse,
@@ -246,6 +249,32 @@ impl Composer<'_, '_> {
         lint::rule(draft, &rule, &when.fields, &rough, self.report);
         self.settle(&mut rule, &rough);
         Some(rule)
+    }
+
+    /// The condition under which a rule with `expect` is for a service; `None`: it has none, or it is invalid.
+    fn expected(&mut self, draft: &Draft<'_>, rough: &Rough<'_>, keys: &document::Rule) -> Option<Compiled> {
+        let placed = draft.keys.get("expect").filter(|_| !keys.expect.is_empty())?;
+        let bad = |name: &&String| name.trim().is_empty() || name.contains(['\'', '\\']) || name.len() > 200;
+        let fault = if keys.on != Some(On::Service) {
+            Some("only rules `on: service` expect services".to_owned())
+        } else if draft.keys.contains_key("select") {
+            Some("it is for the services that it names; remove `select`".to_owned())
+        } else {
+            let bad = keys.expect.iter().find(bad);
+            bad.map(|name| format!("{} cannot be the name of a service", quoted(name)))
+        };
+        if let Some(fault) = fault {
+            let message = format!("{}: expect: {fault}", draft.id);
+            self.report.error(placed.file, placed.node.at, message);
+            return None;
+        }
+        let names: Vec<String> = keys.expect.iter().map(|name| format!("'{}'", name.trim())).collect();
+        let text = format!(
+            "has(process.attributes['{EXPECTED}']) && process.service in [{}]",
+            names.join(", ")
+        );
+        let words = self.words.get(placed.file)?;
+        compile(&text, &words.names(rough, &[Root::Process]), Wanted::Bool).ok()
     }
 
     /// The keys that are neither expressions nor templates. Their faults were reported when the file was checked.

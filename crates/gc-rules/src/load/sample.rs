@@ -11,6 +11,7 @@ use crate::document::{WindowKeys, is_name};
 use crate::expression::Node as ExpressionNode;
 use crate::field::Root;
 use crate::rule::{By, Extent, Function, On, Window};
+use crate::window::Class;
 use strict_yaml::path::KeyPath;
 use strict_yaml::yaml::{Entry, Node, Position};
 
@@ -110,6 +111,10 @@ impl Composer<'_, '_> {
             (None, Some(last)) => Extent::Last(last),
             _ => return None,
         };
+        let offset_ns = keys
+            .offset
+            .and_then(|offset| u64::try_from(offset.0.as_nanos()).ok())
+            .unwrap_or(0);
         if let Some(why) = contradiction(node_of(filter.as_ref()), node_of(of.as_ref()), &[]) {
             fault(own.at, format!("no sample ever counts: {why}"));
         }
@@ -133,6 +138,7 @@ impl Composer<'_, '_> {
             filter: filter.map(|compiled| compiled.expression),
             sampled,
             extent,
+            offset_ns,
             by,
             min_samples: keys.min_samples.unwrap_or(usual_samples(function, keys.last)),
             min_watched_ns: keys
@@ -140,6 +146,12 @@ impl Composer<'_, '_> {
                 .map_or(0, |watched| u64::try_from(watched.0.as_nanos()).unwrap_or(u64::MAX)),
             unknown_share: keys.unknown_share.unwrap_or(UNKNOWN_SHARE),
         };
+        if offset_ns > 0 && !Class::of(&window).can_be_past() {
+            let message = format!("`fn: {}` has no `offset`; it is of the newest samples", function.name());
+            self.report
+                .error(file, spots.at("offset"), format!("{}: {what}: {message}", rough.id));
+            return None;
+        }
         Some((window, measure))
     }
 }
@@ -216,6 +228,12 @@ fn faults_of_keys(
             );
         }
         _ => {}
+    }
+    if spots.has("offset") && spots.has("last") {
+        fault(
+            spots.at("offset"),
+            "`offset` is of windows over time; use `over` instead of `last`".to_owned(),
+        );
     }
     match (function, spots.has("q")) {
         (Function::Quantile, false) => fault(

@@ -86,10 +86,16 @@ pub(super) fn move_rule(rule: &mut Rule, to: &impl Fn(usize) -> usize) {
 }
 
 fn move_template(template: &mut Template, to: &impl Fn(usize) -> usize) {
-    for part in &mut template.parts {
+    move_parts(&mut template.parts, to);
+}
+
+/// Clauses have no clauses in them: two calls deep at most.
+fn move_parts(parts: &mut [Part], to: &impl Fn(usize) -> usize) {
+    for part in parts {
         match part {
             Part::Text(_) => {}
             Part::Value(expression, _) => move_node(&mut expression.node, to),
+            Part::Clause(parts) => move_parts(parts, to),
         }
     }
 }

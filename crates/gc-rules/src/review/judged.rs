@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::engine::{Engine, State};
-use crate::rule::Rule;
+use crate::rule::{Rule, Window};
 
 /// After this many collections, a rule that was never known is not looked at again until the end: the reasons that make
 /// it unknown are there from the beginning, and looking costs as much as judging.
@@ -58,7 +58,7 @@ impl Judged {
         let rules = engine.rules();
         let is_too_short = |rule: &Rule, state: State| {
             let windows = rule.windows.iter().filter_map(|(_, place)| rules.windows.get(*place));
-            state == State::Unknown && windows.map(|window| window.min_watched_ns).max() > Some(watched_ns)
+            state == State::Unknown && windows.map(Window::least_watched_ns).max() > Some(watched_ns)
         };
         let mut others = NotJudged::default();
         let states = engine.states().into_iter().map(|state| state.state);

@@ -26,6 +26,8 @@ pub(crate) struct Filling {
     pub(crate) mistakes: Vec<Mistake>,
     /// What is allowed and looks wrong.
     pub(crate) warnings: Vec<Mistake>,
+    /// The open clause: where it begins, and how many parts are before it.
+    clause: Option<(usize, usize)>,
 }
 
 /// Whether a text is an expression with a name in it.
@@ -36,9 +38,17 @@ pub(crate) fn parse(text: &str, compile: &mut Compile<'_>, is_value: &IsValue<'_
     let mut filling = Filling::default();
     let mut at = 0;
     let mut values = 0;
-    while let Some(open) = text.get(at..).and_then(|rest| rest.find("{{")).map(|found| at + found) {
+    while let Some((open, mark)) = next_mark(text, at) {
         filling.text(text, at, open, is_value);
         let begin = open + 2;
+        if mark != "{{" {
+            if let Err(message) = filling.clause(open, mark) {
+                filling.mistake(text, open, message);
+                return filling;
+            }
+            at = begin;
+            continue;
+        }
         let Some(hole) = Hole::find(text, begin) else {
             filling.mistake(text, open, "the `{{` here is not closed by `}}`".to_owned());
             return filling;
@@ -52,7 +62,17 @@ pub(crate) fn parse(text: &str, compile: &mut Compile<'_>, is_value: &IsValue<'_
         at = hole.after;
     }
     filling.text(text, at, text.len(), is_value);
+    if let Some((open, _)) = filling.clause {
+        filling.mistake(text, open, "the `[[` here is not closed by `]]`".to_owned());
+    }
     filling
+}
+
+/// The next place where a value or a clause begins, or a clause ends.
+fn next_mark(text: &str, at: usize) -> Option<(usize, &'static str)> {
+    let rest = text.get(at..)?;
+    let marks = ["{{", "[[", "]]"].into_iter();
+    marks.filter_map(|mark| Some((at + rest.find(mark)?, mark))).min()
 }
 
 /// The parts between `{{` and `}}`.
@@ -103,6 +123,28 @@ impl Hole {
 }
 
 impl Filling {
+    /// Begins a clause at `[[`, or ends the open one at `]]`.
+    fn clause(&mut self, open: usize, mark: &str) -> Result<(), String> {
+        if mark == "[[" {
+            if self.clause.is_some() {
+                return Err("a clause cannot have a clause in it".to_owned());
+            }
+            self.clause = Some((open, self.template.parts.len()));
+            return Ok(());
+        }
+        // Elsewhere it is text: the end of a list in a list.
+        let Some((_, from)) = self.clause.take() else {
+            self.template.parts.push(Part::Text("]]".into()));
+            return Ok(());
+        };
+        let parts = self.template.parts.split_off(from.min(self.template.parts.len()));
+        if !parts.iter().any(|part| matches!(part, Part::Value(..))) {
+            return Err("the clause that ends here has no value that could be unknown".to_owned());
+        }
+        self.template.parts.push(Part::Clause(parts));
+        Ok(())
+    }
+
     fn text(&mut self, text: &str, from: usize, to: usize, is_value: &IsValue<'_>) {
         let literal = text.get(from..to).unwrap_or_default();
         if literal.is_empty() {

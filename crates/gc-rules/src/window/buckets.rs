@@ -9,15 +9,15 @@ const PLACES: usize = BUCKETS as usize;
 
 /// Samples of a time, put together.
 #[derive(Debug, Clone, Copy, Default)]
-struct Tally<A> {
+pub(super) struct Tally<A> {
     /// Samples of known and of unknown worth.
-    known: u32,
-    unknown: u32,
-    aggregate: A,
+    pub(super) known: u32,
+    pub(super) unknown: u32,
+    pub(super) aggregate: A,
 }
 
 impl<A: Aggregate> Tally<A> {
-    fn add(&mut self, sample: Option<Sample>) {
+    pub(super) fn add(&mut self, sample: Option<Sample>) {
         match sample {
             None => self.unknown = self.unknown.saturating_add(1),
             Some(sample) => {
@@ -27,7 +27,7 @@ impl<A: Aggregate> Tally<A> {
         }
     }
 
-    fn merge(&mut self, other: &Self) {
+    pub(super) fn merge(&mut self, other: &Self) {
         self.unknown = self.unknown.saturating_add(other.unknown);
         if other.known > 0 {
             self.aggregate.merge(self.known, &other.aggregate, other.known);

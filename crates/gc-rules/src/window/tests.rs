@@ -15,6 +15,7 @@ fn window(function: Function, extent: Extent) -> Window {
         filter: None,
         sampled: Root::Gc,
         extent,
+        offset_ns: 0,
         by: By::Nothing,
         min_samples: 0,
         min_watched_ns: 0,
@@ -236,6 +237,52 @@ proptest! {
         }
     }
 
+    /// Scenario: the same samples, in a window that ended a while ago.
+    /// Guarantee: its value is that which a window without an offset had then, in whole sub-intervals; unknown until
+    /// all of it was watched.
+    #[test]
+    fn a_window_of_the_past_is_what_it_was(
+        came in came(),
+        function in prop::sample::select(FUNCTIONS).prop_filter("of sub-intervals", |function| {
+            // These divide by the covered time, which is whole sub-intervals here: see the next test.
+            Class::of(&window(*function, Extent::Over(S))).can_be_past()
+                && !matches!(function, Function::Rate | Function::Share)
+        }),
+        over in 1..60u64,
+        offset in 1..200u64,
+        quiet in 0..300u64,
+    ) {
+        let plain = Window { unknown_share: 1.0, ..window(function, Extent::Over(over * S)) };
+        let past = Window { offset_ns: offset * S, ..plain.clone() };
+        let mut live = Live::new(0);
+        let began = 1_700_000_000 * S;
+        let (mut now, mut so_far) = (began, Vec::new());
+        let width = (over * S).div_ceil(BUCKETS);
+        for (index, (gap, late, worth)) in came.iter().enumerate() {
+            let newest = now + gap * 1_000_000;
+            let time = newest.saturating_sub(late * 1_000_000).max(began);
+            now = now.max(time);
+            let worth = match *worth {
+                Worth::Counts(_) if counts(function) => Worth::Counts(1.0),
+                Worth::Counts(value) if function == Function::RelativeSlope => Worth::Counts(value.abs() + 1.0),
+                worth => worth,
+            };
+            add(&mut live, &past, None, worth, time, now);
+            so_far.push(Came { time, worth });
+            let last = index + 1 == came.len();
+            let asked = if last { now + quiet * S } else { now };
+            let ours = value(&mut live, &past, None, Moment { now: asked, watched: asked - began });
+            if asked - began < (over + offset) * S {
+                prop_assert_eq!(ours, None);
+                continue;
+            }
+            let then = (asked / width + 1 - (offset * S).div_ceil(width)) * width - 1;
+            let seen: Vec<Came> = so_far.iter().copied().filter(|one| one.time <= then).collect();
+            let naive = naive(&plain, &seen, Moment { now: then, watched: then - began });
+            prop_assert!(agree(function, ours, naive), "{:?} != {:?} after {} samples", ours, naive, index + 1);
+        }
+    }
+
     /// Scenario: a steady climb sampled for years, with a large offset.
     /// Guarantee: the slope keeps its digits, whatever the time and the level.
     #[test]
@@ -398,4 +445,37 @@ fn kinds_are_apart() {
         [median(small), median(full), median(None), median(Some(Key(0)))],
         [Some(2.0), Some(200.0), None, None]
     );
+}
+
+/// Scenario: two samples a second for ten minutes, then nothing; the rate over a minute, five minutes ago.
+/// Guarantee: the rate is that of whole sub-intervals, until the samples are older than the window.
+#[test]
+fn rates_of_the_past_are_of_whole_sub_intervals() {
+    let past = Window {
+        offset_ns: 300 * S,
+        ..window(Function::Rate, Extent::Over(60 * S))
+    };
+    let mut live = Live::new(0);
+    let began = 1_700_000_000 * S;
+    let rate = |live: &mut Live, second: u64| {
+        let now = began + second * S;
+        value(
+            live,
+            &past,
+            None,
+            Moment {
+                now,
+                watched: second * S,
+            },
+        )
+    };
+    for half in 0..1200 {
+        let now = began + half * S / 2;
+        add(&mut live, &past, None, Worth::Counts(1.0), now, now);
+    }
+    assert_eq!(rate(&mut live, 359), None);
+    for (second, wanted) in [(600, 2.0), (890, 2.0), (930, 1.0), (1000, 0.0)] {
+        let rate = rate(&mut live, second).unwrap();
+        assert!((rate - wanted).abs() < 0.07, "{rate} after {second} s, not {wanted}");
+    }
 }

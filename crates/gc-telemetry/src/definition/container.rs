@@ -1,7 +1,7 @@
 //! Limits and usage of a process's container, exported with the process's resource.
 //!
-//! Processes in one container export the same values, so these must not be summed over processes. A process outside of
-//! containers has the values of its control group. They are read every 15 s.
+//! Processes in one container export the same values, so these must not be summed over processes. Processes of no known
+//! container have none. They are read every 15 s.
 
 use super::metrics;
 

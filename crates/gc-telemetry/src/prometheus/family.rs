@@ -13,7 +13,7 @@ use opentelemetry_proto::tonic::metrics::v1::{
 
 use super::Format;
 use super::labels::merged;
-use super::text::{bound, metric_name, push_help, push_label, push_number, push_time, unit_suffix};
+use super::text::{bound, family_name, push_help, push_label, push_number, push_time, unit_suffix};
 
 /// The powers of two that bound an exponential histogram's buckets, as exponents.
 const BOUND_EXPONENTS: std::ops::RangeInclusive<i32> = -13..=3;
@@ -59,7 +59,7 @@ impl<'a> Families<'a> {
             return;
         };
         let unit = unit_suffix(&metric.unit, kind == Kind::Gauge);
-        let mut name = metric_name(&metric.name);
+        let mut name = family_name(&metric.name);
         if let Some(unit) = unit.as_ref().filter(|unit| !name.ends_with(&format!("_{unit}"))) {
             name.push('_');
             name.push_str(unit);

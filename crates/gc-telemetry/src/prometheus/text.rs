@@ -4,6 +4,20 @@ use std::fmt::Write as _;
 
 use super::Format;
 
+/// The name of a metric of OpenTelemetry in Prometheus.
+///
+/// Names that others own there are gcwatch's own: cAdvisor exports `container_memory_*` for the same containers, and a
+/// sum over the name would count twice. A name that ends in `_count` is that of a histogram or summary (`promtool check
+/// metrics`), so those have the names that Prometheus's client libraries give to the same values.
+pub(super) fn family_name(name: &str) -> String {
+    match name {
+        "process.thread.count" => "process_threads".to_owned(),
+        "process.unix.file_descriptor.count" => "process_open_fds".to_owned(),
+        _ if name.starts_with("container.") => format!("gcwatch_{}", metric_name(name)),
+        _ => metric_name(name),
+    }
+}
+
 /// A name with the characters that all versions of Prometheus take; runs of others become one underscore.
 pub(super) fn metric_name(name: &str) -> String {
     sanitised(name, |letter| letter == ':')
@@ -121,6 +135,20 @@ mod tests {
         assert_eq!(label_name("__name__"), "key_name__");
         assert_eq!(label_name(""), "_");
         assert_eq!(label_name("größe"), "gr_e");
+    }
+
+    /// Scenario: metrics whose names are taken in Prometheus.
+    /// Guarantee: they have names of their own there; all others follow the rule.
+    #[test]
+    fn names_that_others_own() {
+        assert_eq!(family_name("container.memory.usage"), "gcwatch_container_memory_usage");
+        assert_eq!(
+            family_name("gcwatch.container.cpu.limit"),
+            "gcwatch_container_cpu_limit"
+        );
+        assert_eq!(family_name("process.thread.count"), "process_threads");
+        assert_eq!(family_name("process.unix.file_descriptor.count"), "process_open_fds");
+        assert_eq!(family_name("dotnet.gc.pause.time"), "dotnet_gc_pause_time");
     }
 
     /// Scenario: a value with everything that could end it.
