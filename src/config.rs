@@ -13,7 +13,7 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::kubernetes;
 use crate::targets::options::TargetOptions;
@@ -248,6 +248,11 @@ impl Config {
     /// The log on standard error.
     pub fn log(&self) -> &LogOptions {
         &self.log
+    }
+
+    /// The directory for what outlives gcwatch.
+    pub fn state_directory(&self) -> Option<&Path> {
+        self.document.state.directory.as_deref()
     }
 
     /// Telemetry of gcwatch itself over OTLP.

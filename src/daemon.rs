@@ -17,11 +17,13 @@ pub mod own;
 pub mod rules;
 mod services;
 mod stall;
+mod state;
 mod surroundings;
 mod usage;
 mod watcher;
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -38,7 +40,7 @@ use tracing::{error, info, warn};
 
 use crate::config::options::RuleSources;
 use crate::daemon::rules::RuleWatch;
-pub use crate::daemon::services::Services;
+pub use crate::daemon::services::{Ended, Services};
 use crate::daemon::stall::Stalls;
 use crate::kubernetes;
 use crate::pipeline::PipelineSettings;
@@ -72,6 +74,8 @@ pub struct Options {
     pub pipeline: PipelineSettings,
     /// The OTLP receivers.
     pub otlp: OtlpSettings,
+    /// The directory of what outlives the daemon.
+    pub state_directory: Option<PathBuf>,
     /// The rule files.
     pub rules: RuleSources,
     /// The receivers of alerts.
@@ -272,7 +276,7 @@ pub async fn run(
         services.close().await
     };
     tokio::select! {
-        lost = orderly => log_lost(lost),
+        ended = orderly => log_end(ended),
         _ = signals.terminate.recv() => warn!("ended by the second signal: queued data is lost"),
         _ = signals.interrupt.recv() => warn!("ended by the second signal: queued data is lost"),
     }
@@ -340,12 +344,25 @@ async fn apply(reload: &mut impl Reload, services: &mut Services, old: &Options)
     Some(new)
 }
 
-fn log_lost(lost: Lost) {
-    if lost.is_nothing() {
-        info!("stopped; nothing was lost");
+/// Says what became of everything: at the shutdown, and since the start.
+fn log_end(Ended { lost, before, kept }: Ended) {
+    let items =
+        |Lost { spans, points, records }: Lost| format!("{spans} spans, {points} data points, {records} log records");
+    let mut text = if lost.is_nothing() {
+        "stopped; nothing was lost at the end".to_owned()
     } else {
-        let Lost { spans, points, records } = lost;
-        warn!("stopped; lost {spans} spans, {points} data points, {records} log records");
+        format!("stopped; lost {} at the end", items(lost))
+    };
+    if !kept.is_nothing() {
+        text += &format!("; {} wait on disk", items(kept));
+    }
+    if !before.is_nothing() {
+        text += &format!("; {} were dropped or rejected since the start", items(before));
+    }
+    if lost.is_nothing() && before.is_nothing() {
+        info!("{text}");
+    } else {
+        warn!("{text}");
     }
 }
 

@@ -48,8 +48,11 @@ pub fn run(args: &ReplayArgs) -> anyhow::Result<bool> {
     super::run::executor()?.block_on(replay(options, args))
 }
 
-/// Disables notifications: alerts of recordings are only exported over OTLP and written to standard output.
+/// Disables notifications and the queue on disk: alerts of recordings are only exported over OTLP and
+/// written to standard output.
 pub(crate) fn without_notifications(options: &mut Options) {
+    // The daemon of this host uses it.
+    options.state_directory = None;
     options.alerts.alertmanagers.clear();
     options.alerts.webhooks.clear();
 }

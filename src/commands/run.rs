@@ -2,8 +2,8 @@
 
 use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -101,6 +101,7 @@ async fn serve(
     for warning in &warnings {
         warn!("{warning}");
     }
+    services.log_notes();
     if let Err(error) = raised {
         warn!("cannot raise the limit of file descriptors: {error}");
     }
@@ -190,6 +191,9 @@ pub(crate) fn log_lines(loaded: &Loaded) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// When this process began, near enough: the same at every reload, so that one that changes nothing changes nothing.
+static STARTED: LazyLock<u64> = LazyLock::new(now_unix_ns);
+
 /// The options of the daemon by a configuration.
 pub(crate) fn options(config: &Config) -> Options {
     let texts = |attributes: &[(String, String)]| -> Vec<KeyValue> {
@@ -201,7 +205,7 @@ pub(crate) fn options(config: &Config) -> Options {
     let own = config.self_telemetry();
     let run = RunKey {
         pid: std::process::id(),
-        start_time: now_unix_ns(),
+        start_time: *STARTED,
     };
     let mut own_resource = own_identity(&own.service_name, run);
     for given in texts(&own.attributes) {
@@ -219,6 +223,7 @@ pub(crate) fn options(config: &Config) -> Options {
             ..PipelineSettings::default()
         },
         otlp: config.otlp().clone(),
+        state_directory: config.state_directory().map(Path::to_owned),
         rules: config.rules().clone(),
         alerts: config.alerts().clone(),
         kubernetes: config.kubernetes().clone(),

@@ -44,6 +44,8 @@ pub(crate) struct Document {
     pub(crate) alerts: Alerts,
     /// Pod metadata from Kubernetes.
     pub(crate) kubernetes: Kubernetes,
+    /// What outlives gcwatch.
+    pub(crate) state: State,
     /// Resource attributes of every target. The identity of a process (`service.name` and so on) comes from the process
     /// itself: its `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` override these.
     pub(crate) resource: Resource,
@@ -58,6 +60,17 @@ pub(crate) struct Document {
     /// Telemetry of gcwatch itself over OTLP, as a separate service.
     #[schemars(extend("x-restart" = true))]
     pub(crate) self_telemetry: SelfTelemetry,
+}
+
+/// What outlives gcwatch.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct State {
+    /// A directory for gcwatch alone, on a local disk: the queue of what receivers did not take (`otlp.queue`) is below
+    /// it. It is made when it is missing, readable by gcwatch only. Without one, that queue is in memory only
+    /// (`otlp.limits`). systemd sets it with `StateDirectory=gcwatch`.
+    #[schemars(extend("x-restart" = true))]
+    pub(crate) directory: Option<PathBuf>,
 }
 
 /// The listener.

@@ -61,10 +61,13 @@ pub(crate) struct EnvironmentSetting {
 }
 
 /// Variables for one key each. Of two for the same key, the first that is set is used.
-const SINGLE: [(&str, &str, Form); 19] = [
+const SINGLE: [(&str, &str, Form); 21] = [
     ("GCWATCH_LISTEN", "listen", Form::Text),
     ("GCWATCH_LOG", "log.level", Form::Text),
     ("OTEL_LOG_LEVEL", "log.level", Form::Word),
+    ("GCWATCH_STATE_DIRECTORY", "state.directory", Form::Text),
+    // Of systemd: StateDirectory=.
+    ("STATE_DIRECTORY", "state.directory", Form::Text),
     ("NODE_NAME", "kubernetes.node_name", Form::Text),
     ("GCWATCH_KUBELET_URL", "kubernetes.kubelet_url", Form::Text),
     ("OTEL_SDK_DISABLED", "otlp.enabled", Form::Disabled),

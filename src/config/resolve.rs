@@ -77,6 +77,14 @@ impl Resolver<'_> {
                 "the path must be absolute: all gcwatches of a host must use the same directory",
             );
         }
+        if document
+            .state
+            .directory
+            .as_ref()
+            .is_some_and(|path| !path.is_absolute())
+        {
+            self.error(KeyPath::of("state.directory"), "the path must be absolute");
+        }
         if let Some(socket) = &targets.listen {
             let path = KeyPath::of("targets.listen");
             // sun_path of sockaddr_un has 108 bytes, the last of them 0.

@@ -157,6 +157,7 @@ mod tests {
             metrics: None,
             logs: None,
             limits: Limits::default(),
+            disk: None,
         };
         for exported in [false, true] {
             let exporter = exported.then(|| {

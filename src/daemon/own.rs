@@ -269,6 +269,11 @@ fn exports(stats: &Stats, sheet: &mut MetricSnapshot) {
     };
     sheet.put(&row::QUEUE_ITEMS, each(|stats| stats.queued + stats.in_flight));
     sheet.put(&row::QUEUE_SIZE, each(|stats| stats.queued_bytes));
+    if let Some(works) = stats.disk_works {
+        sheet.put(&row::DISK_ITEMS, each(|stats| stats.stored));
+        sheet.put(&row::DISK_SIZE, each(|stats| stats.stored_bytes));
+        sheet.put_one(&row::DISK_USABLE, Some(whole(u64::from(works))));
+    }
     sheet.put(&row::EXPORTED, each(|stats| stats.exported));
     sheet.put(&row::REJECTED, each(|stats| stats.rejected));
     sheet.put(&row::RETRIES, each(|stats| stats.retries));

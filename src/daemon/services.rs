@@ -10,12 +10,13 @@ use gc_telemetry::origin::Origin;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use tracing::warn;
+use tracing::{info, warn};
 
 use crate::daemon::outlet::DeliveryOutlet;
 use crate::daemon::own::{Own, RunParts, Sources};
 use crate::daemon::rules::RuleFiles;
 use crate::daemon::stall::{Stall, Stalls};
+use crate::daemon::state::StateDirectory;
 use crate::daemon::{OWN_RUN, Options};
 use crate::kubernetes::{self, Pods};
 use crate::pipeline::Pipeline;
@@ -23,8 +24,8 @@ use crate::process::RunKey;
 use crate::web::{self, LiveInfo as _, OwnMetrics as _, PartAge, Site};
 use delivery::alerts::Notifier;
 use delivery::clock::now_unix_ns;
-use delivery::otlp::stats::Lost;
-use delivery::otlp::{Exporter, Running};
+use delivery::otlp::stats::{Lost, SignalStats};
+use delivery::otlp::{Exporter, Note, Running};
 
 /// Limit on flushing the queues at shutdown.
 const FLUSH: Duration = Duration::from_secs(4);
@@ -50,6 +51,21 @@ pub struct Services {
     ready: Arc<AtomicBool>,
     web: Option<(watch::Sender<bool>, JoinHandle<std::io::Result<()>>)>,
     address: Option<SocketAddr>,
+    /// Nobody else uses the directory of the state meanwhile.
+    _state: Option<StateDirectory>,
+    /// What the opening found, for the log, which begins later.
+    notes: Vec<Note>,
+}
+
+/// What became of what was given for export.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Ended {
+    /// Lost because the daemon ended.
+    pub lost: Lost,
+    /// Dropped, or rejected by a receiver, before that.
+    pub before: Lost,
+    /// On disk, for the next daemon.
+    pub kept: Lost,
 }
 
 impl Services {
@@ -65,7 +81,24 @@ impl Services {
             None => None,
         };
         let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
-        let (exporter, running) = Exporter::start(&options.otlp).context("cannot export over OTLP")?;
+        let mut otlp = options.otlp.clone();
+        let mut notes = Vec::new();
+        let state = options.state_directory.as_ref().and_then(|path| {
+            let opened = StateDirectory::open(path);
+            let problem = |error| Note {
+                is_warning: true,
+                text: format!(
+                    "cannot use {}: {error}; what outlives gcwatch is in memory only",
+                    path.display()
+                ),
+            };
+            opened.map_err(|error| notes.push(problem(error))).ok()
+        });
+        if state.is_none() {
+            otlp.disk = None;
+        }
+        let (exporter, running) = Exporter::start(&otlp).context("cannot export over OTLP")?;
+        notes.extend(exporter.disk_notes());
         let notifier = Notifier::start(&options.alerts)?;
         let outlet = DeliveryOutlet {
             exporter: exporter.clone(),
@@ -123,7 +156,20 @@ impl Services {
             ready,
             web,
             address,
+            _state: state,
+            notes,
         })
+    }
+
+    /// Logs what the opening found.
+    pub fn log_notes(&self) {
+        for Note { is_warning, text } in &self.notes {
+            if *is_warning {
+                warn!("{text}");
+            } else {
+                info!("{text}");
+            }
+        }
     }
 
     /// The address of the listener, with the port that the system chose for port 0.
@@ -224,8 +270,8 @@ impl Services {
         Ok(())
     }
 
-    /// Sends what is queued, then closes. Returns what could not be sent in time, by signal.
-    pub async fn close(self) -> Lost {
+    /// Sends what is queued, then closes. Returns what was lost and what waits on disk, by signal.
+    pub async fn close(self) -> Ended {
         self.set_ready(false);
         self.export_metrics(now_unix_ns());
         let (lost, unsent) = tokio::join!(self.running.shutdown(FLUSH), self.notifier.shutdown(FLUSH));
@@ -237,6 +283,21 @@ impl Services {
             // Connections that are still open are closed.
             let _closed = tokio::time::timeout(CLOSE_WEB, served).await;
         }
-        lost
+        let stats = self.exporter.stats();
+        let of = |count: fn(&SignalStats) -> u64| Lost {
+            spans: count(&stats.traces),
+            points: count(&stats.metrics),
+            records: count(&stats.logs),
+        };
+        let all = of(|stats| stats.dropped.total() + stats.rejected);
+        Ended {
+            lost,
+            before: Lost {
+                spans: all.spans.saturating_sub(lost.spans),
+                points: all.points.saturating_sub(lost.points),
+                records: all.records.saturating_sub(lost.records),
+            },
+            kept: of(|stats| stats.stored),
+        }
     }
 }

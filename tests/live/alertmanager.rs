@@ -168,6 +168,7 @@ async fn an_alert_fires_once_and_resolves() {
         },
         listen: None,
         own_resource: Vec::new(),
+        state_directory: None,
         kubernetes: gcwatch::kubernetes::settings::Settings::default(),
         export_own_metrics: false,
     };

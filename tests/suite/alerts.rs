@@ -380,6 +380,7 @@ async fn log_records_go_over_otlp() {
             },
             listen: None,
             own_resource: Vec::new(),
+            state_directory: None,
             kubernetes: gcwatch::kubernetes::settings::Settings::default(),
             export_own_metrics: false,
         };

@@ -6,6 +6,7 @@ mod answers;
 mod bounds;
 mod forms;
 mod json;
+mod outage;
 mod own;
 mod reload;
 mod tls;

@@ -31,6 +31,7 @@ fn options() -> Options {
         listen: Some(SocketAddr::from(([127, 0, 0, 1], 0))),
         web_hosts: Vec::new(),
         own_resource: Vec::new(),
+        state_directory: None,
         kubernetes: gcwatch::kubernetes::settings::Settings::default(),
         export_own_metrics: false,
     }

@@ -6,7 +6,8 @@
 //! gc-rules: changes of alerts        --> alerts --+
 //! ```
 //!
-//! Layers, each using only those before it: `clock`; `transport`; `otlp` and `alerts`, which do not know each other.
+//! Layers, each using only those before it: `clock`; `transport` and `store` (what waits on disk); `otlp` and `alerts`,
+//! which do not know each other.
 //!
 //! # Invariants
 //!
@@ -33,4 +34,5 @@ pub mod clock;
     reason = "senders retry, and limit the time of a request"
 )]
 pub mod otlp;
+mod store;
 pub mod transport;

@@ -9,13 +9,19 @@
 //! own log records and spans ->  opentelemetry-otlp (own)              ->   the same receivers and connections
 //! ```
 //!
-//! Layers, each using only those before it: `signal`, `settings`, `stats`, `error`; `batch`, `answer` and `queue`,
-//! which are pure; `target`; `lane`; `give` and `account`; `sender`; `own`; and the [`Exporter`] here.
+//! Layers, each using only those before it: `signal`, `settings`, `stats`, `error`; `batch` with `split`, `answer` and
+//! `queue`, which are pure; `target`; `depot` (the queue on disk); `lane`; `give` and `account`; `sender`; `own`; and
+//! the [`Exporter`] here.
+//!
+//! With a queue on disk, a request that the receiver did not take is written there, then what comes meanwhile, each
+//! after a second or a mebibyte. When the receiver takes requests again, what is new is sent first, one stored request
+//! after each. In fair weather nothing is written.
 //!
 //! # Invariants
 //!
 //! * Giving something never blocks: what does not fit is dropped and counted by reason ([`stats`]).
-//! * Every item is counted once: `given` = `exported` + `rejected` + `dropped` + `queued` + `in_flight`.
+//! * Every item is counted once: `given` = `exported` + `rejected` + `dropped` + `queued` + `in_flight` + `stored`.
+//! * A stored item leaves the disk when the receiver accepted or refused it, and not before.
 //! * What an answer means is decided in one place (`answer`), what follows from it in another (`account`).
 
 pub mod error;
@@ -26,11 +32,13 @@ pub mod stats;
 mod account;
 mod answer;
 mod batch;
+mod depot;
 mod give;
 mod lane;
 mod own;
 mod queue;
 mod sender;
+mod split;
 mod target;
 
 use std::fmt;
@@ -50,6 +58,8 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::otlp::batch::Entry;
+use crate::otlp::depot::Depot;
+pub use crate::otlp::depot::Note;
 use crate::otlp::error::Error;
 use crate::otlp::give::{Joined, give, points};
 use crate::otlp::lane::Lane;
@@ -116,7 +126,15 @@ impl Exporter {
     /// When a receiver's settings cannot be used (see [`Error`]), or outside a tokio runtime.
     pub fn start(settings: &OtlpSettings) -> Result<(Self, Running), Error> {
         let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
-        let [traces, metrics, logs] = Signal::ALL.map(|signal| Arc::new(Lane::new(signal, Instant::now())));
+        let (depot, found) = match &settings.disk {
+            Some(disk) => {
+                let (depot, found) = Depot::open(disk, Instant::now());
+                (Some(Arc::new(depot)), found)
+            }
+            None => (None, [0; 3]),
+        };
+        let [traces, metrics, logs] =
+            Signal::ALL.map(|signal| Arc::new(Lane::new(signal, Instant::now(), depot.clone())));
         let exporter = Self {
             lanes: Arc::new(Lanes {
                 traces,
@@ -127,6 +145,9 @@ impl Exporter {
             }),
         };
         exporter.reconfigure(settings)?;
+        for (lane, found) in exporter.lanes.each().into_iter().zip(found) {
+            lane.queue().found(found);
+        }
         let tasks = exporter
             .lanes
             .each()
@@ -170,6 +191,9 @@ impl Exporter {
                 .any(|target| Arc::ptr_eq(target.connection(), one))
         });
         *connections = known;
+        if let (Some(depot), Some(disk)) = (&self.lanes.traces.depot, &settings.disk) {
+            depot.set_bounds(disk);
+        }
         for (lane, target) in self.lanes.each().into_iter().zip(targets) {
             let old = lane.control.borrow().target.as_ref().map(Arc::as_ptr);
             let same = old == target.as_ref().map(Arc::as_ptr);
@@ -184,7 +208,10 @@ impl Exporter {
             drop(dropped);
             lane.control.send_modify(|control| {
                 control.target = target;
-                control.retry_for = settings.limits.retry_for;
+                control.retry_for = match &settings.disk {
+                    Some(disk) if lane.depot.is_some() => disk.max_age,
+                    _ => settings.limits.retry_for,
+                };
             });
             lane.wake.notify_one();
             lane.settled.notify_waiters();
@@ -245,11 +272,24 @@ impl Exporter {
 
     /// The counters of everything that was given.
     pub fn stats(&self) -> Stats {
+        let of = |lane: &Lane| {
+            lane.count_drops();
+            let mut stats = lane.queue().stats();
+            stats.stored_bytes = lane.depot.as_ref().map_or(0, |depot| depot.bytes(lane.signal));
+            stats
+        };
         Stats {
-            traces: self.lanes.traces.queue().stats(),
-            metrics: self.lanes.metrics.queue().stats(),
-            logs: self.lanes.logs.queue().stats(),
+            traces: of(&self.lanes.traces),
+            metrics: of(&self.lanes.metrics),
+            logs: of(&self.lanes.logs),
+            disk_works: self.lanes.traces.depot.as_ref().map(|depot| depot.works()),
         }
+    }
+
+    /// What was found when the queue on disk was opened, for the log, which may begin later.
+    pub fn disk_notes(&self) -> Vec<Note> {
+        let depot = self.lanes.traces.depot.as_ref();
+        depot.map_or_else(Vec::new, |depot| depot.notes().to_vec())
     }
 
     /// How long ago the tasks that send were alive, all of them; each says so every second.
@@ -277,7 +317,7 @@ impl Exporter {
         }
     }
 
-    /// Waits until all data of targets given so far was sent or dropped, for `within` at most. True when it was.
+    /// Waits until all data of targets given so far was sent, stored or dropped, for `within` at most. True when it was.
     pub async fn flush(&self, within: Duration) -> bool {
         let marks = self.lanes.each().map(|lane| {
             let mark = lane.queue().mark_flush();
@@ -308,9 +348,13 @@ impl Running {
     }
 
     /// Accepts no more items, sends what waits for `within` at most, and returns what was lost. A batch whose answer
-    /// did not come in time counts as lost, though the receiver may have it.
+    /// did not come in time counts as lost, though the receiver may have it. With a queue on disk, what waits and what
+    /// was not answered is stored instead, in the last quarter of the time.
     pub async fn shutdown(mut self, within: Duration) -> Lost {
-        let deadline = Instant::now() + within;
+        let begin = Instant::now();
+        let end = begin + within;
+        let has_disk = self.exporter.lanes.traces.depot.is_some();
+        let deadline = begin + if has_disk { within * 3 / 4 } else { within };
         let lanes = self.exporter.lanes.each();
         let before = lanes.map(|lane| {
             let mut queue = lane.queue();
@@ -336,6 +380,10 @@ impl Running {
         }
         for ended in &mut own {
             let _in_time = timeout_at(deadline, ended).await;
+        }
+        for lane in lanes {
+            let _in_time = timeout_at(end, lane.store_rest()).await;
+            lane.count_drops();
         }
         let mut lost = [0; 3];
         for ((lane, before), lost) in lanes.into_iter().zip(before).zip(&mut lost) {

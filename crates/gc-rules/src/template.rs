@@ -1,8 +1,8 @@
 //! Strings with values in them: `gen{{ gc.generation }} paused {{ gc.pause_ms | ms }}`.
 //!
 //! Between `{{` and `}}` is an expression and, after `|`, the filter for its value. Templates are checked when the file
-//! is read; rendering never fails: unknown values are `<na>`. A clause in `[[` and `]]` is left out when a value in it is
-//! unknown or an empty string: `No space[[, the limit is {{ settings.hard_limit | bytes }}]]`.
+//! is read; rendering never fails: unknown values are `<na>`. A clause in `[[` and `]]` is left out when a value in it
+//! is unknown or an empty string: `No space[[, the limit is {{ settings.hard_limit | bytes }}]]`.
 
 use std::fmt::Write as _;
 

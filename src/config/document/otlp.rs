@@ -44,6 +44,8 @@ pub(crate) struct Otlp {
     pub(crate) logs: Signal,
     /// Limits of queues and requests, the same for each signal.
     pub(crate) limits: Limits,
+    /// The queue on disk, for what receivers do not take: only with `state.directory`.
+    pub(crate) queue: Queue,
 }
 
 impl Default for Otlp {
@@ -64,6 +66,29 @@ impl Default for Otlp {
             metrics: Signal::default(),
             logs: Signal::default(),
             limits: Limits::default(),
+            queue: Queue::default(),
+        }
+    }
+}
+
+/// The queue on disk.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Queue {
+    /// Most bytes on disk, compressed, of all signals together; the oldest are dropped for what is new, and counted. The
+    /// default holds at least an hour of 200 processes with 10 collections a second each.
+    #[schemars(extend("x-minimum" = "1MiB", "x-maximum" = "1TiB"))]
+    pub(crate) max_bytes: ByteSize,
+    /// What is older is dropped and counted. With a queue on disk, this holds instead of `otlp.limits.retry_for`.
+    #[schemars(extend("x-minimum" = "1m", "x-maximum" = "30d"))]
+    pub(crate) max_age: HumanDuration,
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        Self {
+            max_bytes: ByteSize(3 << 30),
+            max_age: HumanDuration(Duration::from_secs(24 * 3600)),
         }
     }
 }
@@ -148,7 +173,8 @@ pub(crate) struct Limits {
     /// How long an item waits for a larger batch, while less than 256 KiB wait.
     #[schemars(extend("x-maximum" = "1m"))]
     pub(crate) batch_delay: HumanDuration,
-    /// How long a failed request is retried before it is dropped and counted.
+    /// How long a failed request is retried before it is dropped and counted. With `state.directory`, `otlp.queue.max_age`
+    /// holds instead.
     #[schemars(extend("x-maximum" = "24h"))]
     pub(crate) retry_for: HumanDuration,
 }

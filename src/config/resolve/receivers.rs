@@ -4,7 +4,7 @@ use super::Resolver;
 use crate::config::document::{Document, Limits, Otlp, Signal};
 use crate::config::problem::Origin;
 use crate::config::values::Endpoint;
-use delivery::otlp::settings::{OtlpSettings, Protocol, Receiver, Secret};
+use delivery::otlp::settings::{DiskQueue, OtlpSettings, Protocol, Receiver, Secret};
 use strict_yaml::path::KeyPath;
 use strict_yaml::quote::quoted;
 
@@ -67,7 +67,19 @@ impl Resolver<'_> {
             metrics,
             logs,
             limits: (&otlp.limits).into(),
+            disk: document.state.directory.as_ref().map(|directory| DiskQueue {
+                directory: directory.join("queue"),
+                max_bytes: otlp.queue.max_bytes.0,
+                max_age: otlp.queue.max_age.0,
+            }),
         };
+        let retry_for = KeyPath::of("otlp.limits.retry_for");
+        if settings.disk.is_some() && *self.origins.of(&retry_for) != Origin::Default {
+            self.warning(
+                retry_for,
+                "has no effect with `state.directory`: see `otlp.queue.max_age`",
+            );
+        }
         let sent = [&settings.traces, &settings.metrics, &settings.logs];
         let sent: Vec<bool> = sent.into_iter().flatten().map(|to| is_https(&to.endpoint)).collect();
         // Common certificates are used if one signal goes to https.

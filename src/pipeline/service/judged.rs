@@ -2,8 +2,8 @@
 //! for gcwatch itself.
 //!
 //! A service with one process and without a death in ten minutes has no engine: nothing that a rule could say of it is
-//! not said of its process. Hundreds of services cost nothing so. A service that a rule expects (`expect`) has an engine
-//! of its own, with and without processes.
+//! not said of its process. Hundreds of services cost nothing so. A service that a rule expects (`expect`) has an
+//! engine of its own, with and without processes.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher as _};

@@ -45,6 +45,7 @@ pub(crate) fn all_to(receiver: &Receiver, protocol: Protocol) -> OtlpSettings {
             batch_delay: Duration::from_millis(20),
             ..Limits::default()
         },
+        disk: None,
     }
 }
 
@@ -121,6 +122,6 @@ pub(crate) async fn settle(exporter: &Exporter) {
 
 /// Every item given is accounted for once.
 pub(crate) fn assert_sum(stats: &SignalStats) {
-    let sum = stats.exported + stats.rejected + stats.dropped.total() + stats.queued + stats.in_flight;
+    let sum = stats.exported + stats.rejected + stats.dropped.total() + stats.queued + stats.in_flight + stats.stored;
     assert_eq!(stats.given, sum, "{stats:?}");
 }

@@ -53,10 +53,10 @@ fn clauses_are_left_out_when_they_say_nothing() {
         "a[[, name {{ process.name }}]][[, {{ share | percent }} of {{ process.pid }}]][[ {{ share > 0.5 ? 'half' : '' }}]] ]]",
     );
     with(Some("web"), Some(0.75), |scope| {
-        assert_eq!(text.render(scope), "a, name web, 75.0 % of 7 half ]]");
+        assert_eq!(text.render(scope), "a, name web, 75 % of 7 half ]]");
     });
     with(None, Some(0.1), |scope| {
-        assert_eq!(text.render(scope), "a, 10.0 % of 7 ]]");
+        assert_eq!(text.render(scope), "a, 10 % of 7 ]]");
     });
     with(None, None, |scope| assert_eq!(text.render(scope), "a ]]"));
 }

@@ -84,7 +84,7 @@ impl Post {
         if let Ok(url) = reqwest::Url::parse(&receiver.endpoint) {
             // The paths of many webhooks are their passwords.
             secrets.push(Secret::new(url.path()));
-            secrets.extend(url.password().map(Secret::new));
+            secrets.extend(text::secrets_of(&url));
         }
         Ok(Self {
             receiver: receiver.clone(),

@@ -7,7 +7,6 @@ use tokio::time::Instant;
 
 use crate::otlp::answer::{Answer, RetryCause};
 use crate::otlp::lane::Lane;
-use crate::otlp::queue::UNSUPPORTED_FOR;
 use crate::otlp::stats::{Dropped, Reason};
 use crate::otlp::target::Target;
 use crate::transport::limit::RateLimit;
@@ -21,10 +20,12 @@ pub(crate) enum Verdict {
     /// Nothing: its items are accounted for.
     Settled,
     /// Send it again, not before this delay where the receiver asks for one.
-    Retry(Option<Duration>),
+    Retry(RetryCause, Option<Duration>),
     /// Send it in halves.
     Halve,
-    /// Drop it: the receiver accepts nothing of this signal.
+    /// The receiver has too much to do, or the request is too large: gRPC has one code for both.
+    Exhausted,
+    /// The receiver accepts nothing of this signal, at least now.
     Unsupported,
 }
 
@@ -70,13 +71,22 @@ impl Account {
             }
             Answer::Retry { cause, after, message } => {
                 self.retried(cause, target, &message, now);
-                Verdict::Retry(after)
+                Verdict::Retry(cause, after)
             }
-            Answer::TooLarge { certain, message } if certain || bytes >= SMALLEST_SPLIT => {
-                self.too_large(bytes, certain, target, &message, now);
+            Answer::TooLarge { certain: true, message } => {
+                self.too_large(bytes, target, &message, now);
                 Verdict::Halve
             }
-            Answer::Refused { message } | Answer::CannotDecompress { message } | Answer::TooLarge { message, .. } => {
+            Answer::TooLarge { message, .. } => {
+                self.retried(RetryCause::Unavailable, target, &message, now);
+                // No receiver accepts so little at most.
+                if bytes >= SMALLEST_SPLIT {
+                    Verdict::Exhausted
+                } else {
+                    Verdict::Retry(RetryCause::Unavailable, None)
+                }
+            }
+            Answer::Refused { message } | Answer::CannotDecompress { message } => {
                 self.refused(items, target, &message, now);
                 Verdict::Settled
             }
@@ -140,16 +150,14 @@ impl Account {
         self.log_drops(now);
     }
 
-    fn too_large(&mut self, bytes: usize, certain: bool, target: &Target, message: &str, now: Instant) {
+    fn too_large(&mut self, bytes: usize, target: &Target, message: &str, now: Instant) {
         let signal = self.lane.signal;
         let text = target.shown(message);
         {
             let mut queue = self.lane.queue();
             queue.stats_mut().requests.too_large += 1;
             queue.failed(&text, SystemTime::now());
-            if certain {
-                queue.learn_limit(bytes);
-            }
+            queue.learn_limit(bytes);
         }
         if self.refused.allows(now) {
             let address = target.address();
@@ -181,18 +189,18 @@ impl Account {
     fn unsupported(&mut self, target: &Target, message: &str, now: Instant) {
         let signal = self.lane.signal;
         let text = target.shown(message);
-        let (news, dropped) = {
+        let news = {
             let mut queue = self.lane.queue();
             queue.stats_mut().requests.unsupported += 1;
             queue.failed(&text, SystemTime::now());
             queue.unsupported(now)
         };
-        drop(dropped);
         if news {
-            let (address, minutes) = (target.address(), UNSUPPORTED_FOR.as_secs() / 60);
+            self.failing = true;
+            let address = target.address();
             tracing::warn!(
                 target: "gcwatch::export", %signal,
-                "the OTLP endpoint {address} does not accept {signal}; trying again in {minutes} minutes: {text}",
+                "the OTLP endpoint {address} does not accept {signal} now; asking again, at least once a minute: {text}",
             );
         }
     }
@@ -200,7 +208,7 @@ impl Account {
     /// Logs what a full queue or the limit on retries has cost since the last time.
     pub(crate) fn log_drops(&mut self, now: Instant) {
         let dropped = self.lane.queue().stats_mut().dropped;
-        let full = dropped.queue_full - self.logged.queue_full;
+        let full = dropped.queue_full - self.logged.queue_full + dropped.disk_full - self.logged.disk_full;
         let expired = dropped.expired - self.logged.expired;
         if full + expired > 0 && self.overflow.allows(now) {
             self.logged = dropped;

@@ -18,6 +18,8 @@ use prost::bytes::BufMut;
 
 use gc_telemetry::origin::Origin;
 
+use crate::otlp::split;
+
 /// The version of the semantic conventions that names and units follow.
 pub(crate) const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.44.0";
 
@@ -133,9 +135,11 @@ impl Group {
     }
 }
 
-/// One request: entries grouped by resource.
+/// One request: entries grouped by resource, or as it was stored.
 #[derive(Debug)]
 pub(crate) struct Batch {
+    /// A request that is encoded already; then there are no entries.
+    stored: Option<Vec<u8>>,
     /// In the order of their groups, within a group in the order of arrival.
     entries: Vec<Entry>,
     groups: Vec<Group>,
@@ -178,11 +182,38 @@ impl Batch {
         let items = entries.iter().map(Entry::items).sum();
         let len = groups.iter().map(|group| field_len(group.len())).sum();
         Self {
+            stored: None,
             entries,
             groups,
             items,
             len,
         }
+    }
+
+    /// A request as it was [encoded](Self::encode) before.
+    pub(crate) fn stored(request: Vec<u8>, items: u64) -> Self {
+        Self {
+            entries: Vec::new(),
+            groups: Vec::new(),
+            items,
+            len: request.len(),
+            stored: Some(request),
+        }
+    }
+
+    /// The entries of a batch; none of a stored one. They are cheap to have twice, where something else holds it.
+    pub(crate) fn into_entries(batch: Arc<Self>) -> Vec<Entry> {
+        match Arc::try_unwrap(batch) {
+            Ok(batch) => batch.entries,
+            Err(shared) => shared.entries.clone(),
+        }
+    }
+
+    /// The encoded request.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.len);
+        self.encode(&mut bytes);
+        bytes
     }
 
     /// Spans, log records or data points in it.
@@ -197,6 +228,9 @@ impl Batch {
 
     /// Writes the encoded request: exactly [`len`](Self::len) bytes.
     pub(crate) fn encode(&self, out: &mut impl BufMut) {
+        if let Some(stored) = &self.stored {
+            return out.put_slice(stored);
+        }
         let mut entries = self.entries.iter();
         let mut begin = 0;
         for group in &self.groups {
@@ -215,6 +249,14 @@ impl Batch {
 
     /// Two batches of half the entries each, or itself when it has one only.
     pub(crate) fn halve(mut self) -> Result<(Self, Self), Self> {
+        if let Some(request) = &self.stored {
+            return match split::halves(request, self.items) {
+                Some([(first, its_items), (second, others)]) => {
+                    Ok((Self::stored(first, its_items), Self::stored(second, others)))
+                }
+                None => Err(self),
+            };
+        }
         if self.entries.len() < 2 {
             return Err(self);
         }

@@ -31,7 +31,7 @@ pub(crate) fn give<M: Message>(
     let now = Instant::now();
     let most = {
         let mut queue = lane.queue();
-        if !queue.takes(now) {
+        if !queue.takes() {
             return queue.count_dropped(messages.iter().map(items).sum());
         }
         if joined == Joined::ToSize {

@@ -7,7 +7,8 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-use crate::otlp::batch::Entry;
+use crate::otlp::batch::{Batch, Entry};
+use crate::otlp::depot::Depot;
 use crate::otlp::queue::Queue;
 use crate::otlp::signal::Signal;
 use crate::otlp::target::Target;
@@ -17,7 +18,7 @@ use crate::otlp::target::Target;
 pub(crate) struct Control {
     /// Where to send; `None`: the signal is not exported.
     pub(crate) target: Option<Arc<Target>>,
-    /// How long one batch is retried.
+    /// How long one batch is retried: the age of what is on disk where there is one.
     pub(crate) retry_for: Duration,
     /// Send what is queued, then end.
     pub(crate) closing: bool,
@@ -36,6 +37,12 @@ pub(crate) struct Lane {
     queue: Mutex<Queue>,
     /// Something is due earlier than the task knows.
     pub(crate) wake: Notify,
+    /// The queue is half full, and there is a disk.
+    pub(crate) crowded: Notify,
+    /// The queue on disk.
+    pub(crate) depot: Option<Arc<Depot>>,
+    /// The requests that are being sent from memory: they are stored when the daemon ends meanwhile.
+    sending: Mutex<Vec<Arc<Batch>>>,
     /// Something was sent or dropped, or an attempt was counted.
     pub(crate) settled: Notify,
     pub(crate) control: watch::Sender<Control>,
@@ -53,8 +60,11 @@ impl fmt::Debug for Lane {
 }
 
 impl Lane {
-    pub(crate) fn new(signal: Signal, now: Instant) -> Self {
+    pub(crate) fn new(signal: Signal, now: Instant, depot: Option<Arc<Depot>>) -> Self {
         Self {
+            crowded: Notify::new(),
+            depot,
+            sending: Mutex::default(),
             signal,
             queue: Mutex::new(Queue::new()),
             wake: Notify::new(),
@@ -86,6 +96,47 @@ impl Lane {
         if pushed.wake {
             self.wake.notify_one();
         }
+        if pushed.crowded && self.depot.is_some() {
+            self.crowded.notify_one();
+        }
         drop(pushed.dropped);
+    }
+
+    /// Notes the requests that are being sent from memory.
+    pub(crate) fn set_sending(&self, batches: Vec<Arc<Batch>>) {
+        *self.sending.lock().unwrap_or_else(PoisonError::into_inner) = batches;
+    }
+
+    /// Counts what was dropped from the disk.
+    pub(crate) fn count_drops(&self) {
+        let Some(depot) = &self.depot else { return };
+        let drops = depot.take_drops(self.signal);
+        if !drops.is_empty() {
+            let mut queue = self.queue();
+            drops
+                .into_iter()
+                .for_each(|(reason, items)| queue.dropped_stored(items, reason));
+        }
+    }
+
+    /// Writes to the disk what waits and what was being sent, after the task that sends has ended.
+    pub(crate) async fn store_rest(&self) {
+        let Some(depot) = &self.depot else { return };
+        let sending = std::mem::take(&mut *self.sending.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut rest: Vec<Arc<Batch>> = sending;
+        loop {
+            let Some(batch) = rest.pop() else {
+                let entries = self.queue().take_to_store();
+                if entries.is_empty() {
+                    return;
+                }
+                rest.push(Arc::new(Batch::new(entries)));
+                continue;
+            };
+            if !depot.append(self.signal, Arc::clone(&batch)).await {
+                return;
+            }
+            self.queue().stored(batch.items());
+        }
     }
 }

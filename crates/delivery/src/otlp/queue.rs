@@ -10,8 +10,24 @@ use crate::otlp::batch::Entry;
 use crate::otlp::settings::Limits;
 use crate::otlp::stats::{LastError, Reason, SignalStats};
 
-/// How long a signal that the receiver does not accept is not sent, before one request asks again.
-pub(crate) const UNSUPPORTED_FOR: Duration = Duration::from_secs(600);
+/// How long gcwatch's own telemetry does not ask again for a signal that the receiver does not accept.
+const UNSUPPORTED_FOR: Duration = Duration::from_secs(60);
+
+/// Most bytes that wait for a receiver that has never accepted the signal and says that it does not: perhaps it is
+/// being rolled out.
+const UNSUPPORTED_BYTES: usize = 4 << 20;
+
+/// After that time it is taken at its word: only so much waits that there is something to ask with.
+const UNSUPPORTED_PATIENCE: Duration = Duration::from_secs(600);
+
+/// See [`UNSUPPORTED_PATIENCE`].
+const UNSUPPORTED_LEAST: usize = 64 << 10;
+
+/// How long an item waits in memory before it is written to the disk, once the receiver does not take it.
+const SPILL_DELAY: Duration = Duration::from_secs(1);
+
+/// So many bytes are written to the disk at once, without waiting.
+pub(crate) const SPILL_BYTES: usize = 1 << 20;
 
 /// The smallest limit on a request that is learned from a receiver's refusals.
 const SMALLEST_LEARNED: usize = 64 << 10;
@@ -40,6 +56,8 @@ pub(crate) enum Due {
 pub(crate) struct Pushed {
     /// The sender must look again.
     pub(crate) wake: bool,
+    /// See [`Queue::is_crowded`].
+    pub(crate) crowded: bool,
     /// What was dropped; the caller frees it, without the lock.
     pub(crate) dropped: Vec<Entry>,
 }
@@ -63,7 +81,12 @@ pub(crate) struct Queue {
     /// Number of the oldest entry that is being sent.
     sending_from: Option<u64>,
     closing: bool,
+    /// Since when the receiver says that it does not accept the signal.
+    unsupported_since: Option<Instant>,
+    /// Until when nobody but the sender asks again.
     unsupported_until: Option<Instant>,
+    /// The receiver accepted the signal once.
+    was_accepted: bool,
     /// The receiver's limit on one request, learned from its refusals.
     learned_bytes: Option<usize>,
     /// Items that the SDK's batch processors hold (see [`crate::otlp::own`]): counted here, not queued here.
@@ -84,7 +107,9 @@ impl Queue {
             flush_to: 0,
             sending_from: None,
             closing: false,
+            unsupported_since: None,
             unsupported_until: None,
+            was_accepted: false,
             learned_bytes: None,
             held: 0,
             stats: SignalStats::default(),
@@ -97,19 +122,26 @@ impl Queue {
         self.limits = limits;
         self.stats.configured = configured;
         if !same_receiver {
+            self.unsupported_since = None;
             self.unsupported_until = None;
+            self.was_accepted = false;
             self.learned_bytes = None;
         }
         if configured {
-            self.make_room()
+            self.make_room(None)
         } else {
             self.drop_all(Reason::Disabled)
         }
     }
 
     /// Whether entries given now would be queued; else they need not be encoded.
-    pub(crate) fn takes(&self, now: Instant) -> bool {
-        self.stats.configured && !self.closing && !self.is_unsupported(now)
+    pub(crate) fn takes(&self) -> bool {
+        self.stats.configured && !self.closing
+    }
+
+    /// Whether gcwatch's own telemetry may be sent.
+    pub(crate) fn takes_own(&self, now: Instant) -> bool {
+        self.takes() && self.unsupported_until.is_none_or(|until| until <= now)
     }
 
     /// Messages are joined into one entry up to so many bytes, so that a batch can always be halved.
@@ -126,6 +158,7 @@ impl Queue {
         let reason = if self.closing {
             Reason::Shutdown
         } else {
+            // Only gcwatch's own telemetry.
             Reason::Unsupported
         };
         self.stats.dropped.add(reason, items);
@@ -133,10 +166,11 @@ impl Queue {
 
     /// Queues `new`; the oldest entries are dropped when there is no room.
     pub(crate) fn push(&mut self, now: Instant, new: Vec<Entry>) -> Pushed {
-        if !self.takes(now) {
+        if !self.takes() {
             self.count_dropped(new.iter().map(Entry::items).sum());
             return Pushed {
                 wake: false,
+                crowded: false,
                 dropped: new,
             };
         }
@@ -155,13 +189,14 @@ impl Queue {
             self.entered += 1;
             self.entries.push_back(entry);
         }
-        let mut dropped = self.make_room();
+        let mut dropped = self.make_room(Some(now));
         dropped.append(&mut too_large);
         if !self.entries.is_empty() {
             self.waiting_since.get_or_insert(now);
         }
         Pushed {
             wake: due != Due::Now && due != self.due(now),
+            crowded: self.is_crowded(),
             dropped,
         }
     }
@@ -180,8 +215,48 @@ impl Queue {
         }
     }
 
+    /// Half of the queue is full, or as much waits as is written to the disk at once: while the receiver is slow or
+    /// down, that is the time to write.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.weight > self.limits.queue_items / 2 || self.bytes > self.limits.queue_bytes / 2
+    }
+
+    /// When what waits must be written to the disk, while the receiver does not take it.
+    pub(crate) fn spill_due(&self, now: Instant) -> Due {
+        let Some(since) = self.waiting_since.filter(|_| !self.entries.is_empty()) else {
+            return Due::Never;
+        };
+        let much = self.bytes >= self.batch_bytes().min(SPILL_BYTES) || self.is_crowded();
+        if much || self.closing || self.is_flushing() || since + SPILL_DELAY <= now {
+            Due::Now
+        } else {
+            Due::At(since + SPILL_DELAY)
+        }
+    }
+
+    /// Somebody waits until everything is sent.
+    pub(crate) fn is_flushing(&self) -> bool {
+        self.oldest() < self.flush_to
+    }
+
     /// The oldest entries, as many as fit in one request; they count as in flight until each is settled.
     pub(crate) fn take(&mut self) -> Vec<Entry> {
+        self.sending_from = (!self.entries.is_empty()).then(|| self.oldest());
+        self.take_most(self.batch_bytes(), self.limits.batch_items)
+    }
+
+    /// The oldest entries, as many as are written to the disk at once.
+    pub(crate) fn take_to_store(&mut self) -> Vec<Entry> {
+        self.take_most(self.batch_bytes().min(SPILL_BYTES), self.limits.batch_items)
+    }
+
+    /// The oldest entry: enough to ask whether the receiver takes anything.
+    pub(crate) fn take_one(&mut self) -> Vec<Entry> {
+        self.sending_from = (!self.entries.is_empty()).then(|| self.oldest());
+        self.take_most(0, 0)
+    }
+
+    fn take_most(&mut self, most_bytes: usize, most_weight: usize) -> Vec<Entry> {
         let mut resources = HashSet::new();
         let mut bytes = 0;
         let (mut weight, mut count) = (0, 0);
@@ -191,12 +266,11 @@ impl Queue {
             if resources.insert(entry.resource_key()) {
                 bytes += entry.resource_bytes();
             }
-            if (bytes > self.batch_bytes() || weight > self.limits.batch_items) && count > 0 {
+            if (bytes > most_bytes || weight > most_weight) && count > 0 {
                 break;
             }
             count += 1;
         }
-        self.sending_from = (count > 0).then(|| self.oldest());
         let taken: Vec<Entry> = self.entries.drain(..count).collect();
         let items = taken.iter().map(Entry::items).sum::<u64>();
         self.bytes -= taken.iter().map(Entry::bytes).sum::<usize>();
@@ -209,11 +283,68 @@ impl Queue {
         taken
     }
 
+    /// The entries taken last wait again, before all others. What does not fit is dropped: the caller frees it.
+    #[must_use]
+    pub(crate) fn put_back(&mut self, entries: Vec<Entry>, now: Instant) -> Vec<Entry> {
+        let items = entries.iter().map(Entry::items).sum::<u64>().min(self.stats.in_flight);
+        self.stats.in_flight -= items;
+        self.items += items;
+        for entry in entries.into_iter().rev() {
+            self.bytes += entry.bytes();
+            self.weight += entry.weight();
+            self.entries.push_front(entry);
+        }
+        if !self.entries.is_empty() {
+            self.waiting_since.get_or_insert(now);
+        }
+        self.make_room(Some(now))
+    }
+
+    /// So many items were on disk when gcwatch started.
+    pub(crate) fn found(&mut self, items: u64) {
+        self.stats.given += items;
+        self.stats.stored += items;
+        // It must have accepted some, or else they would be few.
+        self.was_accepted |= items > 0;
+    }
+
+    /// `items` in flight were written to the disk.
+    pub(crate) fn stored(&mut self, items: u64) {
+        let items = items.min(self.stats.in_flight);
+        self.stats.in_flight -= items;
+        self.stats.stored += items;
+    }
+
+    /// `items` on disk are sent.
+    pub(crate) fn take_stored(&mut self, items: u64) -> u64 {
+        let items = items.min(self.stats.stored);
+        self.stats.stored -= items;
+        self.stats.in_flight += items;
+        items
+    }
+
+    /// `items` on disk were dropped.
+    pub(crate) fn dropped_stored(&mut self, items: u64, reason: Reason) {
+        let items = items.min(self.stats.stored);
+        self.stats.stored -= items;
+        self.stats.dropped.add(reason, items);
+    }
+
+    /// Items on disk.
+    pub(crate) fn on_disk(&self) -> u64 {
+        self.stats.stored
+    }
+
+    /// The receiver has never accepted the signal, and says that it does not: it may never.
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.unsupported_since.is_some() && !self.was_accepted
+    }
+
     /// Counts one item that goes to a batch processor of the SDK. False: it must be dropped, there is no room or no
     /// receiver.
     #[must_use]
     pub(crate) fn hold(&mut self, now: Instant, most: u64) -> bool {
-        if !self.takes(now) {
+        if !self.takes_own(now) {
             self.count_dropped(1);
             return false;
         }
@@ -243,7 +374,9 @@ impl Queue {
         self.stats.exported += items - rejected;
         self.stats.rejected += rejected;
         self.stats.exported_bytes += bytes as u64;
+        self.unsupported_since = None;
         self.unsupported_until = None;
+        self.was_accepted = true;
     }
 
     /// `items` in flight were dropped.
@@ -263,12 +396,18 @@ impl Queue {
         self.learned_bytes = Some((bytes / 2).max(SMALLEST_LEARNED));
     }
 
-    /// The receiver does not accept this signal: what waits is dropped, and what comes for a while. True when that is
-    /// new.
-    pub(crate) fn unsupported(&mut self, now: Instant) -> (bool, Vec<Entry>) {
-        let news = self.unsupported_until.is_none();
+    /// The receiver does not accept this signal. True when that is new.
+    pub(crate) fn unsupported(&mut self, now: Instant) -> bool {
+        let news = self.unsupported_since.is_none();
+        self.unsupported_since.get_or_insert(now);
         self.unsupported_until = Some(now + UNSUPPORTED_FOR);
-        (news, self.drop_all(Reason::Unsupported))
+        news
+    }
+
+    /// Drops what waits for a receiver that does not accept the signal; the caller frees it.
+    #[must_use]
+    pub(crate) fn drop_unsupported(&mut self) -> Vec<Entry> {
+        self.drop_all(Reason::Unsupported)
     }
 
     /// Accepts no more items; what waits is due at once.
@@ -314,7 +453,7 @@ impl Queue {
         SignalStats {
             queued: self.items + self.held,
             queued_bytes: self.bytes as u64,
-            unsupported: self.unsupported_until.is_some(),
+            unsupported: self.unsupported_since.is_some(),
             ..self.stats.clone()
         }
     }
@@ -329,19 +468,22 @@ impl Queue {
             .map_or(self.limits.batch_bytes, |learned| learned.min(self.limits.batch_bytes))
     }
 
-    /// While it is, nothing is queued; after that the next batch asks again.
-    fn is_unsupported(&self, now: Instant) -> bool {
-        self.unsupported_until.is_some_and(|until| now < until)
-    }
-
-    fn make_room(&mut self) -> Vec<Entry> {
+    /// Drops the oldest until the rest fits; of a signal that the receiver does not accept, less does.
+    fn make_room(&mut self, now: Option<Instant>) -> Vec<Entry> {
+        let mut most = self.limits.queue_bytes;
+        let mut reason = Reason::QueueFull;
+        if let Some(since) = self.unsupported_since.filter(|_| self.is_foreign()) {
+            let patient = now.is_none_or(|now| now < since + UNSUPPORTED_PATIENCE);
+            most = most.min(if patient { UNSUPPORTED_BYTES } else { UNSUPPORTED_LEAST });
+            reason = Reason::Unsupported;
+        }
         let mut dropped = Vec::new();
-        while self.weight > self.limits.queue_items || self.bytes > self.limits.queue_bytes {
+        while self.weight > self.limits.queue_items || self.bytes > most {
             let Some(entry) = self.entries.pop_front() else { break };
             self.bytes -= entry.bytes();
             self.items -= entry.items();
             self.weight -= entry.weight();
-            self.stats.dropped.add(Reason::QueueFull, entry.items());
+            self.stats.dropped.add(reason, entry.items());
             dropped.push(entry);
         }
         dropped

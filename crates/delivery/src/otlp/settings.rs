@@ -1,5 +1,6 @@
 //! The receiver of each signal, and the limits of the queues.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 pub use crate::transport::receiver::{Compression, Protocol, Receiver, Secret};
@@ -18,7 +19,7 @@ pub struct Limits {
     pub batch_bytes: usize,
     /// How long an item waits for others, as long as less than 256 KiB wait.
     pub batch_delay: Duration,
-    /// How long one batch is retried before it is dropped.
+    /// How long one batch is retried before it is dropped, where there is no queue on disk.
     pub retry_for: Duration,
 }
 
@@ -35,6 +36,17 @@ impl Default for Limits {
     }
 }
 
+/// The queue on disk: what receivers did not take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DiskQueue {
+    /// Where it is; it is made when it is missing. Nobody else may use it at the same time.
+    pub directory: PathBuf,
+    /// Most bytes of all signals, compressed; the oldest are dropped for what is new.
+    pub max_bytes: u64,
+    /// What is older is dropped.
+    pub max_age: Duration,
+}
+
 /// The receiver of each signal; `None`: it is not exported.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OtlpSettings {
@@ -46,4 +58,6 @@ pub struct OtlpSettings {
     pub logs: Option<Receiver>,
     /// Limits, the same for each signal.
     pub limits: Limits,
+    /// The queue on disk; `None`: what waits is in memory only. A reload changes its bounds only.
+    pub disk: Option<DiskQueue>,
 }

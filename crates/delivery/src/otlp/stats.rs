@@ -21,6 +21,10 @@ pub enum Reason {
     Disabled,
     /// The daemon ended before it was sent.
     Shutdown,
+    /// Newer items needed its place in the queue on disk.
+    DiskFull,
+    /// It could not be read from the queue on disk: it was damaged.
+    Damaged,
 }
 
 /// Items dropped, by reason.
@@ -40,11 +44,15 @@ pub struct Dropped {
     pub disabled: u64,
     /// See [`Reason::Shutdown`].
     pub shutdown: u64,
+    /// See [`Reason::DiskFull`].
+    pub disk_full: u64,
+    /// See [`Reason::Damaged`].
+    pub damaged: u64,
 }
 
 impl Dropped {
     /// Each reason with its name in attributes and labels.
-    pub fn by_reason(&self) -> [(&'static str, u64); 7] {
+    pub fn by_reason(&self) -> [(&'static str, u64); 9] {
         [
             ("queue_full", self.queue_full),
             ("expired", self.expired),
@@ -53,6 +61,8 @@ impl Dropped {
             ("unsupported", self.unsupported),
             ("disabled", self.disabled),
             ("shutdown", self.shutdown),
+            ("disk_full", self.disk_full),
+            ("damaged", self.damaged),
         ]
     }
 
@@ -70,6 +80,8 @@ impl Dropped {
             Reason::Unsupported => &mut self.unsupported,
             Reason::Disabled => &mut self.disabled,
             Reason::Shutdown => &mut self.shutdown,
+            Reason::DiskFull => &mut self.disk_full,
+            Reason::Damaged => &mut self.damaged,
         };
         *counter += items;
     }
@@ -121,21 +133,25 @@ pub struct LastError {
     pub at: SystemTime,
 }
 
-/// The items of one signal. `given` = `exported` + `rejected` + `dropped` + `queued` + `in_flight`, always.
+/// The items of one signal. `given` = `exported` + `rejected` + `dropped` + `queued` + `in_flight` + `stored`, always.
 ///
 /// An item is a span, a log record, or a metric's data point.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SignalStats {
     /// A receiver is configured.
     pub configured: bool,
-    /// Items given to the exporter while a receiver was configured.
+    /// Items given to the exporter while a receiver was configured, and those that were on disk when it started.
     pub given: u64,
-    /// Items that wait.
+    /// Items that wait in memory.
     pub queued: u64,
     /// Encoded bytes that wait.
     pub queued_bytes: u64,
     /// Items that are being sent or wait for a retry.
     pub in_flight: u64,
+    /// Items that wait on disk.
+    pub stored: u64,
+    /// Bytes of them on disk, compressed.
+    pub stored_bytes: u64,
     /// Items that a receiver accepted.
     pub exported: u64,
     /// Items that a receiver rejected while it accepted others of the same request (OTLP's partial success).
@@ -148,7 +164,7 @@ pub struct SignalStats {
     pub requests: Requests,
     /// Encoded bytes of the requests that were accepted, before compression.
     pub exported_bytes: u64,
-    /// The receiver does not accept this signal; one request every ten minutes asks again.
+    /// The receiver does not accept this signal; one small request a minute asks again.
     pub unsupported: bool,
     /// The newest error; it is kept after a recovery.
     pub last_error: Option<LastError>,
@@ -163,6 +179,8 @@ pub struct Stats {
     pub metrics: SignalStats,
     /// Log records.
     pub logs: SignalStats,
+    /// The queue on disk can be written; `None`: there is none.
+    pub disk_works: Option<bool>,
 }
 
 impl Stats {

@@ -81,7 +81,11 @@ impl Target {
             connection: Connection::open(receiver, known).map_err(unusable)?,
             headers: receiver.header_map().map_err(unusable)?,
             receiver: receiver.clone(),
-            secrets: receiver.headers.iter().map(|(_, value)| value.clone()).collect(),
+            secrets: {
+                let headers = receiver.headers.iter().map(|(_, value)| value.clone());
+                let url = reqwest::Url::parse(&receiver.endpoint).ok();
+                headers.chain(url.iter().flat_map(text::secrets_of)).collect()
+            },
             plain: AtomicBool::new(false),
             #[cfg(test)]
             script: None,

@@ -64,6 +64,16 @@ pub fn endpoint(text: &str) -> String {
     shown(&format!("{scheme}{separator}{host}{path}"), &[])
 }
 
+/// What is secret in an address: its password, its query as a whole and each value in it, as it is written and decoded.
+pub(crate) fn secrets_of(url: &reqwest::Url) -> Vec<Secret> {
+    let mut secrets: Vec<Secret> = url.password().into_iter().chain(url.query()).map(Secret::new).collect();
+    let written = url.query().into_iter().flat_map(|query| query.split('&'));
+    let values = written.filter_map(|pair| Some(Secret::new(pair.split_once('=')?.1)));
+    secrets.extend(values);
+    secrets.extend(url.query_pairs().map(|(_, value)| Secret::new(&*value)));
+    secrets
+}
+
 /// At most `longest` bytes of `text`, cut between characters.
 fn cut(text: &str, longest: usize) -> &str {
     let mut end = longest.min(text.len());
@@ -88,6 +98,22 @@ mod tests {
         for before in 0..LONGEST + 30 {
             let text = shown(&format!("{}{}", "x".repeat(before), "s3cr3t-token"), &secrets);
             assert!(!text.contains("s3cr3t-t"), "after {before}: {text}");
+        }
+    }
+
+    /// Scenario: a receiver repeats the address that it was sent to, with a token in its query, or the token alone.
+    /// Guarantee: neither the query nor the token is shown.
+    #[test]
+    fn tokens_in_queries_are_redacted() {
+        let url = reqwest::Url::parse("https://me:passw0rd@hooks.example/in?channel=gc&token=s3cr3t%2Ftoken").unwrap();
+        let secrets = secrets_of(&url);
+        for text in [
+            url.as_str(),
+            "no such token: s3cr3t/token",
+            "no such token: s3cr3t%2Ftoken",
+        ] {
+            let text = shown(text, &secrets);
+            assert!(!text.contains("s3cr3t") && !text.contains("passw0rd"), "{text}");
         }
     }
 

@@ -120,6 +120,15 @@ metrics! { METRICS
     QUEUE_SIZE "gcwatch.export.queue.size" "By" Gauge [SIGNAL] Own
         "Encoded bytes waiting to be sent."
         from "gcwatch"
+    DISK_ITEMS "gcwatch.export.disk.items" "{item}" Gauge [SIGNAL] Own
+        "Spans, data points and log records waiting on disk."
+        from "gcwatch"
+    DISK_SIZE "gcwatch.export.disk.size" "By" Gauge [SIGNAL] Own
+        "Bytes on disk of what waits there, compressed."
+        from "gcwatch"
+    DISK_USABLE "gcwatch.export.disk.usable" "1" Gauge [] Own
+        "1 while the queue on disk can be used; absent without `state.directory`."
+        from "gcwatch"
     EXPORTED "gcwatch.export.items" "{item}" Counter [SIGNAL] Own
         "Items accepted by the receiver."
         from "gcwatch"

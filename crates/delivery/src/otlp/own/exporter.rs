@@ -84,7 +84,7 @@ impl<E: Exporter> FollowingExporter<E> {
                 (control.target.clone(), control.closing)
             };
             let Some(target) = target else { break Reason::Disabled };
-            if !closing && !self.lane.queue().takes(Instant::now()) {
+            if !closing && !self.lane.queue().takes_own(Instant::now()) {
                 break Reason::Unsupported;
             }
             let built = match self.built(&target) {
@@ -115,7 +115,8 @@ impl<E: Exporter> FollowingExporter<E> {
             let after = match self.judge(count, &target, answer) {
                 Verdict::Settled | Verdict::Halve => return Ok(()),
                 Verdict::Unsupported => break Reason::Unsupported,
-                Verdict::Retry(after) => after,
+                Verdict::Exhausted => None,
+                Verdict::Retry(_, after) => after,
             };
             let now = Instant::now();
             if now >= deadline {

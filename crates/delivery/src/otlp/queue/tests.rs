@@ -82,35 +82,37 @@ fn spans_that_stay_together_count_each() {
     assert_eq!((queue.stats().queued, queue.stats().in_flight), (0, 5));
 }
 
-/// Scenario: the receiver does not take the signal; ten minutes pass; it still does not; ten more, then it does.
-/// Guarantee: news once; nothing is kept meanwhile; one batch asks again each time.
+/// Scenario: the receiver does not take the signal for eleven minutes, then it does.
+/// Guarantee: news once; what waits is kept, at first much of it, after ten minutes little, the rest counted; as soon
+/// as the signal was accepted once, all that fits is kept.
 #[test]
-fn an_unsupported_signal_is_asked_for_again() {
-    let mut queue = queue();
+fn of_an_unsupported_signal_less_is_kept() {
+    let mut queue = Queue::new();
+    queue.configure(Limits::default(), true, false);
     let start = Instant::now();
-    queue.push(start, vec![entry(1), entry(1)]);
-    queue.take();
-    queue.gave_up(2, Reason::Unsupported);
-    assert!(queue.unsupported(start).0);
+    let large = || vec![entry(1 << 20)];
+    queue.push(start, large());
+    let taken = queue.take();
+    assert!(queue.unsupported(start) && !queue.unsupported(start), "news once");
+    assert!(queue.put_back(taken, start).is_empty());
     queue.finish();
-    queue.push(start + UNSUPPORTED_FOR / 2, vec![entry(1)]);
-    assert_eq!((queue.stats().queued, queue.stats().dropped.unsupported), (0, 3));
+    assert!(!queue.takes_own(start) && queue.takes_own(start + UNSUPPORTED_FOR) && queue.is_foreign());
+    for _ in 0..5 {
+        queue.push(start, large());
+    }
+    assert_eq!((queue.stats().queued, queue.stats().dropped.unsupported), (3, 3));
+    queue.push(start + UNSUPPORTED_PATIENCE, vec![entry(1000)]);
+    assert_eq!((queue.stats().queued, queue.stats().dropped.unsupported), (1, 6));
 
-    let later = start + UNSUPPORTED_FOR;
-    queue.push(later, vec![entry(1)]);
-    assert_eq!((queue.stats().queued, queue.stats().unsupported), (1, true));
-    queue.take();
-    queue.gave_up(1, Reason::Unsupported);
-    assert!(!queue.unsupported(later).0, "no news");
-    queue.finish();
-
-    let last = later + UNSUPPORTED_FOR;
-    queue.push(last, vec![entry(1)]);
-    queue.take();
+    queue.take_one();
     queue.accepted(1, 0, 10);
     queue.finish();
     assert!(!queue.stats().unsupported);
-    assert_eq!(queue.stats().dropped.unsupported, 4);
+    queue.unsupported(start);
+    for _ in 0..10 {
+        queue.push(start + UNSUPPORTED_PATIENCE, large());
+    }
+    assert_eq!((queue.stats().queued, queue.is_foreign()), (10, false));
 }
 
 /// Scenario: a receiver refused a large request as too large; later its settings change.
@@ -134,6 +136,10 @@ enum Step {
     Push(Vec<usize>),
     Take,
     Accept { rejected: u64 },
+    PutBack,
+    Store,
+    TakeStored(u64),
+    DropStored(u64),
     GiveUp,
     Unsupported,
     Off,
@@ -146,6 +152,10 @@ fn step() -> impl Strategy<Value = Step> {
         4 => proptest::collection::vec(0..300_usize, 0..6).prop_map(Step::Push),
         4 => Just(Step::Take),
         2 => (0..4_u64).prop_map(|rejected| Step::Accept { rejected }),
+        1 => Just(Step::PutBack),
+        2 => Just(Step::Store),
+        1 => (0..9_u64).prop_map(Step::TakeStored),
+        1 => (0..9_u64).prop_map(Step::DropStored),
         1 => Just(Step::GiveUp),
         1 => Just(Step::Unsupported),
         1 => Just(Step::Off),
@@ -162,6 +172,7 @@ proptest! {
         let mut queue = queue();
         let mut now = Instant::now();
         let mut in_flight = 0;
+        let mut entries = Vec::new();
         for step in steps {
             match step {
                 Step::Push(sizes) => {
@@ -173,16 +184,28 @@ proptest! {
                     let bytes: usize = taken.iter().map(Entry::bytes).sum();
                     prop_assert!(bytes <= LIMITS.batch_bytes || taken.len() == 1);
                     in_flight = taken.len() as u64;
+                    entries = taken;
                 }
+                Step::PutBack => {
+                    in_flight -= entries.len() as u64;
+                    let dropped = queue.put_back(std::mem::take(&mut entries), now);
+                    drop(dropped);
+                }
+                Step::Store => {
+                    queue.stored(in_flight);
+                    (in_flight, entries) = (0, Vec::new());
+                }
+                Step::TakeStored(items) if entries.is_empty() => in_flight += queue.take_stored(items),
+                Step::DropStored(items) => queue.dropped_stored(items, Reason::DiskFull),
                 Step::Accept { rejected } => {
                     queue.accepted(in_flight, rejected, 0);
                     queue.finish();
-                    in_flight = 0;
+                    (in_flight, entries) = (0, Vec::new());
                 }
                 Step::GiveUp => {
                     queue.gave_up(in_flight, Reason::Refused);
                     queue.finish();
-                    in_flight = 0;
+                    (in_flight, entries) = (0, Vec::new());
                 }
                 Step::Unsupported => {
                     queue.unsupported(now);
@@ -194,7 +217,7 @@ proptest! {
                     queue.configure(LIMITS, true, true);
                 }
                 Step::Later => now += UNSUPPORTED_FOR,
-                Step::Take => {}
+                Step::Take | Step::TakeStored(_) => {}
             }
             let stats = queue.stats();
             prop_assert_eq!(stats.in_flight, in_flight);
@@ -202,7 +225,12 @@ proptest! {
             prop_assert!(stats.queued_bytes <= LIMITS.queue_bytes as u64);
             prop_assert_eq!(
                 stats.given,
-                stats.exported + stats.rejected + stats.dropped.total() + stats.queued + stats.in_flight
+                stats.exported
+                    + stats.rejected
+                    + stats.dropped.total()
+                    + stats.queued
+                    + stats.in_flight
+                    + stats.stored
             );
         }
         let mark = queue.mark_flush();
@@ -211,6 +239,6 @@ proptest! {
         prop_assert!(queue.is_settled(mark));
         let stats = queue.stats();
         prop_assert_eq!((stats.queued, stats.queued_bytes, stats.in_flight), (0, 0, 0));
-        prop_assert_eq!(stats.given, stats.exported + stats.rejected + stats.dropped.total());
+        prop_assert_eq!(stats.given, stats.exported + stats.rejected + stats.dropped.total() + stats.stored);
     }
 }

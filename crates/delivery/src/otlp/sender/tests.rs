@@ -1,6 +1,7 @@
 //! The sender with answers from a script, on a paused clock: hours pass in no time, every attempt has an exact time.
 
 use std::collections::VecDeque;
+use std::path::Path;
 
 use gc_telemetry::origin::Origin;
 use opentelemetry_proto::tonic::trace::v1::Span;
@@ -9,8 +10,8 @@ use tokio::task::JoinHandle;
 use super::*;
 use crate::otlp::answer::{Answer, RetryCause};
 use crate::otlp::batch::Entry;
-use crate::otlp::queue::UNSUPPORTED_FOR;
-use crate::otlp::settings::Limits;
+use crate::otlp::depot::Depot;
+use crate::otlp::settings::{DiskQueue, Limits};
 use crate::otlp::signal::Signal;
 use crate::otlp::target::Script;
 use crate::transport::receiver::{Compression, Protocol, Receiver};
@@ -44,9 +45,26 @@ fn target(answers: impl IntoIterator<Item = Answer>) -> Arc<Target> {
     Arc::new(target)
 }
 
+fn disk(directory: &Path) -> DiskQueue {
+    DiskQueue {
+        directory: directory.to_owned(),
+        max_bytes: 1 << 20,
+        max_age: Duration::from_secs(86_400),
+    }
+}
+
 impl Sending {
     fn to(answers: impl IntoIterator<Item = Answer>) -> Self {
-        let (lane, target) = (Arc::new(Lane::new(Signal::Traces, Instant::now())), target(answers));
+        Self::with(answers, None)
+    }
+
+    /// With a queue on disk in `directory`.
+    fn with(answers: impl IntoIterator<Item = Answer>, directory: Option<&Path>) -> Self {
+        let opened = directory.map(|directory| Depot::open(&disk(directory), Instant::now()));
+        let (depot, found) = opened.map_or((None, 0), |(depot, [found, ..])| (Some(Arc::new(depot)), found));
+        let lane = Arc::new(Lane::new(Signal::Traces, Instant::now(), depot));
+        let target = target(answers);
+        lane.queue().found(found);
         let nothing = lane.queue().configure(Limits::default(), true, false);
         assert!(nothing.is_empty());
         lane.control.send_modify(|control| {
@@ -96,8 +114,8 @@ fn again(after: Option<Duration>) -> Answer {
 }
 
 /// Scenario: a receiver that is down for the whole time that a batch may be retried; then it accepts the next one.
-/// Guarantee: no delay is longer than its limit, which doubles from one second to thirty; the batch expires at its
-/// deadline, and not earlier; the next one is sent.
+/// Guarantee: no delay is longer than two seconds, the first not longer than one; the batch expires at its deadline,
+/// and not earlier; the next one is sent.
 #[tokio::test(start_paused = true)]
 async fn retries_grow_apart_until_the_batch_expires() {
     let sending = Sending::to(vec![again(None); 2000]);
@@ -111,7 +129,7 @@ async fn retries_grow_apart_until_the_batch_expires() {
     let attempts = sending.attempts();
     let delays: Vec<Duration> = attempts.windows(2).map(|pair| pair[1] - pair[0]).collect();
     for (attempt, delay) in delays.iter().enumerate() {
-        let limit = Duration::from_secs(1 << attempt.min(5)).min(Duration::from_secs(30));
+        let limit = Duration::from_secs(1 << attempt.min(1));
         assert!(*delay <= limit + Duration::from_millis(1), "{attempt}: {delay:?}");
     }
     let stats = sending.lane.queue().stats();
@@ -183,23 +201,190 @@ async fn a_shutdown_retries_in_short_steps() {
     assert_eq!(sending.lane.queue().stats().dropped.expired, 1);
 }
 
-/// Scenario: a receiver does not accept the signal; items come every second for half an hour.
-/// Guarantee: one request every ten minutes asks again; what comes meanwhile is dropped and counted.
-#[tokio::test(start_paused = true)]
-async fn an_unsupported_signal_is_asked_for_every_ten_minutes() {
-    let unsupported = Answer::Unsupported {
+fn unsupported() -> Answer {
+    Answer::Unsupported {
         message: "404".to_owned(),
-    };
-    let sending = Sending::to(vec![unsupported; 100]);
-    for _ in 0..1800 {
+    }
+}
+
+/// Scenario: a receiver does not accept the signal ten times, as an ingress in a roll-out; items come every second.
+/// Guarantee: it is asked again after exactly 1, 2, 4 ... 60 s; nothing is dropped, and all of it is sent at last.
+#[tokio::test(start_paused = true)]
+async fn an_unsupported_signal_is_kept_and_asked_for_less_and_less() {
+    let sending = Sending::to(vec![unsupported(); 10]);
+    for _ in 0..310 {
         sending.give();
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     sending.settled().await;
     let attempts = sending.attempts();
-    assert_eq!(attempts.len(), 3, "{attempts:?}");
-    for pair in attempts.windows(2) {
-        assert!(pair[1] - pair[0] >= UNSUPPORTED_FOR, "{pair:?}");
+    let delays: Vec<u64> = attempts.windows(2).map(|pair| (pair[1] - pair[0]).as_secs()).collect();
+    assert_eq!(delays[..10], [1, 2, 4, 8, 16, 32, 60, 60, 60, 60], "{delays:?}");
+    let stats = sending.lane.queue().stats();
+    assert_eq!(
+        (stats.exported, stats.dropped.total(), stats.unsupported),
+        (310, 0, false)
+    );
+}
+
+/// Scenario: the daemon ends, or somebody waits for a flush, while a receiver does not accept the signal, as it never
+/// has.
+/// Guarantee: nobody waits for it: what waits is dropped and counted.
+#[tokio::test(start_paused = true)]
+async fn the_end_does_not_wait_for_an_unsupported_signal() {
+    let sending = Sending::to(vec![unsupported(); 1000]);
+    sending.give();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    sending.give();
+    sending.settled().await;
+    assert_eq!(sending.lane.queue().stats().dropped.unsupported, 2);
+    assert!(sending.begin.elapsed() < Duration::from_secs(4));
+}
+
+/// Scenario: a receiver is exhausted, without a delay of its own, for fifteen seconds; then it accepts everything.
+/// Guarantee: the first request is sent again as a whole; a few requests, not thousands; nothing is dropped.
+#[tokio::test(start_paused = true)]
+async fn an_exhausted_receiver_is_left_in_peace() {
+    let exhausted = Answer::TooLarge {
+        certain: false,
+        message: "ResourceExhausted".to_owned(),
+    };
+    let sending = Sending::to(vec![exhausted; 12]);
+    let spans: Vec<Entry> = (0..40)
+        .map(|_| {
+            let span = Span {
+                name: "n".repeat(1000),
+                ..Span::default()
+            };
+            Entry::new(&Arc::new(Origin::new(Vec::new())), &[span], 1)
+        })
+        .collect();
+    sending.lane.push(Instant::now(), spans);
+    sending.settled().await;
+    let attempts = sending.attempts();
+    assert!(attempts.len() < 40, "{attempts:?}");
+    assert!(attempts[12] > Duration::from_secs(5), "{attempts:?}");
+    let stats = sending.lane.queue().stats();
+    assert_eq!((stats.exported, stats.dropped.total()), (40, 0));
+}
+
+/// Scenario: with a queue on disk, a receiver is down for an hour, an item every second; then it is back, for ever.
+/// Guarantee: the return is noticed within two seconds; nothing is dropped though far more came than memory would have
+/// kept for so long; what is new is sent before what is stored; the disk is empty at last.
+#[tokio::test(start_paused = true)]
+async fn an_hour_without_a_receiver_loses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let sending = Sending::with(vec![again(None); 1_000_000], Some(folder.path()));
+    for _ in 0..3600 {
+        sending.give();
+        tokio::time::sleep(Duration::from_secs(1)).await;
     }
-    assert_eq!(sending.lane.queue().stats().dropped.unsupported, 1800);
+    let stats = sending.lane.queue().stats();
+    assert!(stats.stored > 3590 && stats.dropped.total() == 0, "{stats:?}");
+    let back = sending.begin.elapsed();
+    sending.target.script.as_ref().unwrap().answers.lock().unwrap().clear();
+    let before = sending.attempts().len();
+    while sending.lane.queue().stats().exported < 3600 {
+        sending.lane.settled.notified().await;
+    }
+    let first = sending.attempts()[before];
+    assert!(first <= back + Duration::from_secs(2), "{first:?} {back:?}");
+    let stats = sending.lane.queue().stats();
+    assert_eq!((stats.stored, stats.queued, stats.dropped.total()), (0, 0, 0));
+}
+
+/// Scenario: with a queue on disk, the daemon ends while the receiver is down; another one starts with the same disk,
+/// and the receiver is there.
+/// Guarantee: the end is at once and loses nothing; the next daemon sends everything, once, and counts it.
+#[tokio::test(start_paused = true)]
+async fn a_restart_sends_what_was_stored() {
+    let folder = tempfile::tempdir().unwrap();
+    let sending = Sending::with(vec![again(None); 1000], Some(folder.path()));
+    for _ in 0..10 {
+        sending.give();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    sending.give();
+    let Sending { lane, task, .. } = sending;
+    lane.queue().close();
+    lane.control.send_modify(|control| control.closing = true);
+    lane.wake.notify_one();
+    let end = Instant::now();
+    task.await.unwrap();
+    assert!(end.elapsed() < Duration::from_secs(1));
+    let stats = lane.queue().stats();
+    assert_eq!((stats.stored, stats.dropped.total()), (11, 0));
+    drop(lane);
+
+    let sending = Sending::with([], Some(folder.path()));
+    while sending.lane.queue().stats().exported < 11 {
+        sending.lane.settled.notified().await;
+    }
+    let stats = sending.lane.queue().stats();
+    assert_eq!((stats.given, stats.stored, stats.dropped.total()), (11, 0, 0));
+}
+
+/// Scenario: a receiver that has accepted the signal answers 404 for a while; another one never accepts it. Both with a
+/// queue on disk.
+/// Guarantee: the first one's items go to the disk and are sent later; the second one's stay in memory.
+#[tokio::test(start_paused = true)]
+async fn only_what_was_accepted_once_goes_to_the_disk() {
+    let accepted = Answer::Accepted {
+        rejected: 0,
+        message: String::new(),
+    };
+    for (first, stored) in [(accepted, 1), (unsupported(), 0)] {
+        let folder = tempfile::tempdir().unwrap();
+        let answers = std::iter::once(first).chain(vec![unsupported(); 2]);
+        let sending = Sending::with(answers, Some(folder.path()));
+        sending.give();
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        sending.give();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(sending.lane.queue().stats().stored, stored);
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        let stats = sending.lane.queue().stats();
+        assert_eq!(
+            (stats.exported, stats.stored, stats.dropped.total()),
+            (2, 0, 0),
+            "{stats:?}"
+        );
+    }
+}
+
+/// Scenario: the queue on disk cannot be opened, as something else is in its place; the receiver is down for a while.
+/// Guarantee: what waits is kept in memory as without one, and is sent.
+#[tokio::test(start_paused = true)]
+async fn without_a_disk_that_works_memory_is_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let sending = Sending::with(vec![again(None); 5], Some(&file));
+    assert!(!sending.lane.depot.as_ref().unwrap().works());
+    sending.give();
+    sending.settled().await;
+    let stats = sending.lane.queue().stats();
+    assert_eq!((stats.exported, stats.stored, stats.dropped.total()), (1, 0, 0));
+}
+
+/// Scenario: what is stored is too large for the receiver, which is back.
+/// Guarantee: halves of it are sent until they fit; nothing is dropped.
+#[tokio::test(start_paused = true)]
+async fn a_stored_request_that_is_too_large_is_halved() {
+    let folder = tempfile::tempdir().unwrap();
+    let too_large = Answer::TooLarge {
+        certain: true,
+        message: "413".to_owned(),
+    };
+    let sending = Sending::with([again(None), too_large.clone(), too_large], Some(folder.path()));
+    let entry = || Entry::new(&Arc::new(Origin::new(Vec::new())), &[Span::default()], 1);
+    sending.lane.push(Instant::now(), (0..8).map(|_| entry()).collect());
+    while sending.lane.queue().stats().exported < 8 {
+        sending.lane.settled.notified().await;
+    }
+    let stats = sending.lane.queue().stats();
+    assert_eq!(
+        (stats.requests.too_large, stats.stored, stats.dropped.total()),
+        (2, 0, 0)
+    );
 }

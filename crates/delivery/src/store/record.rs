@@ -1,0 +1,73 @@
+//! A record's header: what follows it, and a checksum over itself. Pure.
+
+/// Length of a header.
+pub(crate) const HEADER: usize = 40;
+
+/// No request is longer: `otlp.limits.batch_bytes` allows 64 MiB.
+const LONGEST: u32 = 256 << 20;
+
+/// Three letters, and the version of the format.
+const MAGIC: u32 = u32::from_le_bytes(*b"GWR\x01");
+
+/// What a header says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Header {
+    /// Each record's is one more than that of the record before.
+    pub(crate) number: u64,
+    /// When it was written.
+    pub(crate) unix_ns: u64,
+    /// Spans, data points or log records in it.
+    pub(crate) items: u32,
+    /// Length of the request before compression.
+    pub(crate) plain_len: u32,
+    /// Length of what follows the header.
+    pub(crate) payload_len: u32,
+    /// Its checksum.
+    pub(crate) payload_crc: u32,
+}
+
+impl Header {
+    pub(crate) fn encode(&self) -> [u8; HEADER] {
+        let mut bytes = [0; HEADER];
+        let fields: [&[u8]; 7] = [
+            &MAGIC.to_le_bytes(),
+            &self.number.to_le_bytes(),
+            &self.unix_ns.to_le_bytes(),
+            &self.items.to_le_bytes(),
+            &self.plain_len.to_le_bytes(),
+            &self.payload_len.to_le_bytes(),
+            &self.payload_crc.to_le_bytes(),
+        ];
+        let (body, end) = bytes.split_at_mut(HEADER - 4);
+        for (place, byte) in body.iter_mut().zip(fields.concat()) {
+            *place = byte;
+        }
+        end.copy_from_slice(&crc32fast::hash(body).to_le_bytes());
+        bytes
+    }
+
+    /// `None`: these bytes are not a header.
+    pub(crate) fn decode(bytes: &[u8; HEADER]) -> Option<Self> {
+        let (body, end) = bytes.split_at(HEADER - 4);
+        if crc32fast::hash(body).to_le_bytes() != end {
+            return None;
+        }
+        let u32_at = |at: usize| Some(u32::from_le_bytes(body.get(at..at + 4)?.try_into().ok()?));
+        let u64_at = |at: usize| Some(u64::from_le_bytes(body.get(at..at + 8)?.try_into().ok()?));
+        (u32_at(0)? == MAGIC).then_some(())?;
+        (u32_at(24)?.max(u32_at(28)?) <= LONGEST).then_some(())?;
+        Some(Self {
+            number: u64_at(4)?,
+            unix_ns: u64_at(12)?,
+            items: u32_at(20)?,
+            plain_len: u32_at(24)?,
+            payload_len: u32_at(28)?,
+            payload_crc: u32_at(32)?,
+        })
+    }
+
+    /// Length of the record.
+    pub(crate) fn record_len(&self) -> u64 {
+        HEADER as u64 + u64::from(self.payload_len)
+    }
+}
