@@ -110,6 +110,7 @@ fn options() -> Options {
         web_hosts: Vec::new(),
         own_resource: Vec::new(),
         kubernetes: gcwatch::kubernetes::settings::Settings::default(),
+        state_directory: None,
         export_own_metrics: false,
     }
 }
