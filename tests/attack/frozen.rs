@@ -32,7 +32,7 @@ pub(crate) fn tests(tests: &mut Tests) {
 }
 
 /// How many collections of a process the API has.
-const REMEMBERED: u64 = 10;
+const REMEMBERED: u64 = 6;
 
 /// No process is held for longer by a gcwatch that is stopped.
 pub(crate) const HELD_AT_MOST: Duration = Duration::from_secs(10);
