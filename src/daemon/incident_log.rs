@@ -32,7 +32,12 @@ pub(crate) fn write(notice: &IncidentNotice, resource: &Resource) {
     let remedy = Some(record.remedy.as_str()).filter(|remedy| !ended && !remedy.is_empty());
     let lasted = ended.then(|| lasted(notice)).flatten();
     let ending = record.ending.map(|ending| ending.name());
-    let title = format!("{what}: {}: {}", record.title, record.summary);
+    // Many summaries begin with the title.
+    let title = if record.summary.starts_with(&record.title) {
+        format!("{what}: {}", record.summary)
+    } else {
+        format!("{what}: {}: {}", record.title, record.summary)
+    };
     macro_rules! line {
         ($level:ident) => {
             $level!(

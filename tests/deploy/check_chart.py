@@ -126,10 +126,12 @@ class Chart(unittest.TestCase):
 
 def update():
     (tools.CHART / "values.schema.json").write_text(schema())
+    # All are rendered before one is written: without helm the old ones stay.
+    examples = {example(case): without_bodies(tools.rendered(case)) for case in tools.cases()}
     for path in (tools.CHART / "examples").glob("*.yaml"):
         path.unlink()
-    for case in tools.cases():
-        example(case).write_text(without_bodies(tools.rendered(case)))
+    for path, text in examples.items():
+        path.write_text(text)
 
 
 if __name__ == "__main__":
