@@ -65,8 +65,8 @@ pub(crate) const TICK: Duration = Duration::from_secs(1);
 /// The number of a run of gcwatch itself, where one of a process has when it started.
 pub(crate) const OWN_RUN: u64 = 0;
 
-/// Everything that is configured.
-#[derive(Debug, Clone, PartialEq)]
+/// Everything that is configured. By default, the shipped rules are evaluated, and nothing leaves or listens.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Options {
     /// Which processes are attached to, and how.
     pub targets: TargetOptions,

@@ -15,7 +15,6 @@ use gcwatch::daemon::{Options, Services};
 use gcwatch::pipeline::replay::Player;
 use gcwatch::pipeline::{Clock, PipelineSettings};
 use gcwatch::process::{Identity, RunKey, RunState};
-use gcwatch::targets::options::TargetOptions;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -145,13 +144,10 @@ async fn an_alert_fires_once_and_resolves() {
     let folder = TempDir::new().unwrap();
     std::fs::write(folder.path().join("rules.yaml"), RULES).unwrap();
     let options = Options {
-        web_hosts: Vec::new(),
-        targets: TargetOptions::default(),
         pipeline: PipelineSettings {
             clock: Clock::Live,
             ..PipelineSettings::default()
         },
-        otlp: settings::OtlpSettings::default(),
         rules: RuleSources {
             shipped: false,
             paths: vec![folder.path().to_owned()],
@@ -166,11 +162,7 @@ async fn an_alert_fires_once_and_resolves() {
             external_url: Some("http://gcwatch.example:9464".to_owned()),
             ..Alerts::default()
         },
-        listen: None,
-        own_resource: Vec::new(),
-        state_directory: None,
-        kubernetes: gcwatch::kubernetes::settings::Settings::default(),
-        export_own_metrics: false,
+        ..Options::default()
     };
     let services = Services::open(&options).await.unwrap();
     let identity = Identity {

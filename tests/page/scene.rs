@@ -3,19 +3,15 @@
 use std::net::SocketAddr;
 
 use clr_gc::gc::Outcome;
-use delivery::alerts::settings::AlertSettings;
 use delivery::clock::now_unix_ns;
-use delivery::otlp::settings::OtlpSettings;
 use gc_rules::field::MemoryFacts;
 use gc_rules::time::TimeBase;
 use gc_telemetry::value::key_value;
-use gcwatch::config::options::RuleSources;
 use gcwatch::container::{Figures, Memory};
 use gcwatch::daemon::{Options, Services};
 use gcwatch::pipeline::replay::{Player, complete_at};
 use gcwatch::pipeline::{Clock, Feed, Measured, PipelineSettings};
 use gcwatch::process::{Identity, Provenance, RunKey, RunState, StreamProgress};
-use gcwatch::targets::options::TargetOptions;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use test_support::recordings;
 
@@ -95,23 +91,12 @@ pub(crate) struct Scene {
 
 fn options() -> Options {
     Options {
-        targets: TargetOptions::default(),
         pipeline: PipelineSettings {
             clock: Clock::Recorded,
             ..PipelineSettings::default()
         },
-        otlp: OtlpSettings::default(),
-        rules: RuleSources {
-            shipped: true,
-            paths: Vec::new(),
-        },
-        alerts: AlertSettings::default(),
         listen: Some(SocketAddr::from(([127, 0, 0, 1], 0))),
-        web_hosts: Vec::new(),
-        own_resource: Vec::new(),
-        kubernetes: gcwatch::kubernetes::settings::Settings::default(),
-        state_directory: None,
-        export_own_metrics: false,
+        ..Options::default()
     }
 }
 

@@ -13,7 +13,6 @@ use gcwatch::config::options::RuleSources;
 use gcwatch::daemon::{Options, Services};
 use gcwatch::pipeline::replay::{Cast, Player, Stage};
 use gcwatch::pipeline::{self, Clock};
-use gcwatch::targets::options::TargetOptions;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::Value;
 use sha2::Sha256;
@@ -359,8 +358,6 @@ async fn log_records_go_over_otlp() {
         std::fs::write(folder.path().join("rules.yaml"), rules).unwrap();
         let signal = |path: &str| Some(to(&receiver, path));
         let options = Options {
-            web_hosts: Vec::new(),
-            targets: TargetOptions::default(),
             pipeline: pipeline::PipelineSettings {
                 clock: Clock::Recorded,
                 ..pipeline::PipelineSettings::default()
@@ -378,11 +375,7 @@ async fn log_records_go_over_otlp() {
                 log,
                 ..AlertSettings::default()
             },
-            listen: None,
-            own_resource: Vec::new(),
-            state_directory: None,
-            kubernetes: gcwatch::kubernetes::settings::Settings::default(),
-            export_own_metrics: false,
+            ..Options::default()
         };
         let services = Services::open(&options).await.unwrap();
         let mut player = Player::open(Path::new("tests/recordings/svc8-workstation.nettrace.gz")).unwrap();

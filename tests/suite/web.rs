@@ -3,37 +3,27 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use delivery::alerts;
-use delivery::otlp::settings;
 use gc_rules::time::TimeBase;
 use gcwatch::config::options::RuleSources;
 use gcwatch::daemon::{Options, Services};
 use gcwatch::pipeline::replay::{Cast, Player, Stage};
 use gcwatch::pipeline::{Clock, PipelineSettings};
 use gcwatch::process::{Identity, RunKey, RunState};
-use gcwatch::targets::options::TargetOptions;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 fn options() -> Options {
     Options {
-        targets: TargetOptions::default(),
         pipeline: PipelineSettings {
             clock: Clock::Recorded,
             ..PipelineSettings::default()
         },
-        otlp: settings::OtlpSettings::default(),
         rules: RuleSources {
             shipped: false,
             paths: Vec::new(),
         },
-        alerts: alerts::settings::AlertSettings::default(),
         listen: Some(SocketAddr::from(([127, 0, 0, 1], 0))),
-        web_hosts: Vec::new(),
-        own_resource: Vec::new(),
-        state_directory: None,
-        kubernetes: gcwatch::kubernetes::settings::Settings::default(),
-        export_own_metrics: false,
+        ..Options::default()
     }
 }
 

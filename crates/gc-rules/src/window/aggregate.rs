@@ -1,5 +1,6 @@
 //! What is kept of the samples of a sub-interval, by what a window's function needs.
 
+use super::Worth;
 use crate::rule::Function;
 
 const NS_PER_S: f64 = 1e9;
@@ -17,6 +18,16 @@ pub(super) struct Sample {
 }
 
 impl Sample {
+    /// A sample of that worth; `None`: it is unknown.
+    pub(super) fn of(worth: Worth, time: u64, origin: u64) -> Option<Self> {
+        let value = match worth {
+            Worth::Unknown => return None,
+            Worth::Counts(value) => Some(value),
+            Worth::Not => None,
+        };
+        Some(Self { time, origin, value })
+    }
+
     /// Hours since the first sample of the window.
     fn hours(self) -> f64 {
         if self.time >= self.origin {

@@ -130,16 +130,7 @@ impl<A: Aggregate> Buckets<A> {
         if self.origin == 0 {
             self.origin = time;
         }
-        let sample = |value| Sample {
-            time,
-            origin: self.origin,
-            value,
-        };
-        let sample = match worth {
-            Worth::Unknown => None,
-            Worth::Counts(value) => Some(sample(Some(value))),
-            Worth::Not => Some(sample(None)),
-        };
+        let sample = Sample::of(worth, time, self.origin);
         let in_newest = time >= self.begin && time - self.begin < self.width;
         if in_newest && !self.current.is_empty() {
             self.current.add(sample);

@@ -116,16 +116,7 @@ impl<A: Aggregate + std::fmt::Debug + Send + Sync> Delayed for Past<A> {
                 *tally = Tally::default();
             }
         }
-        let sample = |value| Sample {
-            time,
-            origin: self.origin,
-            value,
-        };
-        let sample = match worth {
-            Worth::Unknown => None,
-            Worth::Counts(value) => Some(sample(Some(value))),
-            Worth::Not => Some(sample(None)),
-        };
+        let sample = Sample::of(worth, time, self.origin);
         if let Some(tally) = self.place(number).and_then(|place| self.kept.get_mut(place)) {
             tally.add(sample);
             // A late one.

@@ -180,6 +180,16 @@ fn agree(function: Function, ours: Option<f64>, naive: Option<f64>) -> bool {
     }
 }
 
+/// What a sample is worth to a function.
+fn worth_for(function: Function, worth: Worth) -> Worth {
+    match worth {
+        Worth::Counts(_) if counts(function) => Worth::Counts(1.0),
+        // A mean that is nothing but the rounding of zero says nothing of the division by it.
+        Worth::Counts(value) if function == Function::RelativeSlope => Worth::Counts(value.abs() + 1.0),
+        worth => worth,
+    }
+}
+
 fn came() -> impl Strategy<Value = Vec<(u64, u64, Worth)>> {
     let worth = prop_oneof![
         12 => (-40i32..40).prop_map(|value| Worth::Counts(f64::from(value) / 4.0)),
@@ -221,12 +231,7 @@ proptest! {
             let late = if function == Function::Turns { 0 } else { *late };
             let time = newest.saturating_sub(late * 1_000_000).max(began);
             now = now.max(time);
-            let worth = match *worth {
-                Worth::Counts(_) if counts(function) => Worth::Counts(1.0),
-                // A mean that is nothing but the rounding of zero says nothing of the division by it.
-                Worth::Counts(value) if function == Function::RelativeSlope => Worth::Counts(value.abs() + 1.0),
-                worth => worth,
-            };
+            let worth = worth_for(function, *worth);
             add(&mut live, &window, None, worth, time, now);
             so_far.push(Came { time, worth });
             let last = index + 1 == came.len();
@@ -262,11 +267,7 @@ proptest! {
             let newest = now + gap * 1_000_000;
             let time = newest.saturating_sub(late * 1_000_000).max(began);
             now = now.max(time);
-            let worth = match *worth {
-                Worth::Counts(_) if counts(function) => Worth::Counts(1.0),
-                Worth::Counts(value) if function == Function::RelativeSlope => Worth::Counts(value.abs() + 1.0),
-                worth => worth,
-            };
+            let worth = worth_for(function, *worth);
             add(&mut live, &past, None, worth, time, now);
             so_far.push(Came { time, worth });
             let last = index + 1 == came.len();
