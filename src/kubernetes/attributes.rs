@@ -3,7 +3,7 @@
 //! `service.name` is the first of: the annotation `resource.opentelemetry.io/service.name`; by option the labels
 //! `app.kubernetes.io/instance` and `app.kubernetes.io/name`; the deployment, replica set, stateful set, daemon set,
 //! cron job or job; the pod. The environment of the process (`OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`) takes
-//! precedence over all of it.
+//! precedence over all of it, but for `k8s.*` and `container.*`.
 //!
 //! `service.instance.id` remains that of the run: the page's `namespace.pod.container` is the same for all processes of
 //! a container.

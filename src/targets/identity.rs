@@ -1,8 +1,9 @@
 //! Who a run is, in the words of OpenTelemetry's semantic conventions (1.44): pure.
 //!
-//! `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` of the target win over what is found, so that its collections
-//! appear beside its own traces. Only `telemetry.*` is not taken from there: it names who made the data, which is
-//! gcwatch. The command line is not exported: it may hold secrets.
+//! `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` of the target name the service, so that its collections appear
+//! beside its own traces. They do not override what gcwatch observes itself ([`OBSERVED`]): an environment is copied to
+//! child processes and between hosts. `telemetry.*` is not taken from there: it names who made the data, which is gcwatch.
+//! The command line is not exported: it may hold secrets.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -21,6 +22,10 @@ use gc_telemetry::value::key_value;
 
 /// Most attributes that are taken from the target's environment.
 pub(crate) const MAX_OWN_ATTRIBUTES: usize = 64;
+
+/// Namespaces of attributes that gcwatch observes itself, as far as it can: in `/proc`, from the host, the runtime and
+/// Kubernetes. The environment's value counts only where nothing else is known.
+const OBSERVED: [&str; 5] = ["process.", "host.", "os.", "container.", "k8s."];
 
 /// Clock ticks per second in `/proc`, fixed in Linux's interface.
 const TICK_NS: i128 = 10_000_000;
@@ -96,8 +101,12 @@ pub(crate) fn identity(
     };
     let mut own_names = Vec::new();
     for (key, value) in own {
-        if !key.starts_with("telemetry.") {
-            resource.set(&key, Value::StringValue(value));
+        let is_observed = OBSERVED.iter().any(|start| key.starts_with(start));
+        if key.starts_with("telemetry.") || is_observed && resource.has(&key) {
+            continue;
+        }
+        resource.set(&key, Value::StringValue(value));
+        if !is_observed {
             own_names.push(key);
         }
     }
@@ -176,6 +185,10 @@ impl Resource {
             Some(attribute) => *attribute = new,
             None => self.0.push(new),
         }
+    }
+
+    fn has(&self, key: &str) -> bool {
+        self.0.iter().any(|attribute| attribute.key == key)
     }
 
     fn host(&mut self, host: &Host) {
@@ -339,19 +352,25 @@ mod tests {
         assert_eq!(Uuid::parse_str(&id).unwrap().get_version_num(), 5);
     }
 
-    /// Scenario: a target with both variables of OpenTelemetry, one naming who made the data.
-    /// Guarantee: they win over what was found, the service's own variable over both; `telemetry.*` stays ours.
+    /// Scenario: a target with both variables of OpenTelemetry, which also name the pid of the parent from which it
+    /// inherited them, another host, and who made the data.
+    /// Guarantee: they name the service, its own variable over both; what gcwatch observes stays what it observed, and
+    /// what it does not know is taken, until Kubernetes knows it.
     #[test]
-    fn the_targets_own_attributes_win() {
+    fn the_targets_own_attributes_name_the_service() {
         let environ = b"OTEL_RESOURCE_ATTRIBUTES=service.name=by%20attribute,service.instance.id=i-1, host.name = n ,\
-            team=a%2Cb,telemetry.distro.name=other\0OTEL_SERVICE_NAME=by-variable\0";
+            process.pid=1,k8s.pod.name=web-1,team=a%2Cb,telemetry.distro.name=other\0OTEL_SERVICE_NAME=by-variable\0";
         let (identity, bad) = identity(&process("Shop.dll"), &facts(environ), None, &host());
         assert_eq!(bad, None);
         let is = |key: &str, value: &str| assert_eq!(shown(&identity, key).as_deref(), Some(value), "{key}");
         is("service.name", "by-variable");
         is("service.instance.id", "i-1");
-        is("host.name", "n");
+        is("host.name", "node");
+        is("process.pid", "4321");
+        is("k8s.pod.name", "web-1");
         is("team", "a,b");
+        let own = &identity.provenance.own_names;
+        assert!(own.iter().any(|name| name == "team") && !own.iter().any(|name| name == "k8s.pod.name"));
         is("telemetry.distro.name", "gcwatch");
         assert_eq!(identity.name, "Shop", "the process keeps its name");
     }

@@ -97,11 +97,23 @@ class Chart(unittest.TestCase):
             ("config.data.listen=none", "listen"),
             ("config.data.oltp.endpoint=x", "oltp"),
             ("image.digest=abc", "digest"),
+            ("state.volume=disk", "volume"),
             ("serviceMonitor.enabled=1", "enabled"),
         ):
             with self.subTest(wrong=wrong):
                 said = self.helm("template", "gcwatch", tools.CHART, "--kube-version", "1.34.0", "--set", wrong, status=1)
                 self.assertIn(named, said)
+
+    def test_state(self):
+        """Scenario: the queue's volume on the node, and none. Guarantee: the directory of the values, and nothing of it."""
+        on_host = self.helm("template", "g", tools.CHART, "--kube-version", "1.34.0", "--set", "state.volume=hostPath,state.path=/data/gcwatch")
+        (pod,) = [each["spec"]["template"]["spec"] for each in tools.documents(on_host) if each["kind"] == "DaemonSet"]
+        (volume,) = [each for each in pod["volumes"] if each["name"] == "state"]
+        self.assertEqual(volume["hostPath"], {"path": "/data/gcwatch", "type": "DirectoryOrCreate"})
+        none = self.helm("template", "g", tools.CHART, "--kube-version", "1.34.0", "--set", "state.volume=none")
+        for word in ("name: state", "GCWATCH_STATE_DIRECTORY", "/var/lib/gcwatch"):
+            self.assertIn(word, on_host)
+            self.assertNotIn(word, none)
 
     def test_old_cluster(self):
         """Scenario: a cluster older than what is tested. Guarantee: helm refuses it."""

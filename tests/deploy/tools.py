@@ -116,6 +116,7 @@ KUSTOMIZED = [
     "overlays/plain+servicemonitor",
     "overlays/plain+without-api-server",
     "overlays/plain+host-processes",
+    "overlays/plain+state-on-host",
     "overlays/with-collector+servicemonitor+without-api-server+host-processes",
 ]
 

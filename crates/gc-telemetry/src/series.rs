@@ -4,10 +4,12 @@
 //! has no clock: the times of points are arguments.
 //!
 //! Unknown values create no point and no measurement. Totals cover what was observed; what was not observed is counted
-//! separately (`gcwatch.collections.incomplete`, `gcwatch.gc.pauses.unknown`, `gcwatch.events.lost`).
+//! separately (`gcwatch.collections.missed`, `gcwatch.collections.incomplete`, `gcwatch.gc.pauses.unknown`,
+//! `gcwatch.events.lost`). Only `dotnet.gc.collections` is whole: those that were missed have no generation.
 
 mod exemplars;
 mod labels;
+mod missed;
 mod point;
 
 use std::ops::Range;
@@ -16,6 +18,7 @@ use clr_gc::gc::{Collection, HeapGeneration, Pause, Suspension};
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 
 use self::labels::{Label, Labels};
+use self::missed::Missed;
 use self::point::{Point, Times};
 use super::definition::metric as row;
 use super::definition::{Instrument, MetricDefinition};
@@ -38,6 +41,7 @@ pub struct Series {
     begins: Vec<usize>,
     /// Number of points, without overflow points.
     within_limit: usize,
+    missed: Missed,
 }
 
 impl Series {
@@ -50,6 +54,7 @@ impl Series {
             points: Vec::new(),
             begins: vec![0; row::METRICS.len() + 1],
             within_limit: 0,
+            missed: Missed::default(),
         };
         // Counted from the attach on, so they are known to be 0 at first.
         for generation in [HeapGeneration::Gen0, HeapGeneration::Gen1, HeapGeneration::Gen2] {
@@ -61,6 +66,7 @@ impl Series {
             &row::ALLOCATED,
             &row::INCOMPLETE,
             &row::LOSSY,
+            &row::MISSED,
             &row::SERIES_OVERFLOW,
         ] {
             series.add(definition, Labels::NONE, 0);
@@ -72,8 +78,11 @@ impl Series {
     pub fn observe(&mut self, collection: &Collection, base: TimeBase, span: Option<SpanIds>) {
         let at = base.unix_ns(collection.end.unwrap_or(collection.last_event));
         let generation = condemned(collection).map(Label::Generation);
-        if generation.is_some() {
-            self.add(&row::COLLECTIONS, Labels::of([generation]), 1);
+        self.add(&row::COLLECTIONS, Labels::of([generation]), 1);
+        let missed = self.missed.observe(collection);
+        if missed > 0 {
+            self.add(&row::COLLECTIONS, Labels::NONE, missed);
+            self.add(&row::MISSED, Labels::NONE, missed);
         }
         self.add(&row::INCOMPLETE, Labels::NONE, u64::from(!collection.is_complete()));
         self.add(&row::LOSSY, Labels::NONE, u64::from(collection.lossy));

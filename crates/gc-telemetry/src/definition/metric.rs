@@ -28,7 +28,7 @@ pub static HEAP_GENERATION: Attribute = Attribute {
 
 metrics! { METRICS
     COLLECTIONS "dotnet.gc.collections" "{collection}" Counter [GENERATION] Stable
-        "The number of garbage collections, counted by collected generation."
+        "The number of garbage collections, counted by collected generation. Those that were missed have no generation: the total is whole, by generation it is a lower bound."
         from "GCStart Depth (GCEnd Depth where only that was seen)"
     PAUSE_TIME "dotnet.gc.pause.time" "s" Counter [] Stable
         "Total time that the process was paused for garbage collection, where both ends of the suspension were observed."
@@ -93,6 +93,9 @@ metrics! { METRICS
     INCOMPLETE "gcwatch.collections.incomplete" "{collection}" Counter [] Own
         "Collections of which a part was not observed: those in progress at attach or at the end of a session, and those that overlap lost events."
         from "the reconstruction"
+    MISSED "gcwatch.collections.missed" "{collection}" Counter [] Own
+        "Collections of which nothing was observed, by the gaps in their numbers: while no session was open since the first attach, and where all their events were lost."
+        from "GCStart Count, GCEnd Count"
     LOSSY "gcwatch.collections.lossy" "{collection}" Counter [] Own
         "Collections during which events were lost."
         from "sequence numbers of the stream"
