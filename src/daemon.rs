@@ -9,6 +9,7 @@
 //! Shutdown takes at most ten seconds: sessions are stopped and drained, the metrics are exported a last time, the
 //! queues are flushed, and losses are logged. A second signal ends the daemon at once.
 
+mod incident_file;
 mod incident_log;
 mod liveness;
 pub mod logging;

@@ -20,6 +20,7 @@
 //!   the rules of a recording by its events;
 //! * that time does not pass while gcwatch itself is behind: what is not read yet says nothing of the present;
 //! * what outlives a process (its service, how it ended) is in `service`, from the alerts and ends of all runs;
+//! * open incidents outlive gcwatch itself, where there is a place for them (`resumed`);
 //! * the numbers of runs and what is remembered of each are limited: 20 KiB of history a run (`history`).
 
 mod aftermath;
@@ -32,6 +33,7 @@ mod overview_view;
 mod process_view;
 mod registry;
 pub mod replay;
+mod resumed;
 mod run;
 mod service;
 mod settings;
@@ -44,6 +46,7 @@ pub use feed::Feed;
 pub use outlet::{Outlet, Surroundings};
 pub use process_view::NoCollection;
 pub use registry::Pipeline;
+pub use resumed::StoredState;
 pub use run::{Measured, RuleCounts, Run};
 pub use service::{Death, Ended, ServiceKey, SubjectAlert};
 pub use settings::{Clock, PipelineSettings};

@@ -7,7 +7,7 @@ use opentelemetry_proto::tonic::metrics::v1::Metric;
 
 use crate::daemon::incident_log;
 use crate::pipeline::Outlet;
-use delivery::alerts::{Notices, Notifier, subject};
+use delivery::alerts::{IncidentNotice, Notices, Notifier, subject};
 use delivery::clock::now_unix_ns;
 use delivery::otlp::Exporter;
 use gc_telemetry::anomaly::log_record;
@@ -51,5 +51,9 @@ impl Outlet for DeliveryOutlet {
             incident_log::write(notice, resource);
         }
         self.notifier.notify(resource, &notices.incidents);
+    }
+
+    fn resumed(&self, resource: &Arc<Origin>, incidents: Vec<IncidentNotice>) {
+        self.notifier.resumed(resource, &incidents);
     }
 }

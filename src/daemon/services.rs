@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
+use crate::daemon::incident_file::IncidentFile;
 use crate::daemon::outlet::DeliveryOutlet;
 use crate::daemon::own::{Own, RunParts, Sources};
 use crate::daemon::rules::RuleFiles;
@@ -28,7 +29,7 @@ use delivery::otlp::stats::{Lost, SignalStats};
 use delivery::otlp::{Exporter, Note, Running};
 
 /// Limit on flushing the queues at shutdown.
-const FLUSH: Duration = Duration::from_secs(4);
+pub(super) const FLUSH: Duration = Duration::from_secs(4);
 
 /// Limit on open requests to the listener after that.
 const CLOSE_WEB: Duration = Duration::from_secs(1);
@@ -51,8 +52,8 @@ pub struct Services {
     ready: Arc<AtomicBool>,
     web: Option<(watch::Sender<bool>, JoinHandle<std::io::Result<()>>)>,
     address: Option<SocketAddr>,
-    /// Nobody else uses the directory of the state meanwhile.
-    _state: Option<StateDirectory>,
+    /// What outlives this daemon; nobody else uses the directory meanwhile.
+    state: Option<(StateDirectory, IncidentFile)>,
     /// What the opening found, for the log, which begins later.
     notes: Vec<Note>,
 }
@@ -92,7 +93,8 @@ impl Services {
                     path.display()
                 ),
             };
-            opened.map_err(|error| notes.push(problem(error))).ok()
+            let state = opened.map_err(|error| notes.push(problem(error))).ok()?;
+            Some((state, IncidentFile::new(path)))
         });
         if state.is_none() {
             otlp.disk = None;
@@ -108,6 +110,9 @@ impl Services {
         let resource = Arc::new(Origin::new(options.own_resource.clone()));
         let rules = Arc::new(RuleFiles::default());
         rules.begin(&options.rules, &pipeline).await;
+        if let Some((_, incidents)) = &state {
+            notes.extend(incidents.resume(&pipeline, now_unix_ns()));
+        }
         let (pods, pods_stats) = (Arc::new(Pods::default()), Arc::new(kubernetes::Stats::default()));
         let own = Arc::new(Own::new(
             resource,
@@ -156,7 +161,7 @@ impl Services {
             ready,
             web,
             address,
-            _state: state,
+            state,
             notes,
         })
     }
@@ -208,6 +213,9 @@ impl Services {
         // Without one, a command that reads by itself.
         let behind = alive.map_or(Duration::ZERO, |alive| alive.behind(now));
         self.pipeline.tick(now_unix_ns, behind);
+        if let Some((_, incidents)) = &self.state {
+            incidents.tick(&self.pipeline);
+        }
     }
 
     /// Each part that must be alive, and how long ago it was.
@@ -270,9 +278,24 @@ impl Services {
         Ok(())
     }
 
+    /// Open incidents go on with the next daemon, where it will find them; else receivers are notified that nobody
+    /// watches any more.
+    async fn leave_incidents(&self) {
+        match &self.state {
+            Some((state, incidents)) if !state.goes_with_pod() => incidents.close(&self.pipeline).await,
+            state => {
+                self.pipeline.unwatch_all(now_unix_ns());
+                if let Some((_, incidents)) = state {
+                    incidents.remove();
+                }
+            }
+        }
+    }
+
     /// Sends what is queued, then closes. Returns what was lost and what waits on disk, by signal.
     pub async fn close(self) -> Ended {
         self.set_ready(false);
+        self.leave_incidents().await;
         self.export_metrics(now_unix_ns());
         let (lost, unsent) = tokio::join!(self.running.shutdown(FLUSH), self.notifier.shutdown(FLUSH));
         if unsent > 0 {

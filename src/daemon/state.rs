@@ -1,6 +1,6 @@
 //! The directory of what outlives the daemon: made, private, and locked, so that two daemons do not share it.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
@@ -14,7 +14,11 @@ const LOCK: &str = "lock";
 #[derive(Debug)]
 pub(crate) struct StateDirectory {
     _lock: File,
+    goes_with_pod: bool,
 }
+
+/// The directory of the kubelet for volumes that it deletes with the pod.
+const EMPTY_DIR: &str = "/kubernetes.io~empty-dir/";
 
 impl StateDirectory {
     /// Makes the directory when it is missing, and locks it.
@@ -34,11 +38,35 @@ impl StateDirectory {
             .mode(0o600)
             .open(path.join(LOCK))?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Self { _lock: lock }),
+            Ok(()) => Ok(Self {
+                _lock: lock,
+                goes_with_pod: fs::read_to_string("/proc/self/mountinfo")
+                    .is_ok_and(|mounts| is_empty_dir(&mounts, &path.canonicalize().unwrap_or_default())),
+            }),
             Err(rustix::io::Errno::WOULDBLOCK) => Err(io::Error::other("another gcwatch uses it")),
             Err(error) => Err(error.into()),
         }
     }
+}
+
+impl StateDirectory {
+    /// It is a volume that is deleted with the pod (an `emptyDir`): an orderly end is that of the pod, and the next
+    /// daemon finds nothing.
+    pub(crate) fn goes_with_pod(&self) -> bool {
+        self.goes_with_pod
+    }
+}
+
+/// Whether the mount that a path is in is an `emptyDir`, by the root of the mount (proc_pid_mountinfo(5), field 4; the
+/// mount point is field 5).
+fn is_empty_dir(mounts: &str, path: &Path) -> bool {
+    let mounts = mounts.lines().filter_map(|line| {
+        let mut fields = line.split(' ').skip(3);
+        Some((fields.next()?, fields.next()?))
+    });
+    let of_path = mounts.filter(|(_, point)| path.starts_with(point));
+    let innermost = of_path.max_by_key(|(_, point)| point.len());
+    innermost.is_some_and(|(root, _)| root.contains(EMPTY_DIR))
 }
 
 #[cfg(test)]
@@ -55,12 +83,25 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state");
         let first = StateDirectory::open(&path).unwrap();
-        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o7777, 0o700);
         let error = StateDirectory::open(&path).unwrap_err();
         assert_eq!(error.to_string(), "another gcwatch uses it");
         drop(first);
         StateDirectory::open(&path).unwrap();
         assert!(StateDirectory::open(&path.join("lock/below")).is_err());
+    }
+
+    /// Scenario: the mounts of a pod whose state is in an emptyDir, of one whose state is on the node, of a host.
+    /// Guarantee: only the first goes with its pod.
+    #[test]
+    fn an_empty_dir_goes_with_its_pod() {
+        let root = "1 0 0:1 / / rw - overlay overlay rw\n";
+        let pod =
+            "2 1 8:1 /var/lib/kubelet/pods/0a/volumes/kubernetes.io~empty-dir/state /var/lib/gcwatch rw - ext4 a rw\n";
+        let node = "2 1 8:1 /var/lib/gcwatch /var/lib/gcwatch rw - ext4 a rw\n";
+        let is = |mounts: &str| is_empty_dir(mounts, Path::new("/var/lib/gcwatch"));
+        assert!(is(&format!("{root}{pod}")) && is(&format!("{pod}{root}")));
+        assert!(!is(&format!("{root}{node}")) && !is(root) && !is(""));
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use delivery::alerts::{IncidentNotice, Notices, subject};
-use gc_rules::incident::{IncidentChange, IncidentEnding, IncidentRecord, Incidents};
+use gc_rules::incident::{Incident, IncidentChange, IncidentEnding, IncidentRecord, Incidents};
 use gc_telemetry::origin::Origin;
 
 use crate::process::RunKey;
@@ -70,6 +70,24 @@ impl Aftermath {
             !left.incidents.is_empty()
         });
         all
+    }
+
+    /// Each incident that is open, with its run, the process and its resource.
+    pub(crate) fn each(&self, mut take: impl FnMut(RunKey, &str, &Origin, &Incident)) {
+        for left in &self.left {
+            for incident in left.incidents.open() {
+                take(left.run, &left.process, &left.resource, incident);
+            }
+        }
+    }
+
+    /// Ends all of them.
+    pub(crate) fn end(&mut self, ending: IncidentEnding, now_unix_ns: u64) -> Vec<Changes> {
+        let end = |mut left: Left| {
+            let changes = left.incidents.end(ending, now_unix_ns);
+            left.notices(changes)
+        };
+        std::mem::take(&mut self.left).into_iter().map(end).collect()
     }
 
     /// The incidents that are open.

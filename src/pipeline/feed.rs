@@ -52,6 +52,9 @@ impl Feed {
                 _ => now,
             };
             parts.begin_session(&self.shared.settings(), self.shared.rules(), start);
+            if let (Some(incidents), Some(rules)) = (self.shared.resumed().take(self.run.key()), parts.rules.as_mut()) {
+                rules.resume(incidents);
+            }
         }
         parts.session.set_state(state, now);
     }

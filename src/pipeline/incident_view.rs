@@ -20,6 +20,7 @@ impl Pipeline {
         let mut open: Vec<IncidentRecord> = self.runs().iter().flat_map(|run| of_run(run)).collect();
         open.extend(self.shared().aftermath().records());
         open.extend(self.shared().services().judged.incidents());
+        open.extend(self.waiting_incidents());
         open.sort_by_key(|record| (Reverse(record.severity), Reverse(record.since.clone())));
         open.extend(self.shared().ended_incidents().iter().rev().cloned());
         open

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use delivery::alerts::Notices;
+use delivery::alerts::{IncidentNotice, Notices};
 use gc_telemetry::origin::Origin;
 use gc_telemetry::spans::Encoded;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
@@ -20,6 +20,8 @@ pub trait Outlet: Send + Sync + fmt::Debug {
     fn metrics(&self, resource: &Arc<Origin>, metrics: Vec<Metric>);
     /// Changes of alerts and incidents of one process, in order.
     fn alerts(&self, resource: &Arc<Origin>, notices: Notices);
+    /// Incidents of one process that receivers know already, from before gcwatch was restarted.
+    fn resumed(&self, _resource: &Arc<Origin>, _incidents: Vec<IncidentNotice>) {}
 }
 
 /// Attributes of a process by where it runs: an orchestrator's metadata.

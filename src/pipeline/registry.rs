@@ -93,6 +93,13 @@ impl Pipeline {
         };
         let changes = self.shared.aftermath().tick(now_unix_ns, recovered);
         changes.into_iter().for_each(|changes| self.shared.notify(changes));
+        let changes = self.tick_resumed(now_unix_ns);
+        changes.into_iter().for_each(|changes| self.shared.notify(changes));
+    }
+
+    /// Changes with every change of an incident: what is stored of them is old then.
+    pub fn incident_changes(&self) -> u64 {
+        self.shared.counters.incident_changes.load(Ordering::Relaxed)
     }
 
     /// Who gcwatch itself is, for what rules say of it.

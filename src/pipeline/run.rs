@@ -154,7 +154,7 @@ impl Run {
         match self.clock {
             Clock::Live => {
                 notices.extend(rules.end(at_unix_ns));
-                (resource, notices, Some(rules.take_incidents()))
+                (resource, notices, Some(rules.take_incidents(at_unix_ns)))
             }
             // A recording says nothing of what came after.
             Clock::Recorded => (resource, rules.finish(IncidentEnding::ProcessEnded, at_unix_ns), None),

@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use crate::pipeline::aftermath::Aftermath;
 use crate::pipeline::incident_view::{self, MOST_ENDED};
 use crate::pipeline::outlet::{Outlet, Surroundings};
+use crate::pipeline::resumed::Resumed;
 use crate::pipeline::run::{RuleCounts, Run};
 use crate::pipeline::service::{Judged, ServiceBook, WatcherLog};
 use crate::pipeline::settings::{Clock, PipelineSettings};
@@ -45,6 +46,8 @@ pub(crate) struct Counters {
     pub(crate) over_limit: AtomicU64,
     pub(crate) over_memory: AtomicU64,
     pub(crate) not_noted: AtomicU64,
+    /// Changes with every change of an incident.
+    pub(crate) incident_changes: AtomicU64,
 }
 
 impl Counters {
@@ -85,6 +88,7 @@ pub(crate) struct Shared {
     outlet: Arc<dyn Outlet>,
     processes: Mutex<Processes>,
     aftermath: Mutex<Aftermath>,
+    resumed: Mutex<Resumed>,
     ended_incidents: Mutex<VecDeque<IncidentRecord>>,
     pub(crate) counters: Counters,
     /// All of `/proc` was looked through at least once.
@@ -112,6 +116,7 @@ impl Shared {
             outlet,
             processes: Mutex::default(),
             aftermath: Mutex::default(),
+            resumed: Mutex::default(),
             ended_incidents: Mutex::default(),
             counters: Counters::default(),
             scanned: watch::Sender::new(false),
@@ -171,6 +176,11 @@ impl Shared {
         self.aftermath.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Incidents of before gcwatch was restarted. While it is locked, no run is.
+    pub(crate) fn resumed(&self) -> MutexGuard<'_, Resumed> {
+        self.resumed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn outlet(&self) -> &dyn Outlet {
         &*self.outlet
     }
@@ -182,6 +192,9 @@ impl Shared {
     /// Passes changes of alerts and incidents on.
     pub(crate) fn notify(&self, (resource, notices): (Arc<Origin>, Notices)) {
         if !notices.is_empty() {
+            if !notices.incidents.is_empty() {
+                self.counters.incident_changes.fetch_add(1, Ordering::Relaxed);
+            }
             self.services().book.notices(&notices.alerts, now_unix_ns());
             self.remember_ended(&resource, &notices);
             self.outlet.alerts(&resource, notices);
@@ -209,7 +222,9 @@ impl Shared {
                 }
             }
             book.forget(now_unix_ns);
-            judged.tick(book, watcher, own.as_ref(), &rules, now_unix_ns)
+            let changes = judged.tick(book, watcher, own.as_ref(), &rules, now_unix_ns);
+            judged.resume(&mut self.resumed());
+            changes
         };
         for (resource, notices) in changes {
             if !notices.is_empty() {

@@ -19,6 +19,7 @@ mod pipeline;
 mod pipeline_rules;
 mod recordings;
 mod replay;
+mod restart;
 mod rules;
 mod tables;
 mod targets;

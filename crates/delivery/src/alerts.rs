@@ -232,6 +232,18 @@ impl Notifier {
         }
     }
 
+    /// Incidents that receivers know already, from before gcwatch was restarted. Alertmanagers are told again that they
+    /// fire, as they are all the time; webhooks and standard output get nothing before they change.
+    pub fn resumed(&self, resource: &Resource, notices: &[IncidentNotice]) {
+        let mut state = self.state();
+        for notice in notices.iter().filter(|notice| notice.change.incident().notifies()) {
+            let message = state.message(resource, notice);
+            let queues = state.queues.iter().map(|(queue, _)| queue);
+            let alertmanagers = queues.filter(|queue| matches!(queue.kind, ReceiverKind::Alertmanager { .. }));
+            alertmanagers.for_each(|queue| queue.put(&message));
+        }
+    }
+
     /// Completes when the counters of the receivers are as `is` says.
     pub async fn until(&self, is: impl Fn(&[(String, ReceiverStats)]) -> bool) {
         loop {

@@ -22,10 +22,16 @@
 //! [`LINGER_NS`] after the last of its members ended, so that members in turn are one incident; it ended when that
 //! one did. When its process exits, its members stay as they were, and it ends [`AFTERMATH_NS`] later or when a
 //! successor of the process is well. Information ends with the process.
+//!
+//! # When gcwatch is restarted
+//!
+//! Open incidents are stored ([`StoredIncident`]) and [resumed](Incidents::resume) with their numbers: what holds again
+//! within [`RESUME_NS`] goes on without a message, what does not ends as unknown.
 
 mod machine;
 mod record;
 mod sample;
+mod stored;
 
 use std::sync::Arc;
 
@@ -37,12 +43,16 @@ use crate::rule::{Rule, Severity};
 pub use machine::Incidents;
 pub use record::{IncidentRecord, IncidentSubject, MemberRecord};
 pub use sample::sample;
+pub use stored::StoredIncident;
 
 /// How long an incident waits for another alert after the last one ended: a minute.
 pub const LINGER_NS: u64 = 60_000_000_000;
 
 /// How long an incident continues after its process exited: 15 minutes.
 pub const AFTERMATH_NS: u64 = 15 * 60_000_000_000;
+
+/// How long a resumed incident waits for its rules to hold again: 15 minutes, in which most windows fill.
+pub const RESUME_NS: u64 = 15 * 60_000_000_000;
 
 /// How often the newest state of an open incident is passed on, at most: 10 seconds.
 pub const REFRESH_NS: u64 = 10_000_000_000;

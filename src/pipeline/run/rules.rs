@@ -133,8 +133,14 @@ impl RunRules {
         self.incidents.open()
     }
 
+    /// Continues those of before gcwatch was restarted: it is before the first collection.
+    pub(crate) fn resume(&mut self, incidents: Incidents) {
+        self.incidents = incidents;
+    }
+
     /// Those that outlive the process, and its name.
-    pub(crate) fn take_incidents(&mut self) -> (Incidents, Arc<str>) {
+    pub(crate) fn take_incidents(&mut self, now_unix_ns: u64) -> (Incidents, Arc<str>) {
+        self.incidents.process_ended(now_unix_ns);
         (std::mem::take(&mut self.incidents), Arc::clone(&self.process))
     }
 

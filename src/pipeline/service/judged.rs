@@ -14,7 +14,7 @@ use delivery::alerts::{IncidentNotice, Notice, Notices};
 use gc_rules::alert::{Alert, Transition};
 use gc_rules::engine::Engine;
 use gc_rules::field::{EXPECTED, FactValue, ProcessFacts, ServiceFacts, StreamFacts, WatcherFacts};
-use gc_rules::incident::{IncidentChange, IncidentEnding, IncidentRecord, Incidents};
+use gc_rules::incident::{Incident, IncidentChange, IncidentEnding, IncidentRecord, Incidents};
 use gc_rules::rule::{On, RuleSet};
 use gc_telemetry::definition::resource::SERVICE_NAME;
 use gc_telemetry::origin::Origin;
@@ -22,6 +22,7 @@ use gc_telemetry::value::{facts, key_value};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as AnyValue;
 
+use crate::pipeline::resumed::Resumed;
 use crate::pipeline::service::book::{Service, ServiceBook};
 use crate::pipeline::service::key::ServiceKey;
 use crate::process::RunKey;
@@ -203,6 +204,39 @@ impl Judged {
     fn subjects(&self) -> impl Iterator<Item = &Subject> {
         let services = self.services.values().chain(self.expected.values());
         services.chain(&self.watcher)
+    }
+
+    /// Continues the incidents of before gcwatch was restarted, of the subjects that there are again.
+    pub(crate) fn resume(&mut self, resumed: &mut Resumed) {
+        let services = self.services.values_mut().chain(self.expected.values_mut());
+        for subject in services.filter(|subject| subject.incidents.is_empty()) {
+            if let Some(incidents) = resumed.take(subject.run) {
+                subject.incidents = incidents;
+            }
+        }
+    }
+
+    /// Each incident that is open, with its run, the name of the subject and its resource.
+    pub(crate) fn each(&self, mut take: impl FnMut(RunKey, &str, &Origin, &Incident)) {
+        for subject in self.subjects() {
+            for incident in subject.incidents.open() {
+                take(subject.run, &subject.process, &subject.resource, incident);
+            }
+        }
+    }
+
+    /// Ends all incidents: nobody watches any more.
+    pub(crate) fn unwatch(&mut self, now_unix_ns: u64) -> Changes {
+        let services = self.services.values_mut().chain(self.expected.values_mut());
+        let subjects = services.chain(&mut self.watcher);
+        let mut changes = Changes::new();
+        for subject in subjects.filter(|subject| !subject.incidents.is_empty()) {
+            let ended = subject.incidents.end(IncidentEnding::Unwatched, now_unix_ns);
+            let incidents = subject.incident_notices(ended);
+            let alerts = Vec::new();
+            changes.push((Arc::clone(&subject.resource), Notices { alerts, incidents }));
+        }
+        changes
     }
 
     /// The incidents that are open.

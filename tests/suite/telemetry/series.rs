@@ -60,7 +60,10 @@ fn metrics_are_what_collections_add_up_to() {
             let metrics = series(&process, MetricOptions::default(), all_spans()).cumulative(end(&process));
             let collections = &process.collections;
             let missed = sum(&metrics, "gcwatch.collections.missed");
-            assert_eq!(sum(&metrics, "dotnet.gc.collections"), collections.len() as f64 + missed);
+            assert_eq!(
+                sum(&metrics, "dotnet.gc.collections"),
+                collections.len() as f64 + missed
+            );
             let numbers: BTreeSet<u32> = collections.iter().map(|one| one.number).collect();
             let skipped_in = |some: &[Collection]| {
                 let last = some.iter().map(|one| one.number).max().unwrap_or(0);

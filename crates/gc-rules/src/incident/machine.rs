@@ -24,6 +24,8 @@ struct Open {
     passed_on: u64,
     /// It changed since.
     changed: bool,
+    /// Until then its members need not hold: it was resumed, and the windows of its rules are filling.
+    resumes_until: u64,
 }
 
 /// Where an alert belongs.
@@ -41,6 +43,27 @@ impl Incidents {
     /// Whether none is open.
     pub fn is_empty(&self) -> bool {
         self.open.is_empty()
+    }
+
+    /// Continues an incident of before gcwatch was restarted. Its members need not hold until `until`.
+    pub fn resume(&mut self, incident: Arc<Incident>, until_unix_ns: u64) {
+        self.number = self.number.max(incident.number);
+        self.open.push(Open {
+            passed_on: incident.began_unix_ns,
+            incident,
+            ending: IncidentEnding::Unknown,
+            changed: false,
+            resumes_until: until_unix_ns,
+        });
+    }
+
+    /// The process exited: what held then stays as it was, until the aftermath is over.
+    pub fn process_ended(&mut self, now: u64) {
+        for open in &mut self.open {
+            if !open.incident.is_over() && open.incident.process_ended_unix_ns.is_none() {
+                Arc::make_mut(&mut open.incident).process_ended_unix_ns = Some(now);
+            }
+        }
     }
 
     /// Applies the transitions since the last call, in their order, and the rules that hold now.
@@ -104,6 +127,7 @@ impl Incidents {
                 ending: IncidentEnding::Cleared,
                 passed_on: alert.started_unix_ns,
                 changed: false,
+                resumes_until: 0,
             });
             return;
         };
@@ -216,7 +240,7 @@ impl Incidents {
             }
         }
         for open in &mut self.open {
-            if open.incident.process_ended_unix_ns.is_some() {
+            if open.incident.process_ended_unix_ns.is_some() || now < open.resumes_until {
                 continue;
             }
             let gone = |member: &Member| {

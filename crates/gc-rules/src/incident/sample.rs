@@ -6,6 +6,7 @@ use super::{IncidentChange, IncidentEnding, Incidents};
 use crate::engine::Engine;
 use crate::field::ProcessFacts;
 use crate::load::{SourceFile, load};
+use crate::rule::{Rule, RuleSet};
 
 /// Its rule holds on every process with a pid.
 const RULES: &str = "\
@@ -22,13 +23,22 @@ rules:
     source: none
 ";
 
-/// The beginning and the end of an incident of no process, both at `now`. Empty: never.
-pub fn sample(now_unix_ns: u64) -> Vec<IncidentChange> {
+fn rules() -> Arc<RuleSet> {
     let file = SourceFile {
         name: "gcwatch.test.yaml".to_owned(),
         text: RULES.to_owned(),
     };
-    let rules = load(&[file]).map(|loaded| Arc::new(loaded.rules)).unwrap_or_default();
+    load(&[file]).map(|loaded| Arc::new(loaded.rules)).unwrap_or_default()
+}
+
+/// Its rule. `None`: never.
+pub(super) fn sample_rule() -> Option<Arc<Rule>> {
+    rules().rules.first().map(Arc::clone)
+}
+
+/// The beginning and the end of an incident of no process, both at `now`. Empty: never.
+pub fn sample(now_unix_ns: u64) -> Vec<IncidentChange> {
+    let rules = rules();
     let facts = ProcessFacts::new(Some(1), None, None, []);
     // There is a tick at each full second.
     let mut engine = Engine::new(Arc::clone(&rules), facts, now_unix_ns.saturating_sub(1_000_000_000));

@@ -1,0 +1,222 @@
+//! Open incidents as they outlive gcwatch itself: all that receivers were told, without the state of the engine.
+//!
+//! A restored incident is the same one (number, labels, beginning), so that its end reaches whoever was notified of its
+//! beginning. Its rules are those in force where they still exist; else what was stored of them is enough for its texts.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::sample::sample_rule;
+use super::{Incident, Member};
+use crate::alert::Alert;
+use crate::rule::{Emit, Rule, RuleSet, Severity};
+
+/// An open incident, for a file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StoredIncident {
+    number: u64,
+    began_as: StoredRule,
+    group: Option<String>,
+    labels: Vec<(String, String)>,
+    severity: Severity,
+    began_unix_ns: u64,
+    process_ended_unix_ns: Option<u64>,
+    members: Vec<StoredMember>,
+}
+
+/// What is told of a rule.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct StoredRule {
+    id: String,
+    title: String,
+    description: String,
+    remedy: String,
+    severity: Severity,
+    notify: bool,
+}
+
+/// A member and its newest alert.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct StoredMember {
+    rule: StoredRule,
+    group: Option<String>,
+    count: u64,
+    peak: Option<f64>,
+    since_unix_ns: u64,
+    until_unix_ns: Option<u64>,
+    severity: Severity,
+    summary: String,
+    annotations: Vec<(String, String)>,
+    collection: Option<u32>,
+    active_unix_ns: u64,
+    started_unix_ns: u64,
+    last_unix_ns: u64,
+}
+
+impl StoredIncident {
+    /// An incident as it is now.
+    pub fn of(incident: &Incident) -> Self {
+        Self {
+            number: incident.number,
+            began_as: StoredRule::of(&incident.began_as),
+            group: incident.group.as_deref().map(str::to_owned),
+            labels: owned(&incident.labels),
+            severity: incident.severity,
+            began_unix_ns: incident.began_unix_ns,
+            process_ended_unix_ns: incident.process_ended_unix_ns,
+            members: incident.members.iter().map(StoredMember::of).collect(),
+        }
+    }
+
+    /// Its severity.
+    pub fn severity(&self) -> Severity {
+        self.severity
+    }
+
+    /// When it began, Unix nanoseconds.
+    pub fn began_unix_ns(&self) -> u64 {
+        self.began_unix_ns
+    }
+
+    /// The incident again, with the rules in force. `None`: never; a stand-in for a removed rule can be made.
+    pub fn restore(&self, rules: &RuleSet) -> Option<Arc<Incident>> {
+        let members = self.members.iter().map(|member| member.restore(rules));
+        Some(Arc::new(Incident {
+            number: self.number,
+            began_as: self.began_as.restore(rules)?,
+            group: self.group.as_deref().map(Arc::from),
+            labels: shared(&self.labels),
+            severity: self.severity,
+            began_unix_ns: self.began_unix_ns,
+            ended_unix_ns: None,
+            ending: None,
+            process_ended_unix_ns: self.process_ended_unix_ns,
+            members: members.collect::<Option<_>>()?,
+        }))
+    }
+}
+
+impl StoredRule {
+    fn of(rule: &Rule) -> Self {
+        Self {
+            id: rule.id.to_string(),
+            title: rule.title.to_string(),
+            description: rule.description.to_string(),
+            remedy: rule.remedy.to_string(),
+            severity: rule.severity,
+            notify: rule.emit.notify,
+        }
+    }
+
+    fn restore(&self, rules: &RuleSet) -> Option<Arc<Rule>> {
+        if let Some(rule) = rules.rule(&self.id) {
+            return Some(Arc::clone(rule));
+        }
+        let mut rule = Rule::clone(&*sample_rule()?);
+        rule.enabled = false;
+        rule.id = self.id.as_str().into();
+        rule.title = self.title.as_str().into();
+        rule.description = self.description.as_str().into();
+        rule.remedy = self.remedy.as_str().into();
+        rule.severity = self.severity;
+        rule.emit = Emit {
+            notify: self.notify,
+            ..Emit::default()
+        };
+        Some(Arc::new(rule))
+    }
+}
+
+impl StoredMember {
+    fn of(member: &Member) -> Self {
+        let alert = &member.alert;
+        Self {
+            rule: StoredRule::of(&alert.rule),
+            group: member.group.as_deref().map(str::to_owned),
+            count: member.count,
+            peak: member.peak,
+            since_unix_ns: member.since_unix_ns,
+            until_unix_ns: member.until_unix_ns,
+            severity: alert.severity,
+            summary: alert.summary.to_string(),
+            annotations: owned(&alert.annotations),
+            collection: alert.collection,
+            active_unix_ns: alert.active_unix_ns,
+            started_unix_ns: alert.started_unix_ns,
+            last_unix_ns: alert.last_unix_ns,
+        }
+    }
+
+    fn restore(&self, rules: &RuleSet) -> Option<Member> {
+        let rule = self.rule.restore(rules)?;
+        let place = rules.rules.iter().position(|known| known.id == rule.id);
+        let alert = Alert {
+            rule,
+            number: 0,
+            active_unix_ns: self.active_unix_ns,
+            started_unix_ns: self.started_unix_ns,
+            last_unix_ns: self.last_unix_ns,
+            ended_unix_ns: None,
+            labels: Arc::default(),
+            summary: self.summary.as_str().into(),
+            annotations: shared(&self.annotations),
+            values: Arc::default(),
+            collection: self.collection,
+            count: self.count,
+            suppressed: 0,
+            peak: self.peak,
+            severity: self.severity,
+        };
+        Some(Member {
+            alert: Arc::new(alert),
+            count: self.count,
+            peak: self.peak,
+            group: self.group.as_deref().map(Arc::from),
+            since_unix_ns: self.since_unix_ns,
+            until_unix_ns: self.until_unix_ns,
+            rank: place.unwrap_or(usize::MAX),
+            before: 0,
+        })
+    }
+}
+
+fn owned(texts: &[(Arc<str>, Box<str>)]) -> Vec<(String, String)> {
+    let texts = texts.iter();
+    texts.map(|(name, text)| (name.to_string(), text.to_string())).collect()
+}
+
+fn shared(texts: &[(String, String)]) -> Arc<[(Arc<str>, Box<str>)]> {
+    let texts = texts.iter();
+    texts
+        .map(|(name, text)| (Arc::from(name.as_str()), Box::from(text.as_str())))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Incidents, sample};
+    use super::*;
+
+    /// Scenario: an incident is stored and restored, with its rule and after the rule was removed.
+    /// Guarantee: it is the same to whoever knows it: number, labels, severity, beginning, texts, members; it survives
+    /// the file byte for byte.
+    #[test]
+    fn a_restored_incident_is_the_same() {
+        let changes = sample(1_800_000_000_000_000_000);
+        let incident = changes[0].incident();
+        let stored = StoredIncident::of(incident);
+        let text = serde_json::to_string(&stored).unwrap();
+        assert_eq!(serde_json::from_str::<StoredIncident>(&text).unwrap(), stored);
+        let restored = stored.restore(&RuleSet::default()).unwrap();
+        assert_eq!(StoredIncident::of(&restored), stored);
+        assert_eq!(
+            restored.cause().unwrap().alert.summary,
+            incident.cause().unwrap().alert.summary
+        );
+        assert!(restored.notifies() && restored.is_open());
+        let mut incidents = Incidents::default();
+        incidents.resume(restored, u64::MAX);
+        assert_eq!(incidents.open().count(), 1);
+    }
+}
