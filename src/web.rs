@@ -9,6 +9,8 @@
 //! | `/api/v1/...` | the same records as JSON (`api`); `docs/api.md` lists them |
 //! | `/api/v1/events` | a view as it changes, as server-sent events (`events`) |
 //!
+//! Answers of a kibibyte and more are compressed (gzip) where that is accepted.
+//!
 //! Read only: no request changes anything. It listens on loopback by default, because it shows the names of processes.
 //! At most 64 connections at a time, each at most 90 s idle and ten minutes old, and 16 more that follow events; health
 //! is answered beyond that (`connections`). On loopback it answers to names of loopback only (`hosts`). The page runs
@@ -17,6 +19,7 @@
 mod answer;
 mod api;
 mod assets;
+mod compressed;
 mod connections;
 mod events;
 mod hosts;
@@ -207,6 +210,7 @@ fn router(site: Site) -> Router {
         .route("/api/v1/self", get(api::watcher))
         .route("/api/v1/events", get(events::events))
         .fallback(nowhere)
+        .layer(middleware::from_fn(compressed::compressed))
         .with_state(site)
 }
 

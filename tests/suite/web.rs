@@ -91,6 +91,37 @@ async fn metrics_are_given_in_both_formats() {
     services.close().await;
 }
 
+/// Scenario: a scraper that accepts gzip asks for the metrics, and for health.
+/// Guarantee: the metrics are the same text, in a fraction of the bytes; what is small is not compressed.
+#[tokio::test]
+async fn answers_are_compressed() {
+    let (services, address, stage) = services_with("net10-steady").await;
+    let get = async |path: &str| {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let request = format!(
+            "GET {path} HTTP/1.1\r\nHost: {address}\r\nAccept-Encoding: gzip;q=0.5\r\nConnection: close\r\n\r\n"
+        );
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await.unwrap();
+        let end = answer.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
+        let head = String::from_utf8_lossy(&answer[..end]).to_ascii_lowercase();
+        (head, answer.split_off(end + 4))
+    };
+    let (head, packed) = get("/metrics").await;
+    assert!(
+        head.contains("content-encoding: gzip") && head.contains("vary: accept-encoding"),
+        "{head}"
+    );
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(&packed[..]), &mut text).unwrap();
+    assert!(text.contains("dotnet_gc_collections_total{") && packed.len() * 5 < text.len());
+    let (head, small) = get("/livez").await;
+    assert!(!head.contains("content-encoding") && small.starts_with(b"ok"), "{head}");
+    stage.end();
+    services.close().await;
+}
+
 const RULES: &str = "\
 apiVersion: gcwatch/v1
 rules:

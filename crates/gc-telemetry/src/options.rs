@@ -73,6 +73,19 @@ words! {
     }
 }
 
+words! {
+    /// How much of each process becomes metrics.
+    #[derive(Default)]
+    pub enum Detail {
+        /// Everything.
+        #[default]
+        Full = "full",
+        /// One histogram of pauses without attributes, and what dashboards and alert rules for many processes use: less
+        /// than 10 kB of a process on `/metrics`.
+        Low = "low",
+    }
+}
+
 /// How the collections of a process become metrics.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MetricOptions {
@@ -86,6 +99,8 @@ pub struct MetricOptions {
     pub buckets: HistogramBuckets,
     /// Export the `dotnet.gc.*` metrics that a process of .NET 9 or later may also export by itself.
     pub runtime_metrics: bool,
+    /// How much of each process.
+    pub detail: Detail,
     /// Limit of series of one process; measurements beyond it go to an overflow point and are counted.
     pub max_series: usize,
 }
@@ -98,6 +113,7 @@ impl Default for MetricOptions {
             generation_key: GenerationKey::Conventions,
             buckets: HistogramBuckets::Exponential { max_buckets: 160 },
             runtime_metrics: true,
+            detail: Detail::Full,
             max_series: 500,
         }
     }

@@ -23,7 +23,7 @@ use self::point::{Point, Times};
 use super::definition::metric as row;
 use super::definition::{Instrument, MetricDefinition};
 use super::names::{condemned, effective_type};
-use super::options::{MetricOptions, Temporality};
+use super::options::{Detail, MetricOptions, Temporality};
 use super::spans::{NotExported, SpanIds};
 use gc_rules::time::TimeBase;
 
@@ -264,6 +264,12 @@ impl Series {
         if !self.options.runtime_metrics && definition.is_of_the_runtime() {
             return None;
         }
+        let is_low = self.options.detail == Detail::Low;
+        if is_low && row::DETAILED.iter().any(|detailed| std::ptr::eq(*detailed, definition)) {
+            return None;
+        }
+        let is_pauses = std::ptr::eq(definition, &row::PAUSE_DURATION);
+        let labels = if is_low && is_pauses { Labels::NONE } else { labels };
         let metric = row::METRICS.iter().position(|row| std::ptr::eq(*row, definition))?;
         let (place, labels) = match self.place(metric, labels) {
             Ok(place) => return self.points.get_mut(place).map(|(_, point)| point),

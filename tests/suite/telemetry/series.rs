@@ -3,11 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use clr_gc::gc::Collection;
-use gc_telemetry::options::{HistogramBuckets, MetricOptions, SpanOptions, Temporality};
+use gc_telemetry::options::{Detail, HistogramBuckets, MetricOptions, SpanOptions, Temporality};
+use gc_telemetry::prometheus::{Format, exposition};
 use gc_telemetry::series::Series;
+use gc_telemetry::value::key_value;
+use opentelemetry_proto::tonic::common::v1::any_value::Value::StringValue as Text;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value;
 use opentelemetry_proto::tonic::metrics::v1::{ExponentialHistogramDataPoint, Metric, NumberDataPoint};
+use opentelemetry_proto::tonic::resource::v1::Resource;
 
 use crate::telemetry::recordings::{BASE_NS, Process, all_spans, base, end, names, read, series, spans_of, trace};
 use crate::telemetry::render::value;
@@ -115,6 +119,44 @@ fn metrics_are_what_collections_add_up_to() {
                         .all(|metric| metric.name != "dotnet.gc.last_collection.heap.size")
                 ),
             }
+        }
+    }
+}
+
+/// Scenario: a process that collects for many reasons, with little detail.
+/// Guarantee: its text on `/metrics` is below 10 kB; what is left are the same totals, with one histogram of pauses.
+#[test]
+fn little_detail_is_small() {
+    let low = MetricOptions {
+        detail: Detail::Low,
+        ..MetricOptions::default()
+    };
+    for name in names() {
+        for process in read(&name) {
+            let full = series(&process, MetricOptions::default(), all_spans()).cumulative(end(&process));
+            let few = series(&process, low.clone(), all_spans()).cumulative(end(&process));
+            for same in ["dotnet.gc.collections", "dotnet.gc.pause.time", "gcwatch.gc.allocated"] {
+                assert_eq!(sum(&few, same), sum(&full, same));
+            }
+            if full.iter().any(|metric| metric.name == "dotnet.gc.pause.duration") {
+                let count = |metrics: &[Metric]| {
+                    let points = distributions(metrics, "dotnet.gc.pause.duration");
+                    (points.len(), points.iter().map(|point| point.count).sum::<u64>())
+                };
+                assert_eq!(count(&few), (1, count(&full).1));
+            }
+            let resource = Resource {
+                attributes: vec![key_value("service.name", Text("a-service-with-a-long-name".to_owned()))],
+                ..Resource::default()
+            };
+            let mut text = String::new();
+            exposition(Format::Text, &[(&resource, &few)], &mut text);
+            let of_process: usize = text
+                .lines()
+                .filter(|line| !line.starts_with('#'))
+                .map(|line| line.len() + 1)
+                .sum();
+            assert!(of_process < 10_000, "{name}: {of_process} bytes");
         }
     }
 }

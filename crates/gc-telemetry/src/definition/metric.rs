@@ -1,7 +1,7 @@
 //! The metrics of a process.
 
 use super::span::{GENERATION, REASON, TYPE};
-use super::{Attribute, ValueKind, attributes, metrics};
+use super::{Attribute, MetricDefinition, ValueKind, attributes, metrics};
 
 attributes! {
     RUNTIME_GENERATION "gc.heap.generation" Text Own
@@ -109,3 +109,16 @@ metrics! { METRICS
         "Measurements aggregated into a point with otel.metric.overflow because the process reached its limit of series."
         from "gcwatch"
 }
+
+/// What is left out with `metrics.detail: low`.
+pub static DETAILED: [&MetricDefinition; 9] = [
+    &SUSPEND_DURATION,
+    &BACKGROUND_DURATION,
+    &COMPACTIONS,
+    &PROMOTED,
+    &BUDGET,
+    &HEAP_COUNT,
+    &SYNC_BLOCKS,
+    &FINALIZATION_PROMOTED,
+    &HANDLES,
+];
