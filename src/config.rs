@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 
 use crate::kubernetes;
 use crate::targets::options::TargetOptions;
+use crate::web::options::WebOptions;
 use delivery::alerts;
 use delivery::otlp::settings::OtlpSettings;
 use gc_telemetry::options::{MetricOptions, SpanOptions};
@@ -96,6 +97,7 @@ pub struct Config {
     alerts: alerts::settings::AlertSettings,
     kubernetes: kubernetes::settings::Settings,
     resource: Vec<(String, String)>,
+    web: WebOptions,
     log: LogOptions,
     self_telemetry: SelfTelemetryOptions,
 }
@@ -136,6 +138,7 @@ impl Config {
             let otlp = resolver.otlp(&document);
             let alerts = resolver.alerts(&document);
             let resource = resolver.resource(&document);
+            let web = resolver.web(&document);
             resolver.sections(&document);
             let findings = resolver.findings;
             let mut dropped = Vec::new();
@@ -181,6 +184,7 @@ impl Config {
                 alerts,
                 kubernetes: (&document.kubernetes).into(),
                 resource,
+                web,
                 log: resolve::log(&document),
                 self_telemetry: resolve::self_telemetry(&document, &origins),
                 document,
@@ -240,9 +244,9 @@ impl Config {
         self.document.listen.0
     }
 
-    /// Names by which the web server may be addressed, beside those of loopback; empty: any.
-    pub fn web_hosts(&self) -> &[String] {
-        &self.document.web.hosts
+    /// Who may see what of the web server.
+    pub fn web(&self) -> &WebOptions {
+        &self.web
     }
 
     /// The log on standard error.
@@ -275,7 +279,13 @@ impl Config {
             let own = [&keys.url_from, &keys.secret_from];
             keys.headers_from.values().chain(own.into_iter().flatten())
         });
-        let sources = sources.chain(alertmanagers).chain(webhooks);
+        let web = self
+            .document
+            .web
+            .users_from
+            .values()
+            .chain(&self.document.web.token_from);
+        let sources = sources.chain(alertmanagers).chain(webhooks).chain(web);
         sources.filter_map(|source| source.file.clone()).collect()
     }
 
@@ -296,7 +306,7 @@ impl Config {
             (Section::Kubernetes, self.kubernetes != new.kubernetes),
             (Section::Resource, self.resource != new.resource),
             (Section::Listen, self.listen() != new.listen()),
-            (Section::Web, self.web_hosts() != new.web_hosts()),
+            (Section::Web, self.web != new.web),
             (Section::Log, self.log != new.log),
             (Section::SelfTelemetry, self.self_telemetry != new.self_telemetry),
         ];

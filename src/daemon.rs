@@ -48,6 +48,7 @@ use crate::pipeline::PipelineSettings;
 use crate::targets::options::TargetOptions;
 use crate::targets::{self, Readers};
 use crate::web::PartAge;
+use crate::web::options::WebOptions;
 use delivery::alerts::settings::AlertSettings;
 use delivery::clock::now_unix_ns;
 use delivery::otlp::settings::OtlpSettings;
@@ -85,8 +86,8 @@ pub struct Options {
     pub kubernetes: kubernetes::settings::Settings,
     /// The address of `/metrics` and the API; `None`: there is no listener.
     pub listen: Option<SocketAddr>,
-    /// Names by which the listener may be addressed; empty: any, unless it listens on loopback.
-    pub web_hosts: Vec<String>,
+    /// Who may see what of it.
+    pub web: WebOptions,
     /// Attributes of the daemon's own resource.
     pub own_resource: Vec<KeyValue>,
     /// Whether the daemon's own metrics are exported over OTLP; `/metrics` always has them.

@@ -13,9 +13,11 @@
 //!
 //! Read only: no request changes anything. It listens on loopback by default, because it shows the names of processes.
 //! At most 64 connections at a time, each at most 90 s idle and ten minutes old, and 16 more that follow events; health
-//! is answered beyond that (`connections`). On loopback it answers to names of loopback only (`hosts`). The page runs
-//! its own scripts only, and cannot insert HTML: its policy requires trusted types and allows none.
+//! is answered beyond that (`connections`). With a certificate it speaks TLS (`tls`); what may hold secrets is served
+//! on loopback or after a login only (`access`). On loopback it answers to names of loopback only (`hosts`). The page
+//! runs its own scripts only, and cannot insert HTML: its policy requires trusted types and allows none.
 
+mod access;
 mod answer;
 mod api;
 mod assets;
@@ -23,6 +25,8 @@ mod compressed;
 mod connections;
 mod events;
 mod hosts;
+pub mod options;
+mod tls;
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -41,9 +45,13 @@ use opentelemetry_proto::tonic::metrics::v1::Metric;
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use tokio::net::TcpListener;
 
+use self::access::{Access, Verdict};
 use self::connections::Routers;
 use self::events::{MOST_VIEWERS, Viewers};
 use self::hosts::Hosts;
+use self::options::WebOptions;
+use self::tls::Certificate;
+pub use self::tls::TlsError;
 use crate::pipeline::Pipeline;
 use crate::records::view::{ListenerRecord, WatcherRecord};
 use delivery::clock::now_unix_ns;
@@ -164,29 +172,69 @@ pub async fn listen(address: SocketAddr) -> Result<TcpListener, ListenError> {
         .map_err(|source| ListenError { address, source })
 }
 
-/// Serves requests until `end` completes. `hosts`: the names by which it may be addressed; empty: any, unless it
-/// listens on loopback.
-///
-/// # Errors
-///
-/// When the listener fails.
-pub async fn serve(
+/// A listener that is bound, with all that its requests need.
+#[derive(Debug)]
+pub struct Server {
     listener: TcpListener,
-    site: Site,
-    hosts: Vec<String>,
-    end: impl Future<Output = ()> + Send + 'static,
-) -> std::io::Result<()> {
-    let is_loopback = listener.local_addr()?.ip().is_loopback();
-    let hosts = Arc::new(Hosts {
-        is_loopback,
-        listed: hosts,
-    });
-    let guarded = |router: Router| router.layer(middleware::from_fn_with_state(Arc::clone(&hosts), guarded));
-    let routers = Routers {
-        all: guarded(router(site.clone())),
-        health: guarded(health().fallback(no_place).with_state(site)),
-    };
-    connections::serve(listener, routers, end).await
+    guard: Guard,
+    certificate: Option<Arc<Certificate>>,
+}
+
+impl Server {
+    /// Prepares a bound listener: reads the certificate.
+    ///
+    /// # Errors
+    ///
+    /// When the certificate cannot be used.
+    pub fn new(listener: TcpListener, options: &WebOptions) -> Result<Self, TlsError> {
+        let is_loopback = listener.local_addr().is_ok_and(|address| address.ip().is_loopback());
+        Ok(Self {
+            listener,
+            guard: Guard {
+                hosts: Hosts {
+                    is_loopback,
+                    listed: options.hosts.clone(),
+                },
+                access: Access::new(options, is_loopback),
+            },
+            certificate: options.tls.as_ref().map(Certificate::read).transpose()?,
+        })
+    }
+
+    /// The address, with the port that the system chose for port 0.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.listener.local_addr().ok()
+    }
+
+    /// Serves requests until `end` completes.
+    ///
+    /// # Errors
+    ///
+    /// When the listener fails.
+    pub async fn serve(self, site: Site, end: impl Future<Output = ()> + Send + 'static) -> std::io::Result<()> {
+        let guard = Arc::new(self.guard);
+        let guarded = |router: Router| router.layer(middleware::from_fn_with_state(Arc::clone(&guard), guarded));
+        let routers = Routers {
+            all: guarded(router(site.clone())),
+            health: guarded(health().fallback(no_place).with_state(site)),
+        };
+        let Some(certificate) = self.certificate else {
+            return connections::serve(self.listener, None, routers, end).await;
+        };
+        let acceptor = certificate.acceptor().map_err(std::io::Error::other)?;
+        tokio::select! {
+            served = connections::serve(self.listener, Some(acceptor), routers, end) => served,
+            // It never ends.
+            () = certificate.follow() => Ok(()),
+        }
+    }
+}
+
+/// Which requests are served.
+#[derive(Debug)]
+struct Guard {
+    hosts: Hosts,
+    access: Access,
 }
 
 fn router(site: Site) -> Router {
@@ -230,9 +278,12 @@ async fn no_place() -> Response {
 }
 
 /// Refuses foreign names, and has browsers run the page's own scripts only and show the answer nowhere else.
-async fn guarded(State(hosts): State<Arc<Hosts>>, request: Request, next: Next) -> Response {
-    let mut answer = if hosts.allow(request.uri(), request.headers()) {
-        next.run(request).await
+async fn guarded(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
+    let mut answer = if guard.hosts.allow(request.uri(), request.headers()) {
+        match guard.access.verdict(request.uri().path(), request.headers()) {
+            Verdict::Served => next.run(request).await,
+            verdict => guard.access.refusal(verdict),
+        }
     } else {
         let text = "gcwatch does not answer to this host name; use localhost or 127.0.0.1, or add it to web.hosts\n";
         (StatusCode::FORBIDDEN, text).into_response()

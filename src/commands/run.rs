@@ -228,7 +228,7 @@ pub(crate) fn options(config: &Config) -> Options {
         alerts: config.alerts().clone(),
         kubernetes: config.kubernetes().clone(),
         listen: config.listen(),
-        web_hosts: config.web_hosts().to_vec(),
+        web: config.web().clone(),
         own_resource,
         export_own_metrics: own.metrics,
     }

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::options::LogFormat;
 use super::values::{Hidden, ListenAddress, LogLevel};
+use crate::web::options::Protects;
 
 mod alerts;
 mod kubernetes;
@@ -82,6 +83,29 @@ pub(crate) struct Web {
     /// DNS rebinding. `/livez` and `/readyz` answer to any name where the address is not loopback.
     #[schemars(inner(length(min = 1)), extend("x-restart" = true))]
     pub(crate) hosts: Vec<String>,
+    /// The source of the token of who may see what is protected (`Authorization: Bearer ...`): 16 characters at least.
+    #[schemars(extend("x-restart" = true))]
+    pub(crate) token_from: Option<SecretSource>,
+    /// Names of who may see what is protected, and the sources of their passwords: 12 characters at least.
+    #[schemars(extend("x-restart" = true))]
+    pub(crate) users_from: BTreeMap<String, SecretSource>,
+    /// What only those see who log in. `private`: what may hold secrets (recordings, flame graphs, requests), which
+    /// others see on a loopback address only. `all`: everything but `/livez` and `/readyz`.
+    #[schemars(extend("x-restart" = true))]
+    pub(crate) protects: Protects,
+    /// TLS. Required for `token_from` and `users_from` where the address is not loopback.
+    #[schemars(extend("x-restart" = true))]
+    pub(crate) tls: WebTls,
+}
+
+/// The certificate of the listener.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct WebTls {
+    /// PEM file of its certificate chain; needs `key`. Both are read again when they change.
+    pub(crate) certificate: Option<PathBuf>,
+    /// PEM file of its private key; needs `certificate`.
+    pub(crate) key: Option<PathBuf>,
 }
 
 /// Resource attributes of every target.

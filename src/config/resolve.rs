@@ -13,6 +13,7 @@ use strict_yaml::path::KeyPath;
 mod alerts;
 mod headers;
 mod receivers;
+mod web;
 
 /// Reads a small file: the value of a header.
 pub type ReadFile<'a> = &'a dyn Fn(&Path) -> io::Result<String>;

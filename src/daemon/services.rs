@@ -22,7 +22,7 @@ use crate::daemon::{OWN_RUN, Options};
 use crate::kubernetes::{self, Pods};
 use crate::pipeline::Pipeline;
 use crate::process::RunKey;
-use crate::web::{self, LiveInfo as _, OwnMetrics as _, PartAge, Site};
+use crate::web::{self, LiveInfo as _, OwnMetrics as _, PartAge, Server, Site};
 use delivery::alerts::Notifier;
 use delivery::clock::now_unix_ns;
 use delivery::otlp::stats::{Lost, SignalStats};
@@ -78,10 +78,13 @@ impl Services {
     pub async fn open(options: &Options) -> anyhow::Result<Self> {
         // The address first: a second daemon that was started by mistake stops here.
         let listener = match options.listen {
-            Some(address) => Some(web::listen(address).await?),
+            Some(address) => {
+                let listener = web::listen(address).await?;
+                Some(Server::new(listener, &options.web).context("cannot serve TLS")?)
+            }
             None => None,
         };
-        let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
+        let address = listener.as_ref().and_then(Server::address);
         let mut otlp = options.otlp.clone();
         let mut notes = Vec::new();
         let state = options.state_directory.as_ref().and_then(|path| {
@@ -145,8 +148,7 @@ impl Services {
             let end = async move {
                 let _closed_or_dropped = closed.wait_for(|closed| *closed).await;
             };
-            let hosts = options.web_hosts.clone();
-            (close, tokio::spawn(web::serve(listener, site, hosts, end)))
+            (close, tokio::spawn(listener.serve(site, end)))
         });
         Ok(Self {
             pipeline,

@@ -2,8 +2,8 @@
 //!
 //! `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` of the target name the service, so that its collections appear
 //! beside its own traces. They do not override what gcwatch observes itself ([`OBSERVED`]): an environment is copied to
-//! child processes and between hosts. `telemetry.*` is not taken from there: it names who made the data, which is gcwatch.
-//! The command line is not exported: it may hold secrets.
+//! child processes and between hosts. `telemetry.*` is not taken from there: it names who made the data, which is
+//! gcwatch. The command line is not exported: it may hold secrets.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 

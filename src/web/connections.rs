@@ -14,6 +14,7 @@
 
 mod places;
 mod stream;
+mod wire;
 
 use std::io;
 use std::pin::pin;
@@ -33,9 +34,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::{AbortHandle, JoinSet, yield_now};
 use tokio::time::{Instant, sleep, timeout};
+use tokio_rustls::TlsAcceptor;
 
 use self::places::Places;
 use self::stream::Flushed;
+use self::wire::Wire;
 use super::events::{self, Link};
 
 /// Concurrent connections that may ask anything.
@@ -53,6 +56,8 @@ const MOST_ANSWER_BYTES: usize = 32 << 20;
 /// Deadline for a request's head, from the start of the connection or the end of the previous request, which makes it
 /// the idle timeout too.
 const HEAD_WITHIN: Duration = Duration::from_secs(90);
+/// Deadline for the handshake of TLS.
+const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 /// Limit of a connection's age. A scraper opens another one.
 const LIFETIME: Duration = Duration::from_secs(600);
 /// Deadline for the last answer of a connection that is being closed.
@@ -102,8 +107,13 @@ const ROOM: Room = Room {
 /// # Errors
 ///
 /// When the listener fails.
-pub(super) async fn serve(listener: TcpListener, routers: Routers, end: impl Future<Output = ()>) -> io::Result<()> {
-    serve_within(listener, routers, end, ROOM, DEADLINES).await
+pub(super) async fn serve(
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    routers: Routers,
+    end: impl Future<Output = ()>,
+) -> io::Result<()> {
+    serve_within(listener, tls, routers, end, ROOM, DEADLINES).await
 }
 
 /// Shared by the connections of one kind.
@@ -115,6 +125,7 @@ fn places(shared: &Shared) -> MutexGuard<'_, Places<AbortHandle>> {
 
 async fn serve_within(
     listener: TcpListener,
+    tls: Option<TlsAcceptor>,
     routers: Routers,
     end: impl Future<Output = ()>,
     room: Room,
@@ -146,6 +157,7 @@ async fn serve_within(
                         let place = Place::new(&general, id);
                         let serving = answer(
                             stream,
+                            tls.clone(),
                             routers.all.clone(),
                             place,
                             Arc::clone(&turns),
@@ -158,7 +170,7 @@ async fn serve_within(
                     }
                     (Err(places::Full), Ok((id, oldest))) => {
                         let place = Place::new(&reserved, id);
-                        let handle = connections.spawn(answer_once(stream, routers.health.clone(), place));
+                        let handle = connections.spawn(answer_once(stream, tls.clone(), routers.health.clone(), place));
                         places(&reserved).set(id, handle);
                         oldest
                     }
@@ -238,12 +250,16 @@ impl Drop for Place {
 /// connection may send hundreds of requests at once, and the metrics of a thousand processes take milliseconds.
 async fn answer(
     stream: TcpStream,
+    tls: Option<TlsAcceptor>,
     router: Router,
     place: Place,
     turns: Arc<Semaphore>,
     mut ended: watch::Receiver<bool>,
     deadlines: Deadlines,
 ) {
+    let Ok(Ok(stream)) = timeout(HANDSHAKE_WITHIN.min(deadlines.head), Wire::new(stream, tls)).await else {
+        return;
+    };
     let place = Arc::new(place);
     let slow = Arc::new(Notify::new());
     let router = TowerToHyperService::new(router.into_service::<Incoming>());
@@ -286,13 +302,20 @@ async fn answer(
 }
 
 /// Serves one request of a connection that has a reserved place.
-async fn answer_once(stream: TcpStream, router: Router, place: Place) {
+async fn answer_once(stream: TcpStream, tls: Option<TlsAcceptor>, router: Router, place: Place) {
     let service = TowerToHyperService::new(router.into_service::<Incoming>());
-    let connection = http1::Builder::new()
-        .keep_alive(false)
-        .max_buf_size(MOST_HEAD_BYTES)
-        .serve_connection(TokioIo::new(stream), service);
-    let _late_or_over = timeout(RESERVED_FOR, connection).await;
+    let serving = async {
+        let Ok(stream) = Wire::new(stream, tls).await else {
+            return;
+        };
+        // Its errors are the client's.
+        let _over = http1::Builder::new()
+            .keep_alive(false)
+            .max_buf_size(MOST_HEAD_BYTES)
+            .serve_connection(TokioIo::new(stream), service)
+            .await;
+    };
+    let _late_or_over = timeout(RESERVED_FOR, serving).await;
     drop(place);
 }
 
@@ -342,7 +365,7 @@ mod tests {
         let end = async {
             let _dropped = stopped.await;
         };
-        let server = tokio::spawn(serve_within(listener, routers, end, room, deadlines));
+        let server = tokio::spawn(serve_within(listener, None, routers, end, room, deadlines));
         test(address).await;
         drop(stop);
         server.await.unwrap().unwrap();

@@ -115,6 +115,11 @@ class Chart(unittest.TestCase):
             self.assertIn(word, on_host)
             self.assertNotIn(word, none)
 
+    def test_https(self):
+        """Scenario: the listener has a certificate. Guarantee: every probe and the ServiceMonitor use it."""
+        text = self.helm("template", "g", tools.CHART, "--kube-version", "1.34.0", "--set", "web.scheme=https,serviceMonitor.enabled=true")
+        self.assertEqual((text.count("scheme: HTTPS"), text.count("scheme: https")), (3, 1))
+
     def test_old_cluster(self):
         """Scenario: a cluster older than what is tested. Guarantee: helm refuses it."""
         said = self.helm("template", "gcwatch", tools.CHART, "--kube-version", "1.28.0", status=1)

@@ -77,7 +77,8 @@ fn errors_are_reported_in_the_committed_words() {
     for case in committed.split("=== ").skip(1) {
         let (title, rest) = case.split_once('\n').unwrap();
         let (text, _) = rest.split_once("--- ").unwrap();
-        let problems = read(text, &[], &[])
+        let variables = [("GOOD_TOKEN", "0123456789abcdef"), ("SHORT", "s3cr3t")];
+        let problems = read(text, &variables, &[])
             .err()
             .map_or_else(|| "nothing".to_owned(), |problems| problems.to_string());
         report += &format!("=== {title}\n{text}--- reports\n{problems}\n\n");

@@ -161,7 +161,7 @@ async fn an_incident_goes_on_over_a_restart() {
 /// is there, and the rule does not hold again.
 /// Guarantee: the webhook gets the end: of the process a quarter of an hour later, as ever; of the rule as unknown.
 #[tokio::test]
-async fn what_ends_meanwhile_is_told() {
+async fn what_ends_meanwhile_is_reported() {
     for (is_there, ending) in [(false, "process-ended"), (true, "unknown")] {
         let mut host = Host::new(true).await;
         let services = host.start().await;

@@ -2,13 +2,16 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 
+use delivery::otlp::settings::Secret;
 use gc_rules::time::TimeBase;
 use gcwatch::config::options::RuleSources;
 use gcwatch::daemon::{Options, Services};
 use gcwatch::pipeline::replay::{Cast, Player, Stage};
 use gcwatch::pipeline::{Clock, PipelineSettings};
 use gcwatch::process::{Identity, RunKey, RunState};
+use gcwatch::web::options::{Protects, TlsFiles, WebOptions};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -118,6 +121,78 @@ async fn answers_are_compressed() {
     assert!(text.contains("dotnet_gc_collections_total{") && packed.len() * 5 < text.len());
     let (head, small) = get("/livez").await;
     assert!(!head.contains("content-encoding") && small.starts_with(b"ok"), "{head}");
+    stage.end();
+    services.close().await;
+}
+
+/// Scenario: a listener with a certificate, a token and a user; the token, the user, a liar and nobody ask.
+/// Guarantee: over TLS the first two are served everything; the others are asked to log in, with how, but health is
+/// reported to all. Without TLS nothing is served on that port.
+#[tokio::test]
+async fn who_logs_in_is_served_over_tls() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let (certificate, key) = (folder.path().join("tls.crt"), folder.path().join("tls.key"));
+    std::fs::write(&certificate, made.cert.pem()).unwrap();
+    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    let mut options = options();
+    options.web = WebOptions {
+        token: Some(Secret::new("0123456789abcdef")),
+        users: vec![("ann".to_owned(), Secret::new("correct horse"))],
+        protects: Protects::All,
+        tls: Some(TlsFiles { certificate, key }),
+        ..WebOptions::default()
+    };
+    let (services, address, stage) = services_of(&options, "net10-steady").await;
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(made.cert.der().clone()).unwrap();
+    let config = rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
+    let ask = async |path: &str, login: &str| {
+        let stream = TcpStream::connect(address).await.unwrap();
+        let mut stream = connector
+            .connect("localhost".try_into().unwrap(), stream)
+            .await
+            .unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{login}Connection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    };
+    for known in [
+        "Authorization: Bearer 0123456789abcdef\r\n",
+        // ann:correct horse
+        "Authorization: Basic YW5uOmNvcnJlY3QgaG9yc2U=\r\n",
+    ] {
+        let answer = ask("/metrics", known).await;
+        assert!(
+            answer.starts_with("HTTP/1.1 200") && answer.contains("dotnet_gc_collections_total{"),
+            "{answer}"
+        );
+        assert!(ask("/", known).await.starts_with("HTTP/1.1 200"));
+    }
+    for unknown in ["", "Authorization: Bearer 0123456789abcdeg\r\n"] {
+        let answer = ask("/metrics", unknown).await;
+        assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
+        assert!(
+            answer.contains("www-authenticate: Basic realm=\"gcwatch\"") && answer.contains("Bearer"),
+            "{answer}"
+        );
+        assert!(ask("/livez", unknown).await.starts_with("HTTP/1.1 200"));
+    }
+    let mut plain = TcpStream::connect(address).await.unwrap();
+    plain
+        .write_all(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        .await
+        .unwrap();
+    let mut answer = Vec::new();
+    let _reset_or_end = plain.read_to_end(&mut answer).await;
+    assert!(!answer.starts_with(b"HTTP/1.1 200"));
     stage.end();
     services.close().await;
 }

@@ -232,8 +232,8 @@ impl Notifier {
         }
     }
 
-    /// Incidents that receivers know already, from before gcwatch was restarted. Alertmanagers are told again that they
-    /// fire, as they are all the time; webhooks and standard output get nothing before they change.
+    /// Incidents that receivers know already, from before gcwatch was restarted. Alertmanagers get them again as
+    /// firing, as they do all the time; webhooks and standard output get nothing before they change.
     pub fn resumed(&self, resource: &Resource, notices: &[IncidentNotice]) {
         let mut state = self.state();
         for notice in notices.iter().filter(|notice| notice.change.incident().notifies()) {

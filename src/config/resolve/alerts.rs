@@ -85,7 +85,7 @@ impl Resolver<'_> {
         })
     }
 
-    fn secret_at(&mut self, source: &SecretSource, path: KeyPath) -> Option<Secret> {
+    pub(super) fn secret_at(&mut self, source: &SecretSource, path: KeyPath) -> Option<Secret> {
         match self.secret(source) {
             Ok(secret) if secret.reveal().is_empty() => {
                 self.error(path, "the value is empty");

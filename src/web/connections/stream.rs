@@ -5,16 +5,17 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
+
+use super::wire::Wire;
 
 /// A stream, and what is called after each flush.
 pub(super) struct Flushed<F> {
-    stream: TcpStream,
+    stream: Wire,
     flushed: F,
 }
 
 impl<F: Fn() + Unpin> Flushed<F> {
-    pub(super) fn new(stream: TcpStream, flushed: F) -> Self {
+    pub(super) fn new(stream: Wire, flushed: F) -> Self {
         Self { stream, flushed }
     }
 }

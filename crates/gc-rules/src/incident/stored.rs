@@ -1,7 +1,7 @@
-//! Open incidents as they outlive gcwatch itself: all that receivers were told, without the state of the engine.
+//! Open incidents as they outlive gcwatch itself: all that receivers were notified of, without the state of the engine.
 //!
 //! A restored incident is the same one (number, labels, beginning), so that its end reaches whoever was notified of its
-//! beginning. Its rules are those in force where they still exist; else what was stored of them is enough for its texts.
+//! beginning. Its rules are those in force where they still exist; else what was stored of them suffices for its texts.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub struct StoredIncident {
     members: Vec<StoredMember>,
 }
 
-/// What is told of a rule.
+/// The texts of a rule.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct StoredRule {
     id: String,

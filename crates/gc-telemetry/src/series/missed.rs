@@ -1,5 +1,5 @@
-//! Collections of which nothing was observed: the runtime numbers its collections without gaps, so that the ones between
-//! two sessions, and those whose events were all lost, are known exactly.
+//! Collections of which nothing was observed: the runtime numbers its collections without gaps, so that the ones
+//! between two sessions, and those whose events were all lost, are known exactly.
 //!
 //! A number that is skipped may be that of the background collection in progress, which is observed when it ends. It is
 //! missed once two collections began after it while none was in progress: those are blocking ones (a foreground one has

@@ -1,0 +1,92 @@
+//! Who may see what of the listener.
+
+use super::Resolver;
+use crate::config::document::Document;
+use crate::web::options::{TlsFiles, WebOptions};
+use delivery::otlp::settings::Secret;
+use strict_yaml::path::KeyPath;
+
+/// Shorter tokens can be guessed.
+const SHORTEST_TOKEN: usize = 16;
+/// Shorter passwords can be guessed.
+const SHORTEST_PASSWORD: usize = 12;
+
+impl Resolver<'_> {
+    /// The options of the listener.
+    pub(crate) fn web(&mut self, document: &Document) -> WebOptions {
+        let web = &document.web;
+        let path = KeyPath::of("web");
+        let token = web.token_from.as_ref();
+        let token = token.and_then(|source| self.login(source, path.key("token_from"), SHORTEST_TOKEN));
+        let mut users = Vec::new();
+        for (name, source) in &web.users_from {
+            let path = path.key("users_from").key(name);
+            if name.is_empty() || name.contains(':') || name.chars().any(char::is_control) {
+                self.error(
+                    path,
+                    "a name must not be empty, and must not contain a colon or a control character",
+                );
+                continue;
+            }
+            users.extend(
+                self.login(source, path, SHORTEST_PASSWORD)
+                    .map(|password| (name.clone(), password)),
+            );
+        }
+        let tls = match (&web.tls.certificate, &web.tls.key) {
+            (Some(certificate), Some(key)) => Some(TlsFiles {
+                certificate: certificate.clone(),
+                key: key.clone(),
+            }),
+            (None, None) => None,
+            (certificate, _) => {
+                let missing = if certificate.is_some() { "key" } else { "certificate" };
+                self.error(path.key("tls"), format!("requires `{missing}` as well"));
+                None
+            }
+        };
+        let has_logins = token.is_some() || !users.is_empty();
+        let is_local = document.listen.0.is_none_or(|address| address.ip().is_loopback());
+        if has_logins && tls.is_none() && !is_local && web.tls == Default::default() {
+            let message =
+                "token and passwords would be sent in clear text: set `web.tls`, or listen on a loopback address";
+            let key = if web.token_from.is_some() {
+                "token_from"
+            } else {
+                "users_from"
+            };
+            self.error(path.key(key), message);
+        }
+        let is_nobody = web.token_from.is_none() && web.users_from.is_empty();
+        if is_nobody && web.protects == crate::web::options::Protects::All {
+            self.error(
+                path.key("protects"),
+                "requires `token_from` or `users_from`: nobody could log in",
+            );
+        }
+        WebOptions {
+            hosts: web.hosts.clone(),
+            token,
+            users,
+            protects: web.protects,
+            tls,
+        }
+    }
+
+    fn login(
+        &mut self,
+        source: &crate::config::document::SecretSource,
+        path: KeyPath,
+        shortest: usize,
+    ) -> Option<Secret> {
+        let secret = self.secret_at(source, path.clone())?;
+        if secret.reveal().chars().count() < shortest {
+            self.error(
+                path,
+                format!("the value (not shown) has less than {shortest} characters"),
+            );
+            return None;
+        }
+        Some(secret)
+    }
+}

@@ -1,0 +1,189 @@
+//! Who may see what: pure.
+//!
+//! | Path | Without a login | With one |
+//! |---|---|---|
+//! | `/livez`, `/readyz` | yes | yes |
+//! | what may hold secrets ([`PRIVATE`]) | on loopback only | yes |
+//! | everything else | yes, unless `web.protects` is `all` | yes |
+
+use axum::http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use sha2::{Digest as _, Sha256};
+
+use super::options::{Protects, WebOptions};
+
+/// The paths of what may hold secrets: recordings, flame graphs, requests.
+const PRIVATE: &str = "/api/v1/evidence/";
+
+/// Who may log in, and what needs it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Access {
+    /// SHA-256 of `Bearer TOKEN` and of each `Basic BASE64`: comparing hashes takes equally long whatever was guessed,
+    /// and says nothing of the secret.
+    accepted: Vec<[u8; 32]>,
+    has_users: bool,
+    has_token: bool,
+    protects: Protects,
+    is_loopback: bool,
+}
+
+/// Whether a request is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It is.
+    Served,
+    /// After a login.
+    Login,
+    /// Never: nobody can log in to this listener.
+    Closed,
+}
+
+impl Access {
+    pub(super) fn new(options: &WebOptions, is_loopback: bool) -> Self {
+        let token = options.token.iter().map(|token| format!("Bearer {}", token.reveal()));
+        let users = options.users.iter().map(|(name, password)| {
+            let pair = BASE64_STANDARD.encode(format!("{name}:{}", password.reveal()));
+            format!("Basic {pair}")
+        });
+        Self {
+            accepted: token.chain(users).map(|text| Sha256::digest(text).into()).collect(),
+            has_users: !options.users.is_empty(),
+            has_token: options.token.is_some(),
+            protects: options.protects,
+            is_loopback,
+        }
+    }
+
+    pub(super) fn verdict(&self, path: &str, headers: &HeaderMap) -> Verdict {
+        if super::is_health(path) {
+            return Verdict::Served;
+        }
+        let is_open = if path.starts_with(PRIVATE) {
+            self.is_loopback && self.protects == Protects::Private
+        } else {
+            self.protects == Protects::Private
+        };
+        if is_open || self.is_known(headers) {
+            Verdict::Served
+        } else if self.accepted.is_empty() {
+            Verdict::Closed
+        } else {
+            Verdict::Login
+        }
+    }
+
+    fn is_known(&self, headers: &HeaderMap) -> bool {
+        let Some(given) = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()) else {
+            return false;
+        };
+        // The scheme may be written in any case (RFC 9110, 11.1).
+        let Some((scheme, secret)) = given.split_once(' ') else {
+            return false;
+        };
+        let scheme = if scheme.eq_ignore_ascii_case("bearer") {
+            "Bearer"
+        } else if scheme.eq_ignore_ascii_case("basic") {
+            "Basic"
+        } else {
+            return false;
+        };
+        let hash: [u8; 32] = Sha256::digest(format!("{scheme} {}", secret.trim())).into();
+        self.accepted.contains(&hash)
+    }
+
+    /// The answer to a request that is not served.
+    pub(super) fn refusal(&self, verdict: Verdict) -> Response {
+        if verdict == Verdict::Closed {
+            let text = "this may hold secrets: it is served on loopback only, or to who logs in; set web.token_from or \
+                        web.users_from, and web.tls\n";
+            return (StatusCode::FORBIDDEN, text).into_response();
+        }
+        let mut answer = (
+            StatusCode::UNAUTHORIZED,
+            "log in, with web.token or as one of web.users\n",
+        )
+            .into_response();
+        let headers = answer.headers_mut();
+        if self.has_users {
+            // Browsers ask for name and password then.
+            let basic = HeaderValue::from_static("Basic realm=\"gcwatch\", charset=\"UTF-8\"");
+            headers.append(WWW_AUTHENTICATE, basic);
+        }
+        if self.has_token {
+            headers.append(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"gcwatch\""));
+        }
+        answer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use delivery::otlp::settings::Secret;
+
+    use super::*;
+
+    fn options(protects: Protects) -> WebOptions {
+        WebOptions {
+            token: Some(Secret::new("0123456789abcdef")),
+            users: vec![("ann".to_owned(), Secret::new("correct horse"))],
+            protects,
+            ..WebOptions::default()
+        }
+    }
+
+    fn with(value: &str) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert(AUTHORIZATION, HeaderValue::from_str(value).unwrap());
+        headers
+    }
+
+    /// Scenario: listeners on loopback and elsewhere, with and without logins; nobody, a user, the token and a liar ask
+    /// for health, figures and what is private.
+    /// Guarantee: the table of the module.
+    #[test]
+    fn the_table_holds() {
+        let ann = format!("basic {}", BASE64_STANDARD.encode("ann:correct horse"));
+        let known = [
+            with(&ann),
+            with("Bearer 0123456789abcdef"),
+            with("bearer  0123456789abcdef "),
+        ];
+        let liars = [
+            HeaderMap::new(),
+            with("Bearer 0123456789abcde"),
+            with("Bearer"),
+            with("Basic 0123456789abcdef"),
+            with(&format!("Basic {}", BASE64_STANDARD.encode("ann:wrong"))),
+            with("Digest 0123456789abcdef"),
+        ];
+        for is_loopback in [true, false] {
+            let private = Access::new(&options(Protects::Private), is_loopback);
+            let all = Access::new(&options(Protects::All), is_loopback);
+            for headers in &known {
+                for path in ["/livez", "/metrics", "/api/v1/overview", "/api/v1/evidence/1"] {
+                    assert_eq!(private.verdict(path, headers), Verdict::Served);
+                    assert_eq!(all.verdict(path, headers), Verdict::Served);
+                }
+            }
+            for headers in &liars {
+                for access in [&private, &all] {
+                    assert_eq!(access.verdict("/livez", headers), Verdict::Served);
+                    assert_eq!(access.verdict("/readyz", headers), Verdict::Served);
+                }
+                assert_eq!(private.verdict("/metrics", headers), Verdict::Served);
+                assert_eq!(all.verdict("/metrics", headers), Verdict::Login);
+                let expected = if is_loopback { Verdict::Served } else { Verdict::Login };
+                assert_eq!(private.verdict("/api/v1/evidence/1", headers), expected);
+                assert_eq!(all.verdict("/api/v1/evidence/1", headers), Verdict::Login);
+            }
+        }
+        let nobody = Access::new(&WebOptions::default(), false);
+        assert_eq!(nobody.verdict("/metrics", &HeaderMap::new()), Verdict::Served);
+        assert_eq!(nobody.verdict("/api/v1/evidence/1", &HeaderMap::new()), Verdict::Closed);
+        let shown = format!("{nobody:?} {:?}", options(Protects::All));
+        assert!(!shown.contains("0123456789") && !shown.contains("horse"), "{shown}");
+    }
+}
