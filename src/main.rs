@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
 use gcwatch::commands::cli::{Cli, Command};
 use gcwatch::commands::output::say;
 use gcwatch::commands::{alerts, analyze, completions, demo, diff, doctor, events, ps, record, replay, rules, run};
@@ -14,7 +13,7 @@ fn main() -> ExitCode {
     if guard::child::is_asked_for() {
         return guard::child::main();
     }
-    let cli = Cli::parse();
+    let cli = Cli::read(std::env::args_os()).unwrap_or_else(|error| error.exit());
     let done = match &cli.command {
         Command::Run(args) => run::run(args),
         Command::Ps(args) => ps::run(args),

@@ -5,6 +5,7 @@
 
 pub mod anomalies;
 pub mod collections;
+pub mod csv;
 pub mod detail;
 pub mod difference;
 pub mod doctor;

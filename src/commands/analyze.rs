@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 use std::io::{self, Cursor, Read as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use clr_gc::gc::Collection;
 use clr_gc::stream::Scope;
 use nettrace::TraceHeader;
 
-use crate::commands::cli::{AnalyzeArgs, Format, Sort};
+use crate::commands::cli::{AnalyzeArgs, AnalyzeFormat, Format, FormatArgs, Sort};
 use crate::commands::output::{Output, say};
 use crate::config::rule_files;
 use crate::recording::source::{Source, SourceError};
@@ -19,7 +19,7 @@ use crate::recording::{ProcessHistory, Recording};
 use crate::records::gc::{GcRecord, Subject, SummaryRecord, SuspensionRecord};
 use crate::report::detail::{Detail, DetailRecord};
 use crate::report::units::plural;
-use crate::report::{anomalies, collections, detail, summary};
+use crate::report::{anomalies, collections, csv, detail, summary};
 use gc_rules::alert::RunKey;
 use gc_rules::field::ProcessFacts;
 use gc_rules::incident::{IncidentRecord, IncidentSubject};
@@ -39,22 +39,96 @@ const MAX_KEPT_BYTES: u64 = 1 << 30;
 ///
 /// When standard output cannot be written.
 pub fn run(args: &AnalyzeArgs) -> anyhow::Result<bool> {
-    let mut output = Output::stdout(args.format);
+    let is_csv = args.format == Some(AnalyzeFormat::Csv);
+    let format = match args.format {
+        Some(AnalyzeFormat::Table) => Some(Format::Table),
+        Some(AnalyzeFormat::Ndjson | AnalyzeFormat::Csv) => Some(Format::Ndjson),
+        None => None,
+    };
+    let mut output = Output::stdout(FormatArgs { format });
     let Some(rules) = rules(args) else {
         return Ok(false);
     };
     let mut fine = true;
-    for (index, file) in args.files.iter().enumerate() {
+    let files = expanded(&args.files, &mut fine);
+    if is_csv {
+        csv::header(output.text())?;
+    }
+    for (index, file) in files.iter().enumerate() {
         if index > 0 && output.format() == Format::Table {
             writeln!(output.text())?;
         }
         fine &= match args.gc {
+            _ if is_csv => rows(file, args, &mut output)?,
             Some(number) => one(file, number, &mut output)?,
             None => all(file, args, rules.as_ref(), &mut output)?,
         };
     }
     output.finish()?;
     Ok(fine)
+}
+
+/// The files, and those in directories, in the order of their names; what is no recording by its name is left out.
+fn expanded(paths: &[PathBuf], fine: &mut bool) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for path in paths {
+        if !path.is_dir() {
+            files.push(path.clone());
+            continue;
+        }
+        let mut inside: Vec<PathBuf> = match std::fs::read_dir(path) {
+            Ok(entries) => entries.filter_map(|entry| Some(entry.ok()?.path())).collect(),
+            Err(error) => {
+                say(format_args!(
+                    "{}: the directory cannot be read: {error}",
+                    path.display()
+                ));
+                *fine = false;
+                continue;
+            }
+        };
+        inside.retain(|file| is_recording(file) && file.is_file());
+        inside.sort();
+        if inside.is_empty() {
+            let names = RECORDINGS.join(", ");
+            say(format_args!(
+                "{}: the directory has no file named {names}",
+                path.display()
+            ));
+            *fine = false;
+        }
+        files.extend(inside);
+    }
+    files
+}
+
+/// How recordings are named.
+const RECORDINGS: [&str; 3] = ["*.nettrace", "*.nettrace.gz", "*.nettrace.zip"];
+
+fn is_recording(file: &Path) -> bool {
+    let name = file
+        .file_name()
+        .map(|name| name.to_string_lossy().to_lowercase())
+        .unwrap_or_default();
+    RECORDINGS
+        .iter()
+        .any(|ending| name.ends_with(ending.trim_start_matches('*')))
+}
+
+/// A line of CSV for each collection.
+fn rows(file: &Path, args: &AnalyzeArgs, output: &mut Output) -> anyhow::Result<bool> {
+    let Some(recording) = read(file, Scope::Collections) else {
+        return Ok(false);
+    };
+    for (subject, history) in &recording.processes {
+        let mut chosen = chosen(history, args);
+        chosen.retain(|collection| args.gc.is_none_or(|number| collection.number == number));
+        for collection in chosen {
+            let record = GcRecord::new(*subject, collection, start_time(&recording, collection));
+            csv::row(output.text(), &recording.stream.file, &record)?;
+        }
+    }
+    Ok(complain(&recording))
 }
 
 /// The built-in rules and those of the arguments; `Some(None)` with `--no-rules`. `None`: they are invalid, which was

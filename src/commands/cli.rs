@@ -1,9 +1,11 @@
 //! The command line.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::config::flags::ConfigFlags;
@@ -52,6 +54,61 @@ pub enum Command {
     Completions(CompletionsArgs),
 }
 
+/// What others call the commands: the words of dotnet-counters, dotnet-trace, dotnet-gcdump, PerfView, jstat, and plain
+/// guesses.
+const OTHER_NAMES: [(&str, &[&str]); 6] = [
+    (
+        "ps",
+        &[
+            "list",
+            "ls",
+            "processes",
+            "targets",
+            "stat",
+            "stats",
+            "counters",
+            "monitor",
+            "watch",
+            "live",
+        ],
+    ),
+    (
+        "record",
+        &["collect", "trace", "dump", "gcdump", "capture", "start", "attach"],
+    ),
+    (
+        "analyze",
+        &[
+            "report", "show", "summary", "convert", "print", "gcstats", "open", "view", "analyse",
+        ],
+    ),
+    ("doctor", &["check", "diagnose", "why", "status", "health"]),
+    ("diff", &["compare"]),
+    ("run", &["daemon", "serve", "agent", "server"]),
+];
+
+impl Cli {
+    /// Reads the arguments; where a word is no command, the error names the one that was meant.
+    ///
+    /// # Errors
+    ///
+    /// The error of clap, for `--help` and `--version` too.
+    pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        Self::try_parse_from(arguments).map_err(|mut error| {
+            let word = match error.get(ContextKind::InvalidSubcommand) {
+                Some(ContextValue::String(word)) => word.to_lowercase(),
+                _ => return error,
+            };
+            let meant = OTHER_NAMES.iter().find(|(_, names)| names.contains(&word.as_str()));
+            if let Some((command, _)) = meant {
+                let suggestion = ContextValue::Strings(vec![(*command).to_owned()]);
+                error.insert(ContextKind::SuggestedSubcommand, suggestion);
+            }
+            error
+        })
+    }
+}
+
 /// `gcwatch alerts`
 #[derive(Debug, Args)]
 pub struct AlertsArgs {
@@ -87,6 +144,18 @@ pub enum Format {
     /// One JSON object per line; names do not change
     #[value(alias = "json")]
     Ndjson,
+}
+
+/// How collections are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AnalyzeFormat {
+    /// Tables for reading
+    Table,
+    /// One JSON object per line; names do not change
+    #[value(alias = "json")]
+    Ndjson,
+    /// A line for each collection, for spreadsheets and data frames; no summary, no anomalies
+    Csv,
 }
 
 /// The output format.
@@ -191,7 +260,7 @@ pub struct EventsArgs {
     /// The recording
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Only events with this name, such as GCStart (may be given several times)
+    /// Only events with this name, such as GCStart, in upper or lower case (repeatable)
     #[arg(long, value_name = "NAME")]
     pub name: Vec<String>,
     /// Only events at or after this offset from the sync point, such as 1.5s
@@ -223,7 +292,7 @@ pub enum Sort {
 /// `gcwatch analyze`
 #[derive(Debug, Args)]
 pub struct AnalyzeArgs {
-    /// The recordings
+    /// The recordings; of a directory, the .nettrace files in it
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
     /// Show one collection in full, by its number
@@ -250,9 +319,9 @@ pub struct AnalyzeArgs {
     /// Exit with 1 if there is an anomaly of this or a higher severity
     #[arg(long, value_parser = severity(), value_name = "SEVERITY", conflicts_with_all = ["no_rules", "gc"])]
     pub fail_on: Option<Severity>,
-    /// The output format.
-    #[command(flatten)]
-    pub format: FormatArgs,
+    /// Output format [default: table on a terminal, otherwise ndjson]
+    #[arg(long, value_enum)]
+    pub format: Option<AnalyzeFormat>,
 }
 
 /// `gcwatch diff`

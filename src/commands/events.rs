@@ -1,5 +1,6 @@
 //! `gcwatch events`: every decoded event of a recording with its fields.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use crate::recording::source::Source;
 use crate::records::event::{self, EventView};
 use crate::report::summary;
 use crate::report::table::FAINT;
+use strict_yaml::check::nearest;
 
 /// Runs the command. `false`: the recording could not be read, which was reported.
 ///
@@ -32,8 +34,16 @@ pub fn run(args: &EventsArgs) -> anyhow::Result<bool> {
     let (from, to) = (args.from.map_or(i64::MIN, ns), args.to.map_or(i64::MAX, ns));
     let mut written: io::Result<()> = Ok(());
     let mut headed = output.format() == Format::Ndjson;
+    let mut seen: BTreeSet<String> = BTreeSet::new();
+    let mut matched = false;
     let recording = Recording::read(&mut source, Scope::Everything, |observed| {
-        let wanted = args.name.is_empty() || args.name.iter().any(|name| event::name(observed) == Some(name));
+        let name = event::name(observed);
+        let is = |wanted: &String| name.is_some_and(|name| name.eq_ignore_ascii_case(wanted));
+        let wanted = args.name.is_empty() || args.name.iter().any(is);
+        matched |= wanted;
+        if !wanted {
+            seen.extend(name.filter(|name| !seen.contains(*name)).map(str::to_owned));
+        }
         if written.is_err() || !wanted || observed.at < from || observed.at >= to {
             return;
         }
@@ -58,5 +68,18 @@ pub fn run(args: &EventsArgs) -> anyhow::Result<bool> {
         }
     }
     output.finish()?;
+    if !matched && recording.header.is_some() && !args.name.is_empty() {
+        let names: Vec<&str> = seen.iter().map(String::as_str).collect();
+        let wanted = args.name.join(", ");
+        let near = args.name.iter().find_map(|name| nearest(name, names.iter().copied()));
+        let has = match near {
+            Some(near) => format!("did you mean {near}?"),
+            None => format!("it has {}", names.join(", ")),
+        };
+        say(format_args!(
+            "{}: no event is called {wanted}; {has}",
+            recording.stream.file
+        ));
+    }
     Ok(complain(&recording))
 }

@@ -35,6 +35,7 @@ impl Output {
         } else {
             Format::Ndjson
         });
+        table::width(stdout.is_terminal().then(terminal_width).flatten());
         table::colour(format == Format::Table && AutoStream::choice(&stdout) != ColorChoice::Never);
         let out = BufWriter::with_capacity(WRITE_BYTES, stdout);
         Self { format, out }
@@ -68,6 +69,12 @@ impl Output {
     pub fn finish(mut self) -> io::Result<()> {
         self.out.flush()
     }
+}
+
+/// Columns of the terminal that standard output is.
+fn terminal_width() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
 /// Writes one sentence to standard error. A closed standard error is ignored.

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use clr_gc::gc::{Collection, Missing};
 
 use crate::records::gc::type_name;
-use crate::report::table::{Column, FAINT, MARK, head, left, right, row};
-use crate::report::units::{Megabytes, Millis, Seconds, UNKNOWN};
+use crate::report::table::{Column, FAINT, MARK, chosen, fitting, head, left, right, row, wrapped};
+use crate::report::units::{Mebibytes, Millis, Seconds, UNKNOWN};
 
 const COLUMNS: [Column; 12] = [
     right("start s", 9),
@@ -16,12 +16,37 @@ const COLUMNS: [Column; 12] = [
     left("reason", 16),
     right("pause ms", 9),
     right("suspend ms", 10),
-    right("before MB", 9),
-    right("after MB", 8),
-    right("promoted MB", 11),
+    right("before MiB", 10),
+    right("after MiB", 9),
+    right("promoted MiB", 12),
     left("", 1),
     left("notes", 0),
 ];
+
+/// What stays longest where not all of them fit.
+const IMPORTANCE: [u8; 12] = [8, 12, 11, 10, 7, 13, 2, 3, 6, 1, 9, 5];
+/// Characters of notes that are worth a column.
+const NOTES: usize = 18;
+
+fn shown() -> Vec<usize> {
+    fitting(&COLUMNS, &IMPORTANCE, NOTES)
+}
+
+/// Which columns do not fit, in words; `None`: all do.
+pub fn left_out() -> Option<String> {
+    let shown = shown();
+    let all = COLUMNS.iter().enumerate();
+    let missing: Vec<&str> = all
+        .filter(|(place, _)| !shown.contains(place))
+        .map(|(_, column)| column.name)
+        .collect();
+    (!missing.is_empty()).then(|| {
+        format!(
+            "not shown, for want of width: {}; --format ndjson has all",
+            missing.join(", ")
+        )
+    })
+}
 
 /// Writes the headings and a line per collection.
 ///
@@ -30,7 +55,11 @@ const COLUMNS: [Column; 12] = [
 /// When the output cannot be written.
 pub fn write<'c>(out: &mut dyn Write, collections: impl IntoIterator<Item = &'c Collection>) -> io::Result<()> {
     headings(out)?;
-    rows(out, collections)
+    rows(out, collections)?;
+    match left_out() {
+        Some(text) => writeln!(out, "{FAINT}{}{FAINT:#}", wrapped(&text, 0)),
+        None => Ok(()),
+    }
 }
 
 /// Writes the headings.
@@ -39,7 +68,7 @@ pub fn write<'c>(out: &mut dyn Write, collections: impl IntoIterator<Item = &'c 
 ///
 /// When the output cannot be written.
 pub fn headings(out: &mut dyn Write) -> io::Result<()> {
-    head(out, &COLUMNS)
+    head(out, &chosen(&shown(), &COLUMNS))
 }
 
 /// Writes a line per collection.
@@ -48,8 +77,10 @@ pub fn headings(out: &mut dyn Write) -> io::Result<()> {
 ///
 /// When the output cannot be written.
 pub fn rows<'c>(out: &mut dyn Write, collections: impl IntoIterator<Item = &'c Collection>) -> io::Result<()> {
+    let shown = shown();
+    let columns = chosen(&shown, &COLUMNS);
     for collection in collections {
-        row(out, &COLUMNS, &line(collection))?;
+        row(out, &columns, &chosen(&shown, &line(collection)))?;
     }
     Ok(())
 }
@@ -65,9 +96,9 @@ fn line(collection: &Collection) -> [String; 12] {
         or_unknown(collection.reason.map(|reason| reason.to_string())),
         Millis(collection.pause_ns).to_string(),
         Millis(collection.suspend_ns).to_string(),
-        Megabytes(collection.heap_before()).to_string(),
-        Megabytes(collection.heap_after()).to_string(),
-        Megabytes(collection.promoted()).to_string(),
+        Mebibytes(collection.heap_before()).to_string(),
+        Mebibytes(collection.heap_after()).to_string(),
+        Mebibytes(collection.promoted()).to_string(),
         if is_exact {
             String::new()
         } else {

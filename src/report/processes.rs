@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use crate::report::table::{Column, FAINT, MARK, head, left, right, row};
+use crate::report::table::{Column, FAINT, MARK, head, left, right, row, wrapped};
 use crate::report::units::UNKNOWN;
 
 /// `kind: "process"`: a .NET process, or a socket that one left behind.
@@ -38,6 +38,9 @@ const COLUMNS: [Column; 5] = [
     left("what to do", 0),
 ];
 
+/// Characters before the last column.
+const BEFORE_DETAIL: usize = 7 + 28 + 9 + 16 + 4 * 2;
+
 /// Writes the headings and a line per process.
 ///
 /// # Errors
@@ -58,7 +61,7 @@ pub fn write(out: &mut dyn Write, processes: &[ProcessRecord]) -> io::Result<()>
         let detail = process
             .detail
             .as_ref()
-            .map(|detail| format!("{FAINT}{detail}{FAINT:#}"))
+            .map(|detail| format!("{FAINT}{}{FAINT:#}", wrapped(detail, BEFORE_DETAIL)))
             .unwrap_or_default();
         let cells = [
             process.pid.to_string(),

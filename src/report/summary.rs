@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use clr_gc::gc::{OtherStops, PauseQuantiles, Totals};
 
 use crate::records::gc::{StreamRecord, share, type_name};
-use crate::report::table::{Column, HEADING, MARK, head, left, right, row};
+use crate::report::table::{Column, HEADING, MARK, chosen, fitting, head, left, right, row};
 use crate::report::units::{Bytes, Count, Millis, Percent, Span, UNKNOWN, plural};
 
 const COLUMNS: [Column; 9] = [
@@ -20,15 +20,20 @@ const COLUMNS: [Column; 9] = [
     left("", 0),
 ];
 
+/// What stays longest where not all of them fit.
+const IMPORTANCE: [u8; 9] = [9, 8, 6, 2, 3, 4, 7, 5, 1];
+
 /// Writes the summary of one process that was observed for `observed_ns`.
 ///
 /// # Errors
 ///
 /// When the output cannot be written.
 pub fn write(out: &mut dyn Write, totals: &Totals, others: &[OtherStops], observed_ns: i64) -> io::Result<()> {
+    let shown = fitting(&COLUMNS, &IMPORTANCE, 0);
+    let columns = chosen(&shown, &COLUMNS);
     if totals.count > 0 {
         writeln!(out)?;
-        head(out, &COLUMNS)?;
+        head(out, &columns)?;
     }
     let cells = |name: String, count: u64, unknown: u64, total: i64, quantiles: Option<PauseQuantiles>| {
         let known = |of: fn(&PauseQuantiles) -> i64| Millis(quantiles.as_ref().map(of)).to_string();
@@ -54,31 +59,25 @@ pub fn write(out: &mut dyn Write, totals: &Totals, others: &[OtherStops], observ
             .map_or_else(|| UNKNOWN.to_owned(), |generation| generation.to_string());
         let gc_type = group.gc_type.map_or_else(|| UNKNOWN.to_owned(), type_name);
         let name = format!("gen{generation} {gc_type}");
-        row(
-            out,
-            &COLUMNS,
-            &cells(
-                name,
-                group.count,
-                group.unknown_pauses,
-                group.pause_ns,
-                group.quantiles(),
-            ),
-        )?;
+        let cells = cells(
+            name,
+            group.count,
+            group.unknown_pauses,
+            group.pause_ns,
+            group.quantiles(),
+        );
+        row(out, &columns, &chosen(&shown, &cells))?;
     }
     if totals.groups.len() > 1 {
         let unknown = totals.groups.iter().map(|group| group.unknown_pauses).sum();
-        row(
-            out,
-            &COLUMNS,
-            &cells(
-                "all".to_owned(),
-                totals.count,
-                unknown,
-                totals.pause_ns(),
-                totals.quantiles(),
-            ),
-        )?;
+        let cells = cells(
+            "all".to_owned(),
+            totals.count,
+            unknown,
+            totals.pause_ns(),
+            totals.quantiles(),
+        );
+        row(out, &columns, &chosen(&shown, &cells))?;
     }
     writeln!(out)?;
     let stopped = Percent(share(totals.stopped_ns, observed_ns));

@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::io::{self, Write};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use anstyle::{AnsiColor, Style};
 
@@ -43,6 +43,74 @@ pub const fn right(name: &'static str, width: usize) -> Column {
         width,
         align: Align::Right,
     }
+}
+
+/// Characters of a line; 0: any number.
+static WIDTH: AtomicUsize = AtomicUsize::new(0);
+
+/// Limits lines to that many characters: those of the terminal. `None`: no limit, for pipes.
+pub fn width(characters: Option<usize>) {
+    WIDTH.store(characters.unwrap_or(0), Ordering::Relaxed);
+}
+
+/// Which columns fit, by place. `importance`: of each column, the higher the longer it stays; a last column of words
+/// (width 0) counts as `last` characters.
+pub fn fitting(columns: &[Column], importance: &[u8], last: usize) -> Vec<usize> {
+    let most = WIDTH.load(Ordering::Relaxed);
+    let mut shown: Vec<usize> = (0..columns.len()).collect();
+    let width_of = |place: &usize| {
+        let column = columns.get(*place);
+        column.map_or(0, |column| match column.width {
+            0 => last.max(column.name.chars().count()),
+            width => width.max(column.name.chars().count()),
+        })
+    };
+    while most > 0 && shown.iter().map(|place| width_of(place) + 2).sum::<usize>() > most + 2 {
+        let least = shown
+            .iter()
+            .copied()
+            .min_by_key(|place| importance.get(*place).copied().unwrap_or(u8::MAX));
+        let Some(least) = least.filter(|_| shown.len() > 1) else {
+            break;
+        };
+        shown.retain(|place| *place != least);
+    }
+    shown
+}
+
+/// The cells of the columns that fit.
+pub fn chosen<T: Clone>(shown: &[usize], all: &[T]) -> Vec<T> {
+    shown.iter().filter_map(|place| all.get(*place).cloned()).collect()
+}
+
+/// Words in lines that fit beside `indent` characters; no word is broken, and each further line is indented.
+pub fn wrapped(text: &str, indent: usize) -> String {
+    let most = WIDTH.load(Ordering::Relaxed);
+    let room = most.saturating_sub(indent);
+    if most == 0 || text.chars().count() <= room {
+        return text.to_owned();
+    }
+    // Beside a wide table there is no room: below it there is.
+    let (mut out, indent, room) = if room < 24 {
+        (format!("\n{:4}", ""), 4, most.saturating_sub(4))
+    } else {
+        (String::new(), indent, room)
+    };
+    let mut length = 0;
+    for word in text.split(' ') {
+        let of_word = word.chars().count();
+        if length > 0 && length + 1 + of_word > room {
+            out.push_str(&format!("\n{:indent$}", ""));
+            length = 0;
+        }
+        if length > 0 {
+            out.push(' ');
+            length += 1;
+        }
+        out.push_str(word);
+        length += of_word;
+    }
+    out
 }
 
 static COLOURED: AtomicBool = AtomicBool::new(false);

@@ -31,16 +31,16 @@ impl fmt::Display for Seconds {
     }
 }
 
-/// Bytes as megabytes (10^6) with one decimal, small ones with three.
+/// Bytes as mebibytes (2^20) with one decimal, small ones with three.
 #[derive(Debug, Clone, Copy)]
-pub struct Megabytes(pub Option<u64>);
+pub struct Mebibytes(pub Option<u64>);
 
-impl fmt::Display for Megabytes {
+impl fmt::Display for Mebibytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(0) => f.pad("0"),
-            Some(bytes) if bytes < 100_000 => f.pad(&format!("{:.3}", bytes as f64 / 1e6)),
-            Some(bytes) => f.pad(&format!("{:.1}", bytes as f64 / 1e6)),
+            Some(bytes) if bytes < 100 << 10 => f.pad(&format!("{:.3}", bytes as f64 / MEBI)),
+            Some(bytes) => f.pad(&format!("{:.1}", bytes as f64 / MEBI)),
             None => f.pad(UNKNOWN),
         }
     }
@@ -76,7 +76,10 @@ impl fmt::Display for Span {
     }
 }
 
-/// Bytes in a suitable unit (powers of ten): `1.2 GB`, `34.5 MB`, `678 B`.
+/// 2^20.
+const MEBI: f64 = (1 << 20) as f64;
+
+/// Bytes in a suitable unit (powers of two, as in rules and on the page): `1.2 GiB`, `34.5 MiB`, `678 B`.
 #[derive(Debug, Clone, Copy)]
 pub struct Bytes(pub u64);
 
@@ -84,10 +87,10 @@ impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bytes = self.0 as f64;
         let text = match self.0 {
-            0..1_000 => format!("{} B", self.0),
-            1_000..1_000_000 => format!("{:.1} KB", bytes / 1e3),
-            1_000_000..1_000_000_000 => format!("{:.1} MB", bytes / 1e6),
-            _ => format!("{:.2} GB", bytes / 1e9),
+            0..0x400 => format!("{} B", self.0),
+            0x400..0x10_0000 => format!("{:.1} KiB", bytes / 1024.0),
+            0x10_0000..0x4000_0000 => format!("{:.1} MiB", bytes / MEBI),
+            _ => format!("{:.2} GiB", bytes / MEBI / 1024.0),
         };
         f.pad(&text)
     }
@@ -128,16 +131,16 @@ mod tests {
             format!("{:>9}|{:>5}", Millis(Some(76_819_315)), Millis(None)),
             "   76.819|    -"
         );
-        assert_eq!(Megabytes(Some(235_302_192)).to_string(), "235.3");
-        assert_eq!(Megabytes(Some(8_184)).to_string(), "0.008");
-        assert_eq!(Megabytes(None).to_string(), "-");
+        assert_eq!(Mebibytes(Some(235_302_192)).to_string(), "224.4");
+        assert_eq!(Mebibytes(Some(8_184)).to_string(), "0.008");
+        assert_eq!(Mebibytes(None).to_string(), "-");
         assert_eq!(Count(1_234_567).to_string(), "1,234,567");
         assert_eq!(Count(12).to_string(), "12");
         assert_eq!(
             (Span(999).to_string(), Span(1_500).to_string()),
             ("999 ns".to_owned(), "1.5 µs".to_owned())
         );
-        assert_eq!(Bytes(1_250_000_000).to_string(), "1.25 GB");
+        assert_eq!(Bytes(5 << 28).to_string(), "1.25 GiB");
         assert_eq!(
             (plural(1, "collection"), plural(0, "stop")),
             ("1 collection".to_owned(), "0 stops".to_owned())

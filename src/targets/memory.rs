@@ -54,24 +54,24 @@ impl fmt::Display for OverMemory {
             } => write!(
                 f,
                 "its event stream holds {} in memory, {} of that in {store}; the limit is {}",
-                Megabytes(*held),
-                Megabytes(*bytes),
-                Megabytes(ONE)
+                Mebibytes(*held),
+                Mebibytes(*bytes),
+                Mebibytes(ONE)
             ),
             Self::All { held } => write!(
                 f,
                 "the event streams of all processes hold more than {} in memory, and its own holds most: {}",
-                Megabytes(ALL),
-                Megabytes(*held)
+                Mebibytes(ALL),
+                Mebibytes(*held)
             ),
         }
     }
 }
 
 /// Bytes as text, in 10^6.
-struct Megabytes(usize);
+struct Mebibytes(usize);
 
-impl fmt::Display for Megabytes {
+impl fmt::Display for Mebibytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.1} MB", self.0 as f64 / 1e6)
     }

@@ -228,7 +228,6 @@ fn bad_input_is_reported_in_one_sentence() {
         (file("perf", &netperf), "NetPerf"),
         (file("v7", &v7), "7"),
         (file("empty", b""), "empty"),
-        (folder.path().to_str().unwrap().to_owned(), "directory"),
         (
             folder.path().join("nothing").to_str().unwrap().to_owned(),
             "No such file",
@@ -253,6 +252,125 @@ fn bad_input_is_reported_in_one_sentence() {
     }
     assert_eq!(gcwatch(&["analyze"]).status.code(), Some(2));
     assert_eq!(gcwatch(&["analyze", "--top", "many", "x"]).status.code(), Some(2));
+}
+
+/// Scenario: a directory of recordings with another file among them, and one without any.
+/// Guarantee: the recordings are reported in the order of their names; a directory without one is an error.
+#[test]
+fn a_directory_is_its_recordings() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, of) in [("b.nettrace.gz", "net10-steady"), ("a.NETTRACE.GZ", "net31-steady")] {
+        fs::copy(recording(of), folder.path().join(name)).unwrap();
+    }
+    fs::write(folder.path().join("notes.txt"), "none").unwrap();
+    let path = folder.path().to_str().unwrap();
+    let output = gcwatch(&["analyze", path]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let records = records(&output);
+    let files: Vec<&str> = kinds(&records, "stream")
+        .iter()
+        .map(|record| record["file"].as_str().unwrap())
+        .collect();
+    assert!(
+        files.len() == 2 && files[0].ends_with("a.NETTRACE.GZ") && files[1].ends_with("b.nettrace.gz"),
+        "{files:?}"
+    );
+    fs::create_dir(folder.path().join("none")).unwrap();
+    let output = gcwatch(&["analyze", folder.path().join("none").to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stderr(&output).contains("has no file named *.nettrace"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+/// Scenario: the collections of all kinds of recordings as CSV.
+/// Guarantee: every line has as many cells as the header, which has every field of the record but `kind` and `pauses`;
+/// known values are those of the record, unknown ones are empty.
+#[test]
+fn csv_has_what_the_records_have() {
+    for name in [
+        "net10-steady",
+        "net31-steady",
+        "net10b-attach-in-bgc",
+        "svc8-workstation",
+    ] {
+        let path = recording(name);
+        let path = path.to_str().unwrap();
+        let csv = gcwatch(&["analyze", "--format", "csv", path]);
+        assert!(csv.status.success(), "{}", stderr(&csv));
+        let text = str::from_utf8(&csv.stdout).unwrap();
+        let mut lines = text.strip_suffix("\r\n").unwrap().split("\r\n");
+        let header: Vec<&str> = lines.next().unwrap().split(',').collect();
+        let records = records(&gcwatch(&["analyze", "--no-rules", path]));
+        let gcs = kinds(&records, "gc");
+        for name in gcs[0].as_object().unwrap().keys() {
+            let nested = ["kind", "pauses", "heap", "phases", "committed"].contains(&name.as_str());
+            assert!(nested || header.contains(&name.as_str()), "{name} is missing");
+        }
+        let rows: Vec<Vec<&str>> = lines.map(|line| line.split(',').collect()).collect();
+        assert_eq!(rows.len(), gcs.len());
+        for (row, gc) in rows.iter().zip(&gcs) {
+            assert_eq!(row.len(), header.len());
+            let cell = |name: &str| row[header.iter().position(|column| *column == name).unwrap()];
+            let known = |value: &Value| {
+                if value.is_null() {
+                    String::new()
+                } else {
+                    value.to_string()
+                }
+            };
+            for name in [
+                "number",
+                "pause_ns",
+                "generation",
+                "heap_after",
+                "complete",
+                "memory_load_percent",
+            ] {
+                assert_eq!(cell(name), known(&gc[name]), "{name}");
+            }
+            assert_eq!(cell("gen0_before"), known(&gc["heap"]["gen0"]["before"]));
+            assert_eq!(cell("phases_mark_roots"), known(&gc["phases"]["mark_roots"]));
+        }
+    }
+}
+
+/// Scenario: the words of other tools for what gcwatch does.
+/// Guarantee: wrong usage, with the command that is meant.
+#[test]
+fn words_of_other_tools_are_understood() {
+    for (word, command) in [
+        ("counters", "ps"),
+        ("collect", "record"),
+        ("gcdump", "record"),
+        ("gcstats", "analyze"),
+        ("recrod", "record"),
+    ] {
+        let output = gcwatch(&[word]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(
+            stderr(&output).contains(&format!("'{command}'")),
+            "{word}: {}",
+            stderr(&output)
+        );
+    }
+}
+
+/// Scenario: events by a name in other letters, one that there is not, and one that is nearly there.
+/// Guarantee: the first are found; for the others the names that there are.
+#[test]
+fn events_are_found_by_name() {
+    let path = recording("net10-steady");
+    let path = path.to_str().unwrap();
+    let count = |name: &str| kinds(&records(&gcwatch(&["events", path, "--name", name])), "event").len();
+    assert!(count("gcstart") > 50 && count("gcstart") == count("GCStart"));
+    let near = gcwatch(&["events", path, "--name", "GCStrat"]);
+    assert!(stderr(&near).contains("did you mean GCStart?"), "{}", stderr(&near));
+    let none = gcwatch(&["events", path, "--name", "nothing"]);
+    assert!(stderr(&none).contains("no event is called nothing; it has") && stderr(&none).contains("GCHeapStats"));
+    assert_eq!(kinds(&records(&none), "event").len(), 0);
 }
 
 /// Scenario: a recording cut short, as by a killed process or a full disk.

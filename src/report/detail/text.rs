@@ -10,7 +10,7 @@ use super::{Detail, TypeSums};
 use crate::records::gc::type_name;
 use crate::report::table::{Column, FAINT, HEADING, MARK, head, left, right, row};
 use crate::report::timeline;
-use crate::report::units::{Bytes, Count, Megabytes, Span, UNKNOWN, plural};
+use crate::report::units::{Bytes, Count, Mebibytes, Span, UNKNOWN, plural};
 
 /// Writes everything known of a collection; `start` is its GCStart as RFC 3339.
 ///
@@ -126,7 +126,7 @@ fn title(out: &mut dyn Write, gc: &Collection, detail: &Detail, start: Option<&s
 
 fn heap(out: &mut dyn Write, gc: &Collection) -> io::Result<()> {
     const COLUMNS: [Column; 7] = [
-        left("MB", 6),
+        left("MiB", 6),
         right("before", 9),
         right("after", 9),
         right("promoted", 9),
@@ -137,7 +137,7 @@ fn heap(out: &mut dyn Write, gc: &Collection) -> io::Result<()> {
     head(out, &COLUMNS)?;
     let cells = |name: &str, sizes: [Option<u64>; 6]| {
         let mut cells = vec![name.to_owned()];
-        cells.extend(sizes.map(|bytes| Megabytes(bytes).to_string()));
+        cells.extend(sizes.map(|bytes| Mebibytes(bytes).to_string()));
         cells
     };
     for (generation, sizes) in HeapGeneration::ALL.into_iter().zip(&gc.heap) {
