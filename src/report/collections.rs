@@ -42,7 +42,7 @@ pub fn left_out() -> Option<String> {
         .collect();
     (!missing.is_empty()).then(|| {
         format!(
-            "not shown, for want of width: {}; --format ndjson has all",
+            "not shown, the terminal is too narrow: {}; --format ndjson has all",
             missing.join(", ")
         )
     })

@@ -54,24 +54,24 @@ impl fmt::Display for OverMemory {
             } => write!(
                 f,
                 "its event stream holds {} in memory, {} of that in {store}; the limit is {}",
-                Mebibytes(*held),
-                Mebibytes(*bytes),
-                Mebibytes(ONE)
+                Megabytes(*held),
+                Megabytes(*bytes),
+                Megabytes(ONE)
             ),
             Self::All { held } => write!(
                 f,
                 "the event streams of all processes hold more than {} in memory, and its own holds most: {}",
-                Mebibytes(ALL),
-                Mebibytes(*held)
+                Megabytes(ALL),
+                Megabytes(*held)
             ),
         }
     }
 }
 
 /// Bytes as text, in 10^6.
-struct Mebibytes(usize);
+struct Megabytes(usize);
 
-impl fmt::Display for Mebibytes {
+impl fmt::Display for Megabytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.1} MB", self.0 as f64 / 1e6)
     }

@@ -20,6 +20,8 @@ use gc_rules::time::rfc3339;
 pub struct Anomaly<'a> {
     /// The rule.
     pub rule: &'a Rule,
+    /// The severity of the alert that began on this very collection, else that of the rule.
+    pub severity: Severity,
     /// What happened, where the alert began on this very collection.
     pub summary: Option<&'a str>,
     /// When, Unix nanoseconds.
@@ -48,8 +50,8 @@ impl Marks {
             .collect();
         let array = (!ids.is_empty()).then_some(Value::ArrayValue(ArrayValue { values: ids }));
         // The first one among equals, in the order of the rules.
-        let worst = on_span().rev().max_by_key(|anomaly| anomaly.rule.severity);
-        let worst = worst.filter(|anomaly| anomaly.rule.severity >= Severity::Error);
+        let worst = on_span().rev().max_by_key(|anomaly| anomaly.severity);
+        let worst = worst.filter(|anomaly| anomaly.severity >= Severity::Error);
         Self {
             attribute: array.map(|array| key_value(row::RULES.name, array)),
             events: on_span().map(event).collect(),
@@ -67,7 +69,7 @@ fn event(anomaly: &Anomaly<'_>) -> Event {
     attributes
         .text(&row::RULE_ID, Some(&*rule.id))
         .text(&row::RULE_TITLE, Some(&*rule.title))
-        .text(&row::SEVERITY, Some(rule.severity.name()))
+        .text(&row::SEVERITY, Some(anomaly.severity.name()))
         .text(&row::SUMMARY, anomaly.summary);
     Event {
         time_unix_nano: anomaly.at_unix_ns,
@@ -125,7 +127,7 @@ fn log_attributes(transition: &Transition, group: Option<&str>) -> Vec<KeyValue>
         .text(&row::RULE_GROUP, group)
         .text(&row::STATE, Some(if firing { "firing" } else { "ended" }))
         .text(&row::ENDING, ending)
-        .text(&row::SEVERITY, Some(rule.severity.name()))
+        .text(&row::SEVERITY, Some(alert.severity().name()))
         .text(&row::STARTED, rfc3339(alert.started_unix_ns))
         .int(&NUMBER, alert.collection)
         .int(&row::COUNT, Some(alert.count))

@@ -99,9 +99,9 @@ impl RunTelemetry {
 /// The rules that a collection matched, each with what happened where an alert began on it.
 pub(crate) fn anomalies<'a>(verdict: &'a Verdict, collection: &Collection, base: TimeBase) -> Vec<Anomaly<'a>> {
     let at_unix_ns = base.unix_ns(collection.end.unwrap_or(collection.last_event));
-    let summary = |id: &str| {
+    let fired = |id: &str| {
         verdict.transitions.iter().find_map(|transition| match transition {
-            Transition::Fired(alert) if *alert.rule.id == *id => Some(&*alert.summary),
+            Transition::Fired(alert) if *alert.rule.id == *id => Some(alert),
             _ => None,
         })
     };
@@ -109,7 +109,8 @@ pub(crate) fn anomalies<'a>(verdict: &'a Verdict, collection: &Collection, base:
     matched
         .map(|rule| Anomaly {
             rule,
-            summary: summary(&rule.id),
+            severity: fired(&rule.id).map_or(rule.severity, |alert| alert.severity()),
+            summary: fired(&rule.id).map(|alert| &*alert.summary),
             at_unix_ns,
         })
         .collect()

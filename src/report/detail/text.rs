@@ -101,17 +101,25 @@ fn title(out: &mut dyn Write, gc: &Collection, detail: &Detail, start: Option<&s
             mechanisms.join(" "),
         )?;
         if let (Some(reasons0), Some(reasons1)) = (global.condemn_reasons0, global.condemn_reasons1) {
+            let mut condemned = Vec::new();
+            // Of a background collection the runtime leaves what was decided of the foreground: it says nothing of this.
+            if Some(reasons0.final_generation()) == gc.generation {
+                let (first, last) = (reasons0.initial_generation(), reasons0.final_generation());
+                condemned.push(format!("generation {first} initially, {last} finally"));
+            }
+            let asked = [
+                ("budgets requested", reasons0.allocation_budget_generation()),
+                ("time tuning", reasons0.time_tuning_generation()),
+            ];
+            let asked = asked.iter().filter(|(_, generation)| *generation > 0);
+            condemned.extend(asked.map(|(who, generation)| format!("{who} {generation}")));
             let why: Vec<&str> = reasons1.names().collect();
-            writeln!(
-                out,
-                "condemned: generation {} initially, {} finally; budgets requested {}, time tuning {}{}{}",
-                reasons0.initial_generation(),
-                reasons0.final_generation(),
-                reasons0.allocation_budget_generation(),
-                reasons0.time_tuning_generation(),
-                if why.is_empty() { "" } else { "; because " },
-                why.join(", "),
-            )?;
+            if !why.is_empty() {
+                condemned.push(format!("because {}", why.join(", ")));
+            }
+            if !condemned.is_empty() {
+                writeln!(out, "condemned: {}", condemned.join("; "))?;
+            }
         }
     }
     if !gc.is_complete() {
