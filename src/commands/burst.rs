@@ -1,10 +1,10 @@
 //! What `callers` and `allocations` have in common: a burst of a process, or the same from a recording.
 
-use std::cell::RefCell;
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anstream::{AutoStream, ColorChoice};
@@ -13,7 +13,8 @@ use clr_evidence::burst::{Account, Burst, Origin};
 use dotnet_diagnostics::discovery::{Process, Scan};
 use dotnet_diagnostics::{Client, Endpoint};
 use serde::Serialize;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Notify;
 
 use crate::commands::cli::{BurstArgs, EvidenceFormat};
 use crate::commands::output::say;
@@ -172,14 +173,8 @@ impl Asked {
         question: Question,
         default_time: Duration,
     ) -> anyhow::Result<Option<Gathered>> {
-        let signals = RefCell::new(Signals::new()?);
-        let stop = || async {
-            // One waits at a time: the borrow is only contended by a future that is not polled any more.
-            match signals.try_borrow_mut() {
-                Ok(mut signals) => signals.stop().await,
-                Err(_) => std::future::pending().await,
-            }
-        };
+        let stopped = stops()?;
+        let stop = || stopped.notified();
         let pid = self.process.pid;
         let _turn = if args.force {
             None
@@ -197,6 +192,13 @@ impl Asked {
                 time.as_secs_f64()
             ));
         }
+        let mut kept = args.keep.as_deref().map(private_file).transpose()?;
+        let mut keep_error = None;
+        let keep = |bytes: &[u8]| {
+            if let Some(Err(error)) = kept.as_mut().map(|file| file.write_all(bytes)) {
+                keep_error.get_or_insert(error);
+            }
+        };
         let Done {
             burst,
             stopped_by,
@@ -204,7 +206,10 @@ impl Asked {
             cut,
             not_healed,
             ..
-        } = crate::evidence::burst::run(&self.client, question, time, stop).await?;
+        } = crate::evidence::burst::run(&self.client, question, time, stop, keep).await?;
+        if let Some(error) = &keep_error {
+            say(format_args!("the recording is not whole: {error}"));
+        }
         if let Some(cut) = &cut {
             say(format_args!("process {pid}: {cut}; what came before is reported"));
         }
@@ -220,31 +225,27 @@ impl Asked {
             runtime: self.runtime,
             stopped_by,
             stop_took: Some(stop_took),
-            is_whole: cut.is_none() && not_healed.is_none(),
+            is_whole: cut.is_none() && not_healed.is_none() && keep_error.is_none(),
         }))
     }
 }
 
-/// Ctrl-C, and the signal of those that stop a service.
-struct Signals {
-    interrupts: Signal,
-    terminations: Signal,
-}
-
-impl Signals {
-    fn new() -> anyhow::Result<Self> {
-        Ok(Self {
-            interrupts: signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?,
-            terminations: signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?,
-        })
-    }
-
-    async fn stop(&mut self) {
-        tokio::select! {
-            _ = self.interrupts.recv() => {}
-            _ = self.terminations.recv() => {}
+/// Notified by each Ctrl-C, and by the signal of those that stop a service.
+fn stops() -> anyhow::Result<Arc<Notify>> {
+    let mut interrupts = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
+    let mut terminations = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let stopped = Arc::new(Notify::new());
+    let notified = Arc::clone(&stopped);
+    tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                _ = interrupts.recv() => {}
+                _ = terminations.recv() => {}
+            }
+            notified.notify_one();
         }
-    }
+    });
+    Ok(stopped)
 }
 
 /// Where the results go, and how.
@@ -270,16 +271,7 @@ impl Output {
         table::colour(coloured && AutoStream::choice(&stdout) != ColorChoice::Never);
         let out: Box<dyn Write> = match &args.output {
             None => Box::new(BufWriter::new(stdout)),
-            // Names of methods are nobody else's business.
-            Some(file) => Box::new(BufWriter::new(
-                OpenOptions::new()
-                    .write(true)
-                    .create(true)
-                    .truncate(true)
-                    .mode(0o600)
-                    .open(file)
-                    .with_context(|| format!("cannot write {}", file.display()))?,
-            )),
+            Some(file) => Box::new(BufWriter::new(private_file(file)?)),
         };
         Ok(Self { format, out })
     }
@@ -296,6 +288,13 @@ impl Output {
     pub(crate) fn finish(mut self) -> io::Result<()> {
         self.out.flush()
     }
+}
+
+/// Names of methods are nobody else's business.
+fn private_file(file: &Path) -> anyhow::Result<File> {
+    let mut options = OpenOptions::new();
+    let opened = options.write(true).create(true).truncate(true).mode(0o600).open(file);
+    opened.with_context(|| format!("cannot write {}", file.display()))
 }
 
 fn by_extension(file: &Path) -> EvidenceFormat {

@@ -223,6 +223,9 @@ pub struct BurstArgs {
     /// Output file [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Also keep the recording that the answer comes from, which this command reads too
+    #[arg(long, value_name = "FILE")]
+    pub keep: Option<PathBuf>,
     /// Rows of a table
     #[arg(long, value_name = "N", default_value_t = 15)]
     pub top: usize,

@@ -121,7 +121,8 @@ impl Question {
 }
 
 /// Runs a burst. It ends after this time, with enough samples, or when `stop` is ready; a second `stop` gives up the
-/// names. Whatever happens, the session is ended and the process healed: the future must be driven to its end.
+/// names. `keep` is given the bytes of the stream. Whatever happens, the session is ended and the process healed: the
+/// future must be driven to its end.
 ///
 /// # Errors
 /// When the session cannot be begun.
@@ -130,6 +131,7 @@ pub async fn run<S: Future<Output = ()>>(
     question: Question,
     time: Duration,
     mut stop: impl FnMut() -> S,
+    mut keep: impl FnMut(&[u8]),
 ) -> Result<Done, Error> {
     let begun = client.collect_tracing(&question.session()).await;
     let mut session = match begun {
@@ -150,11 +152,20 @@ pub async fn run<S: Future<Output = ()>>(
     };
     done.burst.set_start(monotonic_ns());
     let mut buffer = vec![0; READ_BYTES];
-    let read = watch(&mut session, &mut done, &mut buffer, question, time, &mut stop).await;
+    let keep: &mut dyn FnMut(&[u8]) = &mut keep;
+    let read = watch(
+        &mut session,
+        &mut done,
+        (&mut buffer, &mut *keep),
+        question,
+        time,
+        &mut stop,
+    )
+    .await;
     done.burst.set_end(monotonic_ns());
     let read = match (read, question) {
         (Ok(()), Question::Callers) if done.stopped_by == StoppedBy::Time => {
-            linger(&mut session, &mut done.burst, &mut buffer).await
+            linger(&mut session, &mut done.burst, (&mut buffer, &mut *keep)).await
         }
         (read, _) => read,
     };
@@ -162,7 +173,7 @@ pub async fn run<S: Future<Output = ()>>(
     session.request_stop();
     let names = async {
         read?;
-        drain(&mut session, &mut done.burst, &mut buffer).await
+        drain(&mut session, &mut done.burst, (&mut buffer, keep)).await
     };
     let drained = tokio::select! {
         drained = names => drained,
@@ -182,11 +193,14 @@ pub async fn run<S: Future<Output = ()>>(
     Ok(done)
 }
 
-/// Reads until the burst is to end.
+/// Where a stream is read into, and who else gets it.
+type Pieces<'a> = (&'a mut [u8], &'a mut dyn FnMut(&[u8]));
+
+/// Reads until the burst must end.
 async fn watch<S: Future<Output = ()>>(
     session: &mut Session,
     done: &mut Done,
-    buffer: &mut [u8],
+    (buffer, keep): Pieces<'_>,
     question: Question,
     time: Duration,
     stop: &mut impl FnMut() -> S,
@@ -206,7 +220,7 @@ async fn watch<S: Future<Output = ()>>(
             done.stopped_by = StoppedBy::Exit;
             return Ok(());
         }
-        push(&mut done.burst, buffer, read)?;
+        push(&mut done.burst, (buffer, &mut *keep), read)?;
         if let Some(reason) = question.is_answered(&done.burst) {
             done.stopped_by = reason;
             return Ok(());
@@ -215,30 +229,30 @@ async fn watch<S: Future<Output = ()>>(
 }
 
 /// Reads on for a moment: collections that were asked for in time end in it.
-async fn linger(session: &mut Session, burst: &mut Burst, buffer: &mut [u8]) -> Result<(), String> {
+async fn linger(session: &mut Session, burst: &mut Burst, (buffer, keep): Pieces<'_>) -> Result<(), String> {
     let until = Instant::now() + LAST_COLLECTION_WITHIN;
     loop {
         match tokio::time::timeout_at(until, session.read(buffer)).await {
             Err(_) | Ok(Ok(0)) => return Ok(()),
-            Ok(read) => push(burst, buffer, read.map_err(|error| error.to_string())?)?,
+            Ok(read) => push(burst, (buffer, &mut *keep), read.map_err(|error| error.to_string())?)?,
         }
     }
 }
 
 /// Reads to the end of the stream; the session has a deadline for it.
-async fn drain(session: &mut Session, burst: &mut Burst, buffer: &mut [u8]) -> Result<(), String> {
+async fn drain(session: &mut Session, burst: &mut Burst, (buffer, keep): Pieces<'_>) -> Result<(), String> {
     loop {
         match session.read(buffer).await.map_err(|error| error.to_string())? {
             0 => return Ok(()),
-            read => push(burst, buffer, read)?,
+            read => push(burst, (buffer, &mut *keep), read)?,
         }
     }
 }
 
-fn push(burst: &mut Burst, buffer: &[u8], read: usize) -> Result<(), String> {
-    burst
-        .push(buffer.get(..read).unwrap_or_default())
-        .map_err(|error| error.to_string())
+fn push(burst: &mut Burst, (buffer, keep): Pieces<'_>, read: usize) -> Result<(), String> {
+    let bytes = buffer.get(..read).unwrap_or_default();
+    keep(bytes);
+    burst.push(bytes).map_err(|error| error.to_string())
 }
 
 /// Leaves the process as it was. The error is a sentence.

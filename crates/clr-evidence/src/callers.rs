@@ -241,8 +241,7 @@ impl Triggers {
                 end_ns: window.end,
             })
             .collect();
-        callers
-            .sort_by(|a, b| (b.stopped_ns, b.collections, b.triggers).cmp(&(a.stopped_ns, a.collections, a.triggers)));
+        callers.sort_by_key(|one| std::cmp::Reverse((one.stopped_ns, one.collections, one.triggers)));
         Callers {
             callers,
             triggers: all.triggers,

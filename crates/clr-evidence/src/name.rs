@@ -548,9 +548,9 @@ mod tests {
     }
 
     /// Scenario: frames of base libraries, stubs and own code.
-    /// Guarantee: own code is told from them.
+    /// Guarantee: own code is recognised.
     #[test]
-    fn own_code_is_told_from_the_framework() {
+    fn own_code_is_not_the_framework() {
         let table = [
             ("System.GC", "Collect", true),
             ("Microsoft.AspNetCore.Builder.X", "Y", true),
