@@ -68,19 +68,29 @@ fn callers_of_a_recording_are_named() {
     }
 }
 
-/// Scenario: a recording without stacks and rundown.
-/// Guarantee: its requests are counted as nobody's, and nothing is made up.
+/// Scenario: a recording with stacks and without a rundown.
+/// Guarantee: its requests are counted, their frames are addresses, and nothing is made up.
 #[test]
-fn requests_without_stacks_are_counted() {
+fn requests_without_names_are_counted() {
     let file = test_support::recordings::path("net10-nogc");
     let all = records(&["callers", file.to_str().unwrap(), "--format", "ndjson"]);
-    assert!(all[0]["triggers"].as_u64().unwrap() > 0);
+    let triggers = all[0]["triggers"].as_u64().unwrap();
+    assert!(triggers > 0 && all[0]["methods"] == 0 && all[0]["unknown_frames"].as_u64() > Some(0));
+    let mut counted = 0;
     for caller in &all[1..] {
-        assert!(
-            caller["site"].is_null() && caller["frames"].as_array().unwrap().is_empty(),
-            "{caller}"
-        );
+        counted += caller["triggers"].as_u64().unwrap();
+        let is = |field: &str, fits: fn(&str) -> bool| {
+            caller[field]
+                .as_array()
+                .unwrap()
+                .iter()
+                .all(|frame| fits(frame.as_str().unwrap()))
+        };
+        assert!(caller["site"].is_null(), "{caller}");
+        assert!(is("frames", |frame| frame == "[unknown]"), "{caller}");
+        assert!(is("raw_frames", |frame| frame.starts_with("0x")), "{caller}");
     }
+    assert_eq!(counted, triggers);
 }
 
 /// Scenario: a burst of samples, in each form.

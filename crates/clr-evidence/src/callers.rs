@@ -392,6 +392,9 @@ mod tests {
         raw.iter().map(|(namespace, name)| Frame::of(namespace, name)).collect()
     }
 
+    /// Reason, frames, and what is found of them: the call and the method.
+    type Case<'a> = (u32, &'a [(&'a str, &'a str)], Option<&'a str>, Option<&'a str>);
+
     /// Scenario: stacks of requests as runtimes write them.
     /// Guarantee: what was called, and the own method nearest to it.
     #[test]
@@ -400,7 +403,7 @@ mod tests {
             collections: 1,
             ..Sum::default()
         };
-        let table: [(u32, &[(&str, &str)], Option<&str>, Option<&str>); 8] = [
+        let table: [Case<'_>; 8] = [
             (
                 1,
                 &[
