@@ -11,8 +11,7 @@
 //!           as long as any other session is open (`crate::targets::others` has the reason)
 //! ```
 //!
-//! The last step is taken however the others end. A gcwatch that is killed in a burst leaves it to the daemon, which
-//! sees the connection go; without a daemon no session is left, and so nothing to heal.
+//! The last step is taken however the others end, unless gcwatch is killed: docs/evidence.md has what is left then.
 
 pub mod burst;
 pub mod lock;

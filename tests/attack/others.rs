@@ -31,8 +31,6 @@ pub(crate) fn tests(tests: &mut Tests) {
     let some = if crate::is_full() { known } else { vec![oldest, newest] };
     add_tests_on!(tests, some.iter().copied(); a_closed_session_goes_on_costing, a_closed_session_is_healed);
     let one = if crate::is_full() { some.clone() } else { vec![newest] };
-    // Later ones need no Verbose session for a burst.
-    add_tests_on!(tests, [oldest]; a_killed_burst_is_healed);
     add_tests_on!(tests, one.iter().copied(); a_client_that_dies_is_healed, probes_are_healed_together, recordings_are_healed);
 }
 
@@ -324,46 +322,6 @@ fn a_client_that_dies_is_healed(runtime: Runtime) {
     is_healed(runtime, |_, session| {
         // Outside of its executor, nobody is left to stop the session.
         drop(session);
-    });
-}
-
-/// Scenario: beside the daemon, `gcwatch allocations --tick --force` has a burst, and is killed in it.
-/// Guarantee: within ten seconds pauses are as before; the lock of bursts is free again.
-fn a_killed_burst_is_healed(runtime: Runtime) {
-    let (mut target, mark) = pins(runtime);
-    let daemon = Daemon::start(&target, &mark);
-    let before = usual_pause(&mut target, 9);
-    let leases = TempDir::new().unwrap();
-    let burst = |time: &str| {
-        let mut burst = Command::new(env!("CARGO_BIN_EXE_gcwatch"));
-        burst
-            .args([
-                "allocations",
-                &target.pid().to_string(),
-                "--tick",
-                "--for",
-                time,
-                "--lease-folder",
-            ])
-            .arg(leases.path().join("leases"))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        burst
-    };
-    let mut killed = burst("60s").arg("--force").spawn().unwrap();
-    let mut refused = burst("60s");
-    let since = Instant::now();
-    while usual_pause(&mut target, 3) < before * 3 {
-        assert!(since.elapsed() < PATIENCE, "the burst is not felt");
-    }
-    killed.kill().unwrap();
-    killed.wait().unwrap();
-    let took = await_short_pauses(&mut target, Instant::now(), before, u64::MAX);
-    println!("{}: {before} us, as before {took:?} after a killed burst", runtime.name);
-    // It has its turn at once, and ends for the pins.
-    assert!(!refused.status().unwrap().success());
-    daemon.await_that("nobody is there any more", |daemon| {
-        daemon.collections()[0]["observed_by_others"] == false
     });
 }
 
