@@ -1,7 +1,10 @@
 //! The commands: each reads its input and writes with [`crate::report`] and [`crate::records`].
 
 pub mod alerts;
+pub mod allocations;
 pub mod analyze;
+pub mod burst;
+pub mod callers;
 pub mod cli;
 pub mod completions;
 pub mod demo;

@@ -15,6 +15,7 @@
 //! | [`targets`] | finds processes, attaches, reads their sessions: one task per process |
 //! | [`records`] | the ndjson records, a contract |
 //! | [`recording`] | files: bytes to collections |
+//! | [`evidence`] | bursts: sessions of seconds with stacks; who collects, who allocates |
 //! | [`pipeline`] | one run at a time: rules, spans, series, the last collections; the same for a process and for a recording |
 //! | [`report`] | tables for people |
 //! | [`kubernetes`] | which pod a process is of |
@@ -39,6 +40,8 @@ pub mod container;
     reason = "the loop of the daemon, its deadlines and its reload"
 )]
 pub mod daemon;
+#[expect(clippy::disallowed_methods, reason = "a burst ends by its time, and has deadlines")]
+pub mod evidence;
 #[expect(
     clippy::disallowed_methods,
     reason = "a guard that ended is started again after a delay"

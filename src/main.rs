@@ -4,7 +4,9 @@ use std::process::ExitCode;
 
 use gcwatch::commands::cli::{Cli, Command};
 use gcwatch::commands::output::say;
-use gcwatch::commands::{alerts, analyze, completions, demo, diff, doctor, events, ps, record, replay, rules, run};
+use gcwatch::commands::{
+    alerts, allocations, analyze, callers, completions, demo, diff, doctor, events, ps, record, replay, rules, run,
+};
 use gcwatch::guard;
 
 /// Exit codes: 0 success, 1 failure, 2 invalid usage (by clap).
@@ -26,6 +28,8 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(args),
         Command::Rules(args) => rules::run(args),
         Command::Alerts(args) => alerts::run(args),
+        Command::Callers(args) => callers::run(args),
+        Command::Allocations(args) => allocations::run(args),
         Command::Completions(args) => completions::run(args),
     };
     match done {

@@ -5,13 +5,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules of this crate; each may use those before it.
-const ORDER: [&str; 13] = [
+const ORDER: [&str; 14] = [
     "container",
     "process",
     "guard",
     "targets",
     "records",
     "recording",
+    "evidence",
     "pipeline",
     "report",
     "kubernetes",

@@ -38,7 +38,7 @@ pub(crate) mod heap_limit;
 mod host;
 mod identity;
 mod inspect;
-mod lease;
+pub(crate) mod lease;
 mod look;
 mod memory;
 mod newcomers;

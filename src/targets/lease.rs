@@ -27,6 +27,8 @@ use rustix::io::Errno;
 use crate::process::RunKey;
 use crate::process::text::bounded;
 
+/// The file of the lease for a burst: one on the host.
+const BURST_FILE: &str = "burst.lease";
 /// Longest text of a holder that is read.
 const MAX_HOLDER_BYTES: u64 = 128;
 /// How often a file is opened anew that its holder deleted meanwhile.
@@ -85,11 +87,19 @@ impl Leases {
 
     /// Takes the lease of a run; blocking. `uid` is the process's user.
     pub(crate) fn take(&self, key: RunKey, uid: Option<u32>) -> Result<Lease, NoLease> {
+        self.take_named(&file_name(key), uid)
+    }
+
+    /// Takes the host's one lease for a burst (`crate::evidence`); blocking. `uid` is the process's user.
+    pub(crate) fn take_burst(&self, uid: Option<u32>) -> Result<Lease, NoLease> {
+        self.take_named(BURST_FILE, uid)
+    }
+
+    fn take_named(&self, name: &str, uid: Option<u32>) -> Result<Lease, NoLease> {
         let uid = uid.unwrap_or(self.own_uid);
         let folders = self.folders(uid);
-        let name = file_name(key);
         let trusted = |folder: &Path| is_trusted(folder, &[0, self.own_uid, uid]);
-        let holder = |folder: &PathBuf| holder(&folder.join(&name)).filter(|_| trusted(folder).is_ok());
+        let holder = |folder: &PathBuf| holder(&folder.join(name)).filter(|_| trusted(folder).is_ok());
         if let Some(holder) = folders.iter().find_map(holder) {
             return Err(NoLease::Held { holder });
         }
@@ -101,7 +111,7 @@ impl Leases {
                 }
                 continue;
             }
-            match lock(&folder.join(&name)) {
+            match lock(&folder.join(name)) {
                 Ok(Some(lease)) => {
                     let before = folders.get(..place).unwrap_or_default();
                     return match before.iter().find_map(holder) {

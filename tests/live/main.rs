@@ -16,6 +16,7 @@ mod alertmanager;
 mod container;
 mod daemon_targets;
 mod diagnostics;
+mod evidence;
 mod foreign;
 mod gcwatch;
 mod labelled;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         // Those that take longest begin first.
         daemon_targets::tests,
         profiles::tests,
+        evidence::tests,
         matrix::tests,
         labelled::tests,
         processes::tests,

@@ -14,6 +14,7 @@ mod alerts;
 mod cli;
 mod config;
 mod daemon;
+mod evidence;
 mod otlp;
 mod pipeline;
 mod pipeline_rules;

@@ -139,6 +139,15 @@ impl GcStream {
 
     /// A stream with limits other than the default ones.
     pub fn with_limits(scope: Scope, settling: Settling, limits: StreamLimits) -> Self {
+        Self::made(scope, settling, limits, false)
+    }
+
+    /// The same, with the stacks of events: [`Event::stack`](nettrace::Event::stack) is there where the stream has it.
+    pub fn with_stacks(scope: Scope, settling: Settling, limits: StreamLimits) -> Self {
+        Self::made(scope, settling, limits, true)
+    }
+
+    fn made(scope: Scope, settling: Settling, limits: StreamLimits, stacks: bool) -> Self {
         let options = Options {
             interest: Box::new(move |metadata| {
                 let layout = Layout::of(&metadata.provider, metadata.event_id, metadata.version);
@@ -151,6 +160,7 @@ impl GcStream {
                 }
             }),
             limits: limits.decoder,
+            stacks,
             ..Options::default()
         };
         Self {

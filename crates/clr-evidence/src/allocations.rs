@@ -1,0 +1,318 @@
+//! Who allocates: samples, summed by type and by site.
+//!
+//! A site is the nearest frame that is not of the framework, with its callers. .NET 10 samples by chance
+//! (`AllocationSampled`): [`estimate`](crate::estimate) says what the samples stand for. Older runtimes have only
+//! `AllocationTick`, one about every 100 KB and heap: the type that happens to cross the line gets all of it, so what
+//! allocates in step with the ticks counts too much or too little. Its estimates are biased, and have no interval.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use serde::Serialize;
+
+use crate::callers::site;
+use crate::estimate::Sum;
+use crate::name::{Frame, clean, type_name};
+use crate::stacks::StackId;
+
+/// Distinct types that are kept. Samples of others count without their type.
+pub const MAX_TYPES: usize = 8_192;
+/// Distinct pairs of type and stack that are kept. Samples of others count without their stack.
+pub const MAX_GROUPS: usize = 1 << 16;
+/// Characters of a type's name that are kept.
+const MAX_TYPE_CHARS: usize = 1024;
+
+/// How it was measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Method {
+    /// By chance, unbiased (.NET 10 and later).
+    Sampled,
+    /// One in about 100 KB, biased.
+    Tick,
+}
+
+/// Which type: a place in the list of names; `None`: not named, or without a place.
+type TypeId = Option<u32>;
+
+/// The samples of one process, as they come.
+#[derive(Debug, Default)]
+pub struct Samples {
+    ids: HashMap<String, u32>,
+    types: Vec<String>,
+    groups: BTreeMap<(TypeId, Option<StackId>), Sum>,
+    count: u64,
+    ticks: u64,
+    other: u64,
+}
+
+impl Samples {
+    pub(crate) fn sampled(&mut self, type_name: &str, size: u64, stack: Option<StackId>) {
+        if let Some(sum) = self.group(type_name, stack) {
+            sum.sample(size);
+        }
+    }
+
+    pub(crate) fn ticked(&mut self, type_name: &str, bytes: u64, stack: Option<StackId>) {
+        self.ticks += 1;
+        if let Some(sum) = self.group(type_name, stack) {
+            sum.tick(bytes);
+        }
+    }
+
+    fn group(&mut self, type_name: &str, stack: Option<StackId>) -> Option<&mut Sum> {
+        self.count += 1;
+        let type_id = self.type_id(type_name);
+        let mut key = (type_id, stack);
+        if self.groups.len() >= MAX_GROUPS && !self.groups.contains_key(&key) {
+            self.other += 1;
+            key = (None, None);
+        }
+        Some(self.groups.entry(key).or_default())
+    }
+
+    fn type_id(&mut self, name: &str) -> TypeId {
+        // NativeAOT does not name types; its ticks say NULL.
+        if name.is_empty() || name == "NULL" {
+            return None;
+        }
+        if let Some(id) = self.ids.get(name) {
+            return Some(*id);
+        }
+        if self.types.len() >= MAX_TYPES {
+            self.other += 1;
+            return None;
+        }
+        let id = u32::try_from(self.types.len()).ok()?;
+        self.types
+            .push(clean(&name.chars().take(MAX_TYPE_CHARS).collect::<String>()));
+        self.ids.insert(name.to_owned(), id);
+        Some(id)
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Stack, type and samples of each group.
+    pub(crate) fn by_stack(&self) -> impl Iterator<Item = (Option<StackId>, Option<&str>, &Sum)> {
+        let groups = self.groups.iter();
+        groups.map(|(&(type_id, stack), sum)| (stack, self.type_text(type_id), sum))
+    }
+
+    fn type_text(&self, id: TypeId) -> Option<&str> {
+        self.types.get(id? as usize).map(String::as_str)
+    }
+
+    pub(crate) fn report(&self, frames: impl Fn(Option<StackId>) -> Vec<Frame>) -> Allocations {
+        let method = if self.ticks > 0 { Method::Tick } else { Method::Sampled };
+        let mut all = Sum::default();
+        let mut by_type: BTreeMap<TypeId, Sum> = BTreeMap::new();
+        let mut by_site: BTreeMap<Vec<Frame>, (Sum, BTreeSet<TypeId>)> = BTreeMap::new();
+        for (&(type_id, stack), sum) in &self.groups {
+            all.add(sum);
+            by_type.entry(type_id).or_default().add(sum);
+            let (of_site, types) = by_site.entry(from_site(frames(stack))).or_default();
+            of_site.add(sum);
+            types.insert(type_id);
+        }
+        let mut types: Vec<TypeAllocations> = by_type
+            .iter()
+            .map(|(&type_id, sum)| {
+                let raw = self.type_text(type_id);
+                TypeAllocations {
+                    kind: "allocation_type",
+                    r#type: raw.map(str::to_owned),
+                    name: raw.map(type_name),
+                    amount: Amount::of(sum, method),
+                }
+            })
+            .collect();
+        let mut sites: Vec<SiteAllocations> = by_site
+            .into_iter()
+            .map(|(frames, (sum, types))| {
+                let only = types.first().copied().flatten().filter(|_| types.len() == 1);
+                SiteAllocations {
+                    kind: "allocation_site",
+                    site: site(&frames).map(|frame| frame.name.clone()),
+                    r#type: self.type_text(only).map(str::to_owned),
+                    amount: Amount::of(&sum, method),
+                    raw_frames: frames.iter().map(|frame| frame.raw.clone()).collect(),
+                    frames: frames.into_iter().map(|frame| frame.name).collect(),
+                }
+            })
+            .collect();
+        types.sort_by_key(|one| std::cmp::Reverse(one.amount.estimate));
+        sites.sort_by_key(|one| std::cmp::Reverse(one.amount.estimate));
+        Allocations {
+            method,
+            total: Amount::of(&all, method),
+            types,
+            sites,
+            without_place: self.other,
+        }
+    }
+}
+
+/// From the nearest own frame outwards; all, where there is none.
+fn from_site(mut frames: Vec<Frame>) -> Vec<Frame> {
+    match frames
+        .iter()
+        .position(|frame| !frame.is_framework && !frame.is_unknown())
+    {
+        Some(own) => frames.split_off(own),
+        None => frames,
+    }
+}
+
+/// Bytes, estimated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Amount {
+    /// Bytes.
+    pub estimate: u64,
+    /// Lower limit of the 95 % interval; `None` for ticks, whose error is unknown.
+    pub low: Option<u64>,
+    /// Upper limit.
+    pub high: Option<u64>,
+    /// How many samples say so.
+    pub samples: u64,
+}
+
+impl Amount {
+    fn of(sum: &Sum, method: Method) -> Self {
+        let limits = (method == Method::Sampled).then(|| sum.estimate());
+        Self {
+            estimate: sum.bytes.round() as u64,
+            low: limits.map(|limits| limits.low.floor() as u64),
+            high: limits.map(|limits| limits.high.ceil() as u64),
+            samples: sum.samples,
+        }
+    }
+}
+
+/// Who allocates in a process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Allocations {
+    /// How it was measured.
+    pub method: Method,
+    /// All of it.
+    pub total: Amount,
+    /// By type, most first.
+    pub types: Vec<TypeAllocations>,
+    /// By site, most first.
+    pub sites: Vec<SiteAllocations>,
+    /// Samples whose type or stack had no place in the tables; they count in the total.
+    pub without_place: u64,
+}
+
+/// The record of one type.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TypeAllocations {
+    kind: &'static str,
+    /// As the runtime writes it; `None`: it does not say (NativeAOT).
+    pub r#type: Option<String>,
+    /// For people.
+    pub name: Option<String>,
+    /// How much.
+    #[serde(flatten)]
+    pub amount: Amount,
+}
+
+/// The record of one site.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SiteAllocations {
+    kind: &'static str,
+    /// The nearest own frame.
+    pub site: Option<String>,
+    /// What is allocated there; `None`: several types, or it is unknown.
+    pub r#type: Option<String>,
+    /// How much.
+    #[serde(flatten)]
+    pub amount: Amount,
+    /// Readable names, from the site outwards.
+    pub frames: Vec<String>,
+    /// The same as the runtime writes them.
+    pub raw_frames: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stacks::Stacks;
+
+    fn frames_of(stack: Option<StackId>, stacks: &Stacks) -> Vec<Frame> {
+        let name = |address: &u64| match address {
+            1 => Frame::of("System.String", "Ctor"),
+            2 => Frame::of("Shop.Orders", "Parse"),
+            _ => Frame::of("Shop.Program", "Main"),
+        };
+        stack
+            .map(|stack| stacks.frames(stack).iter().map(name).collect())
+            .unwrap_or_default()
+    }
+
+    /// Scenario: samples of two types at one site below the framework, at another, and one without stack and type.
+    /// Guarantee: a site begins at the own frame, has its type only when there is one, and nothing is left out.
+    #[test]
+    fn samples_are_summed_by_type_and_site() {
+        let mut stacks = Stacks::default();
+        let parse = stacks.intern([1, 2, 3].into_iter());
+        let main = stacks.intern([3].into_iter());
+        let mut samples = Samples::default();
+        samples.sampled("System.String", 100, parse);
+        samples.sampled("System.Byte[]", 100, parse);
+        samples.sampled("System.Byte[]", 100, main);
+        samples.sampled("", 100, None);
+        let report = samples.report(|stack| frames_of(stack, &stacks));
+        assert_eq!((report.method, report.total.samples), (Method::Sampled, 4));
+        let types: Vec<_> = report
+            .types
+            .iter()
+            .map(|one| (one.name.as_deref(), one.amount.samples))
+            .collect();
+        assert_eq!(types, [(Some("byte[]"), 2), (None, 1), (Some("string"), 1)]);
+        let sites: Vec<_> = report
+            .sites
+            .iter()
+            .map(|one| {
+                (
+                    one.site.as_deref(),
+                    one.r#type.as_deref(),
+                    one.frames.len(),
+                    one.amount.samples,
+                )
+            })
+            .collect();
+        assert_eq!(
+            sites,
+            [
+                (Some("Shop.Orders.Parse"), None, 2, 2),
+                (None, None, 0, 1),
+                (Some("Shop.Program.Main"), Some("System.Byte[]"), 1, 1),
+            ]
+        );
+    }
+
+    /// Scenario: ticks of .NET 8.
+    /// Guarantee: what they say, and no interval.
+    #[test]
+    fn ticks_have_no_interval() {
+        let mut samples = Samples::default();
+        samples.ticked("System.String", 106_000, None);
+        let report = samples.report(|_| Vec::new());
+        assert_eq!(report.method, Method::Tick);
+        assert_eq!((report.total.estimate, report.total.low), (106_000, None));
+    }
+
+    /// Scenario: more types than there is room for.
+    /// Guarantee: the samples count, and are said to be without a place.
+    #[test]
+    fn types_are_bounded() {
+        let mut samples = Samples::default();
+        for number in 0..MAX_TYPES + 3 {
+            samples.sampled(&format!("T{number}"), 100, None);
+        }
+        let report = samples.report(|_| Vec::new());
+        assert_eq!((report.without_place, report.total.samples), (3, MAX_TYPES as u64 + 3));
+    }
+}

@@ -1,0 +1,334 @@
+//! A stream of a burst in, what it shows out.
+
+use std::collections::BTreeMap;
+
+use clr_gc::event::{ClrEvent, RUNTIME_PROVIDER};
+use clr_gc::gc::{LIVE_SETTLE_NS, Settling};
+use clr_gc::stream::{Advanced, GcStream, Observed, Scope, StreamLimits};
+use nettrace::limits::Limits;
+use nettrace::{Ending, TraceHeader};
+
+use crate::allocations::{Allocations, Samples};
+use crate::callers::{Callers, Triggers};
+use crate::method::{METHOD_DC_END_VERBOSE, METHOD_LOAD_VERBOSE, Methods, RUNDOWN_PROVIDER};
+use crate::name::Frame;
+use crate::pprof::Stacked;
+use crate::stacks::{StackId, Stacks};
+
+/// What is counted: events from `start` to `end`, nanoseconds of the stream's clock (Linux: `CLOCK_MONOTONIC`).
+/// `None`: without bound.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Window {
+    /// From this instant on.
+    pub start: Option<i64>,
+    /// Up to this instant.
+    pub end: Option<i64>,
+}
+
+impl Window {
+    /// Whether it is inside.
+    pub fn contains(self, at: i64) -> bool {
+        self.start.is_none_or(|start| start <= at) && self.end.is_none_or(|end| at <= end)
+    }
+}
+
+/// Where the bytes come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// A session: bounded memory.
+    Live,
+    /// A file, which is as long as it is.
+    File,
+}
+
+/// The facts of a stream that hold for all its records.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Account {
+    /// What was counted, its ends filled in where the stream has times.
+    pub window: Window,
+    /// Events that the runtime dropped; `None`: the writer does not number them.
+    pub lost_events: Option<u64>,
+    /// Bytes of the stream, the rundown included.
+    pub bytes: u64,
+    /// Methods that the rundown named.
+    pub methods: u64,
+    /// Distinct frames without a name.
+    pub unknown_frames: u64,
+    /// Events whose stack had no place.
+    pub stacks_dropped: u64,
+    /// Events of other processes (recordings of a whole machine): not counted in anything else.
+    pub other_processes: u64,
+    /// The stream has its end tag.
+    pub clean_end: bool,
+    /// From StopTracing to the end, as far as the stream shows it: first to last rundown event.
+    pub rundown_ns: Option<i64>,
+}
+
+/// The reading of one burst.
+#[derive(Debug)]
+pub struct Burst {
+    stream: GcStream,
+    state: State,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    window: Window,
+    triggers: Triggers,
+    samples: Samples,
+    stacks: Stacks,
+    methods: Methods,
+    /// The process that the first event is of.
+    process: Option<Option<u64>>,
+    other_processes: u64,
+    first: Option<i64>,
+    last: Option<i64>,
+    rundown: Option<(i64, i64)>,
+    pinned_objects: Option<u32>,
+    sync: i64,
+}
+
+impl Burst {
+    /// Of which nothing was read.
+    pub fn new(origin: Origin) -> Self {
+        let (settling, limits) = match origin {
+            Origin::File => (Settling::AtTheEnd, StreamLimits::default()),
+            Origin::Live => (
+                Settling::After(LIVE_SETTLE_NS),
+                StreamLimits {
+                    decoder: Limits {
+                        // Events of a tenth of a second with their stacks, and the rundown's.
+                        max_pending_bytes: 8 << 20,
+                        max_stack_bytes: 8 << 20,
+                        ..Limits::for_one_live_process()
+                    },
+                    ..StreamLimits::one_live_process()
+                },
+            ),
+        };
+        Self {
+            stream: GcStream::with_stacks(Scope::Everything, settling, limits),
+            state: State::default(),
+        }
+    }
+
+    /// Nothing before this instant counts.
+    pub fn set_start(&mut self, at: i64) {
+        self.state.window.start = Some(at);
+    }
+
+    /// Nothing after this instant counts.
+    pub fn set_end(&mut self, at: i64) {
+        self.state.window.end = Some(at);
+    }
+
+    /// Takes bytes in.
+    ///
+    /// # Errors
+    /// When they are no stream, or damaged. What came before can be reported.
+    pub fn push(&mut self, bytes: &[u8]) -> Result<(), nettrace::Error> {
+        self.stream.push(bytes);
+        self.run()
+    }
+
+    fn run(&mut self) -> Result<(), nettrace::Error> {
+        let Self { stream, state } = self;
+        loop {
+            let advanced = stream.advance(|observed| state.observe(observed))?;
+            while let Some((_, outcome)) = stream.next_outcome() {
+                state.triggers.outcome(&outcome, state.sync, state.window);
+            }
+            if advanced == Advanced::Drained {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Samples of allocations so far.
+    pub fn samples(&self) -> u64 {
+        self.state.samples.count()
+    }
+
+    /// Objects that were pinned in the newest collection that was seen.
+    pub fn pinned_objects(&self) -> Option<u32> {
+        self.state.pinned_objects
+    }
+
+    /// The stream is over, or nothing more of it is wanted.
+    ///
+    /// # Errors
+    /// When the last bytes are damaged; what came before can be reported all the same.
+    pub fn finish(&mut self) -> Result<(), nettrace::Error> {
+        self.stream.finish();
+        let run = self.run();
+        self.stream.end();
+        while let Some((_, outcome)) = self.stream.next_outcome() {
+            self.state
+                .triggers
+                .outcome(&outcome, self.state.sync, self.state.window);
+        }
+        run
+    }
+
+    /// Who asked for collections. After [`Burst::finish`].
+    pub fn callers(&self) -> Callers {
+        self.state.triggers.report(|stack| self.frames(stack), self.window())
+    }
+
+    /// Who allocated. After [`Burst::finish`].
+    pub fn allocations(&self) -> Allocations {
+        self.state.samples.report(|stack| self.frames(stack))
+    }
+
+    /// The stacks of samples, for a profile of [`pprof`](crate::pprof).
+    pub fn stacked(&self) -> Vec<Stacked> {
+        let addresses = |stack: Option<StackId>| stack.map(|stack| self.state.stacks.frames(stack)).unwrap_or_default();
+        let groups = self.state.samples.by_stack();
+        groups
+            .map(|(stack, type_name, sum)| Stacked {
+                frames: addresses(stack).iter().copied().zip(self.frames(stack)).collect(),
+                type_name: type_name.map(str::to_owned),
+                samples: sum.samples,
+                bytes: sum.bytes,
+            })
+            .collect()
+    }
+
+    fn frames(&self, stack: Option<StackId>) -> Vec<Frame> {
+        let Some(stack) = stack else { return Vec::new() };
+        let addresses = self.state.stacks.frames(stack).iter();
+        addresses
+            .map(|address| match self.state.methods.at(*address) {
+                Some(method) => Frame::of(&method.namespace, &method.name),
+                None => Frame::unknown(*address),
+            })
+            .collect()
+    }
+
+    fn window(&self) -> Window {
+        let header = self.stream.header().map(ticks_ns);
+        Window {
+            start: self.state.window.start.or(header),
+            end: self.state.window.end.or(self.state.last),
+        }
+    }
+
+    /// The facts of the stream.
+    pub fn account(&self) -> Account {
+        let decoder = self.stream.decoder();
+        let stats = decoder.stats();
+        let methods = &self.state.methods;
+        let addresses = self.state.stacks.all().filter(|address| methods.at(*address).is_none());
+        let unknown: std::collections::BTreeSet<u64> = addresses.collect();
+        Account {
+            window: self.window(),
+            lost_events: stats.lost,
+            bytes: stats.bytes,
+            methods: methods.seen(),
+            unknown_frames: unknown.len() as u64,
+            stacks_dropped: self.state.stacks.without_place(),
+            other_processes: self.state.other_processes,
+            clean_end: decoder.ending() == Some(Ending::Clean),
+            rundown_ns: self.state.rundown.map(|(first, last)| last - first),
+        }
+    }
+
+    /// What each stack stands for, outermost frame first, for folded text and flame graphs: `weight` of a caller is
+    /// nanoseconds, of an allocation bytes.
+    pub fn weighted_stacks(&self, of: Weight) -> BTreeMap<Vec<String>, u64> {
+        let mut weighted: BTreeMap<Vec<String>, u64> = BTreeMap::new();
+        match of {
+            Weight::Allocated => {
+                for (stack, type_name, sum) in self.state.samples.by_stack() {
+                    let mut frames: Vec<String> =
+                        self.frames(stack).into_iter().rev().map(|frame| frame.name).collect();
+                    frames.push(type_name.map_or_else(|| "[unknown type]".to_owned(), crate::name::type_name));
+                    *weighted.entry(frames).or_default() += sum.bytes.round() as u64;
+                }
+            }
+            Weight::Stopped => {
+                for caller in self.callers().callers {
+                    let mut frames: Vec<String> = caller.frames.into_iter().rev().collect();
+                    frames.push(caller.api.unwrap_or(caller.reason).to_owned());
+                    let ns = caller.stopped_ns.unwrap_or(0).max(0);
+                    *weighted.entry(frames).or_default() += u64::try_from(ns).unwrap_or(0);
+                }
+            }
+        }
+        weighted
+    }
+}
+
+/// What a stack is weighed by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Weight {
+    /// Estimated bytes.
+    Allocated,
+    /// Nanoseconds for which the process was stopped.
+    Stopped,
+}
+
+/// The instant of the stream's beginning, on its own clock.
+fn ticks_ns(header: &TraceHeader) -> i64 {
+    // The offset of tick 0 is minus that.
+    header.offset_ns(0).saturating_neg()
+}
+
+impl State {
+    fn observe(&mut self, observed: &Observed<'_>) {
+        let event = observed.event;
+        let process = *self.process.get_or_insert(event.process);
+        if process != event.process {
+            self.other_processes += 1;
+            return;
+        }
+        self.sync = ticks_ns(observed.header);
+        let at = self.sync.saturating_add(observed.at);
+        let metadata = event.metadata;
+        if metadata.provider == RUNDOWN_PROVIDER {
+            let (first, _) = self.rundown.unwrap_or((at, at));
+            self.rundown = Some((first, at));
+            if matches!(metadata.event_id, METHOD_DC_END_VERBOSE | METHOD_LOAD_VERBOSE) {
+                self.methods.observe(event.payload, Some(self.stacks.addresses()));
+            }
+            return;
+        }
+        if metadata.provider != RUNTIME_PROVIDER {
+            return;
+        }
+        self.first.get_or_insert(at);
+        self.last = Some(self.last.map_or(at, |last| last.max(at)));
+        if metadata.event_id == METHOD_LOAD_VERBOSE {
+            self.methods.observe(event.payload, None);
+            return;
+        }
+        let Ok(clr) = &observed.decoded else { return };
+        let counts = self.window.contains(at);
+        match clr {
+            ClrEvent::AllocationSampled(sampled) if counts => {
+                let stack = self.intern(observed);
+                self.samples
+                    .sampled(&sampled.type_name.to_text(), sampled.object_size, stack);
+            }
+            ClrEvent::AllocationTick(tick) if counts => {
+                let stack = self.intern(observed);
+                let amount = tick.allocation_amount64.filter(|amount| *amount > 0);
+                let amount = amount.unwrap_or(tick.allocation_amount.into());
+                let type_name = tick.type_name.map(|name| name.to_text()).unwrap_or_default();
+                self.samples.ticked(&type_name, amount, stack);
+            }
+            ClrEvent::GcTriggered(_) => {
+                let stack = self.intern(observed);
+                self.triggers.observe(clr, event.thread, at, counts, stack);
+            }
+            ClrEvent::HeapStats(stats) => {
+                self.pinned_objects = Some(stats.pinned_object_count);
+            }
+            _ => self.triggers.observe(clr, event.thread, at, counts, None),
+        }
+    }
+
+    fn intern(&mut self, observed: &Observed<'_>) -> Option<StackId> {
+        self.stacks.intern(observed.event.stack?.frames())
+    }
+}

@@ -1,0 +1,487 @@
+//! Who asked for collections, and what that cost.
+//!
+//! `GCTriggered` has the stack of the thread that asked. It comes inside of the stop that follows (workstation GC: the
+//! same thread stops the others) or before it (server GC: the collector's thread does). A runtime asks under one lock,
+//! so the next stop of the collector is its answer. The collections that start in that stop are the caller's, with all
+//! their pauses: also those of a background collection that come later.
+//!
+//! | What there is | What is said |
+//! |---|---|
+//! | a trigger, and a stop without a collection | a request that led to none (no-GC region): `without_collection` |
+//! | a stop without a trigger | who asked is unknown: the runtime does not say it (`GC.RefreshMemoryLimit`) |
+//! | a collection without a trigger | it began before the session, or the trigger was lost: `api` is null |
+//! | a trigger without a stack, or without names | counted with what there is |
+//! | a stack without a frame of the collector: the call was inlined | `api` by the reason, where only one call has it |
+//!
+//! # What leaves no frame
+//!
+//! A method whose last act is the call, once the JIT has made it a tail call, and one that was inlined: the frame is
+//! then that of its own caller.
+
+use std::collections::{BTreeMap, HashMap};
+
+use clr_gc::event::{ClrEvent, GcReason, SuspendReason};
+use clr_gc::gc::{Collection, Outcome};
+use serde::Serialize;
+
+use crate::burst::Window;
+use crate::name::Frame;
+use crate::stacks::StackId;
+
+/// Collections and stops of which the caller is known and the end is not. More are those of a stream whose facts were
+/// lost; their time counts as nobody's.
+pub const MAX_PENDING: usize = 1 << 17;
+/// Stops that are open at once.
+const MAX_OPEN: usize = 64;
+
+/// Why, and from where.
+type Key = (u32, Option<StackId>);
+
+#[derive(Debug, Clone, Copy)]
+struct Trigger {
+    at: i64,
+    key: Key,
+    /// In the window.
+    counts: bool,
+}
+
+#[derive(Debug)]
+struct OpenStop {
+    thread: u64,
+    begin: i64,
+    is_gc: bool,
+    trigger: Option<Trigger>,
+    has_collection: bool,
+}
+
+/// What one caller did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Sum {
+    pub(crate) triggers: u64,
+    pub(crate) collections: u64,
+    pub(crate) without_collection: u64,
+    pub(crate) stopped_ns: i64,
+    /// Collections and stops whose time is in it.
+    pub(crate) timed: u64,
+    /// Those whose time is unknown.
+    pub(crate) untimed: u64,
+}
+
+impl Sum {
+    fn add(&mut self, other: &Self) {
+        self.triggers += other.triggers;
+        self.collections += other.collections;
+        self.without_collection += other.without_collection;
+        self.stopped_ns = self.stopped_ns.saturating_add(other.stopped_ns);
+        self.timed += other.timed;
+        self.untimed += other.untimed;
+    }
+
+    fn time(&mut self, ns: Option<i64>) {
+        match ns {
+            Some(ns) => {
+                self.stopped_ns = self.stopped_ns.saturating_add(ns);
+                self.timed += 1;
+            }
+            None => self.untimed += 1,
+        }
+    }
+
+    fn stopped(&self) -> Option<i64> {
+        (self.timed > 0 || self.untimed == 0).then_some(self.stopped_ns)
+    }
+}
+
+/// The triggers of one process, as its events come.
+#[derive(Debug, Default)]
+pub struct Triggers {
+    sums: BTreeMap<Key, Sum>,
+    open: Vec<OpenStop>,
+    /// A trigger outside of any stop, whose stop comes next.
+    pending: Option<Trigger>,
+    by_number: HashMap<u32, Trigger>,
+    by_begin: HashMap<i64, Trigger>,
+    /// Stops in the window that nobody asked for, as far as the stream says.
+    unasked: Sum,
+}
+
+impl Triggers {
+    /// Takes an event in; its stack was interned, and `at` is in nanoseconds of the stream's clock.
+    pub(crate) fn observe(&mut self, event: &ClrEvent<'_>, thread: u64, at: i64, counts: bool, stack: Option<StackId>) {
+        match event {
+            ClrEvent::GcTriggered(triggered) => {
+                let key = (triggered.reason.0, stack);
+                let trigger = Trigger { at, key, counts };
+                if counts {
+                    self.sums.entry(key).or_default().triggers += 1;
+                }
+                let own = self.open.iter_mut().rev().find(|stop| stop.thread == thread);
+                let before = match own {
+                    Some(stop) if !stop.has_collection => stop.trigger.replace(trigger),
+                    _ => self.pending.replace(trigger),
+                };
+                if let Some(before) = before {
+                    self.led_to_none(before);
+                }
+            }
+            ClrEvent::SuspendEeBegin(begin) => {
+                if self.open.len() >= MAX_OPEN {
+                    self.open.remove(0);
+                }
+                self.open.push(OpenStop {
+                    thread,
+                    begin: at,
+                    is_gc: begin.reason == SuspendReason::FOR_GC,
+                    trigger: None,
+                    has_collection: false,
+                });
+            }
+            ClrEvent::GcStart(start) => {
+                let trigger = match self.open.last_mut() {
+                    Some(stop) => {
+                        stop.has_collection = true;
+                        stop.trigger = stop.trigger.or_else(|| self.pending.take());
+                        stop.trigger
+                    }
+                    None => self.pending.take(),
+                };
+                if let Some(trigger) = trigger
+                    && self.by_number.len() < MAX_PENDING
+                {
+                    self.by_number.insert(start.count, trigger);
+                }
+            }
+            ClrEvent::RestartEeEnd(_) => {
+                let Some(place) = self.open.iter().rposition(|stop| stop.thread == thread) else {
+                    return;
+                };
+                let stop = self.open.remove(place);
+                if stop.has_collection {
+                    return;
+                }
+                let is_answer = |trigger: &mut Trigger| stop.is_gc && trigger.at <= stop.begin;
+                let trigger = stop.trigger.or_else(|| self.pending.take_if(is_answer));
+                if let Some(trigger) = trigger {
+                    self.led_to_none(trigger);
+                    if self.by_begin.len() < MAX_PENDING {
+                        self.by_begin.insert(stop.begin, trigger);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn led_to_none(&mut self, trigger: Trigger) {
+        if trigger.counts {
+            self.sums.entry(trigger.key).or_default().without_collection += 1;
+        }
+    }
+
+    /// Takes a collection or a stop in. `sync` is the stream's beginning: times of outcomes are since then.
+    pub(crate) fn outcome(&mut self, outcome: &Outcome, sync: i64, window: Window) {
+        match outcome {
+            Outcome::Collection(collection) => {
+                let trigger = self.by_number.remove(&collection.number);
+                let key = match trigger {
+                    Some(trigger) if !trigger.counts => return,
+                    Some(trigger) => trigger.key,
+                    None if !began_in(collection, sync, window) => return,
+                    None => (collection.reason.map_or(u32::MAX, |reason| reason.0), None),
+                };
+                let sum = self.sums.entry(key).or_default();
+                sum.collections += 1;
+                sum.time(collection.pause_ns);
+            }
+            Outcome::Suspension(stop) => {
+                let Some(begin) = stop.edges.suspend_begin.map(|begin| begin.saturating_add(sync)) else {
+                    return;
+                };
+                match self.by_begin.remove(&begin) {
+                    Some(trigger) if trigger.counts => self.sums.entry(trigger.key).or_default().time(stop.stopped_ns),
+                    Some(_) => {}
+                    None if stop.reason == Some(SuspendReason::FOR_GC) && window.contains(begin) => {
+                        self.unasked.triggers += 1;
+                        self.unasked.time(stop.stopped_ns);
+                    }
+                    None => {}
+                }
+            }
+        }
+    }
+
+    /// The records, those that stopped the process longest first.
+    pub(crate) fn report(&self, frames: impl Fn(Option<StackId>) -> Vec<Frame>, window: Window) -> Callers {
+        type Name = (Option<&'static str>, &'static str, Vec<Frame>);
+        let mut by_name: BTreeMap<Name, (Option<Evidence>, Sum)> = BTreeMap::new();
+        let mut all = Sum::default();
+        for (&(reason, stack), sum) in &self.sums {
+            let frames = frames(stack);
+            let (api, evidence, asked_by) = asked(reason, sum, frames);
+            let (best, of_name) = by_name.entry((api, reason_name(reason), asked_by)).or_default();
+            *best = (*best).max(evidence);
+            of_name.add(sum);
+            all.add(sum);
+        }
+        let mut callers: Vec<Caller> = by_name
+            .into_iter()
+            .map(|((api, reason, frames), (api_from, sum))| Caller {
+                kind: "caller",
+                api,
+                api_from,
+                site: site(&frames).map(|frame| frame.name.clone()),
+                reason,
+                raw_frames: frames.iter().map(|frame| frame.raw.clone()).collect(),
+                frames: frames.into_iter().map(|frame| frame.name).collect(),
+                triggers: sum.triggers,
+                collections: sum.collections,
+                without_collection: sum.without_collection,
+                stopped_ns: sum.stopped(),
+                start_ns: window.start,
+                end_ns: window.end,
+            })
+            .collect();
+        callers.sort_by_key(|one| std::cmp::Reverse((one.stopped_ns, one.collections, one.triggers)));
+        Callers {
+            callers,
+            triggers: all.triggers,
+            collections: all.collections,
+            stopped_ns: all.stopped(),
+            unasked_stops: self.unasked.triggers,
+            unasked_stopped_ns: self.unasked.stopped(),
+        }
+    }
+}
+
+fn began_in(collection: &Collection, sync: i64, window: Window) -> bool {
+    collection
+        .start
+        .is_some_and(|start| window.contains(start.saturating_add(sync)))
+}
+
+/// Who makes a process collect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Callers {
+    /// One for each caller, those that stopped the process longest first.
+    pub callers: Vec<Caller>,
+    /// Requests.
+    pub triggers: u64,
+    /// Collections.
+    pub collections: u64,
+    /// How long the process was stopped for them; `None`: unknown of all.
+    pub stopped_ns: Option<i64>,
+    /// Stops without a request: whose, the runtime does not say.
+    pub unasked_stops: u64,
+    /// How long those lasted.
+    pub unasked_stopped_ns: Option<i64>,
+}
+
+/// How it is known what was called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Evidence {
+    /// By the runtime's reason, and by whether a collection came: the call itself was inlined.
+    Reason,
+    /// A frame says it.
+    Frame,
+}
+
+/// The record of one caller.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Caller {
+    kind: &'static str,
+    /// What was called: `GC.Collect`, `AddMemoryPressure`, `TryStartNoGCRegion`, `allocation`; `None`: neither a frame
+    /// nor the reason says it.
+    pub api: Option<&'static str>,
+    /// How that is known.
+    pub api_from: Option<Evidence>,
+    /// The nearest frame that is not of the framework; `None`: there is none.
+    pub site: Option<String>,
+    /// The runtime's reason.
+    pub reason: &'static str,
+    /// Readable names, from the method that asked outwards.
+    pub frames: Vec<String>,
+    /// The same as the runtime writes them; an address where nothing names it.
+    pub raw_frames: Vec<String>,
+    /// Requests.
+    pub triggers: u64,
+    /// Collections that answered them.
+    pub collections: u64,
+    /// Requests that led to none.
+    pub without_collection: u64,
+    /// How long the process was stopped for it.
+    pub stopped_ns: Option<i64>,
+    /// From when on it was watched, on the stream's clock.
+    pub start_ns: Option<i64>,
+    /// Until when.
+    pub end_ns: Option<i64>,
+}
+
+/// The frame that a person looks for: the nearest of own code, else the nearest with a name.
+pub(crate) fn site(frames: &[Frame]) -> Option<&Frame> {
+    let own = frames.iter().find(|frame| !frame.is_framework && !frame.is_unknown());
+    own.or_else(|| frames.iter().find(|frame| !frame.is_unknown()))
+}
+
+fn reason_name(reason: u32) -> &'static str {
+    if reason == u32::MAX {
+        return "unknown";
+    }
+    GcReason(reason).name().unwrap_or("unknown")
+}
+
+/// What was called, how that is known, and the frames from the method that called it outwards.
+fn asked(reason: u32, sum: &Sum, mut frames: Vec<Frame>) -> (Option<&'static str>, Option<Evidence>, Vec<Frame>) {
+    let reason = GcReason(reason);
+    let is_allocation = matches!(
+        reason,
+        GcReason::ALLOC_SMALL | GcReason::ALLOC_LARGE | GcReason::OUT_OF_SPACE_SOH | GcReason::OUT_OF_SPACE_LOH
+    );
+    if is_allocation {
+        return (Some("allocation"), Some(Evidence::Reason), frames);
+    }
+    // A stub between the call and the collector may have no name.
+    let is_collectors = |frame: &Frame| {
+        frame.is_unknown() || frame.raw.starts_with("System.GC.") || frame.raw.starts_with("dynamicClass.IL_STUB")
+    };
+    let of_collector = frames.iter().take_while(|frame| is_collectors(frame)).count();
+    if of_collector < frames.len() || frames.iter().any(|frame| !frame.is_unknown()) {
+        let rest = frames.split_off(of_collector);
+        let called = frames
+            .iter()
+            .rev()
+            .find_map(|frame| frame.raw.strip_prefix("System.GC."));
+        if let Some(called) = called {
+            return (Some(api(called)), Some(Evidence::Frame), rest);
+        }
+        frames = rest;
+    }
+    if frames.iter().all(Frame::is_unknown) {
+        return (None, None, frames);
+    }
+    // The call was compiled into the method that made it. Managed code has one way only to these reasons.
+    match reason {
+        GcReason::INDUCED_COMPACTING | GcReason::INDUCED_AGGRESSIVE => {
+            (Some("GC.Collect"), Some(Evidence::Reason), frames)
+        }
+        GcReason::INDUCED if sum.without_collection == 0 => (Some("GC.Collect"), Some(Evidence::Reason), frames),
+        GcReason::INDUCED if sum.collections == 0 => (Some("TryStartNoGCRegion"), Some(Evidence::Reason), frames),
+        _ => (None, None, frames),
+    }
+}
+
+/// The public method that a frame of `System.GC` is, or is behind.
+fn api(called: &str) -> &'static str {
+    match called.trim_start_matches('_') {
+        name if name.starts_with("Collect") => "GC.Collect",
+        "AddMemoryPressure" => "AddMemoryPressure",
+        "RemoveMemoryPressure" => "RemoveMemoryPressure",
+        "EndNoGCRegion" => "EndNoGCRegion",
+        name if name.contains("NoGCRegion") => "TryStartNoGCRegion",
+        "RefreshMemoryLimit" => "RefreshMemoryLimit",
+        "GetTotalMemory" => "GC.GetTotalMemory",
+        _ => "System.GC",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frames(raw: &[(&str, &str)]) -> Vec<Frame> {
+        raw.iter().map(|(namespace, name)| Frame::of(namespace, name)).collect()
+    }
+
+    /// Reason, frames, and what is found of them: the call and the method.
+    type Case<'a> = (u32, &'a [(&'a str, &'a str)], Option<&'a str>, Option<&'a str>);
+
+    /// Scenario: stacks of requests as runtimes write them.
+    /// Guarantee: what was called, and the own method nearest to it.
+    #[test]
+    fn what_was_called_and_by_whom() {
+        let collected = Sum {
+            collections: 1,
+            ..Sum::default()
+        };
+        let table: [Case<'_>; 8] = [
+            (
+                1,
+                &[
+                    ("System.GC", "_Collect"),
+                    ("System.GC", "Collect"),
+                    ("A.Cache", "Trim"),
+                    ("A.P", "Main"),
+                ],
+                Some("GC.Collect"),
+                Some("A.Cache.Trim"),
+            ),
+            (
+                1,
+                &[
+                    ("dynamicClass", "IL_STUB_PInvoke"),
+                    ("System.GC", "Collect"),
+                    ("System.Reflection.MethodBaseInvoker", "InvokeWithNoArgs"),
+                    ("A.P", "ByReflection"),
+                ],
+                Some("GC.Collect"),
+                Some("A.P.ByReflection"),
+            ),
+            (
+                7,
+                &[("System.GC", "AddMemoryPressure"), ("A.Bitmap", ".ctor")],
+                Some("AddMemoryPressure"),
+                Some("A.Bitmap..ctor"),
+            ),
+            (
+                1,
+                &[
+                    ("System.GC", "_StartNoGCRegion"),
+                    ("System.GC", "TryStartNoGCRegion"),
+                    ("A.Low", "Enter"),
+                ],
+                Some("TryStartNoGCRegion"),
+                Some("A.Low.Enter"),
+            ),
+            (
+                0,
+                &[("System.String", "Ctor"), ("A.R", "Line")],
+                Some("allocation"),
+                Some("A.R.Line"),
+            ),
+            (
+                1,
+                &[("A.Cache", "Trim"), ("A.P", "Main")],
+                Some("GC.Collect"),
+                Some("A.Cache.Trim"),
+            ),
+            (7, &[("A.Cache", "Trim")], None, Some("A.Cache.Trim")),
+            (1, &[], None, None),
+        ];
+        for (reason, raw, api, by) in table {
+            let (called, _, rest) = asked(reason, &collected, frames(raw));
+            assert_eq!(called, api, "{raw:?}");
+            assert_eq!(site(&rest).map(|frame| frame.name.as_str()), by, "{raw:?}");
+        }
+    }
+
+    /// Scenario: a request whose call was inlined, which led to no collection; and one behind a stub without a name.
+    /// Guarantee: the first can only be a no-GC region; the stub is not taken for who asked.
+    #[test]
+    fn calls_without_a_frame_are_known_by_their_reason() {
+        let none = Sum {
+            without_collection: 1,
+            ..Sum::default()
+        };
+        let (api, from, _) = asked(1, &none, frames(&[("A.Low", "Enter")]));
+        assert_eq!((api, from), (Some("TryStartNoGCRegion"), Some(Evidence::Reason)));
+        let behind = vec![
+            Frame::unknown(7),
+            Frame::of("System.GC", "Collect"),
+            Frame::of("A.Cache", "Trim"),
+        ];
+        let (api, from, rest) = asked(1, &none, behind);
+        assert_eq!((api, from, rest.len()), (Some("GC.Collect"), Some(Evidence::Frame), 1));
+        let (api, _, rest) = asked(1, &none, vec![Frame::unknown(7)]);
+        assert_eq!((api, rest.len()), (None, 1));
+    }
+}

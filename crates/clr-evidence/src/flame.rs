@@ -1,0 +1,301 @@
+//! Flame graphs as SVG: no script, nothing from elsewhere, light and dark.
+//!
+//! The outermost frame is at the bottom; a frame is as wide as what its stacks weigh. Frames of the same parent are
+//! sorted by name. Each has its full name and its weight as a title, which browsers show. What is narrower than
+//! [`LEAST_WIDTH`] is left out, and its weight is stated.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// Width of the picture, pixels.
+const WIDTH: f64 = 1200.0;
+const ROW: f64 = 18.0;
+/// Height of the lines above the graph.
+const HEAD: f64 = 56.0;
+const MARGIN: f64 = 10.0;
+/// Pixels of one character, about.
+const CHARACTER: f64 = 6.7;
+/// Frames that would be narrower are left out.
+pub const LEAST_WIDTH: f64 = 0.5;
+/// Rows; deeper frames are left out.
+pub const MAX_ROWS: usize = 128;
+
+/// What a weight is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Estimated bytes.
+    Bytes,
+    /// Time.
+    Nanoseconds,
+}
+
+impl Unit {
+    fn text(self, weight: u64) -> String {
+        let weight = weight as f64;
+        let (one, steps): (_, [(f64, &str); 4]) = match self {
+            Self::Bytes => (" B", [(1e9, " GB"), (1e6, " MB"), (1e3, " KB"), (1.0, " B")]),
+            Self::Nanoseconds => (" ns", [(1e9, " s"), (1e6, " ms"), (1e3, " µs"), (1.0, " ns")]),
+        };
+        match steps.iter().find(|(step, _)| weight >= *step) {
+            Some((step, unit)) => format!("{:.1}{unit}", weight / step),
+            None => format!("0{one}"),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Node<'a> {
+    weight: u64,
+    children: BTreeMap<&'a str, Node<'a>>,
+}
+
+impl<'a> Node<'a> {
+    fn of(stacks: &'a BTreeMap<Vec<String>, u64>) -> Self {
+        let mut root = Self::default();
+        for (frames, weight) in stacks {
+            root.weight = root.weight.saturating_add(*weight);
+            let mut at = &mut root;
+            for frame in frames.iter().take(MAX_ROWS) {
+                at = at.children.entry(frame).or_default();
+                at.weight = at.weight.saturating_add(*weight);
+            }
+        }
+        root
+    }
+}
+
+struct Drawing {
+    body: String,
+    unit: Unit,
+    all: u64,
+    /// Rows above the root that have something in them.
+    rows: usize,
+    /// Weight of frames too narrow to be drawn.
+    left_out: u64,
+}
+
+impl Drawing {
+    fn width(&self, weight: u64) -> f64 {
+        (WIDTH - 2.0 * MARGIN) * weight as f64 / self.all.max(1) as f64
+    }
+
+    /// Counts rows first: the root is at the bottom.
+    fn measure(&mut self, node: &Node<'_>, row: usize) {
+        for child in node.children.values() {
+            if self.width(child.weight) >= LEAST_WIDTH {
+                self.rows = self.rows.max(row + 1);
+                self.measure(child, row + 1);
+            } else {
+                self.left_out = self.left_out.saturating_add(child.weight);
+            }
+        }
+    }
+
+    fn draw(&mut self, node: &Node<'_>, row: usize, left: f64) {
+        let mut left = left;
+        for (name, child) in &node.children {
+            let width = self.width(child.weight);
+            if width >= LEAST_WIDTH {
+                self.frame(name, child.weight, row, left, width);
+                self.draw(child, row + 1, left);
+            }
+            left += width;
+        }
+    }
+
+    fn frame(&mut self, name: &str, weight: u64, row: usize, left: f64, width: f64) {
+        let top = HEAD + (self.rows - row) as f64 * ROW;
+        let share = 100.0 * weight as f64 / self.all.max(1) as f64;
+        let room = ((width - 6.0) / CHARACTER).max(0.0) as usize;
+        let full = escape(name);
+        let _written = write!(
+            self.body,
+            "<g><title>{full}: {} ({share:.1} %)</title><rect class=\"c{}\" x=\"{left:.1}\" y=\"{top:.1}\" \
+             width=\"{:.1}\" height=\"{:.1}\" rx=\"2\"/>",
+            self.unit.text(weight),
+            colour(name),
+            (width - 0.5).max(0.3),
+            ROW - 1.0,
+        );
+        if room >= 3 {
+            let shown = escape(&fit(name, room));
+            let _written = write!(
+                self.body,
+                "<text x=\"{:.1}\" y=\"{:.1}\">{shown}</text>",
+                left + 3.0,
+                top + 12.5
+            );
+        }
+        self.body.push_str("</g>\n");
+    }
+}
+
+/// The picture. Stacks have their outermost frame first.
+pub fn svg(title: &str, stacks: &BTreeMap<Vec<String>, u64>, unit: Unit) -> String {
+    let root = Node::of(stacks);
+    let mut drawing = Drawing {
+        body: String::new(),
+        unit,
+        all: root.weight,
+        rows: 0,
+        left_out: 0,
+    };
+    drawing.measure(&root, 0);
+    // Row 0 is the whole.
+    if root.weight > 0 {
+        drawing.frame("all", root.weight, 0, MARGIN, WIDTH - 2.0 * MARGIN);
+        drawing.draw(&root, 1, MARGIN);
+    }
+    let height = HEAD + (drawing.rows + 1) as f64 * ROW + MARGIN;
+    let mut note = format!(
+        "{} in all; hover a frame for its name and share",
+        unit.text(root.weight)
+    );
+    if drawing.left_out > 0 {
+        let _written = write!(
+            note,
+            "; frames of {} in all are too narrow to show",
+            unit.text(drawing.left_out)
+        );
+    }
+    if root.weight == 0 {
+        note = "nothing was seen".to_owned();
+    }
+    format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} \
+         {height}\" width=\"{WIDTH}\" height=\"{height}\" role=\"img\" aria-label=\"{label}\">\n<style>{STYLE}</style>\n\
+         <rect class=\"page\" width=\"100%\" height=\"100%\"/>\n<text class=\"title\" x=\"{MARGIN}\" y=\"24\">{label}\
+         </text>\n<text class=\"note\" x=\"{MARGIN}\" y=\"44\">{note}</text>\n{body}</svg>\n",
+        label = escape(title),
+        note = escape(&note),
+        body = drawing.body,
+    )
+}
+
+const STYLE: &str = "\
+text{font:11px ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;fill:#1b1b1b}\
+.title{font:600 16px system-ui,'DejaVu Sans',sans-serif}.note{font:12px system-ui,'DejaVu Sans',sans-serif;fill:#555}\
+.page{fill:#fff}.c0{fill:#f4b183}.c1{fill:#f7c873}.c2{fill:#f2a07b}.c3{fill:#f0d58c}.c4{fill:#eebb8f}.c5{fill:#c9d8ea}\
+g:hover rect{stroke:#1b1b1b;stroke-width:1}\
+@media (prefers-color-scheme:dark){.page{fill:#15181c}text{fill:#f2f2f2}.note{fill:#aaa}.c0{fill:#8a4b22}\
+.c1{fill:#85601a}.c2{fill:#8b3f2a}.c3{fill:#6f5d1c}.c4{fill:#7c5230}.c5{fill:#37516e}g:hover rect{stroke:#fff}}";
+
+/// The framework is blue, own code is warm; the same name has the same colour in every picture.
+fn colour(name: &str) -> u32 {
+    if name == "all"
+        || ["System.", "Microsoft.", "Interop.", "Internal."]
+            .iter()
+            .any(|start| name.starts_with(start))
+    {
+        return 5;
+    }
+    name.bytes()
+        .fold(7_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()))
+        % 5
+}
+
+/// As much of a name as there is room for: its end says most.
+fn fit(name: &str, room: usize) -> String {
+    let length = name.chars().count();
+    if length <= room {
+        return name.to_owned();
+    }
+    // Type and method without the namespace, if that fits.
+    let mut rest = name;
+    while let Some((_, shorter)) = rest
+        .split_once('.')
+        .filter(|(head, tail)| !head.contains(['<', '(']) && !tail.is_empty())
+    {
+        rest = shorter;
+        if rest.chars().count() <= room {
+            return rest.to_owned();
+        }
+    }
+    let kept: String = rest.chars().take(room.saturating_sub(1)).collect();
+    format!("{kept}…")
+}
+
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '&' => escaped.push_str("&amp;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            // Not allowed in XML at all.
+            control if control.is_control() || control == '\u{fffe}' || control == '\u{ffff}' => {
+                escaped.push('\u{fffd}')
+            }
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stacks(of: &[(&[&str], u64)]) -> BTreeMap<Vec<String>, u64> {
+        of.iter()
+            .map(|(frames, weight)| (frames.iter().map(|frame| (*frame).to_owned()).collect(), *weight))
+            .collect()
+    }
+
+    /// Scenario: names with markup and control characters, in frames and in the title.
+    /// Guarantee: nothing of it becomes markup.
+    #[test]
+    fn names_are_escaped() {
+        let svg = svg(
+            "<b>&\"",
+            &stacks(&[(&["<script>alert('x')</script>", "A\u{1}B"], 10)]),
+            Unit::Bytes,
+        );
+        assert!(
+            !svg.contains("<script") && !svg.contains("<b>") && !svg.contains('\u{1}'),
+            "{svg}"
+        );
+        assert!(svg.contains("&lt;script&gt;"));
+    }
+
+    /// Scenario: two branches of 3 to 1 below one frame.
+    /// Guarantee: their widths are as 3 to 1, side by side above it.
+    #[test]
+    fn widths_are_shares() {
+        let svg = svg(
+            "t",
+            &stacks(&[(&["Main", "A"], 300), (&["Main", "B"], 100)]),
+            Unit::Bytes,
+        );
+        let attribute = |name: &str, key: &str| -> f64 {
+            let at = svg.find(&format!("<title>{name}:")).unwrap();
+            let rest = &svg[at..];
+            let from = rest.find(&format!(" {key}=\"")).unwrap() + key.len() + 3;
+            rest[from..].split('"').next().unwrap().parse().unwrap()
+        };
+        assert_eq!(attribute("A", "x"), attribute("Main", "x"));
+        assert!((attribute("A", "x") + 0.75 * 1180.0 - attribute("B", "x")).abs() < 0.2);
+        assert!(attribute("A", "y") < attribute("Main", "y"));
+        assert!(svg.contains("Main: 400.0 B (100.0 %)"));
+    }
+
+    /// Scenario: a frame of a ten thousandth, and no stacks at all.
+    /// Guarantee: what is left out is stated.
+    #[test]
+    fn what_is_not_drawn_is_stated() {
+        let one = svg("t", &stacks(&[(&["A"], 1_000_000), (&["B"], 100)]), Unit::Bytes);
+        assert!(!one.contains("<title>B:") && one.contains("frames of 100.0 B in all are too narrow"));
+        assert!(svg("t", &stacks(&[]), Unit::Bytes).contains("nothing was seen"));
+    }
+
+    /// Scenario: long names in narrow frames.
+    /// Guarantee: the namespace goes first.
+    #[test]
+    fn names_are_shortened_from_the_front() {
+        assert_eq!(fit("Shop.Memory.Orders.Parse", 12), "Orders.Parse");
+        assert_eq!(fit("Shop.Memory.Orders.Parse", 4), "Par…");
+        assert_eq!(fit("Shop.List<A.B>.Add", 14), "List<A.B>.Add");
+    }
+}

@@ -1,0 +1,49 @@
+//! Who makes a .NET runtime collect, and who allocates: from the stacks of its events.
+//!
+//! A *burst* is a session of some seconds with stacks, and with a rundown at its end that names the methods. This crate
+//! takes the bytes of such a stream, live or from a file, and returns records. It does no I/O and has no clock.
+//!
+//! ```text
+//! bytes -> clr_gc::stream (events, collections) -> burst -> stacks  addresses, interned while the stream runs
+//!                                                    |----> method  the methods at these addresses (rundown)
+//!                                                    '----> name    a name that a person reads
+//!                                                             |
+//!                                   callers: who asked, collections, time stopped
+//!                                   allocations: estimates by type and site, with intervals
+//!                                                             |
+//!                                    folded | flame (SVG) | pprof | diff
+//! ```
+//!
+//! | Module | What it is |
+//! |---|---|
+//! | [`burst`] | a stream in, [`callers::Callers`] or [`allocations::Allocations`] out |
+//! | [`stacks`] | interned stacks |
+//! | [`method`] | methods by address |
+//! | [`name`] | readable names |
+//! | [`callers`] | triggers, and which collections and stops are theirs |
+//! | [`allocations`] | samples, summed by type and site |
+//! | [`estimate`] | how many bytes a sample stands for, and exact 95 % intervals |
+//! | [`folded`], [`flame`], [`pprof`] | formats of other tools |
+//! | [`diff`] | two outputs side by side |
+//!
+//! # Invariants
+//!
+//! * Nothing is dropped silently: what has no name, no stack or no place is counted where it belongs.
+//! * Memory is bounded, whatever the stream: [`stacks::MAX_STACKS`], [`method::MAX_METHODS`],
+//!   [`callers::MAX_PENDING`].
+//! * Unknown is `None`.
+
+// Time is a value: no clock is asked here (clippy.toml).
+#![deny(clippy::disallowed_methods)]
+
+pub mod allocations;
+pub mod burst;
+pub mod callers;
+pub mod diff;
+pub mod estimate;
+pub mod flame;
+pub mod folded;
+pub mod method;
+pub mod name;
+pub mod pprof;
+pub mod stacks;

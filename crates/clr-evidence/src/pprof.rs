@@ -1,0 +1,234 @@
+//! The pprof format (`profile.proto` of google/pprof), as far as a profile of allocations needs it. Gzip is the
+//! writer's: `go tool pprof` and Pyroscope expect it.
+//!
+//! Two values per sample: samples seen, and the bytes that they stand for. The addresses are those of the traced
+//! process; names are readable ones, and the runtime's own are `system_name`.
+
+use std::collections::HashMap;
+
+use prost::Message;
+
+use crate::burst::Account;
+use crate::name::Frame;
+
+#[derive(Clone, PartialEq, Message)]
+struct Profile {
+    #[prost(message, repeated, tag = "1")]
+    sample_type: Vec<ValueType>,
+    #[prost(message, repeated, tag = "2")]
+    sample: Vec<Sample>,
+    #[prost(message, repeated, tag = "4")]
+    location: Vec<Location>,
+    #[prost(message, repeated, tag = "5")]
+    function: Vec<Function>,
+    #[prost(string, repeated, tag = "6")]
+    string_table: Vec<String>,
+    #[prost(int64, tag = "9")]
+    time_nanos: i64,
+    #[prost(int64, tag = "10")]
+    duration_nanos: i64,
+    #[prost(message, optional, tag = "11")]
+    period_type: Option<ValueType>,
+    #[prost(int64, tag = "12")]
+    period: i64,
+    #[prost(int64, repeated, tag = "13")]
+    comment: Vec<i64>,
+    #[prost(int64, tag = "14")]
+    default_sample_type: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ValueType {
+    #[prost(int64, tag = "1")]
+    r#type: i64,
+    #[prost(int64, tag = "2")]
+    unit: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Sample {
+    #[prost(uint64, repeated, tag = "1")]
+    location_id: Vec<u64>,
+    #[prost(int64, repeated, tag = "2")]
+    value: Vec<i64>,
+    #[prost(message, repeated, tag = "3")]
+    label: Vec<Label>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Label {
+    #[prost(int64, tag = "1")]
+    key: i64,
+    #[prost(int64, tag = "2")]
+    str: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Location {
+    #[prost(uint64, tag = "1")]
+    id: u64,
+    #[prost(uint64, tag = "3")]
+    address: u64,
+    #[prost(message, repeated, tag = "4")]
+    line: Vec<Line>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Line {
+    #[prost(uint64, tag = "1")]
+    function_id: u64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Function {
+    #[prost(uint64, tag = "1")]
+    id: u64,
+    #[prost(int64, tag = "2")]
+    name: i64,
+    #[prost(int64, tag = "3")]
+    system_name: i64,
+}
+
+/// One stack of a profile: addresses with their frames, innermost first, the type that is allocated, how many samples,
+/// and the bytes that they stand for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stacked {
+    /// Addresses and frames, innermost first.
+    pub frames: Vec<(u64, Frame)>,
+    /// The runtime's name of the type; `None`: unknown.
+    pub type_name: Option<String>,
+    /// Samples.
+    pub samples: u64,
+    /// Bytes.
+    pub bytes: f64,
+}
+
+#[derive(Debug, Default)]
+struct Tables {
+    strings: HashMap<String, i64>,
+    profile: Profile,
+    functions: HashMap<(i64, i64), u64>,
+    locations: HashMap<u64, u64>,
+}
+
+impl Tables {
+    fn text(&mut self, text: &str) -> i64 {
+        if let Some(place) = self.strings.get(text) {
+            return *place;
+        }
+        let place = self.profile.string_table.len() as i64;
+        self.profile.string_table.push(text.to_owned());
+        self.strings.insert(text.to_owned(), place);
+        place
+    }
+
+    fn value_type(&mut self, name: &str, unit: &str) -> ValueType {
+        ValueType {
+            r#type: self.text(name),
+            unit: self.text(unit),
+        }
+    }
+
+    fn location(&mut self, address: u64, frame: &Frame) -> u64 {
+        if let Some(id) = self.locations.get(&address) {
+            return *id;
+        }
+        let (name, system_name) = (self.text(&frame.name), self.text(&frame.raw));
+        let function_id = *self.functions.entry((name, system_name)).or_insert_with(|| {
+            let id = self.profile.function.len() as u64 + 1;
+            self.profile.function.push(Function { id, name, system_name });
+            id
+        });
+        let id = self.profile.location.len() as u64 + 1;
+        self.profile.location.push(Location {
+            id,
+            address,
+            line: vec![Line { function_id }],
+        });
+        self.locations.insert(address, id);
+        id
+    }
+}
+
+/// The bytes of a profile, not compressed. `unix_ns` is when it began; `biased` says how it was sampled.
+pub fn encode(stacks: &[Stacked], account: &Account, unix_ns: Option<i64>, biased: bool) -> Vec<u8> {
+    let mut tables = Tables::default();
+    // By the format, the first string is empty.
+    tables.text("");
+    let objects = tables.value_type("alloc_samples", "count");
+    let space = tables.value_type("alloc_space", "bytes");
+    tables.profile.default_sample_type = space.r#type;
+    tables.profile.period_type = Some(space.clone());
+    tables.profile.sample_type = vec![objects, space];
+    tables.profile.period = crate::estimate::INTERVAL_BYTES as i64;
+    if biased {
+        let comment = tables.text("biased: from AllocationTick, one about every 100 KB");
+        tables.profile.comment.push(comment);
+    }
+    let key = tables.text("type");
+    for stacked in stacks {
+        let location_id = stacked
+            .frames
+            .iter()
+            .map(|(address, frame)| tables.location(*address, frame))
+            .collect();
+        let label = stacked.type_name.as_deref().map(|name| Label {
+            key,
+            str: tables.text(name),
+        });
+        tables.profile.sample.push(Sample {
+            location_id,
+            value: vec![
+                i64::try_from(stacked.samples).unwrap_or(i64::MAX),
+                stacked.bytes.round() as i64,
+            ],
+            label: label.into_iter().collect(),
+        });
+    }
+    tables.profile.time_nanos = unix_ns.unwrap_or(0);
+    let duration = account
+        .window
+        .start
+        .zip(account.window.end)
+        .map(|(start, end)| end.saturating_sub(start));
+    tables.profile.duration_nanos = duration.unwrap_or(0);
+    tables.profile.encode_to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: two stacks with a frame in common.
+    /// Guarantee: frames are stated once, the first string is empty, and all ids lead somewhere.
+    #[test]
+    fn a_profile_refers_to_what_it_has() {
+        let main = (10, Frame::of("Shop.Program", "Main"));
+        let stacks = [
+            Stacked {
+                frames: vec![(20, Frame::of("Shop.Orders", "Parse")), main.clone()],
+                type_name: Some("System.String".to_owned()),
+                samples: 2,
+                bytes: 204_800.4,
+            },
+            Stacked {
+                frames: vec![main],
+                type_name: None,
+                samples: 1,
+                bytes: 1.0,
+            },
+        ];
+        let account = crate::burst::Burst::new(crate::burst::Origin::File).account();
+        let profile = Profile::decode(encode(&stacks, &account, Some(5), false).as_slice()).unwrap();
+        assert_eq!(profile.string_table[0], "");
+        assert_eq!((profile.location.len(), profile.function.len()), (2, 2));
+        assert_eq!(profile.sample[0].location_id, [1, 2]);
+        assert_eq!(profile.sample[1].location_id, [2]);
+        assert_eq!(profile.sample[0].value, [2, 204_800]);
+        let text = |place: i64| profile.string_table[place as usize].as_str();
+        assert_eq!(text(profile.sample[0].label[0].str), "System.String");
+        assert_eq!(text(profile.function[0].name), "Shop.Orders.Parse");
+        assert_eq!(text(profile.sample_type[1].r#type), "alloc_space");
+        assert_eq!(profile.time_nanos, 5);
+    }
+}

@@ -1,0 +1,25 @@
+//! Any bytes as the stream of a burst: they are read as far as they are a stream, and reported in every form.
+#![no_main]
+
+use clr_evidence::burst::{Burst, Origin, Weight};
+use clr_evidence::{flame, pprof};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: &[u8]| {
+    let mut burst = Burst::new(Origin::Live);
+    let mut is_damaged = false;
+    for piece in input.chunks(4096) {
+        is_damaged |= burst.push(piece).is_err();
+        if is_damaged {
+            break;
+        }
+    }
+    let _damaged_at_its_end = burst.finish();
+    let allocations = burst.allocations();
+    let total = allocations.total;
+    assert!(total.low.is_none_or(|low| low <= total.estimate));
+    burst.callers();
+    pprof::encode(&burst.stacked(), &burst.account(), None, false);
+    flame::svg("x", &burst.weighted_stacks(Weight::Allocated), flame::Unit::Bytes);
+    flame::svg("x", &burst.weighted_stacks(Weight::Stopped), flame::Unit::Nanoseconds);
+});

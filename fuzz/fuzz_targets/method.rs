@@ -1,0 +1,27 @@
+//! Any bytes as the payloads of method events, and any text as the names of a method and a type: they decode or are
+//! refused, methods do not overlap, and every name can be shown.
+#![no_main]
+
+use clr_evidence::method::{Method, Methods};
+use clr_evidence::name::{Frame, type_name};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: &[u8]| {
+    let mut methods = Methods::default();
+    for payload in input.chunks(64) {
+        methods.observe(payload, None);
+    }
+    methods.observe(input, None);
+    if let Ok(method) = Method::decode(input) {
+        let frame = Frame::of(&method.namespace, &method.name);
+        assert!(!frame.name.chars().any(char::is_control));
+        type_name(&method.namespace);
+        if let Some(found) = methods.at(method.address) {
+            assert!(found.address <= method.address);
+        }
+    }
+    let text = String::from_utf8_lossy(input);
+    let (namespace, name) = text.split_once('\n').unwrap_or((&text, ""));
+    Frame::of(namespace, name);
+    type_name(&text);
+});

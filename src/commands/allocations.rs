@@ -1,0 +1,184 @@
+//! `gcwatch allocations`: who allocates in a process.
+
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use anyhow::Context as _;
+use clr_evidence::allocations::{Allocations, Amount, Method};
+use clr_evidence::burst::Weight;
+use clr_evidence::{diff, flame, folded, pprof};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde::Serialize;
+
+use crate::commands::burst::{Asked, Facts, Gathered, Output, Subject, executor, from_file};
+use crate::commands::cli::{AllocationsArgs, AllocationsCommand, AllocationsDiffArgs, EvidenceFormat, Format};
+use crate::commands::output;
+use crate::commands::output::say;
+use crate::evidence::burst::{MAX_PINNED_FOR_VERBOSE, Question, SAMPLES_SINCE, StoppedBy};
+use crate::report::allocations as report;
+
+/// How long it watches unless asked otherwise.
+const TIME: Duration = Duration::from_secs(5);
+/// An output that is compared; one has a few MB.
+const MAX_OUTPUT_BYTES: u64 = 256 << 20;
+
+/// The first record.
+#[derive(Debug, Serialize)]
+struct AllocationsRecord {
+    kind: &'static str,
+    #[serde(flatten)]
+    facts: Facts,
+    method: Method,
+    /// Of all: `samples`, `estimate`, `low`, `high`.
+    #[serde(flatten)]
+    total: Amount,
+    /// Samples whose type or stack had no place.
+    without_place: u64,
+}
+
+/// Runs the command. `false`: not all of it could be done, which was reported.
+///
+/// # Errors
+///
+/// When the process cannot be attached to, or the output cannot be written.
+pub fn run(args: &AllocationsArgs) -> anyhow::Result<bool> {
+    if let Some(AllocationsCommand::Diff(args)) = &args.command {
+        return compare(args);
+    }
+    let subject = Subject::of(args.source.as_ref(), args.pid)?;
+    let gathered = match subject {
+        Subject::Recording(file) => Some(from_file(file)?),
+        Subject::Process(pid) => executor()?.block_on(async {
+            let asked = Asked::find(pid).await?;
+            let question = question(args, &asked)?;
+            asked.burst(&args.burst, question, TIME).await
+        })?,
+    };
+    let Some(gathered) = gathered else { return Ok(true) };
+    if gathered.stopped_by == StoppedBy::PinnedObjects {
+        say(format_args!(
+            "{} has more than {MAX_PINNED_FOR_VERBOSE} pinned objects, each of which is an event of every collection \
+             while this goes on: the burst was ended; --force goes on",
+            gathered.name
+        ));
+    }
+    let is_refused = gathered.stopped_by == StoppedBy::PinnedObjects;
+    Ok(write(&gathered, args)? && !is_refused)
+}
+
+/// Which session the runtime is asked for.
+fn question(args: &AllocationsArgs, asked: &Asked) -> anyhow::Result<Question> {
+    if asked.major().is_some_and(|major| major >= SAMPLES_SINCE) {
+        return Ok(Question::Allocations);
+    }
+    if !args.tick {
+        let version = asked
+            .runtime
+            .as_deref()
+            .map_or(String::new(), |version| format!(" (.NET {version})"));
+        anyhow::bail!(
+            "process {}{version} cannot sample allocations: that is in .NET {SAMPLES_SINCE} and later. --tick opens a \
+             Verbose session instead: it costs an allocating process 10-15 % while it lasts, every pinned object is an \
+             event of every collection, and its estimates are biased",
+            asked.process.pid
+        );
+    }
+    Ok(Question::Ticks {
+        any_pins: args.burst.force,
+    })
+}
+
+fn write(gathered: &Gathered, args: &AllocationsArgs) -> anyhow::Result<bool> {
+    let mut output = Output::open(&args.burst)?;
+    let burst = &gathered.burst;
+    let allocations = burst.allocations();
+    match output.format {
+        EvidenceFormat::Ndjson => {
+            output.record(&first(gathered, &allocations))?;
+            for record in &allocations.types {
+                output.record(record)?;
+            }
+            for record in &allocations.sites {
+                output.record(record)?;
+            }
+        }
+        EvidenceFormat::Folded => folded::write(output.text(), &burst.weighted_stacks(Weight::Allocated))?,
+        EvidenceFormat::Svg => {
+            let title = format!("Bytes allocated: {}", gathered.name);
+            let svg = flame::svg(&title, &burst.weighted_stacks(Weight::Allocated), flame::Unit::Bytes);
+            output.text().write_all(svg.as_bytes())?;
+        }
+        EvidenceFormat::Pprof => {
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok();
+            let account = burst.account();
+            let time = account
+                .window
+                .start
+                .zip(account.window.end)
+                .map_or(0, |(start, end)| end - start);
+            // When a recording was made is not known here.
+            let began = now
+                .and_then(|now| i64::try_from(now.as_nanos()).ok())
+                .filter(|_| gathered.pid.is_some())
+                .map(|now| now - time);
+            let profile = pprof::encode(&burst.stacked(), &account, began, allocations.method == Method::Tick);
+            let mut packed = GzEncoder::new(output.text(), Compression::default());
+            packed.write_all(&profile)?;
+            packed.finish()?;
+        }
+        EvidenceFormat::Table => {
+            report::write(
+                output.text(),
+                &allocations,
+                &burst.account(),
+                args.burst.top,
+                args.burst.stacks,
+            )?;
+        }
+    }
+    output.finish()?;
+    Ok(gathered.is_whole)
+}
+
+fn first(gathered: &Gathered, allocations: &Allocations) -> AllocationsRecord {
+    AllocationsRecord {
+        kind: "allocations",
+        facts: gathered.facts(),
+        method: allocations.method,
+        total: allocations.total,
+        without_place: allocations.without_place,
+    }
+}
+
+/// `gcwatch allocations diff`.
+fn compare(args: &AllocationsDiffArgs) -> anyhow::Result<bool> {
+    let changes = diff::diff(&read(&args.before)?, &read(&args.after)?);
+    let mut output = output::Output::stdout(args.format);
+    match output.format() {
+        Format::Ndjson => {
+            for change in &changes {
+                output.record(change)?;
+            }
+        }
+        Format::Table => report::write_changes(output.text(), &changes, args.top)?,
+    }
+    output.finish()?;
+    Ok(true)
+}
+
+fn read(file: &Path) -> anyhow::Result<diff::Output> {
+    let name = file.display();
+    let length = std::fs::metadata(file)
+        .with_context(|| format!("cannot read {name}"))?
+        .len();
+    if length > MAX_OUTPUT_BYTES {
+        anyhow::bail!("{name} has {length} bytes: that is no output of `gcwatch allocations`");
+    }
+    let text = std::fs::read_to_string(file).map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidData => anyhow::anyhow!("{name} is no text; give two outputs of --format ndjson"),
+        _ => anyhow::anyhow!("cannot read {name}: {error}"),
+    })?;
+    diff::Output::read(&text).with_context(|| name.to_string())
+}

@@ -1,0 +1,17 @@
+//! Bursts: sessions of some seconds with stacks, beside the standing one.
+//!
+//! What a burst shows is computed in [`clr_evidence`]. Here is how it is had, and how the process is left as it was:
+//!
+//! ```text
+//! turn      one burst on the host at a time: a lease (`lock`), shared by all gcwatches of the host
+//! session   its own buffer; with the event filter, the stacks flag and the small rundown where the runtime knows them
+//! read      to the time, or to the number of samples, or to a signal
+//! stop      the rundown names the methods; within a deadline
+//! heal      one plain session, begun and ended: without it the runtime goes on making what the burst asked for, for
+//!           as long as any other session is open (`crate::targets::others` has the reason)
+//! ```
+//!
+//! The last step is taken however the others end, unless gcwatch is killed: docs/evidence.md has what is left then.
+
+pub mod burst;
+pub mod lock;

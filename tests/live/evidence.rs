@@ -1,0 +1,300 @@
+//! Bursts against programs that know the answer.
+
+use std::collections::BTreeMap;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use test_support::add_tests_on;
+use test_support::harness::Tests;
+use test_support::runtimes::{ALL, Host, Runtime};
+use test_support::target::{PATIENCE, Start, Target};
+
+use crate::gcwatch::{gcwatch, records, stderr};
+
+pub(crate) fn tests(tests: &mut Tests) {
+    let known = || {
+        let of_8_and_later = |runtime: &Runtime| runtime.host == Host::Run && !runtime.is_core_3();
+        ALL.into_iter().filter(of_8_and_later)
+    };
+    add_tests_on!(tests, known(); every_caller_is_named, every_caller_is_named_with_server_gc);
+    add_tests_on!(tests, known().filter(samples); who_allocates_is_named);
+    add_tests_on!(tests, known().filter(|runtime| !samples(runtime)); ticks_leave_the_process_as_it_was);
+}
+
+/// Samples allocations by chance.
+fn samples(runtime: &Runtime) -> bool {
+    runtime.version.is_some_and(|version| version.starts_with("10."))
+}
+
+/// A program of tests/workload/known, which writes its own log.
+struct Known {
+    target: Target,
+    folder: TempDir,
+}
+
+impl Known {
+    fn start(runtime: Runtime, program: &'static str, seconds: u32, knobs: &[(&'static str, &'static str)]) -> Self {
+        let folder = TempDir::new().unwrap();
+        let log = folder.path().join("log");
+        let mut start = Start::new(runtime, "known")
+            .knobs(knobs)
+            .env("KLOG", log.to_str().unwrap());
+        start.program = Some((program, vec![seconds.to_string()]));
+        let mut target = start.spawn();
+        target.await_line(program, |line| line.starts_with("ready "));
+        target.await_socket();
+        Self { target, folder }
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    /// What gcwatch says of it, in its own turn: other tests have bursts too.
+    fn ask(&self, command: &str, args: &[&str]) -> Vec<Value> {
+        let (pid, leases) = (self.target.pid().to_string(), self.path("leases"));
+        let mut all = vec![command, &pid, "--format", "ndjson", "--lease-folder", &leases];
+        all.extend_from_slice(args);
+        records(&all)
+    }
+
+    /// Site and count of each line of the log that lies in the window as a whole, and at least in part.
+    fn log(&mut self, first: &Value) -> BTreeMap<String, (u64, u64)> {
+        let window = (first["start_ns"].as_i64().unwrap(), first["end_ns"].as_i64().unwrap());
+        assert!(self.target.await_exit(PATIENCE).is_some(), "it does not end");
+        let mut sums: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+        for line in std::fs::read_to_string(self.folder.path().join("log")).unwrap().lines() {
+            let fields: Vec<&str> = line.split(' ').collect();
+            let (begin, end): (i64, i64) = (fields[0].parse().unwrap(), fields[1].parse().unwrap());
+            let count: u64 = fields[4].parse().unwrap();
+            let (whole, part) = sums.entry(fields[2].to_owned()).or_default();
+            *whole += if window.0 <= begin && end <= window.1 { count } else { 0 };
+            *part += if begin <= window.1 && window.0 <= end { count } else { 0 };
+        }
+        sums
+    }
+}
+
+/// A site of the program's log, and what of a name a person looks for.
+const CALLERS: [(&str, &str, &str); 12] = [
+    ("Shop.Program.NightlyTrim", "Shop.Program.NightlyTrim", "GC.Collect"),
+    (
+        "ThirdParty.Imaging.Codec`1.Release",
+        "ThirdParty.Imaging.Codec<T>.Release",
+        "GC.Collect",
+    ),
+    (
+        "Shop.Program.CheckoutAsync_(async)",
+        "Shop.Program.CheckoutAsync",
+        "GC.Collect",
+    ),
+    (
+        "Shop.Program.StartTimer_(lambda)",
+        "Shop.Program.StartTimer (lambda)",
+        "GC.Collect",
+    ),
+    (
+        "Shop.Repository`1.Reload_(local_function_Purge)",
+        "Shop.Repository<int>.Reload (local function Purge)",
+        "GC.Collect",
+    ),
+    (
+        "ThirdParty.Imaging.NativeBitmap..ctor",
+        "ThirdParty.Imaging.NativeBitmap..ctor",
+        "AddMemoryPressure",
+    ),
+    ("Shop.LowLatency.Enter", "Shop.LowLatency.Enter", "TryStartNoGCRegion"),
+    ("Shop.Program.ByReflection", "Shop.Program.ByReflection", "GC.Collect"),
+    ("Shop.Leftover.Drop", "Shop.Leftover.Drop", "GC.Collect"),
+    ("Shop.Leftover.Finalize", "Shop.Leftover.Finalize", "GC.Collect"),
+    (
+        "Shop.Compiled_(dynamic_method)",
+        "Compiled (dynamic method)",
+        "GC.Collect",
+    ),
+    ("Shop.Report.Render", "Shop.Report.", "allocation"),
+];
+
+fn callers(runtime: Runtime, knobs: &[(&'static str, &'static str)]) {
+    let mut known = Known::start(runtime, "callers.dll", 8, knobs);
+    let kept = known.path("kept.nettrace");
+    let all = known.ask("callers", &["--for", "3s", "--keep", &kept]);
+    let first = &all[0];
+    assert_eq!(first["kind"], "callers");
+    assert_eq!(first["lost_events"], 0, "{first}");
+    let log = known.log(first);
+    let context = format!("{} {knobs:?}", runtime.name);
+    let number = |record: &Value, field: &str| record[field].as_u64().unwrap();
+    let mut named = 0;
+    for (site, name, api) in CALLERS {
+        let of_site = all[1..]
+            .iter()
+            .filter(|caller| caller["site"].as_str().is_some_and(|site| site.starts_with(name)));
+        let of_site: Vec<&Value> = of_site.collect();
+        let triggers: u64 = of_site.iter().map(|caller| number(caller, "triggers")).sum();
+        let (least, most) = log.get(site).copied().unwrap_or_default();
+        // The program counts a no-GC region as a collection; so each request is one of its own counts.
+        assert!(
+            (least..=most).contains(&triggers),
+            "{context}: {site}: {triggers} of {least} to {most}"
+        );
+        for caller in &of_site {
+            let called = &caller["api"];
+            assert!(called.is_null() || called == api, "{context}: {caller}");
+            assert_eq!(
+                number(caller, "triggers"),
+                number(caller, "collections") + number(caller, "without_collection"),
+                "{context}: {caller}"
+            );
+        }
+        named += triggers;
+    }
+    assert_eq!(
+        number(first, "triggers"),
+        named,
+        "{context}: some are nobody's: {all:#?}"
+    );
+    assert!(
+        number(first, "unasked_stops") > 0,
+        "{context}: memory limits are refreshed"
+    );
+    // The recording says the same.
+    let again = records(&["callers", &kept, "--format", "ndjson"]);
+    assert!(number(&again[0], "triggers") >= number(first, "triggers"), "{context}");
+    assert_eq!(again[0]["unknown_frames"], first["unknown_frames"], "{context}");
+}
+
+/// Scenario: thirteen ways to make the runtime collect, each counted by the program itself.
+/// Guarantee: each is named as a person calls it, with the call, and as often as the program counted in the same time;
+/// nothing is left over, and the kept recording says the same.
+fn every_caller_is_named(runtime: Runtime) {
+    callers(runtime, &[]);
+}
+
+/// Scenario: the same with server GC, where the trigger and the stop are on different threads.
+/// Guarantee: the same.
+fn every_caller_is_named_with_server_gc(runtime: Runtime) {
+    callers(runtime, &[("gcServer", "1")]);
+}
+
+/// Scenario: a program whose sites allocate known bytes, sampled for three seconds.
+/// Guarantee: what it allocated in all and at each site with a hundred samples is about what it counted itself, within
+/// bounds that chance leaves once in a million runs; sites and types are named; all forms of output can be written.
+fn who_allocates_is_named(runtime: Runtime) {
+    let mut known = Known::start(runtime, "allocations.dll", 10, &[]);
+    let kept = known.path("kept.nettrace");
+    let all = known.ask("allocations", &["--for", "3s", "--keep", &kept]);
+    let first = &all[0];
+    assert_eq!(
+        (&first["kind"], &first["method"]),
+        (&"allocations".into(), &"sampled".into())
+    );
+    let log = known.log(first);
+    let bytes = |record: &Value| record["estimate"].as_f64().unwrap();
+    let truth: f64 = log.values().map(|(whole, part)| (whole + part) as f64 / 2.0).sum();
+    let ratio = bytes(first) / truth;
+    assert!((0.8..1.25).contains(&ratio), "{ratio} of {truth}: {first}");
+    let mut compared = 0;
+    for (site, (whole, part)) in log {
+        let has_site = |record: &&Value| {
+            let frames = record["raw_frames"].as_array();
+            let is_site = |frame: &Value| {
+                let frame = frame.as_str().unwrap_or_default();
+                frame.replace("[System.Int64]", "") == site
+            };
+            frames.is_some_and(|frames| frames.iter().any(is_site))
+        };
+        let of_site: Vec<&Value> = all.iter().filter(has_site).collect();
+        let samples: u64 = of_site.iter().map(|record| record["samples"].as_u64().unwrap()).sum();
+        if samples < 100 {
+            continue;
+        }
+        compared += 1;
+        let ratio = of_site.iter().map(|record| bytes(record)).sum::<f64>() * 2.0 / (whole + part) as f64;
+        assert!((0.6..1.6).contains(&ratio), "{site}: {ratio}, {samples} samples");
+    }
+    assert!(compared >= 4, "{all:#?}");
+    assert!(
+        all.iter()
+            .any(|record| record["kind"] == "allocation_type" && record["type"] == "System.Byte[]")
+    );
+    for (format, begins) in [("svg", "<?xml"), ("folded", ""), ("pprof", "\u{1f}"), ("table", "")] {
+        let file = known.path(format);
+        let output = gcwatch(&["allocations", &kept, "--format", format, "-o", &file]);
+        assert!(output.status.success(), "{format}: {}", stderr(&output));
+        let written = std::fs::read(file).unwrap();
+        assert!(
+            written.len() > 100 && written.starts_with(begins.as_bytes()),
+            "{format}"
+        );
+    }
+}
+
+/// `gcwatch record`, whose plain session is open meanwhile.
+struct Plain(Child);
+
+impl Drop for Plain {
+    fn drop(&mut self) {
+        let _gone = self.0.kill();
+        let _reaped = self.0.wait();
+    }
+}
+
+/// Half of the next pauses are at most so long, in microseconds.
+fn usual_pause(target: &mut Target) -> u64 {
+    let lines = target.lines_from_now(9);
+    let mut pauses: Vec<u64> = lines
+        .iter()
+        .map(|line| line.split(' ').nth(1).unwrap().parse().unwrap())
+        .collect();
+    pauses.sort_unstable();
+    pauses[pauses.len() / 2]
+}
+
+/// Scenario: a process with many pinned objects, whose collections a Verbose session makes long, beside a plain
+/// session that stays: a burst without --tick, one that is refused for the pins, and one that is forced.
+/// Guarantee: the first does not begin, the second ends at once, and after each pauses are what they were.
+fn ticks_leave_the_process_as_it_was(runtime: Runtime) {
+    let mut target = Start::pins(runtime, 60_000).spawn();
+    target.await_socket();
+    target.lines_from_now(5);
+    let folder = TempDir::new().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let pid = target.pid().to_string();
+    let plain = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
+        .args(["record", "--pid", &pid, "-o", &path("plain.nettrace")])
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let _plain = Plain(plain);
+    let before = usual_pause(&mut target);
+    let leases = path("leases");
+    let ask = |more: &[&str]| {
+        let mut args = vec!["allocations", &pid, "--for", "2s", "--lease-folder", &leases];
+        args.extend_from_slice(more);
+        gcwatch(&args)
+    };
+    let without = ask(&[]);
+    assert!(
+        !without.status.success() && stderr(&without).contains("--tick"),
+        "{}",
+        stderr(&without)
+    );
+    let refused = ask(&["--tick"]);
+    assert!(!refused.status.success(), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("pinned objects"), "{}", stderr(&refused));
+    let after_refused = usual_pause(&mut target);
+    let forced = ask(&["--tick", "--force"]);
+    assert!(forced.status.success(), "{}", stderr(&forced));
+    let after_forced = usual_pause(&mut target);
+    // What is left otherwise is seven times as long, or more.
+    let bound = before * 3;
+    assert!(
+        after_refused <= bound && after_forced <= bound,
+        "{}: {before} us before, {after_refused} after one that was refused, {after_forced} after one that was not",
+        runtime.name
+    );
+}

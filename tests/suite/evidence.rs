@@ -1,0 +1,150 @@
+//! `callers` and `allocations` of kept bursts: tests/workload/known on real runtimes.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn run(args: &[&str]) -> Output {
+    let output = Command::new(env!("CARGO_BIN_EXE_gcwatch")).args(args).output().unwrap();
+    assert!(
+        output.status.success(),
+        "{args:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    output
+}
+
+fn recording(name: &str) -> String {
+    let path = test_support::repository(&format!("tests/recordings/evidence/{name}.nettrace.gz"));
+    path.to_str().unwrap().to_owned()
+}
+
+fn records(args: &[&str]) -> Vec<Value> {
+    let output = run(args);
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// Scenario: bursts of .NET 8, whose rundown is the whole one, and of 10, with filter and small rundown.
+/// Guarantee: the same callers in both; every request is somebody's; sums are those of the first record.
+#[test]
+fn callers_of_a_recording_are_named() {
+    for name in ["net8-callers", "net10-callers"] {
+        let all = records(&["callers", &recording(name), "--format", "ndjson"]);
+        let (first, callers) = all.split_first().unwrap();
+        assert_eq!((&first["kind"], &first["lost_events"]), (&"callers".into(), &0.into()));
+        for field in ["triggers", "collections", "stopped_ns"] {
+            let sum: i64 = callers.iter().map(|caller| caller[field].as_i64().unwrap()).sum();
+            assert_eq!(first[field], sum, "{name}: {field}");
+        }
+        for site in [
+            "Shop.Program.NightlyTrim",
+            "Shop.Program.CheckoutAsync",
+            "Shop.Program.StartTimer (lambda)",
+            "Shop.Repository<int>.Reload (local function Purge)",
+            "ThirdParty.Imaging.Codec<T>.Release",
+            "Compiled (dynamic method)",
+            "Shop.Leftover.Finalize",
+            "Shop.LowLatency.Enter",
+        ] {
+            let of_site: Vec<_> = callers.iter().filter(|caller| caller["site"] == site).collect();
+            assert!(!of_site.is_empty(), "{name}: {site}: {callers:#?}");
+            for caller in of_site {
+                let frames = |field: &str| caller[field].as_array().unwrap().len();
+                assert_eq!(frames("frames"), frames("raw_frames"));
+                assert!(!caller["api"].is_null(), "{name}: {caller}");
+            }
+        }
+        let region = callers
+            .iter()
+            .find(|caller| caller["site"] == "Shop.LowLatency.Enter")
+            .unwrap();
+        assert_eq!(
+            (&region["api"], &region["collections"]),
+            (&"TryStartNoGCRegion".into(), &0.into())
+        );
+        assert_eq!(region["triggers"], region["without_collection"]);
+        assert!(first["unasked_stops"].as_u64().unwrap() > 0);
+    }
+}
+
+/// Scenario: a recording with stacks and without a rundown.
+/// Guarantee: its requests are counted, their frames are addresses, and nothing is made up.
+#[test]
+fn requests_without_names_are_counted() {
+    let file = test_support::recordings::path("net10-nogc");
+    let all = records(&["callers", file.to_str().unwrap(), "--format", "ndjson"]);
+    let triggers = all[0]["triggers"].as_u64().unwrap();
+    assert!(triggers > 0 && all[0]["methods"] == 0 && all[0]["unknown_frames"].as_u64() > Some(0));
+    let mut counted = 0;
+    for caller in &all[1..] {
+        counted += caller["triggers"].as_u64().unwrap();
+        let is = |field: &str, fits: fn(&str) -> bool| {
+            caller[field]
+                .as_array()
+                .unwrap()
+                .iter()
+                .all(|frame| fits(frame.as_str().unwrap()))
+        };
+        assert!(caller["site"].is_null(), "{caller}");
+        assert!(is("frames", |frame| frame == "[unknown]"), "{caller}");
+        assert!(is("raw_frames", |frame| frame.starts_with("0x")), "{caller}");
+    }
+    assert_eq!(counted, triggers);
+}
+
+/// Scenario: a burst of samples, in each form.
+/// Guarantee: the total is the sum of the types and of the sites, within its interval; each form can be read.
+#[test]
+fn allocations_of_a_recording_in_every_form() {
+    let file = recording("net10-allocations");
+    let all = records(&["allocations", &file, "--format", "ndjson"]);
+    let first = &all[0];
+    assert_eq!(
+        (&first["kind"], &first["method"]),
+        (&"allocations".into(), &"sampled".into())
+    );
+    let number = |record: &Value, field: &str| record[field].as_i64().unwrap();
+    for kind in ["allocation_type", "allocation_site"] {
+        let of_kind: Vec<_> = all.iter().filter(|record| record["kind"] == kind).collect();
+        let sum: i64 = of_kind.iter().map(|record| number(record, "estimate")).sum();
+        // Each is rounded.
+        assert!(
+            (sum - number(first, "estimate")).abs() <= of_kind.len() as i64,
+            "{kind}"
+        );
+        for record in of_kind {
+            assert!(number(record, "low") <= number(record, "estimate"), "{record}");
+            assert!(number(record, "estimate") <= number(record, "high"), "{record}");
+        }
+    }
+    let folded = String::from_utf8(run(&["allocations", &file, "--format", "folded"]).stdout).unwrap();
+    let weights = folded
+        .lines()
+        .map(|line| line.rsplit(' ').next().unwrap().parse::<i64>().unwrap());
+    assert!((weights.sum::<i64>() - number(first, "estimate")).abs() <= all.len() as i64 * 10);
+    let svg = String::from_utf8(run(&["allocations", &file, "--format", "svg"]).stdout).unwrap();
+    assert!(svg.contains("Shop.Memory.Orders.Parse") && svg.ends_with("</svg>\n"));
+    assert_eq!(svg.matches("<g>").count(), svg.matches("</g>").count());
+    let pprof = run(&["allocations", &file, "--format", "pprof"]).stdout;
+    assert_eq!(pprof[..2], [0x1f, 0x8b]);
+}
+
+/// Scenario: an output against itself.
+/// Guarantee: nothing changed, and nothing is called a change.
+#[test]
+fn an_output_does_not_differ_from_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("a.ndjson");
+    let out = out.to_str().unwrap();
+    run(&["allocations", &recording("net10-allocations"), "-o", out]);
+    let changes = records(&["allocations", "diff", out, out, "--format", "ndjson"]);
+    assert!(changes.len() > 10);
+    for change in changes {
+        assert_eq!(
+            (&change["change"], &change["clear"]),
+            (&0.0.into(), &false.into()),
+            "{change}"
+        );
+    }
+}
