@@ -17,3 +17,4 @@ pub mod record;
 pub mod replay;
 pub mod rules;
 pub mod run;
+pub mod top;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use gcwatch::commands::cli::{Cli, Command};
 use gcwatch::commands::output::say;
 use gcwatch::commands::{
-    alerts, allocations, analyze, callers, completions, demo, diff, doctor, events, ps, record, replay, rules, run,
+    alerts, allocations, analyze, callers, completions, demo, diff, doctor, events, ps, record, replay, rules, run, top,
 };
 use gcwatch::guard;
 
@@ -26,6 +26,7 @@ fn main() -> ExitCode {
         Command::Diff(args) => diff::run(args),
         Command::Replay(args) => replay::run(args),
         Command::Demo(args) => demo::run(args),
+        Command::Top(args) => top::run(args),
         Command::Rules(args) => rules::run(args),
         Command::Alerts(args) => alerts::run(args),
         Command::Callers(args) => callers::run(args),

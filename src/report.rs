@@ -16,4 +16,5 @@ pub mod rules;
 pub mod summary;
 pub mod table;
 pub mod timeline;
+pub mod top;
 pub mod units;

@@ -177,11 +177,12 @@ impl Asked {
         let stop = || stopped.notified();
         let pid = self.process.pid;
         let _turn = if args.force {
-            None
+            // Not waited for; where nobody has it, it also says whom to heal if this program is killed.
+            Turn::take(args.lease_folder.clone(), pid, self.process.uid).ok()
         } else {
             let waits = |holder: &str| say(format_args!("waiting: another burst runs on this host ({holder})"));
             tokio::select! {
-                turn = Turn::wait(args.lease_folder.clone(), self.process.uid, waits) => Some(turn?),
+                turn = Turn::wait(args.lease_folder.clone(), pid, self.process.uid, waits) => Some(turn?),
                 () = stop() => return Ok(None),
             }
         };

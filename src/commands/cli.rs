@@ -30,6 +30,8 @@ pub struct Cli {
 pub enum Command {
     /// Run the daemon: attach to every .NET process, export spans, metrics and alerts
     Run(RunArgs),
+    /// Watch a running daemon's processes and incidents in the terminal
+    Top(TopArgs),
     /// List every .NET process on the host, and why one cannot be attached to
     Ps(PsArgs),
     /// Diagnose why .NET processes cannot be attached to, and what to do
@@ -60,20 +62,19 @@ pub enum Command {
 
 /// What others call the commands: the words of dotnet-counters, dotnet-trace, dotnet-gcdump, PerfView, jstat, and plain
 /// guesses.
-const OTHER_NAMES: [(&str, &[&str]); 6] = [
+const OTHER_NAMES: [(&str, &[&str]); 7] = [
+    ("ps", &["list", "ls", "processes", "targets"]),
     (
-        "ps",
+        "top",
         &[
-            "list",
-            "ls",
-            "processes",
-            "targets",
             "stat",
             "stats",
             "counters",
             "monitor",
             "watch",
             "live",
+            "htop",
+            "dashboard",
         ],
     ),
     (
@@ -168,6 +169,24 @@ pub struct FormatArgs {
     /// Output format [default: table on a terminal, otherwise ndjson]
     #[arg(long, value_enum)]
     pub format: Option<Format>,
+}
+
+/// `gcwatch top`
+#[derive(Debug, Args)]
+#[command(after_help = "It asks a daemon (gcwatch run) and attaches to nothing itself. Keys: ? shows them.")]
+pub struct TopArgs {
+    /// The listener of the daemon, also of another host
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9464")]
+    pub connect: String,
+    /// File with the token of web.token_from
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// How often it asks
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "2s")]
+    pub interval: Duration,
+    /// Print one frame as text and end
+    #[arg(long)]
+    pub once: bool,
 }
 
 /// `gcwatch ps`

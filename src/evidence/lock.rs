@@ -32,12 +32,13 @@ pub enum NoTurn {
 }
 
 impl Turn {
-    /// Takes the turn if nobody has it; blocking, for a moment. `uid` is the process's user.
+    /// Takes the turn if nobody has it; blocking, for a moment. `pid` and `uid` are those of the process: if
+    /// this program is killed, the daemon heals it.
     ///
     /// # Errors
     /// When somebody has it, or no lock can be taken.
-    pub fn take(folder: PathBuf, uid: Option<u32>) -> Result<Self, NoTurn> {
-        match Leases::new(folder).take_burst(uid) {
+    pub fn take(folder: PathBuf, pid: u32, uid: Option<u32>) -> Result<Self, NoTurn> {
+        match Leases::new(folder).take_burst(pid, uid) {
             Ok(lease) => Ok(Self { _lease: lease }),
             Err(NoLease::Held { holder }) => Err(NoTurn::Taken { holder }),
             Err(problem @ NoLease::NoFolder { .. }) => Err(NoTurn::NoLock {
@@ -50,10 +51,10 @@ impl Turn {
     ///
     /// # Errors
     /// When no lock can be taken.
-    pub async fn wait(folder: PathBuf, uid: Option<u32>, waits: impl FnOnce(&str)) -> Result<Self, NoTurn> {
+    pub async fn wait(folder: PathBuf, pid: u32, uid: Option<u32>, waits: impl FnOnce(&str)) -> Result<Self, NoTurn> {
         let mut waits = Some(waits);
         loop {
-            match Self::take(folder.clone(), uid) {
+            match Self::take(folder.clone(), pid, uid) {
                 Err(NoTurn::Taken { holder }) => {
                     if let Some(waits) = waits.take() {
                         waits(&holder);
@@ -76,10 +77,10 @@ mod tests {
     fn one_burst_has_the_turn() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().join("leases");
-        let first = Turn::take(folder.clone(), None).unwrap();
-        assert!(matches!(Turn::take(folder.clone(), None), Err(NoTurn::Taken { .. })));
+        let first = Turn::take(folder.clone(), 7, None).unwrap();
+        assert!(matches!(Turn::take(folder.clone(), 7, None), Err(NoTurn::Taken { .. })));
         drop(first);
-        Turn::take(folder, None).unwrap();
+        Turn::take(folder, 7, None).unwrap();
     }
 
     /// Scenario: a burst waits while another one runs, which ends when it is waited for.
@@ -88,9 +89,9 @@ mod tests {
     async fn a_burst_waits_for_its_turn() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().join("leases");
-        let mut first = Some(Turn::take(folder.clone(), None).unwrap());
+        let mut first = Some(Turn::take(folder.clone(), 7, None).unwrap());
         let mut named = Vec::new();
-        let turn = Turn::wait(folder, None, |holder| {
+        let turn = Turn::wait(folder, 7, None, |holder| {
             named.push(holder.to_owned());
             first.take();
         });

@@ -29,6 +29,8 @@ use crate::process::text::bounded;
 
 /// The file of the lease for a burst: one on the host.
 const BURST_FILE: &str = "burst.lease";
+/// What follows its holder in that file, before the pid.
+const BURST_OF: &str = ", a burst of process ";
 /// Longest text of a holder that is read.
 const MAX_HOLDER_BYTES: u64 = 128;
 /// How often a file is opened anew that its holder deleted meanwhile.
@@ -87,15 +89,33 @@ impl Leases {
 
     /// Takes the lease of a run; blocking. `uid` is the process's user.
     pub(crate) fn take(&self, key: RunKey, uid: Option<u32>) -> Result<Lease, NoLease> {
-        self.take_named(&file_name(key), uid)
+        self.take_named(&file_name(key), uid, "")
     }
 
-    /// Takes the host's one lease for a burst (`crate::evidence`); blocking. `uid` is the process's user.
-    pub(crate) fn take_burst(&self, uid: Option<u32>) -> Result<Lease, NoLease> {
-        self.take_named(BURST_FILE, uid)
+    /// Takes the host's one lease for a burst of process `pid` (`crate::evidence`); blocking. `uid` is the process's
+    /// user.
+    pub(crate) fn take_burst(&self, pid: u32, uid: Option<u32>) -> Result<Lease, NoLease> {
+        self.take_named(BURST_FILE, uid, &format!("{BURST_OF}{pid}"))
     }
 
-    fn take_named(&self, name: &str, uid: Option<u32>) -> Result<Lease, NoLease> {
+    /// The process of a burst that ended without giving its lease back: its gcwatch was killed. The file is deleted.
+    /// In the configured folder and our own; blocking.
+    pub(crate) fn abandoned_burst(&self) -> Option<u32> {
+        let mut folders = self.folders(self.own_uid).into_iter();
+        folders.find_map(|folder| {
+            is_trusted(&folder, &[0, self.own_uid]).ok()?;
+            let path = folder.join(BURST_FILE);
+            let mut text = String::new();
+            let file = std::fs::File::open(&path).ok()?;
+            file.take(MAX_HOLDER_BYTES).read_to_string(&mut text).ok()?;
+            let pid = text.trim().split_once(BURST_OF)?.1.parse().ok()?;
+            // Held: the burst goes on.
+            drop(lock_there(&path).ok()??);
+            Some(pid)
+        })
+    }
+
+    fn take_named(&self, name: &str, uid: Option<u32>, what: &str) -> Result<Lease, NoLease> {
         let uid = uid.unwrap_or(self.own_uid);
         let folders = self.folders(uid);
         let trusted = |folder: &Path| is_trusted(folder, &[0, self.own_uid, uid]);
@@ -111,7 +131,7 @@ impl Leases {
                 }
                 continue;
             }
-            match lock(&folder.join(name)) {
+            match lock(&folder.join(name), what) {
                 Ok(Some(lease)) => {
                     let before = folders.get(..place).unwrap_or_default();
                     return match before.iter().find_map(holder) {
@@ -229,16 +249,16 @@ fn holder(path: &Path) -> Option<String> {
 }
 
 /// Locks the file, which is made if it is not there. `None`: somebody else has it.
-fn lock(path: &Path) -> Result<Option<Lease>, Errno> {
-    lock_by(path, OFlags::CREATE)
+fn lock(path: &Path, what: &str) -> Result<Option<Lease>, Errno> {
+    lock_by(path, OFlags::CREATE, what)
 }
 
 /// Locks the file if it is there.
 fn lock_there(path: &Path) -> Result<Option<Lease>, Errno> {
-    lock_by(path, OFlags::empty())
+    lock_by(path, OFlags::empty(), "")
 }
 
-fn lock_by(path: &Path, create: OFlags) -> Result<Option<Lease>, Errno> {
+fn lock_by(path: &Path, create: OFlags, what: &str) -> Result<Option<Lease>, Errno> {
     for _ in 0..MAX_RACES {
         let flags = create | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = rustix::fs::openat(CWD, path, flags, Mode::from_raw_mode(0o644))?;
@@ -254,7 +274,7 @@ fn lock_by(path: &Path, create: OFlags) -> Result<Option<Lease>, Errno> {
                 file,
             };
             let text = format!(
-                "gcwatch {} (process {})\n",
+                "gcwatch {} (process {}){what}\n",
                 env!("CARGO_PKG_VERSION"),
                 std::process::id()
             );
@@ -331,6 +351,26 @@ mod tests {
         leases.sweep();
         assert_eq!(files(), 1, "the abandoned one is gone, the one that is held is there");
         drop(kept);
+    }
+
+    /// Scenario: a burst gives its lease back; another one is killed, which leaves the file without a lock.
+    /// Guarantee: while a burst goes on and after an orderly end there is nothing to heal; of the killed one the process
+    /// is named once.
+    #[test]
+    fn an_abandoned_burst_names_its_process() {
+        let root = root();
+        let leases = leases(root.path(), "run");
+        let lease = leases.take_burst(4711, None).unwrap();
+        let file = root.path().join("run/burst.lease");
+        let text = std::fs::read(&file).unwrap();
+        assert_eq!(leases.abandoned_burst(), None);
+        drop(lease);
+        assert_eq!(leases.abandoned_burst(), None);
+        std::fs::write(&file, text).unwrap();
+        assert_eq!(leases.abandoned_burst(), Some(4711));
+        assert_eq!(leases.abandoned_burst(), None);
+        std::fs::write(&file, "whatever").unwrap();
+        assert_eq!(leases.abandoned_burst(), None);
     }
 
     /// Scenario: the configured folder cannot be made; then a gcwatch comes that can make it (root's).

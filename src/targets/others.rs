@@ -18,6 +18,7 @@
 //!
 //! # What is not seen
 //!
+//! * A burst of a gcwatch that was killed leaves its lease: its process is healed at the next look, seen or not.
 //! * A connection that came and went between two looks ([`tables::EVERY`]): a command of a few milliseconds is of no
 //!   consequence, a Verbose session so short is healed with the next one that is seen, and by every attach of ours,
 //!   which is a new session too.
@@ -108,6 +109,11 @@ impl Others {
             self.asked |= gone > missing(&before.own.numbers, &now.own.numbers);
         }
         false
+    }
+
+    /// A session came and went that no look saw.
+    pub(crate) fn ask(&mut self) {
+        self.asked = true;
     }
 
     /// Whether a session of another tool is open, or its consequences are not over; `None`: unknown.

@@ -125,6 +125,8 @@ enum Woken<T> {
 impl<S: Sink> Supervisor<S> {
     async fn new(options: watch::Receiver<Arc<TargetOptions>>, sink: S, readers: Readers) -> Self {
         let leases = Leases::new(options.borrow().lease_folder.clone());
+        let watching = Watching::default();
+        watching.set_leases(leases.clone());
         let host = spawn_blocking(move || {
             leases.sweep();
             Host::read()
@@ -141,7 +143,7 @@ impl<S: Sink> Supervisor<S> {
             named: Mutex::default(),
             commands: Handle::current(),
             memory: Arc::default(),
-            watching: Watching::default(),
+            watching,
             buffer: Mutex::new(vec![0; READ_BYTES].into_boxed_slice()),
         };
         let mut supervisor = Self {

@@ -30,6 +30,7 @@ pub(crate) fn tests(tests: &mut Tests) {
     let (oldest, newest) = (known[0], known[known.len() - 1]);
     let some = if crate::is_full() { known } else { vec![oldest, newest] };
     add_tests_on!(tests, some.iter().copied(); a_closed_session_goes_on_costing, a_closed_session_is_healed);
+    add_tests_on!(tests, [oldest]; a_killed_burst_is_healed);
     let one = if crate::is_full() { some.clone() } else { vec![newest] };
     add_tests_on!(tests, one.iter().copied(); a_client_that_dies_is_healed, probes_are_healed_together, recordings_are_healed);
 }
@@ -98,7 +99,7 @@ struct Daemon {
     said: Arc<Mutex<Vec<String>>>,
     address: String,
     pid: u32,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl Daemon {
@@ -142,7 +143,7 @@ impl Daemon {
             said,
             address,
             pid: target.pid(),
-            _folder: folder,
+            folder,
         };
         daemon.await_that("it knows who is connected", |daemon| {
             daemon.collections().iter().any(|gc| gc["observed_by_others"] == false)
@@ -323,6 +324,35 @@ fn a_client_that_dies_is_healed(runtime: Runtime) {
         // Outside of its executor, nobody is left to stop the session.
         drop(session);
     });
+}
+
+/// Scenario: beside the daemon, `gcwatch allocations --tick` is killed (SIGKILL) as soon as it is felt, which may be
+/// between two looks of the daemon.
+/// Guarantee: within ten seconds pauses are as before, and the lock of bursts is free.
+fn a_killed_burst_is_healed(runtime: Runtime) {
+    let (mut target, mark) = pins(runtime);
+    let daemon = Daemon::start(&target, &mark);
+    let before = usual_pause(&mut target, 9);
+    let leases = daemon.folder.path().join("leases");
+    for _ in 0..3 {
+        let mut burst = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
+            .args(["allocations", "--tick", "--force", "--for", "60s", "--lease-folder"])
+            .arg(&leases)
+            .arg(target.pid().to_string())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let since = Instant::now();
+        while usual_pause(&mut target, 1) < before * 3 {
+            assert!(since.elapsed() < PATIENCE, "the burst is not felt");
+        }
+        burst.kill().unwrap();
+        burst.wait().unwrap();
+        let took = await_short_pauses(&mut target, Instant::now(), before, u64::MAX);
+        println!("{}: {before} us, as before {took:?} after the kill", runtime.name);
+        daemon.await_that("the lock is free", |_| !leases.join("burst.lease").exists());
+    }
 }
 
 /// Scenario: beside the daemon, another tool asks for the process's description ten times, and has ten short sessions

@@ -342,7 +342,7 @@ fn csv_has_what_the_records_have() {
 #[test]
 fn words_of_other_tools_are_understood() {
     for (word, command) in [
-        ("counters", "ps"),
+        ("counters", "top"),
         ("collect", "record"),
         ("gcdump", "record"),
         ("gcstats", "analyze"),

@@ -25,4 +25,5 @@ mod rules;
 mod tables;
 mod targets;
 mod telemetry;
+mod top;
 mod web;

@@ -11,6 +11,7 @@ use gcwatch::daemon::{Options, Services};
 use gcwatch::pipeline::replay::{Cast, Player, Stage};
 use gcwatch::pipeline::{Clock, PipelineSettings};
 use gcwatch::process::{Identity, RunKey, RunState};
+use gcwatch::report::top;
 use gcwatch::web::options::{Protects, TlsFiles, WebOptions};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -91,6 +92,40 @@ async fn metrics_are_given_in_both_formats() {
     stage.end();
     let (_, _, after) = get(address, "/metrics", "*/*").await;
     assert!(!after.contains("checkout"), "its series end with the process");
+    services.close().await;
+}
+
+/// Scenario: `gcwatch top` reads the records of this daemon.
+/// Guarantee: what it draws is what they say: every name that it knows is one of theirs.
+#[tokio::test]
+async fn the_records_are_those_that_top_reads() {
+    let (services, address, stage) = services_with("net10-steady").await;
+    let overview = get(address, "/api/v1/overview", "*/*").await.2;
+    let pid = serde_json::from_str::<serde_json::Value>(&overview).unwrap()["processes"][0]["pid"].clone();
+    let process = get(address, &format!("/api/v1/processes/{pid}"), "*/*").await.2;
+    let known = format!(
+        "{:?} {:?}",
+        serde_json::from_str::<top::Overview>(&overview).unwrap(),
+        serde_json::from_str::<top::Process>(&process).unwrap()
+    );
+    // All of these are known of a process that was read.
+    for name in [
+        "stopped_share",
+        "longest_ns",
+        "p99_ns",
+        "allocated",
+        "heap_after",
+        "heap_live",
+        "start_ms",
+        "stopped_ns",
+        "reason",
+    ] {
+        assert!(
+            known.contains(&format!("{name}: Some")) || known.contains(&format!("{name}: [")),
+            "{name}: {known}"
+        );
+    }
+    stage.end();
     services.close().await;
 }
 

@@ -80,8 +80,8 @@ words! {
         /// Everything.
         #[default]
         Full = "full",
-        /// One histogram of pauses without attributes, and what dashboards and alert rules for many processes use: less
-        /// than 10 kB of a process on `/metrics`.
+        /// One histogram of pauses without attributes, and no metric of `definition::metric::DETAILED`: less than 10 kB of
+        /// a process on `/metrics`.
         Low = "low",
     }
 }

@@ -85,7 +85,7 @@ pub(crate) struct Metrics {
     pub(crate) runtime_metrics: bool,
     /// How much of each process. `low`: one histogram of pauses without attributes, and no metrics of suspensions'
     /// and background collections' durations, compactions, promoted bytes, budgets, heaps, handles and sync blocks: less
-    /// than 10 kB of a process on `/metrics` instead of up to 45 kB.
+    /// than 10 kB of a process on `/metrics` instead of up to 45 kB. The alert `DotnetGcSlowSuspension` needs `full`.
     #[schemars(extend("x-restart" = true))]
     pub(crate) detail: Detail,
     /// Maximum number of series per process; more are dropped and counted.

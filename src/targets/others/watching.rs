@@ -1,7 +1,7 @@
 //! One look after the other at all processes that are read, on a thread of its own.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use dotnet_diagnostics::discovery::{Process, SocketName};
@@ -10,6 +10,7 @@ use tokio::sync::Notify;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::targets::lease::Leases;
 use crate::targets::others::Others;
 use crate::targets::others::tables::{EVERY, look};
 
@@ -75,6 +76,8 @@ impl Watched {
 pub(crate) struct Watching {
     runs: Mutex<Vec<Weak<Watched>>>,
     more: Notify,
+    /// Where bursts leave their leases.
+    leases: OnceLock<Leases>,
 }
 
 impl Watching {
@@ -84,6 +87,11 @@ impl Watching {
         self.runs().push(Arc::downgrade(&watched));
         self.more.notify_one();
         Some(watched)
+    }
+
+    /// Bursts that were killed are looked for here, too. The first call counts.
+    pub(crate) fn set_leases(&self, leases: Leases) {
+        let _set_already = self.leases.set(leases);
     }
 
     fn runs(&self) -> MutexGuard<'_, Vec<Weak<Watched>>> {
@@ -105,7 +113,7 @@ impl Watching {
                 self.more.notified().await;
                 continue;
             }
-            let wait = look_once(watched).await;
+            let wait = look_once(watched, self.leases.get().cloned()).await;
             tokio::select! {
                 () = sleep(wait) => {}
                 // Many come at once when the daemon starts: they are looked at together.
@@ -116,10 +124,13 @@ impl Watching {
 }
 
 /// Makes one look, and has those healed for whom that is due. Returns how long to wait for the next.
-async fn look_once(watched: Vec<Arc<Watched>>) -> Duration {
+async fn look_once(watched: Vec<Arc<Watched>>, leases: Option<Leases>) -> Duration {
     let began = Instant::now();
     let runs = watched.clone();
-    let mut looking = spawn_blocking(move || look(&runs));
+    let mut looking = spawn_blocking(move || {
+        let abandoned = leases.and_then(|leases| leases.abandoned_burst());
+        (look(&runs), abandoned)
+    });
     let looked = match timeout(LOOK_WITHIN, &mut looking).await {
         Ok(looked) => looked,
         Err(_) => {
@@ -135,7 +146,7 @@ async fn look_once(watched: Vec<Arc<Watched>>) -> Duration {
             return AGAIN;
         }
     };
-    let Ok(looked) = looked else {
+    let Ok((looked, abandoned)) = looked else {
         tracing::error!(target: "gcwatch::targets", "a look through /proc for connections of other tools failed");
         return AT_MOST;
     };
@@ -145,6 +156,9 @@ async fn look_once(watched: Vec<Arc<Watched>>) -> Duration {
         let mut others = run.others();
         if others.look(seen) {
             wait = AGAIN.max(took * PARTS).min(wait);
+        }
+        if abandoned.is_some() && run.pid == abandoned {
+            others.ask();
         }
         if others.is_due(Instant::now()) {
             run.due.notify_one();

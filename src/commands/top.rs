@@ -1,0 +1,225 @@
+//! `gcwatch top`: a daemon's overview and one process, live in a terminal.
+
+use std::io::{self, IsTerminal, Write as _};
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow};
+use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::{DefaultTerminal, Terminal};
+use reqwest::Client;
+use serde::de::DeserializeOwned;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::commands::cli::TopArgs;
+use crate::report::top::{Action, Connection, Key, Overview, Process, State, View, draw};
+
+/// How long an answer may take.
+const WITHIN: Duration = Duration::from_secs(5);
+/// The largest answer that is read: a thousand processes take a megabyte.
+const MOST_BYTES: usize = 64 << 20;
+/// Lines of the frame that `--once` prints, beside those of the processes.
+const EXTRA_LINES: usize = 12;
+
+/// Runs the command.
+///
+/// # Errors
+///
+/// When there is no terminal, or with `--once` no daemon.
+pub fn run(args: &TopArgs) -> anyhow::Result<bool> {
+    let on_terminal = io::stdout().is_terminal() && io::stdin().is_terminal();
+    if !(args.once || on_terminal) {
+        return Err(anyhow!("standard output is no terminal: --once prints one frame"));
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start")?;
+    let daemon = Daemon::new(args)?;
+    if args.once {
+        return runtime.block_on(once(&daemon)).map(|()| true);
+    }
+    // The terminal is restored also when this panics.
+    let mut terminal = ratatui::init();
+    let done = runtime.block_on(live(&daemon, &mut terminal, args.interval));
+    ratatui::restore();
+    // The thread that reads keys waits for the next one.
+    runtime.shutdown_background();
+    done.map(|()| true)
+}
+
+/// The daemon that is asked.
+struct Daemon {
+    client: Client,
+    address: String,
+    token: Option<String>,
+}
+
+impl Daemon {
+    fn new(args: &TopArgs) -> anyhow::Result<Self> {
+        // Set already where another part of the program uses TLS.
+        let _set = rustls::crypto::ring::default_provider().install_default();
+        let token = args.token_file.as_ref().map(|path| {
+            let text = std::fs::read_to_string(path);
+            text.with_context(|| format!("cannot read {}", path.display()))
+        });
+        Ok(Self {
+            client: Client::builder().timeout(WITHIN).build().context("cannot connect")?,
+            address: args.connect.trim_end_matches('/').to_owned(),
+            token: token.transpose()?.map(|text| text.trim().to_owned()),
+        })
+    }
+
+    /// The record at a path. The error is a few words.
+    async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, String> {
+        let mut request = self.client.get(format!("{}{path}", self.address));
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token);
+        }
+        let mut answer = request.send().await.map_err(|error| {
+            if error.is_connect() {
+                "nothing listens there; start `gcwatch run`".to_owned()
+            } else if error.is_timeout() {
+                format!("no answer within {} s", WITHIN.as_secs())
+            } else {
+                "the request failed".to_owned()
+            }
+        })?;
+        match answer.status().as_u16() {
+            200 => {}
+            401 => return Err("it wants a login; use --token-file".to_owned()),
+            404 => return Err("it does not know this process any more".to_owned()),
+            status => return Err(format!("it answered {status}")),
+        }
+        let mut body = Vec::new();
+        while let Some(piece) = answer.chunk().await.map_err(|_| "the answer was cut off".to_owned())? {
+            body.extend_from_slice(&piece);
+            if body.len() > MOST_BYTES {
+                return Err("the answer is too long".to_owned());
+            }
+        }
+        serde_json::from_slice(&body).map_err(|_| "what answers is no gcwatch".to_owned())
+    }
+
+    /// Asks for what is shown.
+    async fn update(&self, state: &mut State) {
+        let overview: Result<Overview, String> = self.get("/api/v1/overview").await;
+        match overview {
+            Ok(overview) => {
+                state.overview = overview;
+                state.connection = Connection::Live;
+            }
+            Err(why) => state.connection = Connection::Lost(why),
+        }
+        if let View::Process(pid) = state.view {
+            let process: Result<Process, String> = self.get(&format!("/api/v1/processes/{pid}")).await;
+            match process {
+                Ok(process) => state.process = Some(process),
+                // What was known last stays.
+                Err(why) => state.connection = Connection::Lost(why),
+            }
+        }
+    }
+}
+
+/// Prints one frame as text.
+async fn once(daemon: &Daemon) -> anyhow::Result<()> {
+    let mut state = State::new(daemon.address.clone());
+    daemon.update(&mut state).await;
+    if let Connection::Lost(why) = &state.connection {
+        return Err(anyhow!("{}: {why}", daemon.address));
+    }
+    let width = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let lines = u16::try_from(state.lines() + EXTRA_LINES).unwrap_or(u16::MAX);
+    let mut terminal = Terminal::new(TestBackend::new(width.unwrap_or(140).max(80), lines))?;
+    terminal.draw(|frame| draw(frame, &state))?;
+    let buffer = terminal.backend().buffer();
+    let mut out = io::stdout().lock();
+    let rows = buffer.content().chunks(usize::from(buffer.area.width));
+    let rows = rows.map(|row| row.iter().map(|cell| cell.symbol()).collect::<String>());
+    let rows: Vec<String> = rows.map(|row| row.trim_end().to_owned()).collect();
+    // The keys of the foot mean nothing here.
+    for row in rows
+        .iter()
+        .take(rows.len().saturating_sub(1))
+        .filter(|row| !row.is_empty())
+    {
+        writeln!(out, "{row}")?;
+    }
+    Ok(())
+}
+
+async fn live(daemon: &Daemon, terminal: &mut DefaultTerminal, every: Duration) -> anyhow::Result<()> {
+    let mut state = State::new(daemon.address.clone());
+    let mut terminated = signal(SignalKind::terminate()).context("cannot handle SIGTERM")?;
+    let mut hung_up = signal(SignalKind::hangup()).context("cannot handle SIGHUP")?;
+    let (sender, mut events) = mpsc::channel(16);
+    // Reading blocks; the thread ends with the program.
+    std::thread::spawn(move || {
+        while let Ok(event) = event::read() {
+            if sender.blocking_send(event).is_err() {
+                return;
+            }
+        }
+    });
+    let mut ticks = interval(every);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        terminal.draw(|frame| draw(frame, &state))?;
+        tokio::select! {
+            _ = ticks.tick() => daemon.update(&mut state).await,
+            _ = terminated.recv() => return Ok(()),
+            _ = hung_up.recv() => return Ok(()),
+            event = events.recv() => match event.map(|event| meaning(&event)) {
+                None | Some(Meaning::Quit) => return Ok(()),
+                Some(Meaning::Nothing) => {}
+                Some(Meaning::Key(key)) => match state.key(key) {
+                    Action::Quit => return Ok(()),
+                    Action::Ask => ticks.reset_immediately(),
+                    Action::Draw => {}
+                },
+            },
+        }
+    }
+}
+
+/// What an event of the terminal means.
+enum Meaning {
+    Key(Key),
+    Quit,
+    /// Another size, which the next frame has, or nothing.
+    Nothing,
+}
+
+fn meaning(event: &Event) -> Meaning {
+    let Event::Key(KeyEvent {
+        code, modifiers, kind, ..
+    }) = event
+    else {
+        return Meaning::Nothing;
+    };
+    if *kind == KeyEventKind::Release {
+        return Meaning::Nothing;
+    }
+    if modifiers.contains(KeyModifiers::CONTROL) {
+        return match code {
+            KeyCode::Char('c' | 'd') => Meaning::Quit,
+            _ => Meaning::Nothing,
+        };
+    }
+    Meaning::Key(match code {
+        KeyCode::Char(letter) => Key::Char(*letter),
+        KeyCode::Up => Key::Up,
+        KeyCode::Down => Key::Down,
+        KeyCode::PageUp => Key::PageUp,
+        KeyCode::PageDown => Key::PageDown,
+        KeyCode::Home => Key::Home,
+        KeyCode::End => Key::End,
+        KeyCode::Enter => Key::Enter,
+        KeyCode::Esc => Key::Escape,
+        KeyCode::Backspace => Key::Backspace,
+        _ => return Meaning::Nothing,
+    })
+}

@@ -1,0 +1,219 @@
+//! The parts of the API's records that are drawn.
+
+use serde::{Deserialize, Deserializer};
+
+/// A text, safe to draw: without control characters, of bounded length.
+fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    Option::<String>::deserialize(deserializer).map(|text| clean(&text.unwrap_or_default()))
+}
+
+fn some_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    Option::<String>::deserialize(deserializer)
+        .map(|text| text.map(|text| clean(&text)).filter(|text| !text.is_empty()))
+}
+
+/// Longest text that is kept.
+const LONGEST: usize = 400;
+
+fn clean(text: &str) -> String {
+    let safe = |c: char| if c.is_control() { '\u{fffd}' } else { c };
+    text.chars().take(LONGEST).map(safe).collect()
+}
+
+/// `/api/v1/overview`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Overview {
+    /// When it was made, Unix milliseconds.
+    pub at_ms: u64,
+    #[serde(deserialize_with = "some_text")]
+    pub(super) host: Option<String>,
+    pub(super) incidents: Vec<Incident>,
+    pub(super) processes: Vec<Row>,
+}
+
+/// An incident.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Incident {
+    #[serde(deserialize_with = "text")]
+    pub(super) severity: String,
+    #[serde(deserialize_with = "text")]
+    pub(super) title: String,
+    #[serde(deserialize_with = "text")]
+    pub(super) summary: String,
+    #[serde(deserialize_with = "text")]
+    pub(super) remedy: String,
+    #[serde(deserialize_with = "some_text")]
+    pub(super) since: Option<String>,
+    #[serde(deserialize_with = "some_text")]
+    pub(super) until: Option<String>,
+    #[serde(deserialize_with = "some_text")]
+    pub(super) service: Option<String>,
+    #[serde(deserialize_with = "some_text")]
+    pub(super) process: Option<String>,
+    pub(super) pid: Option<u32>,
+}
+
+/// A process.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Row {
+    pub(super) pid: u32,
+    #[serde(deserialize_with = "text")]
+    pub(super) name: String,
+    #[serde(deserialize_with = "some_text")]
+    pub(super) namespace: Option<String>,
+    #[serde(deserialize_with = "some_text")]
+    pub(super) pod: Option<String>,
+    #[serde(deserialize_with = "some_text")]
+    pub(super) runtime: Option<String>,
+    #[serde(deserialize_with = "some_text")]
+    pub(super) collector: Option<String>,
+    #[serde(deserialize_with = "text")]
+    pub(super) state: String,
+    #[serde(deserialize_with = "some_text")]
+    pub(super) detail: Option<String>,
+    #[serde(deserialize_with = "some_text")]
+    pub(super) severity: Option<String>,
+    pub(super) minute: Option<Minute>,
+    pub(super) heap_after: Option<u64>,
+    pub(super) heap_limit: Option<u64>,
+    pub(super) container_memory: Option<u64>,
+    pub(super) container_limit: Option<u64>,
+    pub(super) lost_events: Option<u64>,
+    pub(super) spark: Option<Spark>,
+}
+
+/// Its last minute.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Minute {
+    pub(super) window_ns: u64,
+    pub(super) stopped_share: Option<f64>,
+    pub(super) longest_ns: Option<u64>,
+    pub(super) p99_ns: Option<u64>,
+    pub(super) gen0: u64,
+    pub(super) gen1: u64,
+    pub(super) gen2: u64,
+    pub(super) background: u64,
+    pub(super) allocated: Option<u64>,
+}
+
+impl Minute {
+    /// Per second of the minute; `None` before there is one.
+    pub(super) fn rate(&self, count: u64) -> Option<f64> {
+        (self.window_ns > 0).then(|| count as f64 / (self.window_ns as f64 / 1e9))
+    }
+
+    pub(super) fn collections(&self) -> u64 {
+        self.gen0 + self.gen1 + self.gen2 + self.background
+    }
+}
+
+/// Its last half hour in points.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Spark {
+    /// Per mille of the time stopped.
+    pub(super) stopped: Vec<Option<u64>>,
+}
+
+/// `/api/v1/processes/PID`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Process {
+    pub(super) at_ms: u64,
+    pub(super) process: Row,
+    pub(super) memory: Memory,
+    pub(super) history: History,
+    pub(super) causes: Vec<Cause>,
+    pub(super) newest: Vec<Line>,
+    pub(super) incidents: Vec<Incident>,
+    pub(super) unseen: Vec<Unseen>,
+}
+
+/// Where its memory is.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Memory {
+    pub(super) heap_live: Option<u64>,
+    pub(super) heap_free: Option<u64>,
+    pub(super) heap_committed: Option<u64>,
+    pub(super) resident: Option<u64>,
+}
+
+/// Columns of ten seconds each.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct History {
+    pub(super) bucket_ms: u64,
+    pub(super) start_ms: Vec<u64>,
+    pub(super) stopped_ns: Vec<u64>,
+    pub(super) longest_ns: Vec<Option<u64>>,
+    pub(super) heap: Heap,
+}
+
+/// Bytes after the last collection of each.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Heap {
+    pub(super) gen0: Vec<Option<u64>>,
+    pub(super) gen1: Vec<Option<u64>>,
+    pub(super) gen2: Vec<Option<u64>>,
+    pub(super) loh: Vec<Option<u64>>,
+    pub(super) poh: Vec<Option<u64>>,
+}
+
+impl Heap {
+    /// All generations; `None`: none is known.
+    pub(super) fn all(&self, place: usize) -> Option<u64> {
+        let columns = [&self.gen0, &self.gen1, &self.gen2, &self.loh, &self.poh];
+        let known = columns.iter().filter_map(|column| column.get(place).copied().flatten());
+        known.fold(None, |sum: Option<u64>, bytes| {
+            Some(sum.unwrap_or(0).saturating_add(bytes))
+        })
+    }
+}
+
+/// Why it collects.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Cause {
+    #[serde(deserialize_with = "some_text")]
+    pub(super) reason: Option<String>,
+    pub(super) generation: Option<u32>,
+    #[serde(rename = "type", deserialize_with = "some_text")]
+    pub(super) gc_type: Option<String>,
+    pub(super) rest: bool,
+    pub(super) count: u64,
+    pub(super) pause_ns: u64,
+    pub(super) longest_ns: Option<u64>,
+}
+
+/// One collection.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Line {
+    pub(super) number: u32,
+    #[serde(deserialize_with = "some_text")]
+    pub(super) start: Option<String>,
+    pub(super) generation: Option<u32>,
+    #[serde(rename = "type", deserialize_with = "some_text")]
+    pub(super) gc_type: Option<String>,
+    #[serde(deserialize_with = "some_text")]
+    pub(super) reason: Option<String>,
+    pub(super) pause_ns: Option<i64>,
+    pub(super) heap_before: Option<u64>,
+    pub(super) heap_after: Option<u64>,
+}
+
+/// What was not seen.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Unseen {
+    #[serde(deserialize_with = "text")]
+    pub(super) what: String,
+    #[serde(deserialize_with = "text")]
+    pub(super) why: String,
+}

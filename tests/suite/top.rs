@@ -1,0 +1,104 @@
+//! `gcwatch top`: what it draws, and what keys do.
+
+use gcwatch::report::top::{Action, Connection, Key, Overview, Process, State, View, draw};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use test_support::golden;
+
+fn state() -> State {
+    let mut state = State::new("http://127.0.0.1:9464".to_owned());
+    state.overview = serde_json::from_str::<Overview>(include_str!("../top/overview.json")).unwrap();
+    state.connection = Connection::Live;
+    state
+}
+
+fn process() -> Process {
+    serde_json::from_str(include_str!("../top/process.json")).unwrap()
+}
+
+/// A frame as text.
+fn frame(state: &State, width: u16, height: u16) -> String {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| draw(frame, state)).unwrap();
+    let buffer = terminal.backend().buffer();
+    let rows = buffer.content().chunks(usize::from(width));
+    let rows = rows.map(|row| row.iter().map(|cell| cell.symbol()).collect::<String>());
+    rows.map(|row| format!("{}\n", row.trim_end())).collect()
+}
+
+/// Scenario: the overview and a process on small and large terminals, with help, with everything, without an answer.
+/// Guarantee: the committed frames: the sick one first, unknown values as a dash, no control character of a name.
+#[test]
+fn frames_are_the_committed_ones() {
+    let mut all = String::new();
+    let mut add = |title: &str, state: &State, width, height| {
+        all += &format!("=== {title}, {width} x {height}\n{}", frame(state, width, height));
+    };
+    let mut shown = state();
+    add("overview", &shown, 80, 24);
+    add("overview", &shown, 140, 16);
+    add("nearly no room", &shown, 40, 6);
+    shown.key(Key::Char('x'));
+    add("also what is not read", &shown, 100, 12);
+    shown.key(Key::Char('?'));
+    add("help", &shown, 80, 24);
+    shown.key(Key::Escape);
+    assert_eq!(shown.key(Key::Enter), Action::Ask);
+    assert_eq!(shown.view, View::Process(4711));
+    shown.process = Some(process());
+    add("a process", &shown, 80, 24);
+    add("a process", &shown, 140, 36);
+    shown.connection = Connection::Lost("nothing listens there".to_owned());
+    add("the daemon is gone", &shown, 100, 24);
+    add("nothing yet", &State::new("http://127.0.0.1:9464".to_owned()), 80, 8);
+    assert!(!all.contains('\u{1b}'));
+    golden::compare("tests/top/frames.txt", &all);
+}
+
+/// Scenario: keys: move, sort, filter, open, back, quit.
+/// Guarantee: each does what the foot says; the chosen process stays chosen when the order changes.
+#[test]
+fn keys_do_what_they_say() {
+    let mut state = state();
+    let names = |state: &State| {
+        let text = frame(state, 80, 24);
+        let place = |name: &str| text.lines().position(|line| line.starts_with(name));
+        (place("checkout"), place("<b>evil"))
+    };
+    let (checkout, evil) = names(&state);
+    assert!(checkout < evil, "the one that is stopped longest is first");
+    state.key(Key::Down);
+    state.key(Key::Char('n'));
+    let (checkout, evil) = names(&state);
+    assert!(evil < checkout, "by name");
+    assert_eq!((state.key(Key::Enter), state.view), (Action::Ask, View::Process(99)));
+    assert_eq!((state.key(Key::Escape), state.view), (Action::Ask, View::Overview));
+    for letter in ['/', 'C', 'H', 'E'] {
+        state.key(Key::Char(letter));
+    }
+    let (checkout, evil) = names(&state);
+    assert!(checkout.is_some() && evil.is_none());
+    // While a filter is typed, q is a letter.
+    assert_eq!(state.key(Key::Char('q')), Action::Draw);
+    state.key(Key::Escape);
+    assert!(names(&state).1.is_some());
+    assert_eq!(state.key(Key::Char('q')), Action::Quit);
+}
+
+/// Scenario: records of a daemon that is older or newer: fields are missing, null, unknown.
+/// Guarantee: they are drawn as far as they are known.
+#[test]
+fn other_versions_are_drawn() {
+    let mut state = state();
+    for text in [
+        "{}",
+        r#"{"processes": [{"pid": 1, "name": null, "minute": null, "new": 7}], "incidents": [{}]}"#,
+    ] {
+        state.overview = serde_json::from_str(text).unwrap();
+        frame(&state, 80, 24);
+        state.view = View::Process(1);
+        state.process = Some(serde_json::from_str(text).unwrap_or_default());
+        frame(&state, 80, 24);
+        state.view = View::Overview;
+    }
+}
