@@ -1,7 +1,7 @@
 //! Collections as CSV (RFC 4180): a header, then a line each, for spreadsheets and data frames.
 //!
-//! Columns are the fields of the record `kind: "gc"`; what is nested has its path with underscores, and lists are joined
-//! by spaces. Sizes are bytes, durations nanoseconds. An unknown value is an empty cell, never 0.
+//! Columns are the fields of the record `kind: "gc"`; what is nested has its path with underscores, and lists are
+//! joined by spaces. Sizes are bytes, durations nanoseconds. An unknown value is an empty cell, never 0.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};

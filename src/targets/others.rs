@@ -70,6 +70,8 @@ pub(crate) struct Others {
     open: Option<bool>,
     /// One was seen and is gone: to be healed.
     asked: bool,
+    /// One was left by a client that died.
+    abandoned: bool,
     /// A healing is under way.
     heals: bool,
     /// No healing begins before.
@@ -87,6 +89,7 @@ impl Others {
     /// A runtime closes its end of a connection a moment after we closed ours. So a look counts only when no connection
     /// of ours was made or closed since the look before it.
     pub(crate) fn look(&mut self, seen: Option<Seen>) -> bool {
+        self.asked |= std::mem::take(&mut self.abandoned);
         let Some(seen) = seen else {
             self.open = None;
             return false;
@@ -111,9 +114,10 @@ impl Others {
         false
     }
 
-    /// A session came and went that no look saw.
-    pub(crate) fn ask(&mut self) {
-        self.asked = true;
+    /// A session was abandoned, which no look may have seen. It is healed from the next look on: the runtime notices a
+    /// dead client when it writes to it, and a healing before that would be in vain.
+    pub(crate) fn abandoned(&mut self) {
+        self.abandoned = true;
     }
 
     /// Whether a session of another tool is open, or its consequences are not over; `None`: unknown.

@@ -414,7 +414,7 @@ fn facts(process: &Process) -> Vec<Line<'static>> {
             Span::styled(format!("  .NET{}{}", known(&row.runtime), known(&row.collector)), DIM),
         ]),
         Line::from(format!(
-            "last minute: stopped {}, longest {}, p99 {}, {} GC/s, {}/s allocated",
+            "last minute: stopped {}, longest {}, p99 {}, {} GC/s, {} a second",
             percent(minute.and_then(|minute| minute.stopped_share)),
             duration(minute.and_then(|minute| minute.longest_ns)),
             duration(minute.and_then(|minute| minute.p99_ns)),

@@ -158,7 +158,7 @@ async fn look_once(watched: Vec<Arc<Watched>>, leases: Option<Leases>) -> Durati
             wait = AGAIN.max(took * PARTS).min(wait);
         }
         if abandoned.is_some() && run.pid == abandoned {
-            others.ask();
+            others.abandoned();
         }
         if others.is_due(Instant::now()) {
             run.due.notify_one();
