@@ -338,8 +338,8 @@ fn a_client_that_dies_is_healed(runtime: Runtime) {
 
 /// Scenario: beside the daemon, `gcwatch allocations --tick` is killed (SIGKILL) as soon as it is felt, which may be
 /// between two looks of the daemon.
-/// Guarantee: within twenty seconds pauses are as before (a healing that came before the runtime noticed the dead client
-/// is repeated after ten), and the lock of bursts is free.
+/// Guarantee: within twenty seconds pauses are as before (a healing that came before the runtime noticed the dead
+/// client is repeated after ten), and the lock of bursts is free.
 fn a_killed_burst_is_healed(runtime: Runtime) {
     let (mut target, mark) = pins(runtime);
     let daemon = Daemon::start(&target, &mark);

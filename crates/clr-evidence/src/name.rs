@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `Shop.Program+<CheckoutAsync>d__7` `MoveNext` | `Shop.Program.CheckoutAsync` (iterators too) |
 //! | `Shop.Program+<>c__DisplayClass5_0` `<StartTimer>b__0` | `Shop.Program.StartTimer (lambda)` |
-//! | `Shop.Repository`1[System.Int32]` `<Reload>g__Purge\|0_0` | `Shop.Repository<int>.Reload (local function Purge)` |
+//! | ``Shop.Repository`1[System.Int32]`` `<Reload>g__Purge\|0_0` | `Shop.Repository<int>.Reload (local function Purge)` |
 //! | `Program` `<Main>$` | `Program.Main` |
 //! | `dynamicClass` `Compiled` | `Compiled (dynamic method)` |
 //! | `Shop.Bag`1[System.__Canon]` `System.Collections.IEnumerable.GetEnumerator` | `Shop.Bag<T>.IEnumerable.GetEnumerator` |
@@ -102,7 +102,7 @@ pub fn method(namespace: &str, name: &str) -> String {
     clean(&text)
 }
 
-/// The readable name of a type: `System.Collections.Generic.List`1[System.Int32]` is `List<int>`.
+/// The readable name of a type: ``System.Collections.Generic.List`1[System.Int32]`` is `List<int>`.
 pub fn type_name(raw: &str) -> String {
     match parse(raw) {
         Some(parsed) => clean(&parsed.short()),
