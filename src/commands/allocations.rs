@@ -2,12 +2,13 @@
 
 use std::io::{self, Write as _};
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use clr_evidence::allocations::{Allocations, Amount, Method};
 use clr_evidence::burst::Weight;
 use clr_evidence::{diff, flame, folded, pprof};
+use delivery::clock::now_unix_ns;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde::Serialize;
@@ -47,7 +48,8 @@ pub fn run(args: &AllocationsArgs) -> anyhow::Result<bool> {
     if let Some(AllocationsCommand::Diff(args)) = &args.command {
         return compare(args);
     }
-    let subject = Subject::of(args.source.as_ref(), args.pid)?;
+    let subject = Subject::of(&args.subject)?;
+    let output = Output::open(&args.burst)?;
     let gathered = match subject {
         Subject::Recording(file) => Some(from_file(file)?),
         Subject::Process(pid) => executor()?.block_on(async {
@@ -65,7 +67,7 @@ pub fn run(args: &AllocationsArgs) -> anyhow::Result<bool> {
         ));
     }
     let is_refused = gathered.stopped_by == StoppedBy::PinnedObjects;
-    Ok(write(&gathered, args)? && !is_refused)
+    Ok(write(&gathered, output, args)? && !is_refused)
 }
 
 /// Which session the runtime is asked for.
@@ -90,8 +92,7 @@ fn question(args: &AllocationsArgs, asked: &Asked) -> anyhow::Result<Question> {
     })
 }
 
-fn write(gathered: &Gathered, args: &AllocationsArgs) -> anyhow::Result<bool> {
-    let mut output = Output::open(&args.burst)?;
+fn write(gathered: &Gathered, mut output: Output, args: &AllocationsArgs) -> anyhow::Result<bool> {
     let burst = &gathered.burst;
     let allocations = burst.allocations();
     match output.format {
@@ -111,18 +112,11 @@ fn write(gathered: &Gathered, args: &AllocationsArgs) -> anyhow::Result<bool> {
             output.text().write_all(svg.as_bytes())?;
         }
         EvidenceFormat::Pprof => {
-            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok();
             let account = burst.account();
-            let time = account
-                .window
-                .start
-                .zip(account.window.end)
-                .map_or(0, |(start, end)| end - start);
+            let time = account.window.length().unwrap_or(0);
             // When a recording was made is not known here.
-            let began = now
-                .and_then(|now| i64::try_from(now.as_nanos()).ok())
-                .filter(|_| gathered.pid.is_some())
-                .map(|now| now - time);
+            let began = gathered.pid.map(|_| now_unix_ns().saturating_sub(time));
+            let began = began.and_then(|began| i64::try_from(began).ok());
             let profile = pprof::encode(&burst.stacked(), &account, began, allocations.method == Method::Tick);
             let mut packed = GzEncoder::new(output.text(), Compression::default());
             packed.write_all(&profile)?;

@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 
-use crate::commands::cli::{BurstArgs, EvidenceFormat};
+use crate::commands::cli::{BurstArgs, EvidenceFormat, SubjectArgs};
 use crate::commands::output::say;
 use crate::evidence::burst::{Done, Question, StoppedBy};
 use crate::evidence::lock::Turn;
@@ -40,53 +40,28 @@ pub(crate) struct Gathered {
 /// The facts of a burst that its first record has.
 #[derive(Debug, Serialize)]
 pub(crate) struct Facts {
-    pub(crate) pid: Option<u32>,
-    pub(crate) name: String,
-    pub(crate) runtime: Option<String>,
-    pub(crate) start_ns: Option<i64>,
-    pub(crate) end_ns: Option<i64>,
-    pub(crate) stopped_by: StoppedBy,
-    pub(crate) lost_events: Option<u64>,
-    pub(crate) bytes: u64,
-    pub(crate) methods: u64,
-    pub(crate) unknown_frames: u64,
-    pub(crate) stacks_dropped: u64,
-    pub(crate) other_processes: u64,
-    pub(crate) clean_end: bool,
+    pid: Option<u32>,
+    name: String,
+    runtime: Option<String>,
+    stopped_by: StoppedBy,
     /// From the request to stop to the end of the stream.
-    pub(crate) stop_ns: Option<u64>,
+    stop_ns: Option<u64>,
+    #[serde(flatten)]
+    account: Account,
 }
 
 impl Gathered {
     pub(crate) fn facts(&self) -> Facts {
-        let Account {
-            window,
-            lost_events,
-            bytes,
-            methods,
-            unknown_frames,
-            stacks_dropped,
-            other_processes,
-            clean_end,
-            ..
-        } = self.burst.account();
+        let stop_ns = self
+            .stop_took
+            .map(|took| u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
         Facts {
             pid: self.pid,
             name: self.name.clone(),
             runtime: self.runtime.clone(),
-            start_ns: window.start,
-            end_ns: window.end,
             stopped_by: self.stopped_by,
-            lost_events,
-            bytes,
-            methods,
-            unknown_frames,
-            stacks_dropped,
-            other_processes,
-            clean_end,
-            stop_ns: self
-                .stop_took
-                .map(|took| u64::try_from(took.as_nanos()).unwrap_or(u64::MAX)),
+            stop_ns,
+            account: self.burst.account(),
         }
     }
 }
@@ -98,9 +73,10 @@ pub(crate) enum Subject<'a> {
 }
 
 impl<'a> Subject<'a> {
-    pub(crate) fn of(source: Option<&'a PathBuf>, pid: Option<u32>) -> anyhow::Result<Self> {
+    pub(crate) fn of(args: &'a SubjectArgs) -> anyhow::Result<Self> {
+        let source = args.source.as_ref();
         let number = source.and_then(|source| source.to_str()?.parse().ok());
-        match (pid.or(number), source) {
+        match (args.pid.or(number), source) {
             (Some(0), _) => anyhow::bail!("0 is no process"),
             (Some(pid), _) => Ok(Self::Process(pid)),
             (None, Some(file)) => Ok(Self::Recording(file)),
@@ -193,7 +169,11 @@ impl Asked {
                 time.as_secs_f64()
             ));
         }
-        let mut kept = args.keep.as_deref().map(private_file).transpose()?;
+        let mut kept = args
+            .keep
+            .as_deref()
+            .map(|file| private_file(file, args.force))
+            .transpose()?;
         let mut keep_error = None;
         let keep = |bytes: &[u8]| {
             if let Some(Err(error)) = kept.as_mut().map(|file| file.write_all(bytes)) {
@@ -272,7 +252,7 @@ impl Output {
         table::colour(coloured && AutoStream::choice(&stdout) != ColorChoice::Never);
         let out: Box<dyn Write> = match &args.output {
             None => Box::new(BufWriter::new(stdout)),
-            Some(file) => Box::new(BufWriter::new(private_file(file)?)),
+            Some(file) => Box::new(BufWriter::new(private_file(file, args.force)?)),
         };
         Ok(Self { format, out })
     }
@@ -291,11 +271,21 @@ impl Output {
     }
 }
 
-/// Names of methods are nobody else's business.
-fn private_file(file: &Path) -> anyhow::Result<File> {
+/// Names of methods are nobody else's business. A file that is there is replaced with `force` only.
+fn private_file(file: &Path, force: bool) -> anyhow::Result<File> {
     let mut options = OpenOptions::new();
-    let opened = options.write(true).create(true).truncate(true).mode(0o600).open(file);
-    opened.with_context(|| format!("cannot write {}", file.display()))
+    options.write(true).mode(0o600);
+    if force {
+        options.create(true).truncate(true);
+    } else {
+        options.create_new(true);
+    }
+    match options.open(file) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            anyhow::bail!("{} exists; --force replaces it", file.display())
+        }
+        opened => opened.with_context(|| format!("cannot write {}", file.display())),
+    }
 }
 
 fn by_extension(file: &Path) -> EvidenceFormat {

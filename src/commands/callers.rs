@@ -35,7 +35,7 @@ struct CallersRecord {
 ///
 /// When the process cannot be attached to, or the output cannot be written.
 pub fn run(args: &CallersArgs) -> anyhow::Result<bool> {
-    let subject = Subject::of(args.source.as_ref(), args.pid)?;
+    let subject = Subject::of(&args.subject)?;
     if args.burst.format == Some(EvidenceFormat::Pprof) {
         anyhow::bail!("callers have no pprof profile; use folded or svg");
     }

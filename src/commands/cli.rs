@@ -299,7 +299,7 @@ pub struct BurstArgs {
     /// How long, such as 10s
     #[arg(long = "for", alias = "duration", value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
-    /// Do not wait for another burst on this host, and ignore what else would refuse it
+    /// Do not wait for another burst on this host, replace files, and ignore what else would refuse it
     #[arg(long)]
     pub force: bool,
     /// Folder of the lock that one burst on the host takes
@@ -322,15 +322,23 @@ pub struct BurstArgs {
     pub stacks: bool,
 }
 
-/// `gcwatch callers`
+/// A process, or a recording of one.
 #[derive(Debug, Args)]
-pub struct CallersArgs {
+pub struct SubjectArgs {
     /// The process, or a recording with stacks
     #[arg(value_name = "PID|FILE", required_unless_present = "pid")]
     pub source: Option<PathBuf>,
     /// The process
     #[arg(long, value_name = "PID", conflicts_with = "source", value_parser = clap::value_parser!(u32).range(1..))]
     pub pid: Option<u32>,
+}
+
+/// `gcwatch callers`
+#[derive(Debug, Args)]
+pub struct CallersArgs {
+    /// What is looked at.
+    #[command(flatten)]
+    pub subject: SubjectArgs,
     /// What bursts have in common.
     #[command(flatten)]
     pub burst: BurstArgs,
@@ -345,12 +353,9 @@ pub struct CallersArgs {
     .NET 9 and older: --tick, which costs the process more and is biased; see docs/evidence.md."
 )]
 pub struct AllocationsArgs {
-    /// The process, or a recording with stacks
-    #[arg(value_name = "PID|FILE", required_unless_present = "pid")]
-    pub source: Option<PathBuf>,
-    /// The process
-    #[arg(long, value_name = "PID", conflicts_with = "source", value_parser = clap::value_parser!(u32).range(1..))]
-    pub pid: Option<u32>,
+    /// What is looked at.
+    #[command(flatten)]
+    pub subject: SubjectArgs,
     /// Before .NET 10: allow a Verbose session, which costs an allocating process 10-15 % while it lasts
     #[arg(long)]
     pub tick: bool,

@@ -1,6 +1,7 @@
 //! `gcwatch top`: a daemon's overview and one process, live in a terminal.
 
 use std::io::{self, IsTerminal, Write as _};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
@@ -11,6 +12,7 @@ use reqwest::Client;
 use serde::de::DeserializeOwned;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::commands::cli::TopArgs;
@@ -42,8 +44,8 @@ pub fn run(args: &TopArgs) -> anyhow::Result<bool> {
         return runtime.block_on(once(&daemon)).map(|()| true);
     }
     // The terminal is restored also when this panics.
-    let mut terminal = ratatui::init();
-    let done = runtime.block_on(live(&daemon, &mut terminal, args.interval));
+    let mut terminal = ratatui::try_init().context("cannot use this terminal")?;
+    let done = runtime.block_on(live(&Arc::new(daemon), &mut terminal, args.interval));
     ratatui::restore();
     // The thread that reads keys waits for the next one.
     runtime.shutdown_background();
@@ -103,31 +105,46 @@ impl Daemon {
         serde_json::from_slice(&body).map_err(|_| "what answers is no gcwatch".to_owned())
     }
 
-    /// Asks for what is shown.
-    async fn update(&self, state: &mut State) {
-        let overview: Result<Overview, String> = self.get("/api/v1/overview").await;
-        match overview {
-            Ok(overview) => {
-                state.overview = overview;
-                state.connection = Connection::Live;
-            }
-            Err(why) => state.connection = Connection::Lost(why),
+    /// Asks for what a view shows.
+    async fn ask(&self, view: View) -> Result<Answer, String> {
+        let overview = self.get("/api/v1/overview").await?;
+        let process = match view {
+            View::Overview => None,
+            View::Process(pid) => Some(self.get(&format!("/api/v1/processes/{pid}")).await),
+        };
+        Ok(Answer { overview, process })
+    }
+}
+
+/// What a view shows.
+struct Answer {
+    overview: Overview,
+    /// `None`: the view is of no process.
+    process: Option<Result<Process, String>>,
+}
+
+/// Takes an answer in. What it does not have stays as it was known last.
+fn answered(state: &mut State, answer: Result<Answer, String>) {
+    let process = match answer {
+        Ok(answer) => {
+            state.overview = answer.overview;
+            answer.process
         }
-        if let View::Process(pid) = state.view {
-            let process: Result<Process, String> = self.get(&format!("/api/v1/processes/{pid}")).await;
-            match process {
-                Ok(process) => state.process = Some(process),
-                // What was known last stays.
-                Err(why) => state.connection = Connection::Lost(why),
-            }
-        }
+        Err(why) => Some(Err(why)),
+    };
+    state.connection = Connection::Live;
+    match process {
+        Some(Ok(process)) => state.process = Some(process),
+        Some(Err(why)) => state.connection = Connection::Lost(why),
+        None => {}
     }
 }
 
 /// Prints one frame as text.
 async fn once(daemon: &Daemon) -> anyhow::Result<()> {
     let mut state = State::new(daemon.address.clone());
-    daemon.update(&mut state).await;
+    let answer = daemon.ask(state.view).await;
+    answered(&mut state, answer);
     if let Connection::Lost(why) = &state.connection {
         return Err(anyhow!("{}: {why}", daemon.address));
     }
@@ -151,7 +168,7 @@ async fn once(daemon: &Daemon) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn live(daemon: &Daemon, terminal: &mut DefaultTerminal, every: Duration) -> anyhow::Result<()> {
+async fn live(daemon: &Arc<Daemon>, terminal: &mut DefaultTerminal, every: Duration) -> anyhow::Result<()> {
     let mut state = State::new(daemon.address.clone());
     let mut terminated = signal(SignalKind::terminate()).context("cannot handle SIGTERM")?;
     let mut hung_up = signal(SignalKind::hangup()).context("cannot handle SIGHUP")?;
@@ -166,10 +183,16 @@ async fn live(daemon: &Daemon, terminal: &mut DefaultTerminal, every: Duration) 
     });
     let mut ticks = interval(every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // One question at a time. A daemon that hangs does not stop the keys.
+    let mut asked = JoinSet::new();
     loop {
         terminal.draw(|frame| draw(frame, &state))?;
         tokio::select! {
-            _ = ticks.tick() => daemon.update(&mut state).await,
+            _ = ticks.tick() => if asked.is_empty() {
+                let (daemon, view) = (Arc::clone(daemon), state.view);
+                asked.spawn(async move { daemon.ask(view).await });
+            },
+            Some(Ok(answer)) = asked.join_next() => answered(&mut state, answer),
             _ = terminated.recv() => return Ok(()),
             _ = hung_up.recv() => return Ok(()),
             event = events.recv() => match event.map(|event| meaning(&event)) {
@@ -177,7 +200,11 @@ async fn live(daemon: &Daemon, terminal: &mut DefaultTerminal, every: Duration) 
                 Some(Meaning::Nothing) => {}
                 Some(Meaning::Key(key)) => match state.key(key) {
                     Action::Quit => return Ok(()),
-                    Action::Ask => ticks.reset_immediately(),
+                    Action::Ask => {
+                        // What was asked for is not shown any more.
+                        asked = JoinSet::new();
+                        ticks.reset_immediately();
+                    }
                     Action::Draw => {}
                 },
             },

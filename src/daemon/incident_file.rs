@@ -7,8 +7,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use tracing::warn;
@@ -39,12 +39,21 @@ struct Content {
 pub(super) struct IncidentFile {
     path: PathBuf,
     boot_id: Option<String>,
-    /// The state of the pipeline that was written last.
+    /// What the writes share.
+    shared: Arc<Shared>,
+}
+
+/// What the writes share.
+#[derive(Debug, Default)]
+struct Shared {
+    /// The state of the pipeline that was written last, or is being written.
     written: AtomicU64,
-    /// A write is in progress.
-    writing: Arc<AtomicBool>,
+    /// A tick's write is in progress.
+    writing: AtomicBool,
     /// The last write failed, which was reported.
-    failed: Arc<AtomicBool>,
+    failed: AtomicBool,
+    /// One write at a time: that of the end does not take the new file from under that of a tick.
+    file: Mutex<()>,
 }
 
 impl IncidentFile {
@@ -53,9 +62,7 @@ impl IncidentFile {
         Self {
             path: directory.join(NAME),
             boot_id: boot_id.map(|id| id.trim().to_owned()),
-            written: AtomicU64::new(0),
-            writing: Arc::default(),
-            failed: Arc::default(),
+            shared: Arc::default(),
         }
     }
 
@@ -89,24 +96,28 @@ impl IncidentFile {
     /// Writes what is open, in the background, when it changed. Called once a second.
     pub(super) fn tick(&self, pipeline: &Pipeline) {
         let changes = pipeline.incident_changes();
-        if changes == self.written.load(Ordering::Relaxed) || self.writing.swap(true, Ordering::Acquire) {
+        let shared = &self.shared;
+        if changes == shared.written.load(Ordering::Relaxed) || shared.writing.swap(true, Ordering::Acquire) {
             return;
         }
-        self.written.store(changes, Ordering::Relaxed);
+        let before = shared.written.swap(changes, Ordering::Relaxed);
         let content = self.content(pipeline);
-        let (path, writing, failed) = (self.path.clone(), Arc::clone(&self.writing), Arc::clone(&self.failed));
+        let (path, shared) = (self.path.clone(), Arc::clone(shared));
         // A disk may hang: the tick does not wait for it.
         tokio::task::spawn_blocking(move || {
-            note(&path, &failed, write(&path, &content));
-            writing.store(false, Ordering::Release);
+            if !shared.write(&path, &content) {
+                // The next tick tries again.
+                shared.written.store(before, Ordering::Relaxed);
+            }
+            shared.writing.store(false, Ordering::Release);
         });
     }
 
     /// Writes what is open, for the next daemon.
     pub(super) async fn close(&self, pipeline: &Pipeline) {
         let content = self.content(pipeline);
-        let (path, failed) = (self.path.clone(), Arc::clone(&self.failed));
-        let written = tokio::task::spawn_blocking(move || note(&path, &failed, write(&path, &content)));
+        let (path, shared) = (self.path.clone(), Arc::clone(&self.shared));
+        let written = tokio::task::spawn_blocking(move || shared.write(&path, &content));
         let _hung = tokio::time::timeout(super::services::FLUSH, written).await;
     }
 
@@ -128,14 +139,20 @@ impl IncidentFile {
     }
 }
 
-/// Reports the first failure, not those that follow.
-fn note(path: &Path, failed: &AtomicBool, done: io::Result<()>) {
-    let was_failed = failed.swap(done.is_err(), Ordering::Relaxed);
-    if let (Err(error), false) = (done, was_failed) {
-        warn!(
-            "cannot write the open incidents to {}: {error}; after a kill, receivers are not notified of their ends",
-            path.display()
-        );
+impl Shared {
+    /// Whether it was written. Reports the first failure, not those that follow.
+    fn write(&self, path: &Path, content: &Content) -> bool {
+        let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let done = write(path, content);
+        drop(file);
+        let (is_written, was_failed) = (done.is_ok(), self.failed.swap(done.is_err(), Ordering::Relaxed));
+        if let (Err(error), false) = (done, was_failed) {
+            warn!(
+                "cannot write the open incidents to {}: {error}; after a kill, receivers are not notified of their ends",
+                path.display()
+            );
+        }
+        is_written
     }
 }
 

@@ -31,10 +31,8 @@ pub fn write(
     top: usize,
     stacks: bool,
 ) -> io::Result<()> {
-    let times = account.window.start.zip(account.window.end);
-    let seconds = times
-        .map(|(start, end)| (end - start) as f64 / 1e9)
-        .filter(|seconds| *seconds > 0.0);
+    let seconds = account.window.length().filter(|ns| *ns > 0);
+    let seconds = seconds.map(|ns| ns as f64 / 1e9);
     let total = allocations.total;
     let time = seconds.map(|seconds| format!(" in {seconds:.1} s")).unwrap_or_default();
     writeln!(

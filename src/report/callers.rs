@@ -17,12 +17,9 @@ const MAX_FRAMES: usize = 12;
 ///
 /// When the output cannot be written.
 pub fn write(out: &mut dyn Write, callers: &Callers, account: &Account, top: usize, stacks: bool) -> io::Result<()> {
-    let seconds = account
+    let time = account
         .window
-        .start
-        .zip(account.window.end)
-        .map(|(start, end)| end - start);
-    let time = seconds
+        .length()
         .map(|ns| format!(" in {:.1} s", ns as f64 / 1e9))
         .unwrap_or_default();
     writeln!(

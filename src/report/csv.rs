@@ -5,7 +5,9 @@
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
+use std::sync::LazyLock;
 
+use clr_gc::gc::Phases;
 use serde_json::Value;
 
 use crate::records::gc::GcRecord;
@@ -60,30 +62,19 @@ const FIELDS: [&str; 43] = [
 /// What is known of a generation.
 const SIZES: [&str; 6] = ["before", "after", "promoted", "fragmentation", "budget", "survived"];
 
-/// The phases, as in the record.
-const PHASES: [&str; 9] = [
-    "mark_sized_refs",
-    "mark_roots",
-    "short_weak",
-    "scan_finalization",
-    "long_weak",
-    "plan",
-    "relocate",
-    "compact",
-    "sweep",
-];
-
 /// The paths of all columns.
-fn paths() -> impl Iterator<Item = String> {
-    FIELDS.into_iter().flat_map(|field| {
+static PATHS: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let phases = Phases::default().named().map(|(name, _)| name);
+    let columns = FIELDS.into_iter().flat_map(|field| {
         let parts: &[&str] = match field {
-            "/phases" => &PHASES,
+            "/phases" => &phases,
             _ if field.starts_with("/heap/") => &SIZES,
             _ => return vec![field.to_owned()],
         };
         parts.iter().map(|part| format!("{field}/{part}")).collect()
-    })
-}
+    });
+    columns.collect()
+});
 
 /// `/heap/gen0/before` is `gen0_before`.
 fn name(path: &str) -> String {
@@ -98,7 +89,7 @@ fn name(path: &str) -> String {
 /// When the output cannot be written.
 pub fn header(out: &mut dyn Write) -> io::Result<()> {
     let names: Vec<String> = std::iter::once("file".to_owned())
-        .chain(paths().map(|path| name(&path)))
+        .chain(PATHS.iter().map(|path| name(path)))
         .collect();
     write!(out, "{}\r\n", names.join(","))
 }
@@ -111,9 +102,9 @@ pub fn header(out: &mut dyn Write) -> io::Result<()> {
 pub fn row(out: &mut dyn Write, file: &str, record: &GcRecord<'_>) -> io::Result<()> {
     let record = serde_json::to_value(record)?;
     let mut line = cell(file);
-    for path in paths() {
+    for path in PATHS.iter() {
         line.push(',');
-        line.push_str(&text(record.pointer(&path).unwrap_or(&Value::Null)));
+        line.push_str(&text(record.pointer(path).unwrap_or(&Value::Null)));
     }
     write!(out, "{line}\r\n")
 }

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use crate::report::table::{Column, FAINT, MARK, head, left, right, row, wrapped};
+use crate::report::table::{Column, FAINT, GAP, MARK, head, left, right, row, wrapped};
 use crate::report::units::UNKNOWN;
 
 /// `kind: "process"`: a .NET process, or a socket that one left behind.
@@ -39,7 +39,10 @@ const COLUMNS: [Column; 5] = [
 ];
 
 /// Characters before the last column.
-const BEFORE_DETAIL: usize = 7 + 28 + 9 + 16 + 4 * 2;
+const BEFORE_DETAIL: usize = {
+    let [pid, name, runtime, attach, _] = COLUMNS;
+    pid.width + name.width + runtime.width + attach.width + 4 * GAP
+};
 
 /// Writes the headings and a line per process.
 ///

@@ -45,6 +45,9 @@ pub const fn right(name: &'static str, width: usize) -> Column {
     }
 }
 
+/// Characters between two columns.
+pub const GAP: usize = 2;
+
 /// Characters of a line; 0: any number.
 static WIDTH: AtomicUsize = AtomicUsize::new(0);
 
@@ -65,7 +68,7 @@ pub fn fitting(columns: &[Column], importance: &[u8], last: usize) -> Vec<usize>
             width => width.max(column.name.chars().count()),
         })
     };
-    while most > 0 && shown.iter().map(|place| width_of(place) + 2).sum::<usize>() > most + 2 {
+    while most > 0 && shown.iter().map(|place| width_of(place) + GAP).sum::<usize>() > most + GAP {
         let least = shown
             .iter()
             .copied()
@@ -172,7 +175,7 @@ fn cells(out: &mut dyn Write, columns: &[Column], texts: &[String]) -> io::Resul
             Align::Left => (0, width.saturating_sub(length)),
             Align::Right => (width.saturating_sub(length), 0),
         };
-        let gap = if index == 0 { 0 } else { 2 };
+        let gap = if index == 0 { 0 } else { GAP };
         if text.is_empty() {
             owed += gap + before + after;
             continue;

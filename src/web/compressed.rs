@@ -33,9 +33,13 @@ pub(super) async fn compressed(request: Request, next: Next) -> Response {
     let Ok(plain) = to_bytes(body, usize::MAX).await else {
         return Response::from_parts(parts, Body::empty());
     };
-    let mut encoder = GzEncoder::new(Vec::with_capacity(plain.len() / 8), Compression::fast());
-    let packed = encoder.write_all(&plain).and_then(|()| encoder.finish());
-    let Ok(packed) = packed else {
+    let source = plain.clone();
+    // Megabytes take tens of milliseconds: streams are read meanwhile.
+    let packed = tokio::task::spawn_blocking(move || {
+        let mut encoder = GzEncoder::new(Vec::with_capacity(source.len() / 8), Compression::fast());
+        encoder.write_all(&source).and_then(|()| encoder.finish())
+    });
+    let Ok(Ok(packed)) = packed.await else {
         return Response::from_parts(parts, Body::from(plain));
     };
     parts.headers.remove(header::CONTENT_LENGTH);

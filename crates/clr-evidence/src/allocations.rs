@@ -75,6 +75,12 @@ impl Samples {
         if name.is_empty() || name == "NULL" {
             return None;
         }
+        // Nothing of a longer one is kept: it is foreign.
+        let end = name
+            .char_indices()
+            .nth(MAX_TYPE_CHARS)
+            .map_or(name.len(), |(end, _)| end);
+        let name = name.get(..end).unwrap_or(name);
         if let Some(id) = self.ids.get(name) {
             return Some(*id);
         }
@@ -83,8 +89,7 @@ impl Samples {
             return None;
         }
         let id = u32::try_from(self.types.len()).ok()?;
-        self.types
-            .push(clean(&name.chars().take(MAX_TYPE_CHARS).collect::<String>()));
+        self.types.push(clean(name));
         self.ids.insert(name.to_owned(), id);
         Some(id)
     }
@@ -302,6 +307,18 @@ mod tests {
         let report = samples.report(|_| Vec::new());
         assert_eq!(report.method, Method::Tick);
         assert_eq!((report.total.estimate, report.total.low), (106_000, None));
+    }
+
+    /// Scenario: types with names of a megabyte, which differ at their ends.
+    /// Guarantee: no more of them is kept than of a long name.
+    #[test]
+    fn names_are_bounded() {
+        let mut samples = Samples::default();
+        for end in ["a", "b"] {
+            samples.sampled(&format!("{}{end}", "é".repeat(1 << 20)), 100, None);
+        }
+        let kept: usize = samples.ids.keys().chain(&samples.types).map(String::len).sum();
+        assert_eq!((samples.types.len(), kept), (1, 2 * MAX_TYPE_CHARS * "é".len()));
     }
 
     /// Scenario: more types than there is room for.

@@ -7,6 +7,7 @@ use clr_gc::gc::{LIVE_SETTLE_NS, Settling};
 use clr_gc::stream::{Advanced, GcStream, Observed, Scope, StreamLimits};
 use nettrace::limits::Limits;
 use nettrace::{Ending, TraceHeader};
+use serde::Serialize;
 
 use crate::allocations::{Allocations, Samples};
 use crate::callers::{Callers, Triggers};
@@ -17,11 +18,13 @@ use crate::stacks::{StackId, Stacks};
 
 /// What is counted: events from `start` to `end`, nanoseconds of the stream's clock (Linux: `CLOCK_MONOTONIC`).
 /// `None`: without bound.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Window {
     /// From this instant on.
+    #[serde(rename = "start_ns")]
     pub start: Option<i64>,
     /// Up to this instant.
+    #[serde(rename = "end_ns")]
     pub end: Option<i64>,
 }
 
@@ -29,6 +32,11 @@ impl Window {
     /// Whether it is inside.
     pub fn contains(self, at: i64) -> bool {
         self.start.is_none_or(|start| start <= at) && self.end.is_none_or(|end| at <= end)
+    }
+
+    /// How long it is, nanoseconds; `None`: an end is unknown, or the ends of a damaged stream are the wrong way round.
+    pub fn length(self) -> Option<u64> {
+        u64::try_from(self.end?.saturating_sub(self.start?)).ok()
     }
 }
 
@@ -42,9 +50,10 @@ pub enum Origin {
 }
 
 /// The facts of a stream that hold for all its records.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Account {
     /// What was counted, its ends filled in where the stream has times.
+    #[serde(flatten)]
     pub window: Window,
     /// Events that the runtime dropped; `None`: the writer does not number them.
     pub lost_events: Option<u64>,
@@ -229,7 +238,7 @@ impl Burst {
             stacks_dropped: self.state.stacks.without_place(),
             other_processes: self.state.other_processes,
             clean_end: decoder.ending() == Some(Ending::Clean),
-            rundown_ns: self.state.rundown.map(|(first, last)| last - first),
+            rundown_ns: self.state.rundown.map(|(first, last)| last.saturating_sub(first)),
         }
     }
 

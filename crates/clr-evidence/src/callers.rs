@@ -34,6 +34,13 @@ pub const MAX_PENDING: usize = 1 << 17;
 /// Stops that are open at once.
 const MAX_OPEN: usize = 64;
 
+/// Stands for every reason that no runtime sends: sums are kept by it, so that their number must be bounded.
+const UNKNOWN: u32 = u32::MAX;
+
+fn known(reason: GcReason) -> u32 {
+    reason.name().map_or(UNKNOWN, |_| reason.0)
+}
+
 /// Why, and from where.
 type Key = (u32, Option<StackId>);
 
@@ -110,7 +117,7 @@ impl Triggers {
     pub(crate) fn observe(&mut self, event: &ClrEvent<'_>, thread: u64, at: i64, counts: bool, stack: Option<StackId>) {
         match event {
             ClrEvent::GcTriggered(triggered) => {
-                let key = (triggered.reason.0, stack);
+                let key = (known(triggered.reason), stack);
                 let trigger = Trigger { at, key, counts };
                 if counts {
                     self.sums.entry(key).or_default().triggers += 1;
@@ -187,7 +194,7 @@ impl Triggers {
                     Some(trigger) if !trigger.counts => return,
                     Some(trigger) => trigger.key,
                     None if !began_in(collection, sync, window) => return,
-                    None => (collection.reason.map_or(u32::MAX, |reason| reason.0), None),
+                    None => (collection.reason.map_or(UNKNOWN, known), None),
                 };
                 let sum = self.sums.entry(key).or_default();
                 sum.collections += 1;

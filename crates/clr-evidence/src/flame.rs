@@ -33,7 +33,15 @@ impl Unit {
     fn text(self, weight: u64) -> String {
         let weight = weight as f64;
         let (one, steps): (_, [(f64, &str); 4]) = match self {
-            Self::Bytes => (" B", [(1e9, " GB"), (1e6, " MB"), (1e3, " KB"), (1.0, " B")]),
+            Self::Bytes => (
+                " B",
+                [
+                    ((1_u64 << 30) as f64, " GiB"),
+                    ((1_u64 << 20) as f64, " MiB"),
+                    (1024.0, " KiB"),
+                    (1.0, " B"),
+                ],
+            ),
             Self::Nanoseconds => (" ns", [(1e9, " s"), (1e6, " ms"), (1e3, " µs"), (1.0, " ns")]),
         };
         match steps.iter().find(|(step, _)| weight >= *step) {

@@ -186,11 +186,7 @@ pub fn encode(stacks: &[Stacked], account: &Account, unix_ns: Option<i64>, biase
         });
     }
     tables.profile.time_nanos = unix_ns.unwrap_or(0);
-    let duration = account
-        .window
-        .start
-        .zip(account.window.end)
-        .map(|(start, end)| end.saturating_sub(start));
+    let duration = account.window.length().and_then(|ns| i64::try_from(ns).ok());
     tables.profile.duration_nanos = duration.unwrap_or(0);
     tables.profile.encode_to_vec()
 }
