@@ -2,6 +2,8 @@
 
 use clr_gc::gc::{Collection, Finalizers, OtherStops, Outcome, Settling, Suspension, Totals};
 use clr_gc::stream::{GcStream, Observed, ProcessKey, Scope};
+use gc_requests::request::Request;
+use gc_requests::requests::Requests;
 use gc_rules::review::History;
 use nettrace::{Ending, TraceHeader};
 
@@ -60,6 +62,9 @@ pub struct Recording {
     pub processes: Vec<(Subject, ProcessHistory)>,
     /// The record of the stream.
     pub stream: StreamRecord,
+    /// The requests of its first process, by their ends, where it was recorded with them and the scope has them; `None`:
+    /// there is none.
+    pub requests: Option<Vec<Request>>,
     /// The stream's header; `None` when it could not be read.
     pub header: Option<TraceHeader>,
     /// From the sync point, which is the beginning of the session, to the last event.
@@ -74,7 +79,18 @@ impl Recording {
     /// Reads a source to its end. `observer` is called with every event of the scope, in stream order.
     pub fn read(source: &mut Source, scope: Scope, mut observer: impl FnMut(&Observed<'_>)) -> Self {
         let mut stream = GcStream::new(scope, Settling::AtTheEnd);
-        let error = feed(source, &mut stream, &mut observer).err();
+        let mut requests = Requests::recorded();
+        let mut process = None;
+        let mut both = |observed: &Observed<'_>| {
+            // Clocks of another process may be others.
+            if *process.get_or_insert(observed.event.process) == observed.event.process {
+                requests.observe(observed);
+            }
+            observer(observed);
+        };
+        let error = feed(source, &mut stream, &mut both).err();
+        let judged = std::iter::from_fn(|| requests.next(i64::MAX, |from, to| stream.is_lossy(from, to)));
+        let judged: Vec<Request> = judged.collect();
         stream.end();
         let mut record = StreamRecord::new(source.name().to_owned());
         let header = stream.header().cloned();
@@ -122,6 +138,7 @@ impl Recording {
         Self {
             processes,
             stream: record,
+            requests: (!judged.is_empty()).then_some(judged),
             header,
             observed_ns,
             cut,

@@ -6,4 +6,5 @@
 
 pub mod event;
 pub mod gc;
+pub mod request;
 pub mod view;

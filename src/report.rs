@@ -12,6 +12,7 @@ pub mod detail;
 pub mod difference;
 pub mod doctor;
 pub mod processes;
+pub mod requests;
 pub mod rules;
 pub mod summary;
 pub mod table;

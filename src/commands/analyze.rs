@@ -17,9 +17,10 @@ use crate::config::rule_files;
 use crate::recording::source::{Source, SourceError};
 use crate::recording::{ProcessHistory, Recording};
 use crate::records::gc::{GcRecord, Subject, SummaryRecord, SuspensionRecord};
+use crate::records::request::RequestRecord;
 use crate::report::detail::{Detail, DetailRecord};
 use crate::report::units::plural;
-use crate::report::{anomalies, collections, csv, detail, summary};
+use crate::report::{anomalies, collections, csv, detail, requests, summary};
 use gc_rules::alert::RunKey;
 use gc_rules::field::ProcessFacts;
 use gc_rules::incident::{IncidentRecord, IncidentSubject};
@@ -117,7 +118,7 @@ fn is_recording(file: &Path) -> bool {
 
 /// A line of CSV for each collection.
 fn rows(file: &Path, args: &AnalyzeArgs, output: &mut Output) -> anyhow::Result<bool> {
-    let Some(recording) = read(file, Scope::Collections) else {
+    let Some(recording) = read(file, SCOPE) else {
         return Ok(false);
     };
     for (subject, history) in &recording.processes {
@@ -186,6 +187,9 @@ fn passes(args: &AnalyzeArgs, review: &Review) -> bool {
     args.fail_on.is_none_or(below)
 }
 
+/// Collections, and requests where they were recorded.
+const SCOPE: Scope = Scope::CollectionsAnd(gc_requests::session::PROVIDER);
+
 /// Opens and reads a recording; reports its errors.
 pub(crate) fn read(file: &Path, scope: Scope) -> Option<Recording> {
     let mut source = match Source::open(file) {
@@ -218,7 +222,7 @@ pub(crate) fn complain(recording: &Recording) -> bool {
 }
 
 fn all(file: &Path, args: &AnalyzeArgs, rules: Option<&Arc<RuleSet>>, output: &mut Output) -> anyhow::Result<bool> {
-    let Some(recording) = read(file, Scope::Collections) else {
+    let Some(recording) = read(file, SCOPE) else {
         return Ok(false);
     };
     // Without a header there was no stream; a recording that was cut before it is reported as such.
@@ -270,6 +274,9 @@ fn all(file: &Path, args: &AnalyzeArgs, rules: Option<&Arc<RuleSet>>, output: &m
                     observed,
                 ))?;
             }
+            for request in recording.requests.iter().flatten() {
+                output.record(&RequestRecord::new(request, recording.header.as_ref()))?;
+            }
             if is_stream {
                 output.record(&recording.stream)?;
             }
@@ -298,6 +305,10 @@ fn table(
             anomalies::write(out, review, time_base(recording))?;
             anomalies::write_judged(out, review, recording.observed_ns)?;
         }
+    }
+    if let Some(requests) = &recording.requests {
+        writeln!(out)?;
+        requests::write(out, requests)?;
     }
     Ok(())
 }

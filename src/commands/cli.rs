@@ -228,6 +228,8 @@ pub enum Profile {
     GcHandles,
     /// Every collection, and the private provider: phases of background collections
     Private,
+    /// Every collection, and the requests of ASP.NET Core, without their paths: costs about 5 µs of CPU each
+    Requests,
 }
 
 /// A process, as PID or --pid PID.

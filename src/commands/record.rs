@@ -13,6 +13,7 @@ use clr_gc::stream::{Advanced, GcStream, Scope};
 use dotnet_diagnostics::discovery::Scan;
 use dotnet_diagnostics::message::{Command, Provider, SessionConfig};
 use dotnet_diagnostics::{Client, Endpoint, Session};
+use gc_requests::session;
 use nettrace::Ending;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -58,6 +59,7 @@ impl Profile {
                 runtime(KEYWORD_GC, INFORMATIONAL),
                 Provider::new(PRIVATE_PROVIDER, KEYWORD_GC, INFORMATIONAL),
             ],
+            Self::Requests => vec![runtime(KEYWORD_GC, INFORMATIONAL), requests()],
         }
     }
 
@@ -65,8 +67,15 @@ impl Profile {
     fn buffer_mb(self) -> u32 {
         match self {
             Self::Gc | Self::GcHandles | Self::Private => 16,
-            Self::GcVerbose => 64,
+            Self::GcVerbose | Self::Requests => 64,
         }
+    }
+}
+
+fn requests() -> Provider {
+    Provider {
+        arguments: Some(session::arguments(session::Fields::default())),
+        ..Provider::new(session::PROVIDER, session::KEYWORDS, session::LEVEL)
     }
 }
 

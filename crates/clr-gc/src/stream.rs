@@ -22,6 +22,8 @@ pub const MAX_PROCESSES: usize = 4096;
 pub enum Scope {
     /// Those that collections are rebuilt from; all others are only counted. Fast.
     Collections,
+    /// The same, and the events of this provider, undecoded.
+    CollectionsAnd(&'static str),
     /// Every event of the stream is offered to the observer.
     Everything,
 }
@@ -153,10 +155,9 @@ impl GcStream {
                 let layout = Layout::of(&metadata.provider, metadata.event_id, metadata.version);
                 match (scope, layout) {
                     (Scope::Everything, layout) => Some(layout.map_or(UNKNOWN_TAG, Layout::to_tag)),
-                    (Scope::Collections, Some(layout)) if rebuilds(layout.kind) || names_runtime(layout.kind) => {
-                        Some(layout.to_tag())
-                    }
-                    (Scope::Collections, _) => None,
+                    (_, Some(layout)) if rebuilds(layout.kind) || names_runtime(layout.kind) => Some(layout.to_tag()),
+                    (Scope::CollectionsAnd(provider), None) if metadata.provider == provider => Some(UNKNOWN_TAG),
+                    (Scope::Collections | Scope::CollectionsAnd(_), _) => None,
                 }
             }),
             limits: limits.decoder,
@@ -324,6 +325,11 @@ impl GcStream {
         self.processes
             .iter_mut()
             .find_map(|process| Some((process.key, process.machine.next_outcome()?)))
+    }
+
+    /// Whether events are known to be missing between two instants.
+    pub fn is_lossy(&self, from: i64, to: i64) -> bool {
+        self.losses.overlap(from, to)
     }
 
     /// The processes seen so far.

@@ -1,0 +1,240 @@
+//! The bridged event: three fields, of which the last is a list of pairs of strings.
+//!
+//! ```text
+//! SourceName  UTF-16, ended by 0
+//! EventName   UTF-16, ended by 0
+//! Arguments   u16 count, then so many pairs: key, value, each UTF-16 ended by 0
+//! ```
+//!
+//! Layout: `DiagnosticSourceEventSource.Event` of System.Diagnostics.DiagnosticSource, seen on 8, 9 and 10.
+
+use crate::session::{END_REQUEST, SOURCE, UNHANDLED};
+
+/// Ticks of 100 ns from year 1 to 1970.
+const UNIX_EPOCH_TICKS: i64 = 621_355_968_000_000_000;
+/// Longest text of which characters are compared or parsed: ids have 32, names 48.
+const MAX_UNITS: usize = 64;
+/// Longest path that is kept, characters.
+pub const MAX_PATH_CHARS: usize = 256;
+
+/// A request that ended, as its event says it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Ended {
+    /// When, in ticks of the stream's clock.
+    pub end_ticks: i64,
+    /// When it began, Unix nanoseconds (of 100); `None`: it had no activity.
+    pub start_unix_ns: Option<i64>,
+    /// Its trace.
+    pub trace_id: Option<[u8; 16]>,
+    /// Its own span.
+    pub span_id: Option<[u8; 8]>,
+    /// The span that it was called by; `None`: none, or not said.
+    pub parent_span_id: Option<[u8; 8]>,
+    /// Whether its span is recorded.
+    pub sampled: Option<bool>,
+    /// HTTP status of the answer.
+    pub status: Option<u16>,
+    /// It ended with an exception that nothing handled.
+    pub failed: bool,
+    /// Its path, where it was asked for.
+    pub path: Option<String>,
+}
+
+impl Ended {
+    /// Reads the payload. `None`: it is of another source or event, is cut off, or does not say when the request ended.
+    pub fn read(payload: &[u8]) -> Option<Self> {
+        let mut texts = Texts(payload);
+        if !texts.next()?.is(SOURCE) {
+            return None;
+        }
+        let event = texts.next()?;
+        let failed = event.is(UNHANDLED);
+        if !failed && !event.is(END_REQUEST) {
+            return None;
+        }
+        let mut ended = Self {
+            failed,
+            ..Self::default()
+        };
+        let mut end = None;
+        for _ in 0..texts.count()? {
+            let (key, value) = (texts.next()?, texts.next()?);
+            // By length first: most keys differ in it.
+            match key.ascii(&mut [0; MAX_UNITS])? {
+                "EndTimestamp" => end = value.number(),
+                "StartTicks" => ended.start_unix_ns = value.number().and_then(unix_ns),
+                "TraceId" => ended.trace_id = value.id(),
+                "SpanId" => ended.span_id = value.id(),
+                "ParentSpanId" => ended.parent_span_id = value.id(),
+                "ActivityTraceFlags" => ended.sampled = value.flags(),
+                "Status" => ended.status = value.number().and_then(|status| u16::try_from(status).ok()),
+                "Path" => ended.path = value.path(),
+                _ => {}
+            }
+        }
+        ended.end_ticks = end?;
+        Some(ended)
+    }
+}
+
+/// `DateTime.Ticks` as Unix nanoseconds. 0 is an activity that was never started.
+fn unix_ns(ticks: i64) -> Option<i64> {
+    let since = ticks.checked_sub(UNIX_EPOCH_TICKS)?;
+    (since > 0).then(|| since.checked_mul(100)).flatten()
+}
+
+/// What is left of a payload.
+struct Texts<'a>(&'a [u8]);
+
+impl<'a> Texts<'a> {
+    fn next(&mut self) -> Option<Text<'a>> {
+        let units = self.0.chunks_exact(2).position(|unit| unit == [0, 0])?;
+        let (text, rest) = self.0.split_at_checked(units * 2)?;
+        self.0 = rest.get(2..)?;
+        Some(Text(text))
+    }
+
+    fn count(&mut self) -> Option<u16> {
+        let (count, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(u16::from_le_bytes(*count))
+    }
+}
+
+/// UTF-16, little endian, without its end.
+#[derive(Clone, Copy)]
+struct Text<'a>(&'a [u8]);
+
+impl Text<'_> {
+    fn units(self) -> impl Iterator<Item = u16> {
+        self.0.chunks_exact(2).map(|unit| match unit {
+            [low, high] => u16::from_le_bytes([*low, *high]),
+            _ => 0,
+        })
+    }
+
+    fn is(self, text: &str) -> bool {
+        self.0.len() == text.len() * 2 && self.units().eq(text.encode_utf16())
+    }
+
+    /// As text, where it is short and plain; empty where it is not.
+    fn ascii<'b>(self, place: &'b mut [u8; MAX_UNITS]) -> Option<&'b str> {
+        let length = self.0.len() / 2;
+        let Some(place) = place.get_mut(..length) else {
+            return Some("");
+        };
+        for (to, unit) in place.iter_mut().zip(self.units()) {
+            match u8::try_from(unit) {
+                Ok(byte) if byte.is_ascii() => *to = byte,
+                _ => return Some(""),
+            }
+        }
+        std::str::from_utf8(place).ok()
+    }
+
+    fn number(self) -> Option<i64> {
+        self.ascii(&mut [0; MAX_UNITS])?.parse().ok()
+    }
+
+    /// Hexadecimal digits. All zeros is no id (W3C Trace Context).
+    fn id<const N: usize>(self) -> Option<[u8; N]> {
+        let mut place = [0; MAX_UNITS];
+        let text = self.ascii(&mut place)?;
+        if text.len() != N * 2 {
+            return None;
+        }
+        let mut id = [0; N];
+        for (byte, digits) in id.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+            *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+        }
+        (id != [0; N]).then_some(id)
+    }
+
+    /// `ActivityTraceFlags`, as its ToString() writes it.
+    fn flags(self) -> Option<bool> {
+        match self.ascii(&mut [0; MAX_UNITS])? {
+            "None" => Some(false),
+            "Recorded" => Some(true),
+            // Flags without a name (such as the random one of Trace Context 2) make it a number.
+            other => other.parse::<u8>().ok().map(|flags| flags & 1 == 1),
+        }
+    }
+
+    fn path(self) -> Option<String> {
+        let chars = char::decode_utf16(self.units()).map(|char| char.unwrap_or(char::REPLACEMENT_CHARACTER));
+        let path: String = chars.take(MAX_PATH_CHARS).collect();
+        (!path.is_empty()).then_some(path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn text(text: &str) -> Vec<u8> {
+        text.encode_utf16().chain([0]).flat_map(u16::to_le_bytes).collect()
+    }
+
+    fn payload(event: &str, pairs: &[(&str, &str)]) -> Vec<u8> {
+        let mut bytes = [text(SOURCE), text(event)].concat();
+        bytes.extend((pairs.len() as u16).to_le_bytes());
+        for (key, value) in pairs {
+            bytes.extend(text(key));
+            bytes.extend(text(value));
+        }
+        bytes
+    }
+
+    /// Scenario: the event of a sampled request, as .NET 10 sends it.
+    /// Guarantee: every field is read.
+    #[test]
+    fn a_request_is_read() {
+        let bytes = payload(
+            END_REQUEST,
+            &[
+                ("EndTimestamp", "40373224692517"),
+                ("TraceId", "dccc1001a24bc2f463a70df6a50539f6"),
+                ("SpanId", "7c84ab9e19e03d31"),
+                ("ParentSpanId", "0000000000000000"),
+                ("ActivityTraceFlags", "Recorded"),
+                ("StartTicks", "639031068503721060"),
+                ("Status", "200"),
+                ("Path", "/json"),
+            ],
+        );
+        let ended = Ended::read(&bytes).unwrap();
+        assert_eq!((ended.end_ticks, ended.status), (40_373_224_692_517, Some(200)));
+        assert_eq!(ended.start_unix_ns, Some(1_767_510_050_372_106_000));
+        assert_eq!(ended.span_id, Some([0x7c, 0x84, 0xab, 0x9e, 0x19, 0xe0, 0x3d, 0x31]));
+        assert_eq!((ended.parent_span_id, ended.sampled), (None, Some(true)));
+        assert_eq!((ended.failed, ended.path.as_deref()), (false, Some("/json")));
+    }
+
+    /// Scenario: no logging and no listener: the request has no activity, its values are empty.
+    /// Guarantee: it is a request with unknown start and ids.
+    #[test]
+    fn a_request_without_an_activity_counts() {
+        let none = ["TraceId", "SpanId", "ActivityTraceFlags", "StartTicks"].map(|key| (key, ""));
+        let bytes = payload(UNHANDLED, &[&[("EndTimestamp", "5")], &none[..]].concat());
+        let ended = Ended::read(&bytes).unwrap();
+        assert!(ended.failed);
+        assert_eq!((ended.end_ticks, ended.start_unix_ns, ended.trace_id), (5, None, None));
+        assert_eq!((ended.sampled, ended.status), (None, None));
+    }
+
+    proptest! {
+        /// Scenario: any bytes, and events of which bytes were cut off or changed.
+        /// Guarantee: an answer or none.
+        #[test]
+        fn foreign_bytes_are_no_harm(bytes: Vec<u8>, cut in 0_usize..400, place in 0_usize..400, byte: u8) {
+            let _any = Ended::read(&bytes);
+            let mut event = payload(END_REQUEST, &[("EndTimestamp", "1"), ("TraceId", "dccc1001a24bc2f463a70df6a50539f6")]);
+            let _cut = Ended::read(event.get(..cut).unwrap_or(&event));
+            if let Some(place) = event.get_mut(place) {
+                *place = byte;
+            }
+            let _changed = Ended::read(&event);
+        }
+    }
+}

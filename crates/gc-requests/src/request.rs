@@ -1,0 +1,52 @@
+//! A request, with what collections took of it.
+
+use crate::payload::Ended;
+
+/// Stops that a request names. More are counted.
+pub const MAX_NAMED_STOPS: usize = 16;
+
+/// A stop's share of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hit {
+    /// The later one of the stop's and the request's begin, nanoseconds since the sync point.
+    pub begin: i64,
+    /// The earlier one of their ends.
+    pub end: i64,
+    /// The collection; `None`: the collector stopped the threads for none (a no-GC region).
+    pub collection: Option<u32>,
+    /// Its generation; `None`: not seen in this stop.
+    pub generation: Option<u32>,
+    /// It is a stop of a background collection.
+    pub background: bool,
+}
+
+/// A request that ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// What its event says.
+    pub ended: Ended,
+    /// Its start, nanoseconds since the sync point; `None`: it had no activity, or the clocks' distance is not known.
+    pub start: Option<i64>,
+    /// Its end.
+    pub end: i64,
+    /// How long the collector stopped it; `None`: unknown, as its start is, or as events were lost in it, or as it began
+    /// before the oldest stop that is known.
+    pub stopped_ns: Option<i64>,
+    /// Stops that hit it; 0 where `stopped_ns` is unknown.
+    pub stops: u32,
+    /// The first of them.
+    pub hits: Vec<Hit>,
+}
+
+impl Request {
+    /// How long it took.
+    pub fn duration_ns(&self) -> Option<i64> {
+        Some(self.end.saturating_sub(self.start?))
+    }
+
+    /// The part of it that was stopped, 0 to 1.
+    pub fn share(&self) -> Option<f64> {
+        let (stopped, duration) = (self.stopped_ns?, self.duration_ns().filter(|ns| *ns > 0)?);
+        Some(stopped as f64 / duration as f64)
+    }
+}

@@ -1,0 +1,201 @@
+//! Events in, requests out.
+
+use std::collections::VecDeque;
+
+use clr_gc::stream::Observed;
+
+use crate::impact::{Impact, Impacts};
+use crate::payload::Ended;
+use crate::request::{Hit, MAX_NAMED_STOPS, Request};
+use crate::session::{EVENT, PROVIDER};
+use crate::stops::{MAX_STOPS, Stops};
+
+/// Requests that wait until they can be judged. More are given out unjudged: what they lost is unknown.
+pub const MAX_WAITING: usize = 16_384;
+/// Collections of which impacts are kept.
+pub const MAX_IMPACTS: usize = 1_024;
+/// Collections that the time of one request is divided among; what is beyond counts as the last one's.
+const MAX_COLLECTIONS: usize = 64;
+
+/// How the start of a request, a time of the wall clock, becomes one of the stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Clock {
+    /// Unix nanoseconds of the stream's sync point, by the host's two clocks; `None`: not known yet.
+    Live(Option<i64>),
+    /// A recording: the header's wall clock, which is cut to a millisecond, made better by the requests: none ended
+    /// before it began, so that the shortest one shows the distance best.
+    Recorded,
+}
+
+/// The requests of one process, as its events come.
+#[derive(Debug)]
+pub struct Requests {
+    clock: Clock,
+    stops: Stops,
+    waiting: VecDeque<(Ended, i64)>,
+    max_waiting: usize,
+    max_impacts: usize,
+    impacts: Impacts,
+    /// The greatest distance of start (Unix) and end (stream) that was seen, and the header's.
+    distance: Option<i64>,
+    header_unix_ns: Option<i64>,
+    seen: u64,
+}
+
+impl Requests {
+    /// Those of a live process. Stops are kept for `keep_ns`: as long as the longest request whose loss is to be known.
+    pub fn live(keep_ns: i64) -> Self {
+        Self {
+            max_waiting: MAX_WAITING,
+            max_impacts: MAX_IMPACTS,
+            ..Self::new(Clock::Live(None), Stops::new(keep_ns, MAX_STOPS))
+        }
+    }
+
+    /// Those of a recording, which is as long as it is: take them when it was read to its end.
+    pub fn recorded() -> Self {
+        Self::new(Clock::Recorded, Stops::new(i64::MAX, usize::MAX))
+    }
+
+    fn new(clock: Clock, stops: Stops) -> Self {
+        Self {
+            clock,
+            stops,
+            waiting: VecDeque::new(),
+            max_waiting: usize::MAX,
+            max_impacts: usize::MAX,
+            impacts: Impacts::default(),
+            distance: None,
+            header_unix_ns: None,
+            seen: 0,
+        }
+    }
+
+    /// Takes an event in. `false`: more requests wait than there is room for; take some.
+    pub fn observe(&mut self, observed: &Observed<'_>) -> bool {
+        let metadata = observed.event.metadata;
+        if observed.layout.is_none() {
+            if metadata.provider == PROVIDER
+                && metadata.name == EVENT
+                && let Some(ended) = Ended::read(observed.event.payload)
+            {
+                self.ended(ended, observed);
+            }
+            return self.waiting.len() < self.max_waiting;
+        }
+        if self.header_unix_ns.is_none() {
+            let unix_ns = observed.header.unix_ns_of_offset(0);
+            self.header_unix_ns = unix_ns.and_then(|ns| i64::try_from(ns).ok());
+            self.stops.begin(0);
+        }
+        if let Ok(clr) = &observed.decoded {
+            self.stops.observe(clr, observed.event.thread, observed.at);
+        }
+        true
+    }
+
+    fn ended(&mut self, ended: Ended, observed: &Observed<'_>) {
+        self.seen += 1;
+        // A damaged time is not after the event that says it.
+        let end = observed.header.offset_ns(ended.end_ticks).min(observed.at);
+        if let Some(start) = ended.start_unix_ns {
+            let distance = start.saturating_sub(end);
+            self.distance = Some(self.distance.map_or(distance, |known| known.max(distance)));
+        }
+        self.waiting.push_back((ended, end));
+    }
+
+    /// Requests that were seen: none is no service of ASP.NET Core, or nobody asks it.
+    pub fn seen(&self) -> u64 {
+        self.seen
+    }
+
+    /// The distance of the host's two clocks, read again: Unix nanoseconds of the sync point.
+    pub fn set_base(&mut self, unix_ns: i64) {
+        self.clock = Clock::Live(Some(unix_ns));
+    }
+
+    /// Unix nanoseconds of the sync point.
+    fn base(&self) -> Option<i64> {
+        match self.clock {
+            Clock::Live(base) => base,
+            Clock::Recorded => {
+                let header = self.header_unix_ns?;
+                // Below the millisecond that the header cut off, and not below what requests prove.
+                let proven = self.distance.unwrap_or(header);
+                Some(proven.clamp(header, header.saturating_add(1_000_000)))
+            }
+        }
+    }
+
+    /// The next request that ended before `until`, with what it lost. `is_lossy`: whether events were lost between two
+    /// instants. Losses show up to two passes of the runtime later, so that a live caller waits for that.
+    pub fn next(&mut self, until: i64, is_lossy: impl Fn(i64, i64) -> bool) -> Option<Request> {
+        let (_, end) = self.waiting.front()?;
+        if *end > until && self.waiting.len() < self.max_waiting {
+            return None;
+        }
+        let is_early = *end > until;
+        let (ended, end) = self.waiting.pop_front()?;
+        let base = self.base();
+        let start = ended.start_unix_ns.zip(base);
+        // A clock that was set makes a start after the end.
+        let start = start
+            .map(|(start, base)| start.saturating_sub(base))
+            .filter(|start| *start <= end);
+        let mut request = Request {
+            ended,
+            start,
+            end,
+            stopped_ns: None,
+            stops: 0,
+            hits: Vec::new(),
+        };
+        let known = start.filter(|start| !is_early && self.stops.knows(*start) && !is_lossy(*start, end));
+        if let Some(start) = known {
+            self.judge(&mut request, start);
+        }
+        Some(request)
+    }
+
+    fn judge(&mut self, request: &mut Request, start: i64) {
+        let mut stopped = 0_i64;
+        let mut by_collection: Vec<(u32, i64)> = Vec::new();
+        // Where two stops overlap, time counts once.
+        let mut reached = start;
+        for stop in self.stops.within(start, request.end) {
+            let ns = stop.end.saturating_sub(stop.begin.max(reached)).max(0);
+            reached = reached.max(stop.end);
+            stopped = stopped.saturating_add(ns);
+            request.stops = request.stops.saturating_add(1);
+            if request.hits.len() < MAX_NAMED_STOPS {
+                request.hits.push(Hit {
+                    begin: stop.begin,
+                    end: stop.end,
+                    collection: stop.collection,
+                    generation: stop.generation,
+                    background: stop.background,
+                });
+            }
+            let Some(number) = stop.collection else { continue };
+            let is_full = by_collection.len() >= MAX_COLLECTIONS;
+            match by_collection.iter_mut().find(|(known, _)| *known == number) {
+                Some((_, lost)) => *lost = lost.saturating_add(ns),
+                None if !is_full => by_collection.push((number, ns)),
+                None => {}
+            }
+        }
+        request.stopped_ns = Some(stopped);
+        self.impacts.add(request, &by_collection, self.max_impacts);
+    }
+
+    /// What a collection did to the requests that were given out; `None`: it stopped none of them.
+    pub fn take_impact(&mut self, number: u32) -> Option<Impact> {
+        self.impacts.take(number)
+    }
+
+    /// Whether every stop from this instant on was seen, losses aside.
+    pub fn knows(&self, from: i64) -> bool {
+        self.stops.knows(from)
+    }
+}

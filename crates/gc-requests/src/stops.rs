@@ -1,0 +1,192 @@
+//! The collector's stops, as their edges come, kept for as long as a request may need them.
+//!
+//! A stop is paired per thread, as in `clr_gc::gc`. That crate's collections are not used here: the first stop of a
+//! background collection is known there when the whole collection is over, and a request that it hit has ended long
+//! before.
+
+use std::collections::VecDeque;
+
+use clr_gc::event::{ClrEvent, GcType, SuspendReason};
+
+/// Stops of a live process that are kept at most: at 250 a second a minute of them.
+pub const MAX_STOPS: usize = 16_384;
+/// Stops that are open at once, one per thread.
+const MAX_OPEN: usize = 64;
+
+/// A stop of the collector, in nanoseconds since the sync point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stop {
+    /// SuspendEEBegin.
+    pub begin: i64,
+    /// RestartEEBegin: the collector lets the threads go. Not RestartEEEnd, as in the pauses of collections: the thread
+    /// that wakes the others up is often overtaken by them, and on a busy machine writes it milliseconds later, while
+    /// requests run.
+    pub end: i64,
+    /// The collection that it was for; `None`: none ran in it.
+    pub collection: Option<u32>,
+    /// Its generation; `None`: GCStart was not in this stop.
+    pub generation: Option<u32>,
+    /// It is one of the two stops of a background collection.
+    pub background: bool,
+}
+
+#[derive(Debug)]
+struct Open {
+    thread: u64,
+    reason: SuspendReason,
+    has_collection: bool,
+    restarting: Option<i64>,
+    /// Stops that began after it and are over.
+    overtaken: u8,
+    stop: Stop,
+}
+
+/// The stops of one process.
+#[derive(Debug)]
+pub struct Stops {
+    open: Vec<Open>,
+    closed: VecDeque<Stop>,
+    keep_ns: i64,
+    most: usize,
+    /// Everything from here on is known; `None`: nothing was seen.
+    since: Option<i64>,
+    /// The newest begin or end of a stop.
+    newest: i64,
+}
+
+impl Stops {
+    /// Keeps stops this long, nanoseconds, and at most so many.
+    pub fn new(keep_ns: i64, most: usize) -> Self {
+        Self {
+            open: Vec::new(),
+            closed: VecDeque::new(),
+            keep_ns,
+            most,
+            since: None,
+            newest: i64::MIN,
+        }
+    }
+
+    /// The session began here: no stop before it was seen.
+    pub fn begin(&mut self, at: i64) {
+        self.since.get_or_insert(at);
+    }
+
+    /// Whether every stop from this instant on is known.
+    pub fn knows(&self, from: i64) -> bool {
+        self.since.is_some_and(|since| since <= from)
+    }
+
+    /// Takes an event in.
+    pub fn observe(&mut self, event: &ClrEvent<'_>, thread: u64, at: i64) {
+        match event {
+            ClrEvent::SuspendEeBegin(begin) => {
+                if self.open.len() >= MAX_OPEN {
+                    self.open.remove(0);
+                }
+                // It is a thread's newest; one that did not end lost its end.
+                self.open.retain(|open| open.thread != thread);
+                let is_final = begin.reason == SuspendReason::FOR_GC_PREP;
+                self.open.push(Open {
+                    thread,
+                    reason: begin.reason,
+                    has_collection: false,
+                    restarting: None,
+                    overtaken: 0,
+                    stop: Stop {
+                        begin: at,
+                        end: at,
+                        collection: begin.count.filter(|_| is_final),
+                        generation: None,
+                        background: is_final,
+                    },
+                });
+            }
+            ClrEvent::GcStart(start) => {
+                // Server collectors start on a thread that did not stop the others.
+                let own = self.open.iter().rposition(|open| open.thread == thread);
+                let Some(place) = own.or(self.open.len().checked_sub(1)) else {
+                    return;
+                };
+                let Some(open) = self.open.get_mut(place) else { return };
+                // A stop of several collections is the first one's: what it was made for.
+                if !open.has_collection {
+                    open.has_collection = true;
+                    open.stop.collection = Some(start.count);
+                    open.stop.generation = start.depth;
+                    open.stop.background = start.gc_type == Some(GcType::BACKGROUND);
+                }
+            }
+            ClrEvent::RestartEeBegin(_) => {
+                if let Some(open) = self.open.iter_mut().rfind(|open| open.thread == thread) {
+                    open.restarting = Some(at);
+                }
+            }
+            ClrEvent::RestartEeEnd(_) => {
+                let Some(place) = self.open.iter().rposition(|open| open.thread == thread) else {
+                    return;
+                };
+                let Open {
+                    reason,
+                    stop,
+                    restarting,
+                    ..
+                } = self.open.remove(place);
+                // A thread announces its stop before it waits for another's to end: one may overtake. Two: the end of
+                // the stop was lost.
+                self.open.retain_mut(|open| {
+                    open.overtaken += u8::from(open.stop.begin < stop.begin);
+                    open.overtaken < 2
+                });
+                if reason.is_gc() || stop.collection.is_some() {
+                    self.close(Stop {
+                        end: restarting.unwrap_or(at),
+                        ..stop
+                    });
+                }
+            }
+            _ => return,
+        }
+        self.newest = self.newest.max(at);
+    }
+
+    fn close(&mut self, stop: Stop) {
+        if stop.begin > stop.end {
+            return;
+        }
+        // By their ends; two overlap only while a debugger or profiler stops threads, too.
+        self.closed.push_back(stop);
+        while self.closed.len() > self.most
+            || self
+                .closed
+                .front()
+                .is_some_and(|oldest| oldest.end < stop.end.saturating_sub(self.keep_ns))
+        {
+            let Some(gone) = self.closed.pop_front() else { break };
+            self.since = self.since.map(|since| since.max(gone.end));
+        }
+    }
+
+    /// The stops that overlap with an interval, oldest first, clipped to it.
+    pub fn within(&self, from: i64, to: i64) -> impl Iterator<Item = Stop> {
+        let first = self.closed.partition_point(|stop| stop.end <= from);
+        let closed = self.closed.range(first..).copied().filter(move |stop| stop.begin < to);
+        let open = self
+            .open
+            .iter()
+            .filter(|open| open.reason.is_gc())
+            .map(move |open| Stop {
+                // It lasts at least that long.
+                end: open.restarting.unwrap_or(to.max(open.stop.begin)),
+                ..open.stop
+            });
+        closed
+            .chain(open)
+            .map(move |stop| Stop {
+                begin: stop.begin.max(from),
+                end: stop.end.min(to),
+                ..stop
+            })
+            .filter(|stop| stop.begin < stop.end)
+    }
+}
