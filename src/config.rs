@@ -176,9 +176,15 @@ impl Config {
             new_warnings.sort_by(|one, other| one.origin.cmp(&other.origin));
             warnings.extend(new_warnings);
             let config = Self {
-                targets: (&document.targets).into(),
+                targets: TargetOptions {
+                    requests: (&document.requests).into(),
+                    ..(&document.targets).into()
+                },
                 otlp,
-                spans: (&document.spans).into(),
+                spans: SpanOptions {
+                    requests: (&document.requests.spans).into(),
+                    ..(&document.spans).into()
+                },
                 metrics: (&document.metrics).into(),
                 rules: (&document.rules).into(),
                 alerts,

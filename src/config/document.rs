@@ -16,12 +16,14 @@ use crate::web::options::Protects;
 mod alerts;
 mod kubernetes;
 mod otlp;
+mod requests;
 mod targets;
 mod telemetry;
 
 pub(crate) use alerts::{Alertmanager, Alerts, Rules, Webhook};
 pub(crate) use kubernetes::Kubernetes;
 pub(crate) use otlp::{Limits, Otlp, SecretSource, Signal};
+pub(crate) use requests::Requests;
 pub(crate) use targets::Targets;
 pub(crate) use telemetry::{Histogram, Metrics, Spans};
 
@@ -37,6 +39,8 @@ pub(crate) struct Document {
     pub(crate) otlp: Otlp,
     /// Which collections become spans, and how much of each.
     pub(crate) spans: Spans,
+    /// What collections take of the requests of web services.
+    pub(crate) requests: Requests,
     /// How the collections of a process become metrics.
     pub(crate) metrics: Metrics,
     /// The rules for anomalies.

@@ -13,9 +13,10 @@ use crate::process::{RunState, StreamProgress};
 use delivery::alerts::Notices;
 use delivery::clock::now_unix_ns;
 use gc_rules::engine::{collection_at, suspension_at};
+use gc_requests::request::Request;
 use gc_rules::field;
 use gc_rules::time::TimeBase;
-use gc_telemetry::spans::NotExported;
+use gc_telemetry::spans::{Encoded, NotExported};
 
 /// Takes what one task reads of one run. Dropped without [`end`](Self::end), the run stays, detached.
 #[derive(Debug)]
@@ -23,6 +24,8 @@ pub struct Feed {
     run: Arc<Run>,
     shared: Arc<Shared>,
     base: Option<TimeBase>,
+    /// Outcomes were kept back this long before they came here.
+    held_back_ns: u64,
     ended: bool,
 }
 
@@ -32,6 +35,7 @@ impl Feed {
             run,
             shared,
             base: None,
+            held_back_ns: 0,
             ended: false,
         }
     }
@@ -122,7 +126,8 @@ impl Feed {
                 let now = now_unix_ns();
                 let passed = parts.catch_up(at, now);
                 if let Some(end) = collection.end {
-                    parts.session.set_lag(now.checked_sub(base.unix_ns(end)));
+                    let lag = now.checked_sub(base.unix_ns(end));
+                    parts.session.set_lag(lag.map(|lag| lag.saturating_sub(self.held_back_ns)));
                 }
                 passed
             }
@@ -143,6 +148,28 @@ impl Feed {
             }
         }
         self.shared.notify((resource, observed.notices));
+    }
+
+    /// Outcomes are kept back for so long before they are observed: that is no lag.
+    pub fn held_back(&mut self, ns: u64) {
+        self.held_back_ns = ns;
+    }
+
+    /// Requests that ended: counted, and those that lost much get the pauses into their own traces.
+    pub fn requests(&mut self, requests: &[Request], base: TimeBase) {
+        let settings = self.shared.settings();
+        let counters = &self.shared.counters;
+        let mut parts = self.run.parts();
+        let resource = Arc::clone(parts.identity.resource());
+        let told = requests
+            .iter()
+            .filter_map(|request| parts.request(request, base, &settings).ok());
+        let told: Vec<Encoded> = told.collect();
+        drop(parts);
+        for spans in told {
+            counters.spans.fetch_add(spans.count(), Ordering::Relaxed);
+            self.shared.outlet().spans(&resource, spans);
+        }
     }
 
     /// What has begun and not ended, by the events that came so far.

@@ -1,6 +1,7 @@
 //! The pipeline as where the tasks of the targets report.
 
 use clr_gc::gc::{Open, Outcome};
+use gc_requests::request::Request;
 use gc_rules::time::TimeBase;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 
@@ -47,6 +48,14 @@ impl RunSink for Feed {
 
     fn observe(&mut self, outcome: Outcome) {
         Self::observe(self, outcome);
+    }
+
+    fn held_back(&mut self, ns: u64) {
+        Self::held_back(self, ns);
+    }
+
+    fn requests(&mut self, requests: &[Request], base: TimeBase) {
+        Self::requests(self, requests, base);
     }
 
     fn progress(&mut self, progress: StreamProgress) {

@@ -11,6 +11,8 @@ use clr_gc::gc::{
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
+use crate::records::request::hex;
+
 /// The runtime in a process that a record is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Subject {
@@ -65,6 +67,17 @@ pub struct GcRecord<'a> {
     lossy: bool,
     observed_by_others: Option<bool>,
     thread_created: bool,
+    requests_hit: Option<u64>,
+    request_time_lost_ns: Option<u64>,
+    worst_request: Option<WorstRequestRecord>,
+}
+
+/// The request that a collection cost most.
+#[derive(Debug, Serialize)]
+struct WorstRequestRecord {
+    trace_id: Option<String>,
+    span_id: Option<String>,
+    lost_ns: u64,
 }
 
 /// One suspension, from the view of the collection.
@@ -198,6 +211,16 @@ impl<'a> GcRecord<'a> {
             lossy: collection.lossy,
             observed_by_others: collection.observed_by_others,
             thread_created: collection.thread_created,
+            requests_hit: collection.requests.map(|impact| impact.hit),
+            request_time_lost_ns: collection.requests.map(|impact| impact.lost_ns),
+            worst_request: collection
+                .requests
+                .and_then(|impact| impact.worst)
+                .map(|worst| WorstRequestRecord {
+                    trace_id: worst.trace_id.map(|id| hex(&id)),
+                    span_id: worst.span_id.map(|id| hex(&id)),
+                    lost_ns: worst.lost_ns,
+                }),
         }
     }
 }

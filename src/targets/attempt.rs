@@ -29,6 +29,7 @@ use crate::process::text::bounded;
 use crate::process::{Identity, RunKey, RunState};
 use crate::targets::carryover::Carryover;
 use crate::targets::facts::Facts;
+use crate::targets::filter::Subject;
 use crate::targets::heap_limit;
 use crate::targets::host::Host;
 use crate::targets::identity::identity;
@@ -37,6 +38,7 @@ use crate::targets::lease::{Leases, NoLease};
 use crate::targets::look::NamedSockets;
 use crate::targets::memory::Account;
 use crate::targets::options::TargetOptions;
+use crate::targets::requests;
 use crate::targets::others::{Watched, Watching};
 use crate::targets::rounds::Readers;
 use crate::targets::sink::{RunSink, Sink};
@@ -129,6 +131,8 @@ pub(crate) struct Begun {
     pub(crate) ahead_ns: Option<i64>,
     /// Looked at for other tools' connections; `None`: they cannot be seen.
     pub(crate) watched: Option<Arc<Watched>>,
+    /// Its requests are read, too.
+    pub(crate) reads_requests: bool,
 }
 
 impl<S: Sink> Attempt<S> {
@@ -223,10 +227,15 @@ impl<S: Sink> Attempt<S> {
             let _waiting = begun.send(());
         }
         let watched = self.shared.watching.watch(&process, client.endpoint());
+        let subject = Subject {
+            name: &process.name,
+            facts: &facts,
+        };
         Ok(Begun {
             session,
             client,
             watched,
+            reads_requests: requests::are_wanted(&self.options.requests, |filter| subject.is_meant_by(filter)),
             ahead_ns: facts.monotonic_ahead_ns,
         })
     }

@@ -18,6 +18,39 @@ pub struct Filter {
     pub environment: Vec<(String, Pattern)>,
 }
 
+/// Of which processes requests are read, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestOptions {
+    /// None at all when false.
+    pub enabled: bool,
+    /// Only processes that one of these fits; empty: all.
+    pub include: Vec<Filter>,
+    /// Of those, not the ones that one of these fits.
+    pub exclude: Vec<Filter>,
+    /// Upper limit of the event buffers in the process, megabytes.
+    pub buffer_mb: u32,
+    /// A process with more requests a second is asked no more.
+    pub max_per_second: u32,
+    /// Stops are remembered this long: what a longer request lost is unknown.
+    pub longest: Duration,
+    /// A collection is reported this much later, so that it knows the requests that it stopped.
+    pub wait: Duration,
+}
+
+impl Default for RequestOptions {
+    fn default() -> Self {
+        Self {
+            enabled: false,
+            include: Vec::new(),
+            exclude: Vec::new(),
+            buffer_mb: 8,
+            max_per_second: 2000,
+            longest: Duration::from_secs(60),
+            wait: Duration::from_secs(2),
+        }
+    }
+}
+
 /// Which processes are attached to, and how.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TargetOptions {
@@ -41,6 +74,8 @@ pub struct TargetOptions {
     pub sockets: Vec<PathBuf>,
     /// The folder of the leases by which several gcwatches on one host share the processes.
     pub lease_folder: PathBuf,
+    /// Of which of them requests are read.
+    pub requests: RequestOptions,
 }
 
 impl Default for TargetOptions {
@@ -56,6 +91,7 @@ impl Default for TargetOptions {
             listen: None,
             sockets: Vec::new(),
             lease_folder: PathBuf::from("/run/gcwatch"),
+            requests: RequestOptions::default(),
         }
     }
 }

@@ -13,7 +13,9 @@ use crate::process::StreamProgress;
 use crate::targets::clock::Source;
 use crate::targets::host::clocks;
 use crate::targets::memory::{OverMemory, Share};
+use crate::targets::held_back::HeldBack;
 use crate::targets::others::Watched;
+use crate::targets::requests::Batch;
 use crate::targets::rounds::{Pace, Rounds};
 use crate::targets::session::READ_BYTES;
 use crate::targets::settings;
@@ -68,6 +70,10 @@ pub(crate) struct Reading<T> {
     adapts: bool,
     /// What is known of other tools' sessions in the process; `None`: they cannot be seen.
     pub(crate) others: Option<Arc<Watched>>,
+    /// What waits for the requests that it hit; `None`: requests are not read.
+    held: Option<HeldBack>,
+    /// How long outcomes wait, where requests are to be read.
+    hold: Option<Duration>,
 }
 
 impl<T: RunSink> Reading<T> {
@@ -94,6 +100,8 @@ impl<T: RunSink> Reading<T> {
             scarce_at: None,
             adapts: false,
             others: None,
+            held: None,
+            hold: None,
         }
     }
 
@@ -182,6 +190,7 @@ impl<T: RunSink> Reading<T> {
         if self.is_news() && now >= self.progress_at {
             self.report_progress(now);
         }
+        self.report_held(now);
         Ok(())
     }
 
@@ -199,7 +208,8 @@ impl<T: RunSink> Reading<T> {
             .and_then(|step| QUIET_STEPS.get(step))
             .map(|after| self.last_bytes + *after);
         let progress = self.is_news().then_some(self.progress_at);
-        let times = [self.pace.next(), header, quiet, progress, self.settings_at];
+        let held = self.held.as_ref().and_then(HeldBack::next);
+        let times = [self.pace.next(), header, quiet, progress, self.settings_at, held];
         times.into_iter().flatten().min()
     }
 
@@ -227,6 +237,7 @@ impl<T: RunSink> Reading<T> {
         let in_order = self.stream.decoder().ending() == Some(Ending::Clean);
         self.stream.end();
         self.report_outcomes();
+        self.requests_stopped();
         self.report_progress(Instant::now());
         self.sink.closed(in_order);
         advanced
@@ -259,6 +270,48 @@ impl<T: RunSink> Reading<T> {
                     self.scarce_at = Some(now);
                 }
             }
+            match &mut self.held {
+                Some(held) => held.push(outcome, Instant::now()),
+                None => self.sink.observe(outcome),
+            }
+        }
+    }
+
+    /// Outcomes wait this long from now on, for the requests that they hit.
+    pub(crate) fn hold_back(&mut self, wait: Duration) {
+        self.hold = Some(wait);
+        self.sink.held_back(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX));
+        self.held = Some(HeldBack::new(wait));
+    }
+
+    /// Requests that ended.
+    pub(crate) fn take_requests(&mut self, batch: &Batch) {
+        if let (None, Some(wait)) = (&self.held, self.hold) {
+            // They are read again.
+            self.hold_back(wait);
+        }
+        self.sink.requests(&batch.requests, batch.base);
+        if let Some(held) = &mut self.held {
+            held.take(batch);
+        }
+    }
+
+    /// Requests are not read any more: nothing waits for them.
+    pub(crate) fn requests_stopped(&mut self) {
+        let Some(mut held) = self.held.take() else { return };
+        while let Some(outcome) = held.pop(None, self.sync_ticks()) {
+            self.sink.observe(outcome);
+        }
+        self.sink.held_back(0);
+    }
+
+    fn sync_ticks(&self) -> i64 {
+        self.stream.header().map_or(0, |header| header.sync_ticks)
+    }
+
+    fn report_held(&mut self, now: Instant) {
+        let sync_ticks = self.sync_ticks();
+        while let Some(outcome) = self.held.as_mut().and_then(|held| held.pop(Some(now), sync_ticks)) {
             self.sink.observe(outcome);
         }
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clr_gc::stream::GcStream;
 use dotnet_diagnostics::{Error, Session};
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
@@ -17,6 +18,7 @@ use crate::targets::carryover::Carryover;
 use crate::targets::memory::OVER_MEMORY;
 use crate::targets::others::Watched;
 use crate::targets::reading::{Reading, StreamError};
+use crate::targets::requests::{self, News};
 use crate::targets::settings::{self, GcSettings};
 use crate::targets::sink::{RunSink, Sink};
 
@@ -44,6 +46,7 @@ impl<S: Sink> Attempt<S> {
             client,
             ahead_ns,
             watched,
+            reads_requests,
         } = begun;
         if let Err(error) = session.move_here() {
             return self.unattachable(error.obstacle());
@@ -62,6 +65,11 @@ impl<S: Sink> Attempt<S> {
             reading.settings_at = Some(reading.since + SETTINGS_AFTER);
         }
         reading.others.clone_from(&watched);
+        let mut requests = reads_requests.then(|| {
+            let options = self.options.requests.clone();
+            reading.hold_back(options.wait);
+            requests::begin(&self.shared, Arc::clone(&client), options, ahead_ns, self.orders.clone())
+        });
         let mut settings: Option<JoinHandle<_>> = None;
         let mut healing: Option<JoinHandle<_>> = None;
         reading.sink.state(RunState::Attached);
@@ -128,12 +136,19 @@ impl<S: Sink> Attempt<S> {
                         healing = Some(self.shared.commands.spawn(heal));
                     }
                 }
+                news = next(&mut requests) => match news {
+                    Some(news) => self.take_requests(&mut reading, news),
+                    // Its task has ended.
+                    None => requests = None,
+                },
                 healed = joined(&mut healing) => {
                     healing = None;
                     self.take_healed(&mut reading, healed);
                 }
             }
         };
+        // Its task ends its session.
+        drop(requests);
         let lived = reading.since.elapsed();
         let closed_by_guard = session.was_closed_by_guard();
         // Their sessions must be over, too.
@@ -239,6 +254,27 @@ impl<S: Sink> Attempt<S> {
         }
     }
 
+    fn take_requests(&self, reading: &mut Reading<S::Run>, news: News) {
+        let (pid, name) = (self.key().pid, bounded(&self.sketch.name));
+        match news {
+            News::Batch(batch) => reading.take_requests(&batch),
+            News::Paused(problem) => {
+                reading.requests_stopped();
+                tracing::info!(
+                    target: "gcwatch::targets", pid, name,
+                    "its requests are not read: {}; gcwatch tries again in a minute", bounded(&problem)
+                );
+            }
+            News::Off(why) => {
+                reading.requests_stopped();
+                tracing::warn!(
+                    target: "gcwatch::targets", pid, name,
+                    "its requests are not read any more: {}", bounded(&why)
+                );
+            }
+        }
+    }
+
     fn take_settings(&self, reading: &mut Reading<S::Run>, read: Result<Option<GcSettings>, String>) {
         match read {
             Ok(Some(settings)) => reading.sink.learned(None, settings.attributes()),
@@ -252,7 +288,11 @@ impl<S: Sink> Attempt<S> {
 
 /// Reads from a session into a stream, by a buffer that many sessions share: it is locked only while bytes are moved
 /// through it, never while they are waited for.
-async fn read_shared(session: &mut Session, buffer: &Mutex<Box<[u8]>>, stream: &mut GcStream) -> Result<usize, Error> {
+pub(crate) async fn read_shared(
+    session: &mut Session,
+    buffer: &Mutex<Box<[u8]>>,
+    stream: &mut GcStream,
+) -> Result<usize, Error> {
     poll_fn(|cx| {
         let mut buffer = buffer.lock().unwrap_or_else(PoisonError::into_inner);
         let count = ready!(session.poll_read(cx, &mut buffer))?;
@@ -269,6 +309,14 @@ async fn due(watched: Option<&Arc<Watched>>) -> &Arc<Watched> {
             watched.is_due().await;
             watched
         }
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits for news of the requests; for ever, where they are not read.
+async fn next(requests: &mut Option<mpsc::Receiver<News>>) -> Option<News> {
+    match requests {
+        Some(requests) => requests.recv().await,
         None => std::future::pending().await,
     }
 }

@@ -1,6 +1,7 @@
 //! What the tasks of the targets report to: the pipeline, or a test.
 
 use clr_gc::gc::{Open, Outcome};
+use gc_requests::request::Request;
 use gc_rules::time::TimeBase;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 
@@ -52,6 +53,12 @@ pub trait RunSink: Send + 'static {
 
     /// One outcome of the reconstruction.
     fn observe(&mut self, outcome: Outcome);
+
+    /// Outcomes are kept back for so long before they are observed: nanoseconds.
+    fn held_back(&mut self, _ns: u64) {}
+
+    /// Requests that ended; their offsets lie on `base`.
+    fn requests(&mut self, _requests: &[Request], _base: TimeBase) {}
 
     /// How far the session's stream was read.
     fn progress(&mut self, progress: StreamProgress);

@@ -36,6 +36,7 @@
 mod collection;
 mod compact;
 mod forming;
+mod impact;
 mod loss;
 mod machine;
 mod stop;
@@ -48,6 +49,7 @@ pub use collection::{
 };
 pub use compact::CompactCollection;
 pub use forming::MAX_HEAPS;
+pub use impact::{RequestImpact, WorstRequest};
 pub(crate) use loss::LossIntervals;
 pub use loss::MAX_LOSS_INTERVALS;
 pub use machine::{

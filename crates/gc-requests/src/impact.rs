@@ -1,61 +1,42 @@
-//! What a collection did to requests.
+//! What collections did to requests, until somebody asks.
 
 use std::collections::BTreeMap;
 
+use clr_gc::gc::{RequestImpact, WorstRequest};
+
 use crate::request::Request;
 
-/// What one collection did to the requests that ended soon after it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Impact {
-    /// Requests that it stopped.
-    pub hit: u64,
-    /// What they lost by it in all.
-    pub lost_ns: i64,
-    /// The one that lost most.
-    pub worst: Option<Worst>,
-}
+/// Collections of which impacts are kept.
+pub const MAX_IMPACTS: usize = 1_024;
 
-/// The request that a collection cost most.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Worst {
-    /// What it lost by this collection.
-    pub lost_ns: i64,
-    /// Its trace, where it has one.
-    pub trace_id: Option<[u8; 16]>,
-    /// Its span, where it has one.
-    pub span_id: Option<[u8; 8]>,
-}
+/// Collections by number, the newest of them.
+#[derive(Debug, Default)]
+pub struct Impacts(BTreeMap<u32, RequestImpact>);
 
-impl Impact {
-    fn add(&mut self, lost_ns: i64, request: &Request) {
-        self.hit += 1;
-        self.lost_ns = self.lost_ns.saturating_add(lost_ns);
-        if self.worst.is_none_or(|worst| worst.lost_ns < lost_ns) {
-            self.worst = Some(Worst {
-                lost_ns,
+impl Impacts {
+    /// A request more.
+    pub fn add(&mut self, request: &Request) {
+        for (place, hit) in request.hits.iter().enumerate() {
+            let Some(number) = hit.collection else { continue };
+            let same = |other: &&crate::request::Hit| other.collection == Some(number);
+            if request.hits.iter().take(place).any(|other| same(&other)) {
+                continue;
+            }
+            let stops = request.hits.iter().filter(same);
+            let lost: i64 = stops.map(|hit| hit.end.saturating_sub(hit.begin)).sum();
+            self.0.entry(number).or_default().add(WorstRequest {
+                lost_ns: u64::try_from(lost).unwrap_or(0),
                 trace_id: request.ended.trace_id,
                 span_id: request.ended.span_id,
             });
         }
-    }
-}
-
-/// Collections by number, the newest of them.
-#[derive(Debug, Default)]
-pub(crate) struct Impacts(BTreeMap<u32, Impact>);
-
-impl Impacts {
-    /// A request lost so much by each of these collections; `most` are kept.
-    pub(crate) fn add(&mut self, request: &Request, by_collection: &[(u32, i64)], most: usize) {
-        for (number, lost_ns) in by_collection {
-            self.0.entry(*number).or_default().add(*lost_ns, request);
-        }
-        while self.0.len() > most {
+        while self.0.len() > MAX_IMPACTS {
             self.0.pop_first();
         }
     }
 
-    pub(crate) fn take(&mut self, number: u32) -> Option<Impact> {
+    /// What a collection did to the requests so far; `None`: it stopped none.
+    pub fn take(&mut self, number: u32) -> Option<RequestImpact> {
         self.0.remove(&number)
     }
 }

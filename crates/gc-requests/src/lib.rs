@@ -10,7 +10,7 @@
 //!                                |
 //!                            requests  each request clipped against the stops
 //!                                |----> Request   for people, spans and metrics
-//!                                '----> Impact    what a collection did to requests
+//!                                '----> Impacts   what each collection did to requests
 //! ```
 //!
 //! # What is exact, and what is not
@@ -27,7 +27,7 @@
 //!
 //! * The time that a request lost is at most its length, and the sum of what single stops took of it.
 //! * Unknown is `None`: a request without an activity has no start, one that overlaps lost events has no time lost.
-//! * The memory of a live process is bounded: [`stops::MAX_STOPS`], [`requests::MAX_WAITING`], [`requests::MAX_IMPACTS`].
+//! * The memory of a live process is bounded: [`stops::MAX_STOPS`], [`requests::MAX_WAITING`], [`impact::MAX_IMPACTS`].
 
 // Time is a value: no clock is asked here (clippy.toml).
 #![deny(clippy::disallowed_methods)]

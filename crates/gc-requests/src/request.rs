@@ -2,8 +2,8 @@
 
 use crate::payload::Ended;
 
-/// Stops that a request names. More are counted.
-pub const MAX_NAMED_STOPS: usize = 16;
+/// Stops that a request names. More are counted, and are no collection's [`Impacts`](crate::impact::Impacts).
+pub const MAX_NAMED_STOPS: usize = 64;
 
 /// A stop's share of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

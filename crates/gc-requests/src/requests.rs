@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 
 use clr_gc::stream::Observed;
 
-use crate::impact::{Impact, Impacts};
 use crate::payload::Ended;
 use crate::request::{Hit, MAX_NAMED_STOPS, Request};
 use crate::session::{EVENT, PROVIDER};
@@ -12,10 +11,6 @@ use crate::stops::{MAX_STOPS, Stops};
 
 /// Requests that wait until they can be judged. More are given out unjudged: what they lost is unknown.
 pub const MAX_WAITING: usize = 16_384;
-/// Collections of which impacts are kept.
-pub const MAX_IMPACTS: usize = 1_024;
-/// Collections that the time of one request is divided among; what is beyond counts as the last one's.
-const MAX_COLLECTIONS: usize = 64;
 
 /// How the start of a request, a time of the wall clock, becomes one of the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,8 +29,6 @@ pub struct Requests {
     stops: Stops,
     waiting: VecDeque<(Ended, i64)>,
     max_waiting: usize,
-    max_impacts: usize,
-    impacts: Impacts,
     /// The greatest distance of start (Unix) and end (stream) that was seen, and the header's.
     distance: Option<i64>,
     header_unix_ns: Option<i64>,
@@ -47,7 +40,6 @@ impl Requests {
     pub fn live(keep_ns: i64) -> Self {
         Self {
             max_waiting: MAX_WAITING,
-            max_impacts: MAX_IMPACTS,
             ..Self::new(Clock::Live(None), Stops::new(keep_ns, MAX_STOPS))
         }
     }
@@ -63,8 +55,6 @@ impl Requests {
             stops,
             waiting: VecDeque::new(),
             max_waiting: usize::MAX,
-            max_impacts: usize::MAX,
-            impacts: Impacts::default(),
             distance: None,
             header_unix_ns: None,
             seen: 0,
@@ -103,6 +93,11 @@ impl Requests {
             self.distance = Some(self.distance.map_or(distance, |known| known.max(distance)));
         }
         self.waiting.push_back((ended, end));
+    }
+
+    /// Bytes on the heap.
+    pub fn memory_bytes(&self) -> usize {
+        self.waiting.capacity() * size_of::<(Ended, i64)>() + self.stops.memory_bytes()
     }
 
     /// Requests that were seen: none is no service of ASP.NET Core, or nobody asks it.
@@ -160,7 +155,6 @@ impl Requests {
 
     fn judge(&mut self, request: &mut Request, start: i64) {
         let mut stopped = 0_i64;
-        let mut by_collection: Vec<(u32, i64)> = Vec::new();
         // Where two stops overlap, time counts once.
         let mut reached = start;
         for stop in self.stops.within(start, request.end) {
@@ -177,21 +171,8 @@ impl Requests {
                     background: stop.background,
                 });
             }
-            let Some(number) = stop.collection else { continue };
-            let is_full = by_collection.len() >= MAX_COLLECTIONS;
-            match by_collection.iter_mut().find(|(known, _)| *known == number) {
-                Some((_, lost)) => *lost = lost.saturating_add(ns),
-                None if !is_full => by_collection.push((number, ns)),
-                None => {}
-            }
         }
         request.stopped_ns = Some(stopped);
-        self.impacts.add(request, &by_collection, self.max_impacts);
-    }
-
-    /// What a collection did to the requests that were given out; `None`: it stopped none of them.
-    pub fn take_impact(&mut self, number: u32) -> Option<Impact> {
-        self.impacts.take(number)
     }
 
     /// Whether every stop from this instant on was seen, losses aside.

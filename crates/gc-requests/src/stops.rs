@@ -72,6 +72,11 @@ impl Stops {
         self.since.get_or_insert(at);
     }
 
+    /// Bytes on the heap.
+    pub fn memory_bytes(&self) -> usize {
+        self.closed.capacity() * size_of::<Stop>() + self.open.capacity() * size_of::<Open>()
+    }
+
     /// Whether every stop from this instant on is known.
     pub fn knows(&self, from: i64) -> bool {
         self.since.is_some_and(|since| since <= from)

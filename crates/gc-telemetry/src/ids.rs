@@ -71,6 +71,16 @@ impl Ids {
         self.of(clr_instance.unwrap_or(0), number, 0).root()
     }
 
+    /// A span in the trace of a request: the request's span, and the place of the stop in it.
+    pub(crate) fn in_request(&self, request: [u8; 8], place: usize) -> SpanIds {
+        // A number that no collection of a runtime has: instances are of 16 bits.
+        let message = [u64::from_be_bytes(request), u64::MAX, place as u64];
+        SpanIds {
+            trace_id: [0; 16],
+            span_id: hash(self.key, message).to_be_bytes(),
+        }
+    }
+
     fn of(&self, clr_instance: u16, number: u32, occurrence: u64) -> TraceIds {
         let subject = [u64::from(clr_instance) << 32 | u64::from(number), occurrence];
         let mut trace_id = [0; 16];

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use strict_yaml::words;
 
+use crate::spans::VictimOptions;
+
 /// Which collections become spans, and with how much detail.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SpanOptions {
@@ -21,6 +23,8 @@ pub struct SpanOptions {
     pub children: bool,
     /// Durations of the phases as attributes: the runtime reports no start times, so they cannot be spans.
     pub phases: bool,
+    /// Which requests get the pauses into their own traces.
+    pub requests: VictimOptions,
 }
 
 impl Default for SpanOptions {
@@ -33,6 +37,7 @@ impl Default for SpanOptions {
             max_per_second: 50,
             children: true,
             phases: true,
+            requests: VictimOptions::default(),
         }
     }
 }

@@ -15,6 +15,7 @@ mod point;
 use std::ops::Range;
 
 use clr_gc::gc::{Collection, HeapGeneration, Pause, Suspension};
+use gc_requests::request::Request;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 
 use self::labels::{Label, Labels};
@@ -159,6 +160,26 @@ impl Series {
             Some(ns) => self.add(&row::SUSPENSION_TIME, labels, ns),
             None => self.add(&row::PAUSES_UNKNOWN, Labels::NONE, 1),
         }
+    }
+
+    /// Observes a request that ended.
+    pub fn observe_request(&mut self, request: &Request, base: TimeBase) {
+        let Some(lost) = known(request.stopped_ns) else {
+            self.add(&row::REQUESTS_UNJUDGED, Labels::NONE, 1);
+            return;
+        };
+        self.add(&row::REQUESTS, Labels::NONE, 1);
+        if lost > 0 {
+            let ended = &request.ended;
+            let ids = ended.trace_id.zip(ended.span_id).filter(|_| ended.sampled == Some(true));
+            let span = ids.map(|(trace_id, span_id)| SpanIds { trace_id, span_id });
+            self.record(&row::REQUEST_PAUSE, Labels::NONE, lost, base.unix_ns(request.end), span);
+        }
+    }
+
+    /// Counts a request that lost enough for spans in its trace and got none.
+    pub fn observe_untold_request(&mut self) {
+        self.add(&row::REQUESTS_UNTOLD, Labels::NONE, 1);
     }
 
     /// Counts a collection that was not exported as a span.

@@ -26,16 +26,19 @@
 mod attributes;
 mod selection;
 mod tree;
+mod victim;
 
 use opentelemetry_proto::tonic::trace::v1::{ScopeSpans, Span};
 use prost::{DecodeError, Message as _};
 
 use clr_gc::gc::Collection;
+use gc_requests::request::Request;
 
 pub use crate::ids::SpanIds;
 pub use selection::NotExported;
+pub use victim::VictimOptions;
 
-use self::selection::Selection;
+use self::selection::{Selection, TokenBucket};
 use super::anomaly::Anomaly;
 use super::options::SpanOptions;
 use crate::ids::Ids;
@@ -47,6 +50,7 @@ pub struct Tracer {
     options: SpanOptions,
     ids: Ids,
     selection: Selection,
+    victims: TokenBucket,
 }
 
 /// Result of tracing a collection.
@@ -100,6 +104,7 @@ impl Tracer {
     pub fn new(options: SpanOptions, seed: [u8; 16]) -> Self {
         let selection = Selection::new(&options);
         Self {
+            victims: TokenBucket::new(options.requests.max_per_second),
             options,
             ids: Ids::new(seed),
             selection,
@@ -122,6 +127,22 @@ impl Tracer {
     /// are any, and the root names them.
     pub fn trace_anomalies(&mut self, collection: &Collection, base: TimeBase, anomalies: &[Anomaly<'_>]) -> Traced {
         self.traced(collection, base, !anomalies.is_empty(), anomalies)
+    }
+
+    /// The pauses in a request's own trace, where it is among those that get them.
+    ///
+    /// # Errors
+    ///
+    /// Why it does not.
+    pub fn trace_request(&mut self, request: &Request, base: TimeBase) -> Result<Encoded, NotExported> {
+        let is_meant = self.options.enabled && self.options.requests.means(request);
+        if !is_meant {
+            return Err(NotExported::NotSelected);
+        }
+        if !self.victims.take(base.unix_ns(request.end)) {
+            return Err(NotExported::OverRate);
+        }
+        victim::spans(request, base, &self.ids).ok_or(NotExported::NotSelected)
     }
 
     fn traced(

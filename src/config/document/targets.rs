@@ -71,6 +71,7 @@ impl From<&Targets> for TargetOptions {
             listen: keys.listen.clone(),
             sockets: keys.sockets.clone(),
             lease_folder: keys.lease_folder.clone(),
+            ..Self::default()
         }
     }
 }

@@ -54,6 +54,7 @@ impl From<&Spans> for SpanOptions {
             max_per_second: keys.max_per_second,
             children: keys.children,
             phases: keys.phases,
+            ..Self::default()
         }
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use clr_gc::gc::{Collection, Suspension};
 use delivery::alerts::Notices;
+use gc_requests::request::Request;
 use gc_rules::alert::Verdict;
 use gc_rules::engine::collection_at;
 use gc_rules::field::{HEAP_LIMIT, MemoryFacts, ProcessFacts, StreamFacts};
@@ -200,6 +201,16 @@ impl Parts {
             _ => Notices::default(),
         };
         Observed { spans, notices }
+    }
+
+    /// A request that ended.
+    pub(crate) fn request(
+        &mut self,
+        request: &Request,
+        base: TimeBase,
+        settings: &Arc<PipelineSettings>,
+    ) -> Result<Encoded, NotExported> {
+        self.telemetry.request(request, base, settings)
     }
 
     /// A suspension in which no collection ran.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use clr_gc::gc::{Collection, Suspension};
+use gc_requests::request::Request;
 use gc_rules::alert::{Transition, Verdict};
 use gc_rules::time::TimeBase;
 use gc_telemetry::anomaly::Anomaly;
@@ -50,15 +51,7 @@ impl RunTelemetry {
         anomalies: &[Anomaly<'_>],
         settings: &Arc<PipelineSettings>,
     ) -> (Option<SpanIds>, Result<Encoded, NotExported>) {
-        let (of, tracer) = self.tracer.get_or_insert_with(|| {
-            let tracer = Tracer::new(settings.spans.clone(), self.seed);
-            (Arc::clone(settings), tracer)
-        });
-        if !Arc::ptr_eq(of, settings) {
-            tracer.set_options(settings.spans.clone());
-            *of = Arc::clone(settings);
-        }
-        let (ids, spans) = match tracer.trace_anomalies(collection, base, anomalies) {
+        let (ids, spans) = match self.tracer(settings).trace_anomalies(collection, base, anomalies) {
             Traced::Spans { ids, spans } => (Some(ids), Ok(spans)),
             Traced::NotSelected => (None, Err(NotExported::NotSelected)),
             Traced::OverRate => (None, Err(NotExported::OverRate)),
@@ -70,6 +63,35 @@ impl RunTelemetry {
             }
         }
         (ids, spans)
+    }
+
+    fn tracer(&mut self, settings: &Arc<PipelineSettings>) -> &mut Tracer {
+        let (of, tracer) = self.tracer.get_or_insert_with(|| {
+            let tracer = Tracer::new(settings.spans.clone(), self.seed);
+            (Arc::clone(settings), tracer)
+        });
+        if !Arc::ptr_eq(of, settings) {
+            tracer.set_options(settings.spans.clone());
+            *of = Arc::clone(settings);
+        }
+        tracer
+    }
+
+    /// A request that ended: counted, and its pauses as spans in its own trace, where it gets them.
+    pub(crate) fn request(
+        &mut self,
+        request: &Request,
+        base: TimeBase,
+        settings: &Arc<PipelineSettings>,
+    ) -> Result<Encoded, NotExported> {
+        let spans = self.tracer(settings).trace_request(request, base);
+        if let Some(series) = self.series.as_mut() {
+            series.observe_request(request, base);
+            if let Err(NotExported::OverRate) = spans {
+                series.observe_untold_request();
+            }
+        }
+        spans
     }
 
     /// A suspension in which no collection ran.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::gc::impact::RequestImpact;
 use crate::event::{
     CondemnReasons0, CondemnReasons1, GcReason, GcType, GlobalHeapHistory, GlobalMechanisms, HeapStats, PauseMode,
     PerHeapHistory, SuspendReason,
@@ -374,6 +375,8 @@ pub struct Collection {
     /// A session of another tool was open in the process meanwhile. No event says so: whoever reads a live process sets
     /// it, where it can be known.
     pub observed_by_others: Option<bool>,
+    /// What it did to requests. Set by who reads them, as well.
+    pub requests: Option<RequestImpact>,
 }
 
 impl Collection {

@@ -4,6 +4,7 @@
 //! absent one is a zero byte, and times are distances from the collection's start.
 
 use crate::event::{GcReason, GcType, GlobalMechanisms, HeapStats, PauseMode};
+use crate::gc::impact::{RequestImpact, WorstRequest};
 use crate::gc::collection::{
     Collection, Committed, GenerationSizes, GlobalHistory, Missing, MissingParts, Pause, PauseKind, Phases, StopEdges,
 };
@@ -162,6 +163,7 @@ trait Pass {
             missing,
             lossy,
             observed_by_others,
+            requests,
         } = collection;
         self.optional_code(generation, |generation| generation);
         self.optional(clr_instance, u128::from, |number| low_32(number) as u16);
@@ -204,6 +206,27 @@ trait Pass {
         }
         self.flag(lossy);
         self.optional(observed_by_others, u128::from, |number| number != 0);
+        self.present(requests, RequestImpact::default(), Self::impact);
+    }
+
+    fn impact(&mut self, impact: &mut RequestImpact) {
+        let RequestImpact { hit, lost_ns, worst } = impact;
+        self.unsigned(hit);
+        self.unsigned(lost_ns);
+        self.present(worst, WorstRequest::default(), |pass, worst| {
+            let WorstRequest {
+                lost_ns,
+                trace_id,
+                span_id,
+            } = worst;
+            pass.unsigned(lost_ns);
+            pass.present(trace_id, [0; 16], |pass, id| id.iter_mut().for_each(|byte| pass.byte(byte)));
+            pass.present(span_id, [0; 8], |pass, id| id.iter_mut().for_each(|byte| pass.byte(byte)));
+        });
+    }
+
+    fn byte(&mut self, byte: &mut u8) {
+        self.as_number(byte, u128::from, |number| number as u8);
     }
 
     /// Passes whether something is there, and it.
@@ -522,6 +545,7 @@ fn blank(number: u32) -> Collection {
         missing: MissingParts::default(),
         lossy: false,
         observed_by_others: None,
+        requests: None,
     }
 }
 
@@ -577,6 +601,15 @@ mod tests {
             missing,
             lossy: some,
             observed_by_others: some.then_some(number > 9),
+            requests: some.then_some(RequestImpact {
+                hit: number,
+                lost_ns: number / 2,
+                worst: (number > 9).then_some(WorstRequest {
+                    lost_ns: number / 3,
+                    trace_id: Some([number as u8; 16]),
+                    span_id: (number > 99).then_some([number as u8; 8]),
+                }),
+            }),
             ..blank(7)
         }
     }

@@ -225,6 +225,7 @@ impl Forming {
             missing,
             lossy: losses.overlap(first, last),
             observed_by_others: None,
+            requests: None,
         }
     }
 

@@ -266,6 +266,14 @@ fields! { FIELDS Gc
         = |s| gc(s).map(|gc| Value::Bool(gc.lossy));
     "gc.observed_by_others" Bool "" "A session of another tool (dotnet-trace, dotnet-monitor, a profiler) was open in the process meanwhile, or its consequences were not over: the pause may be longer for it. Unknown where it cannot be seen, and in a recording."
         = |s| gc(s)?.observed_by_others.map(Value::Bool);
+    "gc.requests_hit" Int "" "Requests that it stopped, of those that ended within `requests.wait` of it. Unknown unless `requests.mode` is on for the process, and in a recording."
+        = |s| bytes(Some(gc(s)?.requests?.hit));
+    "gc.request_time_lost_ns" Int "ns" "What those requests lost by it in all."
+        = |s| bytes(Some(gc(s)?.requests?.lost_ns));
+    "gc.request_time_lost_ms" Double "ms" "The same in milliseconds."
+        = |s| gc(s)?.requests.map(|impact| Value::Double(impact.lost_ns as f64 / 1e6));
+    "gc.worst_request_lost_ms" Double "ms" "What the request that lost most lost by it; unknown where it stopped none."
+        = |s| gc(s)?.requests?.worst.map(|worst| Value::Double(worst.lost_ns as f64 / 1e6));
 }
 
 fields! { SUSPENSION_FIELDS Suspension

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use clr_gc::event::{CondemnReasons1, GcReason, GcType, GlobalMechanisms, HeapStats, PauseMode, SuspendReason};
 use clr_gc::gc::{
-    Collection, Committed, GenerationSizes, GlobalHistory, HeapGeneration, Missing, MissingParts, Phases, StopEdges,
+    Collection, Committed, GenerationSizes, GlobalHistory, HeapGeneration, Missing, MissingParts, Phases, RequestImpact, StopEdges,
     Suspension,
 };
 
@@ -214,9 +214,20 @@ pub(super) fn collection(at: i64, number: u32, fields: &BTreeMap<String, String>
         missing,
         lossy: given.boolean("lossy")?.unwrap_or(false),
         observed_by_others: given.boolean("observed_by_others")?,
+        requests: requests(&mut given)?,
     };
     given.rest()?;
     Ok(collection)
+}
+
+fn requests(given: &mut Given<'_>) -> Result<Option<RequestImpact>, FieldError> {
+    let lost_ns = given.ns("request_time_lost_ms", "request_time_lost_ns")?;
+    let hit = given.number("requests_hit")?;
+    Ok(hit.map(|hit| RequestImpact {
+        hit: hit.into(),
+        lost_ns: lost_ns.and_then(|ns| u64::try_from(ns).ok()).unwrap_or(0),
+        worst: None,
+    }))
 }
 
 fn missing(text: &str) -> Result<MissingParts, FieldError> {

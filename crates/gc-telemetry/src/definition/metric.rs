@@ -102,6 +102,18 @@ metrics! { METRICS
     UNTOLD_SPANS "gcwatch.collections.untold" "{collection}" Counter [UNTOLD] Own
         "Collections not exported as spans. All metrics include them."
         from "gcwatch"
+    REQUEST_PAUSE "gcwatch.request.gc_pause.duration" "s" Histogram [] Own
+        "Time that a request lost to collections, of the requests that lost some. Absent unless `requests.mode` is on for the process."
+        from "Microsoft.AspNetCore.Hosting.EndRequest, GCSuspendEEBegin to GCRestartEEBegin"
+    REQUESTS "gcwatch.requests" "{request}" Counter [] Own
+        "Requests that ended and of which it is known what they lost to collections; the share of those that lost some is the count of `gcwatch.request.gc_pause.duration` over this."
+        from "Microsoft.AspNetCore.Hosting.EndRequest"
+    REQUESTS_UNJUDGED "gcwatch.requests.unjudged" "{request}" Counter [] Own
+        "Requests that ended and of which it is not known what they lost: they have no activity (the service neither logs nor traces), lasted longer than `requests.longest`, or overlap lost events."
+        from "Microsoft.AspNetCore.Hosting.EndRequest"
+    REQUESTS_UNTOLD "gcwatch.requests.untold" "{request}" Counter [] Own
+        "Sampled requests that lost enough for spans in their own traces, and got none: the limit of `requests.spans.max_per_second`."
+        from "gcwatch"
     EVENTS_LOST "gcwatch.events.lost" "{event}" Counter [] Own
         "Events that the runtime dropped because its buffer was full; absent where the stream has no sequence numbers."
         from "sequence numbers of the stream"

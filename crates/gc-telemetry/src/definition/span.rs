@@ -91,6 +91,15 @@ attributes! {
     OBSERVED_BY_OTHERS "dotnet.gc.observed_by_others" Bool Own
         "A session of another tool was open in the process, or its consequences were not over yet: the collection may have been slower for it. True from the first look after the session began, every 2 s; absent where it cannot be known, and in recordings."
         from "/proc/PID/net/unix"
+    REQUESTS_HIT "dotnet.gc.requests.hit" Int Own
+        "Requests that the collection stopped, of those that ended within `requests.wait` of it. Absent unless `requests.mode` is on for the process."
+        from "Microsoft.AspNetCore.Hosting.EndRequest, GCSuspendEEBegin to GCRestartEEBegin"
+    REQUEST_TIME_LOST_MS "dotnet.gc.requests.time_lost_ms" Double Own
+        "What those requests lost by the collection in all, ms."
+        from "as dotnet.gc.requests.hit"
+    WORST_REQUEST_LOST_MS "dotnet.gc.requests.worst_lost_ms" Double Own
+        "What the request that lost most lost by it, ms; a link with `worst_request` points at it."
+        from "as dotnet.gc.requests.hit"
     CLR_INSTANCE "dotnet.gc.clr_instance" Int Own
         "Runtime instance in the process; absent when it is 0, as in every process with one runtime."
         from "ClrInstanceID"
@@ -101,7 +110,7 @@ attributes! {
         "On a pause whose suspension several collections share: length of the whole suspension in ms."
         from "GCSuspendEEBegin to GCRestartEEEnd"
     LINK "dotnet.gc.link" Text Own
-        "On a link: `background` (the collection ran during that background collection) or `same_stop` (it followed that collection in the same suspension)."
+        "On a link: `background` (the collection ran during that background collection) or `same_stop` (it followed that collection in the same suspension), `worst_request` (the request that lost most by it), on a pause in a request's trace `collection`."
         from "the reconstruction"
 }
 

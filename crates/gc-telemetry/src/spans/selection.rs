@@ -92,7 +92,7 @@ fn trace_state(threshold: u64) -> String {
 
 /// A rate limit in the time of the events, with bursts of at most one second's worth.
 #[derive(Debug)]
-struct TokenBucket {
+pub(super) struct TokenBucket {
     max_per_second: u32,
     /// Tokens, in the nanoseconds that it took to earn them: at most one second.
     earned_ns: u64,
@@ -100,7 +100,7 @@ struct TokenBucket {
 }
 
 impl TokenBucket {
-    fn new(max_per_second: u32) -> Self {
+    pub(super) fn new(max_per_second: u32) -> Self {
         Self {
             max_per_second,
             earned_ns: SECOND_NS,
@@ -108,7 +108,7 @@ impl TokenBucket {
         }
     }
 
-    fn take(&mut self, at: u64) -> bool {
+    pub(super) fn take(&mut self, at: u64) -> bool {
         // Collections are not quite in order: a background one follows those that ran during it.
         let passed = at.saturating_sub(self.newest);
         self.newest = self.newest.max(at);

@@ -23,27 +23,27 @@ const FLAGS: u32 = 0x1 | 0x2 | 0x100;
 const USUAL_BYTES: usize = 4 << 10;
 
 /// Numbers of the fields of `ScopeSpans`, `Span` and `Link` in `opentelemetry/proto/trace/v1/trace.proto`.
-mod field {
-    pub(super) const SPANS: u32 = 2;
+pub(super) mod field {
+    pub(in crate::spans) const SPANS: u32 = 2;
 
-    pub(super) const TRACE_ID: u32 = 1;
-    pub(super) const SPAN_ID: u32 = 2;
-    pub(super) const TRACE_STATE: u32 = 3;
-    pub(super) const PARENT_SPAN_ID: u32 = 4;
-    pub(super) const NAME: u32 = 5;
-    pub(super) const KIND: u32 = 6;
-    pub(super) const START_TIME: u32 = 7;
-    pub(super) const END_TIME: u32 = 8;
-    pub(super) const ATTRIBUTES: u32 = 9;
-    pub(super) const EVENTS: u32 = 11;
-    pub(super) const LINKS: u32 = 13;
-    pub(super) const STATUS: u32 = 15;
-    pub(super) const FLAGS: u32 = 16;
+    pub(in crate::spans) const TRACE_ID: u32 = 1;
+    pub(in crate::spans) const SPAN_ID: u32 = 2;
+    pub(in crate::spans) const TRACE_STATE: u32 = 3;
+    pub(in crate::spans) const PARENT_SPAN_ID: u32 = 4;
+    pub(in crate::spans) const NAME: u32 = 5;
+    pub(in crate::spans) const KIND: u32 = 6;
+    pub(in crate::spans) const START_TIME: u32 = 7;
+    pub(in crate::spans) const END_TIME: u32 = 8;
+    pub(in crate::spans) const ATTRIBUTES: u32 = 9;
+    pub(in crate::spans) const EVENTS: u32 = 11;
+    pub(in crate::spans) const LINKS: u32 = 13;
+    pub(in crate::spans) const STATUS: u32 = 15;
+    pub(in crate::spans) const FLAGS: u32 = 16;
 
-    pub(super) const LINK_TRACE_ID: u32 = 1;
-    pub(super) const LINK_SPAN_ID: u32 = 2;
-    pub(super) const LINK_ATTRIBUTES: u32 = 4;
-    pub(super) const LINK_FLAGS: u32 = 6;
+    pub(in crate::spans) const LINK_TRACE_ID: u32 = 1;
+    pub(in crate::spans) const LINK_SPAN_ID: u32 = 2;
+    pub(in crate::spans) const LINK_ATTRIBUTES: u32 = 4;
+    pub(in crate::spans) const LINK_FLAGS: u32 = 6;
 }
 
 /// Start and end, ns since the sync point.
@@ -78,6 +78,7 @@ pub(super) fn spans(
             wire.bytes(field::EVENTS, event.encode_to_vec());
         }
         links(wire, collection, others);
+        worst_request(wire, collection);
         if let Some(status) = &marks.status {
             wire.bytes(field::STATUS, status.encode_to_vec());
         }
@@ -274,9 +275,27 @@ fn links(wire: &mut Wire, collection: &Collection, others: &Ids) {
     }
 }
 
+/// A link to the request that it cost most.
+fn worst_request(wire: &mut Wire, collection: &Collection) {
+    let worst = collection.requests.and_then(|impact| impact.worst);
+    let Some((trace_id, span_id)) = worst.and_then(|worst| worst.trace_id.zip(worst.span_id)) else {
+        return;
+    };
+    wire.message(field::LINKS, |wire| {
+        wire.bytes(field::LINK_TRACE_ID, trace_id);
+        wire.bytes(field::LINK_SPAN_ID, span_id);
+        Attributes::of(wire, field::LINK_ATTRIBUTES).text(&row::LINK, Some("worst_request"));
+    });
+}
+
+fn nanoseconds(ns: u64) -> i64 {
+    i64::try_from(ns).unwrap_or(i64::MAX)
+}
+
 /// The attributes of the root.
 fn attributes(wire: &mut Wire, collection: &Collection, phases: bool) {
     let mut list = Attributes::of(wire, field::ATTRIBUTES);
+    let worst = collection.requests.and_then(|impact| impact.worst);
     let global = collection.global.as_ref();
     let stats = collection.heap_stats.as_ref();
     let announced_background = collection.became_blocking || collection.is_concurrent();
@@ -342,6 +361,9 @@ fn attributes(wire: &mut Wire, collection: &Collection, phases: bool) {
         .texts(&row::MISSING, collection.missing.iter().map(Missing::name))
         .bool(&row::LOSSY, Some(collection.lossy))
         .bool(&row::OBSERVED_BY_OTHERS, collection.observed_by_others)
+        .int(&row::REQUESTS_HIT, collection.requests.map(|impact| impact.hit))
+        .ms(&row::REQUEST_TIME_LOST_MS, collection.requests.map(|impact| nanoseconds(impact.lost_ns)))
+        .ms(&row::WORST_REQUEST_LOST_MS, worst.map(|worst| nanoseconds(worst.lost_ns)))
         .int(
             &row::CLR_INSTANCE,
             collection.clr_instance.filter(|&instance| instance != 0),

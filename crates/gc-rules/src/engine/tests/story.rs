@@ -182,6 +182,7 @@ pub(crate) fn blind(number: u32, end: i64) -> Collection {
         missing: MissingParts::default(),
         lossy: false,
         observed_by_others: None,
+        requests: None,
         thread_created: false,
     }
 }

@@ -1,0 +1,117 @@
+//! The pauses of collections in the traces of the requests that they stopped.
+//!
+//! ```text
+//! GET /orders                      the request's own span, by its SDK
+//! '- GC pause gen2 blocking        from stop to restart, clipped to the request; linked to the collection's trace
+//! ```
+//!
+//! A backend cannot join two traces by time, so that the pause has to be in the trace of its victim.
+
+use std::time::Duration;
+
+use gc_requests::request::{Hit, Request};
+use gc_rules::time::TimeBase;
+use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
+
+use super::Encoded;
+use super::attributes::Attributes;
+use super::tree::field;
+use crate::definition::span as row;
+use crate::ids::{Ids, SpanIds};
+use crate::wire::Wire;
+
+/// Sampled; the parent, which is the request's span, is of another process than the sender (OTLP: is remote known, is
+/// remote).
+const FLAGS: u32 = 0x1 | 0x100 | 0x200;
+
+/// The link to the collection: sampled, random.
+const LINK_FLAGS: u32 = 0x1 | 0x2 | 0x100;
+
+/// Which requests get the pauses into their traces.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct VictimOptions {
+    /// None at all when false.
+    pub enabled: bool,
+    /// Requests that lost at least this much.
+    pub min_lost: Duration,
+    /// Or at least this share of their time, 0 to 1.
+    pub min_share: f64,
+    /// Limit of requests of one process in one second; the others are counted.
+    pub max_per_second: u32,
+}
+
+impl Default for VictimOptions {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            min_lost: Duration::from_millis(10),
+            min_share: 0.2,
+            max_per_second: 20,
+        }
+    }
+}
+
+impl VictimOptions {
+    /// Whether a request lost enough, is sampled, and has ids.
+    pub(super) fn means(&self, request: &Request) -> bool {
+        let lost = request.stopped_ns.and_then(|ns| u64::try_from(ns).ok()).unwrap_or(0);
+        let is_much = lost > 0
+            && (Duration::from_nanos(lost) >= self.min_lost
+                || request.share().is_some_and(|share| share >= self.min_share));
+        let ended = &request.ended;
+        self.enabled && is_much && ended.sampled == Some(true) && ended.trace_id.is_some() && ended.span_id.is_some()
+    }
+}
+
+/// `GC pause gen2 blocking`.
+fn name(hit: &Hit) -> String {
+    let generation = hit.generation.map(|generation| format!(" gen{generation}")).unwrap_or_default();
+    let kind = match (hit.background, hit.generation, hit.collection) {
+        (true, ..) => " background",
+        (false, None, None) => "",
+        _ => " blocking",
+    };
+    format!("GC pause{generation}{kind}")
+}
+
+/// The spans of a request's stops.
+pub(super) fn spans(request: &Request, base: TimeBase, collections: &Ids) -> Option<Encoded> {
+    let (trace_id, parent) = request.ended.trace_id.zip(request.ended.span_id)?;
+    let mut wire = Wire::with_capacity(256 * request.hits.len().max(1));
+    for (place, hit) in request.hits.iter().enumerate() {
+        let collection = hit.collection.map(|number| collections.linked(None, number));
+        wire.message(field::SPANS, |wire| {
+            wire.bytes(field::TRACE_ID, trace_id);
+            wire.bytes(field::SPAN_ID, collections.in_request(parent, place).span_id);
+            wire.bytes(field::PARENT_SPAN_ID, parent);
+            wire.bytes(field::NAME, name(hit));
+            wire.number(field::KIND, SpanKind::Internal as u64);
+            wire.fixed64_unless_zero(field::START_TIME, base.unix_ns(hit.begin));
+            wire.fixed64_unless_zero(field::END_TIME, base.unix_ns(hit.end));
+            Attributes::of(wire, field::ATTRIBUTES)
+                .int(&row::NUMBER, hit.collection)
+                .text(&row::GENERATION, hit.generation.and_then(generation))
+                .text(&row::TYPE, hit.collection.map(|_| if hit.background { "background" } else { "blocking" }))
+                .ms(&row::PAUSE_MS, Some(hit.end.saturating_sub(hit.begin)));
+            if let Some(SpanIds { trace_id, span_id }) = collection {
+                wire.message(field::LINKS, |wire| {
+                    wire.bytes(field::LINK_TRACE_ID, trace_id);
+                    wire.bytes(field::LINK_SPAN_ID, span_id);
+                    Attributes::of(wire, field::LINK_ATTRIBUTES)
+                        .text(&row::LINK, Some("collection"))
+                        .int(&row::NUMBER, hit.collection);
+                    wire.fixed32(field::LINK_FLAGS, LINK_FLAGS);
+                });
+            }
+            wire.fixed32(field::FLAGS, FLAGS);
+        });
+    }
+    Some(Encoded {
+        fields: wire.into_bytes(),
+        count: request.hits.len() as u64,
+    })
+}
+
+fn generation(depth: u32) -> Option<&'static str> {
+    ["gen0", "gen1", "gen2"].get(usize::try_from(depth).ok()?).copied()
+}

@@ -1,0 +1,366 @@
+//! The second session of a process: the requests that end in it.
+//!
+//! It has its own connection, buffer and bounds, so that neither its load nor its loss touches the session of the
+//! collections. It has the edges of the collector's stops too: what a request lost is known from this one stream alone.
+//! Its events are Informational, so that its end leaves nothing in the process.
+//!
+//! One set of filters is all that `Microsoft-Diagnostics-DiagnosticSource` has: the last session's. Where another tool
+//! (dotnet-monitor's triggers, for one) asks the provider for something else, our events stop. They are not taken back by
+//! force; that they stopped is said.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use clr_gc::gc::{LIVE_SETTLE_NS, Settling};
+use clr_gc::stream::{Advanced, GcStream, Scope, StreamLimits};
+use dotnet_diagnostics::message::{Provider, SessionConfig};
+use dotnet_diagnostics::{Client, Session};
+use gc_requests::request::Request;
+use gc_requests::requests::Requests;
+use gc_requests::session;
+use gc_rules::time::TimeBase;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
+
+use crate::targets::attempt::{Order, STOP_WITHIN, Shared, ordered_to_stop};
+use crate::targets::clock::Source;
+use crate::targets::host::clocks;
+use crate::targets::memory::Share;
+use crate::targets::options::{Filter, RequestOptions};
+use crate::targets::session::read_shared;
+use crate::targets::sink::Sink;
+
+/// Batches that wait for the task of the process.
+const BATCHES: usize = 16;
+/// How often requests are given out, and a silent stream is looked at.
+const TICK: Duration = Duration::from_millis(200);
+/// A stream that is silent for longer has nothing more for now: a runtime writes every 100 ms.
+const QUIET: Duration = Duration::from_millis(390);
+/// How often the distance of the clocks is read again.
+const BASE_EVERY: Duration = Duration::from_secs(10);
+/// After so many seconds above the limit of requests, the process is asked no more.
+const SECONDS_ABOVE: u32 = 10;
+/// Between a session that failed and the next one.
+const RETRY_AFTER: Duration = Duration::from_secs(60);
+
+/// Requests that ended, and how far they are known.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    pub(crate) requests: Vec<Request>,
+    /// Unix time of the session's offsets.
+    pub(crate) base: TimeBase,
+    /// From this tick of the stream's clock on, every request and stop was seen; `None`: no request was ever seen, or
+    /// events were lost just now.
+    pub(crate) since_ticks: Option<i64>,
+}
+
+/// What the task of the requests has to say.
+#[derive(Debug)]
+pub(crate) enum News {
+    Batch(Batch),
+    /// Requests are not read for now: a sentence.
+    Paused(String),
+    /// Requests of this process are not read any more: a sentence.
+    Off(String),
+}
+
+/// Whether the requests of a process are asked for.
+pub(crate) fn are_wanted(options: &RequestOptions, is_meant: impl Fn(&Filter) -> bool) -> bool {
+    options.enabled
+        && (options.include.is_empty() || options.include.iter().any(&is_meant))
+        && !options.exclude.iter().any(&is_meant)
+}
+
+/// Reads the requests of a process, in a task of its own, until it is ordered to stop or the receiver is gone.
+pub(crate) fn begin<S: Sink>(
+    shared: &Arc<Shared<S>>,
+    client: Arc<Client>,
+    options: RequestOptions,
+    ahead_ns: Option<i64>,
+    orders: watch::Receiver<Order>,
+) -> mpsc::Receiver<News> {
+    let (sender, news) = mpsc::channel(BATCHES);
+    let reader = Reader {
+        shared: Arc::clone(shared),
+        client,
+        options,
+        ahead_ns,
+        orders,
+        news: sender,
+    };
+    shared.commands.spawn(reader.run());
+    news
+}
+
+struct Reader<S: Sink> {
+    shared: Arc<Shared<S>>,
+    client: Arc<Client>,
+    options: RequestOptions,
+    ahead_ns: Option<i64>,
+    orders: watch::Receiver<Order>,
+    news: mpsc::Sender<News>,
+}
+
+/// How a session ended.
+enum End {
+    /// The process, or who asked, is gone.
+    Over,
+    /// It may be tried again: a sentence.
+    Failed(String),
+    /// Not again: a sentence.
+    Refused(String),
+}
+
+impl<S: Sink> Reader<S> {
+    async fn run(mut self) {
+        loop {
+            let config = SessionConfig {
+                buffer_mb: self.options.buffer_mb,
+                providers: vec![
+                    Provider {
+                        arguments: Some(session::arguments(session::Fields::default())),
+                        ..Provider::new(session::PROVIDER, session::KEYWORDS, session::LEVEL)
+                    },
+                    Provider::new(clr_gc::event::RUNTIME_PROVIDER, 0x1, 4),
+                ],
+                ..SessionConfig::default()
+            };
+            let end = match self.client.collect_tracing(&config).await {
+                Ok(session) => self.read(session).await,
+                Err(error) => End::Failed(error.to_string()),
+            };
+            let problem = match end {
+                End::Over => return,
+                End::Refused(why) => {
+                    let _gone = self.news.send(News::Off(why)).await;
+                    return;
+                }
+                End::Failed(problem) => problem,
+            };
+            if self.news.send(News::Paused(problem)).await.is_err() {
+                return;
+            }
+            tokio::select! {
+                () = sleep(RETRY_AFTER) => {}
+                () = ordered_to_stop(&mut self.orders) => return,
+                () = self.news.closed() => return,
+            }
+        }
+    }
+
+    /// Reads a session to its end, which is always awaited: it must not stay in the process.
+    async fn read(&mut self, mut session: Session) -> End {
+        let mut state = State::new(&self.options, self.ahead_ns, self.shared.memory.share());
+        let end = tokio::select! {
+            end = state.read(&mut session, &self.shared, &self.news, &self.options) => end,
+            () = ordered_to_stop(&mut self.orders) => End::Over,
+            () = self.news.closed() => End::Over,
+        };
+        session.request_stop();
+        let _late = timeout(STOP_WITHIN, session.drain(|_| ())).await;
+        let _stopped = session.stopped().await;
+        end
+    }
+}
+
+/// One session's stream.
+struct State {
+    stream: GcStream,
+    requests: Requests,
+    memory: Share,
+    ahead_ns: Option<i64>,
+    source: Option<Source>,
+    base: Option<TimeBase>,
+    based_at: Instant,
+    last_bytes: Instant,
+    /// Events that were lost when it was looked last.
+    lost: u64,
+    /// From when on nothing was lost, in nanoseconds since the sync point.
+    whole_since: i64,
+    rate: Rate,
+}
+
+impl State {
+    fn new(options: &RequestOptions, ahead_ns: Option<i64>, memory: Share) -> Self {
+        let now = Instant::now();
+        let keep = i64::try_from(options.longest.as_nanos()).unwrap_or(i64::MAX);
+        Self {
+            stream: GcStream::with_limits(
+                Scope::CollectionsAnd(session::PROVIDER),
+                Settling::After(LIVE_SETTLE_NS),
+                StreamLimits::one_live_process(),
+            ),
+            requests: Requests::live(keep),
+            memory,
+            ahead_ns,
+            source: None,
+            base: None,
+            based_at: now,
+            last_bytes: now,
+            lost: 0,
+            whole_since: 0,
+            rate: Rate::new(options.max_per_second, now),
+        }
+    }
+
+    async fn read<S: Sink>(
+        &mut self,
+        session: &mut Session,
+        shared: &Shared<S>,
+        news: &mpsc::Sender<News>,
+        options: &RequestOptions,
+    ) -> End {
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                read = read_shared(session, &shared.buffer, &mut self.stream) => match read {
+                    Ok(0) => return End::Over,
+                    Ok(_) => {
+                        self.last_bytes = Instant::now();
+                        if let Err(end) = self.advance() {
+                            return end;
+                        }
+                    }
+                    Err(error) => return End::Failed(error.to_string()),
+                },
+                _ = ticks.tick() => {
+                    if self.last_bytes.elapsed() >= QUIET {
+                        self.stream.flush();
+                        if let Err(end) = self.advance() {
+                            return end;
+                        }
+                    }
+                    if self.rate.is_above(self.requests.seen(), Instant::now()) {
+                        return End::Refused(format!(
+                            "more than {} requests a second for {SECONDS_ABOVE} s (requests.max_per_second)",
+                            options.max_per_second
+                        ));
+                    }
+                    if let Some(batch) = self.batch()
+                        && news.send(News::Batch(batch)).await.is_err()
+                    {
+                        return End::Over;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Decodes what is there.
+    fn advance(&mut self) -> Result<(), End> {
+        loop {
+            let Self { stream, requests, .. } = self;
+            let advanced = stream.advance(|observed| {
+                // Beyond the limit they wait unjudged; the rate ends that.
+                requests.observe(observed);
+            });
+            // Only their edges are needed here.
+            while stream.next_outcome().is_some() {}
+            let held = stream.memory_bytes() + requests.memory_bytes();
+            self.stream.shrink();
+            self.set_base();
+            let largest = || self.stream.largest_store();
+            if let Err(over) = self.memory.set(held, largest) {
+                return Err(End::Refused(over.to_string()));
+            }
+            match advanced {
+                Ok(Advanced::Drained) => return Ok(()),
+                Ok(Advanced::Paused) => {}
+                Err(error) => return Err(End::Failed(format!("the stream of its requests is damaged: {error}"))),
+            }
+        }
+    }
+
+    fn set_base(&mut self) {
+        let Some(header) = self.stream.header() else { return };
+        let now = Instant::now();
+        if self.base.is_some() && now < self.based_at + BASE_EVERY {
+            return;
+        }
+        let clocks = clocks();
+        let source = *self
+            .source
+            .get_or_insert_with(|| Source::of(header, clocks, self.ahead_ns));
+        self.based_at = now;
+        if let Some(base) = source.base(header, clocks) {
+            self.base = Some(base);
+            if let Ok(unix_ns) = i64::try_from(base.unix_ns(0)) {
+                self.requests.set_base(unix_ns);
+            }
+        }
+    }
+
+    /// The requests that can be judged now.
+    fn batch(&mut self) -> Option<Batch> {
+        let (header, base) = (self.stream.header()?, self.base?);
+        let now = i128::from(base.unix_ns(0));
+        let now = i64::try_from(clocks().unix_ns - now).unwrap_or(i64::MAX);
+        let lost = self.stream.decoder().stats().lost.unwrap_or(0);
+        if std::mem::replace(&mut self.lost, lost) != lost {
+            self.whole_since = now;
+        }
+        let until = now.saturating_sub(LIVE_SETTLE_NS);
+        let next = || self.requests.next(until, |from, to| self.stream.is_lossy(from, to));
+        let requests: Vec<Request> = std::iter::from_fn(next).collect();
+        let is_known = self.requests.seen() > 0 && self.requests.knows(self.whole_since);
+        Some(Batch {
+            requests,
+            base,
+            since_ticks: is_known.then(|| header.sync_ticks.saturating_add(self.whole_since)),
+        })
+    }
+}
+
+/// How many requests there are a second.
+struct Rate {
+    most: u32,
+    since: Instant,
+    seen: u64,
+    above: u32,
+}
+
+impl Rate {
+    fn new(most: u32, now: Instant) -> Self {
+        Self {
+            most,
+            since: now,
+            seen: 0,
+            above: 0,
+        }
+    }
+
+    /// Whether there were too many for too long.
+    fn is_above(&mut self, seen: u64, now: Instant) -> bool {
+        let passed = now.saturating_duration_since(self.since);
+        if passed < Duration::from_secs(1) {
+            return false;
+        }
+        let rate = seen.saturating_sub(self.seen) as f64 / passed.as_secs_f64();
+        (self.since, self.seen) = (now, seen);
+        self.above = if rate > f64::from(self.most) { self.above + 1 } else { 0 };
+        self.above >= SECONDS_ABOVE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: 3,000 requests in each of twelve seconds with a limit of 2,000, and a second of none among them.
+    /// Guarantee: ten seconds in a row above the limit end it, not before.
+    #[test]
+    fn a_rate_above_the_limit_ends_it() {
+        let begin = Instant::now();
+        let mut rate = Rate::new(2000, begin);
+        let mut ended = None;
+        let mut seen = 0;
+        for second in 1..=14_u64 {
+            seen += if second == 3 { 0 } else { 3000 };
+            if rate.is_above(seen, begin + Duration::from_secs(second)) {
+                ended.get_or_insert(second);
+            }
+        }
+        assert_eq!(ended, Some(13));
+    }
+}
