@@ -55,6 +55,9 @@ pub fn run(args: &RunArgs) -> anyhow::Result<bool> {
         Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name(READING_THREAD)
+            // A wake-up from another thread that comes in the rest makes the thread go on without a look at what can be
+            // read; five of them a second would keep it from that for 61 tasks, which is tokio's own number.
+            .event_interval(4)
             .on_thread_park(move || sleep(resting.rest())),
     )?;
     let readers = Readers::new(reading.handle().clone(), rounds);

@@ -88,7 +88,9 @@ pub(crate) fn begin<S: Sink>(
         orders,
         news: sender,
     };
-    shared.commands.spawn(reader.run());
+    // Where all streams are read, in their rounds. From another thread, each batch would wake that one up in the middle of
+    // its rest: see `commands::run`.
+    shared.readers.executor.spawn(reader.run());
     news
 }
 
@@ -125,9 +127,13 @@ impl<S: Sink> Reader<S> {
                 ],
                 ..SessionConfig::default()
             };
-            let end = match self.client.collect_tracing(&config).await {
-                Ok(session) => self.read(session).await,
-                Err(error) => End::Failed(error.to_string()),
+            let client = Arc::clone(&self.client);
+            // Its answer does not wait for rounds.
+            let beginning = async move { client.collect_tracing(&config).await };
+            let end = match self.shared.commands.spawn(beginning).await {
+                Ok(Ok(session)) => self.read(session).await,
+                Ok(Err(error)) => End::Failed(error.to_string()),
+                Err(_) => End::Over,
             };
             let problem = match end {
                 End::Over => return,
@@ -150,6 +156,9 @@ impl<S: Sink> Reader<S> {
 
     /// Reads a session to its end, which is always awaited: it must not stay in the process.
     async fn read(&mut self, mut session: Session) -> End {
+        if let Err(error) = session.move_here() {
+            return End::Failed(error.to_string());
+        }
         let mut state = State::new(&self.options, self.ahead_ns, self.shared.memory.share());
         let end = tokio::select! {
             end = state.read(&mut session, &self.shared, &self.news, &self.options) => end,
