@@ -12,8 +12,8 @@ use crate::pipeline::shared::Shared;
 use crate::process::{RunState, StreamProgress};
 use delivery::alerts::Notices;
 use delivery::clock::now_unix_ns;
-use gc_rules::engine::{collection_at, suspension_at};
 use gc_requests::request::Request;
+use gc_rules::engine::{collection_at, suspension_at};
 use gc_rules::field;
 use gc_rules::time::TimeBase;
 use gc_telemetry::spans::{Encoded, NotExported};
@@ -127,7 +127,9 @@ impl Feed {
                 let passed = parts.catch_up(at, now);
                 if let Some(end) = collection.end {
                     let lag = now.checked_sub(base.unix_ns(end));
-                    parts.session.set_lag(lag.map(|lag| lag.saturating_sub(self.held_back_ns)));
+                    parts
+                        .session
+                        .set_lag(lag.map(|lag| lag.saturating_sub(self.held_back_ns)));
                 }
                 passed
             }

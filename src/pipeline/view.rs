@@ -251,6 +251,10 @@ fn record(collection: &Collection, base: TimeBase, pid: u32, ns_pid: Option<u32>
     let mut record = serde_json::to_value(GcRecord::new(subject, collection, start)).ok()?;
     if let Some(fields) = record.as_object_mut() {
         fields.insert("ns_pid".to_owned(), json!(ns_pid));
+        // Ids of requests are for who logs in; they are in spans, links and exemplars over OTLP.
+        if let Some(worst) = fields.get_mut("worst_request").and_then(|worst| worst.as_object_mut()) {
+            worst.retain(|name, _| name == "lost_ns");
+        }
     }
     Some(record)
 }

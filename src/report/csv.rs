@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::records::gc::GcRecord;
 
 /// Fields of the record, in the order of the columns; a path is a JSON pointer.
-const FIELDS: [&str; 43] = [
+const FIELDS: [&str; 48] = [
     "/pid",
     "/clr_instance",
     "/number",
@@ -51,6 +51,11 @@ const FIELDS: [&str; 43] = [
     "/lossy",
     "/observed_by_others",
     "/thread_created",
+    "/requests_hit",
+    "/request_time_lost_ns",
+    "/worst_request/lost_ns",
+    "/worst_request/trace_id",
+    "/worst_request/span_id",
     "/heap/gen0",
     "/heap/gen1",
     "/heap/gen2",

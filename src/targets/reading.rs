@@ -6,14 +6,15 @@ use std::time::Duration;
 use clr_gc::event::GcReason;
 use clr_gc::gc::{LIVE_SETTLE_NS, Open, Outcome, Settling};
 use clr_gc::stream::{Advanced, GcStream, Observed, Scope, StreamLimits};
+use gc_rules::time::TimeBase;
 use nettrace::Ending;
 use tokio::time::Instant;
 
 use crate::process::StreamProgress;
 use crate::targets::clock::Source;
+use crate::targets::held_back::HeldBack;
 use crate::targets::host::clocks;
 use crate::targets::memory::{OverMemory, Share};
-use crate::targets::held_back::HeldBack;
 use crate::targets::others::Watched;
 use crate::targets::requests::Batch;
 use crate::targets::rounds::{Pace, Rounds};
@@ -57,6 +58,7 @@ pub(crate) struct Reading<T> {
     /// How many of [`QUIET_STEPS`] were made since the last bytes; `None`: nothing waits.
     quiet_steps: Option<usize>,
     source: Option<Source>,
+    base: Option<TimeBase>,
     based_at: Instant,
     reported_bytes: u64,
     progress_at: Instant,
@@ -92,6 +94,7 @@ impl<T: RunSink> Reading<T> {
             reported_undrained: false,
             quiet_steps: None,
             source: None,
+            base: None,
             based_at: now,
             reported_bytes: 0,
             progress_at: now,
@@ -254,6 +257,7 @@ impl<T: RunSink> Reading<T> {
             .get_or_insert_with(|| Source::of(header, clocks, self.ahead_ns));
         self.based_at = now;
         if let Some(base) = source.base(header, clocks) {
+            self.base = Some(base);
             self.sink.time_base(base);
         }
     }
@@ -290,7 +294,12 @@ impl<T: RunSink> Reading<T> {
             // They are read again.
             self.hold_back(wait);
         }
-        self.sink.requests(&batch.requests, batch.base);
+        // The same clocks, read at the same time, as those of the collections' spans.
+        let between = batch.sync_ticks.saturating_sub(self.sync_ticks());
+        if let Some(base) = self.base {
+            let base = TimeBase::at(base.unix_ns(between).into());
+            self.sink.requests(&batch.requests, base);
+        }
         if let Some(held) = &mut self.held {
             held.take(batch);
         }

@@ -47,8 +47,8 @@ const RETRY_AFTER: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(crate) struct Batch {
     pub(crate) requests: Vec<Request>,
-    /// Unix time of the session's offsets.
-    pub(crate) base: TimeBase,
+    /// The tick that the session's offsets are from.
+    pub(crate) sync_ticks: i64,
     /// From this tick of the stream's clock on, every request and stop was seen; `None`: no request was ever seen, or
     /// events were lost just now.
     pub(crate) since_ticks: Option<i64>,
@@ -315,7 +315,7 @@ impl State {
         let is_known = self.requests.seen() > 0 && self.requests.knows(self.whole_since);
         Some(Batch {
             requests,
-            base,
+            sync_ticks: header.sync_ticks,
             since_ticks: is_known.then(|| header.sync_ticks.saturating_add(self.whole_since)),
         })
     }

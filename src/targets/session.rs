@@ -68,7 +68,13 @@ impl<S: Sink> Attempt<S> {
         let mut requests = reads_requests.then(|| {
             let options = self.options.requests.clone();
             reading.hold_back(options.wait);
-            requests::begin(&self.shared, Arc::clone(&client), options, ahead_ns, self.orders.clone())
+            requests::begin(
+                &self.shared,
+                Arc::clone(&client),
+                options,
+                ahead_ns,
+                self.orders.clone(),
+            )
         });
         let mut settings: Option<JoinHandle<_>> = None;
         let mut healing: Option<JoinHandle<_>> = None;

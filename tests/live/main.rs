@@ -23,6 +23,7 @@ mod labelled;
 mod matrix;
 mod processes;
 mod profiles;
+mod requests;
 mod service;
 mod workload;
 
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         daemon_targets::tests,
         profiles::tests,
         evidence::tests,
+        requests::tests,
         matrix::tests,
         labelled::tests,
         processes::tests,

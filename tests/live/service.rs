@@ -28,7 +28,7 @@ pub(crate) fn tests(tests: &mut Tests) {
 }
 
 /// A process that ends with its test.
-struct Running(Child);
+pub(crate) struct Running(pub(crate) Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -161,7 +161,15 @@ impl Scene {
 }
 
 /// What is answered to a request, without its head.
-fn get(address: &str, path: &str) -> String {
+pub(crate) fn get(address: &str, path: &str) -> String {
+    get_with(address, path, None)
+}
+
+/// The same, with a header.
+pub(crate) fn get_with(address: &str, path: &str, header: Option<(&str, &str)>) -> String {
+    let header = header
+        .map(|(name, value)| format!("{name}: {value}\r\n"))
+        .unwrap_or_default();
     // The service says that it is ready before it listens.
     let since = Instant::now();
     let mut stream = loop {
@@ -174,7 +182,7 @@ fn get(address: &str, path: &str) -> String {
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     write!(
         stream,
-        "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
+        "GET {path} HTTP/1.1\r\nHost: {address}\r\n{header}Connection: close\r\n\r\n"
     )
     .unwrap();
     let mut answer = Vec::new();

@@ -20,6 +20,7 @@ mod pipeline;
 mod pipeline_rules;
 mod recordings;
 mod replay;
+mod requests;
 mod restart;
 mod rules;
 mod tables;

@@ -101,7 +101,7 @@ impl Stops {
                     stop: Stop {
                         begin: at,
                         end: at,
-                        collection: begin.count.filter(|_| is_final),
+                        collection: begin.count.filter(|count| is_final && *count != u32::MAX),
                         generation: None,
                         background: is_final,
                     },
@@ -193,5 +193,129 @@ impl Stops {
                 ..stop
             })
             .filter(|stop| stop.begin < stop.end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clr_gc::event::{GcReason, GcStart, NoUserData, SuspendEeBegin};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MINUTE: i64 = 60_000_000_000;
+    const EDGE: NoUserData = NoUserData { clr_instance: Some(0) };
+
+    fn suspend(reason: SuspendReason, count: u32) -> ClrEvent<'static> {
+        ClrEvent::SuspendEeBegin(SuspendEeBegin {
+            reason,
+            count: Some(count),
+            clr_instance: Some(0),
+        })
+    }
+
+    fn start(count: u32, gc_type: GcType) -> ClrEvent<'static> {
+        ClrEvent::GcStart(GcStart {
+            count,
+            depth: Some(2),
+            reason: GcReason(0),
+            gc_type: Some(gc_type),
+            clr_instance: Some(0),
+            client_sequence_number: None,
+        })
+    }
+
+    /// A stop of one collection.
+    fn stop(stops: &mut Stops, (begin, end): (i64, i64), count: u32) {
+        stops.observe(&suspend(SuspendReason::FOR_GC, count - 1), 7, begin);
+        stops.observe(&start(count, GcType::BLOCKING), 7, begin);
+        stops.observe(&ClrEvent::RestartEeBegin(EDGE), 7, end);
+        stops.observe(&ClrEvent::RestartEeEnd(EDGE), 7, end);
+    }
+
+    fn lost(stops: &Stops, from: i64, to: i64) -> i64 {
+        stops.within(from, to).map(|stop| stop.end - stop.begin).sum()
+    }
+
+    /// Scenario: a background collection with its two stops, a foreground one in between, and the stop of a profiler.
+    /// Guarantee: each stop is its own collection's, the concurrent part is none, and what is not the collector's does
+    /// not count. The stop ends with the beginning of the restart.
+    #[test]
+    fn a_background_collection_counts_with_its_stops() {
+        let mut stops = Stops::new(MINUTE, MAX_STOPS);
+        stops.observe(&suspend(SuspendReason::FOR_GC, 4), 7, 100);
+        stops.observe(&start(5, GcType::BACKGROUND), 9, 110);
+        stops.observe(&ClrEvent::RestartEeBegin(EDGE), 7, 150);
+        stops.observe(&ClrEvent::RestartEeEnd(EDGE), 7, 190);
+        stop(&mut stops, (300, 320), 6);
+        stops.observe(&suspend(SuspendReason(2), 6), 8, 330);
+        stops.observe(&ClrEvent::RestartEeEnd(EDGE), 8, 340);
+        stops.observe(&suspend(SuspendReason::FOR_GC_PREP, 5), 9, 400);
+        let collections: Vec<_> = stops.within(0, 430).collect();
+        let facts = collections
+            .iter()
+            .map(|stop| (stop.begin, stop.end, stop.collection, stop.background));
+        assert_eq!(
+            facts.collect::<Vec<_>>(),
+            [
+                (100, 150, Some(5), true),
+                (300, 320, Some(6), false),
+                (400, 430, Some(5), true)
+            ],
+            "the last one goes on"
+        );
+        assert_eq!((lost(&stops, 120, 310), lost(&stops, 160, 290)), (40, 0));
+    }
+
+    /// Scenario: the end of a stop was lost, and two others follow.
+    /// Guarantee: it is forgotten; requests that come later did not lose all their time.
+    #[test]
+    fn a_stop_whose_end_was_lost_is_forgotten() {
+        let mut stops = Stops::new(MINUTE, MAX_STOPS);
+        stops.observe(&suspend(SuspendReason::FOR_GC, 1), 3, 50);
+        stop(&mut stops, (100, 110), 3);
+        stop(&mut stops, (200, 210), 4);
+        assert_eq!(lost(&stops, 300, 400), 0);
+    }
+
+    /// Scenario: more stops than are kept, and older ones than are.
+    /// Guarantee: from when on all stops are known is said.
+    #[test]
+    fn what_is_forgotten_is_said() {
+        let mut stops = Stops::new(1_000, 3);
+        stops.begin(0);
+        for number in 1..6 {
+            stop(
+                &mut stops,
+                (i64::from(number) * 100, i64::from(number) * 100 + 10),
+                number,
+            );
+        }
+        assert!(stops.knows(210) && !stops.knows(209));
+        stop(&mut stops, (5_000, 5_010), 9);
+        assert!(stops.knows(510) && !stops.knows(509));
+        assert_eq!(stops.within(0, 6_000).count(), 1);
+    }
+
+    proptest! {
+        /// Scenario: any stops one after the other, and any interval.
+        /// Guarantee: what is clipped is, nanosecond by nanosecond, what the stops and the interval have in common.
+        #[test]
+        fn an_interval_loses_what_it_has_in_common_with_stops(
+            lengths in prop::collection::vec((0_i64..40, 0_i64..40), 0..20),
+            from in 0_i64..800,
+            length in 0_i64..800,
+        ) {
+            let mut stops = Stops::new(MINUTE, MAX_STOPS);
+            let (mut at, mut is_stopped) = (0, vec![false; 3_000]);
+            for (place, (gap, length)) in lengths.into_iter().enumerate() {
+                let begin = at + gap;
+                at = begin + length;
+                stop(&mut stops, (begin, at), place as u32 + 1);
+                is_stopped[begin as usize..at as usize].fill(true);
+            }
+            let common = is_stopped[from as usize..(from + length) as usize].iter().filter(|is| **is).count();
+            prop_assert_eq!(lost(&stops, from, from + length), common as i64);
+        }
     }
 }

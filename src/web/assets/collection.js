@@ -58,6 +58,7 @@ function more(gc) {
     ['Ready for finalization', gc.finalization_promoted_count === null ? null : `${count(gc.finalization_promoted_count)} objects, ${bytes(gc.finalization_promoted_bytes)}`],
     ['Committed before, after', gc.committed.before === null && gc.committed.after === null ? null : `${bytes(gc.committed.before)}, ${bytes(gc.committed.after)}`],
     ['Allocated since the one before', gc.allocated_since_last === null ? null : bytes(gc.allocated_since_last)],
+    ['Requests that it stopped', gc.requests_hit === null || gc.requests_hit === undefined ? null : gc.requests_hit === 0 ? 'none' : `${count(gc.requests_hit)}, which lost ${duration(gc.request_time_lost_ns)} in all${gc.worst_request ? `, one of them ${duration(gc.worst_request.lost_ns)}` : ''}`],
     ['Observed by other tools', gc.observed_by_others === null ? null : gc.observed_by_others ? 'yes: its suspensions may be longer for it' : 'no'],
   ].filter(([, value]) => value !== null && value !== undefined);
   return h('section', { class: 'panel' }, h('h2', null, 'More'), h('table', null, h('tbody', null, rows.map(([name, value]) => h('tr', null, h('th', { scope: 'row' }, name), h('td', null, value))))),

@@ -1,5 +1,8 @@
 //! The table of definitions: what is emitted is in it, what is in it is emitted, and the documentation is made from it.
 
+use clr_gc::gc::{RequestImpact, WorstRequest};
+use gc_requests::payload::Ended;
+use gc_requests::request::{Hit, Request};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
@@ -60,6 +63,7 @@ fn spans_have_the_attributes_of_the_table() {
                 let mut second = collection;
                 second.clr_instance = Some(1);
                 second.observed_by_others = Some(false);
+                second.requests = Some(impact());
                 let second = Tracer::new(all_spans(), SEED).trace(&second, base(), false);
                 for span in spans_of(&traced).iter().chain(&spans_of(&second)) {
                     seen.take(&span.attributes);
@@ -69,6 +73,87 @@ fn spans_have_the_attributes_of_the_table() {
         }
     }
     assert_eq!(seen.0, table(span::rows()));
+}
+
+/// What a collection did to one request.
+fn impact() -> RequestImpact {
+    let mut impact = RequestImpact::default();
+    impact.add(WorstRequest {
+        lost_ns: 20_000_000,
+        trace_id: Some([1; 16]),
+        span_id: Some([2; 8]),
+    });
+    impact
+}
+
+/// A sampled request of 30 ms that collection 7 stopped.
+fn request(stopped_ns: Option<i64>) -> Request {
+    Request {
+        ended: Ended {
+            trace_id: Some([1; 16]),
+            span_id: Some([2; 8]),
+            sampled: Some(true),
+            ..Ended::default()
+        },
+        start: Some(1_000_000_000),
+        end: 1_030_000_000,
+        stopped_ns,
+        stops: 1,
+        hits: vec![Hit {
+            begin: 1_005_000_000,
+            end: 1_025_000_000,
+            collection: Some(7),
+            generation: Some(2),
+            background: false,
+        }],
+    }
+}
+
+/// Scenario: a sampled request that lost much; the same unsampled, without ids, unjudged, with hardly any loss; and more
+/// of them in a second than get spans.
+/// Guarantee: the first has the stop in its own trace, below its span, clipped, linked to the collection's root; the
+/// others have none, and those over the rate are said to be.
+#[test]
+fn a_stop_is_in_the_trace_of_the_request_that_it_hit() {
+    let mut tracer = Tracer::new(all_spans(), SEED);
+    let victim = request(Some(20_000_000));
+    let spans = tracer.trace_request(&victim, base()).unwrap().decode().unwrap();
+    let [span] = &spans[..] else { panic!("{spans:?}") };
+    assert_eq!(span.name, "GC pause gen2 blocking");
+    assert_eq!(
+        (&span.trace_id[..], &span.parent_span_id[..]),
+        (&[1; 16][..], &[2; 8][..])
+    );
+    let times = (span.start_time_unix_nano, span.end_time_unix_nano);
+    assert_eq!(times, (BASE_NS + 1_005_000_000, BASE_NS + 1_025_000_000));
+    let rows = table(span::rows());
+    let mut seen = Seen::default();
+    seen.take(&span.attributes);
+    seen.take(&span.links[0].attributes);
+    assert!(
+        seen.0.iter().all(|(name, kind)| rows.get(name) == Some(kind)),
+        "{:?}",
+        seen.0
+    );
+
+    let mut unsampled = victim.clone();
+    unsampled.ended.sampled = Some(false);
+    let mut nameless = victim.clone();
+    nameless.ended.span_id = None;
+    let mut little = request(Some(100_000));
+    little.hits[0].end = little.hits[0].begin + 100_000;
+    for other in [unsampled, nameless, little, request(None)] {
+        assert_eq!(
+            tracer.trace_request(&other, base()),
+            Err(NotExported::NotSelected),
+            "{other:?}"
+        );
+    }
+    let told = (0..50)
+        .filter(|_| tracer.trace_request(&victim, base()).is_ok())
+        .count();
+    assert_eq!(told, 19, "one was told before");
+    assert_eq!(tracer.trace_request(&victim, base()), Err(NotExported::OverRate));
 }
 
 fn point_attributes(metric: &Metric) -> Vec<&[KeyValue]> {
@@ -107,6 +192,10 @@ fn metrics_are_those_of_the_table() {
     let mut unexported = Series::new(MetricOptions::default(), BASE_NS);
     unexported.observe_unexported(NotExported::NotSelected);
     unexported.observe_unexported(NotExported::OverRate);
+    for stopped_ns in [Some(20_000_000), None] {
+        unexported.observe_request(&request(stopped_ns), base());
+    }
+    unexported.observe_untold_request();
     emitted.extend(unexported.cumulative(BASE_NS));
 
     let mut attributes = Seen::default();

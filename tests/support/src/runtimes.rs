@@ -41,6 +41,15 @@ pub const NET_10: Runtime = runtime("net10.0.0", Some("10.0.0"), Host::StartupHo
 /// A web service on ASP.NET Core, a program of its own. It may not be there.
 pub const SERVICE: Runtime = runtime("svc10.0.14", Some("10.0.14"), Host::Run);
 
+/// ASP.NET Core, which runs a web service's assembly. They may not be there.
+pub const ASP: [Runtime; 2] = [
+    runtime("asp8.0.33", Some("8.0.33"), Host::Run),
+    runtime("asp10.0.14", Some("10.0.14"), Host::Run),
+];
+
+/// Programs that know the right answer, and the assemblies that they need: no runtime. They may not be there.
+pub const KNOWN: Runtime = runtime("known", None, Host::Run);
+
 /// The runtimes that `tests/runtimes/fetch` gets everywhere.
 pub const FETCHED: [Runtime; 2] = [CORE_3_1, NET_10];
 

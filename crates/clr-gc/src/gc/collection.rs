@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use crate::gc::impact::RequestImpact;
 use crate::event::{
     CondemnReasons0, CondemnReasons1, GcReason, GcType, GlobalHeapHistory, GlobalMechanisms, HeapStats, PauseMode,
     PerHeapHistory, SuspendReason,
 };
+use crate::gc::impact::RequestImpact;
 
 /// The generations in events, in the order of their numbers in GCHeapStats and GCPerHeapHistory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

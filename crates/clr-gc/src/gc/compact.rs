@@ -4,10 +4,10 @@
 //! absent one is a zero byte, and times are distances from the collection's start.
 
 use crate::event::{GcReason, GcType, GlobalMechanisms, HeapStats, PauseMode};
-use crate::gc::impact::{RequestImpact, WorstRequest};
 use crate::gc::collection::{
     Collection, Committed, GenerationSizes, GlobalHistory, Missing, MissingParts, Pause, PauseKind, Phases, StopEdges,
 };
+use crate::gc::impact::{RequestImpact, WorstRequest};
 
 /// A [`Collection`] as bytes. What it was made of comes back exactly.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -220,8 +220,12 @@ trait Pass {
                 span_id,
             } = worst;
             pass.unsigned(lost_ns);
-            pass.present(trace_id, [0; 16], |pass, id| id.iter_mut().for_each(|byte| pass.byte(byte)));
-            pass.present(span_id, [0; 8], |pass, id| id.iter_mut().for_each(|byte| pass.byte(byte)));
+            pass.present(trace_id, [0; 16], |pass, id| {
+                id.iter_mut().for_each(|byte| pass.byte(byte))
+            });
+            pass.present(span_id, [0; 8], |pass, id| {
+                id.iter_mut().for_each(|byte| pass.byte(byte))
+            });
         });
     }
 

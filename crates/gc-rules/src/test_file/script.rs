@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use clr_gc::event::{CondemnReasons1, GcReason, GcType, GlobalMechanisms, HeapStats, PauseMode, SuspendReason};
 use clr_gc::gc::{
-    Collection, Committed, GenerationSizes, GlobalHistory, HeapGeneration, Missing, MissingParts, Phases, RequestImpact, StopEdges,
-    Suspension,
+    Collection, Committed, GenerationSizes, GlobalHistory, HeapGeneration, Missing, MissingParts, Phases,
+    RequestImpact, StopEdges, Suspension, WorstRequest,
 };
 
 use super::given::{FieldError, Given, invalid};
@@ -223,10 +223,15 @@ pub(super) fn collection(at: i64, number: u32, fields: &BTreeMap<String, String>
 fn requests(given: &mut Given<'_>) -> Result<Option<RequestImpact>, FieldError> {
     let lost_ns = given.ns("request_time_lost_ms", "request_time_lost_ns")?;
     let hit = given.number("requests_hit")?;
+    let worst_ns = given.ns("worst_request_lost_ms", "worst_request_lost_ns")?;
+    let known = |ns: i64| u64::try_from(ns).unwrap_or(0);
     Ok(hit.map(|hit| RequestImpact {
         hit: hit.into(),
-        lost_ns: lost_ns.and_then(|ns| u64::try_from(ns).ok()).unwrap_or(0),
-        worst: None,
+        lost_ns: lost_ns.map_or(0, known),
+        worst: worst_ns.map(|ns| WorstRequest {
+            lost_ns: known(ns),
+            ..WorstRequest::default()
+        }),
     }))
 }
 

@@ -14,6 +14,7 @@ use opentelemetry_proto::tonic::metrics::v1::{
 use super::Format;
 use super::labels::merged;
 use super::text::{bound, family_name, push_help, push_label, push_number, push_time, unit_suffix};
+use crate::definition::metric::REQUEST_PAUSE;
 
 /// The powers of two that bound an exponential histogram's buckets, as exponents.
 const BOUND_EXPONENTS: std::ops::RangeInclusive<i32> = -13..=3;
@@ -132,6 +133,8 @@ impl Family<'_> {
                 name,
                 target,
                 format,
+                // Ids of requests are for who logs in; over OTLP they are sent.
+                has_exemplars: format == Format::OpenMetrics && metric.name != REQUEST_PAUSE.name,
                 out: &mut *out,
             };
             match &metric.data {
@@ -213,6 +216,7 @@ struct Writer<'a> {
     name: &'a str,
     target: &'a str,
     format: Format,
+    has_exemplars: bool,
     out: &'a mut String,
 }
 
@@ -260,7 +264,7 @@ impl Writer<'_> {
 
     /// The first exemplar above `below` and not above `upper`.
     fn exemplar(&mut self, exemplars: &[Exemplar], below: f64, upper: f64) {
-        if self.format != Format::OpenMetrics {
+        if !self.has_exemplars {
             return;
         }
         let inside = exemplars.iter().find_map(|exemplar| {

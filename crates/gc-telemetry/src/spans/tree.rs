@@ -362,8 +362,14 @@ fn attributes(wire: &mut Wire, collection: &Collection, phases: bool) {
         .bool(&row::LOSSY, Some(collection.lossy))
         .bool(&row::OBSERVED_BY_OTHERS, collection.observed_by_others)
         .int(&row::REQUESTS_HIT, collection.requests.map(|impact| impact.hit))
-        .ms(&row::REQUEST_TIME_LOST_MS, collection.requests.map(|impact| nanoseconds(impact.lost_ns)))
-        .ms(&row::WORST_REQUEST_LOST_MS, worst.map(|worst| nanoseconds(worst.lost_ns)))
+        .ms(
+            &row::REQUEST_TIME_LOST_MS,
+            collection.requests.map(|impact| nanoseconds(impact.lost_ns)),
+        )
+        .ms(
+            &row::WORST_REQUEST_LOST_MS,
+            worst.map(|worst| nanoseconds(worst.lost_ns)),
+        )
         .int(
             &row::CLR_INSTANCE,
             collection.clr_instance.filter(|&instance| instance != 0),

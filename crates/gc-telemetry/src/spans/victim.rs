@@ -65,7 +65,10 @@ impl VictimOptions {
 
 /// `GC pause gen2 blocking`.
 fn name(hit: &Hit) -> String {
-    let generation = hit.generation.map(|generation| format!(" gen{generation}")).unwrap_or_default();
+    let generation = hit
+        .generation
+        .map(|generation| format!(" gen{generation}"))
+        .unwrap_or_default();
     let kind = match (hit.background, hit.generation, hit.collection) {
         (true, ..) => " background",
         (false, None, None) => "",
@@ -91,7 +94,11 @@ pub(super) fn spans(request: &Request, base: TimeBase, collections: &Ids) -> Opt
             Attributes::of(wire, field::ATTRIBUTES)
                 .int(&row::NUMBER, hit.collection)
                 .text(&row::GENERATION, hit.generation.and_then(generation))
-                .text(&row::TYPE, hit.collection.map(|_| if hit.background { "background" } else { "blocking" }))
+                .text(
+                    &row::TYPE,
+                    hit.collection
+                        .map(|_| if hit.background { "background" } else { "blocking" }),
+                )
                 .ms(&row::PAUSE_MS, Some(hit.end.saturating_sub(hit.begin)));
             if let Some(SpanIds { trace_id, span_id }) = collection {
                 wire.message(field::LINKS, |wire| {

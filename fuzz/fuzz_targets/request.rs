@@ -1,0 +1,21 @@
+//! Any bytes as the payload of a bridged event: a request, or none.
+#![no_main]
+
+use gc_requests::payload::{Ended, MAX_PATH_CHARS};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: &[u8]| {
+    // Past the names of source and event, which chance does not find.
+    let names = ["Microsoft.AspNetCore", "Microsoft.AspNetCore.Hosting.EndRequest"];
+    let mut payload: Vec<u8> = Vec::new();
+    for name in names {
+        payload.extend(name.encode_utf16().chain([0]).flat_map(u16::to_le_bytes));
+    }
+    payload.extend(input);
+    for bytes in [input, &payload] {
+        if let Some(ended) = Ended::read(bytes) {
+            assert!(ended.path.is_none_or(|path| path.chars().count() <= MAX_PATH_CHARS));
+            assert!(ended.trace_id.is_none_or(|id| id != [0; 16]));
+        }
+    }
+});

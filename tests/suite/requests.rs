@@ -1,0 +1,65 @@
+//! Requests of a recording: `record --profile requests` of a web service on .NET 8.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+fn analyze(format: &str) -> String {
+    let recording = test_support::repository("tests/recordings/requests/net8-shop.nettrace.gz");
+    let output = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
+        .args(["analyze", "--format", format, "--no-rules", "--top", "1"])
+        .arg(recording)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Scenario: 1.5 s of a service that answers, fails and collects when asked to.
+/// Guarantee: every request has its ids, lost at most its length, and exactly what its pauses add up to; a pause is of a
+/// collection of the same recording.
+#[test]
+fn requests_of_a_recording_lost_what_their_pauses_add_up_to() {
+    let text = analyze("ndjson");
+    let all: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let requests: Vec<&Value> = all.iter().filter(|record| record["kind"] == "request").collect();
+    let (mut hit, mut failed) = (0, 0);
+    for request in &requests {
+        assert_eq!(request["trace_id"].as_str().unwrap().len(), 32, "{request}");
+        assert_eq!(request["span_id"].as_str().unwrap().len(), 16, "{request}");
+        assert_eq!(request["sampled"], false, "nobody listens: {request}");
+        let ns = |record: &Value, field: &str| record[field].as_i64().unwrap();
+        let pauses = request["pauses"].as_array().unwrap();
+        let sum: i64 = pauses
+            .iter()
+            .map(|pause| ns(pause, "end_ns") - ns(pause, "start_ns"))
+            .sum();
+        assert_eq!(ns(request, "stopped_ns"), sum, "{request}");
+        assert!(sum <= ns(request, "duration_ns"), "{request}");
+        assert_eq!(ns(request, "stops"), pauses.len() as i64);
+        for pause in pauses {
+            assert!(ns(request, "start_ns") <= ns(pause, "start_ns"), "{request}");
+            assert!(ns(pause, "end_ns") <= ns(request, "end_ns"), "{request}");
+            assert!(!pause["gc_number"].is_null(), "{request}");
+        }
+        hit += u32::from(sum > 0);
+        failed += u32::from(request["failed"] == true);
+    }
+    assert!(
+        requests.len() > 100 && hit > 20 && failed > 5,
+        "{} {hit} {failed}",
+        requests.len()
+    );
+}
+
+/// Scenario: the same as a table.
+/// Guarantee: it is the committed one, which people have read.
+#[test]
+fn requests_are_shown_as_bars() {
+    let text = analyze("table");
+    let (_, requests) = text.split_once(" stopped").map_or(("", ""), |(before, _)| {
+        let line = before.rfind('\n').map_or(0, |at| at + 1);
+        text.split_at(line)
+    });
+    test_support::golden::compare("tests/recordings/requests/net8-shop.txt", requests);
+}
