@@ -5,6 +5,8 @@
 //! | memory limit | `memory.max` (`max`: none) | `memory.limit_in_bytes` (2^63 less a page: none) |
 //! | in use | `memory.current` | `memory.usage_in_bytes` |
 //! | of it file pages not used lately | `memory.stat` inactive_file | `memory.stat` total_inactive_file |
+//! | of it anonymous, of files | `memory.stat` anon, file | `memory.stat` total_rss, total_cache |
+//! | of it the kernel's | `memory.stat` kernel (Linux 5.18) | `memory.kmem.usage_in_bytes` |
 //! | processes killed | `memory.events` oom_kill | `memory.oom_control` oom_kill (Linux 4.13) |
 //! | limit met | `memory.events` max | `memory.failcnt` |
 //! | slowed down at memory.high | `memory.events` high | - |
@@ -37,6 +39,7 @@ pub(crate) fn memory(unified: bool, read: ReadFile<'_>) -> Memory {
             oom_kills: event("oom_kill"),
             limit_hits: event("max"),
             high_events: event("high"),
+            kernel: stat("kernel"),
             ..Memory::default()
         }
     } else {
@@ -45,6 +48,7 @@ pub(crate) fn memory(unified: bool, read: ReadFile<'_>) -> Memory {
             usage: read("memory.usage_in_bytes").as_deref().and_then(number),
             oom_kills: control.and_then(|control| value(&control, "oom_kill")),
             limit_hits: read("memory.failcnt").as_deref().and_then(number),
+            kernel: read("memory.kmem.usage_in_bytes").as_deref().and_then(number),
             ..Memory::default()
         }
     };
@@ -53,8 +57,18 @@ pub(crate) fn memory(unified: bool, read: ReadFile<'_>) -> Memory {
     } else {
         "total_inactive_file"
     });
+    (memory.anonymous, memory.file) = if unified {
+        (stat("anon"), stat("file"))
+    } else {
+        (stat("total_rss"), stat("total_cache"))
+    };
     memory.working_set = memory.usage.zip(idle).map(|(usage, idle)| usage.saturating_sub(idle));
     memory
+}
+
+/// How many processes are in the group itself.
+pub(crate) fn processes(read: ReadFile<'_>) -> Option<u64> {
+    u64::try_from(read("cgroup.procs")?.lines().count()).ok()
 }
 
 /// How many CPUs the group may use.

@@ -1,6 +1,7 @@
 //! Incidents in OpenTelemetry's model: log records.
 
 use gc_rules::incident::{IncidentChange, IncidentRecord, IncidentSubject, MemberRecord};
+use gc_rules::rule::Evidence;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue};
 use opentelemetry_proto::tonic::logs::v1::LogRecord;
@@ -50,6 +51,24 @@ pub fn incident_record(
         .int(&NUMBER, record.gc_number)
         .text(&row::DESCRIPTION, given(&record.description))
         .text(&row::REMEDY, given(&record.remedy));
+    if let Some(ledger) = &record.ledger {
+        list.text(&row::INCIDENT_LEDGER, record.evidence_text(Evidence::Ledger))
+            .text(&row::LEDGER_VERDICT, Some(ledger.verdict.name()))
+            .int(
+                &row::LEDGER_GROWTH,
+                ledger.growth_per_minute.and_then(|bytes| u64::try_from(bytes).ok()),
+            )
+            .int(&row::LEDGER_LIMIT, ledger.limit)
+            .int(&row::LEDGER_USAGE, ledger.usage)
+            .int(&row::LEDGER_LIVE, ledger.live)
+            .int(&row::LEDGER_FREE, ledger.free)
+            .int(&row::LEDGER_UNUSED, ledger.committed_unused)
+            .int(&row::LEDGER_BOOKKEEPING, ledger.bookkeeping)
+            .int(&row::LEDGER_NATIVE, ledger.native)
+            .int(&row::LEDGER_OTHERS, ledger.other_processes)
+            .int(&row::LEDGER_PAGE_CACHE, ledger.page_cache)
+            .int(&row::LEDGER_UNKNOWN, ledger.unknown);
+    }
     let mut attributes = list.into_list();
     attributes.push(key_value(row::INCIDENT_MEMBERS.name, members));
     LogRecord {
@@ -68,12 +87,16 @@ pub fn incident_record(
     }
 }
 
-/// `No space for a large object: a full collection was forced (...)`.
+/// `No space for a large object: a full collection was forced (...)`, and where the memory is if that was gathered.
 fn line(record: &IncidentRecord) -> String {
-    if record.summary.is_empty() {
-        return record.title.clone();
+    let mut line = record.title.clone();
+    let memory = record.evidence_text(Evidence::Ledger).map(|text| ("; memory: ", text));
+    let summary = Some((": ", record.summary.as_str())).filter(|(_, text)| !text.is_empty());
+    for (between, text) in summary.into_iter().chain(memory) {
+        line.push_str(between);
+        line.push_str(text);
     }
-    format!("{}: {}", record.title, record.summary)
+    line
 }
 
 /// What an incident's members are, for one line of text.

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::alerts::labels::{Labels, SEVERITY, fingerprint, labels};
 use crate::alerts::notice::IncidentNotice;
 use gc_rules::incident::{IncidentRecord, IncidentSubject, MemberRecord};
+use gc_rules::rule::Evidence;
 use gc_rules::time::rfc3339;
 
 /// Go's zero time: Alertmanager's way to say that an alert has no end.
@@ -184,6 +185,7 @@ fn annotations(notice: &IncidentNotice) -> BTreeMap<String, String> {
         ..IncidentSubject::default()
     };
     let record = IncidentRecord::new(notice.change.incident(), &subject);
+    let ledger = record.evidence_text(Evidence::Ledger).map(str::to_owned);
     let mut annotations = record.annotations;
     let members = record.members.iter().map(MemberRecord::line);
     let fixed = [
@@ -192,6 +194,7 @@ fn annotations(notice: &IncidentNotice) -> BTreeMap<String, String> {
         ("description", Some(record.description)),
         ("remedy", Some(record.remedy)),
         ("command", record.command),
+        ("ledger", ledger),
         ("incident", Some(record.id)),
         ("rules", Some(members.collect::<Vec<_>>().join(", "))),
         ("cause", Some(record.rule).filter(|rule| *rule != record.began_as)),

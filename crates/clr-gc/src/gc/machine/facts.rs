@@ -346,6 +346,14 @@ impl Machine {
         match data {
             DynamicData::CommittedUsage(usage) => {
                 let committed = &mut forming.committed;
+                let kept = usage
+                    .total_committed_in_free
+                    .saturating_add(usage.total_committed_in_global_free)
+                    .saturating_add(usage.total_committed_in_global_decommit);
+                let is_new = committed.after.is_none() && (forming.global.is_some() || committed.before.is_none());
+                if is_new {
+                    committed.kept = Some(kept);
+                }
                 if forming.global.is_some() {
                     committed.after.get_or_insert(usage.total_committed_in_use);
                     committed.bookkeeping.get_or_insert(usage.total_bookkeeping_committed);
