@@ -27,6 +27,7 @@ pub(crate) use maps::Resident;
 pub(crate) use read::{Reading, read};
 pub(crate) use series::Series;
 
+use clr_gc::gc::Collection;
 use gc_rules::ledger::{Ledger, Scope, Verdict};
 
 use super::figures::Memory;
@@ -47,6 +48,22 @@ pub(crate) struct HeapFigures {
 }
 
 impl HeapFigures {
+    /// What one collection shows.
+    pub(crate) fn of(collection: &Collection) -> Self {
+        let committed = &collection.committed;
+        Self {
+            after: collection
+                .heap_stats
+                .is_some()
+                .then(|| collection.heap_after())
+                .flatten(),
+            free: collection.total(|sizes| sizes.fragmentation),
+            committed: committed.after.or(committed.before),
+            kept: committed.kept,
+            bookkeeping: committed.bookkeeping,
+        }
+    }
+
     fn live(&self) -> Option<u64> {
         self.after?.checked_sub(self.free?)
     }

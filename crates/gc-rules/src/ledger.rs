@@ -77,7 +77,7 @@ pub struct Ledger {
     pub verdict: Verdict,
     /// How fast that line grows, bytes a minute; null: there is one reading.
     pub growth_per_minute: Option<i64>,
-    /// The line that grows fastest, if one grows.
+    /// The line that grows fastest, if one grows by 64 KiB a minute.
     pub fastest: Option<Verdict>,
     /// How fast, bytes a minute.
     pub fastest_per_minute: Option<i64>,
@@ -134,7 +134,7 @@ impl Default for Ledger {
 }
 
 /// A slower growth is not worth a word, bytes a minute.
-const WORTH_SAYING: i64 = 64 << 10;
+pub const WORTH_SAYING: i64 = 64 << 10;
 
 impl Ledger {
     /// The lines of the usage with their names, in order.

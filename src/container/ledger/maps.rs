@@ -3,12 +3,13 @@
 //! # Where the heap is
 //!
 //! The collector reserves one large range of addresses and makes parts of it usable as it needs them. What it only
-//! reserved, it excludes from core dumps (`madvise(MADV_DONTDUMP)`, flag `dd`), as nobody else does with as much; so
-//! its range is what lies between the first and the last such part of the largest row of anonymous mappings without
-//! gaps. Its tables lie beside it and have the same mark. Seen on .NET 8, 9 and 10.
+//! reserved, it excludes from core dumps (`madvise(MADV_DONTDUMP)`, flag `dd`), as does the rest of the runtime, and
+//! nobody else. So the heap is what lies between the first and the last such part in a row of anonymous mappings
+//! without gaps: in the row of which as much is usable as the collector says it has committed. Its tables lie in it or
+//! beside it. Seen on .NET 8, 9 and 10.
 //!
-//! Where its last part is in use to the end of the range, that has no mark behind it, and memory of others may follow:
-//! what the collector says it committed decides whether it is the heap's ([`Heap::resident`]).
+//! Where the range is in use from its beginning or up to its end, that part has no mark beyond it, and memory of others
+//! may lie there: what is committed decides on that, too ([`Heap::fit`]).
 
 /// Resident pages of a process, bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -28,12 +29,12 @@ pub(crate) struct Resident {
 /// What lies in the range of the collector: resident and usable bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Heap {
+    /// What comes before without a gap: the heap's, or not.
+    before: Usable,
     /// Between the first and the last part that is only reserved.
     inside: Usable,
     /// What follows without a gap: the heap's, or not.
     behind: Usable,
-    /// The largest part that is only reserved.
-    largest: u64,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -55,20 +56,30 @@ impl Usable {
 }
 
 impl Heap {
-    /// The heap's resident bytes. `wanted`: what the collector has committed, or at least what its objects take.
-    /// `None`: this is not its range.
-    fn resident(&self, wanted: Option<u64>) -> Option<u64> {
-        let Some(wanted) = wanted else {
-            return Some(self.inside.resident);
-        };
-        let with_behind = self.inside.and(self.behind);
-        let is_nearer = with_behind.size.abs_diff(wanted) < self.inside.size.abs_diff(wanted);
-        let chosen = if is_nearer { with_behind } else { self.inside };
-        // Segments lie in several ranges.
-        let has_all = u128::from(chosen.size) * 10 >= u128::from(wanted) * 8;
-        has_all.then_some(chosen.resident)
+    /// What of it is the heap, if that has so much.
+    fn fit(&self, wanted: u64) -> Usable {
+        let with_before = self.inside.and(self.before);
+        let others = [self.inside.and(self.behind), with_before, with_before.and(self.behind)];
+        others.into_iter().fold(self.inside, |best, next| {
+            let is_nearer = next.size.abs_diff(wanted) < best.size.abs_diff(wanted);
+            if is_nearer { next } else { best }
+        })
     }
 }
+
+/// The heap's resident bytes. `wanted`: what the collector has committed. `None`: as much is in none of these.
+fn resident(rows: &[Heap], wanted: u64) -> Option<u64> {
+    let fits = rows.iter().map(|row| row.fit(wanted));
+    let nearest = fits.min_by_key(|usable| usable.size.abs_diff(wanted))?;
+    let has_all = (u128::from(nearest.size) + u128::from(ELSEWHERE)) * 10 >= u128::from(wanted) * 8;
+    has_all.then_some(nearest.resident)
+}
+
+/// So much of what is committed may lie elsewhere: tables.
+const ELSEWHERE: u64 = 4 << 20;
+
+/// Limit of the rows that are remembered: the runtime has about ten.
+const MOST_ROWS: usize = 256;
 
 /// The lines of the file, one after the other.
 #[derive(Debug, Default)]
@@ -80,7 +91,7 @@ pub(super) struct Walk {
     /// Where the mapping before ended.
     end: u64,
     row: Row,
-    heap: Option<Heap>,
+    rows: Vec<Heap>,
 }
 
 /// One mapping, as far as it was read.
@@ -102,6 +113,8 @@ struct Mapping {
 /// Anonymous mappings without gaps.
 #[derive(Debug, Default)]
 struct Row {
+    /// What is usable directly before that.
+    before: Usable,
     /// From its first part that is only reserved on.
     heap: Option<Heap>,
     /// Nothing more that is behind is the heap's.
@@ -133,11 +146,11 @@ impl Walk {
         *field = kib.unwrap_or(0).saturating_mul(1024);
     }
 
-    /// The last line was read. `wanted`: see [`Heap::resident`].
+    /// The last line was read. `wanted`: see [`resident`]; without it the heap is not known.
     pub(super) fn finish(mut self, wanted: Option<u64>) -> Resident {
         self.close();
         self.close_row();
-        let heap = self.heap.and_then(|heap| heap.resident(wanted));
+        let heap = wanted.and_then(|wanted| resident(&self.rows, wanted));
         Resident {
             all: Some(self.all),
             anonymous: Some(self.anonymous),
@@ -165,8 +178,7 @@ impl Walk {
 
     fn close_row(&mut self) {
         let Row { heap, .. } = std::mem::take(&mut self.row);
-        let largest = self.heap.map_or(0, |heap| heap.largest);
-        self.heap = heap.filter(|heap| heap.largest > largest).or(self.heap);
+        self.rows.extend(heap.filter(|_| self.rows.len() < MOST_ROWS));
     }
 }
 
@@ -174,20 +186,24 @@ impl Row {
     fn add(&mut self, mapping: &Mapping) {
         let size = mapping.end.saturating_sub(mapping.start);
         if mapping.is_reserved && mapping.not_dumped {
-            let heap = self.heap.get_or_insert_default();
+            let before = self.before;
+            let heap = self.heap.get_or_insert_with(|| Heap {
+                before,
+                ..Heap::default()
+            });
             heap.inside.add(std::mem::take(&mut heap.behind));
-            heap.largest = heap.largest.max(size);
             self.is_over = false;
         } else if mapping.is_usable && !self.is_over {
-            if let Some(heap) = &mut self.heap {
-                heap.behind.add(Usable {
-                    resident: mapping.anonymous,
-                    size,
-                });
-            }
-        } else {
+            let side = self.heap.as_mut().map_or(&mut self.before, |heap| &mut heap.behind);
+            side.add(Usable {
+                resident: mapping.anonymous,
+                size,
+            });
+        } else if self.heap.is_some() {
             // From here on it is somebody else's, unless another reserved part follows.
             self.is_over = true;
+        } else {
+            self.before = Usable::default();
         }
     }
 }
@@ -264,26 +280,58 @@ mod tests {
     ];
 
     /// Scenario: a heap of 32 MiB with its tables; malloc has an arena of 64 MiB right behind its range, full.
-    /// Guarantee: the heap is what lies in its range; the arena is not, whether what is committed is known or not.
+    /// Guarantee: the heap is what lies in its range; the arena is not. While nothing is known of what is committed,
+    /// the heap is unknown.
     #[test]
-    fn the_heap_is_told_from_malloc() {
+    fn the_heap_is_not_mixed_with_malloc() {
         let heap = Some((956 + 15_000 + 16_384) << 10);
-        for wanted in [None, Some(34 << 20), Some(30 << 20)] {
+        for wanted in [Some(34 << 20), Some(30 << 20)] {
             let resident = walked(&REAL, wanted);
             assert_eq!(resident.heap, heap, "{wanted:?}");
             assert_eq!(resident.files, Some(800 << 10));
             assert_eq!(resident.anonymous, resident.all.map(|all| all - (800 << 10)));
         }
+        assert_eq!(walked(&REAL, None).heap, None);
+    }
+
+    /// Scenario: a heap in a small container: the runtime has reserved more for compiled code than the collector for
+    /// objects.
+    /// Guarantee: the heap is the row that has as much as is committed.
+    #[test]
+    fn the_largest_reserve_need_not_be_the_heaps() {
+        let mut all = vec![
+            ("10000000-20000000 ---p 00000000 00:00 0 ", 0, "dd"),
+            ("20000000-20400000 rw-p 00000000 00:00 0 ", 4000, ""),
+            ("20400000-7f0000000000 ---p 00000000 00:00 0 ", 0, "dd"),
+        ];
+        all.extend(REAL);
+        assert_eq!(walked(&all, Some(34 << 20)).heap, Some((956 + 15_000 + 16_384) << 10));
+        assert_eq!(walked(&all, Some(4 << 20)).heap, Some(4000 << 10));
     }
 
     /// Scenario: the same mappings, but the collector has committed what lies behind its last reserved part: large
-    /// objects up to the end of its range. And one that has committed far more than lies there: segments.
+    /// objects up to the end of its range, and tables before the first one. And one that has committed far more than lies there: segments.
     /// Guarantee: the first counts all of it, of the second nothing is known.
     #[test]
     fn what_is_committed_decides_on_the_end() {
         let counted = walked(&REAL, Some(100 << 20)).heap;
-        assert_eq!(counted, Some((956 + 15_000 + 16_384 + 65_536) << 10));
+        assert_eq!(counted, Some((120 + 956 + 15_000 + 16_384 + 65_536) << 10));
         assert_eq!(walked(&REAL, Some(500 << 20)).heap, None);
+    }
+
+    /// Scenario: a heap whose first part is in use from the beginning of its range, behind an arena of malloc.
+    /// Guarantee: that part is the heap's, the arena is not.
+    #[test]
+    fn what_is_committed_decides_on_the_beginning() {
+        let full = [
+            ("10000000-11000000 rw-p 00000000 00:00 0 ", 16_384, ""),
+            ("11000000-14000000 ---p 00000000 00:00 0 ", 0, ""),
+            ("14000000-16000000 rw-p 00000000 00:00 0 ", 32_768, ""),
+            ("16000000-17000000 rw-p 00000000 00:00 0 ", 16_384, ""),
+            ("17000000-50000000 ---p 00000000 00:00 0 ", 0, "dd"),
+        ];
+        assert_eq!(walked(&full, Some(48 << 20)).heap, Some(48 << 20));
+        assert_eq!(walked(&full, Some(100 << 20)).heap, None);
     }
 
     /// Scenario: shared memory, a process without a collector, lines that are cut or are none.

@@ -14,11 +14,11 @@ use crate::container::read::{Reader, folder};
 
 const MAX_SMALL_BYTES: u64 = 64 << 10;
 
-/// A process may have 65,530 mappings unless its kernel is told otherwise, of 700 bytes each.
+/// A process may have 65,530 mappings by the kernel's default, of 700 bytes each.
 const MAX_SMAPS_BYTES: u64 = 64 << 20;
 
-/// Of a larger process the pages are not counted: the kernel goes through all of them, about 10 ms for each GiB, and the
-/// process cannot map memory meanwhile.
+/// Of a larger process the pages are not counted: the kernel goes through all of them, 10 to 20 ms for each GiB, and the
+/// process may have to wait meanwhile when it maps memory.
 const MOST_COUNTED: u64 = 8 << 30;
 
 /// What was read of a process.
@@ -32,7 +32,7 @@ pub(crate) struct Reading {
 
 /// Reads it; blocking. `None`: it is gone, or another one has its pid (`start_time`: field 22 of its `stat`).
 ///
-/// `heap`: what its newest collection shows, by which its heap is recognized.
+/// `heap`: what its newest collection shows; by what is committed its heap is recognized.
 pub(crate) fn read(pid: u32, start_time: u64, heap: &HeapFigures) -> Option<Reading> {
     // What is opened below this folder is of this very process, whoever has the pid later.
     let process = folder(CWD, &format!("/proc/{pid}")).ok()?;
@@ -49,8 +49,7 @@ pub(crate) fn read(pid: u32, start_time: u64, heap: &HeapFigures) -> Option<Read
     }
     let status = of_status(&small("status")?);
     let is_small = status.all.is_some_and(|bytes| bytes <= MOST_COUNTED);
-    let wanted = heap.all_committed().or(heap.after);
-    let counted = is_small.then(|| smaps(&process, wanted)).flatten();
+    let counted = is_small.then(|| smaps(&process, heap.all_committed())).flatten();
     Some(Reading {
         resident: counted.unwrap_or(status),
         figures: Reader::new().read(pid, start_time)?,

@@ -1,6 +1,6 @@
 //! How fast the lines of a ledger grow: from two readings.
 
-use gc_rules::ledger::{Ledger, Verdict};
+use gc_rules::ledger::{Ledger, Verdict, WORTH_SAYING};
 
 /// Readings that are closer say nothing of a growth: the heap is as it was at its newest collection.
 const LEAST_NS: u64 = 10_000_000_000;
@@ -63,7 +63,9 @@ fn grow(ledger: &mut Ledger, base: &Ledger, passed_ns: u64) {
     let each = Verdict::ALL
         .iter()
         .filter_map(|&verdict| Some((growth(verdict)?, verdict)));
-    let fastest = each.max_by_key(|(bytes, _)| *bytes).filter(|(bytes, _)| *bytes > 0);
+    let fastest = each
+        .max_by_key(|(bytes, _)| *bytes)
+        .filter(|(bytes, _)| *bytes >= WORTH_SAYING);
     ledger.growth_per_minute = growth(ledger.verdict);
     ledger.fastest = fastest.map(|(_, verdict)| verdict);
     ledger.fastest_per_minute = fastest.map(|(bytes, _)| bytes);

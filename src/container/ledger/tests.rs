@@ -102,7 +102,7 @@ fn without_a_count_the_committed_memory_decides() {
 /// Guarantee: the other process is what the group has beyond this one; files that can be freed at once are not the
 /// verdict.
 #[test]
-fn the_rest_of_the_container_is_told_apart() {
+fn the_rest_of_the_container_is_divided() {
     let mut sources = usual();
     let group = sources.group.as_mut().unwrap();
     (group.processes, group.anonymous, group.usage) = (Some(2), mib(900), mib(927));
