@@ -292,8 +292,7 @@ fn table(
         }
         summary::write(out, &history.totals, &history.other_stops, recording.observed_ns)?;
         if let Some((number, ledger)) = memory::newest(&history.collections) {
-            write!(out, "after GC {number}: ")?;
-            memory::write(out, &ledger)?;
+            memory::write(out, &format!("after GC {number}"), &ledger)?;
         }
         if let Some(review) = reviews.and_then(|reviews| reviews.get(place)) {
             anomalies::write(out, review, time_base(recording))?;

@@ -27,15 +27,15 @@ pub fn newest(collections: &[Collection]) -> Option<(u32, Ledger)> {
     Some((newest.number, ledger(newest)?))
 }
 
-/// Writes it as one line.
+/// Writes it as one line, which begins with `when`.
 ///
 /// # Errors
 ///
 /// When the output cannot be written.
-pub fn write(out: &mut dyn Write, ledger: &Ledger) -> io::Result<()> {
+pub fn write(out: &mut dyn Write, when: &str, ledger: &Ledger) -> io::Result<()> {
     let lines = [
         ("live", ledger.live),
-        ("free between objects", ledger.free),
+        ("free", ledger.free),
         ("committed and unused", ledger.committed_unused),
         ("bookkeeping", ledger.bookkeeping),
     ];
@@ -43,9 +43,5 @@ pub fn write(out: &mut dyn Write, ledger: &Ledger) -> io::Result<()> {
         .iter()
         .filter_map(|(name, bytes)| Some(format!("{name} {}", Bytes((*bytes)?))));
     let known: Vec<String> = known.collect();
-    writeln!(
-        out,
-        "memory: {}; what is not the collector's is unknown in a recording",
-        known.join(", ")
-    )
+    writeln!(out, "memory {when}: {}; native unknown", known.join(", "))
 }

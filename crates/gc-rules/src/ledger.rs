@@ -48,21 +48,6 @@ words! {
     }
 }
 
-impl Verdict {
-    /// What it means, in a few words.
-    pub fn meaning(self) -> &'static str {
-        match self {
-            Self::LiveHeap => "mostly live objects of the heap: managed memory that the program keeps",
-            Self::Fragmentation => "mostly free space between live objects: managed memory that is fragmented",
-            Self::CommittedUnused => "mostly memory that the collector keeps without using it",
-            Self::Native => "mostly native memory: not the collector's",
-            Self::OtherProcesses => "mostly other processes in the container",
-            Self::PageCache => "mostly pages of files that are in use",
-            Self::NotKnown => "most of it is not known",
-        }
-    }
-}
-
 /// Where the memory of a process is. Null: unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

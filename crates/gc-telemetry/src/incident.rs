@@ -104,3 +104,57 @@ pub fn members(members: &[MemberRecord]) -> String {
     let members = members.iter().map(MemberRecord::line);
     members.collect::<Vec<_>>().join(", ")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use gc_rules::ledger::{Ledger, Verdict};
+
+    use super::*;
+    use crate::value;
+
+    /// Scenario: an incident that carries a memory ledger, and one that does not.
+    /// Guarantee: the log record has it as a clause in its text and as attributes, what is unknown left out; without
+    /// one there is none of it.
+    #[test]
+    fn a_ledger_is_in_the_record() {
+        let record = |ledger: Option<Ledger>| {
+            let IncidentChange::Began(incident) = gc_rules::incident::sample(1_800_000_000_000_000_000).remove(0)
+            else {
+                panic!("an incident begins");
+            };
+            let mut incident = (*incident).clone();
+            incident.ledger = ledger.map(Arc::new);
+            let change = IncidentChange::Began(Arc::new(incident));
+            incident_record(&change, &IncidentSubject::default(), None, 1)
+        };
+        let body = |record: &LogRecord| match record.body.clone().and_then(|body| body.value) {
+            Some(Value::StringValue(text)) => text,
+            other => panic!("{other:?}"),
+        };
+        let with = record(Some(Ledger {
+            verdict: Verdict::Native,
+            growth_per_minute: Some(4 << 20),
+            limit: Some(512 << 20),
+            native: Some(290 << 20),
+            ..Ledger::default()
+        }));
+        let clause = "limit 512 MiB: native 290 and growing 4 MiB a minute";
+        assert!(body(&with).ends_with(&format!("; memory: {clause}")), "{}", body(&with));
+        let text = |name: &str| value::text(&with.attributes, name);
+        assert_eq!(text("gcwatch.incident.ledger").as_deref(), Some(clause));
+        assert_eq!(text("gcwatch.incident.ledger.verdict").as_deref(), Some("native"));
+        let int = |name: &str| with.attributes.iter().find(|attribute| attribute.key == name).cloned();
+        let native = int("gcwatch.incident.ledger.native").and_then(|attribute| attribute.value?.value);
+        assert_eq!(native, Some(Value::IntValue(290 << 20)));
+        assert_eq!(int("gcwatch.incident.ledger.live"), None);
+        let without = record(None);
+        assert!(!body(&without).contains("memory:"), "{}", body(&without));
+        let named = without
+            .attributes
+            .iter()
+            .any(|attribute| attribute.key.contains("ledger"));
+        assert!(!named);
+    }
+}

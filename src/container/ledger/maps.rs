@@ -310,7 +310,8 @@ mod tests {
     }
 
     /// Scenario: the same mappings, but the collector has committed what lies behind its last reserved part: large
-    /// objects up to the end of its range, and tables before the first one. And one that has committed far more than lies there: segments.
+    /// objects up to the end of its range, and tables before the first one. And one that has committed far more than
+    /// lies there: segments.
     /// Guarantee: the first counts all of it, of the second nothing is known.
     #[test]
     fn what_is_committed_decides_on_the_end() {

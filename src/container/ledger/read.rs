@@ -17,8 +17,8 @@ const MAX_SMALL_BYTES: u64 = 64 << 10;
 /// A process may have 65,530 mappings by the kernel's default, of 700 bytes each.
 const MAX_SMAPS_BYTES: u64 = 64 << 20;
 
-/// Of a larger process the pages are not counted: the kernel goes through all of them, 10 to 20 ms for each GiB, and the
-/// process may have to wait meanwhile when it maps memory.
+/// Of a larger process the pages are not counted: the kernel goes through all of them, 10 to 20 ms for each GiB, and
+/// the process may have to wait meanwhile when it maps memory.
 const MOST_COUNTED: u64 = 8 << 30;
 
 /// What was read of a process.
@@ -92,6 +92,7 @@ mod tests {
         );
         assert_eq!(Some(sum), resident.all);
         assert_eq!(resident.heap, None);
+        assert!(smaps(&folder(CWD, "/proc/self").unwrap(), None).is_some());
         assert_eq!(read(std::process::id(), start_time + 1, &HeapFigures::default()), None);
     }
 }

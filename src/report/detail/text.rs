@@ -181,7 +181,7 @@ fn heap(out: &mut dyn Write, gc: &Collection) -> io::Result<()> {
         writeln!(out, "committed: {} before{after}", Bytes(before))?;
     }
     if let Some(ledger) = memory::ledger(gc) {
-        memory::write(out, &ledger)?;
+        memory::write(out, "after it", &ledger)?;
     }
     if let Some(stats) = &gc.heap_stats {
         writeln!(

@@ -101,12 +101,12 @@ const LINES = [
 ];
 
 const VERDICTS = {
-  'live-heap': 'Managed and live: most of it is objects that the program keeps.',
-  fragmentation: 'Managed, and merely kept: most of it is free space between live objects.',
-  'committed-unused': 'Managed, and merely kept: most of it is committed and unused.',
-  native: 'Native: most of it is memory of the process that is not the collector\'s.',
-  'other-processes': 'Neither: most of it is used by other processes in the container.',
-  'page-cache': 'Neither: most of it is pages of files that are in use.',
+  'live-heap': 'Managed and live: the largest part is objects that the program keeps.',
+  fragmentation: 'Managed, but merely kept: the largest part is free space between live objects.',
+  'committed-unused': 'Managed, but merely kept: the largest part is committed and unused.',
+  native: 'Native: the largest part is memory of the process that is not the collector\'s.',
+  'other-processes': 'Not this process: the largest part is used by others in the container.',
+  'page-cache': 'Not this heap: the largest part is pages of files that are in use.',
   'not-known': 'Not known: too much of it does not add up.',
 };
 
@@ -131,7 +131,7 @@ function ledgerPanel(ledger, memory) {
     h('div', { class: 'stack', role: 'img', 'aria-label': title }, known.map(([key, color, label]) => ledger[key] ? h('span', { class: `ledger-${color}`, title: `${label}: ${bytes(ledger[key])}`, style: { width: `${((ledger[key] / whole) * 100).toFixed(2)}%` } }) : null)),
     h('p', { class: 'legend' }, ledger.limit === null ? h('span', null, `${bytes(ledger.usage)} in use, no limit`) : [h('span', null, `${bytes(ledger.usage)} in use`), h('span', null, `${bytes(ledger.headroom)} left`), h('span', null, `limit of the container ${bytes(ledger.limit)}`)]),
     h('table', { class: 'ledger' }, h('tbody', null, LINES.map(row))),
-    h('p', { class: 'faint' }, ledger.counted ? 'Resident memory, counted' : 'Resident memory; how much of the heap is resident is estimated', ledger.at_ms ? [' ', ago(ledger.at_ms)] : null, '.'),
+    h('p', { class: 'faint' }, ledger.counted ? 'Resident memory, its pages counted ' : 'Resident memory, of the heap as far as the process\'s own is: an estimate of ', ledger.at_ms ? ago(ledger.at_ms) : DASH, '.'),
     h('details', null, h('summary', null, 'All figures'), figures(memory)));
 }
 

@@ -209,3 +209,38 @@ fn annotations(notice: &IncidentNotice) -> BTreeMap<String, String> {
     }
     annotations
 }
+
+#[cfg(test)]
+mod tests {
+    use gc_rules::alert::RunKey;
+    use gc_rules::incident::{IncidentChange, sample};
+    use gc_rules::ledger::{Ledger, Verdict};
+
+    use super::*;
+
+    /// Scenario: an incident that carries a memory ledger.
+    /// Guarantee: Alertmanager and webhooks have it as the annotation `ledger`.
+    #[test]
+    fn a_ledger_is_an_annotation() {
+        let IncidentChange::Began(incident) = sample(1_800_000_000_000_000_000).remove(0) else {
+            panic!("an incident begins");
+        };
+        let mut incident = (*incident).clone();
+        incident.ledger = Some(Arc::new(Ledger {
+            verdict: Verdict::LiveHeap,
+            limit: Some(512 << 20),
+            live: Some(400 << 20),
+            ..Ledger::default()
+        }));
+        let notice = IncidentNotice {
+            run: RunKey { pid: 1, start_time: 2 },
+            process: Arc::from("shop"),
+            change: IncidentChange::Began(Arc::new(incident)),
+            span: None,
+        };
+        let message = Message::of(&notice, &Resource::default());
+        let text = "limit 512 MiB: live 400";
+        assert_eq!(message.postable(1, None)["annotations"]["ledger"], text);
+        assert_eq!(message.webhook(None)["alerts"][0]["annotations"]["ledger"], text);
+    }
+}
