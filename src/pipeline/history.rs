@@ -90,7 +90,7 @@ pub(crate) struct Newest {
     pub(crate) fragmentation: Option<u64>,
     /// Bytes that the heap has committed.
     pub(crate) committed: Option<u64>,
-    /// Bytes committed for regions without objects, of the same collection.
+    /// Bytes committed for regions without objects.
     pub(crate) kept: Option<u64>,
     /// Bytes of the collector's tables.
     pub(crate) bookkeeping: Option<u64>,
@@ -133,9 +133,8 @@ impl Newest {
             self.heap_count = Some(global.heap_count);
             self.memory_load_percent = Some(global.memory_load_percent);
         }
-        if let Some(bytes) = committed(collection) {
-            (self.committed, self.kept) = (Some(bytes), collection.committed.kept);
-        }
+        self.committed = committed(collection).or(self.committed);
+        self.kept = collection.committed.kept.or(self.kept);
         self.bookkeeping = collection.committed.bookkeeping.or(self.bookkeeping);
     }
 }

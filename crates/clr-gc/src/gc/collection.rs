@@ -311,7 +311,7 @@ pub struct Committed {
     /// The collector's own tables, sent with [`after`](Self::after).
     pub bookkeeping: Option<u64>,
     /// Regions without objects: free ones and those that wait to be decommitted (InFree, InGlobalFree,
-    /// InGlobalDecommit), as of the newer event.
+    /// InGlobalDecommit), sent with [`after`](Self::after).
     pub kept: Option<u64>,
 }
 

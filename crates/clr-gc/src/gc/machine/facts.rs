@@ -350,13 +350,10 @@ impl Machine {
                     .total_committed_in_free
                     .saturating_add(usage.total_committed_in_global_free)
                     .saturating_add(usage.total_committed_in_global_decommit);
-                let is_new = committed.after.is_none() && (forming.global.is_some() || committed.before.is_none());
-                if is_new {
-                    committed.kept = Some(kept);
-                }
                 if forming.global.is_some() {
                     committed.after.get_or_insert(usage.total_committed_in_use);
                     committed.bookkeeping.get_or_insert(usage.total_bookkeeping_committed);
+                    committed.kept.get_or_insert(kept);
                 } else {
                     committed.before.get_or_insert(usage.total_committed_in_use);
                 }
