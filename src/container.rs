@@ -4,10 +4,12 @@
 //! /proc/PID/cgroup ----> membership --> identity: container id, pod uid
 //!                             |
 //! /proc/PID/mountinfo -> mount: where the group's files are --> read --> level: one group's files --> figures
+//! /proc/PID/smaps -----> ledger: where the memory is, with figures and the newest collection
 //! ```
 //!
-//! Everything but `read` and `kills` is pure: texts of the kernel in, values out. `read` opens files of other
-//! processes' roots, and only what is a file of a control group there: what a container put in its place is not read.
+//! Everything but `read`, `ledger::read` and `kills` is pure: texts of the kernel in, values out. `read` opens files of
+//! other processes' roots, and only what is a file of a control group there: what a container put in its place is not
+//! read.
 //!
 //! What is not there is unknown, never zero: outside of a container, without a limit, on a kernel that does not have
 //! it.
@@ -15,6 +17,7 @@
 mod figures;
 mod identity;
 mod kills;
+pub(crate) mod ledger;
 mod level;
 mod membership;
 mod mount;

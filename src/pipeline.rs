@@ -28,6 +28,7 @@ mod alert_view;
 mod feed;
 mod history;
 mod incident_view;
+mod memory_count;
 mod outlet;
 mod overview_view;
 mod process_view;

@@ -20,7 +20,7 @@ use crate::records::gc::{GcRecord, Subject, SummaryRecord, SuspensionRecord};
 use crate::records::request::RequestRecord;
 use crate::report::detail::{Detail, DetailRecord};
 use crate::report::units::plural;
-use crate::report::{anomalies, collections, csv, detail, requests, summary};
+use crate::report::{anomalies, collections, csv, detail, memory, requests, summary};
 use gc_rules::alert::RunKey;
 use gc_rules::field::ProcessFacts;
 use gc_rules::incident::{IncidentRecord, IncidentSubject};
@@ -267,12 +267,9 @@ fn all(file: &Path, args: &AnalyzeArgs, rules: Option<&Arc<RuleSet>>, output: &m
                     output.record(&anomalies::JudgedRecord::new(*subject, review, recording.observed_ns))?;
                 }
                 let observed = recording.observed_ns;
-                output.record(&SummaryRecord::new(
-                    *subject,
-                    &history.totals,
-                    &history.other_stops,
-                    observed,
-                ))?;
+                let summary = SummaryRecord::new(*subject, &history.totals, &history.other_stops, observed);
+                let ledger = memory::newest(&history.collections).map(|(_, ledger)| ledger);
+                output.record(&summary.with(ledger))?;
             }
             for request in recording.requests.iter().flatten() {
                 output.record(&RequestRecord::new(request, recording.header.as_ref()))?;
@@ -301,6 +298,9 @@ fn table(
             collections::write(out, chosen(history, args))?;
         }
         summary::write(out, &history.totals, &history.other_stops, recording.observed_ns)?;
+        if let Some((number, ledger)) = memory::newest(&history.collections) {
+            memory::write(out, &format!("after GC {number}"), &ledger)?;
+        }
         if let Some(review) = reviews.and_then(|reviews| reviews.get(place)) {
             anomalies::write(out, review, time_base(recording))?;
             anomalies::write_judged(out, review, recording.observed_ns)?;
@@ -422,7 +422,12 @@ fn one(file: &Path, number: u32, output: &mut Output) -> anyhow::Result<bool> {
                 Format::Table => detail::write(output.text(), collection, &wanted, start.as_deref())?,
                 Format::Ndjson => {
                     output.record(&GcRecord::new(*subject, collection, start))?;
-                    output.record(&DetailRecord::new(*subject, number, &wanted))?;
+                    output.record(&DetailRecord::new(
+                        *subject,
+                        number,
+                        &wanted,
+                        memory::ledger(collection),
+                    ))?;
                 }
             }
         }

@@ -15,6 +15,14 @@ pub struct Memory {
     pub limit_hits: Option<u64>,
     /// How often a process was slowed down because the group was over `memory.high`. Version 2 only.
     pub high_events: Option<u64>,
+    /// Bytes of anonymous pages.
+    pub anonymous: Option<u64>,
+    /// Bytes of pages of files, with files in memory.
+    pub file: Option<u64>,
+    /// Bytes of the kernel itself for the group. Version 1 has them where it counts them.
+    pub kernel: Option<u64>,
+    /// Processes in it; unknown where it has groups below it.
+    pub processes: Option<u64>,
 }
 
 /// How a group was kept from the CPU. The kernel counts it where the group has a quota.

@@ -5,6 +5,8 @@
 //! | memory limit | `memory.max` (`max`: none) | `memory.limit_in_bytes` (2^63 less a page: none) |
 //! | in use | `memory.current` | `memory.usage_in_bytes` |
 //! | of it file pages not used lately | `memory.stat` inactive_file | `memory.stat` total_inactive_file |
+//! | of it anonymous, of files | `memory.stat` anon, file | `memory.stat` total_rss, total_cache |
+//! | of it the kernel's | `memory.stat` kernel (Linux 5.18) | `memory.kmem.usage_in_bytes` |
 //! | processes killed | `memory.events` oom_kill | `memory.oom_control` oom_kill (Linux 4.13) |
 //! | limit met | `memory.events` max | `memory.failcnt` |
 //! | slowed down at memory.high | `memory.events` high | - |
@@ -37,6 +39,7 @@ pub(crate) fn memory(unified: bool, read: ReadFile<'_>) -> Memory {
             oom_kills: event("oom_kill"),
             limit_hits: event("max"),
             high_events: event("high"),
+            kernel: stat("kernel"),
             ..Memory::default()
         }
     } else {
@@ -45,6 +48,7 @@ pub(crate) fn memory(unified: bool, read: ReadFile<'_>) -> Memory {
             usage: read("memory.usage_in_bytes").as_deref().and_then(number),
             oom_kills: control.and_then(|control| value(&control, "oom_kill")),
             limit_hits: read("memory.failcnt").as_deref().and_then(number),
+            kernel: read("memory.kmem.usage_in_bytes").as_deref().and_then(number),
             ..Memory::default()
         }
     };
@@ -53,8 +57,18 @@ pub(crate) fn memory(unified: bool, read: ReadFile<'_>) -> Memory {
     } else {
         "total_inactive_file"
     });
+    (memory.anonymous, memory.file) = if unified {
+        (stat("anon"), stat("file"))
+    } else {
+        (stat("total_rss"), stat("total_cache"))
+    };
     memory.working_set = memory.usage.zip(idle).map(|(usage, idle)| usage.saturating_sub(idle));
     memory
+}
+
+/// How many processes are in the group itself.
+pub(crate) fn processes(read: ReadFile<'_>) -> Option<u64> {
+    u64::try_from(read("cgroup.procs")?.lines().count()).ok()
 }
 
 /// How many CPUs the group may use.
@@ -118,12 +132,14 @@ mod tests {
             ("memory.current", "300000000\n"),
             (
                 "memory.stat",
-                "anon 1\ninactive_file_x 3\ninactive_file 100000000\nactive_file 5\n",
+                "anon 180000000\nfile 110000000\nkernel 4000000\nkernel_stack 3\ninactive_file_x 3\n\
+                 inactive_file 100000000\nactive_file 5\n",
             ),
             (
                 "memory.events",
                 "low 0\nhigh 3\nmax 17\noom 2\noom_kill 1\noom_group_kill 0\n",
             ),
+            ("cgroup.procs", "7\n12\n"),
             ("cpu.max", "150000 100000\n"),
             (
                 "cpu.stat",
@@ -138,6 +154,11 @@ mod tests {
             (memory.oom_kills, memory.limit_hits, memory.high_events),
             (Some(1), Some(17), Some(3))
         );
+        assert_eq!(
+            (memory.anonymous, memory.file, memory.kernel),
+            (Some(180_000_000), Some(110_000_000), Some(4_000_000))
+        );
+        assert_eq!(processes(&read), Some(2));
         assert_eq!(cpu_limit(true, &read), Some(1.5));
         let cpu = cpu(true, &read);
         assert_eq!(
@@ -155,10 +176,12 @@ mod tests {
             ("memory.usage_in_bytes", "300000000\n"),
             (
                 "memory.stat",
-                "cache 1\ninactive_file 7\ntotal_inactive_file 100000000\n",
+                "cache 1\nrss 2\ninactive_file 7\ntotal_cache 110000000\ntotal_rss 180000000\n\
+                 total_inactive_file 100000000\n",
             ),
             ("memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 4\n"),
             ("memory.failcnt", "9\n"),
+            ("memory.kmem.usage_in_bytes", "4000000\n"),
             ("cpu.cfs_quota_us", "50000\n"),
             ("cpu.cfs_period_us", "100000\n"),
             ("cpu.stat", "nr_periods 10\nnr_throttled 2\nthrottled_time 77\n"),
@@ -172,6 +195,10 @@ mod tests {
         assert_eq!(
             (memory.oom_kills, memory.limit_hits, memory.high_events),
             (Some(4), Some(9), None)
+        );
+        assert_eq!(
+            (memory.anonymous, memory.file, memory.kernel),
+            (Some(180_000_000), Some(110_000_000), Some(4_000_000))
         );
         assert_eq!(cpu_limit(false, &read), Some(0.5));
         assert_eq!(cpu(false, &read).throttled_ns, Some(77));

@@ -11,7 +11,7 @@ use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use dotnet_diagnostics::discovery::parse_stat;
-use rustix::fs::{CWD, FsWord, Mode, OFlags, ResolveFlags, fstatfs, openat, openat2};
+use rustix::fs::{CWD, FsWord, Mode, OFlags, ResolveFlags, fstat, fstatfs, openat, openat2};
 
 use super::figures::{Cpu, Figures, Memory};
 use super::identity::container_depth;
@@ -151,8 +151,20 @@ fn memory(levels: &Levels, unified: bool) -> (Option<u64>, Memory) {
         None if levels.in_container => (None, levels.folders.last()),
         None => (None, levels.folders.first()),
     };
-    let memory = folder.map(|folder| level::memory(unified, &|name| file(folder, name)));
+    let memory = folder.map(|folder| {
+        let mut memory = level::memory(unified, &|name| file(folder, name));
+        if !has_groups(folder) {
+            memory.processes = level::processes(&|name| file(folder, name));
+        }
+        memory
+    });
     (limit, memory.unwrap_or_default())
+}
+
+/// Whether there are groups below a group, or that is not known.
+fn has_groups(folder: &OwnedFd) -> bool {
+    // A folder's own name, that in the folder above, and the second name that each folder below it has.
+    !fstat(folder).is_ok_and(|stat| stat.st_nlink <= 2)
 }
 
 /// The smallest quota, and how the group was throttled that has it.

@@ -5,7 +5,7 @@
 
 use delivery::alerts::{IncidentNotice, subject};
 use gc_rules::incident::{IncidentChange, IncidentRecord};
-use gc_rules::rule::Severity;
+use gc_rules::rule::{Evidence, Severity};
 use gc_telemetry::value::text;
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use tracing::{error, info, warn};
@@ -32,6 +32,7 @@ pub(crate) fn write(notice: &IncidentNotice, resource: &Resource) {
     let remedy = Some(record.remedy.as_str()).filter(|remedy| !ended && !remedy.is_empty());
     let lasted = ended.then(|| lasted(notice)).flatten();
     let ending = record.ending.map(|ending| ending.name());
+    let memory = record.evidence_text(Evidence::Ledger);
     // Many summaries begin with the title.
     let title = if record.summary.starts_with(&record.title) {
         format!("{what}: {}", record.summary)
@@ -42,7 +43,7 @@ pub(crate) fn write(notice: &IncidentNotice, resource: &Resource) {
         ($level:ident) => {
             $level!(
                 target: TARGET,
-                service, pod, pid, severity, rule, lasted, ending, remedy, incident = record.id, "{title}"
+                service, pod, pid, severity, rule, memory, lasted, ending, remedy, incident = record.id, "{title}"
             )
         };
     }

@@ -47,8 +47,20 @@ pub(crate) fn follow_pods(settings: Settings, services: &Services) -> JoinHandle
 }
 
 /// Reads the memory and the container figures of every attached process, every [`ROUND`], those of a new one within a
-/// second; and what became of the groups of a process that died. Never completes.
+/// second; and what became of the groups of a process that died; and counts the pages of those whose incidents gather
+/// that. Never completes.
 pub(crate) async fn measure(pipeline: Pipeline) {
+    let counting = async {
+        loop {
+            tokio::time::sleep(LOOK).await;
+            // The kernel may block for one process, which keeps the figures of no other.
+            pipeline.count_for_incidents().await;
+        }
+    };
+    tokio::join!(figures(pipeline.clone()), counting);
+}
+
+async fn figures(pipeline: Pipeline) {
     let mut memory = MemoryReader::default();
     let mut counts: HashMap<RunKey, Counted> = HashMap::new();
     let mut all_at = Instant::now() + FIRST;

@@ -33,6 +33,7 @@ use clr_gc::gc::{Collection, Suspension};
 use gc_rules::engine::{collection_at, suspension_at};
 use gc_rules::time::TimeBase;
 
+use crate::container::ledger::HeapFigures;
 pub(crate) use bucket::{BUCKET_NS, Bucket};
 use buckets::Buckets;
 pub(crate) use causes::Cause;
@@ -89,6 +90,10 @@ pub(crate) struct Newest {
     pub(crate) fragmentation: Option<u64>,
     /// Bytes that the heap has committed.
     pub(crate) committed: Option<u64>,
+    /// Bytes committed for regions without objects.
+    pub(crate) kept: Option<u64>,
+    /// Bytes of the collector's tables.
+    pub(crate) bookkeeping: Option<u64>,
     /// Number of heaps.
     pub(crate) heap_count: Option<u32>,
     /// Load of the machine's or the container's memory as the runtime sees it, percent.
@@ -102,6 +107,17 @@ impl Newest {
         known.fold(None, |sum: Option<u64>, bytes| {
             Some(sum.unwrap_or(0).saturating_add(*bytes))
         })
+    }
+
+    /// Its memory.
+    pub(crate) fn heap_figures(&self) -> HeapFigures {
+        HeapFigures {
+            after: self.heap_after(),
+            free: self.fragmentation,
+            committed: self.committed,
+            kept: self.kept,
+            bookkeeping: self.bookkeeping,
+        }
     }
 
     fn observe(&mut self, collection: &Collection, at_unix_ns: u64) {
@@ -118,6 +134,8 @@ impl Newest {
             self.memory_load_percent = Some(global.memory_load_percent);
         }
         self.committed = committed(collection).or(self.committed);
+        self.kept = collection.committed.kept.or(self.kept);
+        self.bookkeeping = collection.committed.bookkeeping.or(self.bookkeeping);
     }
 }
 

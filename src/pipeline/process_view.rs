@@ -167,6 +167,7 @@ fn memory(parts: &Parts) -> MemoryRecord {
         container_working_set: figures.memory.working_set,
         container_usage: figures.memory.usage,
         container_limit: figures.memory_limit,
+        ledger: parts.ledger.newest(),
     }
 }
 

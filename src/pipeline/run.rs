@@ -7,6 +7,7 @@
 //! Run (lock) -> Parts -> identity    who it is: its resource with the metadata over it
 //!                        session     state, sessions, progress, lag, what is open
 //!                        container   what its container may use and does use
+//!                        ledger      where its memory is
 //!                        rules       the engine, and the notices of its alerts
 //!                        telemetry   spans and series
 //!                        history     the last half hour, for people to look at
@@ -14,6 +15,7 @@
 
 mod container;
 mod identity;
+mod ledger;
 mod parts;
 mod rules;
 mod session;

@@ -8,6 +8,7 @@ use clr_gc::gc::{
     Collection, Committed, GenerationSizes, Group, HeapGeneration, Missing, OtherStops, Pause, PauseQuantiles, Phases,
     Suspension, Totals,
 };
+use gc_rules::ledger::Ledger;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
@@ -325,6 +326,8 @@ pub struct SummaryRecord {
     promoted: Option<u64>,
     groups: Vec<GroupRecord>,
     other_stops: Vec<OtherStopsRecord>,
+    /// Where the heap's memory was after the newest collection.
+    ledger: Option<Ledger>,
 }
 
 impl SummaryRecord {
@@ -361,7 +364,17 @@ impl SummaryRecord {
                 .map(|group| GroupRecord::new(group, observed_ns))
                 .collect(),
             other_stops: others.iter().map(other).collect(),
+            ledger: None,
         }
+    }
+}
+
+impl SummaryRecord {
+    /// The same with where the heap's memory was at its end.
+    #[must_use]
+    pub fn with(mut self, ledger: Option<Ledger>) -> Self {
+        self.ledger = ledger;
+        self
     }
 }
 

@@ -59,6 +59,7 @@ pub(super) async fn process(State(site): State<Site>, Path(pid): Path<String>) -
         Ok(pid) => pid,
         Err(refusal) => return *refusal,
     };
+    site.pipeline.look_at_memory(pid).await;
     match site.pipeline.process(pid, now_unix_ns()) {
         Some(record) => Json(record).into_response(),
         None => no_process(pid),

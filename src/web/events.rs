@@ -188,6 +188,9 @@ async fn follow(site: Site, view: View, events: mpsc::Sender<Bytes>, mut link: L
             break;
         };
         let Ok(room) = room else { break };
+        if let View::Process(pid) = view {
+            site.pipeline.look_at_memory(pid).await;
+        }
         if let Some(event) = event_of(&site, view, count, &mut seen) {
             room.send(event);
         }

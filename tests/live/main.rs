@@ -20,6 +20,7 @@ mod evidence;
 mod foreign;
 mod gcwatch;
 mod labelled;
+mod ledger;
 mod matrix;
 mod processes;
 mod profiles;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         requests::tests,
         matrix::tests,
         labelled::tests,
+        ledger::tests,
         processes::tests,
         diagnostics::tests,
         alertmanager::tests,

@@ -203,6 +203,10 @@ impl Scene {
                 memory: Memory {
                     usage: limit_mib.map(|mib| mib * MIB * 3 / 4 + u64::from(round % 17) * MIB),
                     working_set: limit_mib.map(|mib| mib * MIB * 2 / 3 + u64::from(round % 17) * MIB),
+                    anonymous: limit_mib.map(|mib| mib * MIB * 2 / 3),
+                    file: limit_mib.map(|mib| mib * MIB / 12),
+                    kernel: limit_mib.map(|_| 3 * MIB),
+                    processes: limit_mib.map(|_| 2),
                     ..Memory::default()
                 },
                 ..Figures::default()

@@ -63,6 +63,8 @@ public static partial class Workload
             case "burst": return Burst;
             case "stacks": return DeepStacks;
             case "quietbgc": return QuietBackground;
+            case "pinholes": return PinnedHoles;
+            case "afterpeak": return AfterPeak;
             default: return null;
         }
     }
@@ -620,5 +622,33 @@ public static partial class Workload
             done++;
         });
         GC.KeepAlive(tree);
+    }
+
+    // Old small arrays of which most go; each eighth is pinned, so that no collection closes the holes: WKEEP MB (160), an eighth lives.
+    static void PinnedHoles()
+    {
+        byte[][] kept = new byte[KeptOf(160000000) / 1000][];
+        for (int i = 0; i < kept.Length && !stop; i++)
+        {
+            kept[i] = new byte[976];
+            if (i % 8 == 0) GCHandle.Alloc(kept[i], GCHandleType.Pinned);
+        }
+        GC.Collect();
+        GC.Collect();
+        for (int i = 0; i < kept.Length; i++) if (i % 8 != 0) kept[i] = null;
+        GC.Collect();
+        Every(20, delegate { });
+        GC.KeepAlive(kept);
+    }
+
+    // A peak of WKEEP MB (160) that is over; little work since.
+    static void AfterPeak()
+    {
+        List<byte[]> peak = new List<byte[]>();
+        for (long bytes = KeptOf(160000000); bytes > 0 && !stop; bytes -= 8000) peak.Add(new byte[7976]);
+        GC.Collect();
+        peak = null;
+        GC.Collect();
+        Every(20, delegate { });
     }
 }

@@ -20,7 +20,7 @@ mod window;
 
 pub(crate) use clock::{Between, Day, Offset};
 pub(crate) use emit::Destination;
-pub(crate) use text::{Id, Moment, Name, Version, is_name};
+pub(crate) use text::{EvidenceName, Id, Moment, Name, Version, is_name};
 pub(crate) use window::WindowKeys;
 
 /// A rule file.
@@ -102,6 +102,9 @@ pub(crate) struct Defaults {
     /// As in a rule.
     #[schemars(length(max = 4))]
     pub(crate) emit: Option<Vec<Destination>>,
+    /// As in a rule.
+    #[schemars(length(max = 4))]
+    pub(crate) evidence: Option<Vec<EvidenceName>>,
 }
 
 /// One rule.
@@ -186,6 +189,9 @@ pub(crate) struct Rule {
     /// Where alerts go; `[]`: only to the API.
     #[schemars(extend("x-default" = "all"), length(max = 4))]
     pub(crate) emit: Option<Vec<Destination>>,
+    /// What is gathered for an incident of the rule: `ledger`, where the memory of the process is. Not set: nothing.
+    #[schemars(length(max = 4))]
+    pub(crate) evidence: Option<Vec<EvidenceName>>,
     /// When the rule does not fire.
     #[schemars(length(max = 50))]
     pub(crate) exceptions: Vec<ExceptionKeys>,

@@ -38,10 +38,11 @@ use std::sync::Arc;
 use strict_yaml::words;
 
 use crate::alert::Alert;
-use crate::rule::{Rule, Severity};
+use crate::ledger::Ledger;
+use crate::rule::{Evidence, Rule, Severity};
 
 pub use machine::Incidents;
-pub use record::{IncidentRecord, IncidentSubject, MemberRecord};
+pub use record::{EvidenceRecord, IncidentRecord, IncidentSubject, MemberRecord};
 pub use sample::sample;
 pub use stored::StoredIncident;
 
@@ -137,6 +138,9 @@ pub struct Incident {
     pub process_ended_unix_ns: Option<u64>,
     /// Its members: the cause first, then in the order in which they joined.
     pub members: Vec<Member>,
+    /// Where the memory of the process was, if a rule of a member has it gathered: as it was last, and from the
+    /// process's exit on as it was then.
+    pub ledger: Option<Arc<Ledger>>,
 }
 
 impl Incident {
@@ -156,6 +160,13 @@ impl Incident {
     /// Whether receivers are notified of it: by the rule of one of its members.
     pub fn notifies(&self) -> bool {
         self.members.iter().any(|member| member.rule().emit.notify)
+    }
+
+    /// Whether a rule of one of its members has this gathered.
+    pub fn gathers(&self, evidence: Evidence) -> bool {
+        self.members
+            .iter()
+            .any(|member| member.rule().evidence.contains(&evidence))
     }
 
     /// Whether it has not ended.

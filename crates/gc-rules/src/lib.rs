@@ -20,6 +20,7 @@
 //! | `plan` | which samples feed which windows, computed once for all processes |
 //! | [`window`], [`engine`] | the state of every rule for one process |
 //! | [`alert`], [`record`] | alerts and their transitions; their JSON |
+//! | [`ledger`] | where the memory of a process is, as a record |
 //! | [`incident`] | what a person sees: the alerts of one cause on one process |
 //! | [`review`] | the rules applied to a complete history: a recording, or the events of a test |
 //! | [`test_file`] | tests of rules |
@@ -46,6 +47,7 @@ pub mod engine;
 pub mod expression;
 pub mod field;
 pub mod incident;
+pub mod ledger;
 pub mod load;
 pub mod page;
 mod plan;

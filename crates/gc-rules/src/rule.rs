@@ -14,7 +14,7 @@ mod word;
 
 pub use clock::{Clock, EVERY_DAY};
 pub use function::{By, Function};
-pub use word::{On, Severity, Status};
+pub use word::{Evidence, On, Severity, Status};
 
 /// The length of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -269,6 +269,8 @@ pub struct Rule {
     pub exceptions: Vec<Exception>,
     /// Where its alerts go.
     pub emit: Emit,
+    /// What is gathered for its incidents.
+    pub evidence: Vec<Evidence>,
     /// If false, it is checked and listed, not evaluated.
     pub enabled: bool,
     /// File, line and column of its beginning: `rules/pauses.yaml:12:3`.

@@ -1,6 +1,7 @@
 //! Incidents in OpenTelemetry's model: log records.
 
 use gc_rules::incident::{IncidentChange, IncidentRecord, IncidentSubject, MemberRecord};
+use gc_rules::rule::Evidence;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue};
 use opentelemetry_proto::tonic::logs::v1::LogRecord;
@@ -50,6 +51,24 @@ pub fn incident_record(
         .int(&NUMBER, record.gc_number)
         .text(&row::DESCRIPTION, given(&record.description))
         .text(&row::REMEDY, given(&record.remedy));
+    if let Some(ledger) = &record.ledger {
+        list.text(&row::INCIDENT_LEDGER, record.evidence_text(Evidence::Ledger))
+            .text(&row::LEDGER_VERDICT, Some(ledger.verdict.name()))
+            .int(
+                &row::LEDGER_GROWTH,
+                ledger.growth_per_minute.and_then(|bytes| u64::try_from(bytes).ok()),
+            )
+            .int(&row::LEDGER_LIMIT, ledger.limit)
+            .int(&row::LEDGER_USAGE, ledger.usage)
+            .int(&row::LEDGER_LIVE, ledger.live)
+            .int(&row::LEDGER_FREE, ledger.free)
+            .int(&row::LEDGER_UNUSED, ledger.committed_unused)
+            .int(&row::LEDGER_BOOKKEEPING, ledger.bookkeeping)
+            .int(&row::LEDGER_NATIVE, ledger.native)
+            .int(&row::LEDGER_OTHERS, ledger.other_processes)
+            .int(&row::LEDGER_PAGE_CACHE, ledger.page_cache)
+            .int(&row::LEDGER_UNKNOWN, ledger.unknown);
+    }
     let mut attributes = list.into_list();
     attributes.push(key_value(row::INCIDENT_MEMBERS.name, members));
     LogRecord {
@@ -68,16 +87,74 @@ pub fn incident_record(
     }
 }
 
-/// `No space for a large object: a full collection was forced (...)`.
+/// `No space for a large object: a full collection was forced (...)`, and where the memory is if that was gathered.
 fn line(record: &IncidentRecord) -> String {
-    if record.summary.is_empty() {
-        return record.title.clone();
+    let mut line = record.title.clone();
+    let memory = record.evidence_text(Evidence::Ledger).map(|text| ("; memory: ", text));
+    let summary = Some((": ", record.summary.as_str())).filter(|(_, text)| !text.is_empty());
+    for (between, text) in summary.into_iter().chain(memory) {
+        line.push_str(between);
+        line.push_str(text);
     }
-    format!("{}: {}", record.title, record.summary)
+    line
 }
 
 /// What an incident's members are, for one line of text.
 pub fn members(members: &[MemberRecord]) -> String {
     let members = members.iter().map(MemberRecord::line);
     members.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use gc_rules::ledger::{Ledger, Verdict};
+
+    use super::*;
+    use crate::value;
+
+    /// Scenario: an incident that carries a memory ledger, and one that does not.
+    /// Guarantee: the log record has it as a clause in its text and as attributes, what is unknown left out; without
+    /// one there is none of it.
+    #[test]
+    fn a_ledger_is_in_the_record() {
+        let record = |ledger: Option<Ledger>| {
+            let IncidentChange::Began(incident) = gc_rules::incident::sample(1_800_000_000_000_000_000).remove(0)
+            else {
+                panic!("an incident begins");
+            };
+            let mut incident = (*incident).clone();
+            incident.ledger = ledger.map(Arc::new);
+            let change = IncidentChange::Began(Arc::new(incident));
+            incident_record(&change, &IncidentSubject::default(), None, 1)
+        };
+        let body = |record: &LogRecord| match record.body.clone().and_then(|body| body.value) {
+            Some(Value::StringValue(text)) => text,
+            other => panic!("{other:?}"),
+        };
+        let with = record(Some(Ledger {
+            verdict: Verdict::Native,
+            growth_per_minute: Some(4 << 20),
+            limit: Some(512 << 20),
+            native: Some(290 << 20),
+            ..Ledger::default()
+        }));
+        let clause = "limit 512 MiB: native 290 and growing 4 MiB a minute";
+        assert!(body(&with).ends_with(&format!("; memory: {clause}")), "{}", body(&with));
+        let text = |name: &str| value::text(&with.attributes, name);
+        assert_eq!(text("gcwatch.incident.ledger").as_deref(), Some(clause));
+        assert_eq!(text("gcwatch.incident.ledger.verdict").as_deref(), Some("native"));
+        let int = |name: &str| with.attributes.iter().find(|attribute| attribute.key == name).cloned();
+        let native = int("gcwatch.incident.ledger.native").and_then(|attribute| attribute.value?.value);
+        assert_eq!(native, Some(Value::IntValue(290 << 20)));
+        assert_eq!(int("gcwatch.incident.ledger.live"), None);
+        let without = record(None);
+        assert!(!body(&without).contains("memory:"), "{}", body(&without));
+        let named = without
+            .attributes
+            .iter()
+            .any(|attribute| attribute.key.contains("ledger"));
+        assert!(!named);
+    }
 }

@@ -8,7 +8,7 @@ use gc_requests::request::Request;
 use gc_rules::alert::Verdict;
 use gc_rules::engine::collection_at;
 use gc_rules::field::{HEAP_LIMIT, MemoryFacts, ProcessFacts, StreamFacts};
-use gc_rules::rule::RuleSet;
+use gc_rules::rule::{Evidence, RuleSet};
 use gc_rules::time::TimeBase;
 use gc_telemetry::options::Temporality;
 use gc_telemetry::snapshot::MetricSnapshot;
@@ -19,9 +19,11 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 
 use crate::container::Figures;
+use crate::container::ledger::{HeapFigures, Reading, Resident, Sources, divide};
 use crate::pipeline::history::History;
 use crate::pipeline::run::container::RunContainer;
 use crate::pipeline::run::identity::RunIdentity;
+use crate::pipeline::run::ledger::RunLedger;
 use crate::pipeline::run::rules::RunRules;
 use crate::pipeline::run::session::RunSession;
 use crate::pipeline::run::telemetry::{RunTelemetry, anomalies};
@@ -36,6 +38,7 @@ pub(crate) struct Parts {
     pub(crate) container: RunContainer,
     pub(crate) memory: MemoryFacts,
     pub(crate) heap_limit: Option<u64>,
+    pub(crate) ledger: RunLedger,
     /// From the first attach on.
     pub(crate) rules: Option<RunRules>,
     telemetry: RunTelemetry,
@@ -70,6 +73,7 @@ impl Parts {
             container: RunContainer::default(),
             memory: MemoryFacts::default(),
             heap_limit: None,
+            ledger: RunLedger::default(),
             rules: None,
             telemetry: RunTelemetry::new(),
             history: History::default(),
@@ -147,6 +151,19 @@ impl Parts {
         let group = measured.figures.filter(has_group);
         let usage = group.and_then(|figures| figures.memory.working_set.or(figures.memory.usage));
         self.history.measured(usage, now_unix_ns);
+        // The private memory that is swapped out is not resident.
+        let own = measured.memory.private.zip(measured.memory.resident);
+        let anonymous = own.map(|(private, resident)| private.min(resident));
+        if anonymous.is_some() {
+            let resident = Resident {
+                all: measured.memory.resident,
+                anonymous,
+                ..Resident::default()
+            };
+            let ledger = divide(&self.sources(measured.figures, resident));
+            self.ledger.estimated(now_unix_ns, ledger);
+            self.know_ledger();
+        }
         // A reading that failed is no news of the limits.
         let heap_limit = measured.heap_limit.or(self.heap_limit);
         let has_other_heap = std::mem::replace(&mut self.heap_limit, heap_limit) != heap_limit;
@@ -156,6 +173,41 @@ impl Parts {
         let mut notices = self.advance(now_unix_ns);
         notices.extend(self.update_rules(now_unix_ns));
         notices
+    }
+
+    /// All that is known of its memory.
+    fn sources(&self, figures: Option<Figures>, resident: Resident) -> Sources {
+        let has_group = |figures: &Figures| self.identity.is_in_container() || figures.memory_limit.is_some();
+        let group = figures.filter(has_group);
+        Sources {
+            limit: group.and_then(|figures| figures.memory_limit),
+            group: group.map(|figures| figures.memory),
+            resident,
+            heap: self.history.figures().heap_figures(),
+        }
+    }
+
+    /// Incidents that gather it have what is known best of its memory.
+    fn know_ledger(&mut self) {
+        if let (Some(rules), Some(ledger)) = (self.rules.as_mut(), self.ledger.newest()) {
+            rules.know_ledger(ledger);
+        }
+    }
+
+    /// Its pages were counted; `None`: that failed.
+    pub(crate) fn counted(&mut self, reading: Option<Reading>, at_unix_ns: u64) {
+        let ledger = reading.map(|reading| divide(&self.sources(Some(reading.figures), reading.resident)));
+        self.ledger.counted(at_unix_ns, ledger);
+        self.know_ledger();
+        // Whoever looks gets it.
+        self.history.revision += 1;
+    }
+
+    /// Whether its pages may be counted now; if so, that begins. What its newest collection shows of its heap.
+    pub(crate) fn begin_count(&mut self, now_unix_ns: u64, for_person: bool) -> Option<HeapFigures> {
+        let is_wanted = for_person || self.rules.as_ref().is_some_and(|rules| rules.gather(Evidence::Ledger));
+        let begins = is_wanted && self.ledger.begin(now_unix_ns, for_person);
+        begins.then(|| self.history.figures().heap_figures())
     }
 
     /// What an orchestrator knows of it from now on. `None`: the same as before.

@@ -9,7 +9,8 @@ use gc_rules::alert::{Alert, Transition, Verdict};
 use gc_rules::engine::{Engine, RuleState};
 use gc_rules::field::{ProcessFacts, StreamFacts};
 use gc_rules::incident::{Incident, IncidentChange, IncidentEnding, Incidents};
-use gc_rules::rule::{Rule, RuleSet, Severity};
+use gc_rules::ledger::Ledger;
+use gc_rules::rule::{Evidence, Rule, RuleSet, Severity};
 use gc_rules::time::TimeBase;
 use gc_telemetry::definition::anomaly;
 use gc_telemetry::definition::own::target as row;
@@ -131,6 +132,16 @@ impl RunRules {
     /// The incidents that are open, in the order in which they began.
     pub(crate) fn incidents(&self) -> impl Iterator<Item = &Arc<Incident>> {
         self.incidents.open()
+    }
+
+    /// Where the memory of the process is now, for the incidents that gather it.
+    pub(crate) fn know_ledger(&mut self, ledger: Ledger) {
+        self.incidents.know_ledger(Arc::new(ledger));
+    }
+
+    /// Whether an incident is open that gathers this.
+    pub(crate) fn gather(&self, evidence: Evidence) -> bool {
+        self.incidents.gather(evidence)
     }
 
     /// Continues those of before gcwatch was restarted: it is before the first collection.

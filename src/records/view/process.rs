@@ -1,6 +1,7 @@
 //! One process, and one of its collections.
 
 use gc_rules::incident::IncidentRecord;
+use gc_rules::ledger::Ledger;
 use serde::Serialize;
 
 use super::ProcessRow;
@@ -65,6 +66,8 @@ pub struct MemoryRecord {
     pub container_usage: Option<u64>,
     /// Bytes that the container may use.
     pub container_limit: Option<u64>,
+    /// Where all of it is: the lines add up to what is in use.
+    pub ledger: Option<Ledger>,
 }
 
 /// Columns of the same length: one place is ten seconds. Ten seconds without anything are not there.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use gc_rules::ledger::Ledger;
 use serde::Serialize;
 
 use super::{Detail, JoinSum, LohCompaction, TypeSum, TypeSums};
@@ -22,6 +23,8 @@ pub struct DetailRecord<'d> {
     finalized: Vec<TypeRecord<'d>>,
     events: Vec<LineRecord<'d>>,
     more_events: u64,
+    /// Where the heap's memory was after it.
+    ledger: Option<Ledger>,
 }
 
 #[derive(Debug, Serialize)]
@@ -46,8 +49,8 @@ struct LineRecord<'d> {
 }
 
 impl<'d> DetailRecord<'d> {
-    /// The record of `detail`, which is of collection `number`.
-    pub fn new(subject: Subject, number: u32, detail: &'d Detail) -> Self {
+    /// The record of `detail`, which is of collection `number`; `ledger`: of the heap after it.
+    pub fn new(subject: Subject, number: u32, detail: &'d Detail, ledger: Option<Ledger>) -> Self {
         let types = |sums: &'d TypeSums| {
             sums.top()
                 .into_iter()
@@ -81,6 +84,7 @@ impl<'d> DetailRecord<'d> {
                 })
                 .collect(),
             more_events: detail.more_events,
+            ledger,
         }
     }
 }

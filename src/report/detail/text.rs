@@ -8,6 +8,7 @@ use clr_gc::gc::{Collection, HeapGeneration};
 
 use super::{Detail, TypeSums};
 use crate::records::gc::type_name;
+use crate::report::memory;
 use crate::report::table::{Column, FAINT, HEADING, MARK, head, left, right, row};
 use crate::report::timeline;
 use crate::report::units::{Bytes, Count, Mebibytes, Span, UNKNOWN, plural};
@@ -178,6 +179,9 @@ fn heap(out: &mut dyn Write, gc: &Collection) -> io::Result<()> {
             .map(|after| format!(", {} after", Bytes(after)))
             .unwrap_or_default();
         writeln!(out, "committed: {} before{after}", Bytes(before))?;
+    }
+    if let Some(ledger) = memory::ledger(gc) {
+        memory::write(out, "after it", &ledger)?;
     }
     if let Some(stats) = &gc.heap_stats {
         writeln!(

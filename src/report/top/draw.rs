@@ -421,13 +421,16 @@ fn facts(process: &Process) -> Vec<Line<'static>> {
             rate(minute.and_then(|minute| minute.rate(minute.collections()))),
             bytes(minute.and_then(|minute| minute.rate(minute.allocated?).map(|bytes| bytes as u64))),
         )),
-        Line::from(format!(
-            "heap {} live, {} free in it, {} committed, {} resident",
-            bytes(memory.heap_live),
-            bytes(memory.heap_free),
-            bytes(memory.heap_committed),
-            bytes(memory.resident),
-        )),
+        Line::from(match memory.ledger.and_then(|ledger| ledger.clause()) {
+            Some(clause) => format!("memory: {clause}"),
+            None => format!(
+                "heap {} live, {} free in it, {} committed, {} resident",
+                bytes(memory.heap_live),
+                bytes(memory.heap_free),
+                bytes(memory.heap_committed),
+                bytes(memory.resident),
+            ),
+        }),
         Line::from(limits(row)),
     ]
 }

@@ -1,5 +1,6 @@
 //! The parts of the API's records that are drawn.
 
+use gc_rules::ledger::Ledger;
 use serde::{Deserialize, Deserializer};
 
 /// A text, safe to draw: without control characters, of bounded length.
@@ -141,6 +142,7 @@ pub(super) struct Memory {
     pub(super) heap_free: Option<u64>,
     pub(super) heap_committed: Option<u64>,
     pub(super) resident: Option<u64>,
+    pub(super) ledger: Option<Ledger>,
 }
 
 /// Columns of ten seconds each.

@@ -22,6 +22,7 @@ export function incidentCard(incident, { named = true, open = false } = {}) {
         : ['for ', since(incident.since)])),
     named ? h('p', { class: 'where' }, where(incident), incident.process_ended ? h('span', { class: 'tag' }, 'process exited') : null) : null,
     h('p', { class: 'summary' }, incident.summary),
+    incident.evidence.map((evidence) => h('p', { class: 'evidence' }, h('b', null, evidence.name === 'ledger' ? 'Memory: ' : `${evidence.name}: `), evidence.text)),
     incident.remedy ? h('p', { class: 'remedy' }, h('b', null, 'What to do: '), incident.remedy) : null,
     incident.command ? h('p', null, h('code', null, incident.command)) : null,
     h('details', { open },
@@ -30,6 +31,5 @@ export function incidentCard(incident, { named = true, open = false } = {}) {
       h('ul', { class: 'members' }, incident.members.map((member) => h('li', null,
         severity(member.severity, false), ' ', h('b', null, member.title), ' ', h('code', null, member.rule), ' ',
         h('span', { class: 'faint' }, `${member.count === 1 ? 'once' : `${count(member.count)} times`}${member.until ? ', over' : ''}`)))),
-      incident.evidence.length ? h('p', null, 'Evidence: ', incident.evidence.join(', ')) : null,
       incident.gc_number !== null && incident.pid ? h('p', null, h('a', { href: `/processes/${incident.pid}/collections/${incident.gc_number}` }, `collection ${incident.gc_number}`), ' began it') : null));
 }

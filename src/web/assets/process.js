@@ -87,7 +87,61 @@ function lines(title, note, list, key, pid) {
         h('td', { class: 'n' }, bytes(line.heap_after))))))) : h('p', null, 'None yet.'));
 }
 
+// The lines of the ledger: what they are, and where the colour of each is.
+const LINES = [
+  ['live', 'live', 'Live objects', 'as of the newest collection', 'live-heap'],
+  ['free', 'free', 'Free between them', 'fragmentation: the heap can use it again', 'fragmentation'],
+  ['committed_unused', 'unused', 'Committed and unused', 'kept by the collector for the next allocations', 'committed-unused'],
+  ['bookkeeping', 'tables', 'Tables of the collector', '', null],
+  ['native', 'native', 'Native', 'the rest of the process: native allocations, stacks, compiled code', 'native'],
+  ['other_processes', 'others', 'Other processes', 'in the same container', 'other-processes'],
+  ['page_cache', 'files', 'Page cache', 'pages of files; those not used lately are freed first', 'page-cache'],
+  ['kernel', 'kernel', 'The kernel', 'for this container: sockets, page tables', null],
+  ['unknown', 'unknown', 'Unknown', 'what does not add up', null],
+];
+
+const VERDICTS = {
+  'live-heap': 'Managed and live: the largest part is objects that the program keeps.',
+  fragmentation: 'Managed, but merely kept: the largest part is free space between live objects.',
+  'committed-unused': 'Managed, but merely kept: the largest part is committed and unused.',
+  native: 'Native: the largest part is memory of the process that is not the collector\'s.',
+  'other-processes': 'Not this process: the largest part is used by others in the container.',
+  'page-cache': 'Not this heap: the largest part is pages of files that are in use.',
+  'not-known': 'Not known: too much of it does not add up.',
+};
+
+function growth(name, perMinute) {
+  if (perMinute === null || Math.abs(perMinute) < 65536) return null;
+  return `${name} ${perMinute > 0 ? 'grows' : 'shrinks'} by ${bytes(Math.abs(perMinute))} a minute`;
+}
+
+function ledgerPanel(ledger, memory) {
+  const whole = Math.max(1, ledger.limit ?? 0, ledger.usage ?? 0);
+  const known = LINES.filter(([key]) => ledger[key] !== null);
+  const name = (verdict) => LINES.find((line) => line[4] === verdict)?.[2] ?? 'It';
+  const grows = [growth(name(ledger.verdict), ledger.growth_per_minute), ledger.fastest !== ledger.verdict ? growth(name(ledger.fastest), ledger.fastest_per_minute) : null].filter(Boolean);
+  const share = (value) => percent(value / whole, value / whole < 0.1 ? 1 : 0);
+  const row = ([key, color, label, note, verdict]) => h('tr', { class: verdict === ledger.verdict ? 'sum' : null },
+    h('th', { scope: 'row' }, swatch(`ledger-${color}`), ' ', label, h('span', { class: 'sub' }, note)),
+    h('td', { class: 'n', title: exact(ledger[key]) }, bytes(ledger[key])),
+    h('td', { class: 'n' }, ledger[key] === null ? DASH : share(ledger[key])));
+  const title = known.map(([key, , label]) => `${label} ${bytes(ledger[key])}`).join(', ');
+  return h('section', { class: 'panel', key: 'memory' }, h('h2', null, 'Where its memory is'),
+    h('p', null, h('b', null, VERDICTS[ledger.verdict]), grows.length ? ` ${grows.join('; ')}.` : ''),
+    h('div', { class: 'stack', role: 'img', 'aria-label': title }, known.map(([key, color, label]) => ledger[key] ? h('span', { class: `ledger-${color}`, title: `${label}: ${bytes(ledger[key])}`, style: { width: `${((ledger[key] / whole) * 100).toFixed(2)}%` } }) : null)),
+    h('p', { class: 'legend' }, ledger.limit === null ? h('span', null, `${bytes(ledger.usage)} in use, no limit`) : [h('span', null, `${bytes(ledger.usage)} in use`), h('span', null, `${bytes(ledger.headroom)} left`), h('span', null, `limit of the container ${bytes(ledger.limit)}`)]),
+    h('table', { class: 'ledger' }, h('tbody', null, LINES.map(row))),
+    h('p', { class: 'faint' }, ledger.counted ? 'Resident memory, its pages counted ' : 'Resident memory, of the heap as far as the process\'s own is: an estimate of ', ledger.at_ms ? ago(ledger.at_ms) : DASH, '.'),
+    h('details', null, h('summary', null, 'All figures'), figures(memory)));
+}
+
 function memoryPanel(memory) {
+  if (memory.ledger) return ledgerPanel(memory.ledger, memory);
+  return h('section', { class: 'panel', key: 'memory' }, h('h2', null, 'Where its memory is'), h('p', { class: 'faint' }, 'As far as it is known from outside; what is unknown is a dash.'),
+    figures(memory));
+}
+
+function figures(memory) {
   const rows = [
     ['Live objects', memory.heap_live, 'after the newest collection'],
     ['Free between them', memory.heap_free, 'fragmentation: the heap can use it again'],
@@ -103,11 +157,10 @@ function memoryPanel(memory) {
   const outside = memory.private !== null && memory.heap_committed !== null && memory.private > memory.heap_committed ? memory.private - memory.heap_committed : null;
   if (outside !== null) rows.splice(7, 0, ['Of that outside of the heap', outside, 'own memory without what the heap has committed']);
   const top = Math.max(1, ...rows.map(([, value]) => value ?? 0));
-  return h('section', { class: 'panel', key: 'memory' }, h('h2', null, 'Where its memory is'), h('p', { class: 'faint' }, 'As far as it is known from outside; what is unknown is a dash.'),
-    h('table', { class: 'ledger' }, h('tbody', null, rows.map(([label, value, note]) => h('tr', null,
-      h('th', { scope: 'row' }, label, h('span', { class: 'sub' }, note)),
-      h('td', { class: 'n', title: exact(value) }, bytes(value)),
-      h('td', { class: 'track' }, value === null ? null : h('span', { class: label.startsWith('Limit') ? 'level limit' : 'level', style: { width: `${((value / top) * 100).toFixed(1)}%` } })))))));
+  return h('table', { class: 'ledger' }, h('tbody', null, rows.map(([label, value, note]) => h('tr', null,
+    h('th', { scope: 'row' }, label, h('span', { class: 'sub' }, note)),
+    h('td', { class: 'n', title: exact(value) }, bytes(value)),
+    h('td', { class: 'track' }, value === null ? null : h('span', { class: label.startsWith('Limit') ? 'level limit' : 'level', style: { width: `${((value / top) * 100).toFixed(1)}%` } }))))));
 }
 
 function settings(list) {

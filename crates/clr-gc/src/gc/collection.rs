@@ -301,8 +301,8 @@ impl fmt::Debug for MissingParts {
     }
 }
 
-/// CommittedUsage around a collection: TotalCommittedInUse, and TotalBookkeepingCommitted; bytes (.NET 8 and later,
-/// regions).
+/// CommittedUsage around a collection: TotalCommittedInUse, what is committed beside it, and TotalBookkeepingCommitted;
+/// bytes (.NET 8 and later, regions).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Committed {
     /// Right after GCStart.
@@ -311,6 +311,9 @@ pub struct Committed {
     pub after: Option<u64>,
     /// The collector's own tables, sent with [`after`](Self::after).
     pub bookkeeping: Option<u64>,
+    /// Regions without objects: free ones and those that wait to be decommitted (InFree, InGlobalFree,
+    /// InGlobalDecommit), sent with [`after`](Self::after).
+    pub kept: Option<u64>,
 }
 
 /// One garbage collection. Times are nanoseconds since the stream's sync point. What was never seen is `None`.

@@ -189,8 +189,9 @@ trait Pass {
             before,
             after,
             bookkeeping,
+            kept,
         } = committed;
-        for bytes in [before, after, bookkeeping] {
+        for bytes in [before, after, bookkeeping, kept] {
             self.optional_unsigned(bytes);
         }
         self.optional_unsigned(largest_heap_survived);

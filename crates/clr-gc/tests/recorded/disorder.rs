@@ -55,6 +55,7 @@ fn assert_right(claimed: &Collection, truth: &Collection, context: &str) {
     claimed.committed.before = claimed.committed.before.or(truth.committed.before);
     claimed.committed.after = claimed.committed.after.or(truth.committed.after);
     claimed.committed.bookkeeping = claimed.committed.bookkeeping.or(truth.committed.bookkeeping);
+    claimed.committed.kept = claimed.committed.kept.or(truth.committed.kept);
     claimed.throughput_cost_percent = claimed.throughput_cost_percent.or(truth.throughput_cost_percent);
     if claimed.allocated_since_last.is_none() {
         claimed.allocated_since_last = truth.allocated_since_last;

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::alerts::labels::{Labels, SEVERITY, fingerprint, labels};
 use crate::alerts::notice::IncidentNotice;
 use gc_rules::incident::{IncidentRecord, IncidentSubject, MemberRecord};
+use gc_rules::rule::Evidence;
 use gc_rules::time::rfc3339;
 
 /// Go's zero time: Alertmanager's way to say that an alert has no end.
@@ -184,6 +185,7 @@ fn annotations(notice: &IncidentNotice) -> BTreeMap<String, String> {
         ..IncidentSubject::default()
     };
     let record = IncidentRecord::new(notice.change.incident(), &subject);
+    let ledger = record.evidence_text(Evidence::Ledger).map(str::to_owned);
     let mut annotations = record.annotations;
     let members = record.members.iter().map(MemberRecord::line);
     let fixed = [
@@ -192,6 +194,7 @@ fn annotations(notice: &IncidentNotice) -> BTreeMap<String, String> {
         ("description", Some(record.description)),
         ("remedy", Some(record.remedy)),
         ("command", record.command),
+        ("ledger", ledger),
         ("incident", Some(record.id)),
         ("rules", Some(members.collect::<Vec<_>>().join(", "))),
         ("cause", Some(record.rule).filter(|rule| *rule != record.began_as)),
@@ -205,4 +208,39 @@ fn annotations(notice: &IncidentNotice) -> BTreeMap<String, String> {
         }
     }
     annotations
+}
+
+#[cfg(test)]
+mod tests {
+    use gc_rules::alert::RunKey;
+    use gc_rules::incident::{IncidentChange, sample};
+    use gc_rules::ledger::{Ledger, Verdict};
+
+    use super::*;
+
+    /// Scenario: an incident that carries a memory ledger.
+    /// Guarantee: Alertmanager and webhooks have it as the annotation `ledger`.
+    #[test]
+    fn a_ledger_is_an_annotation() {
+        let IncidentChange::Began(incident) = sample(1_800_000_000_000_000_000).remove(0) else {
+            panic!("an incident begins");
+        };
+        let mut incident = (*incident).clone();
+        incident.ledger = Some(Arc::new(Ledger {
+            verdict: Verdict::LiveHeap,
+            limit: Some(512 << 20),
+            live: Some(400 << 20),
+            ..Ledger::default()
+        }));
+        let notice = IncidentNotice {
+            run: RunKey { pid: 1, start_time: 2 },
+            process: Arc::from("shop"),
+            change: IncidentChange::Began(Arc::new(incident)),
+            span: None,
+        };
+        let message = Message::of(&notice, &Resource::default());
+        let text = "limit 512 MiB: live 400";
+        assert_eq!(message.postable(1, None)["annotations"]["ledger"], text);
+        assert_eq!(message.webhook(None)["alerts"][0]["annotations"]["ledger"], text);
+    }
 }

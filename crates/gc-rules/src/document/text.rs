@@ -7,13 +7,14 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
 use super::clock::{Between, Offset};
+use crate::rule::Evidence;
 use strict_yaml::check::Format;
 use strict_yaml::quote::quoted;
 use strict_yaml::read_from_text;
 use strict_yaml::units::DURATION;
 
 /// The formats of the schema of rule files.
-pub(crate) const FORMATS: [Format; 7] = [
+pub(crate) const FORMATS: [Format; 8] = [
     DURATION,
     Format {
         name: "rules-version",
@@ -32,6 +33,12 @@ pub(crate) const FORMATS: [Format; 7] = [
         kind: "name",
         what: "a name such as memory_emergency",
         check: |text| Name::from_str(text).map(|_| None),
+    },
+    Format {
+        name: "evidence-name",
+        kind: "name",
+        what: "the name of a kind of evidence: ledger",
+        check: |text| EvidenceName::from_str(text).map(|_| None),
     },
     Format {
         name: "date-or-time",
@@ -115,6 +122,30 @@ impl FromStr for Name {
                 quoted(text)
             ))
         }
+    }
+}
+
+/// What is gathered for an incident.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct EvidenceName(pub(crate) Evidence);
+
+impl FromStr for EvidenceName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let by_hand = match text {
+            "callers" => "run `gcwatch callers PID` by hand",
+            "allocations" => "run `gcwatch allocations PID` by hand",
+            "black-box" => "record the process with `gcwatch record`",
+            _ => {
+                let known: Result<Evidence, String> = text.parse();
+                return known.map(Self);
+            }
+        };
+        Err(format!(
+            "this gcwatch does not gather {} for an incident, only ledger; {by_hand}",
+            quoted(text)
+        ))
     }
 }
 
@@ -215,6 +246,7 @@ read_from_text!(
     ["gc.pause.long"]
 );
 read_from_text!(Name, "rule-name", "^[a-z0-9][a-z0-9_-]*$", ["memory_emergency"]);
+read_from_text!(EvidenceName, "evidence-name", "^ledger$", ["ledger"]);
 read_from_text!(
     Moment,
     "date-or-time",

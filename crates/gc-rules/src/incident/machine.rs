@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::{AFTERMATH_NS, Holding, Incident, IncidentChange, IncidentEnding, LINGER_NS, Member, REFRESH_NS};
 use crate::alert::{Alert, Ending, Transition};
-use crate::rule::{RuleSet, Severity};
+use crate::ledger::Ledger;
+use crate::rule::{Evidence, RuleSet, Severity};
 
 /// The incidents of one process.
 #[derive(Debug, Default)]
@@ -12,6 +13,8 @@ pub struct Incidents {
     open: Vec<Open>,
     /// The number of the last one.
     number: u64,
+    /// Where the memory of the process is, as far as it is known: for those that begin.
+    ledger: Option<Arc<Ledger>>,
 }
 
 /// An incident that has not ended.
@@ -55,6 +58,20 @@ impl Incidents {
             changed: false,
             resumes_until: until_unix_ns,
         });
+    }
+
+    /// Where the memory of the process is now. Incidents that gather it have the newest, until the process exits.
+    pub fn know_ledger(&mut self, ledger: Arc<Ledger>) {
+        for open in &mut self.open {
+            open.gather(Some(&ledger));
+        }
+        self.ledger = Some(ledger);
+    }
+
+    /// Whether one is open that gathers this.
+    pub fn gather(&self, evidence: Evidence) -> bool {
+        let mut open = self.open.iter();
+        open.any(|open| open.incident.process_ended_unix_ns.is_none() && open.incident.gathers(evidence))
     }
 
     /// The process exited: what held then stays as it was, until the aftermath is over.
@@ -109,6 +126,7 @@ impl Incidents {
         let place = place(rules, alert);
         let Some(home) = self.home(rules, alert, &place) else {
             self.number += 1;
+            let gathers = alert.rule.evidence.contains(&Evidence::Ledger);
             let incident = Arc::new(Incident {
                 number: self.number,
                 began_as: Arc::clone(&alert.rule),
@@ -120,6 +138,7 @@ impl Incidents {
                 ending: None,
                 process_ended_unix_ns: None,
                 members: vec![member(rules, alert, &place)],
+                ledger: self.ledger.clone().filter(|_| gathers),
             });
             changes.push(IncidentChange::Began(Arc::clone(&incident)));
             self.open.push(Open {
@@ -134,6 +153,7 @@ impl Incidents {
         self.merge(rules, home, &place, alert.started_unix_ns, changes);
         if let Some(open) = self.open.get_mut(home) {
             open.put(rules, alert, &place);
+            open.gather(self.ledger.as_ref());
             open.settle(rules, alert.started_unix_ns, changes);
         }
     }
@@ -236,6 +256,7 @@ impl Incidents {
             };
             if let Some(open) = self.open.get_mut(home) {
                 open.put(rules, alert, &place);
+                open.gather(self.ledger.as_ref());
                 open.settle(rules, now, changes);
             }
         }
@@ -300,6 +321,21 @@ impl Open {
             Some(known) => known.observe(alert),
             None => incident.members.push(member(rules, alert, place)),
         }
+    }
+
+    /// Takes what is known of the process's memory, if a rule of a member wants that and the process lives.
+    fn gather(&mut self, ledger: Option<&Arc<Ledger>>) {
+        let Some(ledger) = ledger else { return };
+        let has_it = self
+            .incident
+            .ledger
+            .as_ref()
+            .is_some_and(|known| Arc::ptr_eq(known, ledger));
+        if has_it || self.incident.process_ended_unix_ns.is_some() || !self.incident.gathers(Evidence::Ledger) {
+            return;
+        }
+        Arc::make_mut(&mut self.incident).ledger = Some(Arc::clone(ledger));
+        self.changed = true;
     }
 
     /// The cause to the front, and the severity up.

@@ -6,7 +6,8 @@ use serde::Serialize;
 
 use super::{Incident, IncidentEnding, Member};
 use crate::alert::RunKey;
-use crate::rule::Severity;
+use crate::ledger::Ledger;
+use crate::rule::{Evidence, Severity};
 use crate::time::rfc3339;
 
 /// What a rule does not know: whose incident it is.
@@ -72,8 +73,22 @@ pub struct IncidentRecord {
     pub gc_number: Option<u32>,
     /// Its rules: the cause first, then in the order in which they joined.
     pub members: Vec<MemberRecord>,
-    /// What was gathered for it.
-    pub evidence: Vec<String>,
+    /// What was gathered for it, and where that is.
+    pub evidence: Vec<EvidenceRecord>,
+    /// Where the memory of the process was; null: no rule of it has that gathered, or nothing is known.
+    pub ledger: Option<Ledger>,
+}
+
+/// Something that was gathered for an incident.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct EvidenceRecord {
+    /// What it is, as rules name it.
+    pub name: Evidence,
+    /// Where it is: the name of a field of the same record.
+    #[serde(rename = "where")]
+    pub place: String,
+    /// What it says, one clause.
+    pub text: String,
 }
 
 /// A rule of an incident.
@@ -131,9 +146,29 @@ impl IncidentRecord {
             annotations: alert.map(|alert| owned(&alert.annotations)).unwrap_or_default(),
             gc_number: alert.and_then(|alert| alert.collection),
             members: incident.members.iter().map(MemberRecord::new).collect(),
-            evidence: Vec::new(),
+            evidence: evidence(incident),
+            ledger: incident.ledger.as_deref().copied(),
         }
     }
+}
+
+impl IncidentRecord {
+    /// What one kind of evidence says, one clause.
+    pub fn evidence_text(&self, name: Evidence) -> Option<&str> {
+        let mut evidence = self.evidence.iter();
+        let found = evidence.find(|evidence| evidence.name == name)?;
+        Some(&found.text)
+    }
+}
+
+fn evidence(incident: &Incident) -> Vec<EvidenceRecord> {
+    let ledger = incident.ledger.as_ref().and_then(|ledger| ledger.clause());
+    let ledger = ledger.map(|text| EvidenceRecord {
+        name: Evidence::Ledger,
+        place: "ledger".to_owned(),
+        text,
+    });
+    ledger.into_iter().collect()
 }
 
 impl MemberRecord {

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use super::sample::sample_rule;
 use super::{Incident, Member};
 use crate::alert::Alert;
-use crate::rule::{Emit, Rule, RuleSet, Severity};
+use crate::ledger::Ledger;
+use crate::rule::{Emit, Evidence, Rule, RuleSet, Severity};
 
 /// An open incident, for a file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -23,6 +24,9 @@ pub struct StoredIncident {
     began_unix_ns: u64,
     process_ended_unix_ns: Option<u64>,
     members: Vec<StoredMember>,
+    /// Not in files of older versions.
+    #[serde(default)]
+    ledger: Option<Ledger>,
 }
 
 /// The texts of a rule.
@@ -34,6 +38,8 @@ struct StoredRule {
     remedy: String,
     severity: Severity,
     notify: bool,
+    #[serde(default)]
+    evidence: Vec<Evidence>,
 }
 
 /// A member and its newest alert.
@@ -66,6 +72,7 @@ impl StoredIncident {
             began_unix_ns: incident.began_unix_ns,
             process_ended_unix_ns: incident.process_ended_unix_ns,
             members: incident.members.iter().map(StoredMember::of).collect(),
+            ledger: incident.ledger.as_deref().copied(),
         }
     }
 
@@ -93,6 +100,7 @@ impl StoredIncident {
             ending: None,
             process_ended_unix_ns: self.process_ended_unix_ns,
             members: members.collect::<Option<_>>()?,
+            ledger: self.ledger.map(Arc::new),
         }))
     }
 }
@@ -106,6 +114,7 @@ impl StoredRule {
             remedy: rule.remedy.to_string(),
             severity: rule.severity,
             notify: rule.emit.notify,
+            evidence: rule.evidence.clone(),
         }
     }
 
@@ -120,6 +129,7 @@ impl StoredRule {
         rule.description = self.description.as_str().into();
         rule.remedy = self.remedy.as_str().into();
         rule.severity = self.severity;
+        rule.evidence = self.evidence.clone();
         rule.emit = Emit {
             notify: self.notify,
             ..Emit::default()

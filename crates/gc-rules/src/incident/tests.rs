@@ -1,10 +1,11 @@
 use std::sync::Arc;
 
-use super::{IncidentChange, IncidentEnding, IncidentRecord, IncidentSubject, Incidents};
+use super::{IncidentChange, IncidentEnding, IncidentRecord, IncidentSubject, Incidents, StoredIncident};
 use crate::alert::RunKey;
 use crate::engine::tests::story::{BEGIN, S, Story, What, unix_ns};
+use crate::ledger::{Ledger, Verdict};
 use crate::load::{SourceFile, load};
-use crate::rule::RuleSet;
+use crate::rule::{Evidence, RuleSet};
 
 /// A cause before its consequence in group `memory`; `pauses` follows it; one rule without a group.
 const RULES: &str = "\
@@ -15,7 +16,7 @@ rules:
   - {id: m.cause, title: Cause, on: gc, when: gc.generation == 2 && gc.pause_ms < 50.0, severity: warning, group: memory,
      summary: 'full {{ gc.pause_ms | ms }}', keep_firing_for: 20s}
   - {id: m.worse, title: Worse, on: gc, when: gc.generation == 2 && gc.pause_ms > 10.0, severity: critical, group: memory,
-     summary: 'worse {{ gc.pause_ms | ms }}', keep_firing_for: 20s}
+     evidence: [ledger], summary: 'worse {{ gc.pause_ms | ms }}', keep_firing_for: 20s}
   - {id: p.long, title: Long, on: gc, when: gc.pause_ms > 100.0, severity: info, group: pauses,
      summary: '{{ gc.pause_ms | ms }}', keep_firing_for: 20s}
   - id: p.many
@@ -233,4 +234,52 @@ fn the_sample_begins_and_ends() {
     assert_eq!(names, ["began", "ended"]);
     let cause = changes[0].incident().cause().unwrap();
     assert!(cause.alert.summary.starts_with("No process is affected"));
+}
+
+fn ledger(live: u64) -> Arc<Ledger> {
+    Arc::new(Ledger {
+        limit: Some(512 << 20),
+        live: Some(live << 20),
+        verdict: Verdict::LiveHeap,
+        ..Ledger::default()
+    })
+}
+
+/// Scenario: an incident whose first rule gathers nothing, then a rule joins it that gathers the ledger; readings come
+/// before and after; the process exits, and one more comes; then it is stored and restored.
+/// Guarantee: it has the newest reading from when on a rule asks for it, until the process exited, as a record and as a
+/// clause with its place; what does not ask has none.
+#[test]
+fn an_incident_carries_what_its_rules_gather() {
+    let mut process = Process::new();
+    process.incidents.know_ledger(ledger(100));
+    process.play(&[(1.0, What::Full(5), "began m.cause warning")]);
+    assert!(!process.incidents.gather(Evidence::Ledger));
+    assert_eq!(
+        (process.records()[0].ledger, process.records()[0].evidence.len()),
+        (None, 0)
+    );
+    process.play(&[(2.0, What::Full(20), "worse m.cause critical")]);
+    assert!(process.incidents.gather(Evidence::Ledger));
+    let text = |process: &Process| process.records()[0].evidence_text(Evidence::Ledger).map(str::to_owned);
+    assert_eq!(text(&process).unwrap(), "limit 512 MiB: live 100");
+    process.incidents.know_ledger(ledger(200));
+    assert_eq!(text(&process).unwrap(), "limit 512 MiB: live 200");
+    let record = &process.records()[0];
+    let json = serde_json::to_value(record).unwrap();
+    assert_eq!(json["evidence"][0]["name"], "ledger");
+    assert_eq!(json["evidence"][0]["where"], "ledger");
+    assert_eq!(json["ledger"]["live"], 200 << 20);
+    process.incidents.process_ended(unix_ns(3.0));
+    process.incidents.know_ledger(ledger(1));
+    assert_eq!(text(&process).unwrap(), "limit 512 MiB: live 200");
+    assert!(!process.incidents.gather(Evidence::Ledger));
+    let open = process.incidents.open().next().unwrap();
+    let stored = serde_json::to_string(&StoredIncident::of(open)).unwrap();
+    let restored: StoredIncident = serde_json::from_str(&stored).unwrap();
+    for rules in [rules(), Arc::default()] {
+        let restored = restored.restore(&rules).unwrap();
+        assert_eq!(restored.ledger, Some(ledger(200)));
+        assert!(restored.gathers(Evidence::Ledger));
+    }
 }

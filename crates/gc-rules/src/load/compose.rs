@@ -29,7 +29,7 @@ use strict_yaml::units::HumanDuration;
 use strict_yaml::yaml::Position;
 
 /// Keys whose values are neither expressions nor templates.
-const PLAIN: [&str; 16] = [
+const PLAIN: [&str; 17] = [
     "id",
     "title",
     "status",
@@ -44,6 +44,7 @@ const PLAIN: [&str; 16] = [
     "source",
     "runbook_url",
     "emit",
+    "evidence",
     "expect",
     "enabled",
 ];
@@ -239,6 +240,7 @@ impl Composer<'_, '_> {
             annotations,
             exceptions,
             emit: keys.emit.map_or_else(Emit::default, Emit::from_iter),
+            evidence: keys.evidence.into_iter().flatten().map(|name| name.0).collect(),
             enabled: keys.enabled.unwrap_or(true),
             location: format!("{}:{}", self.report.name(draft.file), draft.at).into(),
             meaning: 0,

@@ -57,3 +57,11 @@ impl On {
         }
     }
 }
+
+words! {
+    /// What is gathered for an incident.
+    pub enum Evidence {
+        /// Where the memory of the process is.
+        Ledger = "ledger",
+    }
+}

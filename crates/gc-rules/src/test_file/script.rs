@@ -205,6 +205,7 @@ pub(super) fn collection(at: i64, number: u32, fields: &BTreeMap<String, String>
             before: given.bytes("committed_before")?,
             after: given.bytes("committed_after")?,
             bookkeeping: given.bytes("bookkeeping")?,
+            kept: None,
         },
         largest_heap_survived: given.bytes("largest_heap_survived")?,
         throughput_cost_percent: given.parsed("throughput_cost_percent", "a number")?,

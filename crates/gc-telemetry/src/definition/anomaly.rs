@@ -81,6 +81,45 @@ attributes! {
     INCIDENT_MEMBERS "gcwatch.incident.members" Texts Own
         "The rules of the incident, the cause first, with how often each held."
         from "rules"
+    INCIDENT_LEDGER "gcwatch.incident.ledger" Text Own
+        "Where the memory of the process is, in one clause; of rules with `evidence: [ledger]`."
+        from "control group, /proc and GC events"
+    LEDGER_VERDICT "gcwatch.incident.ledger.verdict" Text Own
+        "Where most of it is: `live-heap`, `fragmentation`, `committed-unused`, `native`, `other-processes`, `page-cache`, `not-known`."
+        from "the largest of the figures that cannot be freed at once"
+    LEDGER_GROWTH "gcwatch.incident.ledger.growth_per_minute" Int Own
+        "How fast that grows, bytes a minute; absent while it shrinks."
+        from "two readings"
+    LEDGER_LIMIT "gcwatch.incident.ledger.limit" Int Own
+        "Memory limit of the container, bytes."
+        from "control group"
+    LEDGER_USAGE "gcwatch.incident.ledger.usage" Int Own
+        "Bytes that the container uses; of a process in none, that are resident."
+        from "control group, /proc"
+    LEDGER_LIVE "gcwatch.incident.ledger.live" Int Own
+        "Bytes of live objects as of the newest collection."
+        from "GCHeapStats, per-heap histories"
+    LEDGER_FREE "gcwatch.incident.ledger.free" Int Own
+        "Free bytes between them."
+        from "per-heap histories"
+    LEDGER_UNUSED "gcwatch.incident.ledger.committed_unused" Int Own
+        "Resident bytes that the collector has committed beyond its objects."
+        from "smaps, GCDynamicEvent CommittedUsage"
+    LEDGER_BOOKKEEPING "gcwatch.incident.ledger.bookkeeping" Int Own
+        "Bytes of the collector's own tables."
+        from "GCDynamicEvent CommittedUsage"
+    LEDGER_NATIVE "gcwatch.incident.ledger.native" Int Own
+        "Bytes of the process that are neither the collector's nor of files."
+        from "smaps"
+    LEDGER_OTHERS "gcwatch.incident.ledger.other_processes" Int Own
+        "Bytes of other processes in the container."
+        from "control group"
+    LEDGER_PAGE_CACHE "gcwatch.incident.ledger.page_cache" Int Own
+        "Bytes of pages of files, and of files in memory."
+        from "control group"
+    LEDGER_UNKNOWN "gcwatch.incident.ledger.unknown" Int Own
+        "Bytes in use that no line explains."
+        from "what does not add up"
     SUPPRESSED "gcwatch.anomaly.suppressed" Int Own
         "Alerts suppressed by the cooldown since the previous one."
         from "rules"

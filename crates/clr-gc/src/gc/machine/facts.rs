@@ -346,9 +346,14 @@ impl Machine {
         match data {
             DynamicData::CommittedUsage(usage) => {
                 let committed = &mut forming.committed;
+                let kept = usage
+                    .total_committed_in_free
+                    .saturating_add(usage.total_committed_in_global_free)
+                    .saturating_add(usage.total_committed_in_global_decommit);
                 if forming.global.is_some() {
                     committed.after.get_or_insert(usage.total_committed_in_use);
                     committed.bookkeeping.get_or_insert(usage.total_bookkeeping_committed);
+                    committed.kept.get_or_insert(kept);
                 } else {
                     committed.before.get_or_insert(usage.total_committed_in_use);
                 }

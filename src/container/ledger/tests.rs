@@ -1,0 +1,266 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const MIB: u64 = 1 << 20;
+
+fn mib(bytes: u64) -> Option<u64> {
+    Some(bytes * MIB)
+}
+
+/// A container of 512 MiB with one process, whose heap was counted: 120 live, 90 free, 20 kept, 3 of tables, 250
+/// native, 20 of files.
+fn usual() -> Sources {
+    Sources {
+        limit: mib(512),
+        group: Some(Memory {
+            usage: mib(510),
+            working_set: mib(500),
+            anonymous: mib(483),
+            file: mib(26),
+            kernel: mib(1),
+            processes: Some(1),
+            ..Memory::default()
+        }),
+        resident: Resident {
+            all: mib(520),
+            anonymous: mib(483),
+            shared: mib(6),
+            files: mib(31),
+            heap: mib(233),
+        },
+        heap: HeapFigures {
+            after: mib(210),
+            free: mib(90),
+            committed: mib(225),
+            kept: mib(10),
+            bookkeeping: mib(3),
+        },
+    }
+}
+
+/// Scenario: a process alone in a container with a limit; all sources are known and agree.
+/// Guarantee: every line is what it is, they add up to the usage, and the largest is the verdict.
+#[test]
+fn a_container_adds_up() {
+    let ledger = divide(&usual());
+    assert_eq!(ledger.of, Scope::Container);
+    assert_eq!(
+        (ledger.limit, ledger.headroom, ledger.usage),
+        (mib(512), mib(2), mib(510))
+    );
+    assert_eq!(
+        (ledger.live, ledger.free, ledger.bookkeeping),
+        (mib(120), mib(90), mib(3))
+    );
+    assert_eq!((ledger.committed_unused, ledger.native), (mib(20), mib(256)));
+    assert_eq!((ledger.other_processes, ledger.page_cache), (Some(0), mib(20)));
+    assert_eq!((ledger.kernel, ledger.unknown), (mib(1), Some(0)));
+    assert_eq!(ledger.verdict, Verdict::Native);
+    assert!(ledger.counted);
+}
+
+/// Scenario: of the heap's live memory most was never touched (large arrays that are not cleared); and a heap that has
+/// committed far more than is resident, beside a native leak.
+/// Guarantee: what is not resident is in no line, and the leak is not taken for the heap's.
+#[test]
+fn committed_is_not_resident() {
+    let mut sources = usual();
+    sources.resident.heap = mib(50);
+    let ledger = divide(&sources);
+    assert_eq!(
+        (ledger.live, ledger.free, ledger.committed_unused),
+        (mib(50), Some(0), Some(0))
+    );
+    assert_eq!((ledger.native, ledger.verdict), (mib(439), Verdict::Native));
+    let mut sources = usual();
+    sources.heap.kept = mib(4000);
+    assert_eq!(divide(&sources).committed_unused, mib(20));
+    assert_eq!(divide(&sources).native, mib(256));
+}
+
+/// Scenario: the heap's pages were not counted.
+/// Guarantee: what the collector has committed bounds its lines, and the rest of the process is native. Where that is
+/// not known either, native memory is unknown and in the rest.
+#[test]
+fn without_a_count_the_committed_memory_decides() {
+    let mut sources = usual();
+    sources.resident.heap = None;
+    let ledger = divide(&sources);
+    assert!(!ledger.counted);
+    assert_eq!((ledger.committed_unused, ledger.native), (mib(25), mib(251)));
+    sources.heap.committed = None;
+    let ledger = divide(&sources);
+    assert_eq!((ledger.committed_unused, ledger.native), (None, None));
+    assert_eq!(
+        (ledger.unknown, ledger.verdict),
+        (mib(510 - 213 - 20 - 1), Verdict::NotKnown)
+    );
+}
+
+/// Scenario: a container with a second process, and one with many pages of files, of which most can be freed.
+/// Guarantee: the other process is what the group has beyond this one; files that can be freed at once are not the
+/// verdict.
+#[test]
+fn the_rest_of_the_container_is_divided() {
+    let mut sources = usual();
+    let group = sources.group.as_mut().unwrap();
+    (group.processes, group.anonymous, group.usage) = (Some(2), mib(900), mib(927));
+    let ledger = divide(&sources);
+    assert_eq!(ledger.other_processes, mib(417));
+    assert_eq!(ledger.verdict, Verdict::OtherProcesses);
+    let mut sources = usual();
+    let group = sources.group.as_mut().unwrap();
+    (group.file, group.usage, group.working_set) = (mib(600), mib(1084), mib(600));
+    assert_eq!(divide(&sources).page_cache, mib(594));
+    assert_eq!(divide(&sources).verdict, Verdict::Native);
+    sources.group.as_mut().unwrap().working_set = mib(1080);
+    assert_eq!(divide(&sources).verdict, Verdict::PageCache);
+}
+
+/// Scenario: a process in no container; a recording, which knows the heap alone; and nothing.
+/// Guarantee: there is no limit; the lines of a process add up to what is resident; a recording has the heap's lines,
+/// and nothing else is known.
+#[test]
+fn outside_of_a_container_there_is_no_limit() {
+    let process = Sources {
+        limit: None,
+        group: None,
+        ..usual()
+    };
+    let ledger = divide(&process);
+    assert_eq!((ledger.of, ledger.limit, ledger.headroom), (Scope::Process, None, None));
+    assert_eq!(
+        (ledger.usage, ledger.native, ledger.page_cache),
+        (mib(520), mib(256), mib(31))
+    );
+    assert_eq!((ledger.other_processes, ledger.unknown), (None, Some(0)));
+    let recording = Sources {
+        heap: usual().heap,
+        ..Sources::default()
+    };
+    let ledger = divide(&recording);
+    assert_eq!(ledger.of, Scope::Heap);
+    assert_eq!(
+        (ledger.live, ledger.free, ledger.committed_unused),
+        (mib(120), mib(90), mib(25))
+    );
+    assert_eq!(
+        (ledger.bookkeeping, ledger.native, ledger.unknown),
+        (mib(3), None, None)
+    );
+    assert_eq!(ledger.verdict, Verdict::LiveHeap);
+    assert!(divide(&Sources::default()).is_empty());
+}
+
+fn bytes() -> impl Strategy<Value = Option<u64>> {
+    prop_oneof![
+        2 => Just(None),
+        1 => Just(Some(0)),
+        6 => (0..4096u64).prop_map(|bytes| Some(bytes << 20)),
+        1 => any::<u64>().prop_map(Some),
+    ]
+}
+
+fn memory() -> impl Strategy<Value = Memory> {
+    (
+        bytes(),
+        bytes(),
+        bytes(),
+        bytes(),
+        bytes(),
+        proptest::option::of(0..3u64),
+    )
+        .prop_map(|(usage, working_set, anonymous, file, kernel, processes)| Memory {
+            usage,
+            working_set,
+            anonymous,
+            file,
+            kernel,
+            processes,
+            ..Memory::default()
+        })
+}
+
+fn sources() -> impl Strategy<Value = Sources> {
+    let resident =
+        (bytes(), bytes(), bytes(), bytes(), bytes()).prop_map(|(all, anonymous, shared, files, heap)| Resident {
+            all,
+            anonymous,
+            shared,
+            files,
+            heap,
+        });
+    let heap = (bytes(), bytes(), bytes(), bytes(), bytes()).prop_map(|(after, free, committed, kept, bookkeeping)| {
+        HeapFigures {
+            after,
+            free,
+            committed,
+            kept,
+            bookkeeping,
+        }
+    });
+    (bytes(), proptest::option::of(memory()), resident, heap).prop_map(|(limit, group, resident, heap)| Sources {
+        limit,
+        group,
+        resident,
+        heap,
+    })
+}
+
+proptest! {
+    /// Scenario: any sources, which need not agree.
+    /// Guarantee: where the usage is known, the lines and the unknown rest are it exactly; the collector's lines are
+    /// within its resident pages; a limit is headroom and usage, unless it is exceeded.
+    #[test]
+    fn lines_never_exceed_what_they_share(sources in sources()) {
+        let ledger = divide(&sources);
+        let sum: u128 = ledger.lines().iter().filter_map(|(_, bytes)| bytes.map(u128::from)).sum();
+        match ledger.usage {
+            Some(usage) => prop_assert_eq!(sum, u128::from(usage)),
+            None => prop_assert_eq!(ledger.unknown, None),
+        }
+        let managed: u128 = [ledger.live, ledger.free, ledger.bookkeeping, ledger.committed_unused]
+            .into_iter()
+            .flatten()
+            .map(u128::from)
+            .sum();
+        if let Some(bound) = sources.resident.heap.or(sources.resident.anonymous) {
+            prop_assert!(managed <= u128::from(bound));
+        }
+        if let (Some(limit), Some(headroom), Some(usage)) = (ledger.limit, ledger.headroom, ledger.usage) {
+            prop_assert_eq!(headroom, limit.saturating_sub(usage));
+        }
+    }
+
+    /// Scenario: any sources, of which one is taken away.
+    /// Guarantee: a line whose source is unknown is unknown, not zero.
+    #[test]
+    fn unknown_stays_unknown(mut sources in sources()) {
+        let without = |change: fn(&mut Sources)| {
+            let mut sources = sources;
+            change(&mut sources);
+            divide(&sources)
+        };
+        let ledger = without(|sources| sources.heap.free = None);
+        prop_assert_eq!((ledger.live, ledger.free), (None, None));
+        prop_assert_eq!(without(|sources| sources.heap.bookkeeping = None).bookkeeping, None);
+        prop_assert_eq!(without(|sources| sources.limit = None).headroom, None);
+        let ledger = without(|sources| sources.resident = Resident::default());
+        prop_assert_eq!(ledger.native, None);
+        sources.group = None;
+        let ledger = divide(&sources);
+        prop_assert_eq!((ledger.other_processes, ledger.kernel), (None, None));
+    }
+
+    /// Scenario: any sources.
+    /// Guarantee: a verdict names a line that is known, is not zero and is at least the unknown rest.
+    #[test]
+    fn a_verdict_has_its_line(sources in sources()) {
+        let ledger = divide(&sources);
+        if ledger.verdict != Verdict::NotKnown {
+            let line = ledger.line_of(ledger.verdict);
+            prop_assert!(line.is_some_and(|bytes| bytes > 0 && bytes >= ledger.unknown.unwrap_or(0)));
+        }
+    }
+}

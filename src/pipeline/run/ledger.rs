@@ -1,0 +1,116 @@
+//! Where the memory of a run is: what is estimated with each reading of its figures, and what is counted when somebody
+//! asks.
+//!
+//! Counting goes through all pages of the process, so it is done when a person looks or an incident gathers it, at most
+//! every [`ASKED_NS`]. Between, the heap is taken to be resident as far as the process is.
+
+use gc_rules::ledger::Ledger;
+
+use crate::container::ledger::Series;
+
+/// How often pages are counted at most, for a person who looks.
+const ASKED_NS: u64 = 10_000_000_000;
+
+/// How often they are counted while an incident gathers it.
+const GATHERED_NS: u64 = 30_000_000_000;
+
+/// How long what was counted is better than a newer estimate.
+const GOOD_FOR_NS: u64 = 45_000_000_000;
+
+/// What is known of a run's memory.
+#[derive(Debug, Default)]
+pub(crate) struct RunLedger {
+    estimated: Series,
+    /// Most processes are never asked for.
+    counted: Option<Box<Series>>,
+    /// When counting began last.
+    began_unix_ns: Option<u64>,
+    /// It has not ended.
+    counting: bool,
+}
+
+impl RunLedger {
+    /// Takes an estimate.
+    pub(crate) fn estimated(&mut self, at_unix_ns: u64, ledger: Ledger) {
+        self.estimated.take(at_unix_ns, ledger);
+    }
+
+    /// Whether pages may be counted now; if so, it begins. `for_person`: somebody looks; else an incident gathers it.
+    pub(crate) fn begin(&mut self, now_unix_ns: u64, for_person: bool) -> bool {
+        let pace = if for_person { ASKED_NS } else { GATHERED_NS };
+        let is_due = self
+            .began_unix_ns
+            .is_none_or(|began| now_unix_ns.abs_diff(began) >= pace);
+        if self.counting || !is_due {
+            return false;
+        }
+        self.counting = true;
+        self.began_unix_ns = Some(now_unix_ns);
+        true
+    }
+
+    /// Counting ended; `None`: the process could not be read.
+    pub(crate) fn counted(&mut self, at_unix_ns: u64, ledger: Option<Ledger>) {
+        self.counting = false;
+        if let Some(ledger) = ledger {
+            let series = self.counted.get_or_insert_default();
+            series.take(at_unix_ns, ledger);
+        }
+    }
+
+    /// What is known best.
+    pub(crate) fn newest(&self) -> Option<Ledger> {
+        let counted = self.counted.as_ref().and_then(|series| series.newest());
+        match (counted, self.estimated.newest()) {
+            (Some((counted_at, counted)), Some((at, estimated))) => {
+                let is_good = at <= counted_at.saturating_add(GOOD_FOR_NS);
+                Some(if is_good { *counted } else { *estimated })
+            }
+            (counted, estimated) => counted.or(estimated).map(|(_, ledger)| *ledger),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn ledger(counted: bool) -> Ledger {
+        Ledger {
+            counted,
+            ..Ledger::default()
+        }
+    }
+
+    /// Scenario: somebody asks all the time, an incident gathers it, and a count takes long or fails.
+    /// Guarantee: never two at once, at most one in 10 s for a person and in 30 s for an incident.
+    #[test]
+    fn counting_is_bounded() {
+        let mut run = RunLedger::default();
+        assert!(run.begin(100 * SECOND, true));
+        assert!(!run.begin(200 * SECOND, true));
+        run.counted(101 * SECOND, None);
+        assert_eq!(run.newest(), None);
+        assert!(!run.begin(109 * SECOND, true));
+        assert!(!run.begin(111 * SECOND, false));
+        assert!(run.begin(111 * SECOND, true));
+        run.counted(111 * SECOND, Some(ledger(true)));
+        assert!(run.begin(141 * SECOND, false));
+    }
+
+    /// Scenario: estimates every 15 s, one count.
+    /// Guarantee: what was counted is what is known until it is old.
+    #[test]
+    fn an_old_count_is_no_better_than_an_estimate() {
+        let mut run = RunLedger::default();
+        run.estimated(100 * SECOND, ledger(false));
+        assert!(!run.newest().unwrap().counted);
+        run.counted(101 * SECOND, Some(ledger(true)));
+        run.estimated(115 * SECOND, ledger(false));
+        assert!(run.newest().unwrap().counted);
+        run.estimated(160 * SECOND, ledger(false));
+        assert!(!run.newest().unwrap().counted);
+    }
+}
