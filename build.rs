@@ -6,6 +6,7 @@ use std::process::Command;
 
 fn main() {
     println!("cargo:rerun-if-env-changed=GCWATCH_COMMIT");
+    println!("cargo:rerun-if-changed=.source-commit");
     // HEAD names the branch; the branch's file changes with each commit.
     for file in [".git/HEAD", ".git/refs/heads", ".git/packed-refs"] {
         if Path::new(file).exists() {
@@ -14,15 +15,27 @@ fn main() {
     }
     let given = std::env::var("GCWATCH_COMMIT").ok().filter(|commit| !commit.is_empty());
     let version = env!("CARGO_PKG_VERSION");
-    let version = match given.or_else(commit) {
+    let version = match given.or_else(archived).or_else(cloned) {
         Some(commit) => format!("{version} ({commit})"),
         None => version.to_owned(),
     };
     println!("cargo:rustc-env=GCWATCH_VERSION={version}");
 }
 
-/// The commit's short hash; none where the sources are no clone, or git is not there.
-fn commit() -> Option<String> {
+/// The commit that `git archive` wrote into the archive; in a clone the file has a placeholder with a `$`.
+fn archived() -> Option<String> {
+    let text = std::fs::read_to_string(".source-commit").ok()?;
+    let hash = text.split_whitespace().next()?;
+    let is_hash = hash.len() >= 12 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_hash.then(|| hash.get(..12).unwrap_or(hash).to_owned())
+}
+
+/// The clone's commit, shortened; none where the sources are no clone, or git is not there.
+fn cloned() -> Option<String> {
+    // Not the commit of a repository that the sources happen to lie in.
+    if !Path::new(".git").exists() {
+        return None;
+    }
     let output = Command::new("git")
         .args(["rev-parse", "--short=12", "HEAD"])
         .output()

@@ -43,9 +43,9 @@ fuzz-hour:
 fuzz TARGET:
     cargo fuzz run {{TARGET}} --sanitizer none -- -max_total_time=60 -rss_limit_mb=2048
 
-# The binary that is shipped.
-dist:
-    cargo build --profile dist --locked
+# What is installed, into target/dist: static binary, packages, image, chart, checksums (deploy/README.md).
+dist *ARGS:
+    cargo xtask dist {{ARGS}}
 
 # Licences, duplicates, advisories (needs cargo-deny).
 deny:

@@ -11,6 +11,7 @@ pub mod demo;
 pub mod diff;
 pub mod doctor;
 pub mod events;
+pub mod man;
 pub mod output;
 pub mod ps;
 pub mod record;

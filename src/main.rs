@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use gcwatch::commands::cli::{Cli, Command};
 use gcwatch::commands::output::say;
 use gcwatch::commands::{
-    alerts, allocations, analyze, callers, completions, demo, diff, doctor, events, ps, record, replay, rules, run, top,
+    alerts, allocations, analyze, callers, completions, demo, diff, doctor, events, man, ps, record, replay, rules,
+    run, top,
 };
 use gcwatch::guard;
 
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         Command::Callers(args) => callers::run(args),
         Command::Allocations(args) => allocations::run(args),
         Command::Completions(args) => completions::run(args),
+        Command::Man(args) => man::run(args),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,

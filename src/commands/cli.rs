@@ -58,6 +58,9 @@ pub enum Command {
     Allocations(AllocationsArgs),
     /// Print a shell completion script
     Completions(CompletionsArgs),
+    /// Write the manual pages into a folder, for packages
+    #[command(hide = true)]
+    Man(ManArgs),
 }
 
 /// What others call the commands: the words of dotnet-counters, dotnet-trace, dotnet-gcdump, PerfView, jstat, and plain
@@ -618,6 +621,14 @@ pub struct CompletionsArgs {
     /// The shell
     #[arg(value_enum)]
     pub shell: clap_complete::Shell,
+}
+
+/// `gcwatch man`
+#[derive(Debug, Args)]
+pub struct ManArgs {
+    /// The folder, which exists
+    #[arg(value_name = "FOLDER")]
+    pub folder: PathBuf,
 }
 
 /// Durations as in the configuration: `1.5s`, `250ms`, `2m`, `1h30m`; here a bare number is seconds.

@@ -1,0 +1,21 @@
+//! `gcwatch man`: the manual pages, one for each command.
+
+use anyhow::Context as _;
+use clap::CommandFactory as _;
+
+use crate::commands::cli::{Cli, ManArgs};
+
+/// Runs the command.
+///
+/// # Errors
+///
+/// The folder cannot be written to.
+pub fn run(args: &ManArgs) -> anyhow::Result<bool> {
+    // The version without the commit: a page is the same in each build of a version.
+    let command = Cli::command()
+        .version(env!("CARGO_PKG_VERSION"))
+        .disable_help_subcommand(true);
+    clap_mangen::generate_to(command, &args.folder)
+        .with_context(|| format!("cannot write manual pages into {}", args.folder.display()))?;
+    Ok(true)
+}

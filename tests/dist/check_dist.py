@@ -1,0 +1,364 @@
+"""What `cargo xtask dist` makes: each piece is opened, and installed where this host can.
+
+The program in it is whichever GCWATCH names: a debug build does. Whether it is static is checked where it says that it is.
+"""
+
+import gzip
+import hashlib
+import io
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import unittest
+import zipfile
+from xml.etree import ElementTree
+
+PROJECT = pathlib.Path(__file__).resolve().parents[2]
+PROGRAM = pathlib.Path(os.environ.get("GCWATCH") or PROJECT / "target" / "debug" / "gcwatch")
+VERSION = "0.1.0"
+PATIENCE = 600
+NUSPEC = "{http://schemas.microsoft.com/packaging/2010/07/nuspec.xsd}"
+
+
+def left_out(reason):
+    if os.environ.get("GCWATCH_DIST_ALL"):
+        raise AssertionError(reason)
+    print(f"\ntests/dist: left out: {reason}", file=sys.stderr)
+    raise unittest.SkipTest(reason)
+
+
+def run(*command, status=0, **more):
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=PATIENCE, **more)
+    if done.returncode != status:
+        raise AssertionError(f"{command} ended with {done.returncode}:\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
+    return done.stdout
+
+
+def make(out, *more, **environment):
+    words = ["cargo", "xtask", "dist", "--allow-dirty", "--binary", PROGRAM, "--out", out, *more]
+    return run(*words, cwd=PROJECT, env={**os.environ, **environment})
+
+
+def sha256(data):
+    return hashlib.sha256(data).hexdigest()
+
+
+def is_static():
+    return "INTERP" not in run("readelf", "--program-headers", PROGRAM)
+
+
+class Dist(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory(prefix="gcw-dist.")
+        cls.addClassCleanup(cls.folder.cleanup)
+        cls.top = pathlib.Path(cls.folder.name)
+        cls.out = cls.top / "one"
+        cls.said = make(cls.out)
+
+    def one(self, pattern):
+        (found,) = self.out.glob(pattern)
+        return found
+
+    def of_commit(self):
+        return int(os.environ.get("SOURCE_DATE_EPOCH") or run("git", "log", "-1", "--format=%ct", cwd=PROJECT))
+
+    def check_entries(self, archive):
+        """Sorted, of root, dated by the commit."""
+        names = [entry.name for entry in archive.getmembers()]
+        self.assertEqual(names, sorted(names))
+        epoch = self.of_commit()
+        for entry in archive.getmembers():
+            self.assertEqual((entry.uid, entry.gid, entry.mtime), (0, 0, epoch), entry.name)
+            self.assertFalse(entry.mode & 0o022, f"{entry.name}: others may write")
+        return names
+
+    def test_twice(self):
+        """Scenario: made twice from one program, at different times. Guarantee: every file is the same."""
+        two = self.top / "two"
+        make(two)
+        for path in self.out.iterdir():
+            self.assertEqual(sha256(path.read_bytes()), sha256((two / path.name).read_bytes()), path.name)
+        self.assertEqual({path.name for path in self.out.iterdir()}, {path.name for path in two.iterdir()})
+
+    def test_date(self):
+        """Scenario: SOURCE_DATE_EPOCH is set. Guarantee: it is the date of the entries."""
+        dated = self.top / "dated"
+        make(dated, SOURCE_DATE_EPOCH="86400")
+        with tarfile.open(next(dated.glob("*-linux.tar.gz"))) as archive:
+            self.assertEqual({entry.mtime for entry in archive}, {86400})
+
+    def test_checksums(self):
+        """Scenario: sha256sum reads SHA256SUMS. Guarantee: every file is in it and right."""
+        run("sha256sum", "--check", "--strict", "SHA256SUMS", cwd=self.out)
+        named = {line.split()[1] for line in (self.out / "SHA256SUMS").read_text().splitlines()}
+        self.assertEqual(named, {path.name for path in self.out.iterdir()} - {"SHA256SUMS"})
+
+    def test_says_how_it_is_linked(self):
+        """Scenario: a program that needs libraries, or none. Guarantee: the task says which."""
+        self.assertIn("static" if is_static() else "DYNAMIC", self.said)
+
+    def test_not_a_program(self):
+        """Scenario: --binary names a text. Guarantee: it is refused, and nothing is made."""
+        out = self.top / "none"
+        words = ["cargo", "xtask", "dist", "--allow-dirty", "--binary", __file__, "--out", out]
+        done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=PATIENCE, cwd=PROJECT)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("is no 64-bit Linux program", done.stderr)
+        self.assertFalse(out.exists())
+
+    def test_tar(self):
+        """Scenario: the tar archive. Guarantee: its program runs; pages, completions, configuration and rules are there and usable."""
+        with tarfile.open(self.one("*-linux.tar.gz")) as archive:
+            names = self.check_entries(archive)
+            archive.extractall(self.top / "tar")
+        (top,) = (self.top / "tar").iterdir()
+        for name in ("LICENSE", "README.md", "systemd/gcwatch.service", "prometheus/gcwatch.rules.yaml"):
+            self.assertTrue((top / name).is_file(), name)
+        self.assertEqual(run(top / "bin/gcwatch", "--version"), run(PROGRAM, "--version"))
+        run(top / "bin/gcwatch", "run", "--check-config", "--config", top / "systemd/gcwatch.yaml")
+        self.assertEqual({path.name for path in (top / "rules").iterdir()}, {path.name for path in (PROJECT / "rules").iterdir()})
+        commands = {path.name for path in (top / "share/man/man1").iterdir()}
+        self.assertLessEqual({"gcwatch.1", "gcwatch-run.1", "gcwatch-ps.1", "gcwatch-rules-check.1"}, commands)
+        self.assertNotIn("gcwatch-man.1", commands)
+        self.assertIn(".TH gcwatch", (top / "share/man/man1/gcwatch.1").read_text())
+        run("bash", "-n", top / "share/bash-completion/completions/gcwatch")
+        self.assertIn("#compdef gcwatch", (top / "share/zsh/vendor-completions/_gcwatch").read_text())
+        self.assertIn("complete -c gcwatch", (top / "share/fish/vendor_completions.d/gcwatch.fish").read_text())
+        self.assertGreater(len(names), 30)
+
+    def test_deb(self):
+        """Scenario: dpkg-deb opens the package. Guarantee: fields, the configuration as conffile, the unit starts what the package has."""
+        package = self.one("*.deb")
+        if not shutil.which("dpkg-deb"):
+            left_out("dpkg-deb is not here")
+        info = run("dpkg-deb", "--info", package)
+        for field in ("Package: gcwatch", f"Version: {VERSION}", "Architecture: amd64", "conffiles", "postinst", "prerm", "postrm"):
+            self.assertIn(field, info)
+        self.assertEqual("Depends:" in info, not is_static())
+        for line in run("dpkg-deb", "--contents", package).splitlines():
+            self.assertIn(" root/root ", line)
+        root = self.top / "deb"
+        run("dpkg-deb", "--raw-extract", package, root)
+        unit = (root / "usr/lib/systemd/system/gcwatch.service").read_text()
+        self.assertIn("ExecStart=/usr/bin/gcwatch run --config /etc/gcwatch/gcwatch.yaml", unit)
+        self.assertNotIn("/usr/local", unit)
+        self.assertEqual((root / "DEBIAN/conffiles").read_text(), "/etc/gcwatch/gcwatch.yaml\n")
+        for script in ("postinst", "prerm", "postrm"):
+            run("sh", "-n", root / "DEBIAN" / script)
+        gzip.decompress((root / "usr/share/man/man1/gcwatch.1.gz").read_bytes())
+
+    def test_deb_installs(self):
+        """Scenario: installed in an empty root, configuration changed, upgraded, removed, purged.
+        Guarantee: the changed configuration survives the upgrade and the removal; a purge leaves nothing."""
+        package = self.one("*.deb")
+        if not shutil.which("dpkg") or os.geteuid() != 0:
+            left_out("installing takes dpkg and root")
+        root = self.top / "root"
+        for folder in ("var/lib/dpkg/updates", "var/lib/dpkg/info", "etc", "usr/bin"):
+            (root / folder).mkdir(parents=True)
+        (root / "var/lib/dpkg/status").touch()
+        # No systemd in it: what the scripts do then is next to nothing, and they run on this host's shell, as said below.
+        newer = self.top / "newer"
+        run("dpkg-deb", "--raw-extract", package, newer)
+        control = newer / "DEBIAN/control"
+        control.write_text(control.read_text().replace(f"Version: {VERSION}", "Version: 0.2.0"))
+        (newer / "etc/gcwatch/gcwatch.yaml").write_text("# The next version's.\n")
+        run("dpkg-deb", "--root-owner-group", "-Znone", "--build", newer, self.top / "newer.deb")
+
+        def dpkg(*words):
+            # --force-script-chrootless would run the scripts on this host: they are made none by an empty root's lack of a shell.
+            forced = ["--force-depends", "--force-confold", "--force-not-root", "--force-bad-path"]
+            return run("dpkg", *forced, f"--root={root}", *words)
+
+        self.provide_shell(root)
+        dpkg("--install", package)
+        status = (root / "var/lib/dpkg/status").read_text()
+        self.assertIn("Status: install ok installed", status)
+        self.assertEqual(sha256((root / "usr/bin/gcwatch").read_bytes()), sha256(PROGRAM.read_bytes()))
+        configuration = root / "etc/gcwatch/gcwatch.yaml"
+        configuration.write_text("# Mine.\n")
+        state = root / "var/lib/private/gcwatch"
+        state.mkdir(parents=True)
+        (state / "waiting").touch()
+        dpkg("--install", self.top / "newer.deb")
+        self.assertIn("Version: 0.2.0", (root / "var/lib/dpkg/status").read_text())
+        self.assertEqual(configuration.read_text(), "# Mine.\n")
+        self.assertTrue((state / "waiting").exists())
+        dpkg("--remove", "gcwatch")
+        self.assertFalse((root / "usr/bin/gcwatch").exists())
+        self.assertEqual(configuration.read_text(), "# Mine.\n")
+        dpkg("--purge", "gcwatch")
+        left = [path for path in root.rglob("*gcwatch*") if "var/log" not in str(path)]
+        self.assertEqual(left, [])
+
+    def provide_shell(self, root):
+        """dpkg runs the scripts inside the root: a shell, and the few programs they call, with their libraries."""
+        for name in ("sh", "rm", "rmdir"):
+            program = shutil.which(name)
+            libraries = [word for word in run("ldd", program).split() if word.startswith("/")]
+            for path in (os.path.realpath(program), *libraries):
+                to = root / ("bin/" + name if path == os.path.realpath(program) else path.lstrip("/"))
+                to.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(path, to)
+
+    def test_image(self):
+        """Scenario: the image archive as Docker and as an OCI reader open it. Guarantee: both lead to the same config and the same one layer;
+        digests and sizes are right; entry point, user and labels are the Containerfile's; nobody may write a file."""
+        with tarfile.open(self.one("*-oci-amd64.tar")) as archive:
+            self.check_entries(archive)
+            files = {entry.name: archive.extractfile(entry).read() for entry in archive if entry.isfile()}
+        for name, data in files.items():
+            if name.startswith("blobs/"):
+                self.assertEqual(name, f"blobs/sha256/{sha256(data)}")
+        self.assertEqual(json.loads(files["oci-layout"]), {"imageLayoutVersion": "1.0.0"})
+
+        def followed(one):
+            data = files["blobs/" + one["digest"].replace(":", "/")]
+            self.assertEqual(len(data), one["size"])
+            return data
+
+        (listed,) = json.loads(files["index.json"])["manifests"]
+        manifest = json.loads(followed(listed))
+        (layer,) = manifest["layers"]
+        (docker,) = json.loads(files["manifest.json"])
+        self.assertEqual(docker["Config"], "blobs/" + manifest["config"]["digest"].replace(":", "/"))
+        self.assertEqual(docker["Layers"], ["blobs/" + layer["digest"].replace(":", "/")])
+        self.assertEqual(docker["RepoTags"], [listed["annotations"]["io.containerd.image.name"]])
+        config = json.loads(followed(manifest["config"]))
+        unpacked = gzip.decompress(followed(layer))
+        self.assertEqual(config["rootfs"]["diff_ids"], [f"sha256:{sha256(unpacked)}"])
+        text = (PROJECT / "deploy/container/Containerfile").read_text()
+        last = text[text.rindex("\nFROM ") :]
+        runs = config["config"]
+        self.assertIn(f"ENTRYPOINT {json.dumps(runs['Entrypoint'])}", last)
+        self.assertIn(f"CMD {json.dumps(runs['Cmd'])}", last)
+        self.assertIn(f"USER {runs['User']}", last)
+        for label in ("title", "description", "licenses"):
+            key = f"org.opencontainers.image.{label}"
+            self.assertIn(f'{key}="{runs["Labels"][key]}"', last)
+        self.assertEqual(runs["Labels"]["org.opencontainers.image.version"], VERSION)
+        with tarfile.open(fileobj=io.BytesIO(unpacked)) as root:
+            self.check_entries(root)
+            modes = {entry.name: entry.mode for entry in root if entry.isfile()}
+        self.assertEqual(modes.pop("gcwatch"), 0o555)
+        self.assertEqual(set(modes), {"etc/passwd", "etc/group", "etc/ssl/certs/ca-certificates.crt"})
+        self.assertEqual(set(modes.values()), {0o444})
+
+    def test_chart(self):
+        """Scenario: helm lints and renders the packed chart. Guarantee: what the chart's folder renders."""
+        package = self.one("gcwatch-chart-*.tgz")
+        with tarfile.open(package) as archive:
+            names = self.check_entries(archive)
+            self.assertFalse([entry.name for entry in archive if entry.issym()])
+        self.assertIn("gcwatch/files/dashboards/gcwatch.json", names)
+        cache = os.environ.get("GCWATCH_CACHE") or os.path.join(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache", "gcwatch")
+        found = sorted(pathlib.Path(cache, "tools").glob("helm-*/helm"))
+        if not found:
+            left_out("helm is not here: tests/deploy/build helm")
+        chart = PROJECT / "deploy/helm/gcwatch"
+        words = ["--kube-version", "1.34.0", "--values", chart / "ci/collector-values.yaml"]
+        run(found[-1], "lint", "--strict", package, *words)
+        packed = run(found[-1], "template", "gcwatch", package, *words)
+        self.assertEqual(packed, run(found[-1], "template", "gcwatch", chart, *words))
+
+    def package(self, name):
+        with zipfile.ZipFile(self.one(f"{name}.{VERSION}.nupkg")) as archive:
+            self.assertIsNone(archive.testzip())
+            return {entry: archive.read(entry) for entry in archive.namelist()}
+
+    def check_package(self, name, kind):
+        files = self.package(name)
+        metadata = ElementTree.fromstring(files[f"{name}.nuspec"])[0]
+        said = {each.tag.removeprefix(NUSPEC): each.text for each in metadata}
+        self.assertEqual((said["id"], said["version"], said["license"]), (name, VERSION, "Apache-2.0"))
+        self.assertIn(said["readme"], files)
+        self.assertEqual([each.get("name") for each in metadata.iter(f"{NUSPEC}packageType")], [kind])
+        (relation,) = ElementTree.fromstring(files["_rels/.rels"])
+        self.assertEqual(relation.get("Target"), f"/{name}.nuspec")
+        types = list(ElementTree.fromstring(files["[Content_Types].xml"]))
+        known = {each.get("Extension") for each in types} | {each.get("PartName") for each in types}
+        for path in files:
+            if path != "[Content_Types].xml":
+                self.assertTrue(path.rpartition(".")[2] in known or f"/{path}" in known, f"{path} has no content type")
+        return files
+
+    def test_nuget(self):
+        """Scenario: both packages are opened. Guarantee: the pointer names the other one; that one has the program as an executable command."""
+        files = self.check_package("gcwatch", "DotnetTool")
+        settings = ElementTree.fromstring(files["tools/any/any/DotnetToolSettings.xml"])
+        self.assertEqual(settings.get("Version"), "2")
+        (pointed,) = settings.iter("RuntimeIdentifierPackage")
+        self.assertEqual(pointed.attrib, {"RuntimeIdentifier": "linux-x64", "Id": "gcwatch.linux-x64"})
+        files = self.check_package("gcwatch.linux-x64", "DotnetToolRidPackage")
+        settings = ElementTree.fromstring(files["tools/any/linux-x64/DotnetToolSettings.xml"])
+        (command,) = settings.iter("Command")
+        self.assertEqual(command.attrib, {"Name": "gcwatch", "EntryPoint": "gcwatch", "Runner": "executable"})
+        self.assertEqual(sha256(files["tools/any/linux-x64/gcwatch"]), sha256(PROGRAM.read_bytes()))
+
+    def test_nuget_installs(self):
+        """Scenario: `dotnet tool install` from the folder. Guarantee: the tool runs."""
+        dotnet = shutil.which("dotnet")
+        sdks = run(dotnet, "--list-sdks") if dotnet else ""
+        if not any(int(line.split(".")[0]) >= 10 for line in sdks.splitlines()):
+            left_out("there is no .NET SDK 10: nothing shows here that the tool installs")
+        home = {**os.environ, "DOTNET_CLI_HOME": str(self.top), "NUGET_PACKAGES": str(self.top / "nuget")}
+        run(dotnet, "tool", "install", "gcwatch", "--tool-path", self.top / "tool", "--source", self.out, env=home)
+        self.assertEqual(run(self.top / "tool/gcwatch", "--version"), run(PROGRAM, "--version"))
+
+    def test_sbom(self):
+        """Scenario: the list of dependencies. Guarantee: each is in Cargo.lock; what gcwatch links is there, what tests it is not; every reference leads somewhere."""
+        listed = json.loads(self.one("*.cdx.json").read_text())
+        self.assertEqual((listed["bomFormat"], listed["specVersion"]), ("CycloneDX", "1.5"))
+        locked = (PROJECT / "Cargo.lock").read_text()
+        names = set()
+        for component in listed["components"]:
+            self.assertIn(f'name = "{component["name"]}"\nversion = "{component["version"]}"\n', locked)
+            names.add(component["name"])
+        self.assertLessEqual({"tokio", "rustls", "nettrace", "clr-gc"}, names)
+        self.assertFalse({"proptest", "divan", "xtask", "gcwatch-test-support"} & names)
+        known = {component["bom-ref"] for component in listed["components"]} | {listed["metadata"]["component"]["bom-ref"]}
+        for dependency in listed["dependencies"]:
+            self.assertLessEqual({dependency["ref"], *dependency["dependsOn"]}, known)
+
+    def test_source_archive(self):
+        """Scenario: build.rs of a source archive without .git, in no repository. Guarantee: it names the commit; GCWATCH_COMMIT goes before it."""
+        if subprocess.run(["git", "cat-file", "-e", "HEAD:.source-commit"], cwd=PROJECT, capture_output=True).returncode:
+            left_out("HEAD is without .source-commit")
+        source = self.top / "source"
+        source.mkdir()
+        archive = subprocess.run(["git", "archive", "HEAD", ".source-commit", "build.rs"], cwd=PROJECT, capture_output=True, check=True).stdout
+        with tarfile.open(fileobj=io.BytesIO(archive)) as files:
+            files.extractall(source)
+        run("rustc", "--edition", "2024", "build.rs", "-o", "script", cwd=source, env={**os.environ, "CARGO_PKG_VERSION": VERSION})
+        commit = run("git", "rev-parse", "HEAD", cwd=PROJECT)[:12]
+        environment = {key: value for key, value in os.environ.items() if key != "GCWATCH_COMMIT"}
+        self.assertIn(f"GCWATCH_VERSION={VERSION} ({commit})\n", run("./script", cwd=source, env=environment))
+        said = run("./script", cwd=source, env={**environment, "GCWATCH_COMMIT": "given"})
+        self.assertIn(f"GCWATCH_VERSION={VERSION} (given)\n", said)
+        (source / ".source-commit").unlink()
+        self.assertIn(f"GCWATCH_VERSION={VERSION}\n", run("./script", cwd=source, env=environment))
+
+    def test_built_twice(self):
+        """Scenario: the shipped program, built in two folders. Guarantee: the same bytes."""
+        if not os.environ.get("GCWATCH_DIST_BUILD"):
+            left_out("that two builds of the program are equal takes two full builds: GCWATCH_DIST_BUILD=1")
+        made = []
+        for name in ("here", "elsewhere/deeper"):
+            copy = self.top / name
+            run("git", "clone", "--quiet", PROJECT, copy)
+            environment = {**os.environ, "CARGO_TARGET_DIR": str(copy / "target")}
+            done = subprocess.run(["cargo", "xtask", "dist"], cwd=copy, env=environment, capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stderr[-3000:])
+            sums = (copy / "target/dist/SHA256SUMS").read_text()
+            made.append(sums)
+        self.assertEqual(*made)
+
+
+if __name__ == "__main__":
+    unittest.main()

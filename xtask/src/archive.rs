@@ -1,0 +1,141 @@
+//! Archives that are the same each time: tar, ar, gzip, zip.
+
+use std::collections::BTreeMap;
+use std::io::{Cursor, Write as _};
+
+use anyhow::Result;
+use flate2::{Compression, GzBuilder};
+use sha2::{Digest as _, Sha256};
+use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, DateTime, ZipWriter};
+
+/// A file of an archive.
+#[derive(Debug, Clone)]
+pub(crate) struct File {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) mode: u32,
+}
+
+/// Files by path, and folders that are empty; the folders above them come by themselves.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Files {
+    files: BTreeMap<String, File>,
+    empty: Vec<String>,
+}
+
+impl Files {
+    /// A file that everybody reads.
+    pub(crate) fn add(&mut self, path: impl Into<String>, bytes: impl Into<Vec<u8>>) {
+        self.add_with(path, bytes, 0o644);
+    }
+
+    /// A file with a mode.
+    pub(crate) fn add_with(&mut self, path: impl Into<String>, bytes: impl Into<Vec<u8>>, mode: u32) {
+        let bytes = bytes.into();
+        self.files.insert(path.into(), File { bytes, mode });
+    }
+
+    /// An empty folder.
+    pub(crate) fn add_folder(&mut self, path: impl Into<String>) {
+        self.empty.push(path.into());
+    }
+
+    /// How many bytes the files have.
+    pub(crate) fn size(&self) -> usize {
+        self.files.values().map(|file| file.bytes.len()).sum()
+    }
+
+    /// A tar archive under a folder; empty for none, `.` where names begin with `./`.
+    pub(crate) fn tar(&self, top: &str, epoch: u64) -> Result<Vec<u8>> {
+        let mut entries: BTreeMap<String, Option<&File>> = BTreeMap::new();
+        let top = if top.is_empty() {
+            String::new()
+        } else {
+            format!("{top}/")
+        };
+        for folder in &self.empty {
+            entries.insert(format!("{top}{folder}"), None);
+        }
+        for (path, file) in &self.files {
+            entries.insert(format!("{top}{path}"), Some(file));
+        }
+        for path in entries.keys().cloned().collect::<Vec<_>>() {
+            for (at, _) in path.match_indices('/') {
+                entries.entry(path[..at].to_owned()).or_insert(None);
+            }
+        }
+        let mut tar = tar::Builder::new(Vec::new());
+        for (path, file) in entries {
+            let mut header = tar::Header::new_gnu();
+            header.set_uid(0);
+            header.set_gid(0);
+            header.set_username("root")?;
+            header.set_groupname("root")?;
+            header.set_mtime(epoch);
+            let (kind, mode, bytes) = match file {
+                Some(file) => (tar::EntryType::Regular, file.mode, file.bytes.as_slice()),
+                None => (tar::EntryType::Directory, 0o755, &[][..]),
+            };
+            header.set_entry_type(kind);
+            header.set_mode(mode);
+            header.set_size(bytes.len() as u64);
+            // The crate drops a leading `./`, which dpkg wants.
+            let name = if file.is_none() { format!("{path}/") } else { path };
+            let field = &mut header.as_old_mut().name;
+            if name.len() < field.len() {
+                field[..name.len()].copy_from_slice(name.as_bytes());
+                header.set_cksum();
+                tar.append(&header, bytes)?;
+            } else {
+                tar.append_data(&mut header, name, bytes)?;
+            }
+        }
+        Ok(tar.into_inner()?)
+    }
+
+    /// A zip archive, as NuGet reads it; all entries have the first date that the format knows.
+    pub(crate) fn zip(&self) -> Result<Vec<u8>> {
+        let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
+        for (path, file) in &self.files {
+            let options = SimpleFileOptions::default()
+                .compression_method(CompressionMethod::Deflated)
+                .last_modified_time(DateTime::default())
+                .unix_permissions(file.mode);
+            zip.start_file(path.as_str(), options)?;
+            zip.write_all(&file.bytes)?;
+        }
+        Ok(zip.finish()?.into_inner())
+    }
+}
+
+/// Gzip without a name and a time.
+pub(crate) fn gzip(bytes: &[u8]) -> Result<Vec<u8>> {
+    let mut gzip = GzBuilder::new().mtime(0).write(Vec::new(), Compression::best());
+    gzip.write_all(bytes)?;
+    Ok(gzip.finish()?)
+}
+
+/// An `ar` archive as dpkg reads it.
+pub(crate) fn ar(members: &[(&str, &[u8])], epoch: u64) -> Vec<u8> {
+    let mut archive = b"!<arch>\n".to_vec();
+    for (name, bytes) in members {
+        let header = format!(
+            "{name:<16}{epoch:<12}{:<6}{:<6}{:<8}{:<10}`\n",
+            0,
+            0,
+            "100644",
+            bytes.len()
+        );
+        archive.extend_from_slice(header.as_bytes());
+        archive.extend_from_slice(bytes);
+        if bytes.len() % 2 == 1 {
+            archive.push(b'\n');
+        }
+    }
+    archive
+}
+
+/// The digest in hexadecimal digits.
+pub(crate) fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}

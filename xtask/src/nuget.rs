@@ -1,0 +1,105 @@
+//! The program as a .NET tool (SDK 10 and newer): a package for each platform, and one that points to them.
+
+use anyhow::Result;
+
+use crate::archive::Files;
+use crate::build::Program;
+use crate::source::Source;
+
+/// The id of a program's package.
+pub(crate) fn id(program: &Program) -> String {
+    format!("gcwatch.{}", platform(program))
+}
+
+fn platform(program: &Program) -> String {
+    format!("linux-{}", program.machine.dotnet())
+}
+
+/// The package with the program.
+pub(crate) fn of_platform(source: &Source, program: &Program) -> Result<Vec<u8>> {
+    let mut files = begun(source, &id(program), "DotnetToolRidPackage")?;
+    let folder = format!("tools/any/{}", platform(program));
+    let command = r#"<Command Name="gcwatch" EntryPoint="gcwatch" Runner="executable" />"#;
+    files.add(format!("{folder}/DotnetToolSettings.xml"), settings(command, ""));
+    files.add_with(format!("{folder}/gcwatch"), program.bytes.clone(), 0o755);
+    files.add("[Content_Types].xml", content_types(&format!("/{folder}/gcwatch")));
+    files.zip()
+}
+
+/// The package that is asked for by name.
+pub(crate) fn pointer(source: &Source, programs: &[Program]) -> Result<Vec<u8>> {
+    let mut files = begun(source, "gcwatch", "DotnetTool")?;
+    let packages: String = programs
+        .iter()
+        .map(|program| {
+            let (platform, id) = (platform(program), id(program));
+            format!(r#"<RuntimeIdentifierPackage RuntimeIdentifier="{platform}" Id="{id}" />"#)
+        })
+        .collect();
+    let packages = format!("<RuntimeIdentifierPackages>{packages}</RuntimeIdentifierPackages>");
+    files.add(
+        "tools/any/any/DotnetToolSettings.xml",
+        settings(r#"<Command Name="gcwatch" />"#, &packages),
+    );
+    files.add("[Content_Types].xml", content_types(""));
+    files.zip()
+}
+
+const HEAD: &str = r#"<?xml version="1.0" encoding="utf-8"?>"#;
+
+fn settings(command: &str, packages: &str) -> String {
+    format!("{HEAD}\n<DotNetCliTool Version=\"2\"><Commands>{command}</Commands>{packages}</DotNetCliTool>\n")
+}
+
+/// What both packages have.
+fn begun(source: &Source, id: &str, kind: &str) -> Result<Files> {
+    let mut files = Files::default();
+    files.add("README.md", source.read("deploy/packages/nuget.md")?);
+    files.add("LICENSE.md", source.read("LICENSE")?);
+    let namespace = "http://schemas.microsoft.com/packaging/2010/07/nuspec.xsd";
+    let version = &source.version;
+    let nuspec = format!(
+        r#"{HEAD}
+<package xmlns="{namespace}">
+  <metadata>
+    <id>{id}</id>
+    <version>{version}</version>
+    <authors>gcwatch</authors>
+    <description>Reports every GC of every .NET process on this host</description>
+    <license type="expression">Apache-2.0</license>
+    <readme>README.md</readme>
+    <packageTypes><packageType name="{kind}" /></packageTypes>
+  </metadata>
+</package>
+"#
+    );
+    files.add(format!("{id}.nuspec"), nuspec);
+    let relation = format!(
+        r#"{HEAD}
+<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">
+  <Relationship Type="http://schemas.microsoft.com/packaging/2010/07/manifest" Target="/{id}.nuspec" Id="R1" />
+</Relationships>
+"#
+    );
+    files.add("_rels/.rels", relation);
+    Ok(files)
+}
+
+/// The kinds of the files; a file without an extension is named.
+fn content_types(program: &str) -> String {
+    let one = if program.is_empty() {
+        String::new()
+    } else {
+        format!("  <Override PartName=\"{program}\" ContentType=\"application/octet\" />\n")
+    };
+    format!(
+        r#"{HEAD}
+<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">
+  <Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml" />
+  <Default Extension="nuspec" ContentType="application/octet" />
+  <Default Extension="xml" ContentType="application/octet" />
+  <Default Extension="md" ContentType="application/octet" />
+{one}</Types>
+"#
+    )
+}

@@ -1,0 +1,121 @@
+//! The list of what is inside the program: CycloneDX 1.5.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+use serde_json::{Value, json};
+
+use crate::archive::sha256;
+use crate::image::date;
+use crate::source::Source;
+
+/// The list, from `cargo metadata`: what gcwatch links on Linux. What only builds or tests it is not in it.
+pub(crate) fn write(source: &Source) -> Result<Vec<u8>> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .current_dir(&source.root)
+        .args([
+            "metadata",
+            "--locked",
+            "--format-version",
+            "1",
+            "--filter-platform",
+            "x86_64-unknown-linux-musl",
+        ])
+        .output()
+        .context("cannot run cargo metadata")?;
+    if !output.status.success() {
+        bail!("cargo metadata: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    let metadata: Value = serde_json::from_slice(&output.stdout)?;
+    let packages: BTreeMap<&str, &Value> = each(&metadata["packages"])
+        .filter_map(|package| Some((package["id"].as_str()?, package)))
+        .collect();
+    let links: BTreeMap<&str, BTreeSet<&str>> = each(&metadata["resolve"]["nodes"])
+        .filter_map(|node| {
+            let is_linked = |dependency: &&Value| each(&dependency["dep_kinds"]).any(|kind| kind["kind"].is_null());
+            let to = each(&node["deps"])
+                .filter(is_linked)
+                .filter_map(|dependency| dependency["pkg"].as_str());
+            Some((node["id"].as_str()?, to.collect()))
+        })
+        .collect();
+    let top = packages
+        .iter()
+        .find(|(_, package)| package["name"] == "gcwatch")
+        .map(|(id, _)| *id)
+        .context("cargo metadata does not name gcwatch")?;
+
+    let mut reached = BTreeSet::from([top]);
+    let mut waiting = vec![top];
+    while let Some(id) = waiting.pop() {
+        for to in links.get(id).into_iter().flatten() {
+            if reached.insert(to) {
+                waiting.push(to);
+            }
+        }
+    }
+    let name_of = |id: &str| {
+        let package = packages.get(id).copied().unwrap_or(&Value::Null);
+        let word = |key: &str| package[key].as_str().unwrap_or_default().to_owned();
+        (word("name"), word("version"))
+    };
+    let reference = |id: &str| {
+        let (name, version) = name_of(id);
+        format!("pkg:cargo/{name}@{version}")
+    };
+    let component = |id: &str, kind: &str| {
+        let (name, version) = name_of(id);
+        let mut one = json!({
+            "type": kind, "bom-ref": reference(id), "name": name, "version": version, "purl": reference(id),
+        });
+        if let Some(license) = packages.get(id).and_then(|package| package["license"].as_str()) {
+            // Cargo's old way to write "or".
+            one["licenses"] = json!([{"expression": license.replace('/', " OR ")}]);
+        }
+        one
+    };
+    let mut components: Vec<Value> = reached
+        .iter()
+        .filter(|id| **id != top)
+        .map(|id| component(id, "library"))
+        .collect();
+    components.sort_by_key(|one| one["bom-ref"].as_str().unwrap_or_default().to_owned());
+    let mut dependencies: Vec<Value> = reached
+        .iter()
+        .map(|id| {
+            let to: BTreeSet<String> = links.get(id).into_iter().flatten().map(|to| reference(to)).collect();
+            json!({"ref": reference(id), "dependsOn": to})
+        })
+        .collect();
+    dependencies.sort_by_key(|one| one["ref"].as_str().unwrap_or_default().to_owned());
+
+    let mut list = json!({
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.5",
+        "version": 1,
+        "metadata": {"timestamp": date(source.epoch), "component": component(top, "application")},
+        "components": components,
+        "dependencies": dependencies,
+    });
+    // A serial number that is the same for the same list.
+    let digest = sha256(&serde_json::to_vec(&list)?);
+    let part = |from: usize, to: usize| digest.get(from..to).unwrap_or_default();
+    let serial = format!(
+        "urn:uuid:{}-{}-8{}-8{}-{}",
+        part(0, 8),
+        part(8, 12),
+        part(13, 16),
+        part(17, 20),
+        part(20, 32)
+    );
+    list["serialNumber"] = json!(serial);
+    let mut text = serde_json::to_vec_pretty(&list)?;
+    text.push(b'\n');
+    Ok(text)
+}
+
+fn each(list: &Value) -> impl Iterator<Item = &Value> {
+    list.as_array().into_iter().flatten()
+}

@@ -1,0 +1,93 @@
+//! The tree that everything is made from.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+
+/// The tree, its version and its date.
+#[derive(Debug)]
+pub(crate) struct Source {
+    pub(crate) root: PathBuf,
+    pub(crate) version: String,
+    /// The whole hash; none where it is not known.
+    pub(crate) commit: Option<String>,
+    /// Seconds since 1970.
+    pub(crate) epoch: u64,
+}
+
+impl Source {
+    /// The repository of this program.
+    pub(crate) fn here() -> Result<Self> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .parent()
+            .context("xtask lies in no repository")?
+            .to_owned();
+        // "HASH SECONDS" in what `git archive` makes.
+        let archived = std::fs::read_to_string(root.join(".source-commit")).unwrap_or_default();
+        let mut archived = archived.split_whitespace().filter(|_| !archived.contains('$'));
+        let (archived_commit, archived_epoch) = (archived.next(), archived.next());
+        let commit = git(&root, &["rev-parse", "HEAD"]).or_else(|| archived_commit.map(str::to_owned));
+        let epoch = std::env::var("SOURCE_DATE_EPOCH")
+            .ok()
+            .or_else(|| git(&root, &["log", "-1", "--format=%ct"]))
+            .or_else(|| archived_epoch.map(str::to_owned))
+            .context("the date of the sources is not known: set SOURCE_DATE_EPOCH")?;
+        let epoch = epoch
+            .trim()
+            .parse()
+            .context("SOURCE_DATE_EPOCH is no number of seconds")?;
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        Ok(Self {
+            root,
+            version,
+            commit,
+            epoch,
+        })
+    }
+
+    /// Refuses a tree of which the commit does not tell what is in it.
+    pub(crate) fn check_clean(&self, allowed: bool) -> Result<()> {
+        let changes = git(&self.root, &["status", "--porcelain"]).unwrap_or_default();
+        if !changes.is_empty() && !allowed {
+            bail!("there are changes that are not committed (--allow-dirty packs them):\n{changes}");
+        }
+        Ok(())
+    }
+
+    /// A file of the tree.
+    pub(crate) fn read(&self, path: &str) -> Result<Vec<u8>> {
+        std::fs::read(self.root.join(path)).with_context(|| format!("cannot read {path}"))
+    }
+
+    /// The files under a folder, by their paths from there, sorted; links are followed.
+    pub(crate) fn list(&self, folder: &str) -> Result<Vec<String>> {
+        let mut found = Vec::new();
+        let top = self.root.join(folder);
+        let mut folders = vec![top.clone()];
+        while let Some(next) = folders.pop() {
+            for entry in std::fs::read_dir(&next).with_context(|| format!("cannot read {}", next.display()))? {
+                let path = entry?.path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else {
+                    found.push(path.strip_prefix(&top)?.to_string_lossy().into_owned());
+                }
+            }
+        }
+        found.sort();
+        Ok(found)
+    }
+}
+
+fn git(root: &Path, words: &[&str]) -> Option<String> {
+    // Not the repository that an unpacked archive happens to lie in.
+    if !root.join(".git").exists() {
+        return None;
+    }
+    let output = Command::new("git").current_dir(root).args(words).output().ok()?;
+    output
+        .status
+        .success()
+        .then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}

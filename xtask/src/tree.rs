@@ -1,0 +1,99 @@
+//! What comes with the program: manual pages, completions, configuration, rules.
+
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::archive::Files;
+use crate::build::Program;
+use crate::source::Source;
+
+/// The shells with their completion files, as the shells look for them under `/usr/share`.
+pub(crate) const SHELLS: [(&str, &str); 3] = [
+    ("bash", "bash-completion/completions/gcwatch"),
+    ("fish", "fish/vendor_completions.d/gcwatch.fish"),
+    ("zsh", "zsh/vendor-completions/_gcwatch"),
+];
+
+/// What the program writes about itself.
+#[derive(Debug)]
+pub(crate) struct Documents {
+    /// By file name.
+    pub(crate) pages: Vec<(String, Vec<u8>)>,
+    /// By the paths of [`SHELLS`].
+    pub(crate) completions: Vec<(&'static str, Vec<u8>)>,
+}
+
+/// Runs the program for its manual pages and completions.
+pub(crate) fn documents(source: &Source, program: &Program) -> Result<Documents> {
+    let said = String::from_utf8_lossy(&output(program, &["--version"])?)
+        .trim()
+        .to_owned();
+    if !said.starts_with(&format!("gcwatch {}", source.version)) {
+        bail!("{} is of another version: {said}", program.path.display());
+    }
+    let folder = tempfile::tempdir().context("cannot make a folder")?;
+    output(program, &["man", &folder.path().to_string_lossy()])?;
+    let mut pages = Vec::new();
+    for entry in std::fs::read_dir(folder.path())? {
+        let entry = entry?;
+        pages.push((
+            entry.file_name().to_string_lossy().into_owned(),
+            std::fs::read(entry.path())?,
+        ));
+    }
+    pages.sort();
+    let completions = SHELLS
+        .iter()
+        .map(|(shell, path)| Ok((*path, output(program, &["completions", shell])?)))
+        .collect::<Result<_>>()?;
+    Ok(Documents { pages, completions })
+}
+
+fn output(program: &Program, words: &[&str]) -> Result<Vec<u8>> {
+    let output = Command::new(&program.path)
+        .args(words)
+        .output()
+        .with_context(|| format!("cannot run {}", program.path.display()))?;
+    if !output.status.success() {
+        bail!(
+            "gcwatch {}: {}",
+            words.join(" "),
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
+    }
+    Ok(output.stdout)
+}
+
+/// What the tar archive has.
+pub(crate) fn unpacked(source: &Source, program: &Program, documents: &Documents) -> Result<Files> {
+    let mut files = Files::default();
+    files.add_with("bin/gcwatch", program.bytes.clone(), 0o755);
+    for (name, page) in &documents.pages {
+        files.add(format!("share/man/man1/{name}"), page.clone());
+    }
+    for (path, script) in &documents.completions {
+        files.add(format!("share/{path}"), script.clone());
+    }
+    for name in ["LICENSE", "README.md", "CHANGELOG.md"] {
+        files.add(name, source.read(name)?);
+    }
+    for name in ["gcwatch.service", "gcwatch.yaml"] {
+        files.add(
+            format!("systemd/{name}"),
+            source.read(&format!("deploy/systemd/{name}"))?,
+        );
+    }
+    add_rules(source, &mut files, "")?;
+    Ok(files)
+}
+
+/// The rules that are inside the program, to read and to copy from, and those of Prometheus.
+pub(crate) fn add_rules(source: &Source, files: &mut Files, to: &str) -> Result<()> {
+    for name in source.list("rules")? {
+        files.add(format!("{to}rules/{name}"), source.read(&format!("rules/{name}"))?);
+    }
+    let alerts = source.read("deploy/prometheus/gcwatch.rules.yaml")?;
+    files.add(format!("{to}prometheus/gcwatch.rules.yaml"), alerts);
+    Ok(())
+}
