@@ -176,6 +176,7 @@ fn collection(number: i64) -> Collection {
         missing: MissingParts::default(),
         lossy: false,
         observed_by_others: None,
+        requests: None,
         thread_created: false,
     }
 }

@@ -9,8 +9,9 @@ use tokio::time::Instant;
 
 use crate::targets::requests::Batch;
 
-/// Outcomes that wait at most: those of a process that collects two thousand times a second. More are given out early.
-const MAX_HELD: usize = 4_096;
+/// Outcomes that wait at most, 1.4 KB each: those of a process that collects five hundred times a second. More are given
+/// out early.
+const MAX_HELD: usize = 1_024;
 
 /// Outcomes in their order, with the time at which each is given out.
 #[derive(Debug)]

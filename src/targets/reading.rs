@@ -290,7 +290,7 @@ impl<T: RunSink> Reading<T> {
 
     /// Requests that ended.
     pub(crate) fn take_requests(&mut self, batch: &Batch) {
-        if let (None, Some(wait)) = (&self.held, self.hold) {
+        if let (None, Some(wait), Some(_)) = (&self.held, self.hold, batch.since_ticks) {
             // They are read again.
             self.hold_back(wait);
         }

@@ -4,9 +4,10 @@
 //! collections. It has the edges of the collector's stops too: what a request lost is known from this one stream alone.
 //! Its events are Informational, so that its end leaves nothing in the process.
 //!
-//! One set of filters is all that `Microsoft-Diagnostics-DiagnosticSource` has: the last session's. Where another tool
-//! (dotnet-monitor's triggers, for one) asks the provider for something else, our events stop. They are not taken back by
-//! force; that they stopped is said.
+//! One set of filters is all that `Microsoft-Diagnostics-DiagnosticSource` has: the last session's, and none when that
+//! one ends. Where another tool (dotnet-monitor's triggers, for one) asks the provider for something, our events stop,
+//! then or when it ends. The provider's messages tell; from then on requests are unknown, which is logged. The filter is
+//! not taken back by force, and this session stays: its end would end the tool's events.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,6 +59,8 @@ pub(crate) struct Batch {
 #[derive(Debug)]
 pub(crate) enum News {
     Batch(Batch),
+    /// Another tool has set the filter: requests may be missing from now on.
+    Taken,
     /// Requests are not read for now: a sentence.
     Paused(String),
     /// Requests of this process are not read any more: a sentence.
@@ -186,7 +189,11 @@ struct State {
     lost: u64,
     /// From when on nothing was lost, in nanoseconds since the sync point.
     whole_since: i64,
+    /// What the last batch said of that.
+    said: Option<i64>,
     rate: Rate,
+    /// It was reported that the filter was taken.
+    reported_taken: bool,
 }
 
 impl State {
@@ -208,7 +215,9 @@ impl State {
             last_bytes: now,
             lost: 0,
             whole_since: 0,
+            said: None,
             rate: Rate::new(options.max_per_second, now),
+            reported_taken: false,
         }
     }
 
@@ -245,6 +254,12 @@ impl State {
                             "more than {} requests a second for {SECONDS_ABOVE} s (requests.max_per_second)",
                             options.max_per_second
                         ));
+                    }
+                    if self.requests.taken().is_some()
+                        && !std::mem::replace(&mut self.reported_taken, true)
+                        && news.send(News::Taken).await.is_err()
+                    {
+                        return End::Over;
                     }
                     if let Some(batch) = self.batch()
                         && news.send(News::Batch(batch)).await.is_err()
@@ -300,7 +315,7 @@ impl State {
         }
     }
 
-    /// The requests that can be judged now.
+    /// The requests that can be judged now, unless there is nothing new.
     fn batch(&mut self) -> Option<Batch> {
         let (header, base) = (self.stream.header()?, self.base?);
         let now = i128::from(base.unix_ns(0));
@@ -312,11 +327,14 @@ impl State {
         let until = now.saturating_sub(LIVE_SETTLE_NS);
         let next = || self.requests.next(until, |from, to| self.stream.is_lossy(from, to));
         let requests: Vec<Request> = std::iter::from_fn(next).collect();
-        let is_known = self.requests.seen() > 0 && self.requests.knows(self.whole_since);
-        Some(Batch {
+        let is_whole = self.requests.seen() > 0 && self.requests.taken().is_none();
+        let is_known = is_whole && self.requests.knows(self.whole_since);
+        let since_ticks = is_known.then(|| header.sync_ticks.saturating_add(self.whole_since));
+        let is_news = !requests.is_empty() || std::mem::replace(&mut self.said, since_ticks) != since_ticks;
+        is_news.then_some(Batch {
             requests,
             sync_ticks: header.sync_ticks,
-            since_ticks: is_known.then(|| header.sync_ticks.saturating_add(self.whole_since)),
+            since_ticks,
         })
     }
 }

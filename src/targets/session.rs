@@ -145,7 +145,10 @@ impl<S: Sink> Attempt<S> {
                 news = next(&mut requests) => match news {
                     Some(news) => self.take_requests(&mut reading, news),
                     // Its task has ended.
-                    None => requests = None,
+                    None => {
+                        requests = None;
+                        reading.requests_stopped();
+                    }
                 },
                 healed = joined(&mut healing) => {
                     healing = None;
@@ -264,6 +267,14 @@ impl<S: Sink> Attempt<S> {
         let (pid, name) = (self.key().pid, bounded(&self.sketch.name));
         match news {
             News::Batch(batch) => reading.take_requests(&batch),
+            News::Taken => {
+                reading.requests_stopped();
+                tracing::warn!(
+                    target: "gcwatch::targets", pid, name,
+                    "another tool uses Microsoft-Diagnostics-DiagnosticSource, which has one filter for all: what \
+                     collections do to its requests is not known until gcwatch attaches anew"
+                );
+            }
             News::Paused(problem) => {
                 reading.requests_stopped();
                 tracing::info!(

@@ -6,11 +6,14 @@ use clr_gc::stream::Observed;
 
 use crate::payload::Ended;
 use crate::request::{Hit, MAX_NAMED_STOPS, Request};
-use crate::session::{EVENT, PROVIDER};
+use crate::session::{EVENT, MESSAGE, PROVIDER};
 use crate::stops::{MAX_STOPS, Stops};
 
 /// Requests that wait until they can be judged. More are given out unjudged: what they lost is unknown.
 pub const MAX_WAITING: usize = 16_384;
+
+/// So long after its beginning a session's own filter was read; it takes a quarter of a second.
+const OWN_FILTER_WITHIN_NS: i64 = 2_000_000_000;
 
 /// How the start of a request, a time of the wall clock, becomes one of the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +36,8 @@ pub struct Requests {
     distance: Option<i64>,
     header_unix_ns: Option<i64>,
     seen: u64,
+    /// When another session's filter took the place of this one's.
+    taken: Option<i64>,
 }
 
 impl Requests {
@@ -58,6 +63,7 @@ impl Requests {
             distance: None,
             header_unix_ns: None,
             seen: 0,
+            taken: None,
         }
     }
 
@@ -65,11 +71,14 @@ impl Requests {
     pub fn observe(&mut self, observed: &Observed<'_>) -> bool {
         let metadata = observed.event.metadata;
         if observed.layout.is_none() {
-            if metadata.provider == PROVIDER
-                && metadata.name == EVENT
-                && let Some(ended) = Ended::read(observed.event.payload)
-            {
-                self.ended(ended, observed);
+            if metadata.provider == PROVIDER {
+                if metadata.name == EVENT {
+                    if let Some(ended) = Ended::read(observed.event.payload) {
+                        self.ended(ended, observed);
+                    }
+                } else if metadata.name == MESSAGE && observed.at > OWN_FILTER_WITHIN_NS {
+                    self.taken.get_or_insert(observed.at);
+                }
             }
             return self.waiting.len() < self.max_waiting;
         }
@@ -103,6 +112,12 @@ impl Requests {
     /// Requests that were seen: none is no service of ASP.NET Core, or nobody asks it.
     pub fn seen(&self) -> u64 {
         self.seen
+    }
+
+    /// When another session asked the provider for something, nanoseconds since the sync point: there is one set of
+    /// filters. From then on requests may be missing, and when that session ends all are.
+    pub fn taken(&self) -> Option<i64> {
+        self.taken
     }
 
     /// The distance of the host's two clocks, read again: Unix nanoseconds of the sync point.

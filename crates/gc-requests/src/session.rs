@@ -13,6 +13,8 @@ pub const KEYWORDS: u64 = 0x3;
 pub const LEVEL: u32 = 4;
 /// Name of the bridged events. Their ids differ between versions.
 pub const EVENT: &str = "Event";
+/// Name of the messages by which the provider says how it understood a filter, whoever's it is. All sessions get them.
+pub const MESSAGE: &str = "Message";
 /// The listener that requests are of.
 pub const SOURCE: &str = "Microsoft.AspNetCore";
 /// A request ended.
