@@ -71,7 +71,7 @@ impl HeapFigures {
     /// Committed beyond objects and tables.
     fn unused(&self) -> Option<u64> {
         let tails = self.committed?.saturating_sub(self.after?);
-        Some(tails.saturating_add(self.kept.unwrap_or(0)))
+        Some(tails.saturating_add(self.kept?))
     }
 
     /// All that is committed, with the tables.

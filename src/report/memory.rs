@@ -17,13 +17,14 @@ pub fn ledger(collection: &Collection) -> Option<Ledger> {
     (!ledger.is_empty()).then_some(ledger)
 }
 
-/// The ledger as of the newest collection that says something of the heap, and that one's number.
+/// The ledger as of the newest collection that says most of the heap, and that one's number: a background collection
+/// does not say what is kept.
 pub fn newest(collections: &[Collection]) -> Option<(u32, Ledger)> {
     let with_heap = |collection: &&Collection| collection.heap_stats.is_some();
     let newest = collections
         .iter()
         .filter(with_heap)
-        .max_by_key(|collection| collection.end)?;
+        .max_by_key(|collection| (collection.committed.kept.is_some(), collection.end))?;
     Some((newest.number, ledger(newest)?))
 }
 
