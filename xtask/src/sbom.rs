@@ -110,7 +110,7 @@ pub(crate) fn write(source: &Source) -> Result<Vec<u8>> {
     Ok(text)
 }
 
-/// What of the packages is linked, by name and version. `cargo metadata` alone has the features that tests ask for, too.
+/// What of the packages is linked, by name and version. `cargo metadata` alone has the features of tests, too.
 fn linked(source: &Source) -> Result<BTreeSet<(String, String)>> {
     let words = [
         "--package",
