@@ -48,6 +48,11 @@ class Chart(unittest.TestCase):
     def helm(self, *words, **more):
         return tools.run(tools.folder("helm", "helm") / "helm", *words, **more)
 
+    def templated(self, *words, **more):
+        """What comes out for values that are not those of a case."""
+        words = ["gcwatch", tools.CHART, "--kube-version", "1.34.0", "--set", "image.registry=localhost", *words]
+        return self.helm("template", *words, **more)
+
     def test_lint(self):
         """Scenario: helm lint, strict, with each case. Guarantee: no complaint."""
         for case in tools.cases():
@@ -101,23 +106,30 @@ class Chart(unittest.TestCase):
             ("serviceMonitor.enabled=1", "enabled"),
         ):
             with self.subTest(wrong=wrong):
-                said = self.helm("template", "gcwatch", tools.CHART, "--kube-version", "1.34.0", "--set", wrong, status=1)
+                said = self.templated("--set", wrong, status=1)
                 self.assertIn(named, said)
+
+    def test_registry(self):
+        """Scenario: no registry; one on the node alone; one with a port and a path. Guarantee: a sentence that says what to do; the image's name."""
+        said = self.helm("template", "gcwatch", tools.CHART, "--kube-version", "1.34.0", status=1)
+        self.assertIn("--set image.registry=localhost", said)
+        self.assertIn("image: localhost/gcwatch:", self.templated())
+        self.assertIn("image: host:5000/team/gcwatch:", self.templated("--set", "image.registry=host:5000/team"))
 
     def test_state(self):
         """Scenario: the queue's volume on the node, and none. Guarantee: the directory of the values, and nothing of it."""
-        on_host = self.helm("template", "g", tools.CHART, "--kube-version", "1.34.0", "--set", "state.volume=hostPath,state.path=/data/gcwatch")
+        on_host = self.templated("--set", "state.volume=hostPath,state.path=/data/gcwatch")
         (pod,) = [each["spec"]["template"]["spec"] for each in tools.documents(on_host) if each["kind"] == "DaemonSet"]
         (volume,) = [each for each in pod["volumes"] if each["name"] == "state"]
         self.assertEqual(volume["hostPath"], {"path": "/data/gcwatch", "type": "DirectoryOrCreate"})
-        none = self.helm("template", "g", tools.CHART, "--kube-version", "1.34.0", "--set", "state.volume=none")
+        none = self.templated("--set", "state.volume=none")
         for word in ("name: state", "GCWATCH_STATE_DIRECTORY", "/var/lib/gcwatch"):
             self.assertIn(word, on_host)
             self.assertNotIn(word, none)
 
     def test_https(self):
         """Scenario: the listener has a certificate. Guarantee: every probe and the ServiceMonitor use it."""
-        text = self.helm("template", "g", tools.CHART, "--kube-version", "1.34.0", "--set", "web.scheme=https,serviceMonitor.enabled=true")
+        text = self.templated("--set", "web.scheme=https,serviceMonitor.enabled=true")
         self.assertEqual((text.count("scheme: HTTPS"), text.count("scheme: https")), (3, 1))
 
     def test_old_cluster(self):
@@ -137,6 +149,8 @@ class Chart(unittest.TestCase):
         mounts = kustomize["containers"][0]["volumeMounts"]
         mounts[:] = [each for each in mounts if each["name"] != "rules"]
         self.assertEqual(helm["containers"][0].pop("imagePullPolicy"), "IfNotPresent")
+        # kustomize's users name theirs with `images:`.
+        self.assertEqual(helm["containers"][0].pop("image"), "localhost/" + kustomize["containers"][0].pop("image"))
         self.assertEqual(helm, kustomize)
         self.assertEqual(by_helm["updateStrategy"], by_kustomize["updateStrategy"])
 

@@ -10,26 +10,19 @@ use crate::archive::sha256;
 use crate::image::date;
 use crate::source::Source;
 
+/// What it is linked for: the list is the same wherever it is made.
+const PLATFORM: &str = "x86_64-unknown-linux-musl";
+
 /// The list, from `cargo metadata`: what gcwatch links on Linux. What only builds or tests it is not in it.
 pub(crate) fn write(source: &Source) -> Result<Vec<u8>> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
-        .current_dir(&source.root)
-        .args([
-            "metadata",
-            "--locked",
-            "--format-version",
-            "1",
-            "--filter-platform",
-            "x86_64-unknown-linux-musl",
-        ])
-        .output()
-        .context("cannot run cargo metadata")?;
-    if !output.status.success() {
-        bail!("cargo metadata: {}", String::from_utf8_lossy(&output.stderr).trim());
-    }
-    let metadata: Value = serde_json::from_slice(&output.stdout)?;
+    let linked = linked(source)?;
+    let filter = ["--format-version", "1", "--filter-platform", PLATFORM];
+    let metadata: Value = serde_json::from_slice(&cargo(source, "metadata", &filter)?)?;
     let packages: BTreeMap<&str, &Value> = each(&metadata["packages"])
+        .filter(|package| {
+            let word = |key: &str| package[key].as_str().unwrap_or_default().to_owned();
+            linked.contains(&(word("name"), word("version")))
+        })
         .filter_map(|package| Some((package["id"].as_str()?, package)))
         .collect();
     let links: BTreeMap<&str, BTreeSet<&str>> = each(&metadata["resolve"]["nodes"])
@@ -38,6 +31,7 @@ pub(crate) fn write(source: &Source) -> Result<Vec<u8>> {
             let to = each(&node["deps"])
                 .filter(is_linked)
                 .filter_map(|dependency| dependency["pkg"].as_str());
+            let to = to.filter(|id| packages.contains_key(id));
             Some((node["id"].as_str()?, to.collect()))
         })
         .collect();
@@ -114,6 +108,42 @@ pub(crate) fn write(source: &Source) -> Result<Vec<u8>> {
     let mut text = serde_json::to_vec_pretty(&list)?;
     text.push(b'\n');
     Ok(text)
+}
+
+/// What of the packages is linked, by name and version. `cargo metadata` alone has the features of tests, too.
+fn linked(source: &Source) -> Result<BTreeSet<(String, String)>> {
+    let words = [
+        "--package",
+        "gcwatch",
+        "--edges",
+        "normal",
+        "--target",
+        PLATFORM,
+        "--prefix",
+        "none",
+    ];
+    let text = String::from_utf8(cargo(source, "tree", &words)?).context("cargo tree writes no text")?;
+    let package = |line: &str| {
+        let mut words = line.split_whitespace();
+        Some((
+            words.next()?.to_owned(),
+            words.next()?.trim_start_matches('v').to_owned(),
+        ))
+    };
+    Ok(text.lines().filter_map(package).collect())
+}
+
+fn cargo(source: &Source, command: &str, words: &[&str]) -> Result<Vec<u8>> {
+    let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .current_dir(&source.root)
+        .args([command, "--locked"])
+        .args(words)
+        .output()
+        .with_context(|| format!("cannot run cargo {command}"))?;
+    if !output.status.success() {
+        bail!("cargo {command}: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(output.stdout)
 }
 
 fn each(list: &Value) -> impl Iterator<Item = &Value> {

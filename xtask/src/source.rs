@@ -46,7 +46,7 @@ impl Source {
         })
     }
 
-    /// Refuses a tree of which the commit does not tell what is in it.
+    /// Refuses a tree that is not what its commit says.
     pub(crate) fn check_clean(&self, allowed: bool) -> Result<()> {
         let changes = git(&self.root, &["status", "--porcelain"]).unwrap_or_default();
         if !changes.is_empty() && !allowed {

@@ -41,7 +41,10 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 
 {{- define "gcwatch.image" -}}
 {{- with .Values.image -}}
-{{- if .registry }}{{ .registry }}/{{ end }}{{ .repository }}
+{{- if not .registry }}
+{{- fail "image.registry is empty, and no public registry has gcwatch: push the image to yours and say --set image.registry=HOST/PATH, or load the image archive on every node and say --set image.registry=localhost (deploy/README.md)" }}
+{{- end }}
+{{- .registry }}/{{ .repository }}
 {{- if .digest }}@{{ .digest }}{{ else }}:{{ default $.Chart.AppVersion .tag }}{{ end }}
 {{- end }}
 {{- end }}
