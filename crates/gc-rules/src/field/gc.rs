@@ -272,7 +272,9 @@ fields! { FIELDS Gc
         = |s| bytes(Some(gc(s)?.requests?.lost_ns));
     "gc.request_time_lost_ms" Double "ms" "The same in milliseconds."
         = |s| gc(s)?.requests.map(|impact| Value::Double(impact.lost_ns as f64 / 1e6));
-    "gc.worst_request_lost_ms" Double "ms" "What the request that lost most lost by it; unknown where it stopped none."
+    "gc.worst_request_lost_ns" Int "ns" "What the request that lost most lost by it; unknown where it stopped none."
+        = |s| bytes(Some(gc(s)?.requests?.worst?.lost_ns));
+    "gc.worst_request_lost_ms" Double "ms" "The same in milliseconds."
         = |s| gc(s)?.requests?.worst.map(|worst| Value::Double(worst.lost_ns as f64 / 1e6));
 }
 
