@@ -163,12 +163,12 @@ impl Feed {
         let counters = &self.shared.counters;
         let mut parts = self.run.parts();
         let resource = Arc::clone(parts.identity.resource());
-        let told = requests
+        let spans = requests
             .iter()
             .filter_map(|request| parts.request(request, base, &settings).ok());
-        let told: Vec<Encoded> = told.collect();
+        let encoded: Vec<Encoded> = spans.collect();
         drop(parts);
-        for spans in told {
+        for spans in encoded {
             counters.spans.fetch_add(spans.count(), Ordering::Relaxed);
             self.shared.outlet().spans(&resource, spans);
         }

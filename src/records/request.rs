@@ -4,8 +4,8 @@ use gc_requests::request::{Hit, Request};
 use nettrace::TraceHeader;
 use serde::Serialize;
 
-/// `kind: "request"`: a request of a web service, and what collections took of it. Times are nanoseconds of the stream's
-/// own clock (on Linux `CLOCK_MONOTONIC`).
+/// `kind: "request"`: a request of a web service, and what collections took of it. Times are nanoseconds of the
+/// stream's own clock (on Linux `CLOCK_MONOTONIC`).
 #[derive(Debug, Serialize)]
 pub struct RequestRecord {
     kind: &'static str,

@@ -9,8 +9,8 @@ use tokio::time::Instant;
 
 use crate::targets::requests::Batch;
 
-/// Outcomes that wait at most, 1.4 KB each: those of a process that collects five hundred times a second. More are given
-/// out early.
+/// Outcomes that wait at most, 1.4 KB each: those of a process that collects five hundred times a second. More are
+/// given out early.
 const MAX_HELD: usize = 1_024;
 
 /// Outcomes in their order, with the time at which each is given out.
@@ -44,7 +44,7 @@ impl HeldBack {
         }
     }
 
-    /// When the next one is to be given out.
+    /// When the next one is given out.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.outcomes.front().map(|(at, _)| *at)
     }

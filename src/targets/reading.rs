@@ -74,7 +74,7 @@ pub(crate) struct Reading<T> {
     pub(crate) others: Option<Arc<Watched>>,
     /// What waits for the requests that it hit; `None`: requests are not read.
     held: Option<HeldBack>,
-    /// How long outcomes wait, where requests are to be read.
+    /// How long outcomes wait, where requests are read.
     hold: Option<Duration>,
 }
 

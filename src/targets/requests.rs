@@ -6,8 +6,8 @@
 //!
 //! One set of filters is all that `Microsoft-Diagnostics-DiagnosticSource` has: the last session's, and none when that
 //! one ends. Where another tool (dotnet-monitor's triggers, for one) asks the provider for something, our events stop,
-//! then or when it ends. The provider's messages tell; from then on requests are unknown, which is logged. The filter is
-//! not taken back by force, and this session stays: its end would end the tool's events.
+//! then or when it ends. The provider's messages show that; from then on requests are unknown, which is logged. The
+//! filter is not taken back by force, and this session stays: its end would end the tool's events.
 
 use std::sync::Arc;
 use std::time::Duration;

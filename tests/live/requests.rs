@@ -95,8 +95,8 @@ impl Shop {
 
 /// Scenario: a service of which every request writes down what `GC.GetTotalPauseDuration()` was before and after it,
 /// under load.
-/// Guarantee: the time lost by 995 of 1,000 is within 0.25 ms of that, and no request is lost that ended meanwhile. (On a
-/// machine with nothing else to do it is 999; some began in a pause before their program's first line ran.)
+/// Guarantee: the time lost by 995 of 1,000 is within 0.25 ms of that, and no request is lost that ended meanwhile. (On
+/// a machine with nothing else to do it is 999; some began in a pause before their program's first line ran.)
 fn a_request_lost_what_its_own_log_says(runtime: Runtime) {
     let mut shop = Shop::start(runtime, 14, &[]);
     let end = Arc::new(AtomicBool::new(false));
@@ -157,10 +157,9 @@ fn a_request_lost_what_its_own_log_says(runtime: Runtime) {
     assert!(unknown * 100 < requests.len(), "{unknown}");
 }
 
-/// Scenario: a service with the OpenTelemetry SDK answers requests that collect; the daemon reads it, and both export to
-/// one receiver.
-/// Guarantee: a request that lost much has a span for the pause in its own trace, inside of its own span, linked to the
-/// collection's trace, which says what the collection did to it.
+/// Scenario: a service with the OpenTelemetry SDK answers requests that collect; the daemon reads it, and both export
+/// to one receiver. Guarantee: a request that lost much has a span for the pause in its own trace, inside of its own
+/// span, linked to the collection's trace, which says what the collection did to it.
 fn a_pause_is_in_its_victims_trace(runtime: Runtime) {
     let executor = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)

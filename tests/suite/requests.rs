@@ -16,8 +16,8 @@ fn analyze(format: &str) -> String {
 }
 
 /// Scenario: 1.5 s of a service that answers, fails and collects when asked to.
-/// Guarantee: every request has its ids, lost at most its length, and exactly what its pauses add up to; a pause is of a
-/// collection of the same recording.
+/// Guarantee: every request has its ids, lost at most its length, and exactly what its pauses add up to; a pause is of
+/// a collection of the same recording.
 #[test]
 fn requests_of_a_recording_lost_what_their_pauses_add_up_to() {
     let text = analyze("ndjson");

@@ -1,6 +1,6 @@
 //! Which requests of a .NET service collections stopped, and for how long.
 //!
-//! ASP.NET Core tells of every request that ends, with its trace and span ids, when a session asks for the events of its
+//! ASP.NET Core reports every request that ends, with its trace and span ids, when a session asks for the events of its
 //! `DiagnosticListener` ([`session`]). The same session has the edges of the collector's stops, on the same clock. This
 //! crate lays one over the other. It does no I/O and has no clock.
 //!

@@ -41,7 +41,7 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// Those of a live process. Stops are kept for `keep_ns`: as long as the longest request whose loss is to be known.
+    /// Those of a live process. Stops are kept for `keep_ns`: as long as the longest request whose loss can be known.
     pub fn live(keep_ns: i64) -> Self {
         Self {
             max_waiting: MAX_WAITING,

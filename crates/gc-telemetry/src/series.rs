@@ -181,8 +181,8 @@ impl Series {
     }
 
     /// Counts a request that lost enough for spans in its trace and got none.
-    pub fn observe_untold_request(&mut self) {
-        self.add(&row::REQUESTS_UNTOLD, Labels::NONE, 1);
+    pub fn observe_unexported_request(&mut self) {
+        self.add(&row::REQUESTS_UNEXPORTED, Labels::NONE, 1);
     }
 
     /// Counts a collection that was not exported as a span.

@@ -88,7 +88,7 @@ impl RunTelemetry {
         if let Some(series) = self.series.as_mut() {
             series.observe_request(request, base);
             if let Err(NotExported::OverRate) = spans {
-                series.observe_untold_request();
+                series.observe_unexported_request();
             }
         }
         spans

@@ -109,10 +109,9 @@ fn request(stopped_ns: Option<i64>) -> Request {
     }
 }
 
-/// Scenario: a sampled request that lost much; the same unsampled, without ids, unjudged, with hardly any loss; and more
-/// of them in a second than get spans.
-/// Guarantee: the first has the stop in its own trace, below its span, clipped, linked to the collection's root; the
-/// others have none, and those over the rate are said to be.
+/// Scenario: a sampled request that lost much; the same unsampled, without ids, unjudged, with hardly any loss; and
+/// more of them in a second than get spans. Guarantee: the first has the stop in its own trace, below its span,
+/// clipped, linked to the collection's root; the others have none, and those over the rate are said to be.
 #[test]
 fn a_stop_is_in_the_trace_of_the_request_that_it_hit() {
     let mut tracer = Tracer::new(all_spans(), SEED);
@@ -149,10 +148,10 @@ fn a_stop_is_in_the_trace_of_the_request_that_it_hit() {
             "{other:?}"
         );
     }
-    let told = (0..50)
+    let exported = (0..50)
         .filter(|_| tracer.trace_request(&victim, base()).is_ok())
         .count();
-    assert_eq!(told, 19, "one was told before");
+    assert_eq!(exported, 19, "one was exported before");
     assert_eq!(tracer.trace_request(&victim, base()), Err(NotExported::OverRate));
 }
 
@@ -195,7 +194,7 @@ fn metrics_are_those_of_the_table() {
     for stopped_ns in [Some(20_000_000), None] {
         unexported.observe_request(&request(stopped_ns), base());
     }
-    unexported.observe_untold_request();
+    unexported.observe_unexported_request();
     emitted.extend(unexported.cumulative(BASE_NS));
 
     let mut attributes = Seen::default();

@@ -111,7 +111,7 @@ metrics! { METRICS
     REQUESTS_UNJUDGED "gcwatch.requests.unjudged" "{request}" Counter [] Own
         "Requests that ended and of which it is not known what they lost: they have no activity (the service neither logs nor traces), lasted longer than `requests.longest`, or overlap lost events."
         from "Microsoft.AspNetCore.Hosting.EndRequest"
-    REQUESTS_UNTOLD "gcwatch.requests.untold" "{request}" Counter [] Own
+    REQUESTS_UNEXPORTED "gcwatch.requests.unexported" "{request}" Counter [] Own
         "Sampled requests that lost enough for spans in their own traces, and got none: the limit of `requests.spans.max_per_second`."
         from "gcwatch"
     EVENTS_LOST "gcwatch.events.lost" "{event}" Counter [] Own
