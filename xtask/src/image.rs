@@ -30,7 +30,7 @@ pub(crate) fn archive(source: &Source, program: &Program, certificates: Vec<u8>)
     if let Some(commit) = &source.commit {
         labels["org.opencontainers.image.revision"] = json!(commit);
     }
-    let created = date(source.epoch);
+    let created = date(source.epoch)?;
     let config = json!({
         "architecture": program.machine.debian(),
         "os": "linux",
@@ -92,18 +92,9 @@ fn described(kind: &str, bytes: &[u8]) -> Value {
     json!({"mediaType": kind, "digest": format!("sha256:{}", archive::sha256(bytes)), "size": bytes.len()})
 }
 
-/// Seconds since 1970 as RFC 3339 (days to a date after H. Hinnant, "chrono-compatible low-level date algorithms").
-pub(crate) fn date(epoch: u64) -> String {
-    let (days, seconds) = (epoch / 86_400 + 719_468, epoch % 86_400);
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    let (hour, minute, second) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+/// Seconds since 1970 as RFC 3339.
+pub(crate) fn date(epoch: u64) -> Result<String> {
+    Ok(jiff::Timestamp::from_second(i64::try_from(epoch)?)?.to_string())
 }
 
 #[cfg(test)]
@@ -114,8 +105,8 @@ mod tests {
     /// Guarantee: the dates that `date --utc` prints.
     #[test]
     fn seconds_become_dates() {
-        assert_eq!(date(0), "1970-01-01T00:00:00Z");
-        assert_eq!(date(951_782_400), "2000-02-29T00:00:00Z");
-        assert_eq!(date(1_798_761_599), "2026-12-31T23:59:59Z");
+        assert_eq!(date(0).unwrap(), "1970-01-01T00:00:00Z");
+        assert_eq!(date(951_782_400).unwrap(), "2000-02-29T00:00:00Z");
+        assert_eq!(date(1_798_761_599).unwrap(), "2026-12-31T23:59:59Z");
     }
 }

@@ -89,7 +89,7 @@ pub(crate) fn write(source: &Source) -> Result<Vec<u8>> {
         "bomFormat": "CycloneDX",
         "specVersion": "1.5",
         "version": 1,
-        "metadata": {"timestamp": date(source.epoch), "component": component(top, "application")},
+        "metadata": {"timestamp": date(source.epoch)?, "component": component(top, "application")},
         "components": components,
         "dependencies": dependencies,
     });
