@@ -118,7 +118,7 @@ impl Text<'_> {
     }
 
     /// As text, where it is short and plain; empty where it is not.
-    fn ascii<'b>(self, place: &'b mut [u8; MAX_UNITS]) -> Option<&'b str> {
+    fn ascii(self, place: &mut [u8; MAX_UNITS]) -> Option<&str> {
         let length = self.0.len() / 2;
         let Some(place) = place.get_mut(..length) else {
             return Some("");
