@@ -166,7 +166,7 @@ class Manifests(unittest.TestCase):
     def test_kubelet(self):
         """Scenario: the kubelet is asked in place of the API server. Guarantee: nodes/pods may be read, and nothing else."""
         helm = tools.folder("helm", "helm") / "helm"
-        text = tools.run(helm, "template", "g", tools.CHART, "--kube-version", "1.34.0", "--set", "kubernetes.metadata=kubelet,networkPolicy.enabled=true")
+        text = tools.run(helm, "template", "g", tools.CHART, "--kube-version", "1.34.0", "--set", "image.registry=localhost,kubernetes.metadata=kubelet,networkPolicy.enabled=true")
         (role,) = [each for each in tools.documents(text) if each["kind"] == "ClusterRole"]
         self.assertEqual(role["rules"], [{"apiGroups": [""], "resources": ["nodes/pods"], "verbs": ["get"]}])
         self.assertIn("value: https://$(HOST_IP):10250", text)
