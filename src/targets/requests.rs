@@ -21,13 +21,14 @@ use gc_requests::requests::Requests;
 use gc_requests::session;
 use gc_rules::time::TimeBase;
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 
 use crate::targets::attempt::{Order, STOP_WITHIN, Shared, ordered_to_stop};
 use crate::targets::clock::Source;
 use crate::targets::host::clocks;
 use crate::targets::memory::Share;
 use crate::targets::options::{Filter, RequestOptions};
+use crate::targets::rounds::{Pace, Rounds};
 use crate::targets::session::read_shared;
 use crate::targets::sink::Sink;
 
@@ -162,7 +163,8 @@ impl<S: Sink> Reader<S> {
         if let Err(error) = session.move_here() {
             return End::Failed(error.to_string());
         }
-        let mut state = State::new(&self.options, self.ahead_ns, self.shared.memory.share());
+        let rounds = Arc::clone(&self.shared.readers.rounds);
+        let mut state = State::new(&self.options, self.ahead_ns, self.shared.memory.share(), rounds);
         let end = tokio::select! {
             end = state.read(&mut session, &self.shared, &self.news, &self.options) => end,
             () = ordered_to_stop(&mut self.orders) => End::Over,
@@ -185,6 +187,8 @@ struct State {
     base: Option<TimeBase>,
     based_at: Instant,
     last_bytes: Instant,
+    /// A thousand requests are half a megabyte: more than waits in a socket from one round to the next.
+    pace: Pace,
     /// Events that were lost when it was looked last.
     lost: u64,
     /// From when on nothing was lost, in nanoseconds since the sync point.
@@ -197,7 +201,7 @@ struct State {
 }
 
 impl State {
-    fn new(options: &RequestOptions, ahead_ns: Option<i64>, memory: Share) -> Self {
+    fn new(options: &RequestOptions, ahead_ns: Option<i64>, memory: Share, rounds: Arc<Rounds>) -> Self {
         let now = Instant::now();
         let keep = i64::try_from(options.longest.as_nanos()).unwrap_or(i64::MAX);
         Self {
@@ -213,6 +217,7 @@ impl State {
             base: None,
             based_at: now,
             last_bytes: now,
+            pace: Pace::new(rounds, now),
             lost: 0,
             whole_since: 0,
             said: None,
@@ -231,11 +236,20 @@ impl State {
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
+            let pause_ends = self.pace.next();
+            let pause = async {
+                match pause_ends {
+                    Some(at) => sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
-                read = read_shared(session, &shared.buffer, &mut self.stream) => match read {
+                () = pause => self.pace.pass(Instant::now()),
+                read = read_shared(session, &shared.buffer, &mut self.stream), if self.pace.until.is_none() => match read {
                     Ok(0) => return End::Over,
-                    Ok(_) => {
+                    Ok(n) => {
                         self.last_bytes = Instant::now();
+                        self.pace.take(n, self.last_bytes);
                         if let Err(end) = self.advance() {
                             return end;
                         }
