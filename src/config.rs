@@ -15,6 +15,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use crate::intake::options::IntakeOptions;
 use crate::kubernetes;
 use crate::targets::options::TargetOptions;
 use crate::web::options::WebOptions;
@@ -98,6 +99,7 @@ pub struct Config {
     kubernetes: kubernetes::settings::Settings,
     resource: Vec<(String, String)>,
     web: WebOptions,
+    intake: Option<IntakeOptions>,
     log: LogOptions,
     self_telemetry: SelfTelemetryOptions,
 }
@@ -139,6 +141,7 @@ impl Config {
             let alerts = resolver.alerts(&document);
             let resource = resolver.resource(&document);
             let web = resolver.web(&document);
+            let intake = resolver.intake(&document);
             resolver.sections(&document);
             let findings = resolver.findings;
             let mut dropped = Vec::new();
@@ -191,6 +194,7 @@ impl Config {
                 kubernetes: (&document.kubernetes).into(),
                 resource,
                 web,
+                intake,
                 log: resolve::log(&document),
                 self_telemetry: resolve::self_telemetry(&document, &origins),
                 document,
@@ -255,6 +259,11 @@ impl Config {
         &self.web
     }
 
+    /// Where spans are listened for; `None`: nowhere.
+    pub fn intake(&self) -> Option<&IntakeOptions> {
+        self.intake.as_ref()
+    }
+
     /// The log on standard error.
     pub fn log(&self) -> &LogOptions {
         &self.log
@@ -313,6 +322,7 @@ impl Config {
             (Section::Resource, self.resource != new.resource),
             (Section::Listen, self.listen() != new.listen()),
             (Section::Web, self.web != new.web),
+            (Section::Intake, self.intake != new.intake),
             (Section::Log, self.log != new.log),
             (Section::SelfTelemetry, self.self_telemetry != new.self_telemetry),
         ];

@@ -43,6 +43,7 @@ use crate::config::options::RuleSources;
 use crate::daemon::rules::RuleWatch;
 pub use crate::daemon::services::{Ended, Services};
 use crate::daemon::stall::Stalls;
+use crate::intake::options::IntakeOptions;
 use crate::kubernetes;
 use crate::pipeline::PipelineSettings;
 use crate::targets::options::TargetOptions;
@@ -88,6 +89,8 @@ pub struct Options {
     pub listen: Option<SocketAddr>,
     /// Who may see what of it.
     pub web: WebOptions,
+    /// Where the spans of services are listened for; `None`: nowhere.
+    pub intake: Option<IntakeOptions>,
     /// Attributes of the daemon's own resource.
     pub own_resource: Vec<KeyValue>,
     /// Whether the daemon's own metrics are exported over OTLP; `/metrics` always has them.
@@ -334,7 +337,7 @@ async fn apply(reload: &mut impl Reload, services: &mut Services, old: &Options)
         return None;
     }
     notify_service(&[NotifyState::Reloading]);
-    if let Err(error) = services.reconfigure(&new) {
+    if let Err(error) = services.reconfigure(&new, old) {
         services.own.reloads.refused.fetch_add(1, Ordering::Relaxed);
         warn!("cannot apply the new configuration: {error:#}");
         notify_service(&[NotifyState::Ready]);

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules of this crate; each may use those before it.
-const ORDER: [&str; 14] = [
+const ORDER: [&str; 15] = [
     "container",
     "process",
     "guard",
@@ -17,6 +17,7 @@ const ORDER: [&str; 14] = [
     "report",
     "kubernetes",
     "web",
+    "intake",
     "config",
     "daemon",
     "commands",

@@ -26,7 +26,8 @@ mod connections;
 mod events;
 mod hosts;
 pub mod options;
-mod tls;
+pub(crate) mod tls;
+pub(crate) mod wire;
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -221,7 +222,7 @@ impl Server {
         let Some(certificate) = self.certificate else {
             return connections::serve(self.listener, None, routers, end).await;
         };
-        let acceptor = certificate.acceptor().map_err(std::io::Error::other)?;
+        let acceptor = certificate.acceptor(&["http/1.1"]).map_err(std::io::Error::other)?;
         tokio::select! {
             served = connections::serve(self.listener, Some(acceptor), routers, end) => served,
             // It never ends.

@@ -92,7 +92,7 @@ async fn serve(
 ) -> anyhow::Result<bool> {
     let signals = Signals::new()?;
     let options = options(&config);
-    let services = Services::open(&options).await?;
+    let mut services = Services::open(&options).await?;
     let level = logging::begin_queued(
         config.log(),
         config.self_telemetry(),
@@ -116,6 +116,7 @@ async fn serve(
     let guard = Guard::start().context("cannot start a thread for the guard of sessions")?;
     let readers = readers.guarded(guard.clone());
     let alive = readers.alive();
+    services.listen_for_spans(&options, readers.directory())?;
     services.set_run_parts(RunParts { guard, log, alive });
     let reload = FileReload::new(flags.clone(), config, files, level);
     Ok(daemon::run(options, services, signals, reload, readers).await)
@@ -232,6 +233,7 @@ pub(crate) fn options(config: &Config) -> Options {
         kubernetes: config.kubernetes().clone(),
         listen: config.listen(),
         web: config.web().clone(),
+        intake: config.intake().cloned(),
         own_resource,
         export_own_metrics: own.metrics,
     }

@@ -31,6 +31,8 @@ pub enum Section {
     Listen,
     /// `web`
     Web,
+    /// `requests.otlp`
+    Intake,
     /// `log`
     Log,
     /// `self_telemetry`

@@ -23,7 +23,7 @@ mod telemetry;
 pub(crate) use alerts::{Alertmanager, Alerts, Rules, Webhook};
 pub(crate) use kubernetes::Kubernetes;
 pub(crate) use otlp::{Limits, Otlp, SecretSource, Signal};
-pub(crate) use requests::Requests;
+pub(crate) use requests::{RequestMode, Requests};
 pub(crate) use targets::Targets;
 pub(crate) use telemetry::{Histogram, Metrics, Spans};
 

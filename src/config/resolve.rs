@@ -13,6 +13,7 @@ use strict_yaml::path::KeyPath;
 mod alerts;
 mod headers;
 mod receivers;
+mod requests;
 mod web;
 
 /// Reads a small file: the value of a header.

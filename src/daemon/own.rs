@@ -14,6 +14,7 @@ use crate::daemon::logging::queue::LogQueue;
 use crate::daemon::rules::RuleFiles;
 use crate::daemon::usage;
 use crate::guard::Guard;
+use crate::intake::IntakeStats;
 use crate::kubernetes::{self, Pods, StatsNow};
 use crate::pipeline::{Pipeline, RuleCounts};
 use crate::targets::Alive;
@@ -88,6 +89,8 @@ pub struct Own {
     pub stalls: StallCounts,
     /// What only `run` has.
     pub run: OnceLock<RunParts>,
+    /// Counted by the receiver of spans, where there is or was one.
+    pub intake: OnceLock<Arc<IntakeStats>>,
 }
 
 /// The parts that a command has which runs until it is stopped.
@@ -111,6 +114,7 @@ impl Own {
             reloads: Reloads::default(),
             stalls: StallCounts::default(),
             run: OnceLock::new(),
+            intake: OnceLock::new(),
         }
     }
 
@@ -162,6 +166,19 @@ impl Own {
             &row::STALL_DURATION,
             Some(seconds(stalls.nanoseconds.load(Ordering::Relaxed))),
         );
+    }
+
+    /// Nothing without a receiver of spans.
+    fn intake(&self, sheet: &mut MetricSnapshot) {
+        let Some(stats) = self.intake.get() else { return };
+        let points = stats
+            .spans()
+            .map(|(outcome, count)| (vec![text(&row::OUTCOME, outcome)], whole(count)));
+        sheet.put(&row::INTAKE_SPANS, points);
+        let points = stats
+            .exports_dropped()
+            .map(|(reason, count)| (vec![text(&row::ERROR_TYPE, reason)], whole(count)));
+        sheet.put(&row::INTAKE_DROPPED, points);
     }
 
     /// Nothing without Kubernetes.
@@ -220,6 +237,7 @@ impl OwnMetrics for Own {
         sheet.put(&row::RELOADS, points);
         exports(&self.sources.exporter.stats(), &mut sheet);
         self.run(&mut sheet);
+        self.intake(&mut sheet);
         self.rules(&mut sheet);
         self.pods(&mut sheet);
         notifications(&self.sources.notifier.stats(), &mut sheet);

@@ -19,9 +19,12 @@ use crate::daemon::rules::RuleFiles;
 use crate::daemon::stall::{Stall, Stalls};
 use crate::daemon::state::StateDirectory;
 use crate::daemon::{OWN_RUN, Options};
+use crate::intake::options::IntakeOptions;
+use crate::intake::{Intake, IntakeError};
 use crate::kubernetes::{self, Pods};
 use crate::pipeline::Pipeline;
 use crate::process::RunKey;
+use crate::targets::directory::Directory;
 use crate::web::{self, LiveInfo as _, OwnMetrics as _, PartAge, Server, Site};
 use delivery::alerts::Notifier;
 use delivery::clock::now_unix_ns;
@@ -54,6 +57,9 @@ pub struct Services {
     address: Option<SocketAddr>,
     /// What outlives this daemon; nobody else uses the directory meanwhile.
     state: Option<(StateDirectory, IncidentFile)>,
+    /// The receiver of spans, where there is one, and to whom their requests go.
+    intake: Option<Intake>,
+    directory: Option<Arc<Directory>>,
     /// What the opening found, for the log, which begins later.
     notes: Vec<Note>,
 }
@@ -164,8 +170,32 @@ impl Services {
             web,
             address,
             state,
+            intake: None,
+            directory: None,
             notes,
         })
+    }
+
+    /// Listens for spans where this is configured, and has their requests go to these processes.
+    ///
+    /// # Errors
+    ///
+    /// When the address is in use, or the certificate cannot be used.
+    pub fn listen_for_spans(&mut self, options: &Options, directory: Arc<Directory>) -> Result<(), IntakeError> {
+        self.directory = Some(directory);
+        self.set_intake(options.intake.as_ref())
+    }
+
+    fn set_intake(&mut self, options: Option<&IntakeOptions>) -> Result<(), IntakeError> {
+        // First, because the next one may have the same port.
+        self.intake = None;
+        if let (Some(options), Some(directory)) = (options, &self.directory) {
+            let stats = Arc::clone(self.own.intake.get_or_init(Arc::default));
+            let intake = Intake::start(options, Arc::clone(directory), stats)?;
+            info!("listening for spans at {} (OTLP over gRPC and HTTP)", intake.address());
+            self.intake = Some(intake);
+        }
+        Ok(())
     }
 
     /// Logs what the opening found.
@@ -233,6 +263,8 @@ impl Services {
             Some("the notifier")
         } else if self.web.as_ref().is_some_and(|(_, served)| served.is_finished()) {
             Some("the listener")
+        } else if self.intake.as_ref().is_some_and(Intake::has_failed) {
+            Some("the receiver of spans")
         } else {
             None
         }
@@ -265,7 +297,22 @@ impl Services {
     }
 
     /// Applies new options; where one cannot be used, nothing changes.
-    pub(super) fn reconfigure(&mut self, options: &Options) -> anyhow::Result<()> {
+    pub(super) fn reconfigure(&mut self, options: &Options, old: &Options) -> anyhow::Result<()> {
+        self.reconfigure_receivers(options)?;
+        if options.intake != old.intake
+            && let Err(error) = self.set_intake(options.intake.as_ref())
+        {
+            // All of it was valid a moment ago.
+            let _restored = self.set_intake(old.intake.as_ref());
+            let _restored = self.reconfigure_receivers(old);
+            return Err(error).context("nothing changes");
+        }
+        self.pipeline.reconfigure(options.pipeline.clone());
+        self.export_own_metrics = options.export_own_metrics;
+        Ok(())
+    }
+
+    fn reconfigure_receivers(&self, options: &Options) -> anyhow::Result<()> {
         let alerts = self.notifier.settings();
         self.notifier
             .reconfigure(&options.alerts)
@@ -275,8 +322,6 @@ impl Services {
             let _restored = self.notifier.reconfigure(&alerts);
             return Err(error).context("the receivers stay unchanged");
         }
-        self.pipeline.reconfigure(options.pipeline.clone());
-        self.export_own_metrics = options.export_own_metrics;
         Ok(())
     }
 

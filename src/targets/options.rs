@@ -18,11 +18,23 @@ pub struct Filter {
     pub environment: Vec<(String, Pattern)>,
 }
 
+/// Where requests are known from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum RequestSource {
+    /// They are not.
+    #[default]
+    None,
+    /// The events of ASP.NET Core, in a second session of the process.
+    Events,
+    /// Their own spans, which others send: `crate::intake`.
+    Spans,
+}
+
 /// Of which processes requests are read, and how.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestOptions {
-    /// None at all when false.
-    pub enabled: bool,
+    /// Where they are known from.
+    pub source: RequestSource,
     /// Only processes that one of these fits; empty: all.
     pub include: Vec<Filter>,
     /// Of those, not the ones that one of these fits.
@@ -40,7 +52,7 @@ pub struct RequestOptions {
 impl Default for RequestOptions {
     fn default() -> Self {
         Self {
-            enabled: false,
+            source: RequestSource::None,
             include: Vec::new(),
             exclude: Vec::new(),
             buffer_mb: 8,

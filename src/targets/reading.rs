@@ -21,6 +21,7 @@ use crate::targets::rounds::{Pace, Rounds};
 use crate::targets::session::READ_BYTES;
 use crate::targets::settings;
 use crate::targets::sink::RunSink;
+use crate::targets::span_requests::SpanRequests;
 
 /// How long a runtime may take to send the stream's header: it does so before it answers to the command.
 const HEADER_WITHIN: Duration = Duration::from_secs(15);
@@ -76,6 +77,8 @@ pub(crate) struct Reading<T> {
     held: Option<HeldBack>,
     /// How long outcomes wait, where requests are read.
     hold: Option<Duration>,
+    /// Requests that their own spans report; `None`: they are not known from there.
+    pub(crate) spans: Option<SpanRequests>,
 }
 
 impl<T: RunSink> Reading<T> {
@@ -105,6 +108,7 @@ impl<T: RunSink> Reading<T> {
             others: None,
             held: None,
             hold: None,
+            spans: None,
         }
     }
 
@@ -145,9 +149,15 @@ impl<T: RunSink> Reading<T> {
     /// Decodes what is there, and reports what comes of it.
     fn advance(&mut self, now: Instant, mut observer: impl FnMut(&Observed<'_>)) -> Result<(), StreamError> {
         loop {
-            let advanced = self.stream.advance(&mut observer);
+            let Self { stream, spans, .. } = self;
+            let advanced = stream.advance(|observed| {
+                observer(observed);
+                if let Some(spans) = spans {
+                    spans.observe(observed);
+                }
+            });
             self.set_base(now);
-            let held = self.stream.memory_bytes();
+            let held = self.stream.memory_bytes() + self.spans.as_ref().map_or(0, SpanRequests::memory_bytes);
             self.report_outcomes();
             self.memory.set(held, || self.stream.largest_store())?;
             if advanced? == Advanced::Drained {
@@ -193,6 +203,7 @@ impl<T: RunSink> Reading<T> {
         if self.is_news() && now >= self.progress_at {
             self.report_progress(now);
         }
+        self.judge_spans(now, false);
         self.report_held(now);
         Ok(())
     }
@@ -212,7 +223,8 @@ impl<T: RunSink> Reading<T> {
             .map(|after| self.last_bytes + *after);
         let progress = self.is_news().then_some(self.progress_at);
         let held = self.held.as_ref().and_then(HeldBack::next);
-        let times = [self.pace.next(), header, quiet, progress, self.settings_at, held];
+        let spans = self.spans.as_ref().map(SpanRequests::next);
+        let times = [self.pace.next(), header, quiet, progress, self.settings_at, held, spans];
         times.into_iter().flatten().min()
     }
 
@@ -240,6 +252,7 @@ impl<T: RunSink> Reading<T> {
         let in_order = self.stream.decoder().ending() == Some(Ending::Clean);
         self.stream.end();
         self.report_outcomes();
+        self.judge_spans(Instant::now(), true);
         self.requests_stopped();
         self.report_progress(Instant::now());
         self.sink.closed(in_order);
@@ -286,6 +299,19 @@ impl<T: RunSink> Reading<T> {
         self.hold = Some(wait);
         self.sink.held_back(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX));
         self.held = Some(HeldBack::new(wait));
+    }
+
+    /// Requests that were reported by their spans.
+    fn judge_spans(&mut self, now: Instant, is_over: bool) {
+        let Self {
+            stream, spans, base, ..
+        } = self;
+        if let Some(batch) = spans
+            .as_mut()
+            .and_then(|spans| spans.judged(stream, *base, now, is_over))
+        {
+            self.take_requests(&batch);
+        }
     }
 
     /// Requests that ended.

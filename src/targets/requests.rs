@@ -27,7 +27,7 @@ use crate::targets::attempt::{Order, STOP_WITHIN, Shared, ordered_to_stop};
 use crate::targets::clock::Source;
 use crate::targets::host::clocks;
 use crate::targets::memory::Share;
-use crate::targets::options::{Filter, RequestOptions};
+use crate::targets::options::{Filter, RequestOptions, RequestSource};
 use crate::targets::rounds::{Pace, Rounds};
 use crate::targets::session::read_shared;
 use crate::targets::sink::Sink;
@@ -70,7 +70,7 @@ pub(crate) enum News {
 
 /// Whether the requests of a process are asked for.
 pub(crate) fn are_wanted(options: &RequestOptions, is_meant: impl Fn(&Filter) -> bool) -> bool {
-    options.enabled
+    options.source != RequestSource::None
         && (options.include.is_empty() || options.include.iter().any(&is_meant))
         && !options.exclude.iter().any(&is_meant)
 }

@@ -14,6 +14,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::guard::{BEAT_EVERY, Guard};
 use crate::targets::alive::Alive;
+use crate::targets::directory::Directory;
 use crate::targets::session::READ_BYTES;
 
 /// From one round to the next. With the runtime's own 100 ms, and what the reconstruction and the exporter wait for,
@@ -38,6 +39,7 @@ pub struct Readers {
     pub(crate) rounds: Arc<Rounds>,
     guard: Option<Guard>,
     alive: Arc<Alive>,
+    directory: Arc<Directory>,
 }
 
 impl Readers {
@@ -48,7 +50,13 @@ impl Readers {
             rounds,
             guard: None,
             alive: Arc::new(Alive::new(Instant::now())),
+            directory: Arc::default(),
         }
+    }
+
+    /// The processes that take requests by their spans.
+    pub fn directory(&self) -> Arc<Directory> {
+        Arc::clone(&self.directory)
     }
 
     /// With a guard that closes the sessions when they are not read any more. A task on the executor says that it is

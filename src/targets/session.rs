@@ -16,11 +16,13 @@ use crate::process::text::bounded;
 use crate::targets::attempt::{Attempt, Begun, End, Order, STOP_WITHIN, ordered_to_stop};
 use crate::targets::carryover::Carryover;
 use crate::targets::memory::OVER_MEMORY;
+use crate::targets::options::RequestSource;
 use crate::targets::others::Watched;
 use crate::targets::reading::{Reading, StreamError};
 use crate::targets::requests::{self, News};
 use crate::targets::settings::{self, GcSettings};
 use crate::targets::sink::{RunSink, Sink};
+use crate::targets::span_requests::SpanRequests;
 
 /// How much is read at once; a runtime writes a few kilobytes per collection.
 pub(crate) const READ_BYTES: usize = 64 << 10;
@@ -47,6 +49,7 @@ impl<S: Sink> Attempt<S> {
             ahead_ns,
             watched,
             reads_requests,
+            names,
         } = begun;
         if let Err(error) = session.move_here() {
             return self.unattachable(error.obstacle());
@@ -65,17 +68,23 @@ impl<S: Sink> Attempt<S> {
             reading.settings_at = Some(reading.since + SETTINGS_AFTER);
         }
         reading.others.clone_from(&watched);
-        let mut requests = reads_requests.then(|| {
+        let mut requests = None;
+        if reads_requests {
             let options = self.options.requests.clone();
             reading.hold_back(options.wait);
-            requests::begin(
-                &self.shared,
-                Arc::clone(&client),
-                options,
-                ahead_ns,
-                self.orders.clone(),
-            )
-        });
+            if options.source == RequestSource::Spans {
+                let place = self.shared.readers.directory().register(self.key(), names);
+                reading.spans = Some(SpanRequests::new(place, options.longest, reading.since));
+            } else {
+                requests = Some(requests::begin(
+                    &self.shared,
+                    Arc::clone(&client),
+                    options,
+                    ahead_ns,
+                    self.orders.clone(),
+                ));
+            }
+        }
         let mut settings: Option<JoinHandle<_>> = None;
         let mut healing: Option<JoinHandle<_>> = None;
         reading.sink.state(RunState::Attached);

@@ -14,7 +14,6 @@
 
 mod places;
 mod stream;
-mod wire;
 
 use std::io;
 use std::pin::pin;
@@ -38,8 +37,8 @@ use tokio_rustls::TlsAcceptor;
 
 use self::places::Places;
 use self::stream::Flushed;
-use self::wire::Wire;
 use super::events::{self, Link};
+use super::wire::Wire;
 
 /// Concurrent connections that may ask anything.
 const AT_ONCE: usize = 64;

@@ -1,4 +1,4 @@
-//! TLS of the listener: the certificate from two files, which are read again when they change.
+//! TLS of listeners: the certificate from two files, which are read again when they change.
 
 use std::io;
 use std::path::Path;
@@ -31,13 +31,13 @@ pub enum TlsError {
         problem: String,
     },
     /// The cryptography that is built in supports no protocol.
-    #[error("web.tls: {0}")]
+    #[error("TLS: {0}")]
     Unusable(#[from] rustls::Error),
 }
 
 /// The certificate in use.
 #[derive(Debug)]
-pub(super) struct Certificate {
+pub(crate) struct Certificate {
     files: TlsFiles,
     current: RwLock<Arc<CertifiedKey>>,
 }
@@ -54,29 +54,29 @@ impl Certificate {
     /// # Errors
     ///
     /// When they cannot be used.
-    pub(super) fn read(files: &TlsFiles) -> Result<Arc<Self>, TlsError> {
+    pub(crate) fn read(files: &TlsFiles) -> Result<Arc<Self>, TlsError> {
         Ok(Arc::new(Self {
             files: files.clone(),
             current: RwLock::new(Arc::new(load(files)?)),
         }))
     }
 
-    /// Accepts connections with it.
+    /// Accepts connections with it that speak one of these protocols.
     ///
     /// # Errors
     ///
     /// Never with the cryptography that is built in.
-    pub(super) fn acceptor(self: &Arc<Self>) -> Result<TlsAcceptor, TlsError> {
+    pub(crate) fn acceptor(self: &Arc<Self>, protocols: &[&str]) -> Result<TlsAcceptor, TlsError> {
         let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()?
             .with_no_client_auth()
             .with_cert_resolver(Arc::clone(self) as Arc<dyn ResolvesServerCert>);
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
         Ok(TlsAcceptor::from(Arc::new(config)))
     }
 
     /// Reads the files again whenever they change. While they cannot be used, the last one stays.
-    pub(super) async fn follow(self: Arc<Self>) {
+    pub(crate) async fn follow(self: Arc<Self>) {
         let mut looks = interval(LOOK_EVERY);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut seen = self.look().await;

@@ -6,6 +6,7 @@ use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 
 use opentelemetry_proto::tonic::trace::v1::Span;
 use serde_json::Value;
@@ -24,7 +25,8 @@ pub(crate) fn tests(tests: &mut Tests) {
     let there = || ASP.into_iter().filter(|_| KNOWN.is_there());
     add_tests_on!(
         tests, there();
-        a_request_lost_what_its_own_log_says, a_pause_is_in_its_victims_trace, tracing_stays_as_it_is
+        a_request_lost_what_its_own_log_says, a_pause_is_in_its_victims_trace, spans_say_which_requests_there_were,
+        tracing_stays_as_it_is
     );
 }
 
@@ -177,45 +179,9 @@ fn a_pause_is_in_its_victims_trace(runtime: Runtime) {
             ("OTEL_BSP_SCHEDULE_DELAY", "500"),
         ],
     );
-    let config = format!(
-        "targets:\n  scan_interval: 1s\n  include:\n    - environment: {{TMPDIR: {}}}\nrequests:\n  mode: diagnosticsource\n",
-        shop.tmp()
-    );
-    std::fs::write(shop.path("gcwatch.yaml"), config).unwrap();
-    let mut daemon = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
-        .args([
-            "run",
-            "--listen",
-            "none",
-            "--no-metrics",
-            "--no-logs",
-            "--endpoint",
-            &url,
-        ])
-        .args([
-            "--config",
-            &shop.path("gcwatch.yaml"),
-            "--lease-folder",
-            &shop.path("leases"),
-        ])
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut said = BufReader::new(daemon.stderr.take().unwrap())
-        .lines()
-        .map_while(Result::ok);
-    let _daemon = Running(daemon);
-    assert!(said.any(|line| line.contains("attached")), "it attaches");
-    std::thread::spawn(move || said.for_each(drop));
-
+    let _daemon = daemon(&shop, &url, "requests:\n  mode: diagnosticsource\n");
     let end = Arc::new(AtomicBool::new(false));
-    let (asking, address) = (Arc::clone(&end), shop.address.clone());
-    let client = std::thread::spawn(move || {
-        while !asking.load(Ordering::Relaxed) {
-            get(&address, "/gc");
-            get(&address, "/slow?ms=30");
-        }
-    });
+    let client = ask(&shop, &end);
     let mut spans: BTreeMap<Vec<u8>, Span> = BTreeMap::new();
     let found = executor.block_on(async {
         let looking = async {
@@ -257,6 +223,110 @@ fn a_pause_is_in_its_victims_trace(runtime: Runtime) {
         has("dotnet.gc.requests.hit") && has("dotnet.gc.requests.time_lost_ms"),
         "{collection:?}"
     );
+}
+
+/// A daemon that reads the service, and has attached to it.
+fn daemon(shop: &Shop, url: &str, config: &str) -> Running {
+    let config = format!(
+        "targets:\n  scan_interval: 1s\n  include:\n    - environment: {{TMPDIR: {}}}\n{config}",
+        shop.tmp()
+    );
+    std::fs::write(shop.path("gcwatch.yaml"), config).unwrap();
+    let mut daemon = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
+        .args(["run", "--listen", "none", "--no-metrics", "--no-logs"])
+        .args(["--endpoint", url, "--config", &shop.path("gcwatch.yaml")])
+        .args(["--lease-folder", &shop.path("leases")])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(daemon.stderr.take().unwrap())
+        .lines()
+        .map_while(Result::ok);
+    let daemon = Running(daemon);
+    assert!(said.any(|line| line.contains("attached")), "it attaches");
+    std::thread::spawn(move || said.for_each(drop));
+    daemon
+}
+
+/// Requests that collect, and others beside them, until `end`.
+fn ask(shop: &Shop, end: &Arc<AtomicBool>) -> JoinHandle<()> {
+    let (end, address) = (Arc::clone(end), shop.address.clone());
+    std::thread::spawn(move || {
+        while !end.load(Ordering::Relaxed) {
+            get(&address, "/gc");
+            get(&address, "/slow?ms=30");
+        }
+    })
+}
+
+/// Scenario: a service's SDK sends its spans to gcwatch, over gRPC and over HTTP; nothing is asked of the service.
+/// Guarantee: pauses are in the traces of requests, which their own log knows, with the time that they lost.
+fn spans_say_which_requests_there_were(runtime: Runtime) {
+    for protocol in ["grpc", "http/protobuf"] {
+        let executor = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let mut receiver = executor.block_on(Receiver::start());
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let intake = format!("http://127.0.0.1:{port}");
+        let mut shop = Shop::start(
+            runtime,
+            20,
+            &[
+                ("OTEL_EXPORTER_OTLP_ENDPOINT", &intake),
+                ("OTEL_EXPORTER_OTLP_PROTOCOL", protocol),
+                ("OTEL_TRACES_SAMPLER", "always_on"),
+                ("OTEL_BSP_SCHEDULE_DELAY", "500"),
+            ],
+        );
+        let keys = format!("requests:\n  mode: otlp\n  wait: 3s\n  otlp: {{listen: \"127.0.0.1:{port}\"}}\n");
+        let _daemon = daemon(&shop, &receiver.url(), &keys);
+        let end = Arc::new(AtomicBool::new(false));
+        let client = ask(&shop, &end);
+        let mut lost: BTreeMap<String, u64> = BTreeMap::new();
+        let mut hit = 0;
+        let found = executor.block_on(async {
+            let looking = async {
+                while lost.len() < 10 || hit == 0 {
+                    let received = receiver.next().await;
+                    let resources = received.traces().resource_spans.into_iter();
+                    let scopes = resources.flat_map(|resource| resource.scope_spans);
+                    for span in scopes.flat_map(|scope| scope.spans) {
+                        if span.name == "GC pause gen2 blocking" {
+                            let id: String = span.parent_span_id.iter().map(|byte| format!("{byte:02x}")).collect();
+                            *lost.entry(id).or_default() += span.end_time_unix_nano - span.start_time_unix_nano;
+                        }
+                        let says = |key: &str| span.attributes.iter().any(|attribute| attribute.key == key);
+                        hit += u32::from(says("dotnet.gc.requests.hit"));
+                    }
+                }
+            };
+            tokio::time::timeout(PATIENCE, looking).await
+        });
+        end.store(true, Ordering::Relaxed);
+        client.join().unwrap();
+        assert!(found.is_ok(), "{protocol}: {lost:?}, {hit} collections with requests");
+        shop.process.0.wait().unwrap();
+        let log = std::fs::read_to_string(shop.path("log")).unwrap();
+        let own: BTreeMap<&str, i64> = log
+            .lines()
+            .map(|line| {
+                let fields: Vec<&str> = line.split(' ').collect();
+                let number = |place: usize| fields[place].parse::<i64>().unwrap();
+                (fields[5], (number(3) - number(2)) * 100)
+            })
+            .collect();
+        let mut apart = Vec::new();
+        for (id, lost) in &lost {
+            let own = own.get(id.as_str()).expect("a request that the service knows");
+            apart.push((lost.cast_signed() - own).abs());
+        }
+        // On a busy machine one of them may have begun in a pause, before the program's first line ran.
+        apart.sort_unstable();
+        assert!(apart[apart.len() * 4 / 5] < 1_000_000, "{protocol}: {apart:?}");
+    }
 }
 
 /// A pause, the request that it is in, and the collection that it is linked to, when all three have come.

@@ -34,7 +34,7 @@ pub struct Ended {
     pub sampled: Option<bool>,
     /// HTTP status of the answer.
     pub status: Option<u16>,
-    /// It ended with an exception that nothing handled.
+    /// It ended with an exception that nothing handled; by its span: with an error.
     pub failed: bool,
     /// Its path, where it was asked for.
     pub path: Option<String>,

@@ -93,6 +93,22 @@ impl Requests {
         true
     }
 
+    /// Takes a request in that its own span reported, with its end in Unix nanoseconds of this host; the stops come by
+    /// [`Self::observe`]. `now`: nanoseconds since the sync point. `false`: as in [`Self::observe`], or the distance of
+    /// the clocks is not known yet; the request was not taken.
+    pub fn reported(&mut self, ended: Ended, end_unix_ns: i64, now: i64) -> bool {
+        let Some(base) = self.base().filter(|_| self.waiting.len() < self.max_waiting) else {
+            return false;
+        };
+        self.seen += 1;
+        let end = end_unix_ns.saturating_sub(base);
+        // An end that is still to come is a wrong clock's; the start is wrong by as much.
+        let start_unix_ns = ended.start_unix_ns.filter(|_| end <= now);
+        let ended = Ended { start_unix_ns, ..ended };
+        self.waiting.push_back((ended, end.min(now)));
+        true
+    }
+
     fn ended(&mut self, ended: Ended, observed: &Observed<'_>) {
         self.seen += 1;
         // A damaged time is not after the event that says it.

@@ -1,8 +1,9 @@
 //! The keys of `requests`.
 
 use super::targets::FilterKeys;
-use super::{Deserialize, Duration, JsonSchema, Serialize};
-use crate::targets::options::{Filter, RequestOptions};
+use super::{Deserialize, Duration, JsonSchema, ListenAddress, Serialize, WebTls};
+use crate::intake::options::IntakeOptions;
+use crate::targets::options::{Filter, RequestOptions, RequestSource};
 use gc_telemetry::spans::VictimOptions;
 use strict_yaml::units::HumanDuration;
 use strict_yaml::words;
@@ -17,6 +18,8 @@ words! {
         /// The events of ASP.NET Core (8 and later), in a second session of the process: about 5 µs of its CPU for each
         /// request. The application's own tracing stays as it is.
         DiagnosticSource = "diagnosticsource",
+        /// Their own spans, which an SDK or a Collector sends to gcwatch, too. At no cost to the process.
+        Otlp = "otlp",
     }
 }
 
@@ -24,10 +27,11 @@ words! {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Requests {
-    /// Where requests are known from. `diagnosticsource`: from the events of ASP.NET Core 8 and later, in a second
-    /// session of each process; about 5 µs of its CPU for a request, and nothing changes in its own tracing. Another
-    /// tool that uses the provider `Microsoft-Diagnostics-DiagnosticSource` (triggers of dotnet-monitor) and gcwatch
-    /// stop each other's events: the last one gets them.
+    /// Where requests are known from. `otlp`: from their own spans, which an SDK or a Collector sends here, too
+    /// (`requests.otlp`); those are of sampled requests. `diagnosticsource`: from the events of ASP.NET Core 8 and
+    /// later, in a second session of each process; about 5 µs of its CPU for a request, and nothing changes in its
+    /// own tracing. Another tool that uses the provider `Microsoft-Diagnostics-DiagnosticSource` (triggers of
+    /// dotnet-monitor) and gcwatch stop each other's events: the last one gets them.
     pub(crate) mode: RequestMode,
     /// Only processes that match one of these filters; without filters, all.
     pub(crate) include: Vec<FilterKeys>,
@@ -36,17 +40,40 @@ pub(crate) struct Requests {
     /// Maximum size of the event buffers of that session, in megabytes of the process's memory.
     #[schemars(range(min = 1, max = 1024))]
     pub(crate) buffer_mb: u32,
-    /// A process with more requests a second, for ten seconds, is not asked any more.
+    /// A process with more requests a second, for ten seconds, is not asked for its events any more.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub(crate) max_per_second: u32,
     /// How long stops are remembered: what a longer request lost is unknown.
     #[schemars(extend("x-minimum" = "1s", "x-maximum" = "10m"))]
     pub(crate) longest: HumanDuration,
-    /// How long a collection waits for the requests that it stopped before it is reported, also to rules.
-    #[schemars(extend("x-maximum" = "10s"))]
+    /// How long a collection waits for the requests that it stopped before it is reported, also to rules. SDKs send
+    /// spans every 5 s unless they are configured otherwise: a shorter wait does not see them on the collection.
+    #[schemars(extend("x-maximum" = "30s"))]
     pub(crate) wait: HumanDuration,
     /// Pauses as spans in the traces of the requests that they stopped.
     pub(crate) spans: RequestSpans,
+    /// Where spans are listened for, with `mode: otlp`.
+    pub(crate) otlp: RequestIntake,
+}
+
+/// The receiver of spans: gRPC and HTTP on one port.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct RequestIntake {
+    /// Its address and port. Whoever reaches it can claim requests: on another address than loopback, pods of the node
+    /// can.
+    pub(crate) listen: ListenAddress,
+    /// TLS.
+    pub(crate) tls: WebTls,
+}
+
+impl Default for RequestIntake {
+    fn default() -> Self {
+        Self {
+            listen: ListenAddress(Some(IntakeOptions::default().address)),
+            tls: WebTls::default(),
+        }
+    }
 }
 
 /// Which requests get the pauses into their own traces: sampled ones that lost much.
@@ -78,6 +105,7 @@ impl Default for Requests {
             longest: HumanDuration(options.longest),
             wait: HumanDuration(options.wait),
             spans: RequestSpans::default(),
+            otlp: RequestIntake::default(),
         }
     }
 }
@@ -97,7 +125,11 @@ impl Default for RequestSpans {
 impl From<&Requests> for RequestOptions {
     fn from(keys: &Requests) -> Self {
         Self {
-            enabled: keys.mode == RequestMode::DiagnosticSource,
+            source: match keys.mode {
+                RequestMode::Off => RequestSource::None,
+                RequestMode::DiagnosticSource => RequestSource::Events,
+                RequestMode::Otlp => RequestSource::Spans,
+            },
             include: keys.include.iter().map(Filter::from).collect(),
             exclude: keys.exclude.iter().map(Filter::from).collect(),
             buffer_mb: keys.buffer_mb,

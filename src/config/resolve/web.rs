@@ -1,7 +1,7 @@
 //! Who may see what of the listener.
 
 use super::Resolver;
-use crate::config::document::Document;
+use crate::config::document::{Document, WebTls};
 use crate::web::options::{TlsFiles, WebOptions};
 use delivery::otlp::settings::Secret;
 use strict_yaml::path::KeyPath;
@@ -33,18 +33,7 @@ impl Resolver<'_> {
                     .map(|password| (name.clone(), password)),
             );
         }
-        let tls = match (&web.tls.certificate, &web.tls.key) {
-            (Some(certificate), Some(key)) => Some(TlsFiles {
-                certificate: certificate.clone(),
-                key: key.clone(),
-            }),
-            (None, None) => None,
-            (certificate, _) => {
-                let missing = if certificate.is_some() { "key" } else { "certificate" };
-                self.error(path.key("tls"), format!("requires `{missing}` as well"));
-                None
-            }
-        };
+        let tls = self.tls_files(&web.tls, path.key("tls"));
         let has_logins = token.is_some() || !users.is_empty();
         let is_local = document.listen.0.is_none_or(|address| address.ip().is_loopback());
         if has_logins && tls.is_none() && !is_local && web.tls == Default::default() {
@@ -70,6 +59,22 @@ impl Resolver<'_> {
             users,
             protects: web.protects,
             tls,
+        }
+    }
+
+    /// Both files of a certificate, or none.
+    pub(super) fn tls_files(&mut self, tls: &WebTls, path: KeyPath) -> Option<TlsFiles> {
+        match (&tls.certificate, &tls.key) {
+            (Some(certificate), Some(key)) => Some(TlsFiles {
+                certificate: certificate.clone(),
+                key: key.clone(),
+            }),
+            (None, None) => None,
+            (certificate, _) => {
+                let missing = if certificate.is_some() { "key" } else { "certificate" };
+                self.error(path, format!("requires `{missing}` as well"));
+                None
+            }
         }
     }
 

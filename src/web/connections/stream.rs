@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::wire::Wire;
+use crate::web::wire::Wire;
 
 /// A stream, and what is called after each flush.
 pub(super) struct Flushed<F> {

@@ -111,6 +111,12 @@ metrics! { METRICS
     LOG_DROPPED "gcwatch.log.dropped" "{line}" Counter [] Own
         "Log lines dropped because standard error was not read fast enough."
         from "gcwatch"
+    INTAKE_SPANS "gcwatch.intake.spans" "{span}" Counter [OUTCOME] Own
+        "Spans that services sent for their requests (`requests.mode: otlp`): matched to a process; unmatched; ambiguous, of one of several processes; dropped, for lack of memory; no_request, of another kind than server and consumer."
+        from "gcwatch"
+    INTAKE_DROPPED "gcwatch.intake.exports.dropped" "{request}" Counter [ERROR_TYPE] Own
+        "Exports of spans that were not read: full, for lack of memory; too_large; damaged; slow; unsupported encoding or compression."
+        from "gcwatch"
     RELOADS "gcwatch.config.reloads" "{reload}" Counter [OUTCOME] Own
         "Reloads of the configuration."
         from "gcwatch"

@@ -10,14 +10,14 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 /// A connection.
-pub(super) enum Wire {
+pub(crate) enum Wire {
     Plain(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
 }
 
 impl Wire {
     /// The connection, after the handshake where there is one.
-    pub(super) async fn new(stream: TcpStream, tls: Option<TlsAcceptor>) -> io::Result<Self> {
+    pub(crate) async fn new(stream: TcpStream, tls: Option<TlsAcceptor>) -> io::Result<Self> {
         Ok(match tls {
             Some(tls) => Self::Tls(Box::new(tls.accept(stream).await?)),
             None => Self::Plain(stream),
