@@ -26,6 +26,7 @@ mod connections;
 mod events;
 mod hosts;
 pub mod options;
+pub mod report;
 pub(crate) mod tls;
 pub(crate) mod wire;
 

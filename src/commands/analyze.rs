@@ -19,11 +19,12 @@ use crate::recording::{ProcessHistory, Recording};
 use crate::records::gc::{GcRecord, Subject, SummaryRecord, SuspensionRecord};
 use crate::records::request::RequestRecord;
 use crate::report::detail::{Detail, DetailRecord};
-use crate::report::units::plural;
-use crate::report::{anomalies, collections, csv, detail, memory, requests, summary};
+use crate::report::units::{Bytes, plural};
+use crate::report::{anomalies, collections, csv, detail, memory, requests, summary, view};
+use crate::web;
 use gc_rules::alert::RunKey;
 use gc_rules::field::ProcessFacts;
-use gc_rules::incident::{IncidentRecord, IncidentSubject};
+use gc_rules::incident::{Incident, IncidentRecord, IncidentSubject};
 use gc_rules::load::{load, shipped};
 use gc_rules::record::AnomalyRecord;
 use gc_rules::review::Review;
@@ -52,6 +53,12 @@ pub fn run(args: &AnalyzeArgs) -> anyhow::Result<bool> {
     };
     let mut fine = true;
     let files = expanded(&args.files, &mut fine);
+    if let Some(to) = &args.html {
+        let [file] = &files[..] else {
+            anyhow::bail!("--html makes a page of one recording; {} are named", files.len());
+        };
+        return Ok(html(file, to, args, rules.as_ref())? && fine);
+    }
     if is_csv {
         csv::header(output.text())?;
     }
@@ -132,6 +139,42 @@ fn rows(file: &Path, args: &AnalyzeArgs, output: &mut Output) -> anyhow::Result<
     Ok(complain(&recording))
 }
 
+/// Writes a recording as a page.
+fn html(file: &Path, to: &Path, args: &AnalyzeArgs, rules: Option<&Arc<RuleSet>>) -> anyhow::Result<bool> {
+    match std::fs::symlink_metadata(to) {
+        Ok(known) if !known.is_file() => anyhow::bail!("{} is no regular file; name another one", to.display()),
+        Ok(_) if !args.force => anyhow::bail!("{} exists; --force overwrites it", to.display()),
+        _ => {}
+    }
+    let Some(recording) = read(file, SCOPE) else {
+        return Ok(false);
+    };
+    let fine = complain(&recording);
+    if recording.header.is_none() {
+        return Ok(false);
+    }
+    let reviews = reviews(rules, &recording);
+    let incidents = reviews.as_ref().map(|reviews| {
+        let each = reviews.iter().zip(&recording.processes);
+        each.map(|(review, (subject, _))| {
+            let subject = incident_subject(&recording, *subject);
+            let mut incidents: Vec<&Arc<Incident>> = review.incidents().collect();
+            incidents.sort_by_key(|incident| (Reverse(incident.severity), incident.number));
+            let record = |incident: &Arc<Incident>| IncidentRecord::new(incident, &subject);
+            incidents.into_iter().map(record).collect()
+        })
+        .collect()
+    });
+    let record = view::report(&recording, time_base(&recording), incidents);
+    let page = web::report::page(&record)?;
+    let mut partial = to.as_os_str().to_owned();
+    partial.push(".partial");
+    let written = std::fs::write(&partial, &page).and_then(|()| std::fs::rename(&partial, to));
+    written.with_context(|| format!("cannot write {}", to.display()))?;
+    say(format_args!("{}: {}", to.display(), Bytes(page.len() as u64)));
+    Ok(fine && reviews.iter().flatten().all(|review| passes(args, review)))
+}
+
 /// The built-in rules and those of the arguments; `Some(None)` with `--no-rules`. `None`: they are invalid, which was
 /// reported.
 fn rules(args: &AnalyzeArgs) -> Option<Option<Arc<RuleSet>>> {
@@ -164,6 +207,16 @@ fn review(rules: &Arc<RuleSet>, recording: &Recording, subject: Subject, history
         recording.observed_ns,
         lost,
     )
+}
+
+/// What the rules find in each process; `None`: there are no rules.
+fn reviews(rules: Option<&Arc<RuleSet>>, recording: &Recording) -> Option<Vec<Review>> {
+    rules.map(|rules| {
+        let processes = recording.processes.iter();
+        processes
+            .map(|(subject, history)| review(rules, recording, *subject, history))
+            .collect()
+    })
 }
 
 /// Whose incidents they are: a recording names the pid at most.
@@ -227,12 +280,7 @@ fn all(file: &Path, args: &AnalyzeArgs, rules: Option<&Arc<RuleSet>>, output: &m
     };
     // Without a header there was no stream; a recording that was cut before it is reported as such.
     let is_stream = recording.header.is_some() || recording.error.is_none();
-    let reviews: Option<Vec<Review>> = rules.map(|rules| {
-        let processes = recording.processes.iter();
-        processes
-            .map(|(subject, history)| review(rules, &recording, *subject, history))
-            .collect()
-    });
+    let reviews = reviews(rules, &recording);
     let passes = reviews.iter().flatten().all(|review| passes(args, review));
     match output.format() {
         Format::Table if is_stream => table(&recording, reviews.as_deref(), args, output)?,

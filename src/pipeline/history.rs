@@ -34,10 +34,9 @@ use gc_rules::engine::{collection_at, suspension_at};
 use gc_rules::time::TimeBase;
 
 use crate::container::ledger::HeapFigures;
-pub(crate) use bucket::{BUCKET_NS, Bucket};
+pub(crate) use bucket::{BUCKET_NS, Bucket, is_induced};
 use buckets::Buckets;
-pub(crate) use causes::Cause;
-use causes::Causes;
+pub(crate) use causes::{Cause, Causes};
 use kept::Kept;
 pub(crate) use kept::Remembered;
 pub(crate) use mark::Mark;

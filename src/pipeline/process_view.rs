@@ -8,7 +8,7 @@ use gc_rules::time::{TimeBase, rfc3339};
 use gc_telemetry::definition::settings;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 
-use crate::pipeline::history::{BUCKET_NS, Bucket, HISTORY_NS, History, Mark, Pauses, Remembered};
+use crate::pipeline::history::{BUCKET_NS, Bucket, Cause, HISTORY_NS, History, Mark, Pauses, Remembered};
 use crate::pipeline::overview_view::{heap_limit, now_of, open_incidents, whole_row};
 use crate::pipeline::registry::Pipeline;
 use crate::pipeline::run::{Parts, Run};
@@ -53,7 +53,7 @@ impl Pipeline {
             memory: memory(&parts),
             history: columns(history, parts.session.first_attach_unix_ns, now),
             pauses: pauses(history),
-            causes: causes(history),
+            causes: history.causes().iter().map(cause).collect(),
             newest: history.newest().rev().map(line_of).collect(),
             longest: history.longest(now).map(line_of).collect(),
             settings: settings_of(resource),
@@ -179,15 +179,16 @@ fn columns(history: &History, attached_unix_ns: Option<u64>, now_unix_ns: u64) -
         ..HistoryColumns::default()
     };
     for bucket in history.buckets(now_unix_ns) {
-        add(&mut columns, &bucket);
+        add(&mut columns, &bucket, bucket.start_unix_ns() / 1_000_000);
     }
     columns
 }
 
-fn add(columns: &mut HistoryColumns, bucket: &Bucket) {
+/// Adds a place that begins then.
+pub(crate) fn add(columns: &mut HistoryColumns, bucket: &Bucket, start_ms: u64) {
     let mut pauses = Pauses::default();
     pauses.add(bucket);
-    columns.start_ms.push(bucket.start_unix_ns() / 1_000_000);
+    columns.start_ms.push(start_ms);
     columns.stopped_ns.push(bucket.stopped_ns);
     columns.longest_ns.push(bucket.longest_ns);
     columns.p99_ns.push(pauses.quantile(99));
@@ -215,19 +216,25 @@ fn add(columns: &mut HistoryColumns, bucket: &Bucket) {
 fn pauses(history: &History) -> PauseColumns {
     let mut columns = PauseColumns::default();
     for mark in history.marks() {
-        columns.number.push(mark.number);
-        columns.start_ms.push(mark.start_unix_ms);
-        columns.pause_ns.push(mark.pause_ns);
-        columns.generation.push(mark.generation);
-        columns.gc_type.push(mark.gc_type().map(type_name));
-        columns.reason.push(mark.reason().map(|reason| reason.to_string()));
-        columns.lossy.push(mark.lossy);
+        add_mark(&mut columns, &mark);
     }
     columns
 }
 
-fn causes(history: &History) -> Vec<CauseRecord> {
-    let record = |cause: &crate::pipeline::history::Cause| CauseRecord {
+/// Adds a collection.
+pub(crate) fn add_mark(columns: &mut PauseColumns, mark: &Mark) {
+    columns.number.push(mark.number);
+    columns.start_ms.push(mark.start_unix_ms);
+    columns.pause_ns.push(mark.pause_ns);
+    columns.generation.push(mark.generation);
+    columns.gc_type.push(mark.gc_type().map(type_name));
+    columns.reason.push(mark.reason().map(|reason| reason.to_string()));
+    columns.lossy.push(mark.lossy);
+}
+
+/// Why it collected.
+pub(crate) fn cause(cause: &Cause) -> CauseRecord {
+    CauseRecord {
         reason: cause.reason.map(|reason| reason.to_string()),
         generation: cause.generation,
         gc_type: cause.gc_type.map(type_name),
@@ -236,15 +243,15 @@ fn causes(history: &History) -> Vec<CauseRecord> {
         unknown_pauses: cause.unknown_pauses,
         pause_ns: cause.pause_ns,
         longest_ns: cause.longest_ns,
-    };
-    history.causes().iter().map(record).collect()
+    }
 }
 
 fn line_of(kept: &Remembered) -> CollectionLine {
     line(&kept.collection.unpack(), kept.base)
 }
 
-fn line(collection: &Collection, base: TimeBase) -> CollectionLine {
+/// A collection as a line.
+pub(crate) fn line(collection: &Collection, base: TimeBase) -> CollectionLine {
     let gc_type = if collection.became_blocking {
         Some("blocking".to_owned())
     } else {

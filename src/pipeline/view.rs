@@ -231,7 +231,9 @@ impl Pipeline {
             recent.truncate(limit);
             let pid = run.key().pid;
             let each = recent.into_iter();
-            records.extend(each.filter_map(|(collection, base)| record(&collection, base, pid, ns_pid)));
+            records.extend(
+                each.filter_map(|(collection, base)| record(&collection, base, subject(pid, &collection), ns_pid)),
+            );
         }
         records
     }
@@ -239,14 +241,24 @@ impl Pipeline {
 
 /// The record of a collection that is kept in full.
 pub(crate) fn record_of(kept: &Remembered, pid: u32, ns_pid: Option<u32>) -> Option<serde_json::Value> {
-    record(&kept.collection.unpack(), kept.base, pid, ns_pid)
+    let collection = kept.collection.unpack();
+    record(&collection, kept.base, subject(pid, &collection), ns_pid)
 }
 
-fn record(collection: &Collection, base: TimeBase, pid: u32, ns_pid: Option<u32>) -> Option<serde_json::Value> {
-    let subject = Subject {
+fn subject(pid: u32, collection: &Collection) -> Subject {
+    Subject {
         pid: Some(pid.into()),
         clr_instance: collection.clr_instance,
-    };
+    }
+}
+
+/// The record of `kind: "gc"`, without ids of requests.
+pub(crate) fn record(
+    collection: &Collection,
+    base: TimeBase,
+    subject: Subject,
+    ns_pid: Option<u32>,
+) -> Option<serde_json::Value> {
     let start = collection.start.and_then(|start| rfc3339(base.unix_ns(start)));
     let mut record = serde_json::to_value(GcRecord::new(subject, collection, start)).ok()?;
     if let Some(fields) = record.as_object_mut() {

@@ -4,6 +4,7 @@
 //! null: never 0, never omitted. Names are a contract: they stay, new ones may be added.
 
 mod process;
+mod report;
 mod row;
 mod watcher;
 
@@ -11,5 +12,6 @@ pub use process::{
     CauseRecord, CollectionLine, CollectionRecord, HeapColumns, HistoryColumns, KindColumns, MemoryRecord, Neighbour,
     PauseColumns, ProcessRecord, SettingRecord, StreamFigures, Unseen,
 };
+pub use report::{ReportRecord, ReportedProcess, ReportedRequest, ReportedRequests};
 pub use row::{MinuteRecord, OverviewRecord, ProcessRow, SparkRecord};
 pub use watcher::{ListenerRecord, PartRecord, ReceiverRecord, StreamsRecord, UsageRecord, WatcherRecord};

@@ -19,7 +19,7 @@ macro_rules! assets {
     };
 }
 
-static ASSETS: [Asset; 12] = assets! {
+static ASSETS: [Asset; 13] = assets! {
     "app.js" SCRIPT;
     "charts.js" SCRIPT;
     "collection.js" SCRIPT;
@@ -29,6 +29,7 @@ static ASSETS: [Asset; 12] = assets! {
     "live.js" SCRIPT;
     "overview.js" SCRIPT;
     "process.js" SCRIPT;
+    "report.js" SCRIPT;
     "rules.js" SCRIPT;
     "self.js" SCRIPT;
     "page.css" "text/css; charset=utf-8";
@@ -36,6 +37,12 @@ static ASSETS: [Asset; 12] = assets! {
 
 const FAVICON: &str = include_str!("assets/favicon.svg");
 const SHELL: &str = include_str!("assets/index.html");
+
+/// The text of a file that is there; of others, nothing.
+pub(super) fn text(name: &str) -> &'static str {
+    let known = ASSETS.iter().find(|asset| asset.name == name);
+    known.map_or("", |asset| asset.text)
+}
 
 /// The page itself: each view is made of it in the browser.
 pub(super) fn shell(status: StatusCode) -> Response {

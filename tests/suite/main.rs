@@ -20,6 +20,7 @@ mod pipeline;
 mod pipeline_rules;
 mod recordings;
 mod replay;
+mod report;
 mod requests;
 mod restart;
 mod rules;

@@ -3,8 +3,8 @@
 //! Spans of kinds SERVER and CONSUMER are requests. Their times are those of the host's wall clock. Only sampled
 //! requests are exported, so that shares of them are shares of sampled requests.
 //!
-//! Numbers of fields: `opentelemetry/proto/trace/v1/trace.proto` and its imports; attributes: the semantic conventions of
-//! resources and of HTTP.
+//! Numbers of fields: `opentelemetry/proto/trace/v1/trace.proto` and its imports; attributes: the semantic conventions
+//! of resources and of HTTP.
 
 use crate::payload::Ended;
 pub use crate::wire::Malformed;

@@ -8,7 +8,7 @@
 /// The value of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Field<'a> {
-    /// Whole numbers and enumerations.
+    /// Integers and enumerations.
     Varint(u64),
     /// `fixed64` and its like.
     Fixed64(u64),

@@ -94,7 +94,7 @@ impl Bucket {
     }
 
     /// Takes a collection that ended in it.
-    pub(super) fn collection(&mut self, collection: &Collection, pause_ns: Option<u64>) {
+    pub(crate) fn collection(&mut self, collection: &Collection, pause_ns: Option<u64>) {
         let kind = kind_of(collection.generation, type_of(collection));
         if let Some(count) = self.collections.get_mut(kind) {
             *count = count.saturating_add(1);

@@ -31,10 +31,11 @@ pub(crate) struct Cause {
 
 /// All of them.
 #[derive(Debug, Default)]
-pub(super) struct Causes(Vec<Cause>);
+pub(crate) struct Causes(Vec<Cause>);
 
 impl Causes {
-    pub(super) fn observe(&mut self, collection: &Collection) {
+    /// Takes a collection.
+    pub(crate) fn observe(&mut self, collection: &Collection) {
         let mut new = Cause {
             reason: collection.reason,
             generation: collection.generation,
@@ -66,7 +67,7 @@ impl Causes {
     }
 
     /// What stopped it longest first.
-    pub(super) fn all(&self) -> Vec<Cause> {
+    pub(crate) fn all(&self) -> Vec<Cause> {
         let mut all = self.0.clone();
         all.sort_by_key(|cause| std::cmp::Reverse((cause.pause_ns, cause.count)));
         all

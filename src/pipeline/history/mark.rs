@@ -26,7 +26,8 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
-    pub(super) fn of(collection: &Collection, start_unix_ns: u64) -> Self {
+    /// A collection that began then.
+    pub(crate) fn of(collection: &Collection, start_unix_ns: u64) -> Self {
         Self {
             number: collection.number.into(),
             start_unix_ms: start_unix_ns / 1_000_000,

@@ -8,6 +8,9 @@ const RIGHT = 14;
 const BOTTOM = 20;
 const TOP = 8;
 
+// Minutes between the labels of the time axis.
+const STEPS = [1 / 60, 2 / 60, 5 / 60, 10 / 60, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 240, 480, 1440, 10080];
+
 const tip = () => document.getElementById('tip');
 
 function showTip(event, lines) {
@@ -64,7 +67,7 @@ class Frame {
     ]);
     const minute = 60000;
     const wanted = (this.to - this.from) / minute / (this.width < 500 ? 4 : 8);
-    const step = [0.5, 1, 2, 5, 10].find((step) => step >= wanted) ?? 10;
+    const step = STEPS.find((step) => step >= wanted) ?? STEPS.at(-1);
     for (let ms = Math.ceil(this.from / (step * minute)) * step * minute; ms <= this.to; ms += step * minute) {
       lines.push(h('text', { class: 'axis', x: this.x(ms), y: this.height - 5, 'text-anchor': 'middle' }, timeOfDay(ms).slice(0, step < 1 ? 8 : 5)));
       lines.push(h('line', { class: 'grid up', x1: this.x(ms), x2: this.x(ms), y1: TOP, y2: this.bottom }));
@@ -101,7 +104,7 @@ function hover(frame, history, lines) {
       const { place, ms } = nearestBucket(frame, history, event);
       if (ms < frame.from || ms > frame.to) return hideTip();
       if (place < 0) return showTip(event, [timeOfDay(ms), ms < (history.attached_ms ?? 0) ? 'not watched yet' : 'nothing happened']);
-      showTip(event, [`${timeOfDay(history.start_ms[place])}, 10 s`, ...lines(place)]);
+      showTip(event, [`${timeOfDay(history.start_ms[place])}, ${duration(history.bucket_ms * 1e6)}`, ...lines(place)]);
     },
     onpointerleave: hideTip,
   };
@@ -134,7 +137,7 @@ export function stoppedChart(record, width) {
   const frame = frameOf(record, width, 130);
   const share = (place) => history.stopped_ns[place] / (history.bucket_ms * 1e6);
   const max = Math.min(1, nice(Math.max(0.01, ...history.start_ms.map((_, place) => share(place)))));
-  return frame.svg('Share of the time in which the process was suspended, by ten seconds', [
+  return frame.svg('Share of the time in which the process was suspended', [
     frame.grid([[0, '0 %'], [0.5, percent(max / 2)], [1, percent(max)]]),
     frame.unknown(history.attached_ms),
     bars(frame, history, share, max, 'bar stopped'),
@@ -155,7 +158,7 @@ export function allocationChart(record, width) {
   const frame = frameOf(record, width, 120);
   const perSecond = (place) => (history.allocated[place] ?? 0) / (history.bucket_ms / 1000);
   const max = niceBytes(Math.max(1048576, ...history.start_ms.map((_, place) => perSecond(place))));
-  return frame.svg('Bytes allocated per second, by ten seconds', [
+  return frame.svg('Bytes allocated per second', [
     frame.grid([[0, '0'], [0.5, bytes(max / 2)], [1, bytes(max)]]),
     frame.unknown(history.attached_ms),
     bars(frame, history, perSecond, max, 'bar allocated'),
@@ -183,6 +186,7 @@ export function trend(history) {
   if (!(xx > 0) || !(yy > 0)) return null;
   const slope = xy / xx;
   const minutes = points[n - 1][0] - points[0][0];
+  if (minutes < 2) return null;
   const fits = (xy * xy) / (xx * yy) > 0.6;
   if (!fits || Math.abs(slope * minutes) < 0.05 * mean[1]) return null;
   const at = (minute) => mean[1] + slope * (minute - mean[0]);
@@ -259,17 +263,24 @@ export function pauseChart(record, width, open) {
   const { history, pauses } = record;
   const frame = frameOf(record, width, 210);
   const lengths = pauses.pause_ns.filter((ns) => ns !== null).concat(history.longest_ns.filter((ns) => ns !== null));
-  const high = 10 ** Math.ceil(Math.log10(Math.max(1e7, ...lengths) * 1.05));
-  const low = Math.max(LOW, 10 ** Math.floor(Math.log10(Math.max(LOW, Math.min(1e6, ...lengths)))));
+  const [longest, shortest] = lengths.reduce(([most, least], ns) => [Math.max(most, ns), Math.min(least, ns)], [1e7, 1e6]);
+  const high = 10 ** Math.ceil(Math.log10(longest * 1.05));
+  const low = Math.max(LOW, 10 ** Math.floor(Math.log10(Math.max(LOW, shortest))));
   const share = (ns) => (Math.log10(Math.max(ns, low)) - Math.log10(low)) / (Math.log10(high) - Math.log10(low));
   const ticks = [];
   for (let ns = low; ns <= high; ns *= 10) ticks.push([share(ns), duration(ns).replace('.00', '').replace('.0', '')]);
   const points = [];
-  const first = pauses.start_ms.length ? Math.min(...pauses.start_ms) : Infinity;
+  const drawn = new Set();
+  const first = pauses.start_ms.reduce((least, start) => Math.min(least, start), Infinity);
   pauses.start_ms.forEach((start, place) => {
     const ns = pauses.pause_ns[place];
     if (start < frame.from || ns === null) return;
-    points.push({ x: frame.x(Math.min(start, frame.to)), y: frame.y(share(ns)), place, name: kindClass(pauses.generation[place], pauses.type[place]) });
+    const point = { x: frame.x(Math.min(start, frame.to)), y: frame.y(share(ns)), place, name: kindClass(pauses.generation[place], pauses.type[place]) };
+    // Of a hundred thousand many lie on the same pixel: one of them is drawn.
+    const pixel = `${point.name} ${Math.round(point.x * 2)} ${Math.round(point.y * 2)}`;
+    if (drawn.has(pixel)) return;
+    drawn.add(pixel);
+    points.push(point);
   });
   const shapes = Object.keys(MARKS).map((name) => {
     const d = points.filter((point) => point.name === name).map((point) => MARKS[name](point.x, point.y)).join('');

@@ -40,13 +40,13 @@ function phases(gc) {
     known.length ? h('table', { class: 'ledger' }, h('tbody', null, known.map(([name, ns]) => h('tr', null, h('th', { scope: 'row' }, PHASES[name] ?? name), h('td', { class: 'n' }, duration(ns)), h('td', { class: 'track' }, h('span', { class: 'level', style: { width: `${((ns / top) * 100).toFixed(1)}%` } })))))) : h('p', { class: 'faint' }, 'The runtime did not send the times of its phases.'));
 }
 
-function stops(gc) {
+function stops(gc, link) {
   return h('section', { class: 'panel' }, h('h2', null, 'Suspensions'), h('div', { class: 'canvas', id: 'timeline', keep: true }),
     h('p', { class: 'legend' }, h('span', null, h('span', { class: 'swatch suspend' }), 'until all threads were suspended'), h('span', null, h('span', { class: 'swatch stop' }), 'suspended'), h('span', null, h('span', { class: 'swatch run' }), 'GCStart to GCEnd')),
     h('div', { class: 'scroll' }, h('table', null,
       h('thead', null, h('tr', null, h('th', { scope: 'col' }, 'Suspension'), ['Its part', 'Suspending', 'Whole suspension'].map((title) => h('th', { class: 'n', scope: 'col' }, title)), h('th', { scope: 'col' }, 'Shared with'))),
       h('tbody', null, gc.pauses.map((pause) => h('tr', null, h('td', null, pause.kind), h('td', { class: 'n' }, duration(pause.pause_ns)), h('td', { class: 'n' }, duration(pause.suspend_ns)), h('td', { class: 'n' }, duration(pause.stopped_ns)),
-        h('td', null, pause.shared_with.length ? pause.shared_with.map((number, place) => [place ? ', ' : '', h('a', { href: `/processes/${record.pid}/collections/${number}` }, number)]) : DASH)))))));
+        h('td', null, pause.shared_with.length ? pause.shared_with.map((number, place) => [place ? ', ' : '', h('a', { href: link(number) }, number)]) : DASH)))))));
 }
 
 function more(gc) {
@@ -71,6 +71,28 @@ function step(neighbour, label, rel) {
   return h('a', { href: `/processes/${record.pid}/collections/${neighbour.number}`, rel, title: absolute(neighbour.start_ms) }, label(neighbour.number), h('span', { class: 'sub' }, `gen ${neighbour.generation ?? '?'}, ${duration(neighbour.pause_ns)}`));
 }
 
+export function because(line) {
+  return [`, because ${reason(line.reason)}`, line.reason && reason(line.reason) !== line.reason ? ` (${line.reason})` : ''];
+}
+
+export function figures(line, gc) {
+  const freed = line.heap_before !== null && line.heap_after !== null ? line.heap_before - line.heap_after : null;
+  return h('div', { class: 'facts', key: 'facts' },
+    fact('Pause', duration(line.pause_ns), line.suspend_ns === null ? null : `suspending ${duration(line.suspend_ns)}`),
+    fact('From start to end', duration(gc?.duration_ns), gc?.type === 'background' && !gc.became_blocking ? 'mostly beside the program' : null),
+    fact('Heap', `${bytes(line.heap_before)} → ${bytes(line.heap_after)}`, freed === null ? null : `${freed >= 0 ? 'freed' : 'grew by'} ${bytes(Math.abs(freed))}${line.heap_before ? ` (${percent(Math.abs(freed) / line.heap_before)})` : ''}`),
+    fact('Promoted', bytes(line.promoted), null));
+}
+
+export function panels(gc, link) {
+  return h('div', { class: 'columns', key: 'full' }, stops(gc, link), phases(gc), heap(gc), more(gc));
+}
+
+export function drawTimeline(gc) {
+  const place = document.getElementById('timeline');
+  if (place && gc) show(place, [timeline(gc, Math.max(280, place.clientWidth))]);
+}
+
 function render() {
   const main = document.getElementById('main');
   const [pid, number] = address;
@@ -79,25 +101,19 @@ function render() {
   if (!record) return;
   const { line, gc } = record;
   document.title = `collection ${number} · ${record.name} · gcwatch`;
-  const freed = line.heap_before !== null && line.heap_after !== null ? line.heap_before - line.heap_after : null;
   show(main, [
     h('div', { class: 'headline', key: 'head' }, crumbs,
       h('h1', null, `Collection ${line.number}: ${kind(line.generation, line.type)}`),
-      h('p', { class: 'faint' }, ago(line.start), line.start ? ` (${absolute(Date.parse(line.start))})` : '', `, because ${reason(line.reason)}`, line.reason && reason(line.reason) !== line.reason ? ` (${line.reason})` : ''),
+      h('p', { class: 'faint' }, ago(line.start), line.start ? ` (${absolute(Date.parse(line.start))})` : '', because(line)),
       h('nav', { class: 'steps', 'aria-label': 'Neighbours' }, step(record.previous, (other) => `← ${other}`, 'prev'), step(record.next, (other) => `${other} →`, 'next'))),
-    h('div', { class: 'facts', key: 'facts' },
-      fact('Pause', duration(line.pause_ns), line.suspend_ns === null ? null : `suspending ${duration(line.suspend_ns)}`),
-      fact('From start to end', duration(gc?.duration_ns), gc?.type === 'background' && !gc.became_blocking ? 'mostly beside the program' : null),
-      fact('Heap', `${bytes(line.heap_before)} → ${bytes(line.heap_after)}`, freed === null ? null : `${freed >= 0 ? 'freed' : 'grew by'} ${bytes(Math.abs(freed))}${line.heap_before ? ` (${percent(Math.abs(freed) / line.heap_before)})` : ''}`),
-      fact('Promoted', bytes(line.promoted), null)),
-    gc ? h('div', { class: 'columns', key: 'full' }, stops(gc), phases(gc), heap(gc), more(gc)) : h('p', { class: 'note', key: 'brief' }, 'gcwatch keeps the newest and the longest collections in full, and of the others what is above. Its span has the rest, where spans are exported.'),
+    figures(line, gc),
+    gc ? panels(gc, (other) => `/processes/${record.pid}/collections/${other}`) : h('p', { class: 'note', key: 'brief' }, 'gcwatch keeps the newest and the longest collections in full, and of the others what is above. Its span has the rest, where spans are exported.'),
   ]);
   draw();
 }
 
 function draw() {
-  const place = document.getElementById('timeline');
-  if (place && record?.gc) show(place, [timeline(record.gc, Math.max(280, place.clientWidth))]);
+  drawTimeline(record?.gc);
 }
 
 export function open(pid, number, navigate) {

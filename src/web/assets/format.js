@@ -83,16 +83,24 @@ export function timeOfDay(ms) {
   return `${pad(date.getHours())}:${pad(date.getMinutes())}:${pad(date.getSeconds())}`;
 }
 
+// What is shown is over, and nothing of it is "ago".
+let over = false;
+export function recorded() {
+  over = true;
+}
+
 // `4 min ago`, with the instant where the pointer rests.
 export function ago(time) {
   const ms = typeof time === 'string' ? Date.parse(time) : time;
   if (!known(ms) || Number.isNaN(ms)) return h('span', null, DASH);
+  if (over) return h('time', { datetime: new Date(ms).toISOString(), title: absolute(ms) }, timeOfDay(ms));
   return h('time', { datetime: new Date(ms).toISOString(), title: absolute(ms) }, `${span((now() - ms) / 1000)} ago`);
 }
 
 export function since(time) {
   const ms = Date.parse(time);
   if (Number.isNaN(ms)) return h('span', null, DASH);
+  if (over) return h('time', { datetime: time, title: absolute(ms) }, `the rest, from ${timeOfDay(ms)}`);
   return h('time', { datetime: time, title: absolute(ms) }, span((now() - ms) / 1000));
 }
 

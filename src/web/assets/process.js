@@ -10,7 +10,7 @@ let record = null;
 let gone = null;
 let go = null;
 
-function fact(label, value, note) {
+export function fact(label, value, note) {
   return h('div', { class: 'fact' }, h('span', { class: 'label' }, label), h('span', { class: 'value' }, value), note ? h('span', { class: 'sub' }, note) : null);
 }
 
@@ -49,19 +49,27 @@ function facts(process, memory) {
     fact('Last collection', process.last_collection_ms ? ago(process.last_collection_ms) : DASH, `${count(process.collections)} since gcwatch attached`));
 }
 
-function legend(items) {
+export function legend(items) {
   return h('p', { class: 'legend' }, items.map(([shape, text]) => h('span', null, shape, text)));
 }
 
-const swatch = (name) => h('span', { class: `swatch ${name}` });
+export const swatch = (name) => h('span', { class: `swatch ${name}` });
 
-function chart(title, note, key, below) {
+export function marksLegend(pauses) {
+  return legend([[mark('g0'), 'generation 0'], [mark('g1'), 'generation 1'], [mark('g2'), 'generation 2'], [mark('bg'), 'background'], ...(pauses.generation.includes(null) ? [[mark('gx'), 'not seen']] : [])]);
+}
+
+export function heapLegend() {
+  return legend([[swatch('gen2'), 'gen 2'], [swatch('loh'), 'large objects'], [swatch('poh'), 'pinned'], [swatch('gen1'), 'gen 1'], [swatch('gen0'), 'gen 0'], [swatch('committed'), 'committed'], [swatch('limit'), 'limit']]);
+}
+
+export function chart(title, note, key, below) {
   return h('section', { class: 'panel', key }, h('h2', null, title), note ? h('p', { class: 'faint' }, note) : null, h('div', { class: 'canvas', id: `chart-${key}`, keep: true }), below ?? null);
 }
 
-function causes(list) {
+export function causes(list, since = 'Since gcwatch attached') {
   const all = list.reduce((sum, cause) => sum + cause.pause_ns, 0);
-  return h('section', { class: 'panel', key: 'causes' }, h('h2', null, 'Why it collects'), h('p', { class: 'faint' }, 'Since gcwatch attached; what stopped it longest first.'),
+  return h('section', { class: 'panel', key: 'causes' }, h('h2', null, 'Why it collects'), h('p', { class: 'faint' }, `${since}; what stopped it longest first.`),
     list.length ? h('div', { class: 'scroll' }, h('table', null,
       h('thead', null, h('tr', null, ['Reason', 'Collection'].map((title) => h('th', { scope: 'col' }, title)), ['Count', 'Stopped', 'Share', 'Longest'].map((title) => h('th', { class: 'n', scope: 'col' }, title)))),
       h('tbody', null, list.map((cause) => h('tr', null,
@@ -73,12 +81,12 @@ function causes(list) {
         h('td', { class: 'n' }, duration(cause.longest_ns))))))) : h('p', null, 'No collection was seen yet.'));
 }
 
-function lines(title, note, list, key, pid) {
+export function lines(title, note, list, key, link) {
   return h('section', { class: 'panel', key }, h('h2', null, title), h('p', { class: 'faint' }, note),
     list.length ? h('div', { class: 'scroll' }, h('table', null,
       h('thead', null, h('tr', null, h('th', { class: 'n', scope: 'col' }, 'No.'), ['When', 'Collection', 'Reason'].map((name) => h('th', { scope: 'col' }, name)), ['Pause', 'Heap before', 'after'].map((name) => h('th', { class: 'n', scope: 'col' }, name)))),
       h('tbody', null, list.map((line) => h('tr', null,
-        h('td', { class: 'n' }, h('a', { href: `/processes/${pid}/collections/${line.number}` }, line.number)),
+        h('td', { class: 'n' }, h('a', { href: link(line.number) }, line.number)),
         h('td', null, ago(line.start)),
         h('td', null, kind(line.generation, line.type), line.lossy ? h('span', { class: 'tag' }, 'events lost') : null),
         h('td', null, line.reason ?? DASH),
@@ -175,9 +183,13 @@ function settings(list) {
       h('td', { class: 'n' }, value(setting)))))) : h('p', { class: 'faint' }, 'Not known: see what was not seen.'));
 }
 
+export function unseenList(unseen) {
+  return unseen.length ? h('ul', { class: 'unseen' }, unseen.map(({ what, why }) => h('li', null, h('b', null, what), h('span', { class: 'sub' }, why)))) : h('p', null, 'Nothing: every event was read.');
+}
+
 function reading(stream, unseen, process) {
   return h('section', { class: 'panel', key: 'unseen' }, h('h2', null, 'What was not seen, and why'),
-    unseen.length ? h('ul', { class: 'unseen' }, unseen.map(({ what, why }) => h('li', null, h('b', null, what), h('span', { class: 'sub' }, why)))) : h('p', null, 'Nothing: every event was read.'),
+    unseenList(unseen),
     h('p', { class: 'faint' }, `${count(stream.events)} events (${bytes(stream.bytes)}) in ${count(stream.sessions)} ${stream.sessions === 1 ? 'session' : 'sessions'}, ${process.lag_ns === null ? 'lag unknown' : `${duration(process.lag_ns)} behind`}${stream.healings ? `, ${stream.healings} healings of what other tools left behind` : ''}`));
 }
 
@@ -186,7 +198,7 @@ function resource(attributes) {
     h('div', { class: 'scroll' }, h('table', null, h('tbody', null, Object.entries(attributes).sort().map(([name, value]) => h('tr', null, h('th', { scope: 'row' }, name), h('td', null, Array.isArray(value) ? value.join(', ') : String(value))))))));
 }
 
-function trendNote(history) {
+export function trendNote(history) {
   const lean = trend(history);
   if (!lean) return null;
   const perHour = lean.slope * 60;
@@ -212,6 +224,7 @@ function render() {
   const ended = record.incidents.filter((incident) => incident.until !== null);
   const [level, sentence] = verdict(process);
   const isRead = process.minute !== null;
+  const link = (number) => `/processes/${process.pid}/collections/${number}`;
   show(main, [
     head(process),
     isRead ? h('p', { class: `verdict ${level}`, key: 'verdict' }, h('b', null, 'Is it the collector? '), sentence) : null,
@@ -220,14 +233,14 @@ function render() {
     isRead ? facts(process, memory) : null,
     isRead ? h('div', { class: 'charts', key: 'charts' },
       chart('Pauses', `${count(pauses.number.length)} newest collections, one mark each${pauses.number.length >= 512 ? '; before them the longest of each ten seconds as a line' : ''}. Logarithmic.`, 'pauses',
-        legend([[mark('g0'), 'generation 0'], [mark('g1'), 'generation 1'], [mark('g2'), 'generation 2'], [mark('bg'), 'background'], ...(pauses.generation.includes(null) ? [[mark('gx'), 'not seen']] : [])])),
+        marksLegend(pauses)),
       chart('Time stopped', 'Share of each ten seconds in which all its threads were suspended.', 'stopped'),
       chart('Heap after collections', trendNote(history), 'heap',
-        legend([[swatch('gen2'), 'gen 2'], [swatch('loh'), 'large objects'], [swatch('poh'), 'pinned'], [swatch('gen1'), 'gen 1'], [swatch('gen0'), 'gen 0'], [swatch('committed'), 'committed'], [swatch('limit'), 'limit']])),
+        heapLegend()),
       chart('Allocation', 'Bytes per second, as far as collections show it.', 'allocation')) : null,
     isRead ? h('div', { class: 'columns', key: 'tables' }, causes(record.causes), memoryPanel(memory),
-      lines('Longest collections', 'Of the last half hour, kept in full.', record.longest, 'longest', process.pid),
-      lines('Newest collections', 'Kept in full.', record.newest, 'newest', process.pid),
+      lines('Longest collections', 'Of the last half hour, kept in full.', record.longest, 'longest', link),
+      lines('Newest collections', 'Kept in full.', record.newest, 'newest', link),
       settings(record.settings), reading(record.stream, record.unseen, process)) : h('div', { class: 'columns', key: 'unread' }, reading(record.stream, record.unseen, process)),
     resource(record.resource),
   ]);

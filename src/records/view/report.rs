@@ -1,0 +1,88 @@
+//! A recording as a page to send to somebody: what the page of a process shows, as far as a recording knows it.
+
+use gc_rules::incident::IncidentRecord;
+use serde::Serialize;
+
+use super::{CauseRecord, CollectionLine, HistoryColumns, PauseColumns, Unseen};
+
+/// All of a recording.
+#[derive(Debug, Serialize)]
+pub struct ReportRecord {
+    /// The version of gcwatch that made it.
+    pub version: &'static str,
+    /// The name of the recording, without its folder.
+    pub file: String,
+    /// Version of the runtime.
+    pub runtime: Option<String>,
+    /// When it began, RFC 3339.
+    pub started: Option<String>,
+    /// From the beginning of the session to the last event.
+    pub observed_ns: i64,
+    /// Its processes: nearly always one.
+    pub processes: Vec<ReportedProcess>,
+    /// Requests, where it was recorded with them.
+    pub requests: Option<ReportedRequests>,
+    /// What was not seen, and why.
+    pub unseen: Vec<Unseen>,
+}
+
+/// A process of a recording.
+#[derive(Debug, Serialize)]
+pub struct ReportedProcess {
+    /// What it is called: its pid, and its runtime where there are several.
+    pub name: String,
+    /// How its collector works, as far as collections show it.
+    pub collector: Option<String>,
+    /// The record of `kind: "summary"`.
+    pub summary: serde_json::Value,
+    /// Mean of the known pauses.
+    pub mean_ns: Option<i64>,
+    /// Most bytes in all generations, before or after a collection.
+    pub largest_heap: Option<u64>,
+    /// Collections that code asked for.
+    pub induced: u64,
+    /// In so many places of equal length.
+    pub history: HistoryColumns,
+    /// All collections, one point each.
+    pub pauses: PauseColumns,
+    /// Why it collected.
+    pub causes: Vec<CauseRecord>,
+    /// The longest ones.
+    pub longest: Vec<CollectionLine>,
+    /// The records of `kind: "gc"` of those, and of the ones that incidents name.
+    pub full: Vec<serde_json::Value>,
+    /// What the rules found; null: they were not evaluated.
+    pub incidents: Option<Vec<IncidentRecord>>,
+}
+
+/// What collections did to requests.
+#[derive(Debug, Serialize)]
+pub struct ReportedRequests {
+    /// All of them.
+    pub count: u64,
+    /// Of so many the time lost is known.
+    pub known: u64,
+    /// So many lost some.
+    pub hit: u64,
+    /// All that they lost.
+    pub lost_ns: i64,
+    /// Those that lost most.
+    pub worst: Vec<ReportedRequest>,
+}
+
+/// A request that was stopped.
+#[derive(Debug, Serialize)]
+pub struct ReportedRequest {
+    /// When it began, Unix milliseconds.
+    pub start_ms: Option<u64>,
+    /// How long it took.
+    pub duration_ns: i64,
+    /// How long it was stopped.
+    pub stopped_ns: i64,
+    /// Its trace, hexadecimal.
+    pub trace_id: Option<String>,
+    /// When it was stopped: from and to, nanoseconds since its start.
+    pub stops: Vec<[i64; 2]>,
+    /// By which collections.
+    pub collections: Vec<u32>,
+}

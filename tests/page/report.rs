@@ -1,0 +1,83 @@
+//! `gcwatch analyze --html`: a file that is opened without a server.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use test_support::harness::Tests;
+use test_support::{add_tests, repository};
+
+use crate::browser::{Browser, need};
+
+pub(crate) fn tests(tests: &mut Tests) {
+    add_tests!(tests, need; a_report_opens_alone, a_name_in_a_report_is_text);
+}
+
+/// The report of a recording, as an address.
+fn report(recording: &Path, folder: &Path) -> String {
+    let file = folder.join("report.html");
+    let made = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
+        .arg("analyze")
+        .arg(recording)
+        .arg("--html")
+        .arg(&file)
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    format!("file://{}", file.display())
+}
+
+/// Scenario: a recording of a web service with requests, and one of a process out of memory, as files; each at three
+/// widths, light and dark; a collection is clicked.
+/// Guarantee: all charts are drawn, the collection is shown in full, everything fits, and the browser has no complaint.
+fn a_report_opens_alone() {
+    let browser = Browser::start();
+    for (name, recording) in [
+        ("report-shop", "tests/recordings/requests/net8-shop.nettrace.gz"),
+        ("report-oom", "tests/recordings/net10-lohoos.nettrace.gz"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let url = report(&repository(recording), folder.path());
+        for (width, height) in [(390, 844), (1400, 900), (2560, 1440)] {
+            for dark in [false, true] {
+                browser.shape(width, height, dark);
+                browser.open("about:blank");
+                browser.open(&url);
+                browser.until("document.querySelector('#chart-allocation svg .bar')");
+                browser.until("document.querySelectorAll('#chart-pauses svg .dots').length === 5");
+                browser.until("document.querySelector('#chart-heap svg .area')");
+                browser.until("document.querySelector('.incident .remedy')");
+                let wide = browser.run("return document.documentElement.scrollWidth - innerWidth");
+                assert!(wide.as_i64().unwrap() <= 0, "{name} at {width}: {wide} pixels too wide");
+                let theme = if dark { "dark" } else { "light" };
+                let file = format!("target/page/{name}-{width}-{theme}.png");
+                browser.screenshot(&repository(&file), 4000);
+            }
+        }
+        browser.run("document.querySelector('a[href^=\"#collection-\"]').scrollIntoView()");
+        browser.click("a[href^='#collection-']");
+        browser.until("document.querySelector('#chosen #timeline svg')");
+        browser.screenshot(&repository(&format!("target/page/{name}-collection.png")), 4000);
+        browser.run("location.hash = ''");
+        browser.until("!document.getElementById('chosen')");
+    }
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+/// Scenario: a recording whose name is HTML that ends the element of the data.
+/// Guarantee: the name is text: no element is made of it, nothing is run.
+fn a_name_in_a_report_is_text() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = "<script>window.harm=1<\u{2044}script><img src=x onerror=window.harm=1>.nettrace.gz";
+    let recording = folder.path().join(name);
+    fs::copy(repository("tests/recordings/net10-steady.nettrace.gz"), &recording).unwrap();
+    let url = report(&recording, folder.path());
+    let browser = Browser::start();
+    browser.open(&url);
+    browser.until("document.querySelector('h1')?.textContent.startsWith('<script>')");
+    assert_eq!(
+        browser.run("return [window.harm ?? null, document.querySelectorAll('img').length]"),
+        serde_json::json!([null, 0])
+    );
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}

@@ -1,0 +1,176 @@
+//! `gcwatch analyze --html`.
+
+use std::fs;
+use std::process::{Command, Output};
+
+use clr_gc::stream::Scope;
+use gc_rules::time::TimeBase;
+use gcwatch::recording::Recording;
+use gcwatch::recording::source::Source;
+use gcwatch::{report, web};
+use serde_json::Value;
+use test_support::repository;
+
+fn analyze(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_gcwatch"))
+        .arg("analyze")
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn recording(name: &str) -> String {
+    repository(&format!("tests/recordings/{name}.nettrace.gz"))
+        .to_str()
+        .unwrap()
+        .to_owned()
+}
+
+/// The record in a page.
+fn record(page: &str) -> Value {
+    let (_, rest) = page.split_once("id=\"record\">").unwrap();
+    let (json, _) = rest.split_once("</script>").unwrap();
+    serde_json::from_str(json).unwrap()
+}
+
+/// Scenario: a recording as a page, and its records.
+/// Guarantee: the figures are those of the records, every collection is in it, the charts add up to the sums, nothing is
+/// fetched from anywhere, and it says what a recording does not know.
+#[test]
+fn a_page_has_the_figures_of_the_records() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("report.html");
+    let source = recording("net10-lohoos");
+    let made = analyze(&[&source, "--html", file.to_str().unwrap()]);
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let page = fs::read_to_string(&file).unwrap();
+    let record = record(&page);
+    let lines = analyze(&[&source, "--format", "ndjson"]).stdout;
+    let lines: Vec<Value> = String::from_utf8(lines)
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let of_kind = |kind: &'static str| lines.iter().filter(move |line| line["kind"] == kind);
+    let process = &record["processes"][0];
+    assert_eq!(Some(&process["summary"]), of_kind("summary").next());
+    let pauses: Vec<&Value> = process["pauses"]["pause_ns"].as_array().unwrap().iter().collect();
+    let expected: Vec<&Value> = of_kind("gc").map(|gc| &gc["pause_ns"]).collect();
+    assert_eq!(pauses, expected);
+    let sum = |values: &Value| values.as_array().unwrap().iter().filter_map(Value::as_i64).sum::<i64>();
+    let history = &process["history"];
+    assert_eq!(
+        sum(&history["allocated"]),
+        process["summary"]["allocated"].as_i64().unwrap()
+    );
+    let collections = history["collections"].as_object().unwrap();
+    let all: i64 = collections
+        .iter()
+        .filter(|(name, _)| *name != "induced")
+        .map(|(_, counts)| sum(counts))
+        .sum();
+    assert_eq!(all, process["summary"]["count"].as_i64().unwrap());
+    // What lies before the session's beginning is not in the charts.
+    let stopped = process["summary"]["stopped_ns"].as_i64().unwrap();
+    assert!(
+        stopped - sum(&history["stopped_ns"]) < 100_000_000,
+        "{}",
+        sum(&history["stopped_ns"])
+    );
+    assert_eq!(
+        process["incidents"].as_array().unwrap().len(),
+        of_kind("incident").count()
+    );
+    assert!(!record["unseen"].as_array().unwrap().is_empty());
+    // The name of SVG's elements is none that is fetched.
+    let fetched = page.replace("http://www.w3.org/2000/svg", "");
+    assert!(!fetched.contains("http://") && !fetched.contains("src=") && !fetched.contains("@import"));
+    let links = page.matches("https://").count();
+    assert_eq!(
+        links,
+        page.matches("\"runbook_url\":\"https://").count(),
+        "of rules alone"
+    );
+}
+
+/// Scenario: the page exists already, is a directory, or is of several recordings; rules are not wanted.
+/// Guarantee: nothing is overwritten but with --force, each refusal says what to do; without rules nothing is said of
+/// incidents.
+#[test]
+fn a_page_is_not_overwritten() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("report.html");
+    fs::write(&file, "mine").unwrap();
+    let (source, to) = (recording("net10-steady"), file.to_str().unwrap());
+    let refused = |arguments: &[&str], sentence: &str| {
+        let made = analyze(arguments);
+        let said = String::from_utf8(made.stderr).unwrap();
+        assert!(!made.status.success() && said.contains(sentence), "{said}");
+    };
+    refused(&[&source, "--html", to], "exists; --force overwrites it");
+    refused(
+        &[&source, "--html", folder.path().to_str().unwrap(), "--force"],
+        "is no regular file",
+    );
+    refused(
+        &[&source, &source, "--html", to, "--force"],
+        "of one recording; 2 are named",
+    );
+    assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
+    assert!(
+        analyze(&[&source, "--html", to, "--force", "--no-rules"])
+            .status
+            .success()
+    );
+    assert_eq!(
+        record(&fs::read_to_string(&file).unwrap())["processes"][0]["incidents"],
+        Value::Null
+    );
+}
+
+/// Scenario: a recording of a hundred thousand collections: one of a few hundred, again and again.
+/// Guarantee: its page has all of them, in at most 10 MB.
+#[test]
+fn a_hundred_thousand_collections_fit() {
+    let mut source = Source::open(recording("net10-lohoos").as_ref()).unwrap();
+    let mut long = Recording::read(&mut source, Scope::Collections, |_| ());
+    let (_, history) = &mut long.processes[0];
+    let (once, length) = (history.collections.clone(), long.observed_ns);
+    for round in 1.. {
+        let later = round * length;
+        for collection in &once {
+            let mut again = collection.clone();
+            again.number = history.collections.len() as u32;
+            again.start = again.start.map(|at| at + later);
+            again.end = again.end.map(|at| at + later);
+            again.last_event += later;
+            for pause in &mut again.pauses {
+                pause
+                    .spans
+                    .iter_mut()
+                    .for_each(|(from, to)| (*from, *to) = (*from + later, *to + later));
+            }
+            history.collections.push(again);
+        }
+        if history.collections.len() >= 100_000 {
+            long.observed_ns = later + length;
+            break;
+        }
+    }
+    let page = web::report::page(&report::view::report(
+        &long,
+        TimeBase::at(1_700_000_000_000_000_000),
+        None,
+    ))
+    .unwrap();
+    if let Some(to) = std::env::var_os("GCWATCH_REPORT_TO") {
+        // For people: how long a browser takes for it.
+        fs::write(to, &page).unwrap();
+    }
+    assert!(page.len() <= 10_000_000, "{}", page.len());
+    let numbers = record(&page)["processes"][0]["pauses"]["number"]
+        .as_array()
+        .unwrap()
+        .len();
+    assert!(numbers >= 100_000, "{numbers}");
+}
