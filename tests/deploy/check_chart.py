@@ -28,7 +28,7 @@ def schema():
 
 def without_bodies(text):
     """Rendered manifests without the dashboards' and rules' own text, which is committed elsewhere: one line says which file it is."""
-    lines, skipped = [], None
+    lines, skipped, fleet = [], None, False
     for line in text.splitlines():
         indent = len(line) - len(line.lstrip())
         if skipped is not None and (not line.strip() or indent > skipped):
@@ -38,8 +38,10 @@ def without_bodies(text):
         if line.strip().endswith(".json: |"):
             lines.append(" " * (indent + 2) + f"(deploy/grafana/dashboards/{line.strip().removesuffix(': |')})")
             skipped = indent
+        if line.startswith("  name: "):
+            fleet = line.endswith("-fleet")
         if line == "  groups:":
-            lines.append("    # (deploy/prometheus/gcwatch.rules.yaml)")
+            lines.append(f"    # (deploy/prometheus/gcwatch.{'fleet.' if fleet else ''}rules.yaml)")
             skipped = 2
     return "\n".join(lines) + "\n"
 

@@ -93,7 +93,9 @@ pub(crate) fn add_rules(source: &Source, files: &mut Files, to: &str) -> Result<
     for name in source.list("rules")? {
         files.add(format!("{to}rules/{name}"), source.read(&format!("rules/{name}"))?);
     }
-    let alerts = source.read("deploy/prometheus/gcwatch.rules.yaml")?;
-    files.add(format!("{to}prometheus/gcwatch.rules.yaml"), alerts);
+    for name in ["gcwatch.rules.yaml", "gcwatch.fleet.rules.yaml"] {
+        let alerts = source.read(&format!("deploy/prometheus/{name}"))?;
+        files.add(format!("{to}prometheus/{name}"), alerts);
+    }
     Ok(())
 }
