@@ -65,6 +65,9 @@ impl<S: Sink> Attempt<S> {
             reading.settings_at = Some(reading.since + SETTINGS_AFTER);
         }
         reading.others.clone_from(&watched);
+        if let Some(keeper) = self.shared.readers.keeper(self.key()) {
+            reading.stream.keep(keeper);
+        }
         let mut requests = reads_requests.then(|| {
             let options = self.options.requests.clone();
             reading.hold_back(options.wait);

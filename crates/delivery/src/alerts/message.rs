@@ -186,6 +186,7 @@ fn annotations(notice: &IncidentNotice) -> BTreeMap<String, String> {
     };
     let record = IncidentRecord::new(notice.change.incident(), &subject);
     let ledger = record.evidence_text(Evidence::Ledger).map(str::to_owned);
+    let black_box = record.evidence_place(Evidence::BlackBox).map(str::to_owned);
     let mut annotations = record.annotations;
     let members = record.members.iter().map(MemberRecord::line);
     let fixed = [
@@ -195,6 +196,7 @@ fn annotations(notice: &IncidentNotice) -> BTreeMap<String, String> {
         ("remedy", Some(record.remedy)),
         ("command", record.command),
         ("ledger", ledger),
+        ("black_box", black_box),
         ("incident", Some(record.id)),
         ("rules", Some(members.collect::<Vec<_>>().join(", "))),
         ("cause", Some(record.rule).filter(|rule| *rule != record.began_as)),
