@@ -47,7 +47,7 @@ async fn on_disk<T: Send + 'static>(
     let of_thread = Arc::clone(files);
     let read = spawn_blocking(move || read(&of_thread)).await;
     read.map_err(io::Error::other)
-        .flatten()
+        .and_then(|read| read)
         .map_err(|error| Box::new(unreadable(files, &error)))
 }
 
