@@ -15,6 +15,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use crate::evidence::black_box::BlackBoxOptions;
 use crate::intake::options::IntakeOptions;
 use crate::kubernetes;
 use crate::targets::options::TargetOptions;
@@ -272,6 +273,11 @@ impl Config {
     /// The directory for what outlives gcwatch.
     pub fn state_directory(&self) -> Option<&Path> {
         self.document.state.directory.as_deref()
+    }
+
+    /// Whether severe incidents are recorded.
+    pub fn black_box(&self) -> BlackBoxOptions {
+        BlackBoxOptions::from(&self.document.evidence.black_box)
     }
 
     /// Telemetry of gcwatch itself over OTLP.

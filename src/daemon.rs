@@ -43,6 +43,7 @@ use crate::config::options::RuleSources;
 use crate::daemon::rules::RuleWatch;
 pub use crate::daemon::services::{Ended, Services};
 use crate::daemon::stall::Stalls;
+use crate::evidence::black_box::BlackBoxOptions;
 use crate::intake::options::IntakeOptions;
 use crate::kubernetes;
 use crate::pipeline::PipelineSettings;
@@ -83,6 +84,8 @@ pub struct Options {
     pub rules: RuleSources,
     /// The receivers of alerts.
     pub alerts: AlertSettings,
+    /// Whether severe incidents are recorded, and how much of that is kept.
+    pub black_box: BlackBoxOptions,
     /// How the pods of processes are looked up in Kubernetes.
     pub kubernetes: kubernetes::settings::Settings,
     /// The address of `/metrics` and the API; `None`: there is no listener.
@@ -160,7 +163,7 @@ pub async fn run(
     let mut supervisor = tokio::spawn(targets::supervise(
         receiver,
         services.pipeline.clone(),
-        readers,
+        readers.keeping(services.black_boxes()),
         stopped,
     ));
     let pipeline = services.pipeline.clone();

@@ -1,4 +1,8 @@
-//! Bursts: sessions of some seconds with stacks, beside the standing one.
+//! What is gathered for an incident.
+//!
+//! # Bursts
+//!
+//! Sessions of some seconds with stacks, beside the standing one.
 //!
 //! What a burst shows is computed in [`clr_evidence`]. Here is how it is had, and how the process is left as it was:
 //!
@@ -12,6 +16,11 @@
 //! ```
 //!
 //! The last step is taken however the others end, unless gcwatch is killed: docs/evidence.md has what is left then.
+//!
+//! # The black box
+//!
+//! The last seconds of a process's event stream, and the first ones of its incident, as a file: `black_box`.
 
+pub mod black_box;
 pub mod burst;
 pub mod lock;

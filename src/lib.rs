@@ -15,7 +15,7 @@
 //! | [`targets`] | finds processes, attaches, reads their sessions: one task per process |
 //! | [`records`] | the ndjson records, a contract |
 //! | [`recording`] | files: bytes to collections |
-//! | [`evidence`] | bursts: sessions of seconds with stacks; who collects, who allocates |
+//! | [`evidence`] | bursts: sessions of seconds with stacks; who collects, who allocates; recordings of incidents |
 //! | [`pipeline`] | one run at a time: rules, spans, series, the last collections; the same for a process and for a recording |
 //! | [`report`] | tables for people |
 //! | [`kubernetes`] | which pod a process is of |

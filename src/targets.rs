@@ -29,6 +29,7 @@
 mod alive;
 mod attempt;
 mod backoff;
+pub(crate) mod black_box;
 mod carryover;
 mod clock;
 pub(crate) mod descriptors;
@@ -61,6 +62,7 @@ mod threads;
 mod watch;
 
 pub use alive::{Alive, Silence};
+pub use black_box::BlackBoxes;
 pub(crate) use identity::own_identity;
 pub use rounds::{Readers, Rounds};
 pub use supervise::{Unfinished, supervise};

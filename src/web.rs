@@ -24,6 +24,7 @@ mod assets;
 mod compressed;
 mod connections;
 mod events;
+mod evidence;
 mod hosts;
 pub mod options;
 pub mod report;
@@ -248,6 +249,8 @@ fn router(site: Site) -> Router {
         .route("/processes/{pid}/collections/{number}", get(process_shell))
         .route("/assets/{name}", get(assets::asset))
         .route("/metrics", get(metrics))
+        .route("/api/v1/evidence/", get(evidence::list))
+        .route("/api/v1/evidence/{name}", get(evidence::recording))
         .route("/api/v1/overview", get(api::overview))
         .route("/api/v1/processes", get(api::processes))
         .route("/api/v1/processes/{pid}", get(api::process))

@@ -143,6 +143,11 @@ fn greet(options: &Options, services: &Services) {
     for (receiver, _) in services.notifier.stats() {
         info!("notifying {receiver} of alerts");
     }
+    match (services.black_box_folder(), options.black_box.enabled) {
+        (Some(folder), _) => info!("recording severe incidents in {}", folder.display()),
+        (None, true) => info!("severe incidents are not recorded: that needs state.directory"),
+        (None, false) => info!("severe incidents are not recorded: evidence.black_box.enabled is false"),
+    }
 }
 
 /// Loads the configuration by the flags and reports its errors, one per line. `None`: the flags only requested to check
@@ -230,6 +235,7 @@ pub(crate) fn options(config: &Config) -> Options {
         state_directory: config.state_directory().map(Path::to_owned),
         rules: config.rules().clone(),
         alerts: config.alerts().clone(),
+        black_box: config.black_box(),
         kubernetes: config.kubernetes().clone(),
         listen: config.listen(),
         web: config.web().clone(),

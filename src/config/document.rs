@@ -14,6 +14,7 @@ use super::values::{Hidden, ListenAddress, LogLevel};
 use crate::web::options::Protects;
 
 mod alerts;
+mod evidence;
 mod kubernetes;
 mod otlp;
 mod requests;
@@ -21,6 +22,7 @@ mod targets;
 mod telemetry;
 
 pub(crate) use alerts::{Alertmanager, Alerts, Rules, Webhook};
+pub(crate) use evidence::Evidence;
 pub(crate) use kubernetes::Kubernetes;
 pub(crate) use otlp::{Limits, Otlp, SecretSource, Signal};
 pub(crate) use requests::{RequestMode, Requests};
@@ -47,6 +49,8 @@ pub(crate) struct Document {
     pub(crate) rules: Rules,
     /// Receivers of notifications when an alert begins and ends.
     pub(crate) alerts: Alerts,
+    /// What is gathered for incidents.
+    pub(crate) evidence: Evidence,
     /// Pod metadata from Kubernetes.
     pub(crate) kubernetes: Kubernetes,
     /// What outlives gcwatch.
@@ -71,9 +75,10 @@ pub(crate) struct Document {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct State {
-    /// A directory for gcwatch alone, on a local disk: the queue of what receivers did not take (`otlp.queue`) is below
-    /// it. It is made when it is missing, readable by gcwatch only. Without one, that queue is in memory only
-    /// (`otlp.limits`). systemd sets it with `StateDirectory=gcwatch`.
+    /// A directory for gcwatch alone, on a local disk: the queue of what receivers did not take (`otlp.queue`), open
+    /// incidents and recordings of incidents (`evidence.black_box`) are below it. It is made when it is missing,
+    /// readable by gcwatch only. Without one, that queue is in memory only (`otlp.limits`), and incidents are not
+    /// recorded. systemd sets it with `StateDirectory=gcwatch`.
     #[schemars(extend("x-restart" = true))]
     pub(crate) directory: Option<PathBuf>,
 }

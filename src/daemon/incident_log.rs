@@ -33,6 +33,7 @@ pub(crate) fn write(notice: &IncidentNotice, resource: &Resource) {
     let lasted = ended.then(|| lasted(notice)).flatten();
     let ending = record.ending.map(|ending| ending.name());
     let memory = record.evidence_text(Evidence::Ledger);
+    let black_box = record.evidence_place(Evidence::BlackBox);
     // Many summaries begin with the title.
     let title = if record.summary.starts_with(&record.title) {
         format!("{what}: {}", record.summary)
@@ -43,7 +44,7 @@ pub(crate) fn write(notice: &IncidentNotice, resource: &Resource) {
         ($level:ident) => {
             $level!(
                 target: TARGET,
-                service, pod, pid, severity, rule, memory, lasted, ending, remedy, incident = record.id, "{title}"
+                service, pod, pid, severity, rule, memory, black_box, lasted, ending, remedy, incident = record.id, "{title}"
             )
         };
     }

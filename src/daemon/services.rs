@@ -1,6 +1,7 @@
 //! The parts that the commands share: pipeline, delivery, rules, own metrics, listener.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -19,11 +20,13 @@ use crate::daemon::rules::RuleFiles;
 use crate::daemon::stall::{Stall, Stalls};
 use crate::daemon::state::StateDirectory;
 use crate::daemon::{OWN_RUN, Options};
+use crate::evidence::black_box::BlackBox;
 use crate::intake::options::IntakeOptions;
 use crate::intake::{Intake, IntakeError};
 use crate::kubernetes::{self, Pods};
 use crate::pipeline::Pipeline;
 use crate::process::RunKey;
+use crate::targets::BlackBoxes;
 use crate::targets::directory::Directory;
 use crate::web::{self, LiveInfo as _, OwnMetrics as _, PartAge, Server, Site};
 use delivery::alerts::Notifier;
@@ -33,6 +36,9 @@ use delivery::otlp::{Exporter, Note, Running};
 
 /// Limit on flushing the queues at shutdown.
 pub(super) const FLUSH: Duration = Duration::from_secs(4);
+
+/// Limit on completing the recordings of incidents.
+const COMPLETE: Duration = Duration::from_secs(1);
 
 /// Limit on open requests to the listener after that.
 const CLOSE_WEB: Duration = Duration::from_secs(1);
@@ -60,6 +66,8 @@ pub struct Services {
     /// The receiver of spans, where there is one, and to whom their requests go.
     intake: Option<Intake>,
     directory: Option<Arc<Directory>>,
+    /// Records severe incidents.
+    black_box: Option<BlackBox>,
     /// What the opening found, for the log, which begins later.
     notes: Vec<Note>,
 }
@@ -116,6 +124,23 @@ impl Services {
             notifier: notifier.clone(),
         };
         let pipeline = Pipeline::new(options.pipeline.clone(), Arc::new(outlet));
+        let black_box = match (&state, &options.state_directory) {
+            (Some(_), Some(path)) if options.black_box.enabled => {
+                let opened = BlackBox::open(path, &options.black_box);
+                let problem = |error| Note {
+                    is_warning: true,
+                    text: format!(
+                        "incidents are not recorded: cannot use {}/black-box: {error}",
+                        path.display()
+                    ),
+                };
+                opened.map_err(|error| notes.push(problem(error))).ok()
+            }
+            _ => None,
+        };
+        if let Some(black_box) = &black_box {
+            pipeline.set_black_box(black_box.clone());
+        }
         let resource = Arc::new(Origin::new(options.own_resource.clone()));
         let rules = Arc::new(RuleFiles::default());
         rules.begin(&options.rules, &pipeline).await;
@@ -172,6 +197,7 @@ impl Services {
             state,
             intake: None,
             directory: None,
+            black_box,
             notes,
         })
     }
@@ -212,6 +238,16 @@ impl Services {
     /// The address of the listener, with the port that the system chose for port 0.
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
+    }
+
+    /// Where the last seconds of each stream are kept.
+    pub(super) fn black_boxes(&self) -> Option<Arc<BlackBoxes>> {
+        self.black_box.as_ref().map(BlackBox::boxes)
+    }
+
+    /// Where severe incidents are recorded; `None`: they are not.
+    pub fn black_box_folder(&self) -> Option<&Path> {
+        self.black_box.as_ref().map(|black_box| black_box.files().folder())
     }
 
     /// The daemon's own resource.
@@ -344,6 +380,11 @@ impl Services {
         self.set_ready(false);
         self.leave_incidents().await;
         self.export_metrics(now_unix_ns());
+        if let Some(black_box) = self.black_box.clone() {
+            // It waits for a disk.
+            let stopping = tokio::task::spawn_blocking(move || black_box.stop(COMPLETE));
+            let _late = tokio::time::timeout(COMPLETE, stopping).await;
+        }
         let (lost, unsent) = tokio::join!(self.running.shutdown(FLUSH), self.notifier.shutdown(FLUSH));
         if unsent > 0 {
             warn!("{unsent} changes of alerts were not sent");

@@ -59,6 +59,9 @@ impl Feed {
             if let (Some(incidents), Some(rules)) = (self.shared.resumed().take(self.run.key()), parts.rules.as_mut()) {
                 rules.resume(incidents);
             }
+            if let (Some(_), Some(rules)) = (self.shared.black_box(), parts.rules.as_mut()) {
+                rules.keep_events();
+            }
         }
         parts.session.set_state(state, now);
     }

@@ -11,6 +11,8 @@ use gc_telemetry::options::Temporality;
 use gc_telemetry::origin::Origin;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 
+use crate::evidence::black_box::BlackBox;
+use crate::evidence::black_box::files::Files;
 use crate::pipeline::feed::Feed;
 use crate::pipeline::outlet::{Outlet, Surroundings};
 use crate::pipeline::run::{Measured, RuleCounts, Run};
@@ -42,6 +44,16 @@ impl Pipeline {
 
     pub(crate) fn shared(&self) -> &Shared {
         &self.shared
+    }
+
+    /// Severe incidents of processes that are attached to from now on are recorded there.
+    pub fn set_black_box(&self, black_box: BlackBox) {
+        self.shared.set_black_box(black_box);
+    }
+
+    /// The recordings of incidents; `None`: none are made.
+    pub fn black_box_files(&self) -> Option<Arc<Files>> {
+        self.shared.black_box().map(|black_box| Arc::clone(black_box.files()))
     }
 
     /// Other settings, from now on. Histograms of runs that were attached to before keep their buckets.

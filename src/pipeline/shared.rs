@@ -2,16 +2,17 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use delivery::alerts::Notices;
 use delivery::clock::now_unix_ns;
-use gc_rules::incident::IncidentRecord;
+use gc_rules::incident::{IncidentRecord, recording_id};
 use gc_rules::rule::RuleSet;
 use gc_telemetry::origin::Origin;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use tokio::sync::watch;
 
+use crate::evidence::black_box::BlackBox;
 use crate::pipeline::aftermath::Aftermath;
 use crate::pipeline::incident_view::{self, MOST_ENDED};
 use crate::pipeline::outlet::{Outlet, Surroundings};
@@ -95,6 +96,7 @@ pub(crate) struct Shared {
     pub(crate) scanned: watch::Sender<bool>,
     surroundings: RwLock<Option<Arc<dyn Surroundings>>>,
     services: Mutex<Services>,
+    black_box: OnceLock<BlackBox>,
 }
 
 /// What outlives a process, and gcwatch itself.
@@ -122,6 +124,7 @@ impl Shared {
             scanned: watch::Sender::new(false),
             surroundings: RwLock::default(),
             services: Mutex::default(),
+            black_box: OnceLock::new(),
         }
     }
 
@@ -189,11 +192,42 @@ impl Shared {
         self.services.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Severe incidents are recorded there from now on.
+    pub(crate) fn set_black_box(&self, black_box: BlackBox) {
+        // There is one in the life of a pipeline.
+        let _set_already = self.black_box.set(black_box);
+    }
+
+    /// Where severe incidents are recorded; `None`: they are not.
+    pub(crate) fn black_box(&self) -> Option<&BlackBox> {
+        self.black_box.get()
+    }
+
+    /// Has incidents recorded whose recording has not begun.
+    fn record(&self, notices: &Notices) {
+        let Some(black_box) = self.black_box() else { return };
+        for notice in &notices.incidents {
+            let incident = notice.change.incident();
+            if let (Some(id), true) = (&incident.black_box, incident.is_open()) {
+                black_box.incident(notice.run, id);
+            }
+        }
+    }
+
+    /// Has what is left of processes recorded that died of their memory.
+    fn record_deaths(&self, book: &mut ServiceBook) {
+        let Some(black_box) = self.black_box() else { return };
+        for (name, run, at_unix_ns) in book.take_deaths_of_memory() {
+            black_box.died(run, recording_id(at_unix_ns, &name, run.pid, "died"));
+        }
+    }
+
     /// Passes changes of alerts and incidents on.
     pub(crate) fn notify(&self, (resource, notices): (Arc<Origin>, Notices)) {
         if !notices.is_empty() {
             if !notices.incidents.is_empty() {
                 self.counters.incident_changes.fetch_add(1, Ordering::Relaxed);
+                self.record(&notices);
             }
             self.services().book.notices(&notices.alerts, now_unix_ns());
             self.remember_ended(&resource, &notices);
@@ -222,6 +256,7 @@ impl Shared {
                 }
             }
             book.forget(now_unix_ns);
+            self.record_deaths(book);
             let changes = judged.tick(book, watcher, own.as_ref(), &rules, now_unix_ns);
             judged.resume(&mut self.resumed());
             changes
@@ -264,6 +299,10 @@ impl Shared {
         self.notify((Arc::clone(&resource), notices));
         if run.clock() == Clock::Live {
             let in_order = run.parts().session.closed_in_order();
+            // Before its death can be known.
+            if let Some(black_box) = self.black_box() {
+                black_box.ended(run.key());
+            }
             let mut services = self.services();
             // One that ended before the first tick.
             run.enter_service(&mut services.book);

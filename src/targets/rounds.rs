@@ -9,11 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use nettrace::keep::Keeper;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::guard::{BEAT_EVERY, Guard};
+use crate::process::RunKey;
 use crate::targets::alive::Alive;
+use crate::targets::black_box::BlackBoxes;
 use crate::targets::directory::Directory;
 use crate::targets::session::READ_BYTES;
 
@@ -38,6 +41,7 @@ pub struct Readers {
     pub(crate) executor: Handle,
     pub(crate) rounds: Arc<Rounds>,
     guard: Option<Guard>,
+    black_boxes: Option<Arc<BlackBoxes>>,
     alive: Arc<Alive>,
     directory: Arc<Directory>,
 }
@@ -49,6 +53,7 @@ impl Readers {
             executor,
             rounds,
             guard: None,
+            black_boxes: None,
             alive: Arc::new(Alive::new(Instant::now())),
             directory: Arc::default(),
         }
@@ -76,6 +81,18 @@ impl Readers {
         });
         self.guard = Some(guard);
         self
+    }
+
+    /// The last seconds of each stream are kept there.
+    #[must_use]
+    pub fn keeping(mut self, black_boxes: Option<Arc<BlackBoxes>>) -> Self {
+        self.black_boxes = black_boxes;
+        self
+    }
+
+    /// Takes the blocks of a run's next stream, where they are kept.
+    pub(crate) fn keeper(&self, run: RunKey) -> Option<Box<dyn Keeper>> {
+        self.black_boxes.as_ref().map(|boxes| boxes.tap(run))
     }
 
     /// When the reading thread was alive last, and the supervisor that these readers are given to.

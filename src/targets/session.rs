@@ -68,6 +68,9 @@ impl<S: Sink> Attempt<S> {
             reading.settings_at = Some(reading.since + SETTINGS_AFTER);
         }
         reading.others.clone_from(&watched);
+        if let Some(keeper) = self.shared.readers.keeper(self.key()) {
+            reading.stream.keep(keeper);
+        }
         let mut requests = None;
         if reads_requests {
             let options = self.options.requests.clone();

@@ -13,6 +13,7 @@
 )]
 
 mod alertmanager;
+mod black_box;
 mod container;
 mod daemon_targets;
 mod diagnostics;
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
         matrix::tests,
         labelled::tests,
         ledger::tests,
+        black_box::tests,
         processes::tests,
         diagnostics::tests,
         alertmanager::tests,

@@ -8,6 +8,7 @@
 //! with [`GcStream::advance`], take what is ready with [`GcStream::next_outcome`]. Like its parts it has no I/O and no
 //! clock.
 
+use nettrace::keep::Keeper;
 use nettrace::limits::Limits;
 use nettrace::{Decoder, Event, Gap, Item, Options, TraceHeader};
 
@@ -174,6 +175,11 @@ impl GcStream {
             runtime: None,
             header: None,
         }
+    }
+
+    /// Gives the blocks of the stream to a keeper: see [`Decoder::keep`].
+    pub fn keep(&mut self, keeper: Box<dyn Keeper>) {
+        self.decoder.keep(keeper);
     }
 
     /// A place for at least `min` more bytes of the stream; then [`GcStream::filled`].

@@ -189,7 +189,9 @@ pub(crate) struct Rule {
     /// Where alerts go; `[]`: only to the API.
     #[schemars(extend("x-default" = "all"), length(max = 4))]
     pub(crate) emit: Option<Vec<Destination>>,
-    /// What is gathered for an incident of the rule: `ledger`, where the memory of the process is. Not set: nothing.
+    /// What is gathered for an incident of the rule: `ledger`, where the memory of the process is; `black-box`, a
+    /// recording of the last seconds of its events, which incidents of severity error and worse have in any case. Not
+    /// set: nothing else.
     #[schemars(length(max = 4))]
     pub(crate) evidence: Option<Vec<EvidenceName>>,
     /// When the rule does not fire.

@@ -28,6 +28,7 @@
 //! Open incidents are stored ([`StoredIncident`]) and [resumed](Incidents::resume) with their numbers: what holds again
 //! within [`RESUME_NS`] goes on without a message, what does not ends as unknown.
 
+mod black_box;
 mod machine;
 mod record;
 mod sample;
@@ -41,6 +42,7 @@ use crate::alert::Alert;
 use crate::ledger::Ledger;
 use crate::rule::{Evidence, Rule, Severity};
 
+pub use black_box::recording_id;
 pub use machine::Incidents;
 pub use record::{EvidenceRecord, IncidentRecord, IncidentSubject, MemberRecord};
 pub use sample::sample;
@@ -54,6 +56,10 @@ pub const AFTERMATH_NS: u64 = 15 * 60_000_000_000;
 
 /// How long a resumed incident waits for its rules to hold again: 15 minutes, in which most windows fill.
 pub const RESUME_NS: u64 = 15 * 60_000_000_000;
+
+/// Incidents of one process that begin within so long have one recording in common: that is how long it follows the
+/// events, 10 seconds.
+pub const RECORDED_NS: u64 = 10_000_000_000;
 
 /// How often the newest state of an open incident is passed on, at most: 10 seconds.
 pub const REFRESH_NS: u64 = 10_000_000_000;
@@ -141,6 +147,8 @@ pub struct Incident {
     /// Where the memory of the process was, if a rule of a member has it gathered: as it was last, and from the
     /// process's exit on as it was then.
     pub ledger: Option<Arc<Ledger>>,
+    /// The id of the recording of its process's events around its beginning; `None`: none is made.
+    pub black_box: Option<Arc<str>>,
 }
 
 impl Incident {
@@ -172,6 +180,11 @@ impl Incident {
     /// Whether it has not ended.
     pub fn is_open(&self) -> bool {
         self.ended_unix_ns.is_none()
+    }
+
+    /// Whether its process's events are recorded, where they are kept: it is severe, or a rule of it asks for that.
+    pub fn is_recorded(&self) -> bool {
+        self.severity >= Severity::Error || self.gathers(Evidence::BlackBox)
     }
 
     /// How long it has lasted at `now`, or lasted, nanoseconds.

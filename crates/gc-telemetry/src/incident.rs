@@ -47,6 +47,7 @@ pub fn incident_record(
         .text(&row::RULE_ID, Some(record.rule.as_str()))
         .text(&row::RULE_GROUP, record.group.as_deref())
         .text(&row::INCIDENT_STARTED, record.since.as_deref())
+        .text(&row::BLACK_BOX, record.evidence_place(Evidence::BlackBox))
         .text(&row::INCIDENT_COMMAND, record.command.as_deref())
         .int(&NUMBER, record.gc_number)
         .text(&row::DESCRIPTION, given(&record.description))

@@ -10,7 +10,7 @@ use crate::definitions::table_bytes;
 use crate::item::Gap;
 
 /// A difference of more is no loss: the thread id was given to a new thread, whose numbers begin anew.
-const LONGEST_GAP: u32 = 1 << 31;
+pub(crate) const LONGEST_GAP: u32 = 1 << 31;
 
 /// A capture thread.
 #[derive(Debug, Clone, Copy)]
@@ -110,6 +110,15 @@ impl CaptureThreads {
     pub(crate) fn forget(&mut self) {
         self.threads.clear();
         self.places.clear();
+    }
+
+    /// The last number of a thread, and whether it is known: of one that may have been forgotten it is not.
+    pub(crate) fn last(&self, id: u64) -> (u32, bool) {
+        let place = self.places.get(&id);
+        match place.and_then(|place| self.threads.get(*place)) {
+            Some(known) => (known.last, !known.unproven),
+            None => (0, self.forgotten == 0),
+        }
     }
 
     /// Threads that were forgotten because there were too many.

@@ -7,6 +7,7 @@ use crate::header::{Format, TraceHeader};
 use crate::input::Input;
 use crate::intake::{Intake, Point};
 use crate::item::{Ending, Event, Item, Stack};
+use crate::keep::{Block, BlockContent, Keeper};
 use crate::options::{Options, Order};
 use crate::queue::Taken;
 use crate::stats::Stats;
@@ -27,6 +28,8 @@ pub struct Decoder {
     point: Option<Point>,
     order: Order,
     stacks: bool,
+    /// Takes the blocks of a V4 stream.
+    keeper: Option<Box<dyn Keeper>>,
     /// The newest instant delivered.
     newest: i64,
     finished: bool,
@@ -85,11 +88,17 @@ impl Decoder {
             point: None,
             order,
             stacks,
+            keeper: None,
             newest: i64::MIN,
             finished: false,
             failed: None,
             ending: None,
         }
+    }
+
+    /// Gives the blocks of the stream to a keeper from now on, if it is of V4. To be called before the first byte.
+    pub fn keep(&mut self, keeper: Box<dyn Keeper>) {
+        self.keeper = Some(keeper);
     }
 
     /// A place to read into, at least `min` bytes long: the decoder's own buffer. Then [`Decoder::filled`]. The buffer
@@ -339,6 +348,18 @@ impl Decoder {
     fn content(&mut self, kind: BlockKind, start: usize, end: usize) -> Result<Step, Error> {
         let base = self.input.offset() + start as u64;
         let content = self.input.bytes().get(start..end).unwrap_or_default();
+        if let (Some(keeper), Format::V4) = (&mut self.keeper, self.format) {
+            let is = match kind {
+                BlockKind::Metadata => Some(BlockContent::Definitions),
+                BlockKind::Event => Some(BlockContent::Events),
+                BlockKind::SequencePoint => Some(BlockContent::SequencePoint),
+                _ => None,
+            };
+            let threads = self.intake.capture_threads();
+            if let Some(is) = is {
+                keeper.block(&Block { is, content, threads });
+            }
+        }
         match (kind, self.format) {
             (BlockKind::Trace, format) => {
                 let header = match format {
@@ -347,6 +368,9 @@ impl Decoder {
                 };
                 if format == Format::V4 {
                     self.intake.numbered();
+                    if let Some(keeper) = &mut self.keeper {
+                        keeper.begin(&header);
+                    }
                 }
                 self.header = Some(header);
                 self.announce = true;

@@ -152,17 +152,7 @@ impl Encoder {
             Format::V4 => {
                 let mut payload = Vec::new();
                 metadata.write_v4(&mut payload);
-                let header = BlobHeader {
-                    processor: u32::MAX,
-                    timestamp: self.newest,
-                    is_sorted: true,
-                    payload_size: length(payload.len(), "a definition")?,
-                    ..BlobHeader::default()
-                };
-                if self.metadata.is_full(payload.len()) {
-                    self.flush()?;
-                }
-                self.metadata.push(&header, &payload);
+                self.definition_v4(&payload)?;
             }
             Format::V6 { .. } => {
                 let row = metadata
@@ -176,6 +166,22 @@ impl Encoder {
                 self.rows.extend(row);
             }
         }
+        Ok(())
+    }
+
+    /// V4: defines a kind of event that was not defined before, by the payload of its definition.
+    pub(crate) fn definition_v4(&mut self, payload: &[u8]) -> Result<(), EncodeError> {
+        let header = BlobHeader {
+            processor: u32::MAX,
+            timestamp: self.newest,
+            is_sorted: true,
+            payload_size: length(payload.len(), "a definition")?,
+            ..BlobHeader::default()
+        };
+        if self.metadata.is_full(payload.len()) {
+            self.flush()?;
+        }
+        self.metadata.push(&header, payload);
         Ok(())
     }
 

@@ -77,6 +77,11 @@ impl Intake {
         ]
     }
 
+    /// The capture threads that were seen.
+    pub(crate) fn capture_threads(&self) -> &CaptureThreads {
+        &self.threads
+    }
+
     /// Queues the events of a block up to its end, or up to where too much waits: then something has to be delivered
     /// first. Gives whether the end was reached.
     pub(crate) fn events<const V6: bool>(

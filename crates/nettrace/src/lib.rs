@@ -4,7 +4,7 @@
 //! A [`Decoder`] takes bytes in pieces of any size and returns [`Item`]s: the header, events, gaps (events that the
 //! writer lost) and sequence points. It does no I/O, has no clock, and borrows: an event's payload lies in the decoder
 //! until the next item is asked for, and in steady state nothing is allocated. An [`encode::Encoder`] writes such
-//! streams.
+//! streams; [`keep`] has the last blocks of one that is read, and writes them again.
 //!
 //! ```
 //! use nettrace::{Decoder, Error, Item, Options};
@@ -105,6 +105,7 @@ mod header;
 mod input;
 mod intake;
 mod item;
+pub mod keep;
 mod labels;
 pub mod limits;
 mod metadata;

@@ -149,6 +149,11 @@ impl RunRules {
         self.incidents = incidents;
     }
 
+    /// The events of the process are kept: severe incidents are recorded.
+    pub(crate) fn keep_events(&mut self) {
+        self.incidents.keep_events(self.run, Arc::clone(&self.process));
+    }
+
     /// Those that outlive the process, and its name.
     pub(crate) fn take_incidents(&mut self, now_unix_ns: u64) -> (Incidents, Arc<str>) {
         self.incidents.process_ended(now_unix_ns);

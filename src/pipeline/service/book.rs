@@ -156,6 +156,7 @@ impl ServiceBook {
             in_emergency: since.is_some_and(|since| since <= EMERGENCY_NS),
             in_order,
             failed: None,
+            passed_on: false,
             container: living.container,
         });
     }
@@ -175,6 +176,21 @@ impl ServiceBook {
         let deaths = self.services.values().flat_map(|service| &service.deaths);
         let unexplained = deaths.filter(|death| death.oom_killed.is_none());
         unexplained.map(|death| death.run).collect()
+    }
+
+    /// The dead of which it became known that they were killed for memory, or ended while it was out, with the names of
+    /// their processes: each once.
+    pub(crate) fn take_deaths_of_memory(&mut self) -> Vec<(Arc<str>, RunKey, u64)> {
+        let mut taken = Vec::new();
+        for service in self.services.values_mut() {
+            for death in service.deaths.iter_mut().filter(|death| !death.passed_on) {
+                if death.oom_killed == Some(true) || death.is_in_emergency() {
+                    death.passed_on = true;
+                    taken.push((Arc::clone(&service.name), death.run, death.at_unix_ns));
+                }
+            }
+        }
+        taken
     }
 
     /// Asks an orchestrator of deaths of which it has said nothing yet.

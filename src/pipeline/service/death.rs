@@ -35,6 +35,8 @@ pub struct Death {
     pub in_order: Option<bool>,
     /// It failed, by its exit code.
     pub failed: Option<bool>,
+    /// That it died of its memory was passed on.
+    pub(crate) passed_on: bool,
     /// Where it ran.
     pub(crate) container: ContainerIdentity,
 }

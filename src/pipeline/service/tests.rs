@@ -228,6 +228,7 @@ fn the_exit_code_decides() {
         in_emergency: true,
         in_order: Some(false),
         failed,
+        passed_on: false,
         container: ContainerIdentity {
             container_id: Some("c".to_owned()),
             pod_uid: Some("u".to_owned()),
@@ -262,6 +263,12 @@ fn kills_are_known_later() {
     host.book.oom_killed(run(1), true);
     host.passes(1);
     assert_eq!(host.said, ["service.oom-killed +"]);
+    // What is left of its stream is recorded, once.
+    let of_memory = |host: &mut Host| {
+        let taken = host.book.take_deaths_of_memory();
+        taken.into_iter().map(|(_, run, _)| run).collect::<Vec<_>>()
+    };
+    assert_eq!(of_memory(&mut host), [run(1)]);
     host.book.ask(|container| match container.container_id.as_deref() {
         Some("2") => Some(Ended {
             oom_killed: true,
@@ -275,6 +282,8 @@ fn kills_are_known_later() {
     });
     host.passes(1);
     assert_eq!(host.said[1..], ["service.oom-killed +"]);
+    assert_eq!(of_memory(&mut host), [run(2)]);
+    assert_eq!(of_memory(&mut host), []);
     host.passes(16 * 60);
     assert_eq!(host.said[2..], ["service.oom-killed -"; 2]);
     assert_eq!((host.book.services().count(), host.book.death(run(1))), (0, None));

@@ -10,6 +10,13 @@ function where(incident) {
   return [link, pod ? h('span', { class: 'faint' }, ` ${pod}`) : null, incident.pid ? h('span', { class: 'faint' }, ` pid ${incident.pid}`) : null];
 }
 
+const evidenceNames = { ledger: 'Memory', 'black-box': 'Black box' };
+
+function evidenceLine(evidence) {
+  const text = evidence.where.startsWith('/api/v1/evidence/') ? h('a', { href: evidence.where }, evidence.text) : evidence.text;
+  return h('p', { class: 'evidence' }, h('b', null, `${evidenceNames[evidence.name] ?? evidence.name}: `), text);
+}
+
 export function incidentCard(incident, { named = true, open = false } = {}) {
   const ended = incident.until !== null;
   const lasted = ended ? (Date.parse(incident.until) - Date.parse(incident.since)) / 1000 : null;
@@ -22,7 +29,7 @@ export function incidentCard(incident, { named = true, open = false } = {}) {
         : ['for ', since(incident.since)])),
     named ? h('p', { class: 'where' }, where(incident), incident.process_ended ? h('span', { class: 'tag' }, 'process exited') : null) : null,
     h('p', { class: 'summary' }, incident.summary),
-    incident.evidence.map((evidence) => h('p', { class: 'evidence' }, h('b', null, evidence.name === 'ledger' ? 'Memory: ' : `${evidence.name}: `), evidence.text)),
+    incident.evidence.map(evidenceLine),
     incident.remedy ? h('p', { class: 'remedy' }, h('b', null, 'What to do: '), incident.remedy) : null,
     incident.command ? h('p', null, h('code', null, incident.command)) : null,
     h('details', { open },

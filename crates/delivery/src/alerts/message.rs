@@ -186,6 +186,7 @@ fn annotations(notice: &IncidentNotice) -> BTreeMap<String, String> {
     };
     let record = IncidentRecord::new(notice.change.incident(), &subject);
     let ledger = record.evidence_text(Evidence::Ledger).map(str::to_owned);
+    let black_box = record.evidence_place(Evidence::BlackBox).map(str::to_owned);
     let mut annotations = record.annotations;
     let members = record.members.iter().map(MemberRecord::line);
     let fixed = [
@@ -195,6 +196,7 @@ fn annotations(notice: &IncidentNotice) -> BTreeMap<String, String> {
         ("remedy", Some(record.remedy)),
         ("command", record.command),
         ("ledger", ledger),
+        ("black_box", black_box),
         ("incident", Some(record.id)),
         ("rules", Some(members.collect::<Vec<_>>().join(", "))),
         ("cause", Some(record.rule).filter(|rule| *rule != record.began_as)),
@@ -218,10 +220,10 @@ mod tests {
 
     use super::*;
 
-    /// Scenario: an incident that carries a memory ledger.
-    /// Guarantee: Alertmanager and webhooks have it as the annotation `ledger`.
+    /// Scenario: an incident that carries a memory ledger and is recorded.
+    /// Guarantee: Alertmanager and webhooks have both as annotations: the ledger, and where the recording is.
     #[test]
-    fn a_ledger_is_an_annotation() {
+    fn evidence_is_in_annotations() {
         let IncidentChange::Began(incident) = sample(1_800_000_000_000_000_000).remove(0) else {
             panic!("an incident begins");
         };
@@ -232,6 +234,7 @@ mod tests {
             live: Some(400 << 20),
             ..Ledger::default()
         }));
+        incident.black_box = Some("20261123T114742Z-shop-1-0f".into());
         let notice = IncidentNotice {
             run: RunKey { pid: 1, start_time: 2 },
             process: Arc::from("shop"),
@@ -242,5 +245,8 @@ mod tests {
         let text = "limit 512 MiB: live 400";
         assert_eq!(message.postable(1, None)["annotations"]["ledger"], text);
         assert_eq!(message.webhook(None)["alerts"][0]["annotations"]["ledger"], text);
+        let place = "/api/v1/evidence/20261123T114742Z-shop-1-0f.nettrace";
+        assert_eq!(message.postable(1, None)["annotations"]["black_box"], place);
+        assert_eq!(message.webhook(None)["alerts"][0]["annotations"]["black_box"], place);
     }
 }

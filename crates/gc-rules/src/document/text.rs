@@ -37,7 +37,7 @@ pub(crate) const FORMATS: [Format; 8] = [
     Format {
         name: "evidence-name",
         kind: "name",
-        what: "the name of a kind of evidence: ledger",
+        what: "the name of a kind of evidence: ledger or black-box",
         check: |text| EvidenceName::from_str(text).map(|_| None),
     },
     Format {
@@ -136,14 +136,13 @@ impl FromStr for EvidenceName {
         let by_hand = match text {
             "callers" => "run `gcwatch callers PID` by hand",
             "allocations" => "run `gcwatch allocations PID` by hand",
-            "black-box" => "record the process with `gcwatch record`",
             _ => {
                 let known: Result<Evidence, String> = text.parse();
                 return known.map(Self);
             }
         };
         Err(format!(
-            "this gcwatch does not gather {} for an incident, only ledger; {by_hand}",
+            "this gcwatch does not gather {} for an incident, only ledger and black-box; {by_hand}",
             quoted(text)
         ))
     }
@@ -246,7 +245,12 @@ read_from_text!(
     ["gc.pause.long"]
 );
 read_from_text!(Name, "rule-name", "^[a-z0-9][a-z0-9_-]*$", ["memory_emergency"]);
-read_from_text!(EvidenceName, "evidence-name", "^ledger$", ["ledger"]);
+read_from_text!(
+    EvidenceName,
+    "evidence-name",
+    "^(ledger|black-box)$",
+    ["ledger", "black-box"]
+);
 read_from_text!(
     Moment,
     "date-or-time",

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use super::black_box::Recorder;
 use super::{AFTERMATH_NS, Holding, Incident, IncidentChange, IncidentEnding, LINGER_NS, Member, REFRESH_NS};
-use crate::alert::{Alert, Ending, Transition};
+use crate::alert::{Alert, Ending, RunKey, Transition};
 use crate::ledger::Ledger;
 use crate::rule::{Evidence, RuleSet, Severity};
 
@@ -15,6 +16,8 @@ pub struct Incidents {
     number: u64,
     /// Where the memory of the process is, as far as it is known: for those that begin.
     ledger: Option<Arc<Ledger>>,
+    /// The events of the process are kept: `None`, they are not.
+    recorder: Option<Recorder>,
 }
 
 /// An incident that has not ended.
@@ -66,6 +69,11 @@ impl Incidents {
             open.gather(Some(&ledger));
         }
         self.ledger = Some(ledger);
+    }
+
+    /// The events of the process are kept: incidents that are severe are recorded from now on.
+    pub fn keep_events(&mut self, run: RunKey, process: Arc<str>) {
+        self.recorder.get_or_insert_with(|| Recorder::new(run, process));
     }
 
     /// Whether one is open that gathers this.
@@ -127,7 +135,7 @@ impl Incidents {
         let Some(home) = self.home(rules, alert, &place) else {
             self.number += 1;
             let gathers = alert.rule.evidence.contains(&Evidence::Ledger);
-            let incident = Arc::new(Incident {
+            let mut incident = Incident {
                 number: self.number,
                 began_as: Arc::clone(&alert.rule),
                 group: group_name(rules, place.group),
@@ -139,7 +147,12 @@ impl Incidents {
                 process_ended_unix_ns: None,
                 members: vec![member(rules, alert, &place)],
                 ledger: self.ledger.clone().filter(|_| gathers),
-            });
+                black_box: None,
+            };
+            if let Some(recorder) = &mut self.recorder {
+                recorder.record(&mut incident, alert.started_unix_ns);
+            }
+            let incident = Arc::new(incident);
             changes.push(IncidentChange::Began(Arc::clone(&incident)));
             self.open.push(Open {
                 incident,
@@ -154,7 +167,7 @@ impl Incidents {
         if let Some(open) = self.open.get_mut(home) {
             open.put(rules, alert, &place);
             open.gather(self.ledger.as_ref());
-            open.settle(rules, alert.started_unix_ns, changes);
+            open.settle(rules, self.recorder.as_mut(), alert.started_unix_ns, changes);
         }
     }
 
@@ -257,7 +270,7 @@ impl Incidents {
             if let Some(open) = self.open.get_mut(home) {
                 open.put(rules, alert, &place);
                 open.gather(self.ledger.as_ref());
-                open.settle(rules, now, changes);
+                open.settle(rules, self.recorder.as_mut(), now, changes);
             }
         }
         for open in &mut self.open {
@@ -339,7 +352,13 @@ impl Open {
     }
 
     /// The cause to the front, and the severity up.
-    fn settle(&mut self, rules: &RuleSet, now: u64, changes: &mut Vec<IncidentChange>) {
+    fn settle(
+        &mut self,
+        rules: &RuleSet,
+        recorder: Option<&mut Recorder>,
+        now: u64,
+        changes: &mut Vec<IncidentChange>,
+    ) {
         let best = (0..self.incident.members.len()).min_by_key(|&at| self.weight(rules, at));
         let worst = self.incident.members.iter().map(|member| member.alert.severity()).max();
         let incident = Arc::make_mut(&mut self.incident);
@@ -348,8 +367,12 @@ impl Open {
             incident.members.insert(0, cause);
         }
         let before = incident.severity;
-        if let Some(worst) = worst.filter(|worst| *worst > before) {
-            incident.severity = worst;
+        let worse = worst.filter(|worst| *worst > before);
+        incident.severity = worse.unwrap_or(before);
+        if let Some(recorder) = recorder {
+            self.changed |= recorder.record(incident, now);
+        }
+        if worse.is_some() {
             (self.changed, self.passed_on) = (false, now);
             changes.push(IncidentChange::Worse(Arc::clone(&self.incident), before));
         }

@@ -10,6 +10,9 @@ use crate::ledger::Ledger;
 use crate::rule::{Evidence, Severity};
 use crate::time::rfc3339;
 
+/// Where recordings are served.
+const BLACK_BOX: &str = "/api/v1/evidence/";
+
 /// What a rule does not know: whose incident it is.
 #[derive(Debug, Clone, Default)]
 pub struct IncidentSubject {
@@ -84,7 +87,7 @@ pub struct IncidentRecord {
 pub struct EvidenceRecord {
     /// What it is, as rules name it.
     pub name: Evidence,
-    /// Where it is: the name of a field of the same record.
+    /// Where it is: the name of a field of the same record, or the path under which gcwatch serves it.
     #[serde(rename = "where")]
     pub place: String,
     /// What it says, one clause.
@@ -153,6 +156,13 @@ impl IncidentRecord {
 }
 
 impl IncidentRecord {
+    /// Where one kind of evidence is.
+    pub fn evidence_place(&self, name: Evidence) -> Option<&str> {
+        let mut evidence = self.evidence.iter();
+        let found = evidence.find(|evidence| evidence.name == name)?;
+        Some(&found.place)
+    }
+
     /// What one kind of evidence says, one clause.
     pub fn evidence_text(&self, name: Evidence) -> Option<&str> {
         let mut evidence = self.evidence.iter();
@@ -168,7 +178,12 @@ fn evidence(incident: &Incident) -> Vec<EvidenceRecord> {
         place: "ledger".to_owned(),
         text,
     });
-    ledger.into_iter().collect()
+    let black_box = incident.black_box.as_deref().map(|id| EvidenceRecord {
+        name: Evidence::BlackBox,
+        place: format!("{BLACK_BOX}{id}.nettrace"),
+        text: format!("recording {id}.nettrace, up to 30 s before and 10 s after"),
+    });
+    ledger.into_iter().chain(black_box).collect()
 }
 
 impl MemberRecord {
@@ -206,7 +221,7 @@ fn command(incident: &Incident, run: Option<RunKey>) -> Option<String> {
 }
 
 /// FNV-1a of whose it is and which: the same in every state of it, and in every receiver.
-fn id(incident: &Incident, run: Option<RunKey>) -> String {
+pub(super) fn id(incident: &Incident, run: Option<RunKey>) -> String {
     let run = run.unwrap_or(RunKey { pid: 0, start_time: 0 });
     let group = incident.group.as_deref().unwrap_or(&incident.began_as.id);
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;

@@ -27,6 +27,8 @@ pub struct StoredIncident {
     /// Not in files of older versions.
     #[serde(default)]
     ledger: Option<Ledger>,
+    #[serde(default)]
+    black_box: Option<String>,
 }
 
 /// The texts of a rule.
@@ -73,6 +75,7 @@ impl StoredIncident {
             process_ended_unix_ns: incident.process_ended_unix_ns,
             members: incident.members.iter().map(StoredMember::of).collect(),
             ledger: incident.ledger.as_deref().copied(),
+            black_box: incident.black_box.as_deref().map(str::to_owned),
         }
     }
 
@@ -101,6 +104,7 @@ impl StoredIncident {
             process_ended_unix_ns: self.process_ended_unix_ns,
             members: members.collect::<Option<_>>()?,
             ledger: self.ledger.map(Arc::new),
+            black_box: self.black_box.as_deref().map(Arc::from),
         }))
     }
 }

@@ -27,6 +27,7 @@ rules:
     clear: many < 1.0
     keep_firing_for: 10s
     severity: warning
+    evidence: [black-box]
     summary: '{{ many }} collections in a minute'
 ";
 
@@ -282,4 +283,66 @@ fn an_incident_carries_what_its_rules_gather() {
         assert_eq!(restored.ledger, Some(ledger(200)));
         assert!(restored.gathers(Evidence::Ledger));
     }
+}
+
+/// Scenario: an incident of severity warning becomes critical; one of a rule of severity warning that asks for the
+/// black box begins seconds later, another one much later; the same where events are not kept; the critical one is
+/// stored and restored.
+/// Guarantee: severe incidents and those that ask for it name a recording from then on, one for those within ten
+/// seconds, and never change it; the message of the rise has it already. Where nothing is kept none is named.
+#[test]
+fn severe_incidents_are_recorded() {
+    let kept = |keeps: bool| {
+        let mut process = Process::new();
+        if keeps {
+            let run = RunKey { pid: 7, start_time: 9 };
+            process.incidents.keep_events(run, "My.Shop".into());
+        }
+        process
+    };
+    let places = |process: &Process| -> Vec<Option<String>> {
+        let place = |record: &IncidentRecord| record.evidence_place(Evidence::BlackBox).map(str::to_owned);
+        process.records().iter().map(place).collect()
+    };
+    let mut process = kept(true);
+    process.play(&[(1.0, What::Full(5), "began m.cause warning"), (2.0, What::Nothing, "")]);
+    assert_eq!(places(&process), [None]);
+    let transitions = process.story.step(3.0, &What::Full(20));
+    let changes = process
+        .incidents
+        .observe(&process.rules, &transitions, &[], unix_ns(3.0));
+    let IncidentChange::Worse(incident, _) = &changes[0] else {
+        panic!("{changes:?}");
+    };
+    let id = incident.black_box.clone().unwrap();
+    assert!(id.contains("-My-Shop-7-"), "{id}");
+    let first = Some(format!("/api/v1/evidence/{id}.nettrace"));
+    process.play(&[
+        (4.0, What::Gc(1), ""),
+        (5.0, What::Gc(1), ""),
+        (6.0, What::Gc(1), "began p.many warning"),
+    ]);
+    assert_eq!(places(&process), [first.clone(), first.clone()]);
+    let stored = StoredIncident::of(process.incidents.open().next().unwrap());
+    let restored = stored.restore(&rules()).unwrap();
+    assert_eq!(restored.black_box.as_ref(), Some(&id));
+    let mut resumed = Incidents::default();
+    resumed.resume(restored, u64::MAX);
+    assert_eq!(resumed.open().next().unwrap().black_box.as_ref(), Some(&id));
+
+    let mut process = kept(true);
+    process.play(&[(1.0, What::Full(20), "began m.worse critical")]);
+    let first = places(&process)[0].clone().unwrap();
+    process.play(&[
+        (17.0, What::Gc(1), ""),
+        (18.0, What::Gc(1), ""),
+        (19.0, What::Gc(1), "began p.many warning"),
+    ]);
+    let both = places(&process);
+    assert_eq!(both[0].as_ref(), Some(&first));
+    assert!(both[1].is_some() && both[1] != both[0], "{both:?}");
+
+    let mut process = kept(false);
+    process.play(&[(1.0, What::Full(20), "began m.worse critical")]);
+    assert_eq!(places(&process), [None]);
 }

@@ -105,7 +105,7 @@ fn what_is_right_is_not_reported() {
         "on: process\nselect: settings.server\nwhen: process.runtime_major < 8\nkeep_firing_for: 0s",
         "on: process\nselect: process.attributes['k8s.pod.label.team'] == 'a' && process.attributes['team'] == 'b'\nwhen: stream.silent_s > 60.0",
         "on: gc\nwhen: gc.pause_ms > 200.0\nsummary: 'a { b } in JSON: {\"a\": 1}'\nlabels: {team: shop}",
-        "on: gc\nwhen: gc.pause_ms > 200.0\nevidence: [ledger]",
+        "on: gc\nwhen: gc.pause_ms > 200.0\nevidence: [ledger, black-box]",
         "on: gc\nwhen: gc.pause_ms > 200.0\nevidence: []",
         "on: gc\nwhen: gc.pause_ms > 200.0\nexceptions:\n  - {name: n, when: gc.generation == 2, until: 2026-10-20}",
     ];

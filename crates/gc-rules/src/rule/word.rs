@@ -63,5 +63,7 @@ words! {
     pub enum Evidence {
         /// Where the memory of the process is.
         Ledger = "ledger",
+        /// The last seconds of its event stream, and the first ones of the incident.
+        BlackBox = "black-box",
     }
 }

@@ -81,6 +81,9 @@ attributes! {
     INCIDENT_MEMBERS "gcwatch.incident.members" Texts Own
         "The rules of the incident, the cause first, with how often each held."
         from "rules"
+    BLACK_BOX "gcwatch.incident.black_box" Text Own
+        "Where gcwatch serves the recording of the process's events around the beginning of the incident; of severity error and worse, or of rules with `evidence: [black-box]`."
+        from "EventPipe"
     INCIDENT_LEDGER "gcwatch.incident.ledger" Text Own
         "Where the memory of the process is, in one clause; of rules with `evidence: [ledger]`."
         from "control group, /proc and GC events"

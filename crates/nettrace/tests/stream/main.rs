@@ -4,6 +4,7 @@
 mod damage;
 mod decoded;
 mod facts;
+mod keep;
 mod order;
 mod pieces;
 mod recordings;

@@ -1,0 +1,186 @@
+//! The last blocks of a stream, kept as they came, and written again as a stream of its own.
+//!
+//! ```text
+//! Decoder -> Keeper: each whole block -> Block::put: frames, which the owner stores, packs, throws away at the front
+//!                                            Rewriter: header + definitions + frames -> a complete stream
+//! ```
+//!
+//! Copying a block is all that happens while a stream is read. A rewritten stream has the definitions, and its events
+//! are numbered anew: from 1 for each capture thread, with the gaps that the stream had, so that a reader counts what
+//! was lost in it and nothing else. What was lost just before its first event of a thread belongs to it, too: a frame
+//! has the numbers that its threads had reached before it.
+//!
+//! Stacks are left out: they are addresses, and without a rundown nothing in the stream names them. V6 is not kept: no
+//! runtime sends it over its socket.
+
+mod rewrite;
+
+use std::fmt;
+
+pub use self::rewrite::Rewriter;
+
+use crate::blob::{BlobHeader, BlobReader, HeaderLayout};
+use crate::capture::CaptureThreads;
+use crate::cursor::Cursor;
+use crate::frame::BlockHeader;
+use crate::header::TraceHeader;
+
+/// Takes the blocks of a V4 stream while a [`Decoder`](crate::Decoder) reads it. See the [module](self).
+pub trait Keeper: fmt::Debug + Send {
+    /// The stream's header was read.
+    fn begin(&mut self, header: &TraceHeader);
+
+    /// A block is whole, and is about to be read; it may be damaged.
+    fn block(&mut self, block: &Block<'_>);
+}
+
+/// A kind of block that is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BlockContent {
+    /// Definitions: every later event may refer to them.
+    Definitions,
+    /// Events.
+    Events,
+    /// A sequence point.
+    SequencePoint,
+}
+
+/// A block of a stream as it came.
+#[derive(Debug, Clone, Copy)]
+pub struct Block<'a> {
+    pub(crate) is: BlockContent,
+    pub(crate) content: &'a [u8],
+    /// The capture threads before it.
+    pub(crate) threads: &'a CaptureThreads,
+}
+
+/// A capture thread in a frame: id, its last number before the block, whether that is known.
+type Before = (u64, u32, bool);
+
+/// Bytes of one of them.
+const BEFORE_BYTES: usize = 13;
+
+impl Block<'_> {
+    /// What is in it.
+    pub fn is(&self) -> BlockContent {
+        self.is
+    }
+
+    /// Its length in the stream, bytes.
+    pub fn bytes(&self) -> usize {
+        self.content.len()
+    }
+
+    /// Ticks of its oldest and its newest event, as its header says.
+    pub fn span(&self) -> Option<(i64, i64)> {
+        if self.is != BlockContent::Events {
+            return None;
+        }
+        let ticks = |at: usize| Some(i64::from_le_bytes(*self.content.get(at..)?.first_chunk()?));
+        Some((ticks(4)?, ticks(12)?))
+    }
+
+    /// Appends it as a frame, for [`Rewriter::frames`].
+    pub fn put(&self, out: &mut Vec<u8>) {
+        let befores = self.befores();
+        out.reserve_exact(9 + befores.len() * BEFORE_BYTES + self.content.len());
+        out.push(match self.is {
+            BlockContent::Definitions => 0,
+            BlockContent::Events => 1,
+            BlockContent::SequencePoint => 2,
+        });
+        out.extend((befores.len() as u32).to_le_bytes());
+        for (id, last, known) in befores {
+            out.extend(id.to_le_bytes());
+            out.extend(last.to_le_bytes());
+            out.push(u8::from(known));
+        }
+        out.extend((self.content.len() as u32).to_le_bytes());
+        out.extend(self.content);
+    }
+
+    /// The capture threads that it names, with the numbers that they had reached.
+    fn befores(&self) -> Vec<Before> {
+        let mut ids = match self.is {
+            BlockContent::Definitions => return Vec::new(),
+            BlockContent::Events => captured(self.content),
+            BlockContent::SequencePoint => confirmed(self.content).map(|(id, _)| id).collect(),
+        };
+        ids.sort_unstable();
+        ids.dedup();
+        let before = |id| {
+            let (last, known) = self.threads.last(id);
+            (id, last, known)
+        };
+        ids.into_iter().map(before).collect()
+    }
+}
+
+/// A frame.
+struct Frame<'a> {
+    is: BlockContent,
+    befores: &'a [u8],
+    content: &'a [u8],
+}
+
+impl<'a> Frame<'a> {
+    /// The first frame, and what follows it; `None`: there is no whole one.
+    fn first(frames: &'a [u8]) -> Option<(Self, &'a [u8])> {
+        let (kind, rest) = frames.split_first()?;
+        let is = match kind {
+            0 => BlockContent::Definitions,
+            1 => BlockContent::Events,
+            2 => BlockContent::SequencePoint,
+            _ => return None,
+        };
+        let (count, rest) = rest.split_first_chunk()?;
+        let length = (u32::from_le_bytes(*count) as usize).checked_mul(BEFORE_BYTES)?;
+        let (befores, rest) = rest.split_at_checked(length)?;
+        let (length, rest) = rest.split_first_chunk()?;
+        let (content, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+        Some((Self { is, befores, content }, rest))
+    }
+
+    fn befores(&self) -> impl Iterator<Item = Before> + 'a {
+        let (each, _) = self.befores.as_chunks::<BEFORE_BYTES>();
+        each.iter().map(|bytes| {
+            let [a, b, c, d, e, f, g, h, i, j, k, l, known] = *bytes;
+            let id = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
+            (id, u32::from_le_bytes([i, j, k, l]), known != 0)
+        })
+    }
+}
+
+/// Reads the blobs of a V4 block; `None`: its header is damaged.
+fn blobs(content: &[u8]) -> Option<BlobReader> {
+    let block = BlockHeader::read(content, 0).ok()?;
+    let (layout, at) = if block.compressed {
+        (HeaderLayout::V4Compressed, block.bytes)
+    } else {
+        (HeaderLayout::V4Whole, block.bytes.next_multiple_of(4))
+    };
+    let header = BlobHeader::default();
+    Some(BlobReader { layout, header, at })
+}
+
+/// The capture threads of an event block, up to where it is damaged; the same one may come again, though not twice in
+/// a row.
+fn captured(content: &[u8]) -> Vec<u64> {
+    let mut ids = Vec::new();
+    let Some(mut blobs) = blobs(content) else { return ids };
+    while let Ok(Some(_)) = blobs.next(content, 0) {
+        let id = blobs.header.capture_thread;
+        if ids.last() != Some(&id) {
+            ids.push(id);
+        }
+    }
+    ids
+}
+
+/// The capture threads of a sequence point with their numbers, up to where it is damaged.
+fn confirmed(content: &[u8]) -> impl Iterator<Item = (u64, u32)> + '_ {
+    let mut cursor = Cursor::new(content, 0);
+    let is_there = cursor.i64("").is_ok();
+    let count = cursor.u32("").ok().filter(|_| is_there).unwrap_or(0);
+    (0..count).map_while(move |_| Some((cursor.u64("").ok()?, cursor.u32("").ok()?)))
+}

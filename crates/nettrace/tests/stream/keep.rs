@@ -1,0 +1,262 @@
+//! The last blocks of a stream, written again.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use nettrace::encode::{Encoder, EventRecord};
+use nettrace::keep::{Block, BlockContent, Keeper, Rewriter};
+use nettrace::{Decoder, Ending, Format, Metadata, Options, Order, TraceHeader};
+use proptest::prelude::*;
+
+use crate::decoded::{OwnedEvent, OwnedItem, Story, drain, everything, story};
+use crate::recordings::{self, Seeded};
+use crate::round_trip::header;
+
+/// What a keeper was given.
+#[derive(Debug, Default)]
+struct Kept {
+    header: Option<TraceHeader>,
+    frames: Vec<(BlockContent, Vec<u8>)>,
+}
+
+#[derive(Debug)]
+struct All(Arc<Mutex<Kept>>);
+
+impl Keeper for All {
+    fn begin(&mut self, header: &TraceHeader) {
+        self.0.lock().unwrap().header = Some(header.clone());
+    }
+
+    fn block(&mut self, block: &Block<'_>) {
+        let mut frame = Vec::new();
+        block.put(&mut frame);
+        assert!(frame.len() >= block.bytes());
+        self.0.lock().unwrap().frames.push((block.is(), frame));
+    }
+}
+
+/// All blocks of a stream, and what a decoder makes of it.
+fn kept(bytes: &[u8], options: Options, piece: usize) -> (Kept, Story) {
+    let kept = Arc::new(Mutex::new(Kept::default()));
+    let mut decoder = Decoder::new(options);
+    decoder.keep(Box::new(All(Arc::clone(&kept))));
+    let (mut items, mut error) = (Vec::new(), None);
+    for piece in bytes.chunks(piece.max(1)) {
+        decoder.push(piece);
+        error = drain(&mut decoder, &mut items);
+        if error.is_some() {
+            break;
+        }
+    }
+    if error.is_none() {
+        decoder.finish();
+        error = drain(&mut decoder, &mut items);
+    }
+    let (ending, stats) = (decoder.ending(), *decoder.stats());
+    drop(decoder);
+    let kept = Arc::into_inner(kept).unwrap().into_inner().unwrap();
+    let story = Story {
+        items,
+        error,
+        ending,
+        stats,
+    };
+    (kept, story)
+}
+
+/// The frames from `first` on, as a stream: with all definitions before them.
+fn written(kept: &Kept, first: usize) -> (Vec<u8>, u64, u64) {
+    let mut rewriter = Rewriter::new(kept.header.as_ref().unwrap()).unwrap();
+    for (is, frame) in &kept.frames[..first] {
+        if *is == BlockContent::Definitions {
+            rewriter.frames(frame).unwrap();
+        }
+    }
+    let mut out = Vec::new();
+    for (_, frame) in &kept.frames[first..] {
+        rewriter.frames(frame).unwrap();
+        out.extend(rewriter.take().unwrap());
+    }
+    assert!(!rewriter.is_damaged());
+    let counts = (rewriter.events(), rewriter.lost());
+    out.extend(rewriter.finish().unwrap());
+    (out, counts.0, counts.1)
+}
+
+/// The events of a story, without what a rewritten stream has otherwise: numbers and stacks.
+fn events(story: &Story) -> Vec<OwnedEvent> {
+    let events = story.items.iter().filter_map(|item| match item {
+        OwnedItem::Event(event) => Some(OwnedEvent {
+            sequence: 0,
+            stack: None,
+            ..OwnedEvent::clone(event)
+        }),
+        _ => None,
+    });
+    events.collect()
+}
+
+/// Scenario: the blocks of every V4 recording from the first, from a few places in it, and from the last on.
+/// Guarantee: a complete stream with exactly the last events of the recording, of the same definitions, in the same
+/// order by file and by time; nothing is lost in it where nothing was lost, and from the first block on as much as in
+/// the recording. Of V6 nothing is kept.
+#[test]
+fn the_last_blocks_of_a_recording_are_a_recording() {
+    for name in recordings::names() {
+        let bytes = recordings::bytes(&name);
+        let (kept, original) = kept(&bytes, everything(Order::File), 4096);
+        if !matches!(kept.header, Some(TraceHeader { format: Format::V4, .. })) {
+            assert!(kept.frames.is_empty(), "{name}");
+            continue;
+        }
+        let (all, lost) = (events(&original), original.stats.lost.unwrap());
+        let count = kept.frames.len();
+        for first in [0, 1, count / 3, count / 2, count - count.min(2), count] {
+            let (stream, written, rewritten_lost) = written(&kept, first);
+            let again = story(&stream, everything(Order::File));
+            assert_eq!((again.ending, &again.error), (Some(Ending::Clean), &None), "{name}");
+            let last = &all[all.len() - usize::try_from(written).unwrap()..];
+            assert!(events(&again) == last, "{name} from block {first}");
+            assert_eq!(again.stats.lost, Some(rewritten_lost), "{name} from block {first}");
+            assert!(
+                rewritten_lost <= lost && (first > 0 || rewritten_lost == lost),
+                "{name}"
+            );
+            let by_time = story(&stream, everything(Order::Time));
+            assert_eq!((by_time.stats.late, by_time.stats.unknown_metadata), (0, 0), "{name}");
+        }
+    }
+}
+
+/// Which thread writes, and how many of its events are lost before.
+type Step = (u64, u32);
+
+/// A stream of these events, a block for each inner list, some with a sequence point after them.
+fn made(blocks: &[(Vec<Step>, bool)]) -> Vec<u8> {
+    let mut encoder = Encoder::new(Format::V4, &header(Format::V4)).unwrap();
+    let (mut numbers, mut ticks) = (BTreeMap::new(), 0);
+    for (id, (steps, point)) in blocks.iter().enumerate() {
+        let id = id as u32 + 1;
+        encoder
+            .metadata(&Metadata {
+                id,
+                provider: "Some-Provider".to_owned(),
+                event_id: id,
+                ..Metadata::default()
+            })
+            .unwrap();
+        for (thread, lost) in steps {
+            let sequence: &mut u32 = numbers.entry(*thread).or_default();
+            *sequence += lost + 1;
+            ticks += 1;
+            encoder
+                .event(&EventRecord {
+                    metadata_id: id,
+                    sequence: *sequence,
+                    capture_thread: *thread,
+                    thread: *thread,
+                    timestamp: ticks,
+                    is_sorted: true,
+                    payload: &ticks.to_le_bytes(),
+                    ..EventRecord::default()
+                })
+                .unwrap();
+        }
+        encoder.flush().unwrap();
+        if *point {
+            let each: Vec<(u64, u32)> = numbers.iter().map(|(id, number)| (*id, *number)).collect();
+            encoder.sequence_point(ticks, &each).unwrap();
+        }
+    }
+    encoder.finish().unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    /// Scenario: streams of some threads that lose events anywhere, cut between any two blocks.
+    /// Guarantee: the events after the cut come back, and what is lost in the new stream is exactly what was lost
+    /// between the last event of a thread before the cut and its events after it.
+    #[test]
+    fn losses_are_those_of_the_rest(
+        blocks in prop::collection::vec(
+            (prop::collection::vec((1_u64..6, prop::sample::select(vec![0_u32, 0, 0, 1, 7])), 1..20), any::<bool>()),
+            1..8,
+        ),
+        cut in 0_usize..8,
+    ) {
+        let bytes = made(&blocks);
+        let (kept, _) = kept(&bytes, everything(Order::File), 100);
+        let cut = cut.min(blocks.len());
+        // From that block of events on.
+        let mut seen = 0;
+        let place = kept.frames.iter().position(|(is, _)| {
+            seen += usize::from(*is == BlockContent::Events);
+            seen > cut
+        });
+        let (stream, count, lost) = written(&kept, place.unwrap_or(kept.frames.len()));
+        let rest = || blocks[cut..].iter().flat_map(|(steps, _)| steps);
+        prop_assert_eq!(count, rest().count() as u64);
+        prop_assert_eq!(lost, rest().map(|(_, lost)| u64::from(*lost)).sum::<u64>());
+        let again = story(&stream, everything(Order::Time));
+        prop_assert_eq!(again.stats.lost, Some(lost));
+        prop_assert_eq!(again.stats.unknown_metadata, 0);
+        prop_assert_eq!(again.ending, Some(Ending::Clean));
+        prop_assert_eq!(events(&again).len() as u64, count);
+    }
+
+    /// Scenario: bytes that are no frames.
+    /// Guarantee: a stream that can be read, not longer than they were.
+    #[test]
+    fn any_bytes_make_a_stream(bytes in prop::collection::vec(any::<u8>(), 0..3000), kind in 0_u8..4, count in 0_u32..3) {
+        let framed = [&[kind][..], &count.to_le_bytes(), &vec![1; count as usize * 13], &(bytes.len() as u32).to_le_bytes(), &bytes];
+        for frames in [bytes.clone(), framed.concat()] {
+            let mut rewriter = Rewriter::new(&header(Format::V4)).unwrap();
+            rewriter.frames(&frames).unwrap();
+            let stream = rewriter.finish().unwrap();
+            prop_assert!(stream.len() <= 400 + 8 * frames.len());
+            let again = story(&stream, everything(Order::Time));
+            prop_assert_eq!((again.error, again.ending), (None, Some(Ending::Clean)));
+        }
+    }
+}
+
+/// Scenario: recordings with flipped bytes, and cut ones, read with a keeper; what was kept is damaged once more.
+/// Guarantee: no panic; what is written can be read to its end, and has no more events than the bytes can hold.
+#[test]
+fn damage_is_left_out() {
+    let mut seeded = Seeded::new(11);
+    for name in [
+        "net10-idle",
+        "net31-fin",
+        "net10b-attach-in-bgc",
+        "net10-threads-server",
+    ] {
+        let bytes = recordings::bytes(name);
+        for _ in 0..100 {
+            let mut damaged = bytes.clone();
+            for _ in 0..seeded.below(4) {
+                let place = seeded.below(damaged.len());
+                damaged[place] ^= 1 << seeded.below(8);
+            }
+            damaged.truncate(1 + seeded.below(damaged.len()));
+            let (mut kept, _) = kept(&damaged, everything(Order::Time), 1 + seeded.below(5000));
+            let Some(header) = kept.header.take() else { continue };
+            let mut rewriter = Rewriter::new(&header).unwrap();
+            for (_, frame) in &mut kept.frames {
+                if seeded.below(10) == 0 {
+                    let place = seeded.below(frame.len());
+                    frame[place] ^= 1 << seeded.below(8);
+                }
+                if seeded.below(30) == 0 {
+                    frame.truncate(seeded.below(frame.len()));
+                }
+                rewriter.frames(frame).unwrap();
+            }
+            let stream = rewriter.finish().unwrap();
+            let again = story(&stream, everything(Order::Time));
+            assert_eq!((again.error, again.ending), (None, Some(Ending::Clean)), "{name}");
+            assert!(again.stats.events <= bytes.len() as u64 / 2, "{name}");
+        }
+    }
+}

@@ -1,0 +1,375 @@
+//! The files of the black box: their names, which of them are kept, and how they are read.
+//!
+//! `20261123T114742Z-shop-4711-1f2e3d4c5b6a7988-27s-10s.nettrace`: when the incident began, the process, its pid, the
+//! incident's id (or `died`); 27 s before it and 10 s after are in it. All of it but the seconds is the recording's id.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use serde::Serialize;
+
+use super::BlackBoxOptions;
+
+/// The directory, below that of the state.
+const FOLDER: &str = "black-box";
+
+/// The end of a file's name.
+const ENDING: &str = ".nettrace";
+
+/// The end of the name of one that is being written.
+const PARTIAL: &str = ".partial";
+
+/// The longest id.
+const MOST_ID: usize = 120;
+
+/// Where a recording is served, followed by its id and [`ENDING`].
+pub const URL: &str = "/api/v1/evidence/";
+
+/// The files of one directory.
+#[derive(Debug)]
+pub struct Files {
+    folder: PathBuf,
+    max_files: usize,
+    max_bytes: u64,
+}
+
+/// The record of a recording: `kind: "black_box"`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FileRecord {
+    kind: &'static str,
+    /// What incidents call it.
+    pub id: String,
+    /// Its name in the directory.
+    pub file: String,
+    /// Where it is served.
+    pub url: String,
+    /// The name of the process, as far as a file's name can have it.
+    pub process: Option<String>,
+    /// Pid on the host.
+    pub pid: Option<u32>,
+    /// The incident's id; null: the process died without one.
+    pub incident: Option<String>,
+    /// How much is in it of what was before the incident; null: it was cut.
+    pub seconds_before: Option<u64>,
+    /// The same of what was after.
+    pub seconds_after: Option<u64>,
+    /// Its size.
+    pub bytes: u64,
+}
+
+/// What a directory has, for the choice of what is deleted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Listed {
+    name: String,
+    bytes: u64,
+    modified: SystemTime,
+}
+
+impl Files {
+    /// Makes the directory, and completes what was left unfinished.
+    pub(super) fn open(state: &Path, options: &BlackBoxOptions) -> io::Result<Self> {
+        let files = Self {
+            folder: state.join(FOLDER),
+            max_files: options.max_files.max(1),
+            max_bytes: options.max_bytes,
+        };
+        match DirBuilder::new().mode(0o700).create(&files.folder) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        for left in files.listed(PARTIAL)? {
+            if let Some(id) = left.name.strip_suffix(PARTIAL) {
+                let name = format!("{id}-cut{ENDING}");
+                fs::rename(files.folder.join(&left.name), files.folder.join(name))?;
+            }
+        }
+        files.make_room(0)?;
+        Ok(files)
+    }
+
+    /// The directory.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Every recording that is complete, the newest first.
+    ///
+    /// # Errors
+    ///
+    /// When the directory cannot be read.
+    pub fn list(&self) -> io::Result<Vec<FileRecord>> {
+        let mut all = self.listed(ENDING)?;
+        all.sort_by(|one, other| other.name.cmp(&one.name));
+        Ok(all.into_iter().filter_map(|listed| listed.record()).collect())
+    }
+
+    /// The file of a recording, and its size. `None`: there is none, or not any more.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read.
+    pub fn read(&self, id: &str) -> io::Result<Option<(File, u64, String)>> {
+        let Some(found) = self.find(id)? else { return Ok(None) };
+        match File::open(self.folder.join(&found.name)) {
+            Ok(file) => {
+                let bytes = file.metadata()?.len();
+                Ok(Some((file, bytes, found.name)))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether a recording is being written.
+    pub fn is_being_written(&self, id: &str) -> bool {
+        is_id(id) && self.folder.join(format!("{id}{PARTIAL}")).exists()
+    }
+
+    /// Whether there is something with this id, complete or not.
+    pub(super) fn knows(&self, id: &str) -> bool {
+        self.is_being_written(id) || matches!(self.find(id), Ok(Some(_)))
+    }
+
+    /// Most bytes of all files.
+    pub(super) fn max_bytes(&self) -> u64 {
+        self.max_bytes
+    }
+
+    /// Begins a file.
+    pub(super) fn create(&self, id: &str) -> io::Result<File> {
+        if !is_id(id) {
+            return Err(io::Error::other("its id is no name of a file"));
+        }
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(0o600);
+        options.open(self.folder.join(format!("{id}{PARTIAL}")))
+    }
+
+    /// A file is whole and on the disk: it gets its name, and the oldest ones give way. Returns the name.
+    pub(super) fn complete(&self, id: &str, seconds: (u64, u64)) -> io::Result<String> {
+        let (before, after) = seconds;
+        let partial = self.folder.join(format!("{id}{PARTIAL}"));
+        self.make_room(fs::metadata(&partial)?.len())?;
+        let name = format!("{id}-{before}s-{after}s{ENDING}");
+        fs::rename(partial, self.folder.join(&name))?;
+        File::open(&self.folder)?.sync_all()?;
+        Ok(name)
+    }
+
+    /// A file cannot be completed.
+    pub(super) fn abandon(&self, id: &str) {
+        let _nothing_there = fs::remove_file(self.folder.join(format!("{id}{PARTIAL}")));
+    }
+
+    /// Deletes the oldest files until there is room for one of so many bytes; 0: for none.
+    fn make_room(&self, bytes: u64) -> io::Result<()> {
+        let all = self.listed(ENDING)?;
+        let most = self.max_files - usize::from(bytes > 0);
+        for old in surplus(all, most, self.max_bytes.saturating_sub(bytes)) {
+            fs::remove_file(self.folder.join(&old.name))?;
+            tracing::info!(
+                "deleted the oldest recording of the black box, {}: evidence.black_box limits them",
+                old.name
+            );
+        }
+        Ok(())
+    }
+
+    fn find(&self, id: &str) -> io::Result<Option<Listed>> {
+        if !is_id(id) {
+            return Ok(None);
+        }
+        let mut all = self.listed(ENDING)?.into_iter();
+        Ok(all.find(|listed| listed.id() == Some(id)))
+    }
+
+    /// The files of that ending; what is nobody's is left alone.
+    fn listed(&self, ending: &str) -> io::Result<Vec<Listed>> {
+        let mut all = Vec::new();
+        for entry in fs::read_dir(&self.folder)? {
+            let entry = entry?;
+            let Ok(name) = entry.file_name().into_string() else {
+                continue;
+            };
+            let metadata = entry.metadata()?;
+            if name.ends_with(ending) && metadata.is_file() {
+                let (bytes, modified) = (metadata.len(), metadata.modified()?);
+                all.push(Listed { name, bytes, modified });
+            }
+        }
+        Ok(all)
+    }
+}
+
+impl Listed {
+    /// The id and what is said after it; `None`: the file is none of ours.
+    fn split(&self) -> Option<(&str, Option<(u64, u64)>)> {
+        let stem = self.name.strip_suffix(ENDING)?;
+        if let Some(id) = stem.strip_suffix("-cut") {
+            return Some((id, None));
+        }
+        let (stem, after) = stem.rsplit_once('-')?;
+        let (id, before) = stem.rsplit_once('-')?;
+        let seconds = |text: &str| text.strip_suffix('s')?.parse().ok();
+        Some((id, Some((seconds(before)?, seconds(after)?))))
+    }
+
+    fn id(&self) -> Option<&str> {
+        self.split().map(|(id, _)| id)
+    }
+
+    fn record(&self) -> Option<FileRecord> {
+        let (id, seconds) = self.split()?;
+        let mut parts = id.rsplitn(3, '-');
+        let (incident, pid) = (parts.next()?, parts.next()?);
+        let process = parts.next().and_then(|rest| rest.split_once('-'));
+        Some(FileRecord {
+            kind: "black_box",
+            id: id.to_owned(),
+            file: self.name.clone(),
+            url: url(id),
+            process: process.map(|(_, name)| name.to_owned()),
+            pid: pid.parse().ok(),
+            incident: (incident != "died").then(|| incident.to_owned()),
+            seconds_before: seconds.map(|(before, _)| before),
+            seconds_after: seconds.map(|(_, after)| after),
+            bytes: self.bytes,
+        })
+    }
+}
+
+/// Where the recording with that id is served.
+pub fn url(id: &str) -> String {
+    format!("{URL}{id}{ENDING}")
+}
+
+/// The id in the last part of a path under [`URL`].
+pub fn id_of(part: &str) -> Option<&str> {
+    part.strip_suffix(ENDING).filter(|id| is_id(id))
+}
+
+/// Whether it is the id of a recording, and so the beginning of a file's name and of nothing else.
+fn is_id(id: &str) -> bool {
+    let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    !id.is_empty() && id.len() <= MOST_ID && id.bytes().all(is_of_name)
+}
+
+/// The files to delete, the oldest first, so that at most so many with so many bytes are left.
+fn surplus(mut all: Vec<Listed>, files: usize, bytes: u64) -> Vec<Listed> {
+    all.sort_by(|one, other| (one.modified, &one.name).cmp(&(other.modified, &other.name)));
+    let mut count = all.len();
+    let mut sum: u64 = all.iter().map(|listed| listed.bytes).sum();
+    all.retain(|listed| {
+        let is_surplus = count > files || sum > bytes;
+        if is_surplus {
+            count -= 1;
+            sum -= listed.bytes;
+        }
+        is_surplus
+    });
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::time::Duration;
+
+    use super::*;
+
+    const ID: &str = "20261123T114742Z-my-shop-4711-1f2e3d4c5b6a7988";
+
+    fn listed(name: &str, bytes: u64, at: u64) -> Listed {
+        Listed {
+            name: name.to_owned(),
+            bytes,
+            modified: SystemTime::UNIX_EPOCH + Duration::from_secs(at),
+        }
+    }
+
+    /// Scenario: files beyond the number, beyond the bytes, within both, and one that is larger than all may be.
+    /// Guarantee: the oldest are deleted, no more than it takes.
+    #[test]
+    fn the_oldest_give_way() {
+        let all = || vec![listed("c", 30, 3), listed("a", 10, 1), listed("b", 20, 2)];
+        let names = |files, bytes| -> Vec<String> {
+            let surplus = surplus(all(), files, bytes);
+            surplus.into_iter().map(|listed| listed.name).collect()
+        };
+        assert!(names(3, 60).is_empty());
+        assert_eq!(names(2, 60), ["a"]);
+        assert_eq!(names(3, 59), ["a"]);
+        assert_eq!(names(3, 30), ["a", "b"]);
+        assert_eq!(names(3, 0), ["a", "b", "c"]);
+    }
+
+    /// Scenario: names of recordings, of one that was cut, and of other files.
+    /// Guarantee: the record says what the name says.
+    #[test]
+    fn names_say_what_is_in_the_file() {
+        let record = listed(&format!("{ID}-27s-10s.nettrace"), 5, 0).record().unwrap();
+        assert_eq!((record.id.as_str(), record.pid), (ID, Some(4711)));
+        assert_eq!(record.process.as_deref(), Some("my-shop"));
+        assert_eq!(record.incident.as_deref(), Some("1f2e3d4c5b6a7988"));
+        assert_eq!((record.seconds_before, record.seconds_after), (Some(27), Some(10)));
+        assert_eq!(id_of(record.url.strip_prefix(URL).unwrap()), Some(ID));
+        let cut = listed(&format!("{ID}-cut.nettrace"), 5, 0).record().unwrap();
+        assert_eq!((cut.id.as_str(), cut.seconds_before), (ID, None));
+        let died = listed("20261123T114742Z-shop-7-died-3s-0s.nettrace", 5, 0)
+            .record()
+            .unwrap();
+        assert_eq!((died.incident, died.pid), (None, Some(7)));
+        for other in ["a.nettrace", "notes.txt", "-.nettrace", "a-1s.nettrace"] {
+            assert_eq!(listed(other, 5, 0).record(), None, "{other}");
+        }
+    }
+
+    /// Scenario: paths that would leave the directory, name other files, or nothing.
+    /// Guarantee: they are no ids.
+    #[test]
+    fn no_path_leaves_the_directory() {
+        for part in [
+            "../lock.nettrace",
+            "a/b.nettrace",
+            ".nettrace",
+            "a",
+            "a.nettrace.nettrace",
+            "%2e%2e.nettrace",
+            "é.nettrace",
+        ] {
+            assert_eq!(id_of(part), None, "{part}");
+        }
+    }
+
+    /// Scenario: a gcwatch that is killed while it writes; the next one writes two more, of which one may stay.
+    /// Guarantee: what was cut is a recording; files are for their user alone; the oldest give way, others are left
+    /// alone.
+    #[test]
+    fn files_outlive_a_kill() {
+        let state = tempfile::tempdir().unwrap();
+        let options = |max_files| BlackBoxOptions {
+            max_files,
+            ..BlackBoxOptions::default()
+        };
+        let first = Files::open(state.path(), &options(9)).unwrap();
+        fs::write(first.folder().join("notes.txt"), "mine").unwrap();
+        drop(first.create(ID).unwrap());
+        assert!(first.is_being_written(ID) && first.knows(ID) && first.list().unwrap().is_empty());
+        let next = Files::open(state.path(), &options(1)).unwrap();
+        assert_eq!(next.list().unwrap()[0].id, ID);
+        let id = "20261123T114743Z-shop-4711-died";
+        io::Write::write_all(&mut next.create(id).unwrap(), b"123").unwrap();
+        let name = next.complete(id, (3, 0)).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+        assert_eq!((mode(next.folder()), mode(&next.folder().join(&name))), (0o700, 0o600));
+        let all = next.list().unwrap();
+        assert_eq!((all.len(), all[0].id.as_str(), all[0].bytes), (1, id, 3));
+        assert!(next.create("../x").is_err() && next.create(id).is_ok());
+        let (_, bytes, read) = next.read(id).unwrap().unwrap();
+        assert_eq!((bytes, read), (3, name));
+        assert!(next.read(ID).unwrap().is_none() && next.folder().join("notes.txt").exists());
+    }
+}

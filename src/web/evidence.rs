@@ -1,0 +1,141 @@
+//! `/api/v1/evidence/`: the recordings of the black box. They may hold secrets, so that `access` guards the path.
+
+use std::convert::Infallible;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::body::{Body, Bytes};
+use axum::extract::{Path, State};
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse as _, Json, Response};
+use hyper::body::Frame;
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio::task::spawn_blocking;
+
+use super::{Site, answer};
+use crate::evidence::black_box::files::{Files, id_of};
+
+/// Bytes that are read at once.
+const PART: usize = 64 << 10;
+
+const LIST: &str = "GET /api/v1/evidence/ lists the recordings that there are";
+
+fn files(site: &Site) -> Result<Arc<Files>, Box<Response>> {
+    let files = site.pipeline.black_box_files();
+    files.ok_or_else(|| {
+        Box::new(answer::not_found(
+            "incidents are not recorded here",
+            "set state.directory, and evidence.black_box.enabled",
+        ))
+    })
+}
+
+fn unreadable(files: &Files, error: &io::Error) -> Response {
+    let error = format!("cannot read {}: {error}", files.folder().display());
+    answer::busy(&error, "look at the directory on the host")
+}
+
+/// Waits for a disk on another thread.
+async fn on_disk<T: Send + 'static>(
+    files: &Arc<Files>,
+    read: impl FnOnce(&Files) -> io::Result<T> + Send + 'static,
+) -> Result<T, Box<Response>> {
+    let of_thread = Arc::clone(files);
+    let read = spawn_blocking(move || read(&of_thread)).await;
+    read.map_err(io::Error::other)
+        .and_then(|read| read)
+        .map_err(|error| Box::new(unreadable(files, &error)))
+}
+
+pub(super) async fn list(State(site): State<Site>) -> Response {
+    let records = match files(&site) {
+        Ok(files) => on_disk(&files, Files::list).await,
+        Err(refusal) => Err(refusal),
+    };
+    match records {
+        Ok(records) => Json(json!({ "evidence": records })).into_response(),
+        Err(refusal) => *refusal,
+    }
+}
+
+pub(super) async fn recording(State(site): State<Site>, Path(part): Path<String>) -> Response {
+    match found(&site, &part).await {
+        Ok(response) => response,
+        Err(refusal) => *refusal,
+    }
+}
+
+async fn found(site: &Site, part: &str) -> Result<Response, Box<Response>> {
+    let files = files(site)?;
+    let Some(id) = id_of(part).map(str::to_owned) else {
+        return Err(Box::new(answer::not_found("that is the name of no recording", LIST)));
+    };
+    let asked = id.clone();
+    let found = on_disk(&files, move |files| {
+        Ok((files.read(&asked)?, files.is_being_written(&asked)))
+    });
+    match found.await? {
+        (Some((file, bytes, name)), _) => Ok(response(file, bytes, &name)),
+        (None, true) => {
+            let mut refusal = answer::busy("it is being written", "ask again in ten seconds");
+            let headers = refusal.headers_mut();
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("10"));
+            Err(Box::new(refusal))
+        }
+        (None, false) => {
+            let error = format!("there is no recording {id}: it was deleted for newer ones, or could not be written");
+            Err(Box::new(answer::not_found(&error, LIST)))
+        }
+    }
+}
+
+fn response(file: File, bytes: u64, name: &str) -> Response {
+    let (parts, body) = mpsc::channel(1);
+    spawn_blocking(move || send(file, bytes, &parts));
+    let mut response = Response::new(Body::new(Parts(body)));
+    let headers = response.headers_mut();
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/octet-stream"),
+    );
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-store"));
+    headers.insert(header::CONTENT_LENGTH, HeaderValue::from(bytes));
+    // The name has letters, digits, dots, `-` and `_`.
+    if let Ok(attached) = HeaderValue::try_from(format!("attachment; filename=\"{name}\"")) {
+        headers.insert(header::CONTENT_DISPOSITION, attached);
+    }
+    response
+}
+
+/// Until the file ends, or whoever asked has gone.
+fn send(mut file: File, bytes: u64, parts: &mpsc::Sender<Bytes>) {
+    let mut left = bytes;
+    while left > 0 {
+        let mut part = Vec::new();
+        let read = file.by_ref().take(left.min(PART as u64)).read_to_end(&mut part);
+        // A file that is shorter than it was: the connection ends before its length.
+        if read.is_err() || part.is_empty() {
+            return;
+        }
+        left -= part.len() as u64;
+        if parts.blocking_send(part.into()).is_err() {
+            return;
+        }
+    }
+}
+
+/// The body: a file as it is read.
+struct Parts(mpsc::Receiver<Bytes>);
+
+impl hyper::body::Body for Parts {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.0.poll_recv(cx).map(|part| part.map(|part| Ok(Frame::data(part))))
+    }
+}
