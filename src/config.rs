@@ -220,6 +220,13 @@ impl Config {
         &self.otlp
     }
 
+    /// Whether anybody named an OTLP receiver, in the file, the environment or by a flag.
+    pub fn names_otlp(&self) -> bool {
+        ["otlp", "otlp.traces", "otlp.metrics", "otlp.logs"]
+            .iter()
+            .any(|section| *self.origins.of(&KeyPath::of(section).key("endpoint")) != Origin::Default)
+    }
+
     /// Which collections become spans.
     pub fn spans(&self) -> &SpanOptions {
         &self.spans

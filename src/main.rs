@@ -17,6 +17,7 @@ fn main() -> ExitCode {
         return guard::child::main();
     }
     let cli = Cli::read(std::env::args_os()).unwrap_or_else(|error| error.exit());
+    anstream::ColorChoice::from(cli.color).write_global();
     let done = match &cli.command {
         Command::Run(args) => run::run(args),
         Command::Ps(args) => ps::run(args),

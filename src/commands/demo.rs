@@ -1,6 +1,6 @@
 //! `gcwatch demo`: replays recordings as if their processes ran here now.
 
-use std::io::Cursor;
+use std::io::{Cursor, IsTerminal as _};
 use std::time::Duration;
 
 use clr_gc::gc::{Collection, Outcome};
@@ -8,17 +8,20 @@ use clr_gc::stream::ProcessKey;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::commands::cli::{DemoArgs, Format, FormatArgs};
 use crate::commands::output::{Output, say};
 use crate::commands::run::troubles;
+use crate::commands::top;
 use crate::daemon::{Options, Services, TICK};
 use crate::pipeline::replay::{Cast, Player, Stage, complete_at};
 use crate::pipeline::{Clock, Pipeline};
 use crate::recording::source::Source;
 use crate::report::collections;
 use crate::report::table::HEADING;
+use crate::web::options::WebOptions;
 use delivery::clock::now_unix_ns;
 use gc_rules::time::TimeBase;
 use gc_telemetry::definition::resource::RECORDED;
@@ -41,7 +44,7 @@ struct Role {
 }
 
 /// Recordings of real processes, from tests/recordings.
-const ROLES: [Role; 4] = [
+const ROLES: [Role; 5] = [
     Role {
         service: "demo-web",
         what: "ASP.NET service under load, .NET 8, workstation GC with background collections",
@@ -58,13 +61,18 @@ const ROLES: [Role; 4] = [
         recording: include_bytes!("../../tests/recordings/net10-threads-server-datas.nettrace.gz"),
     },
     Role {
+        service: "demo-uploads",
+        what: ".NET 10 at its heap limit: no space for large objects",
+        recording: include_bytes!("../../tests/recordings/net10-lohoos.nettrace.gz"),
+    },
+    Role {
         service: "demo-leak",
         what: ".NET 8, a leak: every collection promotes more",
         recording: include_bytes!("../../tests/recordings/net8-leak.nettrace.gz"),
     },
 ];
 
-/// Runs the command until Ctrl-C.
+/// Runs the command until Ctrl-C: on a terminal as `gcwatch top`, else as lines.
 ///
 /// # Errors
 ///
@@ -76,6 +84,10 @@ pub fn run(args: &DemoArgs) -> anyhow::Result<bool> {
     let mut options = super::run::options(&loaded.config);
     super::run::log_lines(&loaded)?;
     super::replay::without_notifications(&mut options);
+    if !loaded.config.names_otlp() {
+        // Where nobody asked for it, nobody listens.
+        (options.otlp.traces, options.otlp.metrics, options.otlp.logs) = (None, None, None);
+    }
     options.pipeline.clock = Clock::Live;
     options.pipeline.metrics.interval = options.pipeline.metrics.interval.min(METRICS_EVERY);
     super::run::executor()?.block_on(demo(options, args))
@@ -84,35 +96,24 @@ pub fn run(args: &DemoArgs) -> anyhow::Result<bool> {
 async fn demo(options: Options, args: &DemoArgs) -> anyhow::Result<bool> {
     let services = Services::open(&options).await?;
     services.set_ready(true);
-    where_to_look(&options, &services);
-    let (seen, mut rows) = mpsc::channel::<(&'static str, Collection)>(64);
-    let actors: Vec<_> = ROLES
-        .iter()
-        .map(|role| tokio::spawn(act(role, services.pipeline.clone(), seen.clone(), args.rounds)))
-        .collect();
-    drop(seen);
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut metrics = tokio::time::interval_at(
-        Instant::now() + options.pipeline.metrics.interval,
-        options.pipeline.metrics.interval,
-    );
-    let mut ticks = tokio::time::interval(TICK);
-    let mut table = Table::new();
-    loop {
-        tokio::select! {
-            row = rows.recv() => match row {
-                Some((service, collection)) => table.row(service, &collection)?,
-                None => break,
-            },
-            _ = metrics.tick() => services.export_metrics(now_unix_ns()),
-            _ = ticks.tick() => services.pipeline.tick(now_unix_ns(), Duration::ZERO),
-            _ = interrupt.recv() => break,
-            _ = terminate.recv() => break,
+    // With a login or TLS, its own listener would have to be asked as anybody else's.
+    let is_open = options.web == WebOptions::default();
+    let on_terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
+    match services.address() {
+        Some(address) if on_terminal && is_open && args.rounds.is_none() => {
+            tokio::select! {
+                shown = top::show(format!("http://{address}")) => shown?,
+                played = play(&services, &options, None, |_, _| Ok(())) => played?,
+            }
         }
-    }
-    for actor in actors {
-        actor.abort();
+        _ => {
+            where_to_look(&options, &services);
+            let mut table = Table::new();
+            play(&services, &options, args.rounds, |service, collection| {
+                table.row(service, collection)
+            })
+            .await?;
+        }
     }
     let counts = services.pipeline.counts();
     let exporter = services.exporter.clone();
@@ -128,8 +129,42 @@ async fn demo(options: Options, args: &DemoArgs) -> anyhow::Result<bool> {
     Ok(true)
 }
 
+/// Plays all recordings, until a signal or for so many rounds; `row` gets what can be shown.
+async fn play(
+    services: &Services,
+    options: &Options,
+    rounds: Option<u32>,
+    mut row: impl FnMut(&'static str, &Collection) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let (seen, mut rows) = mpsc::channel::<(&'static str, Collection)>(64);
+    let mut actors = JoinSet::new();
+    for role in &ROLES {
+        actors.spawn(act(role, services.pipeline.clone(), seen.clone(), rounds));
+    }
+    drop(seen);
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut metrics = tokio::time::interval_at(
+        Instant::now() + options.pipeline.metrics.interval,
+        options.pipeline.metrics.interval,
+    );
+    let mut ticks = tokio::time::interval(TICK);
+    loop {
+        tokio::select! {
+            next = rows.recv() => match next {
+                Some((service, collection)) => row(service, &collection)?,
+                None => return Ok(()),
+            },
+            _ = metrics.tick() => services.export_metrics(now_unix_ns()),
+            _ = ticks.tick() => services.pipeline.tick(now_unix_ns(), Duration::ZERO),
+            _ = interrupt.recv() => return Ok(()),
+            _ = terminate.recv() => return Ok(()),
+        }
+    }
+}
+
 fn where_to_look(options: &Options, services: &Services) {
-    say("replaying recordings of four .NET processes in a loop, as if they ran now; press Ctrl-C to stop");
+    say("replaying recordings of five .NET processes in a loop, as if they ran now; press Ctrl-C to stop");
     for role in &ROLES {
         say(format_args!("  {:16} {}", role.service, role.what));
     }

@@ -22,6 +22,8 @@ use crate::report::top::{Action, Connection, Key, Overview, Process, State, View
 const WITHIN: Duration = Duration::from_secs(5);
 /// The largest answer that is read: a thousand processes take a megabyte.
 const MOST_BYTES: usize = 64 << 20;
+/// How often a demonstration is drawn.
+const SHOWN_EVERY: Duration = Duration::from_secs(1);
 /// Lines of the frame that `--once` prints, beside those of the processes.
 const EXTRA_LINES: usize = 12;
 
@@ -52,6 +54,19 @@ pub fn run(args: &TopArgs) -> anyhow::Result<bool> {
     done.map(|()| true)
 }
 
+/// Shows the processes of the daemon at an address, until that is left.
+///
+/// # Errors
+///
+/// When this is no terminal.
+pub(crate) async fn show(address: String) -> anyhow::Result<()> {
+    let daemon = Daemon::at(address, None)?;
+    let mut terminal = ratatui::try_init().context("cannot use this terminal")?;
+    let done = live(&Arc::new(daemon), &mut terminal, SHOWN_EVERY).await;
+    ratatui::restore();
+    done
+}
+
 /// The daemon that is asked.
 struct Daemon {
     client: Client,
@@ -61,16 +76,21 @@ struct Daemon {
 
 impl Daemon {
     fn new(args: &TopArgs) -> anyhow::Result<Self> {
-        // Set already where another part of the program uses TLS.
-        let _set = rustls::crypto::ring::default_provider().install_default();
         let token = args.token_file.as_ref().map(|path| {
             let text = std::fs::read_to_string(path);
             text.with_context(|| format!("cannot read {}", path.display()))
         });
+        let token = token.transpose()?.map(|text| text.trim().to_owned());
+        Self::at(args.connect.trim_end_matches('/').to_owned(), token)
+    }
+
+    fn at(address: String, token: Option<String>) -> anyhow::Result<Self> {
+        // Set already where another part of the program uses TLS.
+        let _set = rustls::crypto::ring::default_provider().install_default();
         Ok(Self {
             client: Client::builder().timeout(WITHIN).build().context("cannot connect")?,
-            address: args.connect.trim_end_matches('/').to_owned(),
-            token: token.transpose()?.map(|text| text.trim().to_owned()),
+            address,
+            token,
         })
     }
 

@@ -168,6 +168,17 @@ impl Own {
         );
     }
 
+    /// Nothing where incidents are not recorded.
+    fn black_box(&self, sheet: &mut MetricSnapshot) {
+        let Some(files) = self.sources.pipeline.black_box_files() else {
+            return;
+        };
+        let points = files
+            .counts()
+            .map(|(outcome, count)| (vec![text(&row::OUTCOME, outcome)], whole(count)));
+        sheet.put(&row::RECORDINGS, points);
+    }
+
     /// Nothing without a receiver of spans.
     fn intake(&self, sheet: &mut MetricSnapshot) {
         let Some(stats) = self.intake.get() else { return };
@@ -238,6 +249,7 @@ impl OwnMetrics for Own {
         exports(&self.sources.exporter.stats(), &mut sheet);
         self.run(&mut sheet);
         self.intake(&mut sheet);
+        self.black_box(&mut sheet);
         self.rules(&mut sheet);
         self.pods(&mut sheet);
         notifications(&self.sources.notifier.stats(), &mut sheet);

@@ -16,7 +16,6 @@ mod writer;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
@@ -72,7 +71,6 @@ pub struct BlackBox {
     boxes: Arc<BlackBoxes>,
     orders: SyncSender<Order>,
     files: Arc<Files>,
-    dropped: Arc<AtomicU64>,
 }
 
 impl BlackBox {
@@ -89,12 +87,7 @@ impl BlackBox {
         std::thread::Builder::new()
             .name("black-box".to_owned())
             .spawn(move || run(writer, &receiver))?;
-        Ok(Self {
-            boxes,
-            orders,
-            files,
-            dropped: Arc::default(),
-        })
+        Ok(Self { boxes, orders, files })
     }
 
     /// Where streams are kept.
@@ -133,7 +126,7 @@ impl BlackBox {
 
     fn order(&self, order: Order) {
         if self.orders.try_send(order).is_err() {
-            let before = self.dropped.fetch_add(1, Ordering::Relaxed);
+            let before = self.files.drop_one();
             if before.is_multiple_of(1000) {
                 tracing::warn!(
                     "incidents are not recorded: the disk of {} is too slow; {} orders to the black box were dropped",

@@ -538,3 +538,24 @@ fn two_recordings_are_compared() {
     let table = gcwatch(&["diff", "--format", "table", a.to_str().unwrap(), b.to_str().unwrap()]);
     assert!(str::from_utf8(&table.stdout).unwrap().contains("gen2 background"));
 }
+
+/// Scenario: a table in a pipe, with and without `--color`, before and after the command.
+/// Guarantee: it has colours only where they were asked for.
+#[test]
+fn colours_are_a_choice() {
+    let recording = test_support::repository("tests/recordings/net10-steady.nettrace.gz");
+    let is_coloured = |before: &[&str], after: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
+            .args(before)
+            .args(["analyze", "--format", "table"])
+            .arg(&recording)
+            .args(after)
+            .output()
+            .unwrap();
+        assert!(output.status.success());
+        output.stdout.contains(&0x1b)
+    };
+    assert!(!is_coloured(&[], &[]));
+    assert!(is_coloured(&["--color", "always"], &[]) && is_coloured(&[], &["--color=always"]));
+    assert!(!is_coloured(&["--color", "never"], &[]));
+}

@@ -365,21 +365,12 @@ fn wrong_rules_at_the_start_leave_those_that_ship() {
     assert!(status.success(), "{said}");
 }
 
-/// Scenario: the demonstration, one round of it, with nobody to send to.
+/// Scenario: the demonstration, one round of it, with nobody named to send to.
 /// Guarantee: each of its processes is in the table, every collection of the recordings was reported, exit code 0.
 #[test]
 fn the_demonstration_plays_its_recordings() {
     let output = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
-        .args([
-            "demo",
-            "--rounds",
-            "1",
-            "--listen",
-            ANY,
-            "--no-traces",
-            "--no-metrics",
-            "--no-logs",
-        ])
+        .args(["demo", "--rounds", "1", "--listen", ANY])
         .output()
         .unwrap();
     let (table, said) = (
@@ -387,12 +378,19 @@ fn the_demonstration_plays_its_recordings() {
         String::from_utf8_lossy(&output.stderr),
     );
     assert!(output.status.success(), "{said}");
-    for service in ["demo-web", "demo-near-limit", "demo-server-gc", "demo-leak"] {
+    for service in [
+        "demo-web",
+        "demo-near-limit",
+        "demo-server-gc",
+        "demo-uploads",
+        "demo-leak",
+    ] {
         assert!(
             table.lines().any(|line| line.starts_with(service)),
             "{service}:\n{table}"
         );
     }
-    // 93, 290, 114 and 28, as their tables in tests/recordings say.
-    assert!(said.contains("reported 525 collections"), "{said}");
+    // 93, 290, 114, 497 and 28, as their tables in tests/recordings say.
+    assert!(said.contains("reported 1022 collections"), "{said}");
+    assert!(!said.contains("OTLP"), "{said}");
 }

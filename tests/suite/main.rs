@@ -27,5 +27,6 @@ mod rules;
 mod tables;
 mod targets;
 mod telemetry;
+mod terminal;
 mod top;
 mod web;

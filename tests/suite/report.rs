@@ -34,8 +34,8 @@ fn record(page: &str) -> Value {
 }
 
 /// Scenario: a recording as a page, and its records.
-/// Guarantee: the figures are those of the records, every collection is in it, the charts add up to the sums, nothing is
-/// fetched from anywhere, and it says what a recording does not know.
+/// Guarantee: the figures are those of the records, every collection is in it, the charts add up to the sums, nothing
+/// is fetched from anywhere, and it says what a recording does not know.
 #[test]
 fn a_page_has_the_figures_of_the_records() {
     let folder = tempfile::tempdir().unwrap();

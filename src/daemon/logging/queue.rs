@@ -195,7 +195,10 @@ mod tests {
     #[test]
     fn what_was_dropped_is_said() {
         let (reader, output) = UnixStream::pair().unwrap();
-        // The thread has no subscriber of its own: the one of the process would do, which tests have not.
+        // A subscriber of another test, which comes or goes just then, could leave the event disabled for all (tracing
+        // caches that): with one of the process, which drops everything, it cannot.
+        let sink = tracing_subscriber::fmt().with_writer(io::sink).finish();
+        let _set_already = tracing::subscriber::set_global_default(sink);
         let queue = LogQueue::default();
         let shared = Arc::clone(&queue.shared);
         let subscriber = tracing_subscriber::fmt()

@@ -7,6 +7,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use serde::Serialize;
@@ -34,6 +35,9 @@ pub struct Files {
     folder: PathBuf,
     max_files: usize,
     max_bytes: u64,
+    written: AtomicU64,
+    failed: AtomicU64,
+    dropped: AtomicU64,
 }
 
 /// The record of a recording: `kind: "black_box"`.
@@ -75,6 +79,9 @@ impl Files {
             folder: state.join(FOLDER),
             max_files: options.max_files.max(1),
             max_bytes: options.max_bytes,
+            written: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
         };
         match DirBuilder::new().mode(0o700).create(&files.folder) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
@@ -156,11 +163,28 @@ impl Files {
         let name = format!("{id}-{before}s-{after}s{ENDING}");
         fs::rename(partial, self.folder.join(&name))?;
         File::open(&self.folder)?.sync_all()?;
+        self.written.fetch_add(1, Ordering::Relaxed);
         Ok(name)
+    }
+
+    /// An incident is not recorded, as the writer is behind. Returns how many were not before it.
+    pub(super) fn drop_one(&self) -> u64 {
+        self.dropped.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Recordings by what became of them.
+    pub fn counts(&self) -> [(&'static str, u64); 3] {
+        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        [
+            ("written", of(&self.written)),
+            ("failed", of(&self.failed)),
+            ("dropped", of(&self.dropped)),
+        ]
     }
 
     /// A file cannot be completed.
     pub(super) fn abandon(&self, id: &str) {
+        self.failed.fetch_add(1, Ordering::Relaxed);
         let _nothing_there = fs::remove_file(self.folder.join(format!("{id}{PARTIAL}")));
     }
 

@@ -93,6 +93,7 @@ impl Writer {
             self.finish(place);
         }
         if self.open.len() >= MOST_OPEN {
+            self.files.drop_one();
             tracing::warn!("{id} is not recorded: {MOST_OPEN} incidents are being recorded already");
             return;
         }

@@ -111,6 +111,9 @@ metrics! { METRICS
     LOG_DROPPED "gcwatch.log.dropped" "{line}" Counter [] Own
         "Log lines dropped because standard error was not read fast enough."
         from "gcwatch"
+    RECORDINGS "gcwatch.black_box.recordings" "{recording}" Counter [OUTCOME] Own
+        "Recordings of severe incidents: written; failed, the disk took none; dropped, the disk was too slow."
+        from "gcwatch"
     INTAKE_SPANS "gcwatch.intake.spans" "{span}" Counter [OUTCOME] Own
         "Spans that services sent for their requests (`requests.mode: otlp`): matched to a process; unmatched; ambiguous, of one of several processes; dropped, for lack of memory; no_request, of another kind than server and consumer."
         from "gcwatch"

@@ -1,0 +1,79 @@
+//! Commands in a pseudo terminal.
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::process::Command;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{Mode, OFlags, open};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+
+/// For a machine with much else to do; an incident comes within a few seconds.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Scenario: `gcwatch demo` on a terminal of 80x24, until an incident is shown; then `q`.
+/// Guarantee: it is `top` over the recorded processes with the page's address in its head and the incident of the process
+/// that is out of space; the terminal is as it was after that.
+#[test]
+fn the_demonstration_is_top_on_a_terminal() {
+    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&ours).unwrap();
+    unlockpt(&ours).unwrap();
+    let name = ptsname(&ours, Vec::new()).unwrap();
+    let theirs = open(name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
+    let size = Winsize {
+        ws_row: 24,
+        ws_col: 80,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    tcsetwinsize(&theirs, size).unwrap();
+    let mut demo = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
+        .args(["demo", "--listen", "127.0.0.1:0"])
+        .env("TERM", "xterm-256color")
+        .stdin(theirs.try_clone().unwrap())
+        .stdout(theirs.try_clone().unwrap())
+        .stderr(theirs)
+        .spawn()
+        .unwrap();
+    let mut keys = File::from(ours.try_clone().unwrap());
+    let mut screen = File::from(ours);
+    let (sender, drawn) = mpsc::channel();
+    // Reading blocks; it ends with the program, whose terminal is closed then.
+    std::thread::spawn(move || {
+        let mut bytes = [0; 4096];
+        while let Ok(count @ 1..) = screen.read(&mut bytes) {
+            if sender.send(bytes[..count].to_vec()).is_err() {
+                return;
+            }
+        }
+    });
+    let end = Instant::now() + PATIENCE;
+    let mut seen = Vec::new();
+    let mut until = |parts: &[&str]| {
+        loop {
+            let text = String::from_utf8_lossy(&seen).into_owned();
+            if parts.iter().all(|part| text.contains(part)) {
+                return text;
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            match drawn.recv_timeout(left) {
+                Ok(more) => seen.extend(more),
+                Err(error) => panic!("{error}: {parts:?} in {text}"),
+            }
+        }
+    };
+    until(&[
+        "\u{1b}[?1049h",
+        "http://127.0.0.1:",
+        "demo-uploads",
+        "demo-web",
+        "No space",
+    ]);
+    keys.write_all(b"q").unwrap();
+    let text = until(&["\u{1b}[?1049l", "reported"]);
+    assert!(!text.contains("OTLP"), "{text}");
+    assert!(demo.wait().unwrap().success());
+}
