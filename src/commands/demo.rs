@@ -82,7 +82,16 @@ pub fn run(args: &DemoArgs) -> anyhow::Result<bool> {
         return Ok(true);
     };
     let mut options = super::run::options(&loaded.config);
-    super::run::log_lines(&loaded)?;
+    // With a login or TLS, its own listener would have to be asked as anybody else's.
+    let is_open = options.listen.is_some() && options.web == WebOptions::default();
+    let on_terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
+    let is_top = is_open && on_terminal && args.rounds.is_none();
+    if is_top {
+        // Lines of a log would be written over the picture.
+        loaded.warnings.iter().for_each(say);
+    } else {
+        super::run::log_lines(&loaded)?;
+    }
     super::replay::without_notifications(&mut options);
     if !loaded.config.names_otlp() {
         // Where nobody asked for it, nobody listens.
@@ -90,17 +99,14 @@ pub fn run(args: &DemoArgs) -> anyhow::Result<bool> {
     }
     options.pipeline.clock = Clock::Live;
     options.pipeline.metrics.interval = options.pipeline.metrics.interval.min(METRICS_EVERY);
-    super::run::executor()?.block_on(demo(options, args))
+    super::run::executor()?.block_on(demo(options, args.rounds, is_top))
 }
 
-async fn demo(options: Options, args: &DemoArgs) -> anyhow::Result<bool> {
+async fn demo(options: Options, rounds: Option<u32>, is_top: bool) -> anyhow::Result<bool> {
     let services = Services::open(&options).await?;
     services.set_ready(true);
-    // With a login or TLS, its own listener would have to be asked as anybody else's.
-    let is_open = options.web == WebOptions::default();
-    let on_terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
     match services.address() {
-        Some(address) if on_terminal && is_open && args.rounds.is_none() => {
+        Some(address) if is_top => {
             tokio::select! {
                 shown = top::show(format!("http://{address}")) => shown?,
                 played = play(&services, &options, None, |_, _| Ok(())) => played?,
@@ -109,7 +115,7 @@ async fn demo(options: Options, args: &DemoArgs) -> anyhow::Result<bool> {
         _ => {
             where_to_look(&options, &services);
             let mut table = Table::new();
-            play(&services, &options, args.rounds, |service, collection| {
+            play(&services, &options, rounds, |service, collection| {
                 table.row(service, collection)
             })
             .await?;

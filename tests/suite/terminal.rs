@@ -70,10 +70,11 @@ fn the_demonstration_is_top_on_a_terminal() {
         "http://127.0.0.1:",
         "demo-uploads",
         "demo-web",
+        "critical",
         "No space",
     ]);
     keys.write_all(b"q").unwrap();
     let text = until(&["\u{1b}[?1049l", "reported"]);
-    assert!(!text.contains("OTLP"), "{text}");
+    assert!(!text.contains("OTLP") && !text.contains("incident: "), "{text}");
     assert!(demo.wait().unwrap().success());
 }
