@@ -346,6 +346,7 @@ fn table(
             collections::write(out, chosen(history, args))?;
         }
         summary::write(out, &history.totals, &history.other_stops, recording.observed_ns)?;
+        summary::write_figures(out, &history.collections)?;
         if let Some((number, ledger)) = memory::newest(&history.collections) {
             memory::write(out, &format!("after GC {number}"), &ledger)?;
         }

@@ -1,11 +1,14 @@
 //! The totals of a process's collections as a table, and a line about a stream.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use clr_gc::gc::{OtherStops, PauseQuantiles, Totals};
+use clr_gc::gc::{Collection, OtherStops, PauseQuantiles, Totals};
 
+use crate::pipeline::history::is_induced;
 use crate::records::gc::{StreamRecord, share, type_name};
-use crate::report::table::{Column, HEADING, MARK, chosen, fitting, head, left, right, row};
+use crate::report::table::{Column, FAINT, HEADING, MARK, chosen, fitting, head, left, right, row};
 use crate::report::units::{Bytes, Count, Millis, Percent, Span, UNKNOWN, plural};
 
 const COLUMNS: [Column; 9] = [
@@ -131,6 +134,90 @@ pub fn write(out: &mut dyn Write, totals: &Totals, others: &[OtherStops], observ
     Ok(())
 }
 
+/// Characters of the histogram of pauses.
+const BINS: usize = 24;
+/// Heights of its columns.
+const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+/// Reasons in the line of condemned generations.
+const MOST_REASONS: usize = 5;
+
+/// Writes what the collections of a process have in common: how their pauses are spread, the mean pause, the largest
+/// heap, how many code asked for, and why their generations were condemned.
+///
+/// # Errors
+///
+/// When the output cannot be written.
+pub fn write_figures(out: &mut dyn Write, collections: &[Collection]) -> io::Result<()> {
+    let pauses: Vec<i64> = collections.iter().filter_map(|one| one.pause_ns).collect();
+    if let (Some(shortest), Some(longest), Some(bars)) = (pauses.iter().min(), pauses.iter().max(), histogram(&pauses))
+    {
+        writeln!(
+            out,
+            "pauses {} {FAINT}{bars}{FAINT:#} {}",
+            Span(*shortest),
+            Span(*longest)
+        )?;
+    }
+    let mut parts = Vec::new();
+    let sum = pauses.iter().fold(0_i64, |sum, ns| sum.saturating_add(*ns));
+    if let Some(mean) = sum.checked_div(pauses.len() as i64) {
+        parts.push(format!("mean pause {}", Span(mean)));
+    }
+    let sizes = collections.iter().flat_map(|one| [one.heap_before(), one.heap_after()]);
+    if let Some(largest) = sizes.flatten().max() {
+        parts.push(format!("largest heap {}", Bytes(largest)));
+    }
+    let induced = |one: &&Collection| one.reason.is_some_and(is_induced);
+    let induced = collections.iter().filter(induced).count() as u64;
+    if induced > 0 {
+        parts.push(format!("{} asked for by code", plural(induced, "collection")));
+    }
+    if !parts.is_empty() {
+        writeln!(out, "{}", parts.join(", "))?;
+    }
+    let mut reasons: BTreeMap<&str, u64> = BTreeMap::new();
+    let known = collections
+        .iter()
+        .filter_map(|one| one.global.as_ref()?.condemn_reasons1);
+    for reason in known.flat_map(|reasons| reasons.names()) {
+        *reasons.entry(reason).or_default() += 1;
+    }
+    let mut reasons: Vec<(&str, u64)> = reasons.into_iter().collect();
+    reasons.sort_by_key(|(_, count)| Reverse(*count));
+    if !reasons.is_empty() {
+        let more = if reasons.len() > MOST_REASONS { " ..." } else { "" };
+        let shown = reasons.iter().take(MOST_REASONS);
+        let shown: Vec<String> = shown
+            .map(|(reason, count)| format!("{reason} {}", Count(*count)))
+            .collect();
+        writeln!(out, "generations condemned because of {}{more}", shown.join(", "))?;
+    }
+    Ok(())
+}
+
+/// Columns from the shortest to the longest pause, each as much longer than the one before; `None`: too few, or all
+/// alike.
+fn histogram(pauses: &[i64]) -> Option<String> {
+    let log = |ns: i64| (ns.max(1) as f64).ln();
+    let (least, most) = (log(*pauses.iter().min()?), log(*pauses.iter().max()?));
+    if pauses.len() < 10 || most - least < 0.1 {
+        return None;
+    }
+    let mut counts = [0_usize; BINS];
+    for ns in pauses {
+        let place = ((log(*ns) - least) / (most - least) * BINS as f64) as usize;
+        if let Some(count) = counts.get_mut(place.min(BINS - 1)) {
+            *count += 1;
+        }
+    }
+    let highest = counts.iter().max().copied().unwrap_or(1).max(1);
+    let bar = |count: usize| match count {
+        0 => ' ',
+        count => BARS[((count * BARS.len()).div_ceil(highest)).clamp(1, BARS.len()) - 1],
+    };
+    Some(counts.into_iter().map(bar).collect())
+}
+
 /// The first line of a report: file, runtime, length and losses of a stream.
 pub fn title(stream: &StreamRecord) -> String {
     let runtime = stream
@@ -158,4 +245,23 @@ pub fn title(stream: &StreamRecord) -> String {
         plural(stream.events, "event"),
         plural(stream.gcs, "collection"),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: pauses of two lengths, many of one; few; all alike; of no length.
+    /// Guarantee: a column at each end, the more frequent one higher; nothing where nothing is spread.
+    #[test]
+    fn pauses_are_spread_over_columns() {
+        let mut pauses = vec![1_000_000; 30];
+        pauses.extend([50_000_000; 3]);
+        let bars = histogram(&pauses).unwrap();
+        assert_eq!(bars.chars().count(), BINS);
+        assert!(bars.starts_with("█ ") && bars.ends_with(" ▁"), "{bars}");
+        assert_eq!(histogram(&pauses[..9]), None);
+        assert_eq!(histogram(&[5_000; 40]), None);
+        assert_eq!(histogram(&[0; 40]), None);
+    }
 }
