@@ -14,8 +14,8 @@ use rustix::termios::{Winsize, tcsetwinsize};
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Scenario: `gcwatch demo` on a terminal of 80x24, until an incident is shown; then `q`.
-/// Guarantee: it is `top` over the recorded processes with the page's address in its head and the incident of the process
-/// that is out of space; the terminal is as it was after that.
+/// Guarantee: it is `top` over the recorded processes with the page's address in its head and the incident of the
+/// process that is out of space; the terminal is as it was after that.
 #[test]
 fn the_demonstration_is_top_on_a_terminal() {
     let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
