@@ -15,6 +15,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use crate::evidence::automatic::BurstOptions;
 use crate::evidence::black_box::BlackBoxOptions;
 use crate::intake::options::IntakeOptions;
 use crate::kubernetes;
@@ -287,6 +288,11 @@ impl Config {
         BlackBoxOptions::from(&self.document.evidence.black_box)
     }
 
+    /// Whether incidents have bursts.
+    pub fn bursts(&self) -> BurstOptions {
+        BurstOptions::from(&self.document.evidence)
+    }
+
     /// Telemetry of gcwatch itself over OTLP.
     pub fn self_telemetry(&self) -> &SelfTelemetryOptions {
         &self.self_telemetry
@@ -336,6 +342,7 @@ impl Config {
             (Section::Listen, self.listen() != new.listen()),
             (Section::Web, self.web != new.web),
             (Section::Intake, self.intake != new.intake),
+            (Section::Evidence, self.bursts() != new.bursts()),
             (Section::Log, self.log != new.log),
             (Section::SelfTelemetry, self.self_telemetry != new.self_telemetry),
         ];

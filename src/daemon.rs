@@ -9,6 +9,7 @@
 //! Shutdown takes at most ten seconds: sessions are stopped and drained, the metrics are exported a last time, the
 //! queues are flushed, and losses are logged. A second signal ends the daemon at once.
 
+mod bursts;
 mod incident_file;
 mod incident_log;
 mod liveness;
@@ -43,6 +44,7 @@ use crate::config::options::RuleSources;
 use crate::daemon::rules::RuleWatch;
 pub use crate::daemon::services::{Ended, Services};
 use crate::daemon::stall::Stalls;
+use crate::evidence::automatic::BurstOptions;
 use crate::evidence::black_box::BlackBoxOptions;
 use crate::intake::options::IntakeOptions;
 use crate::kubernetes;
@@ -86,6 +88,8 @@ pub struct Options {
     pub alerts: AlertSettings,
     /// Whether severe incidents are recorded, and how much of that is kept.
     pub black_box: BlackBoxOptions,
+    /// Whether incidents have bursts.
+    pub bursts: BurstOptions,
     /// How the pods of processes are looked up in Kubernetes.
     pub kubernetes: kubernetes::settings::Settings,
     /// The address of `/metrics` and the API; `None`: there is no listener.
@@ -155,6 +159,7 @@ pub async fn run(
     readers: Readers,
 ) -> bool {
     let (target_options, receiver) = watch::channel(Arc::new(options.targets.clone()));
+    services.bursts.set_guard(readers.guard());
     let (stop, stopped) = oneshot::channel::<()>();
     let stopped = async {
         // A dropped sender means the same.
@@ -266,13 +271,16 @@ pub async fn run(
     services.set_ready(false);
     measuring.abort();
     following.abort();
+    let ending_bursts = services.end_bursts(STOP_TARGETS);
     let orderly = async {
         drop(stop);
         if supervisor.is_finished() {
             // It failed, and its sessions end in the background.
+            let _late = ending_bursts.await;
             return services.close().await;
         }
-        match tokio::time::timeout(STOP_TARGETS, supervisor).await {
+        let (_late, stopped) = tokio::join!(ending_bursts, tokio::time::timeout(STOP_TARGETS, supervisor));
+        match stopped {
             Ok(Ok(unfinished)) => {
                 for (pid, name, what) in unfinished.sessions {
                     warn!(pid, name, "the session did not end cleanly: {what}");

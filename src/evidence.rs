@@ -17,10 +17,13 @@
 //!
 //! The last step is taken however the others end, unless gcwatch is killed: docs/evidence.md has what is left then.
 //!
+//! Incidents have bursts of their own where the configuration says so: `automatic` decides.
+//!
 //! # The black box
 //!
 //! The last seconds of a process's event stream, and the first ones of its incident, as a file: `black_box`.
 
+pub mod automatic;
 pub mod black_box;
 pub mod burst;
 pub mod lock;

@@ -233,7 +233,7 @@ async fn connection(stream: TcpStream, tls: Option<TlsAcceptor>, exports: Export
 #[cfg(test)]
 mod tests {
     use delivery::otlp::Exporter;
-    use delivery::otlp::settings::{Compression, Limits, OtlpSettings, Protocol, Receiver};
+    use delivery::otlp::settings::{Compression, OtlpSettings, Protocol, Receiver};
     use gc_telemetry::origin::Origin;
     use opentelemetry_proto::tonic::trace::v1::Span;
 
@@ -275,10 +275,7 @@ mod tests {
                 };
                 let settings = OtlpSettings {
                     traces: Some(receiver),
-                    metrics: None,
-                    logs: None,
-                    limits: Limits::default(),
-                    disk: None,
+                    ..OtlpSettings::default()
                 };
                 let (exporter, running) = Exporter::start(&settings).unwrap();
                 let span = Span {

@@ -29,6 +29,13 @@ pub struct Identity {
     pub provenance: Provenance,
 }
 
+impl Identity {
+    /// What it is called wherever people look.
+    pub fn one_name(&self) -> String {
+        one_name(&self.name, &self.resource)
+    }
+}
+
 /// What a process is called wherever people look: the service's name where it is known, else the entry assembly's.
 pub fn one_name(name: &str, resource: &[KeyValue]) -> String {
     text(resource, SERVICE_NAME.name).unwrap_or_else(|| name.to_owned())

@@ -7,8 +7,10 @@ use gc_requests::requests::Requests;
 use gc_rules::review::History;
 use nettrace::{Ending, TraceHeader};
 
+pub(crate) mod program;
 pub mod source;
 
+use self::program::Program;
 use self::source::{Source, SourceError};
 use crate::records::gc::{StreamRecord, Subject};
 
@@ -65,6 +67,8 @@ pub struct Recording {
     /// The requests of its first process, by their ends, where it was recorded with them and the scope has them; `None`:
     /// there is none.
     pub requests: Option<Vec<Request>>,
+    /// Which program it is of.
+    pub(crate) program: Program,
     /// The stream's header; `None` when it could not be read.
     pub header: Option<TraceHeader>,
     /// From the sync point, which is the beginning of the session, to the last event.
@@ -80,12 +84,14 @@ impl Recording {
     pub fn read(source: &mut Source, scope: Scope, mut observer: impl FnMut(&Observed<'_>)) -> Self {
         let mut stream = GcStream::new(scope, Settling::AtTheEnd);
         let mut requests = Requests::recorded();
+        let mut program = Program::default();
         let mut process = None;
         let mut both = |observed: &Observed<'_>| {
             // Clocks of another process may be others.
             if *process.get_or_insert(observed.event.process) == observed.event.process {
                 requests.observe(observed);
             }
+            program.observe(observed);
             observer(observed);
         };
         let error = feed(source, &mut stream, &mut both).err();
@@ -139,6 +145,7 @@ impl Recording {
             processes,
             stream: record,
             requests: (!judged.is_empty()).then_some(judged),
+            program,
             header,
             observed_ns,
             cut,

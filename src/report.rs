@@ -11,6 +11,7 @@ pub mod csv;
 pub mod detail;
 pub mod difference;
 pub mod doctor;
+pub mod intervals;
 pub mod memory;
 pub mod processes;
 pub mod requests;

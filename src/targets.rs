@@ -53,7 +53,7 @@ mod requests;
 mod reverse;
 mod rounds;
 mod session;
-mod settings;
+pub(crate) mod settings;
 pub mod sink;
 mod span_requests;
 pub(crate) mod standing;

@@ -26,6 +26,7 @@ mod connections;
 mod events;
 mod evidence;
 mod hosts;
+pub mod openapi;
 pub mod options;
 pub mod report;
 pub(crate) mod tls;
@@ -262,6 +263,7 @@ fn router(site: Site) -> Router {
         .route("/api/v1/incidents", get(api::incidents))
         .route("/api/v1/self", get(api::watcher))
         .route("/api/v1/events", get(events::events))
+        .route("/api/v1/openapi.json", get(openapi::openapi))
         .fallback(nowhere)
         .layer(middleware::from_fn(compressed::compressed))
         .with_state(site)

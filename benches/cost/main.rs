@@ -40,7 +40,7 @@ use clap::{Parser, ValueEnum};
 
 use crate::receiver::Receiver;
 use crate::statistics::{Interval, median};
-use crate::targets::Daemon;
+use crate::targets::{Daemon, Place};
 use crate::workload::{Recorder, Run, Workload};
 
 /// What is not to be exceeded.
@@ -113,9 +113,12 @@ fn compare(arguments: &Arguments) -> anyhow::Result<()> {
     let daemon = match arguments.with {
         Attach::Run => Some(Daemon::start(
             &arguments.gcwatch,
-            folder.path(),
-            receiver.address,
-            true,
+            &Place {
+                folder: folder.path().to_owned(),
+                receiver: receiver.address,
+                rules: true,
+                state: None,
+            },
         )?),
         Attach::Record => None,
     };

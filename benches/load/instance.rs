@@ -22,16 +22,8 @@ use nettrace::{Format, SystemTime};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::targets::Pace;
 use crate::template::{Template, TimedEvent};
-
-/// What a fake runtime does.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Pace {
-    /// Collections a second.
-    pub(crate) rate: f64,
-    /// Between two writes of a session's events.
-    pub(crate) flush: Duration,
-}
 
 /// An event session, and the connection that carries its stream.
 struct Session {

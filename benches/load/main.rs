@@ -3,6 +3,7 @@
 //! ```text
 //! cargo bench --bench load -- --targets 200 --rate 10 --seconds 60
 //! cargo bench --bench load -- --targets 1 --rate 1000 --seconds 60       one process in an out-of-memory loop
+//! cargo bench --bench load -- --targets 100 --rate 5 --soak 60           an hour of everything: see [`soak`]
 //! ```
 //!
 //! Each fake runtime is a process of its own (this program, started again as `--instance`), because a target is found
@@ -23,6 +24,7 @@ mod instance;
 mod proc;
 mod receiver;
 mod report;
+mod soak;
 mod targets;
 mod template;
 
@@ -33,9 +35,8 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Parser;
 
-use crate::instance::Pace;
 use crate::report::{Report, Window};
-use crate::targets::{Daemon, Target};
+use crate::targets::{Daemon, Pace, Place, Target};
 
 /// How long processes may take to start, to be attached to and to end.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -78,6 +79,12 @@ struct Arguments {
     /// What cargo adds
     #[arg(long, hide = true)]
     bench: bool,
+    /// Instead for so many minutes, with everything that goes wrong in an hour: see soak.rs
+    #[arg(long, value_name = "MINUTES")]
+    soak: Option<f64>,
+    /// With --soak: how often the daemon is killed in the second half; 0: there is none
+    #[arg(long, default_value_t = 20)]
+    kills: u64,
     /// Be one process
     #[arg(long, hide = true)]
     instance: bool,
@@ -91,6 +98,8 @@ fn main() -> ExitCode {
             flush: Duration::from_millis(arguments.flush),
         };
         instance::run(&arguments.recording, pace)
+    } else if let Some(minutes) = arguments.soak {
+        soak::run(&arguments, minutes, arguments.kills)
     } else {
         drive(&arguments)
     };
@@ -110,7 +119,13 @@ fn drive(arguments: &Arguments) -> anyhow::Result<()> {
     rates.extend(arguments.storm);
     let mut targets = rates
         .iter()
-        .map(|rate| Target::start(folder.path(), *rate, arguments.flush, &arguments.recording))
+        .map(|rate| {
+            let pace = Pace {
+                rate: *rate,
+                flush: Duration::from_millis(arguments.flush),
+            };
+            Target::start(folder.path(), pace, &arguments.recording)
+        })
         .collect::<anyhow::Result<Vec<_>>>()?;
     targets::await_all(&mut targets, "ready", PATIENCE)?;
     if arguments.only_targets {
@@ -133,7 +148,13 @@ fn drive(arguments: &Arguments) -> anyhow::Result<()> {
         .build()
         .context("cannot start the receiver's executor")?;
     let receiver = runtime.block_on(receiver::Receiver::start())?;
-    let mut daemon = Daemon::start(&arguments.gcwatch, folder.path(), receiver.address, !arguments.no_rules)?;
+    let place = Place {
+        folder: folder.path().to_owned(),
+        receiver: receiver.address,
+        rules: !arguments.no_rules,
+        state: None,
+    };
+    let mut daemon = Daemon::start(&arguments.gcwatch, &place)?;
     targets::await_all(&mut targets, "attached", PATIENCE).with_context(|| daemon.log_tail())?;
     let attached_after = daemon.age();
     std::thread::sleep(Duration::from_secs(arguments.warmup));

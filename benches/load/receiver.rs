@@ -28,7 +28,7 @@ use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 
 /// A pod of 200 processes may send more than tonic's 4 MiB by mistake: it must be visible, not rejected.
-const MAX_MESSAGE_BYTES: usize = 64 << 20;
+pub(crate) const MAX_MESSAGE_BYTES: usize = 64 << 20;
 
 /// What came of one process.
 #[derive(Debug, Default)]
@@ -213,11 +213,13 @@ impl LogsService for Service {
     }
 }
 
-fn pid(resource: Option<&Resource>) -> Option<i64> {
+/// The pid of a resource.
+pub(crate) fn pid(resource: Option<&Resource>) -> Option<i64> {
     integer(&resource?.attributes, "process.pid")
 }
 
-fn integer(attributes: &[KeyValue], name: &str) -> Option<i64> {
+/// An attribute that is a number.
+pub(crate) fn integer(attributes: &[KeyValue], name: &str) -> Option<i64> {
     let found = attributes.iter().find(|attribute| attribute.key == name)?;
     match &found.value {
         Some(AnyValue {

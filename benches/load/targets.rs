@@ -14,6 +14,15 @@ use rustix::process::{Pid, Signal, kill_process};
 /// The variable by which the daemon knows the processes of this run.
 const MARK: &str = "GCWATCH_LOAD";
 
+/// What a fake runtime does.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pace {
+    /// Collections a second.
+    pub(crate) rate: f64,
+    /// Between two writes of a session's events.
+    pub(crate) flush: Duration,
+}
+
 /// A fake runtime. It ends with its standard input.
 #[derive(Debug)]
 pub(crate) struct Target {
@@ -38,7 +47,8 @@ pub(crate) struct Sent {
 }
 
 impl Target {
-    pub(crate) fn start(folder: &Path, rate: f64, flush: u64, recording: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn start(folder: &Path, pace: Pace, recording: &Path) -> anyhow::Result<Self> {
+        let rate = pace.rate;
         let program = std::env::current_exe().context("cannot find this program")?;
         let mut child = Command::new(program)
             .args([
@@ -46,7 +56,7 @@ impl Target {
                 "--rate",
                 &rate.to_string(),
                 "--flush",
-                &flush.to_string(),
+                &pace.flush.as_millis().to_string(),
                 "--recording",
             ])
             .arg(recording)
@@ -140,6 +150,19 @@ pub(crate) fn await_all(targets: &mut [Target], line: &str, patience: Duration) 
     Ok(())
 }
 
+/// Where a daemon runs, and what it is configured with.
+#[derive(Debug)]
+pub(crate) struct Place {
+    /// Folder of the processes and of everything that it writes.
+    pub(crate) folder: PathBuf,
+    /// Where it sends to.
+    pub(crate) receiver: SocketAddr,
+    /// Whether it evaluates the rules that ship.
+    pub(crate) rules: bool,
+    /// Its directory; `None`: it has none.
+    pub(crate) state: Option<PathBuf>,
+}
+
 /// `gcwatch run`, set up by its environment alone.
 #[derive(Debug)]
 pub(crate) struct Daemon {
@@ -149,7 +172,13 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    pub(crate) fn start(program: &Path, folder: &Path, receiver: SocketAddr, rules: bool) -> anyhow::Result<Self> {
+    pub(crate) fn start(program: &Path, place: &Place) -> anyhow::Result<Self> {
+        let Place {
+            folder,
+            receiver,
+            rules,
+            state,
+        } = place;
         let (log, config, leases) = (
             folder.join("gcwatch.log"),
             folder.join("gcwatch.yaml"),
@@ -157,10 +186,18 @@ impl Daemon {
         );
         // Other .NET processes of the machine are none of its business.
         let include = format!("{{environment: {{{MARK}: {:?}}}}}", folder.display().to_string());
-        let keys =
+        let mut keys =
             format!("targets:\n  include: [{include}]\n  lease_folder: {leases:?}\nrules:\n  shipped: {rules}\n");
+        if let Some(state) = state {
+            keys.push_str(&format!("state:\n  directory: {state:?}\n"));
+        }
         fs::write(&config, keys).with_context(|| format!("cannot write {}", config.display()))?;
-        let stderr = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
+        // Another one may have written into it before.
+        let stderr = File::options()
+            .create(true)
+            .append(true)
+            .open(&log)
+            .with_context(|| format!("cannot write {}", log.display()))?;
         let child = Command::new(program)
             .arg("run")
             .env("OTEL_EXPORTER_OTLP_ENDPOINT", format!("http://{receiver}"))
@@ -202,6 +239,13 @@ impl Daemon {
 
     pub(crate) fn ended(&mut self) -> anyhow::Result<Option<ExitStatus>> {
         Ok(self.child.try_wait()?)
+    }
+
+    /// Ends it as a crash or the kernel does.
+    pub(crate) fn kill(&mut self) -> anyhow::Result<()> {
+        self.child.kill().context("cannot kill gcwatch")?;
+        self.child.wait().context("cannot wait for gcwatch")?;
+        Ok(())
     }
 
     /// Stops it; returns how long that took and the exit status.

@@ -1,7 +1,8 @@
 //! `gcwatch analyze`: the collections and anomalies in recordings.
 
 use std::cmp::Reverse;
-use std::io::{self, Cursor, Read as _};
+use std::fs::File;
+use std::io::{self, Cursor, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +11,7 @@ use anyhow::Context as _;
 use clr_gc::gc::Collection;
 use clr_gc::stream::Scope;
 use nettrace::TraceHeader;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use crate::commands::cli::{AnalyzeArgs, AnalyzeFormat, Format, FormatArgs, Sort};
 use crate::commands::output::{Output, say};
@@ -19,6 +21,7 @@ use crate::recording::{ProcessHistory, Recording};
 use crate::records::gc::{GcRecord, Subject, SummaryRecord, SuspensionRecord};
 use crate::records::request::RequestRecord;
 use crate::report::detail::{Detail, DetailRecord};
+use crate::report::intervals::{Interval, Intervals};
 use crate::report::units::{Bytes, plural};
 use crate::report::{anomalies, collections, csv, detail, memory, requests, summary, view};
 use crate::web;
@@ -130,10 +133,10 @@ fn rows(file: &Path, args: &AnalyzeArgs, output: &mut Output) -> anyhow::Result<
     };
     for (subject, history) in &recording.processes {
         let mut chosen = chosen(history, args);
-        chosen.retain(|collection| args.gc.is_none_or(|number| collection.number == number));
-        for collection in chosen {
+        chosen.retain(|(collection, _)| args.gc.is_none_or(|number| collection.number == number));
+        for (collection, interval) in chosen {
             let record = GcRecord::new(*subject, collection, start_time(&recording, collection));
-            csv::row(output.text(), &recording.stream.file, &record)?;
+            csv::row(output.text(), &recording.stream.file, &record, interval)?;
         }
     }
     Ok(complain(&recording))
@@ -165,14 +168,34 @@ fn html(file: &Path, to: &Path, args: &AnalyzeArgs, rules: Option<&Arc<RuleSet>>
         })
         .collect()
     });
-    let record = view::report(&recording, time_base(&recording), incidents);
+    let record = view::report(&recording, time_base(&recording), incidents, args.with_command_line);
     let page = web::report::page(&record)?;
-    let mut partial = to.as_os_str().to_owned();
-    partial.push(".partial");
-    let written = std::fs::write(&partial, &page).and_then(|()| std::fs::rename(&partial, to));
-    written.with_context(|| format!("cannot write {}", to.display()))?;
+    put(to, page.as_bytes(), args.force)?;
     say(format_args!("{}: {}", to.display(), Bytes(page.len() as u64)));
     Ok(fine && reviews.iter().flatten().all(|review| passes(args, review)))
+}
+
+/// Writes a file that appears under its name when it is complete. What is there under the other name is nobody's to
+/// overwrite: it may be a link to something else.
+fn put(to: &Path, bytes: &[u8], force: bool) -> anyhow::Result<()> {
+    let mut partial = to.as_os_str().to_owned();
+    partial.push(".partial");
+    let partial = PathBuf::from(partial);
+    let mut file = File::create_new(&partial)
+        .with_context(|| format!("cannot make {}; remove it if it is left over", partial.display()))?;
+    let flags = if force {
+        RenameFlags::empty()
+    } else {
+        RenameFlags::NOREPLACE
+    };
+    let written = file
+        .write_all(bytes)
+        .and_then(|()| Ok(renameat_with(CWD, &partial, CWD, to, flags)?));
+    if written.is_err() {
+        // It was made here.
+        let _gone = std::fs::remove_file(&partial);
+    }
+    written.with_context(|| format!("cannot write {}", to.display()))
 }
 
 /// The built-in rules and those of the arguments; `Some(None)` with `--no-rules`. `None`: they are invalid, which was
@@ -287,7 +310,7 @@ fn all(file: &Path, args: &AnalyzeArgs, rules: Option<&Arc<RuleSet>>, output: &m
         Format::Table => {}
         Format::Ndjson => {
             for (place, (subject, history)) in recording.processes.iter().enumerate() {
-                for collection in chosen(history, args) {
+                for (collection, _) in chosen(history, args) {
                     output.record(&GcRecord::new(*subject, collection, start_time(&recording, collection)))?;
                 }
                 for suspension in &history.suspensions {
@@ -339,7 +362,13 @@ fn table(
     let out = output.text();
     writeln!(out, "{}", summary::title(&recording.stream))?;
     for (place, (subject, history)) in recording.processes.iter().enumerate() {
-        writeln!(out, "\n{}", process_title(*subject, recording.processes.len() > 1))?;
+        let several = recording.processes.len() > 1;
+        let title = [
+            Some(view::name(recording, *subject, several)),
+            view::collector(recording, &history.collections),
+        ];
+        let title: Vec<String> = title.into_iter().flatten().collect();
+        writeln!(out, "\n{}", title.join(" · "))?;
         if history.collections.is_empty() {
             writeln!(out, "no collections")?;
         } else {
@@ -362,29 +391,17 @@ fn table(
     Ok(())
 }
 
-fn process_title(subject: Subject, several: bool) -> String {
-    let pid = subject
-        .pid
-        .map_or_else(|| "unknown process".to_owned(), |pid| format!("pid {pid}"));
-    match subject.clr_instance {
-        Some(instance) if several || instance != 0 => format!("{pid}, runtime {instance}"),
-        _ => pid,
-    }
-}
-
 /// The collections selected by the arguments, in the requested order.
-fn chosen<'h>(history: &'h ProcessHistory, args: &AnalyzeArgs) -> Vec<&'h Collection> {
-    let mut chosen: Vec<&Collection> = history
-        .collections
-        .iter()
-        .filter(|collection| within(collection.start, args))
+fn chosen<'h>(history: &'h ProcessHistory, args: &AnalyzeArgs) -> Vec<(&'h Collection, Interval)> {
+    let mut chosen: Vec<(&Collection, Interval)> = Intervals::of(&history.collections)
+        .filter(|(collection, _)| within(collection.start, args))
         .collect();
     match args.sort {
         Sort::Time => {}
-        Sort::Pause => chosen.sort_by_key(|collection| Reverse(collection.pause_ns)),
-        Sort::Suspend => chosen.sort_by_key(|collection| Reverse(collection.suspend_ns)),
-        Sort::Duration => chosen.sort_by_key(|collection| Reverse(collection.duration_ns())),
-        Sort::Promoted => chosen.sort_by_key(|collection| Reverse(collection.promoted())),
+        Sort::Pause => chosen.sort_by_key(|(one, _)| Reverse(one.pause_ns)),
+        Sort::Suspend => chosen.sort_by_key(|(one, _)| Reverse(one.suspend_ns)),
+        Sort::Duration => chosen.sort_by_key(|(one, _)| Reverse(one.duration_ns())),
+        Sort::Promoted => chosen.sort_by_key(|(one, _)| Reverse(one.promoted())),
     }
     chosen.truncate(args.top.unwrap_or(usize::MAX));
     chosen

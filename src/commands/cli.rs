@@ -497,6 +497,9 @@ pub struct AnalyzeArgs {
     /// Write one recording as a page to send to somebody: a single file, opened without a network
     #[arg(long, value_name = "FILE", conflicts_with_all = ["gc", "from", "to", "sort", "top", "format"])]
     pub html: Option<PathBuf>,
+    /// Show the process's command line in the page of --html; it may hold secrets
+    #[arg(long, requires = "html")]
+    pub with_command_line: bool,
     /// Overwrite the file of --html
     #[arg(long, requires = "html")]
     pub force: bool,

@@ -7,11 +7,11 @@ use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use clr_gc::event::{PRIVATE_PROVIDER, RUNTIME_PROVIDER};
+use clr_gc::event::{PRIVATE_PROVIDER, RUNDOWN_PROVIDER, RUNTIME_PROVIDER};
 use clr_gc::gc::{LIVE_SETTLE_NS, Outcome, Settling};
 use clr_gc::stream::{Advanced, GcStream, Scope};
 use dotnet_diagnostics::discovery::Scan;
-use dotnet_diagnostics::message::{Command, Provider, SessionConfig};
+use dotnet_diagnostics::message::{Command, Provider, Rundown, SessionConfig};
 use dotnet_diagnostics::{Client, Endpoint, Session};
 use gc_requests::session;
 use nettrace::Ending;
@@ -95,12 +95,20 @@ pub fn run(args: &RecordArgs) -> anyhow::Result<bool> {
 async fn record(args: &RecordArgs) -> anyhow::Result<bool> {
     let process = Scan::host().inspect(args.process.pid())?;
     let client = Client::new(Endpoint::of(&process)?);
-    let config = SessionConfig {
+    let info = client.probe().await?;
+    let mut config = SessionConfig {
         buffer_mb: args.buffer_mb.unwrap_or(args.profile.buffer_mb()),
         providers: args.profile.providers(),
         ..SessionConfig::default()
     };
-    let info = client.probe().await?;
+    let runtime_version = info.as_ref().and_then(|info| info.runtime_version.as_deref());
+    if runtime_version.is_some_and(chooses_rundown) {
+        // How the collector is set up, in two small events; older runtimes would send all methods.
+        config.rundown = Rundown::Keyword(KEYWORD_GC);
+        config
+            .providers
+            .push(Provider::new(RUNDOWN_PROVIDER, KEYWORD_GC, INFORMATIONAL));
+    }
     let mut signals = Signals::new()?;
     let mut output = tokio::select! {
         output = Output::open(&args.output, args.force, args.allow_fifo) => output?,
@@ -152,6 +160,12 @@ async fn record(args: &RecordArgs) -> anyhow::Result<bool> {
     let name = output.complete()?;
     say(progress.summary(&name, stopping));
     Ok(true)
+}
+
+/// Whether a runtime of this version lets a session choose its rundown: .NET 9 and later.
+fn chooses_rundown(version: &str) -> bool {
+    let major = version.split('.').next().and_then(|major| major.parse::<u32>().ok());
+    major.is_some_and(|major| major >= 9)
 }
 
 /// Begins the session. A command that is under way is not abandoned at once: its session would stay in the process.

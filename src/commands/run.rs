@@ -236,6 +236,7 @@ pub(crate) fn options(config: &Config) -> Options {
         rules: config.rules().clone(),
         alerts: config.alerts().clone(),
         black_box: config.black_box(),
+        bursts: config.bursts(),
         kubernetes: config.kubernetes().clone(),
         listen: config.listen(),
         web: config.web().clone(),

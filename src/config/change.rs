@@ -33,6 +33,8 @@ pub enum Section {
     Web,
     /// `requests.otlp`
     Intake,
+    /// `evidence`, but for what needs a restart
+    Evidence,
     /// `log`
     Log,
     /// `self_telemetry`

@@ -19,10 +19,29 @@ pub fn read(paths: &[PathBuf]) -> Result<Vec<SourceFile>, Vec<Problem>> {
     let (mut files, mut problems) = (Vec::new(), Vec::new());
     for path in paths {
         match named(path) {
+            Ok(found) if found.is_empty() => problems.push(problem(
+                &path.display().to_string(),
+                (1, 1),
+                "there is no rule file (*.yaml) in the directory",
+            )),
             Ok(found) => files.extend(found),
             Err(problem) => problems.push(problem),
         }
     }
+    sources(&files, problems)
+}
+
+/// The same for one path that may be a directory without a rule file, as a mounted ConfigMap without keys is.
+///
+/// # Errors
+///
+/// Each file and directory that cannot be read.
+pub fn read_any(path: &Path) -> Result<Vec<SourceFile>, Vec<Problem>> {
+    let files = named(path).map_err(|problem| vec![problem])?;
+    sources(&files, Vec::new())
+}
+
+fn sources(files: &[PathBuf], mut problems: Vec<Problem>) -> Result<Vec<SourceFile>, Vec<Problem>> {
     let mut sources = Vec::new();
     // More are refused when they are loaded.
     for file in files.iter().take(MOST_FILES + 1) {
@@ -65,7 +84,7 @@ fn problem(name: &str, (line, column): (usize, usize), message: impl Into<String
     }
 }
 
-/// The files that a path names.
+/// The files that a path names: none where it is a directory without rule files.
 fn named(path: &Path) -> Result<Vec<PathBuf>, Problem> {
     let name = path.display().to_string();
     let cannot = |error: std::io::Error| problem(&name, (1, 1), format!("it cannot be read: {error}"));
@@ -75,13 +94,6 @@ fn named(path: &Path) -> Result<Vec<PathBuf>, Problem> {
     let mut files = yaml_files(path).map_err(cannot)?;
     // A mounted ConfigMap has links to files, and links to directories.
     files.retain(|file| !is_test(file) && std::fs::metadata(file).is_ok_and(|facts| facts.is_file()));
-    if files.is_empty() {
-        return Err(problem(
-            &name,
-            (1, 1),
-            "there is no rule file (*.yaml) in the directory",
-        ));
-    }
     Ok(files)
 }
 
@@ -104,4 +116,20 @@ pub fn text(path: &Path) -> Result<SourceFile, Problem> {
     let bytes = read_bounded(path, MOST_BYTES)
         .map_err(|error| problem(&name, (1, 1), format!("it cannot be read: {error}")))?;
     decode(name, bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: a directory without rule files, as a ConfigMap without keys is mounted, and a path at which nothing is.
+    /// Guarantee: the first is no error where the daemon reads it, and is one where a command names it; the second
+    /// always is.
+    #[test]
+    fn an_empty_directory_is_no_error_of_the_daemon() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(read_any(folder.path()), Ok(Vec::new()));
+        assert!(read(&[folder.path().to_owned()]).is_err());
+        assert!(read_any(&folder.path().join("none")).is_err());
+    }
 }

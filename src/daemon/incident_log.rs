@@ -1,4 +1,5 @@
-//! Incidents in the daemon's own log: one line when one begins, gets worse, ends.
+//! Incidents in the daemon's own log: one line when one begins, gets worse, ends, and when a burst found
+//! something for it.
 //!
 //! Over OTLP an incident is a log record of its process already, so that these lines go to standard error alone (see
 //! [`logging`](super::logging)).
@@ -19,6 +20,8 @@ pub(crate) fn write(notice: &IncidentNotice, resource: &Resource) {
         IncidentChange::Refreshed(_) => return,
         IncidentChange::Began(_) => "incident",
         IncidentChange::Worse(..) => "incident is worse",
+        IncidentChange::Gathered(_, Evidence::Allocations) => "who allocates",
+        IncidentChange::Gathered(..) => "who makes it collect",
         IncidentChange::Ended(_) => "incident is over",
     };
     let record = IncidentRecord::new(
@@ -29,13 +32,27 @@ pub(crate) fn write(notice: &IncidentNotice, resource: &Resource) {
     let service = record.service.as_deref().unwrap_or(&notice.process);
     let (pid, rule, severity) = (notice.run.pid, record.rule.as_str(), record.severity.name());
     let ended = matches!(notice.change, IncidentChange::Ended(_));
-    let remedy = Some(record.remedy.as_str()).filter(|remedy| !ended && !remedy.is_empty());
+    let has_remedy = !ended && !matches!(notice.change, IncidentChange::Gathered(..));
+    let remedy = Some(record.remedy.as_str()).filter(|remedy| has_remedy && !remedy.is_empty());
     let lasted = ended.then(|| lasted(notice)).flatten();
     let ending = record.ending.map(|ending| ending.name());
     let memory = record.evidence_text(Evidence::Ledger);
     let black_box = record.evidence_place(Evidence::BlackBox);
+    let callers = record.evidence_text(Evidence::Callers);
+    let allocations = record.evidence_text(Evidence::Allocations);
+    let gathered = match &notice.change {
+        IncidentChange::Gathered(_, evidence) => record.evidence_text(*evidence),
+        _ => None,
+    };
+    // It is the line's own text.
+    let (callers, allocations) = match gathered {
+        Some(_) => (None, None),
+        None => (callers, allocations),
+    };
     // Many summaries begin with the title.
-    let title = if record.summary.starts_with(&record.title) {
+    let title = if let Some(text) = gathered {
+        format!("{what}: {text}")
+    } else if record.summary.starts_with(&record.title) {
         format!("{what}: {}", record.summary)
     } else {
         format!("{what}: {}: {}", record.title, record.summary)
@@ -44,7 +61,7 @@ pub(crate) fn write(notice: &IncidentNotice, resource: &Resource) {
         ($level:ident) => {
             $level!(
                 target: TARGET,
-                service, pod, pid, severity, rule, memory, black_box, lasted, ending, remedy, incident = record.id, "{title}"
+                service, pod, pid, severity, rule, memory, black_box, callers, allocations, lasted, ending, remedy, incident = record.id, "{title}"
             )
         };
     }

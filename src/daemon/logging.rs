@@ -131,7 +131,7 @@ fn subscriber(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use delivery::otlp::settings::{Limits, OtlpSettings};
+    use delivery::otlp::settings::OtlpSettings;
 
     /// Scenario: logs and spans of the daemon's own are exported, or not; a library makes a span for each frame that it
     /// sends.
@@ -152,13 +152,7 @@ mod tests {
             service_name: OWN.to_owned(),
             attributes: Vec::new(),
         };
-        let nowhere = OtlpSettings {
-            traces: None,
-            metrics: None,
-            logs: None,
-            limits: Limits::default(),
-            disk: None,
-        };
+        let nowhere = OtlpSettings::default();
         for exported in [false, true] {
             let exporter = exported.then(|| {
                 let (exporter, _running) = Exporter::start(&nowhere).unwrap();

@@ -9,6 +9,7 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 use tokio::time::Instant;
 
+use crate::daemon::bursts::BurstStats;
 use crate::daemon::liveness;
 use crate::daemon::logging::queue::LogQueue;
 use crate::daemon::rules::RuleFiles;
@@ -91,6 +92,8 @@ pub struct Own {
     pub run: OnceLock<RunParts>,
     /// Counted by the receiver of spans, where there is or was one.
     pub intake: OnceLock<Arc<IntakeStats>>,
+    /// Bursts for incidents.
+    pub(super) bursts: Arc<BurstStats>,
 }
 
 /// The parts that a command has which runs until it is stopped.
@@ -115,6 +118,7 @@ impl Own {
             stalls: StallCounts::default(),
             run: OnceLock::new(),
             intake: OnceLock::new(),
+            bursts: Arc::default(),
         }
     }
 
@@ -166,6 +170,20 @@ impl Own {
             &row::STALL_DURATION,
             Some(seconds(stalls.nanoseconds.load(Ordering::Relaxed))),
         );
+    }
+
+    /// Bursts for incidents, once there was one.
+    fn bursts(&self, sheet: &mut MetricSnapshot) {
+        let counts = self.bursts.counts().filter(|(_, _, count)| *count > 0);
+        let points: Points = counts
+            .map(|(kind, outcome, count)| {
+                let attributes = vec![text(&row::BURST_KIND, kind), text(&row::OUTCOME, outcome)];
+                (attributes, whole(count))
+            })
+            .collect();
+        if !points.is_empty() {
+            sheet.put(&row::BURSTS, points);
+        }
     }
 
     /// Nothing where incidents are not recorded.
@@ -250,6 +268,7 @@ impl OwnMetrics for Own {
         self.run(&mut sheet);
         self.intake(&mut sheet);
         self.black_box(&mut sheet);
+        self.bursts(&mut sheet);
         self.rules(&mut sheet);
         self.pods(&mut sheet);
         notifications(&self.sources.notifier.stats(), &mut sheet);

@@ -221,8 +221,13 @@ fn texts(sources: &RuleSources) -> Texts {
     let mut files = if sources.shipped { load::shipped() } else { Vec::new() };
     let mut unreadable = Vec::new();
     for path in &sources.paths {
-        match rule_files::read(std::slice::from_ref(path)) {
-            Ok(read) => files.extend(read),
+        match rule_files::read_any(path) {
+            Ok(read) => {
+                if read.is_empty() {
+                    info!("there is no rule file (*.yaml) in {}", path.display());
+                }
+                files.extend(read);
+            }
             Err(problems) => unreadable.extend(problems.iter().map(ToString::to_string)),
         }
     }

@@ -13,6 +13,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
+use crate::daemon::bursts::Bursts;
 use crate::daemon::incident_file::IncidentFile;
 use crate::daemon::outlet::DeliveryOutlet;
 use crate::daemon::own::{Own, RunParts, Sources};
@@ -36,6 +37,9 @@ use delivery::otlp::{Exporter, Note, Running};
 
 /// Limit on flushing the queues at shutdown.
 pub(super) const FLUSH: Duration = Duration::from_secs(4);
+
+/// gcwatch is behind from then on: streams are read several times a second.
+const BEHIND: Duration = Duration::from_secs(5);
 
 /// Limit on completing the recordings of incidents.
 const COMPLETE: Duration = Duration::from_secs(1);
@@ -68,6 +72,8 @@ pub struct Services {
     directory: Option<Arc<Directory>>,
     /// Records severe incidents.
     black_box: Option<BlackBox>,
+    /// The bursts that incidents ask for.
+    pub(super) bursts: Arc<Bursts>,
     /// What the opening found, for the log, which begins later.
     notes: Vec<Note>,
 }
@@ -165,6 +171,8 @@ impl Services {
             start_time: OWN_RUN,
         };
         pipeline.set_own(own_run, own.resource());
+        let bursts = Arc::new(Bursts::new(Arc::clone(&own.bursts)));
+        bursts.configure(options.bursts, options.targets.lease_folder.clone());
         let ready = Arc::new(AtomicBool::new(false));
         let web = listener.map(|listener| {
             let site = Site::new(
@@ -198,6 +206,7 @@ impl Services {
             intake: None,
             directory: None,
             black_box,
+            bursts,
             notes,
         })
     }
@@ -281,9 +290,17 @@ impl Services {
         // Without one, a command that reads by itself.
         let behind = alive.map_or(Duration::ZERO, |alive| alive.behind(now));
         self.pipeline.tick(now_unix_ns, behind);
+        self.bursts
+            .tick(&self.pipeline, behind > BEHIND, std::time::Instant::now());
         if let Some((_, incidents)) = &self.state {
             incidents.tick(&self.pipeline);
         }
+    }
+
+    /// Ends the burst that runs, so that its process is as it was.
+    pub(super) fn end_bursts(&self, within: Duration) -> JoinHandle<()> {
+        let bursts = Arc::clone(&self.bursts);
+        tokio::task::spawn_blocking(move || bursts.stop(within))
     }
 
     /// Each part that must be alive, and how long ago it was.
@@ -344,6 +361,8 @@ impl Services {
             return Err(error).context("nothing changes");
         }
         self.pipeline.reconfigure(options.pipeline.clone());
+        self.bursts
+            .configure(options.bursts, options.targets.lease_folder.clone());
         self.export_own_metrics = options.export_own_metrics;
         Ok(())
     }

@@ -19,7 +19,7 @@ pub const MAX_PINNED_FOR_VERBOSE: u32 = 10_000;
 pub const SAMPLES_SINCE: u32 = 10;
 
 /// Upper limit of the target's event buffers, megabytes. Most is used by the rundown: 4 MB for 11,000 methods.
-const BUFFER_MB: u32 = 32;
+pub const BUFFER_MB: u32 = 32;
 /// JIT-compiled and precompiled methods: all that is needed for names.
 const RUNDOWN_KEYWORD: u64 = 0x30;
 const KEYWORD_GC: u64 = 0x1;

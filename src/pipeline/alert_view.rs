@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::pipeline::registry::Pipeline;
@@ -19,7 +20,7 @@ use gc_rules::time::rfc3339;
 use gc_telemetry::value::text;
 
 /// An alert that fires.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct AlertView {
     /// The host's pid of the process; 0: the alert is of a service.
     pub pid: u32,
@@ -43,7 +44,7 @@ pub struct AlertView {
 }
 
 /// A process on which a rule fires.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FiringView {
     /// The host's pid.
     pub pid: u32,
@@ -56,7 +57,7 @@ pub struct FiringView {
 }
 
 /// A rule and its state in all processes.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct RuleView {
     /// Its id.
     pub id: String,
@@ -104,7 +105,7 @@ pub struct RuleView {
 }
 
 /// A process on which a rule does not fire, but nearly.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct NearView {
     /// `pending` or `inhibited`.
     pub state: &'static str,
@@ -114,7 +115,7 @@ pub struct NearView {
 }
 
 /// A threshold of a rule.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ParamView {
     /// Its name.
     pub name: String,

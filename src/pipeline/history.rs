@@ -72,6 +72,8 @@ pub(crate) struct History {
     /// Changes with everything that is taken in: whoever has seen this number has seen all.
     pub(crate) revision: u64,
     newest: Newest,
+    /// When the last collection ended to which allocations are compared.
+    compared_unix_ns: Option<u64>,
 }
 
 /// Figures of the newest collection that has them.
@@ -93,6 +95,8 @@ pub(crate) struct Newest {
     pub(crate) kept: Option<u64>,
     /// Bytes of the collector's tables.
     pub(crate) bookkeeping: Option<u64>,
+    /// Pinned objects that it found.
+    pub(crate) pinned_objects: Option<u32>,
     /// Number of heaps.
     pub(crate) heap_count: Option<u32>,
     /// Load of the machine's or the container's memory as the runtime sees it, percent.
@@ -127,6 +131,7 @@ impl Newest {
             self.heap_at = at_unix_ns;
             self.heap = collection.heap.each_ref().map(|sizes| sizes.after);
             self.fragmentation = collection.total(|sizes| sizes.fragmentation);
+            self.pinned_objects = collection.heap_stats.as_ref().map(|stats| stats.pinned_object_count);
         }
         if let Some(global) = &collection.global {
             self.heap_count = Some(global.heap_count);
@@ -170,6 +175,7 @@ impl Default for History {
             incomplete: 0,
             revision: 0,
             newest: Newest::default(),
+            compared_unix_ns: None,
         }
     }
 }
@@ -187,6 +193,14 @@ impl History {
         self.buckets.time_is(now_unix_ns);
         self.buckets
             .at(at, |bucket| bucket.collection(&collection, length(collection.pause_ns)));
+        if let Some(bytes) = collection.allocated_since_last {
+            let from = self.compared_unix_ns.unwrap_or(start).min(start);
+            self.buckets.allocated((from, start.max(1)), bytes);
+        }
+        // A background collection ends long after the program went on to allocate.
+        if !collection.is_concurrent() {
+            self.compared_unix_ns = self.compared_unix_ns.max(Some(at));
+        }
         for pause in &collection.pauses {
             if pause.spans.is_empty() {
                 // Its part is known, its place is not.

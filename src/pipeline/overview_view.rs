@@ -136,7 +136,7 @@ fn value<'a>(attributes: &'a [KeyValue], name: &str) -> Option<&'a Value> {
 }
 
 /// How the collector works, as far as that is known.
-fn collector(attributes: &[KeyValue]) -> Option<String> {
+pub(crate) fn collector(attributes: &[KeyValue]) -> Option<String> {
     let server = flag(attributes, settings::SERVER.name);
     let mut words = Vec::new();
     words.extend(server.map(|server| if server { "server" } else { "workstation" }));

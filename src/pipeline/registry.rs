@@ -296,8 +296,17 @@ impl Pipeline {
         self.shared.processes().runs.values().map(Arc::clone).collect()
     }
 
+    /// The processes that have no feed, with what an orchestrator knows of them.
     pub(crate) fn noted(&self) -> Vec<Noted> {
-        self.shared.processes().noted.values().cloned().collect()
+        let mut noted: Vec<Noted> = self.shared.processes().noted.values().cloned().collect();
+        for Noted { identity, .. } in &mut noted {
+            for attribute in self.shared.metadata(&identity.provenance) {
+                if identity.resource.iter().all(|own| own.key != attribute.key) {
+                    identity.resource.push(attribute);
+                }
+            }
+        }
+        noted
     }
 
     /// The metrics of every run, counted from its first attach.

@@ -257,6 +257,9 @@ impl Shared {
             }
             book.forget(now_unix_ns);
             self.record_deaths(book);
+            if let Some(black_box) = self.black_box() {
+                judged.name_recordings(book, |run| black_box.files().of_dead(run));
+            }
             let changes = judged.tick(book, watcher, own.as_ref(), &rules, now_unix_ns);
             judged.resume(&mut self.resumed());
             changes

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
@@ -18,7 +19,7 @@ use gc_rules::time::{TimeBase, rfc3339};
 use gc_telemetry::value::text;
 
 /// One process: who it is, and how it is read.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct TargetView {
     /// The host's pid; of a process that is not visible to gcwatch (see `targets.sockets`), the one in its socket's
     /// name.

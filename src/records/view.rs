@@ -12,6 +12,6 @@ pub use process::{
     CauseRecord, CollectionLine, CollectionRecord, HeapColumns, HistoryColumns, KindColumns, MemoryRecord, Neighbour,
     PauseColumns, ProcessRecord, SettingRecord, StreamFigures, Unseen,
 };
-pub use report::{ReportRecord, ReportedProcess, ReportedRequest, ReportedRequests};
+pub use report::{HeapPoints, ReportRecord, ReportedProcess, ReportedRequest, ReportedRequests};
 pub use row::{MinuteRecord, OverviewRecord, ProcessRow, SparkRecord};
 pub use watcher::{ListenerRecord, PartRecord, ReceiverRecord, StreamsRecord, UsageRecord, WatcherRecord};

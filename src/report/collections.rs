@@ -5,10 +5,11 @@ use std::io::{self, Write};
 use clr_gc::gc::{Collection, Missing};
 
 use crate::records::gc::type_name;
+use crate::report::intervals::Interval;
 use crate::report::table::{Column, FAINT, MARK, chosen, fitting, head, left, right, row, wrapped};
-use crate::report::units::{Mebibytes, Millis, Seconds, UNKNOWN};
+use crate::report::units::{Mebibytes, Millis, Percent, Seconds, UNKNOWN};
 
-const COLUMNS: [Column; 12] = [
+const COLUMNS: [Column; 17] = [
     right("start s", 9),
     right("gc", 6),
     right("gen", 3),
@@ -19,12 +20,19 @@ const COLUMNS: [Column; 12] = [
     right("before MiB", 10),
     right("after MiB", 9),
     right("promoted MiB", 12),
+    right("survived", 8),
+    right("free", 8),
+    right("alloc MiB", 9),
+    right("MiB/s", 8),
+    right("of time", 8),
     left("", 1),
     left("notes", 0),
 ];
 
 /// What stays longest where not all of them fit.
-const IMPORTANCE: [u8; 12] = [8, 12, 11, 10, 7, 13, 2, 3, 6, 1, 9, 5];
+const IMPORTANCE: [u8; 17] = [13, 17, 16, 15, 12, 18, 7, 8, 11, 6, 2, 1, 4, 3, 9, 14, 10];
+/// Columns that need the collection before.
+const INTERVALS: [usize; 2] = [13, 14];
 /// Characters of notes that are worth a column.
 const NOTES: usize = 18;
 
@@ -48,45 +56,64 @@ pub fn left_out() -> Option<String> {
     })
 }
 
+/// The columns of a collection alone.
+fn alone() -> Vec<usize> {
+    let mut shown = shown();
+    shown.retain(|place| !INTERVALS.contains(place));
+    shown
+}
+
 /// Writes the headings and a line per collection.
 ///
 /// # Errors
 ///
 /// When the output cannot be written.
-pub fn write<'c>(out: &mut dyn Write, collections: impl IntoIterator<Item = &'c Collection>) -> io::Result<()> {
-    headings(out)?;
-    rows(out, collections)?;
+pub fn write<'c>(
+    out: &mut dyn Write,
+    collections: impl IntoIterator<Item = (&'c Collection, Interval)>,
+) -> io::Result<()> {
+    let shown = shown();
+    let columns = chosen(&shown, &COLUMNS);
+    head(out, &columns)?;
+    for (collection, interval) in collections {
+        row(out, &columns, &chosen(&shown, &line(collection, interval)))?;
+    }
     match left_out() {
         Some(text) => writeln!(out, "{FAINT}{}{FAINT:#}", wrapped(&text, 0)),
         None => Ok(()),
     }
 }
 
-/// Writes the headings.
+/// Writes the headings of [`rows`].
 ///
 /// # Errors
 ///
 /// When the output cannot be written.
 pub fn headings(out: &mut dyn Write) -> io::Result<()> {
-    head(out, &chosen(&shown(), &COLUMNS))
+    head(out, &chosen(&alone(), &COLUMNS))
 }
 
-/// Writes a line per collection.
+/// Writes a line per collection, without what needs the one before it.
 ///
 /// # Errors
 ///
 /// When the output cannot be written.
 pub fn rows<'c>(out: &mut dyn Write, collections: impl IntoIterator<Item = &'c Collection>) -> io::Result<()> {
-    let shown = shown();
+    let shown = alone();
     let columns = chosen(&shown, &COLUMNS);
     for collection in collections {
-        row(out, &columns, &chosen(&shown, &line(collection)))?;
+        row(out, &columns, &chosen(&shown, &line(collection, Interval::default())))?;
     }
     Ok(())
 }
 
-fn line(collection: &Collection) -> [String; 12] {
+fn line(collection: &Collection, interval: Interval) -> [String; 17] {
     let or_unknown = |text: Option<String>| text.unwrap_or_else(|| UNKNOWN.to_owned());
+    let part = |of: Option<u64>, whole: Option<u64>| {
+        let part = of.zip(whole.filter(|whole| *whole > 0));
+        Percent(part.map(|(of, whole)| of as f64 / whole as f64)).to_string()
+    };
+    let (survived, before) = survival(collection).unzip();
     let is_exact = collection.is_complete() && !collection.lossy;
     [
         Seconds(collection.start).to_string(),
@@ -99,6 +126,11 @@ fn line(collection: &Collection) -> [String; 12] {
         Mebibytes(collection.heap_before()).to_string(),
         Mebibytes(collection.heap_after()).to_string(),
         Mebibytes(collection.promoted()).to_string(),
+        part(survived, before),
+        part(collection.total(|sizes| sizes.fragmentation), collection.heap_after()),
+        Mebibytes(collection.allocated_since_last).to_string(),
+        Mebibytes(interval.allocated_per_second.map(|rate| rate as u64)).to_string(),
+        Percent(interval.stopped_share).to_string(),
         if is_exact {
             String::new()
         } else {
@@ -106,6 +138,17 @@ fn line(collection: &Collection) -> [String; 12] {
         },
         notes(collection),
     ]
+}
+
+/// Bytes that survived in the generations that were collected, and how many there were.
+fn survival(collection: &Collection) -> Option<(u64, u64)> {
+    let oldest = collection.generation?;
+    // Large and pinned objects belong to generation 2.
+    let collected = (0..)
+        .zip(&collection.heap)
+        .filter(|(place, _)| *place <= oldest || oldest == 2);
+    let known = collected.filter_map(|(_, sizes)| sizes.survived.zip(sizes.before));
+    known.reduce(|(survived, before), (more, of)| (survived.saturating_add(more), before.saturating_add(of)))
 }
 
 /// Special properties of a collection, and its missing parts.

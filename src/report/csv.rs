@@ -1,7 +1,8 @@
 //! Collections as CSV (RFC 4180): a header, then a line each, for spreadsheets and data frames.
 //!
 //! Columns are the fields of the record `kind: "gc"`; what is nested has its path with underscores, and lists are
-//! joined by spaces. Sizes are bytes, durations nanoseconds. An unknown value is an empty cell, never 0.
+//! joined by spaces. Last come columns that need the collection before, too.
+//! Sizes are bytes, durations nanoseconds. An unknown value is an empty cell, never 0.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -11,6 +12,7 @@ use clr_gc::gc::Phases;
 use serde_json::Value;
 
 use crate::records::gc::GcRecord;
+use crate::report::intervals::Interval;
 
 /// Fields of the record, in the order of the columns; a path is a JSON pointer.
 const FIELDS: [&str; 48] = [
@@ -64,6 +66,9 @@ const FIELDS: [&str; 48] = [
     "/phases",
 ];
 
+/// What a collection is to the time before it, after the fields of the record.
+const INTERVAL: [&str; 3] = ["since_last_ns", "stopped_share", "allocated_per_second"];
+
 /// What is known of a generation.
 const SIZES: [&str; 6] = ["before", "after", "promoted", "fragmentation", "budget", "survived"];
 
@@ -95,6 +100,7 @@ fn name(path: &str) -> String {
 pub fn header(out: &mut dyn Write) -> io::Result<()> {
     let names: Vec<String> = std::iter::once("file".to_owned())
         .chain(PATHS.iter().map(|path| name(path)))
+        .chain(INTERVAL.map(str::to_owned))
         .collect();
     write!(out, "{}\r\n", names.join(","))
 }
@@ -104,12 +110,19 @@ pub fn header(out: &mut dyn Write) -> io::Result<()> {
 /// # Errors
 ///
 /// When the output cannot be written.
-pub fn row(out: &mut dyn Write, file: &str, record: &GcRecord<'_>) -> io::Result<()> {
+pub fn row(out: &mut dyn Write, file: &str, record: &GcRecord<'_>, interval: Interval) -> io::Result<()> {
     let record = serde_json::to_value(record)?;
     let mut line = cell(file);
     for path in PATHS.iter() {
         line.push(',');
         line.push_str(&text(record.pointer(path).unwrap_or(&Value::Null)));
+    }
+    let since_last = interval.since_last_ns.map(|ns| ns.to_string());
+    let share = interval.stopped_share.map(|share| format!("{share:.6}"));
+    let rate = interval.allocated_per_second.map(|rate| format!("{rate:.0}"));
+    for value in [since_last, share, rate] {
+        line.push(',');
+        line.push_str(&value.unwrap_or_default());
     }
     write!(out, "{line}\r\n")
 }

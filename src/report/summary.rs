@@ -176,8 +176,10 @@ pub fn write_figures(out: &mut dyn Write, collections: &[Collection]) -> io::Res
         writeln!(out, "{}", parts.join(", "))?;
     }
     let mut reasons: BTreeMap<&str, u64> = BTreeMap::new();
+    // A background collection carries the reasons of a foreground one.
     let known = collections
         .iter()
+        .filter(|one| !one.is_concurrent())
         .filter_map(|one| one.global.as_ref()?.condemn_reasons1);
     for reason in known.flat_map(|reasons| reasons.names()) {
         *reasons.entry(reason).or_default() += 1;

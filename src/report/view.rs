@@ -1,108 +1,134 @@
 //! The record of a recording as a page to send to somebody.
 
+mod charts;
+
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use clr_gc::gc::Collection;
 use gc_requests::request::Request;
-use gc_rules::engine::{collection_at, suspension_at};
 use gc_rules::incident::IncidentRecord;
 use gc_rules::time::{TimeBase, rfc3339};
 
-use crate::pipeline::history::{Bucket, Causes, Mark, is_induced};
-use crate::pipeline::process_view;
+use crate::pipeline::history::{Causes, is_induced};
+use crate::pipeline::{overview_view, process_view};
 use crate::recording::{ProcessHistory, Recording};
 use crate::records::gc::{Subject, SummaryRecord};
 use crate::records::request::hex;
-use crate::records::view::{
-    HistoryColumns, PauseColumns, ReportRecord, ReportedProcess, ReportedRequest, ReportedRequests, Unseen,
-};
+use crate::records::view::{ReportRecord, ReportedProcess, ReportedRequest, ReportedRequests, Unseen};
 use crate::report::memory;
 use crate::report::units::plural;
 
-/// Places of the charts at most.
-const MOST_PLACES: i64 = 300;
-/// Lengths of a place, ms; beyond them whole days.
-const LENGTHS_MS: [i64; 16] = [
-    100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 30_000, 60_000, 120_000, 300_000, 600_000, 1_800_000,
-    3_600_000, 86_400_000,
-];
-/// Longest collections in the table, all of them in full.
-const LONGEST: usize = 100;
+/// Processes at most: those that were stopped longest. A recording of one machine has thousands.
+const MOST_PROCESSES: usize = 32;
+/// Marks of collections at most, over all processes.
+const MOST_MARKS: usize = 150_000;
+/// Longest collections in full, at most, over all processes and of one.
+const LONGEST: (usize, usize) = (200, 100);
 /// Requests that lost most.
 const WORST: usize = 20;
 
 /// The record of a recording. `incidents`: of each process, in the order of the recording; `None`: no rules were
-/// evaluated.
-pub fn report(recording: &Recording, base: TimeBase, incidents: Option<Vec<Vec<IncidentRecord>>>) -> ReportRecord {
+/// evaluated. The command line may hold secrets: it is in it only `with_command_line`.
+pub fn report(
+    recording: &Recording,
+    base: TimeBase,
+    incidents: Option<Vec<Vec<IncidentRecord>>>,
+    with_command_line: bool,
+) -> ReportRecord {
     let several = recording.processes.len() > 1;
     let mut incidents = incidents.map(Vec::into_iter);
+    let mut all: Vec<_> = recording
+        .processes
+        .iter()
+        .map(|(subject, history)| {
+            let incidents = incidents.as_mut().map(|all| all.next().unwrap_or_default());
+            (*subject, history, incidents)
+        })
+        .collect();
+    let left_out = all.len().saturating_sub(MOST_PROCESSES);
+    if left_out > 0 {
+        all.sort_by_key(|(_, history, _)| Reverse(history.totals.stopped_ns));
+        all.truncate(MOST_PROCESSES);
+    }
+    let bounds = Bounds::of(all.len());
     let file = recording.stream.file.rsplit('/').next().unwrap_or_default();
+    let processes = all.into_iter().map(|(subject, history, incidents)| {
+        let name = name(recording, subject, several);
+        process(subject, name, history, base, recording, &bounds, incidents)
+    });
     ReportRecord {
         version: env!("GCWATCH_VERSION"),
         file: file.to_owned(),
+        command_line: recording.program.command_line.clone().filter(|_| with_command_line),
         runtime: recording.stream.runtime.clone(),
         started: recording.header.as_ref().and_then(|_| rfc3339(base.unix_ns(0))),
         observed_ns: recording.observed_ns,
-        processes: recording
-            .processes
-            .iter()
-            .map(|(subject, history)| {
-                let incidents = incidents.as_mut().map(|all| all.next().unwrap_or_default());
-                process(*subject, several, history, base, recording.observed_ns, incidents)
-            })
-            .collect(),
+        processes: processes.collect(),
         requests: recording.requests.as_ref().map(|all| requests(all, base)),
-        unseen: unseen(recording),
+        unseen: unseen(recording, left_out),
+    }
+}
+
+/// How much of each process is in a report.
+struct Bounds {
+    marks: usize,
+    longest: usize,
+}
+
+impl Bounds {
+    fn of(processes: usize) -> Self {
+        let processes = processes.max(1);
+        let (all, one) = LONGEST;
+        Self {
+            marks: MOST_MARKS / processes,
+            longest: (all / processes).min(one),
+        }
     }
 }
 
 fn process(
     subject: Subject,
-    several: bool,
+    name: String,
     history: &ProcessHistory,
     base: TimeBase,
-    observed_ns: i64,
+    recording: &Recording,
+    bounds: &Bounds,
     incidents: Option<Vec<IncidentRecord>>,
 ) -> ReportedProcess {
+    let observed_ns = recording.observed_ns;
+    let collections = &history.collections;
     let mut causes = Causes::default();
-    let mut pauses = PauseColumns::default();
-    for collection in &history.collections {
-        causes.observe(collection);
-        let start = collection.start.unwrap_or_else(|| collection_at(collection));
-        process_view::add_mark(&mut pauses, &Mark::of(collection, base.unix_ns(start)));
-    }
-    let mut longest: Vec<&Collection> = history.collections.iter().collect();
-    longest.sort_by_key(|collection| (Reverse(collection.pause_ns), collection.number));
-    longest.truncate(LONGEST);
+    collections.iter().for_each(|collection| causes.observe(collection));
+    let longest = charts::longest(collections, bounds.longest);
     let named: BTreeSet<u32> = incidents
         .iter()
         .flatten()
         .filter_map(|incident| incident.gc_number)
         .chain(longest.iter().map(|collection| collection.number))
         .collect();
-    let full = history.collections.iter().filter(|one| named.contains(&one.number));
-    let known = history.collections.iter().filter_map(|one| one.pause_ns);
+    let full = collections.iter().filter(|one| named.contains(&one.number));
+    let known = collections.iter().filter_map(|one| one.pause_ns);
     let (count, sum) = known.fold((0_i64, 0_i64), |(count, sum), ns| (count + 1, sum.saturating_add(ns)));
-    let heaps = history.collections.iter();
-    let ledger = memory::newest(&history.collections).map(|(_, ledger)| ledger);
+    let heaps = collections.iter();
+    let ledger = memory::newest(collections).map(|(_, ledger)| ledger);
     let summary = SummaryRecord::new(subject, &history.totals, &history.other_stops, observed_ns).with(ledger);
     ReportedProcess {
-        name: name(subject, several),
-        collector: collector(&history.collections),
+        name,
+        collector: collector(recording, collections),
         summary: serde_json::to_value(summary).unwrap_or_default(),
         mean_ns: sum.checked_div(count),
         largest_heap: heaps
             .flat_map(|one| [one.heap_before(), one.heap_after()])
             .flatten()
             .max(),
-        induced: history
-            .collections
+        induced: collections
             .iter()
             .filter(|one| one.reason.is_some_and(is_induced))
             .count() as u64,
-        history: columns(history, base, observed_ns),
-        pauses,
+        history: charts::columns(history, base, observed_ns),
+        heap: charts::heap(collections, base, observed_ns),
+        pauses: charts::marks(collections, base, observed_ns, bounds.marks),
         causes: causes.all().iter().map(process_view::cause).collect(),
         longest: longest.iter().map(|one| process_view::line(one, base)).collect(),
         full: full
@@ -112,82 +138,40 @@ fn process(
     }
 }
 
-fn name(subject: Subject, several: bool) -> String {
+/// What a process is called: by its command line where the recording has it.
+pub fn name(recording: &Recording, subject: Subject, several: bool) -> String {
+    let pid = pid_name(subject, several);
+    match recording.program.name(subject.pid) {
+        Some(name) => format!("{name}, {pid}"),
+        None => pid,
+    }
+}
+
+fn pid_name(subject: Subject, several: bool) -> String {
     let pid = subject
         .pid
-        .map_or_else(|| "a process".to_owned(), |pid| format!("pid {pid}"));
+        .map_or_else(|| "unknown process".to_owned(), |pid| format!("pid {pid}"));
     match subject.clr_instance {
         Some(instance) if several || instance != 0 => format!("{pid}, runtime {instance}"),
         _ => pid,
     }
 }
 
-/// Workstation and server GC differ in the number of heaps only, as far as collections show it.
-fn collector(collections: &[Collection]) -> Option<String> {
+/// How the collector is set up, where the recording says it, and its heaps: without the former, their number shows
+/// server GC.
+pub fn collector(recording: &Recording, collections: &[Collection]) -> Option<String> {
+    let settings = overview_view::collector(&recording.program.settings.attributes());
     let heaps = collections
         .iter()
         .filter_map(|one| Some(one.global.as_ref()?.heap_count));
-    let heaps = heaps.max().filter(|heaps| *heaps > 0)?;
-    Some(match heaps {
-        1 => "one heap".to_owned(),
-        heaps => format!("server, {heaps} heaps"),
-    })
-}
-
-/// The shortest length of a place of which there are not too many.
-fn length_ns(observed_ns: i64) -> i64 {
-    let fits = |length_ms: &&i64| observed_ns / (**length_ms * 1_000_000) < MOST_PLACES;
-    match LENGTHS_MS.iter().find(fits) {
-        Some(length_ms) => length_ms * 1_000_000,
-        None => {
-            let day = 86_400_000_000_000;
-            (observed_ns / MOST_PLACES / day + 1) * day
-        }
-    }
-}
-
-fn columns(history: &ProcessHistory, base: TimeBase, observed_ns: i64) -> HistoryColumns {
-    let observed_ns = observed_ns.max(1);
-    let length = length_ns(observed_ns);
-    let mut places: BTreeMap<i64, Bucket> = BTreeMap::new();
-    // Damage must not make places: what is outside of the recording is at its edge.
-    let place_of = |at: i64| at.clamp(0, observed_ns) / length;
-    let mut stops: Vec<(i64, i64)> = Vec::new();
-    for collection in &history.collections {
-        let at = collection_at(collection);
-        let pause = collection.pause_ns.and_then(|ns| u64::try_from(ns).ok());
-        places.entry(place_of(at)).or_default().collection(collection, pause);
-        for pause in &collection.pauses {
-            if pause.spans.is_empty() {
-                stops.push((at.saturating_sub(pause.pause_ns.unwrap_or(0)), at));
-            }
-            stops.extend(pause.spans.iter().copied());
-        }
-    }
-    let alone = history.suspensions.iter();
-    stops.extend(alone.filter_map(|stop| {
-        let end = suspension_at(stop)?;
-        Some((end.saturating_sub(stop.stopped_ns?), end))
-    }));
-    for (from, to) in stops {
-        let (mut from, to) = (from.clamp(0, observed_ns), to.clamp(0, observed_ns));
-        while from < to {
-            let place = place_of(from);
-            let end = ((place + 1) * length).min(to);
-            let bucket = places.entry(place).or_default();
-            bucket.stopped_ns = bucket.stopped_ns.saturating_add((end - from).unsigned_abs());
-            from = end;
-        }
-    }
-    let mut columns = HistoryColumns {
-        bucket_ms: (length / 1_000_000).unsigned_abs(),
-        span_ms: (observed_ns / 1_000_000).unsigned_abs().max(1),
-        ..HistoryColumns::default()
-    };
-    for (place, bucket) in places {
-        process_view::add(&mut columns, &bucket, base.unix_ns(place * length) / 1_000_000);
-    }
-    columns
+    let heaps = heaps.max().filter(|heaps| *heaps > 0);
+    let heaps = heaps.map(|heaps| match (heaps, &settings) {
+        (1, _) => "one heap".to_owned(),
+        (heaps, Some(_)) => format!("{heaps} heaps"),
+        (heaps, None) => format!("server, {heaps} heaps"),
+    });
+    let parts: Vec<String> = [settings, heaps].into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 fn requests(all: &[Request], base: TimeBase) -> ReportedRequests {
@@ -223,7 +207,7 @@ fn requests(all: &[Request], base: TimeBase) -> ReportedRequests {
     }
 }
 
-fn unseen(recording: &Recording) -> Vec<Unseen> {
+fn unseen(recording: &Recording, left_out: usize) -> Vec<Unseen> {
     let mut all = Vec::new();
     let mut add = |what: String, why: &str| {
         all.push(Unseen {
@@ -231,6 +215,15 @@ fn unseen(recording: &Recording) -> Vec<Unseen> {
             why: why.to_owned(),
         });
     };
+    if left_out > 0 {
+        add(
+            match left_out {
+                1 => "1 more process".to_owned(),
+                more => format!("{more} more processes"),
+            },
+            "this page has those that were stopped longest; `gcwatch analyze` has all",
+        );
+    }
     match recording.stream.lost_events {
         Some(0) => {}
         Some(lost) => add(plural(lost, "event"), "the runtime dropped them: its buffer was full"),
@@ -272,21 +265,4 @@ fn unseen(recording: &Recording) -> Vec<Unseen> {
          container",
     );
     all
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Scenario: recordings from a second to ten years.
-    /// Guarantee: the charts have at most so many places, and not fewer than a tenth of that from 30 s on.
-    #[test]
-    fn places_are_few_and_fine() {
-        let second = 1_000_000_000;
-        for seconds in [1, 3, 30, 61, 600, 3_600, 86_400, 30 * 86_400, 3_650 * 86_400] {
-            let places = seconds * second / length_ns(seconds * second) + 1;
-            assert!(places <= MOST_PLACES, "{seconds} s: {places}");
-            assert!(places >= 10, "{seconds} s: {places}");
-        }
-    }
 }

@@ -33,7 +33,7 @@ use crate::targets::facts::Facts;
 use crate::targets::filter::Subject;
 use crate::targets::heap_limit;
 use crate::targets::host::Host;
-use crate::targets::identity::identity;
+use crate::targets::identity::{identity, placed};
 use crate::targets::inspect::{Inspected, inspect};
 use crate::targets::lease::{Leases, NoLease};
 use crate::targets::look::NamedSockets;
@@ -176,6 +176,10 @@ impl<S: Sink> Attempt<S> {
             lease,
             at_limit,
         } = inspected;
+        if self.carryover.sink.is_none() {
+            // Where it is, in case that is all that will be known of it.
+            self.sketch = placed(&process, &facts);
+        }
         match lease {
             Ok(lease) => self.carryover.lease = Some(lease),
             Err(NoLease::Held { holder }) => {

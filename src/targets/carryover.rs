@@ -68,7 +68,7 @@ fn is_same(last: &RunState, state: &RunState) -> bool {
 }
 
 fn log(identity: &Identity, state: &RunState) {
-    let (pid, name) = (identity.key.pid, bounded(&identity.name));
+    let (pid, name) = (identity.key.pid, bounded(&identity.one_name()));
     match state {
         RunState::Unattachable { reason, detail } => {
             tracing::warn!(target: "gcwatch::targets", pid, name, reason, "cannot attach: {}", bounded(detail));

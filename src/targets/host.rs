@@ -14,7 +14,7 @@ const MAX_BYTES: u64 = 4 << 10;
 /// What is the same for all processes of this host. `None`: it cannot be read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Host {
-    /// Its name, as we see it.
+    /// Its name, as we see it; on Kubernetes the node's.
     pub(crate) name: Option<String>,
     /// The machine's id: `/etc/machine-id`.
     pub(crate) id: Option<String>,
@@ -39,7 +39,8 @@ impl Host {
             Some(bounded(text.trim())).filter(|text| !text.is_empty())
         };
         Self {
-            name: line("/proc/sys/kernel/hostname"),
+            // A pod has a host name of its own.
+            name: node_name().or_else(|| line("/proc/sys/kernel/hostname")),
             id: line("/etc/machine-id").or_else(|| line("/var/lib/dbus/machine-id")),
             boot_id: line("/proc/sys/kernel/random/boot_id"),
             arch: match std::env::consts::ARCH {
@@ -52,6 +53,12 @@ impl Host {
                 - nanoseconds(clock_gettime(ClockId::Boottime)),
         }
     }
+}
+
+/// The name of the node that this pod is on, as the manifests say it.
+fn node_name() -> Option<String> {
+    let name = std::env::var("NODE_NAME").ok()?;
+    Some(bounded(name.trim())).filter(|name| !name.is_empty())
 }
 
 /// What the host's clocks show now.

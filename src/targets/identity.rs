@@ -53,6 +53,21 @@ pub(crate) fn sketch(process: &Process) -> Identity {
     }
 }
 
+/// The same with the container that it is in: where to look for a process that cannot be asked.
+pub(crate) fn placed(process: &Process, facts: &Facts) -> Identity {
+    let mut resource = Resource::default();
+    resource.text(&row::CONTAINER_ID, facts.container.container_id.clone());
+    resource.text(&row::K8S_POD_UID, facts.container.pod_uid.clone());
+    Identity {
+        resource: resource.0,
+        provenance: Provenance {
+            container: facts.container.clone(),
+            ..Provenance::default()
+        },
+        ..sketch(process)
+    }
+}
+
 /// Who a process is. `info` is its runtime's answer; `None` for .NET Core 3, which has none. The second value is the
 /// error in its `OTEL_RESOURCE_ATTRIBUTES`, which then are not used.
 pub(crate) fn identity(
@@ -270,6 +285,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::container::ContainerIdentity;
 
     /// A process with the pid of this test: its values are put in place of what was found.
     fn process(name: &str) -> Process {
@@ -306,6 +322,26 @@ mod tests {
             Value::IntValue(number) => Some(number.to_string()),
             other => panic!("{other:?}"),
         }
+    }
+
+    /// Scenario: a process in a pod's container that cannot be asked who it is, with attributes in its environment.
+    /// Guarantee: its container is known, to find its pod by; nothing else is taken from it.
+    #[test]
+    fn what_cannot_be_asked_has_its_place() {
+        let container = ContainerIdentity {
+            container_id: Some("c0ffee".to_owned()),
+            pod_uid: Some("0b5e".to_owned()),
+        };
+        let facts = Facts {
+            container: container.clone(),
+            ..facts(b"OTEL_RESOURCE_ATTRIBUTES=team=blue\0")
+        };
+        let placed = placed(&process("Shop.dll"), &facts);
+        assert_eq!(placed.key, key_of(&process("Shop.dll")));
+        assert_eq!(shown(&placed, "container.id").as_deref(), Some("c0ffee"));
+        assert_eq!(shown(&placed, "k8s.pod.uid").as_deref(), Some("0b5e"));
+        assert_eq!(placed.resource.len(), 2);
+        assert_eq!(placed.provenance.container, container);
     }
 
     /// Scenario: a process without attributes of its own.

@@ -94,7 +94,7 @@ impl<S: Sink> Attempt<S> {
         if self.carryover.reported.replace(RunState::Attached) != Some(RunState::Attached) {
             tracing::info!(
                 target: "gcwatch::targets",
-                pid = self.key().pid, name = %bounded(&self.sketch.name), "attached, .NET {version}"
+                pid = self.key().pid, name = %bounded(&self.sketch.one_name()), "attached, .NET {version}"
             );
         }
         let mut order = Order::Read;
@@ -217,7 +217,7 @@ impl<S: Sink> Attempt<S> {
                 if let (Err(problem), false) = (&in_order, closed_by_guard) {
                     tracing::warn!(
                         target: "gcwatch::targets",
-                        pid = self.key().pid, name = %bounded(&self.sketch.name),
+                        pid = self.key().pid, name = %bounded(&self.sketch.one_name()),
                         "the session failed: {}", bounded(problem)
                     );
                 }
@@ -240,7 +240,7 @@ impl<S: Sink> Attempt<S> {
     /// Its stream took more memory than it may. One warning for a process: the next ones come slower and slower.
     fn over_memory(&mut self, problem: &str) {
         self.shared.sink.over_memory();
-        let (pid, name) = (self.key().pid, bounded(&self.sketch.name));
+        let (pid, name) = (self.key().pid, bounded(&self.sketch.one_name()));
         let detail = format!("{problem}; gcwatch attaches again later, after a pause that grows up to an hour");
         if std::mem::replace(&mut self.carryover.memory_reported, true) {
             tracing::info!(target: "gcwatch::targets", pid, %name, "detached: {detail}");
@@ -255,7 +255,7 @@ impl<S: Sink> Attempt<S> {
     }
 
     fn take_healed(&self, reading: &mut Reading<S::Run>, healed: Result<(), String>) {
-        let (pid, name) = (self.key().pid, bounded(&self.sketch.name));
+        let (pid, name) = (self.key().pid, bounded(&self.sketch.one_name()));
         if let Some(watched) = &reading.others {
             watched.others().ended(healed.is_ok(), Instant::now());
         }
@@ -276,7 +276,7 @@ impl<S: Sink> Attempt<S> {
     }
 
     fn take_requests(&self, reading: &mut Reading<S::Run>, news: News) {
-        let (pid, name) = (self.key().pid, bounded(&self.sketch.name));
+        let (pid, name) = (self.key().pid, bounded(&self.sketch.one_name()));
         match news {
             News::Batch(batch) => reading.take_requests(&batch),
             News::Taken => {

@@ -65,7 +65,8 @@ pub(crate) struct GcSettings {
 }
 
 impl GcSettings {
-    fn take_in(&mut self, event: &ClrEvent<'_>) {
+    /// Takes an event that says something of it.
+    pub(crate) fn take_in(&mut self, event: &ClrEvent<'_>) {
         let configured = |value: u64| Some(value).filter(|value| *value != 0);
         match event {
             ClrEvent::RundownSettings(event) => {

@@ -6,7 +6,7 @@ use dotnet_diagnostics::text::shown;
 use serde_json::json;
 
 /// The paths of the API, as they are listed where another one was asked.
-pub(super) const PATHS: [&str; 14] = [
+pub(super) const PATHS: [&str; 15] = [
     "/api/v1/overview",
     "/api/v1/processes",
     "/api/v1/processes/PID",
@@ -20,6 +20,7 @@ pub(super) const PATHS: [&str; 14] = [
     "/api/v1/evidence/NAME",
     "/api/v1/self",
     "/api/v1/events",
+    "/api/v1/openapi.json",
     "/metrics",
 ];
 

@@ -32,7 +32,7 @@ fn runtimes() -> impl Iterator<Item = Runtime> {
 }
 
 /// The daemon with the shipped rules and a state directory, killed at the end.
-struct Daemon {
+pub(crate) struct Daemon {
     process: Child,
     address: String,
     folder: PathBuf,
@@ -40,10 +40,15 @@ struct Daemon {
 
 impl Daemon {
     fn start(mark: &str, folder: &Path) -> Self {
+        Self::start_with(mark, folder, "")
+    }
+
+    /// With more lines of configuration.
+    pub(crate) fn start_with(mark: &str, folder: &Path, more: &str) -> Self {
         let config = folder.join("gcwatch.yaml");
         let text = format!(
             "targets: {{include: [{{environment: {{GCWATCH_TEST_MARK: '{mark}'}}}}], lease_folder: {}, \
-             scan_interval: 1s}}\notlp: {{enabled: false}}\nlisten: 127.0.0.1:0\nstate: {{directory: {}}}\n",
+             scan_interval: 1s}}\notlp: {{enabled: false}}\nlisten: 127.0.0.1:0\nstate: {{directory: {}}}\n{more}",
             folder.join("leases").display(),
             folder.join("state").display()
         );
@@ -74,7 +79,7 @@ impl Daemon {
     }
 
     /// The status and the body of an answer.
-    fn get(&self, path: &str) -> (u16, Vec<u8>) {
+    pub(crate) fn get(&self, path: &str) -> (u16, Vec<u8>) {
         let address = &self.address;
         let mut stream = TcpStream::connect(address).unwrap();
         let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
@@ -87,7 +92,7 @@ impl Daemon {
         (status.parse().unwrap(), body)
     }
 
-    fn json(&self, path: &str) -> Value {
+    pub(crate) fn json(&self, path: &str) -> Value {
         serde_json::from_slice(&self.get(path).1).unwrap()
     }
 
@@ -126,7 +131,7 @@ impl Drop for Daemon {
     }
 }
 
-fn until<T>(what: &str, find: impl Fn() -> Option<T>) -> T {
+pub(crate) fn until<T>(what: &str, find: impl Fn() -> Option<T>) -> T {
     let until = Instant::now() + PATIENCE;
     loop {
         if let Some(found) = find() {
@@ -185,7 +190,7 @@ fn check(what: &str, incident: &Value, records: &[Value]) -> Vec<u64> {
     numbers
 }
 
-fn mark(folder: &Path) -> String {
+pub(crate) fn mark(folder: &Path) -> String {
     folder.file_name().unwrap().to_str().unwrap().to_owned()
 }
 

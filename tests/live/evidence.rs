@@ -243,7 +243,7 @@ impl Drop for Plain {
 }
 
 /// Half of the next pauses are at most so long, in microseconds.
-fn usual_pause(target: &mut Target) -> u64 {
+pub(crate) fn usual_pause(target: &mut Target) -> u64 {
     let lines = target.lines_from_now(9);
     let mut pauses: Vec<u64> = lines
         .iter()

@@ -20,6 +20,7 @@ mod diagnostics;
 mod evidence;
 mod foreign;
 mod gcwatch;
+mod incident_evidence;
 mod labelled;
 mod ledger;
 mod matrix;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         daemon_targets::tests,
         profiles::tests,
         evidence::tests,
+        incident_evidence::tests,
         requests::tests,
         matrix::tests,
         labelled::tests,

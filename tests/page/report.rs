@@ -4,17 +4,23 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use clr_gc::stream::Scope;
+use gc_rules::time::TimeBase;
+use gcwatch::recording::source::Source;
+use gcwatch::recording::{ProcessHistory, Recording};
+use gcwatch::records::gc::Subject;
+use gcwatch::{report, web};
 use test_support::harness::Tests;
 use test_support::{add_tests, repository};
 
 use crate::browser::{Browser, need};
 
 pub(crate) fn tests(tests: &mut Tests) {
-    add_tests!(tests, need; a_report_opens_alone, a_name_in_a_report_is_text);
+    add_tests!(tests, need; a_report_opens_alone, collections_of_two_processes_are_apart, a_name_in_a_report_is_text);
 }
 
 /// The report of a recording, as an address.
-fn report(recording: &Path, folder: &Path) -> String {
+fn page_of(recording: &Path, folder: &Path) -> String {
     let file = folder.join("report.html");
     let made = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
         .arg("analyze")
@@ -37,7 +43,7 @@ fn a_report_opens_alone() {
         ("report-oom", "tests/recordings/net10-lohoos.nettrace.gz"),
     ] {
         let folder = tempfile::tempdir().unwrap();
-        let url = report(&repository(recording), folder.path());
+        let url = page_of(&repository(recording), folder.path());
         for (width, height) in [(390, 844), (1400, 900), (2560, 1440)] {
             for dark in [false, true] {
                 browser.shape(width, height, dark);
@@ -54,13 +60,57 @@ fn a_report_opens_alone() {
                 browser.screenshot(&repository(&file), 4000);
             }
         }
-        browser.run("document.querySelector('a[href^=\"#collection-\"]').scrollIntoView()");
-        browser.click("a[href^='#collection-']");
+        browser.run("document.querySelector('a[href*=\"-collection-\"]').scrollIntoView()");
+        browser.click("a[href*='-collection-']");
         browser.until("document.querySelector('#chosen #timeline svg')");
         browser.screenshot(&repository(&format!("target/page/{name}-collection.png")), 4000);
-        browser.run("location.hash = ''");
+        browser.run("document.querySelector('#chosen button').click()");
         browser.until("!document.getElementById('chosen')");
     }
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+/// Scenario: a recording of two processes, each with collections of the same numbers and other pauses; one of the
+/// second process is opened.
+/// Guarantee: it is the second one's, also by its address alone, and the browser's way back leads to where one was.
+fn collections_of_two_processes_are_apart() {
+    let mut source = Source::open(&repository("tests/recordings/net10-lohoos.nettrace.gz")).unwrap();
+    let mut recording = Recording::read(&mut source, Scope::Collections, |_| ());
+    let (first, history) = &recording.processes[0];
+    let mut second = ProcessHistory {
+        collections: history.collections.clone(),
+        ..ProcessHistory::default()
+    };
+    for collection in &mut second.collections {
+        collection.pause_ns = collection.pause_ns.map(|ns| ns + 3_600_000_000_000);
+        second.totals.add(collection);
+    }
+    let subject = Subject {
+        pid: Some(4711),
+        ..*first
+    };
+    recording.processes.push((subject, second));
+    let page = web::report::page(&report::view::report(&recording, TimeBase::at(0), None, false)).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("two.html");
+    fs::write(&file, page).unwrap();
+    let browser = Browser::start();
+    browser.open(&format!("file://{}", file.display()));
+    browser.click(".others button");
+    browser.until("document.querySelector('.headline').textContent.includes('pid 4711')");
+    browser.run("document.querySelector('a[href*=\"-collection-\"]').scrollIntoView()");
+    browser.click("a[href*='-collection-']");
+    browser.until("document.querySelector('#chosen').textContent.includes('60 min') || document.querySelector('#chosen').textContent.includes('3600')");
+    let address = browser.run("return location.href");
+    browser.open("about:blank");
+    browser.open(address.as_str().unwrap());
+    browser.until("document.querySelector('#chosen')");
+    let head = browser.run("return document.querySelector('.headline').textContent");
+    assert!(head.as_str().unwrap().contains("pid 4711"), "{head}");
+    browser.run("document.querySelector('#chosen button').click()");
+    browser.until("!document.querySelector('#chosen')");
+    browser.run("history.back()");
+    browser.until("document.querySelector('#chosen')");
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
@@ -71,7 +121,7 @@ fn a_name_in_a_report_is_text() {
     let name = "<script>window.harm=1<\u{2044}script><img src=x onerror=window.harm=1>.nettrace.gz";
     let recording = folder.path().join(name);
     fs::copy(repository("tests/recordings/net10-steady.nettrace.gz"), &recording).unwrap();
-    let url = report(&recording, folder.path());
+    let url = page_of(&recording, folder.path());
     let browser = Browser::start();
     browser.open(&url);
     browser.until("document.querySelector('h1')?.textContent.startsWith('<script>')");

@@ -5,8 +5,9 @@ use std::process::{Command, Output};
 
 use clr_gc::stream::Scope;
 use gc_rules::time::TimeBase;
-use gcwatch::recording::Recording;
 use gcwatch::recording::source::Source;
+use gcwatch::recording::{ProcessHistory, Recording};
+use gcwatch::records::gc::Subject;
 use gcwatch::{report, web};
 use serde_json::Value;
 use test_support::repository;
@@ -117,6 +118,13 @@ fn a_page_is_not_overwritten() {
         "of one recording; 2 are named",
     );
     assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
+    // A link under the name of what is not complete leads to somebody's file.
+    let (link, theirs) = (folder.path().join("report.html.partial"), folder.path().join("theirs"));
+    fs::write(&theirs, "theirs").unwrap();
+    std::os::unix::fs::symlink(&theirs, &link).unwrap();
+    refused(&[&source, "--html", to, "--force"], "report.html.partial; remove it");
+    assert_eq!(fs::read_to_string(&theirs).unwrap(), "theirs");
+    fs::remove_file(&link).unwrap();
     assert!(
         analyze(&[&source, "--html", to, "--force", "--no-rules"])
             .status
@@ -128,8 +136,69 @@ fn a_page_is_not_overwritten() {
     );
 }
 
-/// Scenario: a recording of a hundred thousand collections: one of a few hundred, again and again.
-/// Guarantee: its page has all of them, in at most 10 MB.
+/// Scenario: a recording of the processes of a whole machine: four thousand, each with collections of the same numbers.
+/// Guarantee: the page has those that were stopped longest, says how many it leaves out, and is not larger than it may
+/// be.
+#[test]
+fn a_whole_machine_is_bounded() {
+    let mut source = Source::open(recording("net10-lohoos").as_ref()).unwrap();
+    let mut whole = Recording::read(&mut source, Scope::Collections, |_| ());
+    let (subject, history) = whole.processes.pop().unwrap();
+    let few: Vec<_> = history.collections.into_iter().skip(100).take(3).collect();
+    for pid in 1..=4000 {
+        let mut process = ProcessHistory {
+            collections: few.clone(),
+            ..ProcessHistory::default()
+        };
+        process.collections.iter().for_each(|one| process.totals.add(one));
+        // The last one is stopped longest.
+        process.totals.stopped_ns += pid;
+        let subject = Subject {
+            pid: Some(pid.unsigned_abs()),
+            ..subject
+        };
+        whole.processes.push((subject, process));
+    }
+    let page = web::report::page(&report::view::report(&whole, TimeBase::at(0), None, false)).unwrap();
+    assert!(page.len() <= 10_000_000, "{}", page.len());
+    let record = record(&page);
+    let processes = record["processes"].as_array().unwrap();
+    assert!(processes.len() <= 100);
+    assert!(
+        processes[0]["name"].as_str().unwrap().contains("pid 4000"),
+        "{}",
+        processes[0]["name"]
+    );
+    let left_out = format!("{} more processes", 4000 - processes.len());
+    let unseen = record["unseen"].as_array().unwrap();
+    assert!(unseen.iter().any(|one| one["what"] == left_out.as_str()), "{unseen:?}");
+}
+
+/// Scenario: a recording with its command line, as a page with and without `--with-command-line`.
+/// Guarantee: the process has its name in both; its arguments are in the page only where that was asked for.
+#[test]
+fn arguments_are_shown_only_when_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("report.html");
+    let (source, to) = (recording("net10-lohoos"), file.to_str().unwrap());
+    let page = |more: &[&str]| {
+        let made = analyze(&[&[&source[..], "--html", to, "--force"], more].concat());
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        fs::read_to_string(&file).unwrap()
+    };
+    let without = page(&[]);
+    let name = record(&without)["processes"][0]["name"].as_str().unwrap().to_owned();
+    assert!(name.starts_with("Dosai-linux-amd64, pid "), "{name}");
+    assert!(!without.contains("--help"), "an argument is in it");
+    assert_eq!(record(&without)["command_line"], Value::Null);
+    let with = record(&page(&["--with-command-line"]));
+    assert!(with["command_line"].as_str().unwrap().ends_with(" --help"));
+}
+
+/// Scenario: a recording of a hundred thousand collections: one of a few hundred, again and again, each pause of
+/// another length.
+/// Guarantee: its page has all of them, in at most 10 MB; of the heap it has fewer points than collections, and says
+/// of how many.
 #[test]
 fn a_hundred_thousand_collections_fit() {
     let mut source = Source::open(recording("net10-lohoos").as_ref()).unwrap();
@@ -140,6 +209,7 @@ fn a_hundred_thousand_collections_fit() {
         let later = round * length;
         for collection in &once {
             let mut again = collection.clone();
+            again.pause_ns = again.pause_ns.map(|ns| ns + (later / 7919) % 1_000_003);
             again.number = history.collections.len() as u32;
             again.start = again.start.map(|at| at + later);
             again.end = again.end.map(|at| at + later);
@@ -150,6 +220,7 @@ fn a_hundred_thousand_collections_fit() {
                     .iter_mut()
                     .for_each(|(from, to)| (*from, *to) = (*from + later, *to + later));
             }
+            history.totals.add(&again);
             history.collections.push(again);
         }
         if history.collections.len() >= 100_000 {
@@ -161,6 +232,7 @@ fn a_hundred_thousand_collections_fit() {
         &long,
         TimeBase::at(1_700_000_000_000_000_000),
         None,
+        false,
     ))
     .unwrap();
     if let Some(to) = std::env::var_os("GCWATCH_REPORT_TO") {
@@ -168,9 +240,12 @@ fn a_hundred_thousand_collections_fit() {
         fs::write(to, &page).unwrap();
     }
     assert!(page.len() <= 10_000_000, "{}", page.len());
-    let numbers = record(&page)["processes"][0]["pauses"]["number"]
-        .as_array()
-        .unwrap()
-        .len();
+    let process = &record(&page)["processes"][0];
+    let places = |column: &Value| column.as_array().unwrap().len();
+    let numbers = places(&process["pauses"]["number"]);
     assert!(numbers >= 100_000, "{numbers}");
+    assert_eq!(process["summary"]["count"], numbers);
+    let points = places(&process["heap"]["at_ms"]);
+    assert!((1_000..=3_000).contains(&points), "{points}");
+    assert!(process["heap"]["of"].as_u64().unwrap() >= 100_000 * 9 / 10);
 }

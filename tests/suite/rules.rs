@@ -123,3 +123,12 @@ fn the_rules_that_ship_are_those_in_the_folder() {
     );
     fine(&shipped);
 }
+
+/// Scenario: the number of rules that the README names.
+/// Guarantee: so many ship.
+#[test]
+fn the_readme_counts_the_rules() {
+    let rules = load(&shipped()).unwrap().rules.rules.len();
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    assert!(readme.contains(&format!("{rules} rules in YAML")), "{rules} ship");
+}

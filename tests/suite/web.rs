@@ -393,6 +393,73 @@ async fn json(address: SocketAddr, path: &str) -> serde_json::Value {
     serde_json::from_str(&body).unwrap()
 }
 
+/// The document with every object closed: a field that it does not describe is an error.
+fn closed(mut document: serde_json::Value) -> serde_json::Value {
+    fn close(value: &mut serde_json::Value) {
+        if let Some(fields) = value.as_object_mut() {
+            if fields.get("properties").is_some_and(serde_json::Value::is_object) {
+                fields.entry("additionalProperties").or_insert(false.into());
+            }
+            fields.values_mut().for_each(close);
+        } else if let Some(values) = value.as_array_mut() {
+            values.iter_mut().for_each(close);
+        }
+    }
+    close(&mut document);
+    document
+}
+
+/// Scenario: every path of the API whose answer is JSON, with a process that replayed a recording and a rule that fires
+/// on it.
+/// Guarantee: each answer is what `/api/v1/openapi.json` says: every field is described, has its type, and is there.
+#[tokio::test]
+async fn answers_are_what_the_document_says() {
+    let folder = tempfile::TempDir::new().unwrap();
+    std::fs::write(folder.path().join("a.yaml"), RULES).unwrap();
+    let mut options = options();
+    options.rules.paths = vec![folder.path().to_owned()];
+    let (services, address, stage) = services_of(&options, "svc8-workstation").await;
+    let document = json(address, "/api/v1/openapi.json").await;
+    let pid = json(address, "/api/v1/processes").await["processes"][0]["pid"].clone();
+    let newest = json(address, "/api/v1/overview").await["processes"][0]["last_collection"].clone();
+    let mut compiler = boon::Compiler::new();
+    let mut schemas = boon::Schemas::new();
+    compiler
+        .add_resource("http://localhost/api.json", closed(document.clone()))
+        .unwrap();
+    let mut held = 0;
+    for (path, described) in document["paths"].as_object().unwrap() {
+        let content = &described["get"]["responses"]["200"]["content"];
+        // Recordings are kept where there is a directory for them; here is none.
+        if content.get("application/json").is_none() || path == "/api/v1/evidence/" {
+            continue;
+        }
+        let place = path
+            .replace('~', "~0")
+            .replace('/', "~1")
+            .replace('{', "%7B")
+            .replace('}', "%7D");
+        let schema =
+            format!("http://localhost/api.json#/paths/{place}/get/responses/200/content/application~1json/schema");
+        let schema = compiler.compile(&schema, &mut schemas).unwrap();
+        let asked = path
+            .replace("{pid}", &pid.to_string())
+            .replace("{number}", &newest.to_string());
+        let answer = json(address, &asked).await;
+        if let Err(error) = schemas.validate(&answer, schema) {
+            panic!("{path}: {error:#}");
+        }
+        held += 1;
+    }
+    assert_eq!(held, 10);
+    // What this process does not show, an answer with a wrong type does: the check can fail.
+    let overview = "http://localhost/api.json#/components/schemas/ProcessRow";
+    let overview = compiler.compile(overview, &mut schemas).unwrap();
+    assert!(schemas.validate(&serde_json::json!({ "pid": "1" }), overview).is_err());
+    drop(stage);
+    services.close().await;
+}
+
 /// Scenario: a process that replayed a recording of 93 collections is asked for: its row, itself, one of its
 /// collections.
 /// Guarantee: sums are those of `gcwatch analyze` of the same recording; columns are of the same length; a collection

@@ -391,9 +391,12 @@ fn is_core_clr(header: &TraceHeader) -> bool {
     header.processors.is_some_and(|processors| processors != 0xFFFF)
 }
 
-/// The events that identify the runtime.
+/// The events that identify the runtime and its program, and say how the collector is set up: a few in a stream.
 fn names_runtime(kind: Kind) -> bool {
-    matches!(kind, Kind::RuntimeStart | Kind::RuntimeDcStart)
+    matches!(
+        kind,
+        Kind::RuntimeStart | Kind::RuntimeDcStart | Kind::RundownSettings | Kind::ProcessInfo
+    )
 }
 
 /// ClrInstanceID of the events that collections are made of, without walking their fields.

@@ -212,7 +212,10 @@ impl Notifier {
             if !incident.notifies() {
                 continue;
             }
-            let refreshes = matches!(notice.change, IncidentChange::Refreshed(_));
+            let refreshes = matches!(
+                notice.change,
+                IncidentChange::Refreshed(_) | IncidentChange::Gathered(..)
+            );
             if let Some(stdout) = state.stdout.as_ref().filter(|_| !refreshes) {
                 let record = IncidentRecord::new(incident, &subject(notice.run, &notice.process, resource));
                 // A record of strings and numbers always has a form in JSON.

@@ -38,6 +38,7 @@ mod lane;
 mod own;
 mod queue;
 mod sender;
+mod shelf;
 mod split;
 mod target;
 
@@ -206,8 +207,10 @@ impl Exporter {
             }
             let dropped = lane.queue().configure(limits, target.is_some(), same);
             drop(dropped);
+            let keeps_refused = lane.signal == Signal::Metrics && settings.delta_metrics;
             lane.control.send_modify(|control| {
                 control.target = target;
+                control.keeps_refused = keeps_refused;
                 control.retry_for = match &settings.disk {
                     Some(disk) if lane.depot.is_some() => disk.max_age,
                     _ => settings.limits.retry_for,

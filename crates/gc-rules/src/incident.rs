@@ -29,6 +29,7 @@
 //! within [`RESUME_NS`] goes on without a message, what does not ends as unknown.
 
 mod black_box;
+mod found;
 mod machine;
 mod record;
 mod sample;
@@ -43,6 +44,9 @@ use crate::ledger::Ledger;
 use crate::rule::{Evidence, Rule, Severity};
 
 pub use black_box::recording_id;
+pub use found::{
+    Finding, Found, FoundAllocations, FoundAmount, FoundCaller, FoundCallers, FoundSite, FoundType, MOST_FOUND,
+};
 pub use machine::Incidents;
 pub use record::{EvidenceRecord, IncidentRecord, IncidentSubject, MemberRecord};
 pub use sample::sample;
@@ -149,6 +153,8 @@ pub struct Incident {
     pub ledger: Option<Arc<Ledger>>,
     /// The id of the recording of its process's events around its beginning; `None`: none is made.
     pub black_box: Option<Arc<str>>,
+    /// What bursts found, or why there was none; `None`: nothing yet.
+    pub found: Option<Arc<Found>>,
 }
 
 impl Incident {
@@ -204,6 +210,8 @@ pub enum IncidentChange {
     Worse(Arc<Incident>, Severity),
     /// Its figures or members changed; not worth a message.
     Refreshed(Arc<Incident>),
+    /// A burst found something, or there was none: for logs, not for people's receivers.
+    Gathered(Arc<Incident>, Evidence),
     /// It ended.
     Ended(Arc<Incident>),
 }
@@ -212,23 +220,26 @@ impl IncidentChange {
     /// The incident after the change.
     pub fn incident(&self) -> &Arc<Incident> {
         match self {
-            Self::Began(incident) | Self::Worse(incident, _) | Self::Refreshed(incident) | Self::Ended(incident) => {
-                incident
-            }
+            Self::Began(incident)
+            | Self::Worse(incident, _)
+            | Self::Refreshed(incident)
+            | Self::Gathered(incident, _)
+            | Self::Ended(incident) => incident,
         }
     }
 
-    /// Whether receivers get a message of it.
+    /// Whether it is passed on at once: to logs, and unless it is only [gathered](Self::Gathered), to receivers.
     pub fn is_message(&self) -> bool {
         !matches!(self, Self::Refreshed(_))
     }
 
-    /// `began`, `worse`, `refreshed` or `ended`.
+    /// `began`, `worse`, `refreshed`, `gathered` or `ended`.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Began(_) => "began",
             Self::Worse(..) => "worse",
             Self::Refreshed(_) => "refreshed",
+            Self::Gathered(..) => "gathered",
             Self::Ended(_) => "ended",
         }
     }

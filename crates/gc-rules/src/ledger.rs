@@ -11,6 +11,7 @@
 //! A record is plain values: who reads the sources also divides them. The names of its fields are a contract, sizes
 //! are bytes, and what is not known is null.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strict_yaml::words;
 
@@ -49,7 +50,7 @@ words! {
 }
 
 /// Where the memory of a process is. Null: unknown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Ledger {
     /// When it was so, Unix milliseconds.

@@ -125,7 +125,7 @@ fn value_of(key: &str, property: &Value) -> String {
         "macros" => "names and expressions".to_owned(),
         "lists" => "names and lists of strings".to_owned(),
         "fields" => "list of fields".to_owned(),
-        "evidence" => "list of `ledger`, `black-box`".to_owned(),
+        "evidence" => "list of `ledger`, `black-box`, `callers`, `allocations`".to_owned(),
         "replace" => "keys of [a rule](#rules)".to_owned(),
         "add" => "`labels`, `annotations`, `exceptions`, `params`, `params_for`".to_owned(),
         "requires" | "family" | "defaults" | "worse" => "section, see below".to_owned(),

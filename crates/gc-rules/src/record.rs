@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::alert::{Alert, Ending, Transition};
@@ -10,7 +11,7 @@ use crate::rule::Severity;
 use crate::time::rfc3339;
 
 /// What every record of an alert has: in `/api/v1/alerts` and in ndjson. Unknown values are null.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct AlertRecord {
     /// Id of the rule.
     pub rule: String,
@@ -69,7 +70,7 @@ fn owned(texts: &[(Arc<str>, Box<str>)]) -> BTreeMap<String, String> {
 }
 
 /// The ndjson record of an alert's change: `kind: "anomaly"`. Unknown values are null.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct AnomalyRecord {
     kind: &'static str,
     /// Pid on the host; in a recording, the pid in the stream.

@@ -27,6 +27,7 @@ pub fn incident_record(
     let time = match change {
         IncidentChange::Began(_) => incident.began_unix_ns,
         IncidentChange::Ended(_) => incident.ended_unix_ns.unwrap_or(observed_unix_ns),
+        IncidentChange::Gathered(..) => observed_unix_ns,
         IncidentChange::Worse(..) | IncidentChange::Refreshed(_) => {
             let newest = incident.members.iter().map(|member| member.since_unix_ns);
             newest.max().unwrap_or(observed_unix_ns)
@@ -48,6 +49,8 @@ pub fn incident_record(
         .text(&row::RULE_GROUP, record.group.as_deref())
         .text(&row::INCIDENT_STARTED, record.since.as_deref())
         .text(&row::BLACK_BOX, record.evidence_place(Evidence::BlackBox))
+        .text(&row::INCIDENT_CALLERS, record.evidence_text(Evidence::Callers))
+        .text(&row::INCIDENT_ALLOCATIONS, record.evidence_text(Evidence::Allocations))
         .text(&row::INCIDENT_COMMAND, record.command.as_deref())
         .int(&NUMBER, record.gc_number)
         .text(&row::DESCRIPTION, given(&record.description))

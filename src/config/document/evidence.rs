@@ -1,13 +1,38 @@
 //! The keys of `evidence`.
 
 use super::{Deserialize, JsonSchema, Serialize};
+use crate::evidence::automatic::BurstOptions;
 use crate::evidence::black_box::BlackBoxOptions;
-use strict_yaml::units::ByteSize;
+use strict_yaml::units::{ByteSize, HumanDuration};
+use strict_yaml::words;
+
+words! {
+    /// Whether incidents have bursts.
+    #[derive(Default)]
+    pub enum BurstMode {
+        /// They have none.
+        #[default]
+        Off = "off",
+        /// They have, where a rule asks for them.
+        On = "on",
+    }
+}
 
 /// What is gathered for incidents.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Evidence {
+    /// Bursts for incidents of rules with `evidence: [callers]` or `[allocations]`: a session of seconds with stacks in
+    /// the process, as of `gcwatch callers` and `gcwatch allocations`, that finds who makes it collect and who
+    /// allocates. Never two on a host at once, none while the heap or the container is at its limit; the incident says
+    /// why there was none.
+    pub(crate) bursts: BurstMode,
+    /// How long one lasts.
+    #[schemars(extend("x-minimum" = "1s", "x-maximum" = "30s"))]
+    pub(crate) burst_for: HumanDuration,
+    /// How long a process is left alone after one.
+    #[schemars(extend("x-minimum" = "1m", "x-maximum" = "7d"))]
+    pub(crate) burst_every: HumanDuration,
     /// Recordings of the events around the beginning of severe incidents.
     pub(crate) black_box: BlackBox,
 }
@@ -26,6 +51,28 @@ pub(crate) struct BlackBox {
     /// Maximum size of all files; the oldest are deleted. What is being recorded can take as much again.
     #[schemars(extend("x-minimum" = "1MiB", "x-maximum" = "1TiB", "x-restart" = true))]
     pub(crate) max_bytes: ByteSize,
+}
+
+impl Default for Evidence {
+    fn default() -> Self {
+        let options = BurstOptions::default();
+        Self {
+            bursts: BurstMode::default(),
+            burst_for: HumanDuration(options.time),
+            burst_every: HumanDuration(options.every),
+            black_box: BlackBox::default(),
+        }
+    }
+}
+
+impl From<&Evidence> for BurstOptions {
+    fn from(keys: &Evidence) -> Self {
+        Self {
+            enabled: keys.bursts == BurstMode::On,
+            time: keys.burst_for.0,
+            every: keys.burst_every.0,
+        }
+    }
 }
 
 impl Default for BlackBox {

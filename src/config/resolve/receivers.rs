@@ -5,6 +5,7 @@ use crate::config::document::{Document, Limits, Otlp, Signal};
 use crate::config::problem::Origin;
 use crate::config::values::Endpoint;
 use delivery::otlp::settings::{DiskQueue, OtlpSettings, Protocol, Receiver, Secret};
+use gc_telemetry::options::Temporality;
 use strict_yaml::path::KeyPath;
 use strict_yaml::quote::quoted;
 
@@ -66,6 +67,7 @@ impl Resolver<'_> {
             traces,
             metrics,
             logs,
+            delta_metrics: document.metrics.temporality == Temporality::Delta,
             limits: (&otlp.limits).into(),
             disk: document.state.directory.as_ref().map(|directory| DiskQueue {
                 directory: directory.join("queue"),

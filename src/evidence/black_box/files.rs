@@ -3,14 +3,19 @@
 //! `20261123T114742Z-shop-4711-1f2e3d4c5b6a7988-27s-10s.nettrace`: when the incident began, the process, its pid, the
 //! incident's id (or `died`); 27 s before it and 10 s after are in it. All of it but the seconds is the recording's id.
 
+use std::collections::VecDeque;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
+use schemars::JsonSchema;
 use serde::Serialize;
+
+use crate::process::RunKey;
 
 use super::BlackBoxOptions;
 
@@ -22,6 +27,9 @@ const ENDING: &str = ".nettrace";
 
 /// The end of the name of one that is being written.
 const PARTIAL: &str = ".partial";
+
+/// Runs that ended whose recordings are known.
+const MOST_DEAD: usize = 256;
 
 /// The longest id.
 const MOST_ID: usize = 120;
@@ -38,10 +46,12 @@ pub struct Files {
     written: AtomicU64,
     failed: AtomicU64,
     dropped: AtomicU64,
+    /// Of the runs that ended last: what has their end.
+    of_dead: Mutex<VecDeque<(RunKey, Arc<str>)>>,
 }
 
 /// The record of a recording: `kind: "black_box"`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FileRecord {
     kind: &'static str,
     /// What incidents call it.
@@ -82,6 +92,7 @@ impl Files {
             written: AtomicU64::new(0),
             failed: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
+            of_dead: Mutex::default(),
         };
         match DirBuilder::new().mode(0o700).create(&files.folder) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
@@ -95,6 +106,25 @@ impl Files {
         }
         files.make_room(0)?;
         Ok(files)
+    }
+
+    /// A recording has the end of a run.
+    pub(super) fn has_end(&self, run: RunKey, id: &Arc<str>) {
+        if !self.knows(id) {
+            return;
+        }
+        let mut of_dead = self.of_dead.lock().unwrap_or_else(PoisonError::into_inner);
+        if of_dead.len() >= MOST_DEAD {
+            of_dead.pop_front();
+        }
+        of_dead.push_back((run, Arc::clone(id)));
+    }
+
+    /// The recording that has the end of a run.
+    pub fn of_dead(&self, run: RunKey) -> Option<Arc<str>> {
+        let of_dead = self.of_dead.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut newest = of_dead.iter().rev();
+        newest.find(|(known, _)| *known == run).map(|(_, id)| Arc::clone(id))
     }
 
     /// The directory.

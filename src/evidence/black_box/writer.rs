@@ -106,7 +106,11 @@ impl Writer {
     pub(super) fn ended(&mut self, run: RunKey, now: Instant) {
         let mut is_recorded = false;
         while let Some(place) = self.open.iter().position(|open| open.run == run) {
+            let id = self.open.get(place).map(|open| Arc::clone(&open.id));
             self.finish(place);
+            if let Some(id) = id {
+                self.files.has_end(run, &id);
+            }
             is_recorded = true;
         }
         self.dead.insert(run, (now + REMEMBERED, is_recorded));
@@ -125,6 +129,7 @@ impl Writer {
         if let Some(recording) = self.begin(run, id, Instant::now()) {
             self.open.push(recording);
             self.finish(self.open.len() - 1);
+            self.files.has_end(run, id);
         }
     }
 

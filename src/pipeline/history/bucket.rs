@@ -17,7 +17,7 @@ pub(crate) const KINDS: usize = 10;
 const UNIT_BITS: u32 = 12;
 
 /// What happened in ten seconds. Sums are over the collections that ended in them; the time stopped is that which lies
-/// in them.
+/// in them, and so is what was allocated.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Bucket {
     /// Which ten seconds since 1970.
@@ -93,7 +93,12 @@ impl Bucket {
         self.index.saturating_mul(BUCKET_NS)
     }
 
-    /// Takes a collection that ended in it.
+    /// Takes bytes that were allocated in it.
+    pub(crate) fn allocated(&mut self, bytes: u64) {
+        self.allocated = Some(self.allocated.unwrap_or(0).saturating_add(bytes));
+    }
+
+    /// Takes a collection that ended in it; what was allocated before it may belong to others, too.
     pub(crate) fn collection(&mut self, collection: &Collection, pause_ns: Option<u64>) {
         let kind = kind_of(collection.generation, type_of(collection));
         if let Some(count) = self.collections.get_mut(kind) {
@@ -113,9 +118,6 @@ impl Bucket {
                 Err(place) => self.pauses.insert(place, (class, 1)),
             }
         }
-        if let Some(bytes) = collection.allocated_since_last {
-            self.allocated = Some(self.allocated.unwrap_or(0).saturating_add(bytes));
-        }
         if collection.heap_stats.is_some() {
             self.heap = collection.heap.each_ref().map(|sizes| sizes.after);
         }
@@ -134,8 +136,10 @@ impl Record for Bucket {
     fn pass(&mut self, before: &Self, pass: &mut impl Pass) {
         pass.near(&mut self.index, before.index.wrapping_add(1));
         let bit = |is: bool, bit: u32| if is { bit } else { 0 };
-        let mut has = bit(self.collections.iter().any(|count| *count > 0), HAS_COLLECTIONS)
-            | bit(self.stopped_ns > 0, HAS_STOPPED)
+        let mut has = bit(
+            self.collections.iter().any(|count| *count > 0) || self.allocated.is_some(),
+            HAS_COLLECTIONS,
+        ) | bit(self.stopped_ns > 0, HAS_STOPPED)
             | bit(self.container_memory.is_some(), HAS_CONTAINER)
             | bit(self.induced > 0 || self.lossy > 0, HAS_RARE)
             | bit(self.committed.is_some(), HAS_COMMITTED);

@@ -109,6 +109,33 @@ impl Buckets {
         }
     }
 
+    /// So many bytes were allocated between two instants, evenly as far as is known: each bucket gets the part that
+    /// lies in it. What is shorter than a bucket counts where it ended.
+    pub(super) fn allocated(&mut self, (from_unix_ns, to_unix_ns): (u64, u64), bytes: u64) {
+        let last = to_unix_ns.saturating_sub(1);
+        let whole = to_unix_ns.saturating_sub(from_unix_ns);
+        let mut left = bytes;
+        if whole > BUCKET_NS {
+            let mut part = |length_ns: u64| {
+                let share = u128::from(bytes) * u128::from(length_ns) / u128::from(whole);
+                let share = u64::try_from(share).unwrap_or(left).min(left);
+                left -= share;
+                share
+            };
+            // Of what lies before the oldest bucket nothing is remembered.
+            let oldest = (last / BUCKET_NS + 1).saturating_sub(BUCKETS).saturating_mul(BUCKET_NS);
+            let mut from = from_unix_ns.max(oldest);
+            part(from - from_unix_ns);
+            while (from / BUCKET_NS) < last / BUCKET_NS {
+                let end = (from / BUCKET_NS + 1).saturating_mul(BUCKET_NS);
+                let share = part(end - from);
+                self.in_bucket(from / BUCKET_NS, |bucket| bucket.allocated(share));
+                from = end;
+            }
+        }
+        self.in_bucket(last / BUCKET_NS, |bucket| bucket.allocated(left));
+    }
+
     #[cfg(test)]
     pub(super) fn size(&self) -> (usize, usize) {
         self.closed.size()

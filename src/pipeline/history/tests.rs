@@ -313,3 +313,33 @@ fn unknown_stays_unknown() {
     assert_eq!((pauses.quantile(99), pauses.allocated), (None, None));
     assert_eq!(history.figures().heap_after(), None);
 }
+
+/// Scenario: collections half a minute apart, each after 3 MB were allocated; then one after three hours.
+/// Guarantee: each ten seconds have the part that was allocated in them, no byte twice; of what lies before the last
+/// half hour nothing is remembered, and it takes no time to find that out.
+#[test]
+fn allocation_is_of_the_buckets_it_lies_in() {
+    let mut history = History::default();
+    let collected = |number: u32, end: i64, bytes: Option<u64>| {
+        let mut collection = paused(number, end, 0);
+        collection.gc_type = Some(GcType::BLOCKING);
+        collection.start = Some(end);
+        collection.allocated_since_last = bytes;
+        collection
+    };
+    let allocated = |history: &History, now: i64| -> Vec<Option<u64>> {
+        history.buckets(at(now)).iter().map(|bucket| bucket.allocated).collect()
+    };
+    history.observe(collected(1, 10 * SECOND, None), base(), NEWEST, u64::MAX);
+    history.observe(collected(2, 40 * SECOND, Some(3_000_000)), base(), NEWEST, u64::MAX);
+    let million = Some(1_000_000);
+    assert_eq!(allocated(&history, 40), [million, million, million, None]);
+    let hours = 3 * 3600;
+    history.observe(collected(3, hours * SECOND, Some(10_760_000)), base(), NEWEST, u64::MAX);
+    let last = allocated(&history, hours);
+    assert_eq!(last.len() as u64, BUCKETS);
+    assert!(
+        last.iter().rev().skip(1).flatten().all(|bytes| *bytes == 10_000),
+        "{last:?}"
+    );
+}

@@ -42,6 +42,11 @@ impl RunIdentity {
         &self.resource
     }
 
+    /// The first number of its runtime's version.
+    pub(crate) fn major(&self) -> Option<u32> {
+        self.identity.runtime.as_deref()?.split('.').next()?.parse().ok()
+    }
+
     /// Whether its container or its pod is known.
     pub(crate) fn is_in_container(&self) -> bool {
         let of_container = [row::CONTAINER_ID.name, row::K8S_POD_UID.name];

@@ -8,7 +8,7 @@ use delivery::alerts::{IncidentNotice, Notice, Notices};
 use gc_rules::alert::{Alert, Transition, Verdict};
 use gc_rules::engine::{Engine, RuleState};
 use gc_rules::field::{ProcessFacts, StreamFacts};
-use gc_rules::incident::{Incident, IncidentChange, IncidentEnding, Incidents};
+use gc_rules::incident::{Finding, Incident, IncidentChange, IncidentEnding, Incidents};
 use gc_rules::ledger::Ledger;
 use gc_rules::rule::{Evidence, Rule, RuleSet, Severity};
 use gc_rules::time::TimeBase;
@@ -139,6 +139,16 @@ impl RunRules {
         self.incidents.know_ledger(Arc::new(ledger));
     }
 
+    /// What a burst found for an incident; none, when that ended meanwhile.
+    pub(crate) fn know_found(&mut self, incident: u64, finding: Finding) -> Notices {
+        let change = self.incidents.know_found(incident, finding);
+        let notice = change.map(|change| self.incident_notice(change, None));
+        Notices {
+            incidents: notice.into_iter().collect(),
+            ..Notices::default()
+        }
+    }
+
     /// Whether an incident is open that gathers this.
     pub(crate) fn gather(&self, evidence: Evidence) -> bool {
         self.incidents.gather(evidence)
@@ -197,7 +207,7 @@ impl RunRules {
                 let place = self.incident_spans.iter().position(|(known, _)| *known == number);
                 place.map(|place| self.incident_spans.swap_remove(place).1)
             }
-            IncidentChange::Worse(..) | IncidentChange::Refreshed(_) => {
+            IncidentChange::Worse(..) | IncidentChange::Refreshed(_) | IncidentChange::Gathered(..) => {
                 let mut spans = self.incident_spans.iter();
                 spans.find(|(known, _)| *known == number).map(|(_, span)| *span)
             }

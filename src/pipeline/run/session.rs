@@ -187,6 +187,11 @@ impl RunSession {
         }
     }
 
+    /// gcwatch has not read all that its stream brought.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.known_until.is_some()
+    }
+
     /// How far the present session's stream was read. Returns the events that were lost since the last call; `None`
     /// where no stream numbers its events.
     pub(crate) fn set_progress(&mut self, progress: StreamProgress) -> Option<u64> {

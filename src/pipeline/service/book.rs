@@ -301,6 +301,12 @@ impl Service {
         counts.into_iter().rev().max_by_key(|(_, count)| *count)
     }
 
+    /// The newest of its processes that died of their memory.
+    pub(crate) fn last_death_of_memory(&self) -> Option<RunKey> {
+        let mut deaths = self.deaths.iter().rev();
+        deaths.find(|death| death.passed_on).map(|death| death.run)
+    }
+
     /// What rules know of it.
     pub(crate) fn facts(&self, now_unix_ns: u64) -> ServiceFacts {
         let counted = || {

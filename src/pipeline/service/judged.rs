@@ -165,6 +165,14 @@ impl Judged {
         changes
     }
 
+    /// Incidents of services name the recording of the process that died of its memory.
+    pub(crate) fn name_recordings(&mut self, book: &ServiceBook, of_dead: impl Fn(RunKey) -> Option<Arc<str>>) {
+        for (key, subject) in &mut self.services {
+            let dead = book.service(key).and_then(Service::last_death_of_memory);
+            subject.incidents.know_recording(dead.and_then(&of_dead));
+        }
+    }
+
     /// Judges the services that rules expect.
     fn expect(
         &mut self,

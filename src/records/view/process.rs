@@ -2,12 +2,13 @@
 
 use gc_rules::incident::IncidentRecord;
 use gc_rules::ledger::Ledger;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::ProcessRow;
 
 /// `/api/v1/processes/PID`.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct ProcessRecord {
     /// When this was so, Unix milliseconds.
     pub at_ms: u64,
@@ -40,7 +41,7 @@ pub struct ProcessRecord {
 }
 
 /// Where the memory of a process is. Null: unknown.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct MemoryRecord {
     /// Bytes of objects after the newest collection, without what is free between them.
     pub heap_live: Option<u64>,
@@ -71,7 +72,7 @@ pub struct MemoryRecord {
 }
 
 /// Columns of the same length: one place is ten seconds. Ten seconds without anything are not there.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct HistoryColumns {
     /// Length of a place.
     pub bucket_ms: u64,
@@ -102,7 +103,7 @@ pub struct HistoryColumns {
 }
 
 /// Collections by generation and kind.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct KindColumns {
     /// Of generation 0.
     pub gen0: Vec<u32>,
@@ -119,7 +120,7 @@ pub struct KindColumns {
 }
 
 /// Bytes by generation.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct HeapColumns {
     /// Generation 0.
     pub gen0: Vec<Option<u64>>,
@@ -134,7 +135,7 @@ pub struct HeapColumns {
 }
 
 /// Columns of the same length: one place is one collection, in the order in which they were observed.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct PauseColumns {
     /// Its number.
     pub number: Vec<u64>,
@@ -154,7 +155,7 @@ pub struct PauseColumns {
 }
 
 /// The collections of one reason, generation and type.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct CauseRecord {
     /// Why they began; null: not seen.
     pub reason: Option<String>,
@@ -176,7 +177,7 @@ pub struct CauseRecord {
 }
 
 /// A collection as a line.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct CollectionLine {
     /// Its number.
     pub number: u32,
@@ -204,7 +205,7 @@ pub struct CollectionLine {
 }
 
 /// A configured value of the collector.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct SettingRecord {
     /// Its name, as the attribute of the resource.
     pub name: String,
@@ -215,7 +216,7 @@ pub struct SettingRecord {
 }
 
 /// How a process's stream is read, since the first attach.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct StreamFigures {
     /// Sessions begun.
     pub sessions: u64,
@@ -240,7 +241,7 @@ pub struct StreamFigures {
 }
 
 /// Something that was not seen.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Unseen {
     /// What.
     pub what: String,
@@ -249,7 +250,7 @@ pub struct Unseen {
 }
 
 /// `/api/v1/processes/PID/collections/N`.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct CollectionRecord {
     /// The host's pid.
     pub pid: u32,
@@ -268,7 +269,7 @@ pub struct CollectionRecord {
 }
 
 /// A collection beside another one.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Neighbour {
     /// Its number.
     pub number: u64,

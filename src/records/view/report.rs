@@ -3,7 +3,7 @@
 use gc_rules::incident::IncidentRecord;
 use serde::Serialize;
 
-use super::{CauseRecord, CollectionLine, HistoryColumns, PauseColumns, Unseen};
+use super::{CauseRecord, CollectionLine, HeapColumns, HistoryColumns, PauseColumns, Unseen};
 
 /// All of a recording.
 #[derive(Debug, Serialize)]
@@ -12,6 +12,8 @@ pub struct ReportRecord {
     pub version: &'static str,
     /// The name of the recording, without its folder.
     pub file: String,
+    /// Its command line, where that was asked for.
+    pub command_line: Option<String>,
     /// Version of the runtime.
     pub runtime: Option<String>,
     /// When it began, RFC 3339.
@@ -43,7 +45,9 @@ pub struct ReportedProcess {
     pub induced: u64,
     /// In so many places of equal length.
     pub history: HistoryColumns,
-    /// All collections, one point each.
+    /// The heap after each collection.
+    pub heap: HeapPoints,
+    /// All collections, one mark each; of very many the longest of each part of the time.
     pub pauses: PauseColumns,
     /// Why it collected.
     pub causes: Vec<CauseRecord>,
@@ -53,6 +57,19 @@ pub struct ReportedProcess {
     pub full: Vec<serde_json::Value>,
     /// What the rules found; null: they were not evaluated.
     pub incidents: Option<Vec<IncidentRecord>>,
+}
+
+/// Columns of the same length: one place is the heap after one collection, in the order of the time.
+#[derive(Debug, Default, Serialize)]
+pub struct HeapPoints {
+    /// When that was, Unix milliseconds.
+    pub at_ms: Vec<u64>,
+    /// Bytes in each generation.
+    pub heap: HeapColumns,
+    /// Bytes that the heap had committed.
+    pub committed: Vec<Option<u64>>,
+    /// Of so many collections; where there are fewer places, each is the largest of its part of the time.
+    pub of: u64,
 }
 
 /// What collections did to requests.

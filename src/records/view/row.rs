@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use gc_rules::incident::IncidentRecord;
 use gc_rules::rule::Severity;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// `/api/v1/overview`.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct OverviewRecord {
     /// When this was so, Unix milliseconds.
     pub at_ms: u64,
@@ -26,7 +27,7 @@ pub struct OverviewRecord {
 }
 
 /// A process in the overview.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct ProcessRow {
     /// The host's pid.
     pub pid: u32,
@@ -91,7 +92,7 @@ pub struct ProcessRow {
 }
 
 /// The last minute of a process: six whole buckets of ten seconds, and the one that is open.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct MinuteRecord {
     /// How long it really is: 60 to 70 s, less after the first attach.
     pub window_ns: u64,
@@ -120,7 +121,7 @@ pub struct MinuteRecord {
 }
 
 /// Half an hour in points of 30 s, the oldest first.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct SparkRecord {
     /// Share of the time stopped, per mille; null: not read, or nothing was seen.
     pub stopped: Vec<Option<u16>>,

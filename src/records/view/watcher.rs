@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// `/api/v1/self`.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct WatcherRecord {
     /// When this was so, Unix milliseconds.
     pub at_ms: u64,
@@ -36,7 +37,7 @@ pub struct WatcherRecord {
 }
 
 /// What gcwatch uses, as the kernel counts it. Null: cannot be read.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct UsageRecord {
     /// CPU time in user mode, seconds.
     pub cpu_user_s: Option<f64>,
@@ -51,7 +52,7 @@ pub struct UsageRecord {
 }
 
 /// A part that must be alive.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct PartRecord {
     /// Its name, one word.
     pub name: &'static str,
@@ -62,7 +63,7 @@ pub struct PartRecord {
 }
 
 /// A receiver.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct ReceiverRecord {
     /// `traces`, `metrics`, `logs`, `incidents`.
     pub signal: &'static str,
@@ -85,7 +86,7 @@ pub struct ReceiverRecord {
 }
 
 /// All streams together.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct StreamsRecord {
     /// Processes whose events are read.
     pub attached: u64,
@@ -104,7 +105,7 @@ pub struct StreamsRecord {
 }
 
 /// The listener.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct ListenerRecord {
     /// Pages that follow by events now.
     pub viewers: usize,

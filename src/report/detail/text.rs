@@ -103,9 +103,10 @@ fn title(out: &mut dyn Write, gc: &Collection, detail: &Detail, start: Option<&s
         )?;
         if let (Some(reasons0), Some(reasons1)) = (global.condemn_reasons0, global.condemn_reasons1) {
             let mut condemned = Vec::new();
-            // Of a background collection the runtime leaves what was decided of the foreground: it says nothing of this.
-            if Some(reasons0.final_generation()) == gc.generation {
-                let (first, last) = (reasons0.initial_generation(), reasons0.final_generation());
+            let (first, last) = (reasons0.initial_generation(), reasons0.final_generation());
+            // Of a background collection the runtime leaves what was decided of the foreground: it says nothing of
+            // this. Where nothing changed the generation, the title has it.
+            if Some(last) == gc.generation && first != last {
                 condemned.push(format!("generation {first} initially, {last} finally"));
             }
             let asked = [

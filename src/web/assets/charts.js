@@ -193,32 +193,39 @@ export function trend(history) {
   return { slope, from: points[0][0] * 60000, to: points[n - 1][0] * 60000, first: at(points[0][0]), last: at(points[n - 1][0]) };
 }
 
+// The heap at points in time: after each collection where the record has that, else after the last of each bucket.
+function heapPoints({ history, heap }) {
+  if (heap) return heap.at_ms.map((at, place) => ({ at, place, sizes: heap.heap, committed: heap.committed[place] }));
+  return history.start_ms.map((start, place) => ({ at: start + history.bucket_ms / 2, place, sizes: history.heap, committed: history.committed[place] }));
+}
+
 export function heapChart(record, width) {
   const { history } = record;
   const frame = frameOf(record, width, 230);
-  const places = history.start_ms.map((_, place) => place).filter((place) => GENERATIONS.some(([name]) => history.heap[name][place] !== null));
-  const total = (place) => GENERATIONS.reduce((sum, [name]) => sum + (history.heap[name][place] ?? 0), 0);
-  const committed = history.committed.map((value) => value ?? 0);
-  const top = Math.max(1048576, ...places.map(total), ...committed);
+  const points = heapPoints(record);
+  const size = ({ sizes, place }, name) => sizes[name][place];
+  const places = points.filter((point) => GENERATIONS.some(([name]) => size(point, name) !== null));
+  const total = (point) => GENERATIONS.reduce((sum, [name]) => sum + (size(point, name) ?? 0), 0);
+  const has = points.filter((point) => point.committed !== null);
+  const top = [...places.map(total), ...has.map((point) => point.committed)].reduce((most, value) => Math.max(most, value), 1048576);
   const limit = record.process.heap_limit;
   const shows = limit && limit <= top * 2.5;
   const max = niceBytes(shows ? Math.max(top, limit * 1.04) : top * 1.05);
   const y = (value) => frame.y(Math.min(1.02, value / max));
   const clamp = (x) => Math.min(frame.right, Math.max(LEFT, x));
-  const x = (place) => clamp(frame.x(history.start_ms[place] + history.bucket_ms / 2));
+  const x = (point) => clamp(frame.x(point.at));
   const layers = [];
   let below = places.map(() => 0);
   for (const [name] of GENERATIONS) {
-    const above = places.map((place, index) => below[index] + (history.heap[name][place] ?? 0));
+    const above = places.map((point, index) => below[index] + (size(point, name) ?? 0));
     if (places.length && above.some((value, index) => value > below[index])) {
-      const up = places.map((place, index) => `${x(place).toFixed(1)} ${y(above[index]).toFixed(1)}`);
-      const down = places.map((place, index) => `${x(place).toFixed(1)} ${y(below[index]).toFixed(1)}`).reverse();
+      const up = places.map((point, index) => `${x(point).toFixed(1)} ${y(above[index]).toFixed(1)}`);
+      const down = places.map((point, index) => `${x(point).toFixed(1)} ${y(below[index]).toFixed(1)}`).reverse();
       layers.push(h('path', { class: `area ${name}`, d: `M${up.join('L')}L${down.join('L')}z` }));
     }
     below = above;
   }
-  const has = history.start_ms.map((_, place) => place).filter((place) => history.committed[place] !== null);
-  if (has.length) layers.push(h('path', { class: 'line committed', d: `M${has.map((place) => `${x(place).toFixed(1)} ${y(history.committed[place]).toFixed(1)}`).join('L')}` }));
+  if (has.length) layers.push(h('path', { class: 'line committed', d: `M${has.map((point) => `${x(point).toFixed(1)} ${y(point.committed).toFixed(1)}`).join('L')}` }));
   const lean = trend(history);
   if (lean) layers.push(h('line', { class: 'line trend', x1: clamp(frame.x(lean.from)), y1: y(Math.max(0, lean.first)), x2: clamp(frame.x(lean.to)), y2: y(Math.max(0, lean.last)) }));
   if (shows) {
@@ -231,15 +238,22 @@ export function heapChart(record, width) {
     frame.grid([[0, '0'], [0.5, bytes(max / 2)], [1, bytes(max)]]),
     frame.unknown(history.attached_ms),
     layers,
-  ], hover(frame, history, (place) => {
-    if (!places.includes(place)) return ['no collection'];
-    return [
-      `heap ${bytes(total(place))}`,
-      ...GENERATIONS.map(([name, label]) => `${label} ${bytes(history.heap[name][place])}`),
-      history.committed[place] === null ? 'committed unknown' : `committed ${bytes(history.committed[place])}`,
-      ...(history.container_memory[place] === null ? [] : [`container ${bytes(history.container_memory[place])}`]),
-    ];
-  }));
+  ], {
+    onpointermove: (event) => {
+      const ms = frame.at(event.clientX - event.currentTarget.getBoundingClientRect().left);
+      if (ms < frame.from || ms > frame.to) return hideTip();
+      const point = points.length ? points.reduce((best, point) => (Math.abs(point.at - ms) < Math.abs(best.at - ms) ? point : best)) : null;
+      if (!point || ms < (history.attached_ms ?? 0)) return showTip(event, [timeOfDay(ms), point ? 'not watched yet' : 'no collection']);
+      const container = record.heap ? null : history.container_memory[point.place];
+      showTip(event, [
+        `${timeOfDay(point.at)}, heap ${places.includes(point) ? bytes(total(point)) : 'unknown'}`,
+        ...GENERATIONS.map(([name, label]) => `${label} ${bytes(size(point, name))}`),
+        point.committed === null ? 'committed unknown' : `committed ${bytes(point.committed)}`,
+        ...(container === null ? [] : [`container ${bytes(container)}`]),
+      ]);
+    },
+    onpointerleave: hideTip,
+  });
 }
 
 const MARKS = {
@@ -270,16 +284,22 @@ export function pauseChart(record, width, open) {
   const ticks = [];
   for (let ns = low; ns <= high; ns *= 10) ticks.push([share(ns), duration(ns).replace('.00', '').replace('.0', '')]);
   const points = [];
-  const drawn = new Set();
+  const all = [];
+  const drawn = new Map();
   const first = pauses.start_ms.reduce((least, start) => Math.min(least, start), Infinity);
   pauses.start_ms.forEach((start, place) => {
     const ns = pauses.pause_ns[place];
     if (start < frame.from || ns === null) return;
     const point = { x: frame.x(Math.min(start, frame.to)), y: frame.y(share(ns)), place, name: kindClass(pauses.generation[place], pauses.type[place]) };
-    // Of a hundred thousand many lie on the same pixel: one of them is drawn.
+    all.push(point);
+    // Of a hundred thousand many lie on the same pixel: one of them is drawn, the others are behind it.
     const pixel = `${point.name} ${Math.round(point.x * 2)} ${Math.round(point.y * 2)}`;
-    if (drawn.has(pixel)) return;
-    drawn.add(pixel);
+    const front = drawn.get(pixel);
+    if (front) {
+      front.behind = (front.behind ?? 0) + 1;
+      return;
+    }
+    drawn.set(pixel, point);
     points.push(point);
   });
   const shapes = Object.keys(MARKS).map((name) => {
@@ -291,14 +311,14 @@ export function pauseChart(record, width, open) {
     .filter(([start, ns]) => ns !== null && start + history.bucket_ms <= first)
     .map(([start, ns]) => `M${Math.max(LEFT, frame.x(start)).toFixed(1)} ${frame.y(share(ns)).toFixed(1)}H${Math.max(LEFT, frame.x(start + history.bucket_ms)).toFixed(1)}`)
     .join('');
-  const sorted = [...points].sort((a, b) => a.x - b.x);
-  let chosen = points.find((point) => pauses.number[point.place] === selected) ?? null;
+  const sorted = all.sort((a, b) => pauses.start_ms[a.place] - pauses.start_ms[b.place] || a.place - b.place);
+  let chosen = all.find((point) => pauses.number[point.place] === selected) ?? null;
   const cursor = h('circle', { class: 'cursor', r: 8, cx: chosen?.x ?? -20, cy: chosen?.y ?? -20 });
-  const describe = ({ place }) => [
+  const describe = ({ place, behind }) => [
     `collection ${pauses.number[place]}: ${kind(pauses.generation[place], pauses.type[place])}`,
     `stopped it for ${duration(pauses.pause_ns[place])}`,
     `${timeOfDay(pauses.start_ms[place])}, ${pauses.reason[place] ?? 'reason not seen'}`,
-    'click for this collection',
+    behind ? `${behind} more at this place: arrow keys go through them` : 'click for this collection',
   ];
   const choose = (point, event, svg) => {
     chosen = point;

@@ -1,7 +1,7 @@
 // Incidents as a person needs them: what, where, since when, what to do.
 
 import { h } from './dom.js';
-import { absolute, count, severity, since, span } from './format.js';
+import { absolute, bytes, count, severity, since, span } from './format.js';
 
 function where(incident) {
   const name = incident.service ?? incident.process ?? 'a process';
@@ -10,11 +10,51 @@ function where(incident) {
   return [link, pod ? h('span', { class: 'faint' }, ` ${pod}`) : null, incident.pid ? h('span', { class: 'faint' }, ` pid ${incident.pid}`) : null];
 }
 
-const evidenceNames = { ledger: 'Memory', 'black-box': 'Black box' };
+const evidenceNames = { ledger: 'Memory', 'black-box': 'Black box', callers: 'Who makes it collect', allocations: 'Who allocates' };
 
 function evidenceLine(evidence) {
   const text = evidence.where.startsWith('/api/v1/evidence/') ? h('a', { href: evidence.where }, evidence.text) : evidence.text;
   return h('p', { class: 'evidence' }, h('b', null, `${evidenceNames[evidence.name] ?? evidence.name}: `), text);
+}
+
+function amount(found) {
+  return [h('td', { class: 'number' }, bytes(found.estimate)),
+    h('td', { class: 'number' }, found.low === null ? 'unknown' : `${bytes(found.low)} to ${bytes(found.high)}`),
+    h('td', { class: 'number' }, count(found.samples))];
+}
+
+function callersTable({ callers }) {
+  if (!callers?.callers.length) return null;
+  return h('table', { class: 'found' },
+    h('thead', null, h('tr', null, ['who', 'call', 'collections', 'stopped'].map((name) => h('th', null, name)))),
+    h('tbody', null, callers.callers.map((caller) => h('tr', { title: caller.frames.join('\n') },
+      h('td', null, h('code', null, caller.site ?? 'no frame')),
+      h('td', null, caller.api ?? caller.reason),
+      h('td', { class: 'number' }, count(caller.collections)),
+      h('td', { class: 'number' }, caller.stopped_ns === null ? 'unknown' : span(caller.stopped_ns / 1e9))))));
+}
+
+function allocationsTable({ allocations }) {
+  if (!allocations?.sites.length) return null;
+  const type = (name) => name ?? (allocations.method === 'tick' ? 'unknown' : 'several types');
+  return h('table', { class: 'found' },
+    h('thead', null, h('tr', null, ['who', 'type', 'bytes', '95 % interval', 'samples'].map((name) => h('th', null, name)))),
+    h('tbody', null,
+      allocations.sites.map((site) => h('tr', { title: site.frames.join('\n') },
+        h('td', null, h('code', null, site.site ?? 'no frame')), h('td', null, h('code', null, type(site.type))), amount(site))),
+      allocations.types.map((one) => h('tr', null,
+        h('td', { class: 'faint' }, 'all sites'), h('td', null, h('code', null, one.type ?? 'unknown')), amount(one)))));
+}
+
+// What has a table needs no sentence as well.
+const tables = { callers: callersTable, allocations: allocationsTable };
+
+function evidenceOf(incident, evidence) {
+  const table = tables[evidence.name]?.(incident);
+  if (!table) return evidenceLine(evidence);
+  const found = incident[evidence.name];
+  const time = found.start_ns === null || found.end_ns === null ? '' : `, in ${span((found.end_ns - found.start_ns) / 1e9)}`;
+  return h('div', { class: 'evidence' }, h('b', null, `${evidenceNames[evidence.name]}${time}${found.method === 'tick' ? ', biased' : ''}`), table);
 }
 
 export function incidentCard(incident, { named = true, open = false } = {}) {
@@ -29,7 +69,7 @@ export function incidentCard(incident, { named = true, open = false } = {}) {
         : ['for ', since(incident.since)])),
     named ? h('p', { class: 'where' }, where(incident), incident.process_ended ? h('span', { class: 'tag' }, 'process exited') : null) : null,
     h('p', { class: 'summary' }, incident.summary),
-    incident.evidence.map(evidenceLine),
+    incident.evidence.map((evidence) => evidenceOf(incident, evidence)),
     incident.remedy ? h('p', { class: 'remedy' }, h('b', null, 'What to do: '), incident.remedy) : null,
     incident.command ? h('p', null, h('code', null, incident.command)) : null,
     h('details', { open },

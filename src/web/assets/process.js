@@ -1,8 +1,8 @@
 // One process: is it the collector, when, why, and where is its memory.
 
 import { h, show } from './dom.js';
-import { DASH, ago, bytes, count, duration, exact, kind, percent, rate, reason, severity, since, timeOfDay } from './format.js';
-import { allocationChart, heapChart, hideTip, mark, pauseChart, stoppedChart, trend } from './charts.js';
+import { DASH, ago, bytes, count, duration, exact, kind, kindClass, percent, rate, reason, severity, since, timeOfDay } from './format.js';
+import { GENERATIONS, allocationChart, heapChart, hideTip, mark, pauseChart, stoppedChart, trend } from './charts.js';
 import { incidentCard } from './incidents.js';
 import { follow } from './live.js';
 
@@ -55,12 +55,17 @@ export function legend(items) {
 
 export const swatch = (name) => h('span', { class: `swatch ${name}` });
 
+const MARKS = [['g0', 'generation 0'], ['g1', 'generation 1'], ['g2', 'generation 2'], ['bg', 'background'], ['gx', 'not seen']];
+
 export function marksLegend(pauses) {
-  return legend([[mark('g0'), 'generation 0'], [mark('g1'), 'generation 1'], [mark('g2'), 'generation 2'], [mark('bg'), 'background'], ...(pauses.generation.includes(null) ? [[mark('gx'), 'not seen']] : [])]);
+  const drawn = new Set(pauses.generation.map((generation, place) => kindClass(generation, pauses.type[place])));
+  return legend(MARKS.filter(([name]) => drawn.has(name)).map(([name, label]) => [mark(name), label]));
 }
 
-export function heapLegend() {
-  return legend([[swatch('gen2'), 'gen 2'], [swatch('loh'), 'large objects'], [swatch('poh'), 'pinned'], [swatch('gen1'), 'gen 1'], [swatch('gen0'), 'gen 0'], [swatch('committed'), 'committed'], [swatch('limit'), 'limit']]);
+// What is in the chart of the heap.
+export function heapLegend({ heap, committed }, limit = null) {
+  const generations = GENERATIONS.filter(([name]) => heap[name].some((bytes) => bytes > 0)).map(([name, label]) => [swatch(name), label]);
+  return legend([...generations, ...(committed.some((bytes) => bytes !== null) ? [[swatch('committed'), 'committed']] : []), ...(limit ? [[swatch('limit'), 'limit']] : [])]);
 }
 
 export function chart(title, note, key, below) {
@@ -236,7 +241,7 @@ function render() {
         marksLegend(pauses)),
       chart('Time stopped', 'Share of each ten seconds in which all its threads were suspended.', 'stopped'),
       chart('Heap after collections', trendNote(history), 'heap',
-        heapLegend()),
+        heapLegend(history, memory.heap_limit)),
       chart('Allocation', 'Bytes per second, as far as collections show it.', 'allocation')) : null,
     isRead ? h('div', { class: 'columns', key: 'tables' }, causes(record.causes), memoryPanel(memory),
       lines('Longest collections', 'Of the last half hour, kept in full.', record.longest, 'longest', link),

@@ -13,21 +13,17 @@ let process = report.processes[0] ?? null;
 // The collection that is shown in full.
 let number = null;
 
-const link = (other) => `#collection-${other}`;
+// Processes of one recording have collections of the same numbers: an address names both.
+const link = (other) => `#process-${report.processes.indexOf(process) + 1}-collection-${other}`;
 
 function head() {
   const others = report.processes.filter((other) => other !== process);
   return h('div', { class: 'headline', key: 'head' },
     h('p', { class: 'crumbs' }, 'gcwatch, a recording'),
     h('h1', null, report.file),
+    report.command_line ? h('p', { class: 'faint' }, h('code', null, report.command_line)) : null,
     h('p', { class: 'faint' }, [process?.name, report.runtime ? `.NET ${report.runtime}` : null, process?.collector, report.started ? absolute(Date.parse(report.started)) : null, `${duration(report.observed_ns)} observed`].filter(Boolean).join(' · ')),
-    others.length ? h('p', null, 'Also in it: ', others.map((other) => h('button', { class: 'quiet', type: 'button', onclick: () => choose(other) }, other.name))) : null);
-}
-
-function choose(other) {
-  process = other;
-  number = null;
-  render();
+    others.length ? h('p', { class: 'others' }, 'Also in it: ', others.map((other) => h('button', { class: 'quiet', type: 'button', onclick: () => { location.hash = `#process-${report.processes.indexOf(other) + 1}`; } }, other.name))) : null);
 }
 
 // The first question: is it the collector at all.
@@ -102,17 +98,32 @@ function requests(all) {
       h('div', { class: 'scroll' }, h('table', null, h('thead', null, h('tr', null, h('th', { scope: 'col' }, 'Those that lost most'), ['Took', 'Lost'].map((title) => h('th', { class: 'n', scope: 'col' }, title)), ['Collections', 'Trace'].map((title) => h('th', { scope: 'col' }, title)))), h('tbody', null, requestRows(all))))] : null);
 }
 
+function close() {
+  location.hash = `#process-${report.processes.indexOf(process) + 1}`;
+}
+
 // One collection in full, below the charts.
 function chosen() {
   if (number === null) return null;
   const gc = process.full.find((one) => one.number === number);
   const line = process.longest.find((one) => one.number === number) ?? gc;
-  const close = h('button', { class: 'quiet', type: 'button', onclick: () => { location.hash = ''; } }, 'Close');
-  if (!gc) return h('section', { class: 'panel', key: 'chosen', id: 'chosen' }, h('h2', null, `Collection ${number}`, ' ', close), h('p', null, 'This report has the longest collections in full, and those of incidents. The recording has this one, too: '), h('p', null, h('code', null, `gcwatch analyze ${report.file} --gc ${number}`)));
+  const button = h('button', { class: 'quiet', type: 'button', onclick: close }, 'Close');
+  if (!gc) return h('section', { class: 'panel', key: 'chosen', id: 'chosen' }, h('h2', null, `Collection ${number}`, ' ', button), h('p', null, 'This report has the longest collections in full, and those of incidents. The recording has this one, too: '), h('p', null, h('code', null, `gcwatch analyze ${report.file} --gc ${number}`)));
   return h('section', { key: 'chosen', id: 'chosen' },
-    h('h2', null, `Collection ${number}: ${kind(line.generation, line.type)}`, ' ', close),
+    h('h2', null, `Collection ${number}: ${kind(line.generation, line.type)}`, ' ', button),
     h('p', { class: 'faint' }, (line.start ?? line.start_time) ? absolute(Date.parse(line.start ?? line.start_time)) : DASH, because(line)),
     figures(line, gc), panels(gc, link));
+}
+
+function marks({ pauses, summary }) {
+  const drawn = pauses.number.length;
+  return drawn < summary.count ? `Of ${count(summary.count)} collections ${count(drawn)}, of each part of the time the longest.` : `${count(drawn)} collections, one mark each.`;
+}
+
+function heapNote({ heap }) {
+  const drawn = heap.at_ms.length;
+  if (!drawn) return null;
+  return drawn < heap.of ? `After ${count(drawn)} of ${count(heap.of)} collections: of each part of the time the largest.` : 'After each collection.';
 }
 
 function render() {
@@ -128,10 +139,10 @@ function render() {
       : incidents.length ? h('section', { class: 'incidents', key: 'incidents' }, incidents.map((incident) => incidentCard({ ...incident, command: null }, { named: false }))) : h('p', { key: 'well' }, 'No rule found anything wrong.'),
     facts(process),
     h('div', { class: 'charts', key: 'charts' },
-      chart('Pauses', `${count(pauses.number.length)} collections, one mark each. Logarithmic.`, 'pauses', marksLegend(pauses)),
+      chart('Pauses', `${marks(process)} Logarithmic.`, 'pauses', marksLegend(pauses)),
       chart('Time stopped', `Share of each ${duration(history.bucket_ms * 1e6)} in which all its threads were suspended.`, 'stopped'),
-      chart('Heap after collections', trendNote(history), 'heap', heapLegend()),
-      chart('Allocation', 'Bytes per second, as far as collections show it.', 'allocation')),
+      chart('Heap after collections', [heapNote(process), trendNote(history)].filter(Boolean).join(' '), 'heap', heapLegend(process.heap)),
+      chart('Allocation', 'Bytes per second, of each collection spread over the time before it.', 'allocation')),
     chosen(),
     requests(report.requests),
     h('div', { class: 'columns', key: 'tables' }, causes(process.causes, 'In this recording'), kinds(process), memory(process),
@@ -144,7 +155,7 @@ function render() {
 
 function draw() {
   // The charts take what the page of a process has.
-  const record = { at_ms: end, history: process.history, pauses: process.pauses, process: { heap_limit: null } };
+  const record = { at_ms: end, history: process.history, heap: process.heap, pauses: process.pauses, process: { heap_limit: null } };
   const open = (other) => { location.hash = link(other); };
   for (const [id, make] of [['pauses', pauseChart], ['stopped', stoppedChart], ['heap', heapChart], ['allocation', allocationChart]]) {
     const element = document.getElementById(`chart-${id}`);
@@ -154,10 +165,10 @@ function draw() {
 }
 
 function follow() {
-  const named = /^#collection-(\d+)$/.exec(location.hash);
-  number = named ? Number(named[1]) : null;
+  const named = /^#process-(\d+)(?:-collection-(\d+))?$/.exec(location.hash);
+  number = named?.[2] ? Number(named[2]) : null;
   hideTip();
-  if (named) process = report.processes.find((one) => one.pauses.number.includes(number)) ?? process;
+  if (named) process = report.processes[Number(named[1]) - 1] ?? process;
   render();
   document.getElementById('chosen')?.scrollIntoView();
 }
@@ -165,5 +176,5 @@ function follow() {
 recorded();
 addEventListener('hashchange', follow);
 addEventListener('resize', () => process && draw());
-addEventListener('keydown', (event) => event.key === 'Escape' && (location.hash = ''));
+addEventListener('keydown', (event) => event.key === 'Escape' && number !== null && close());
 follow();

@@ -45,6 +45,7 @@ pub(crate) fn all_to(receiver: &Receiver, protocol: Protocol) -> OtlpSettings {
             batch_delay: Duration::from_millis(20),
             ..Limits::default()
         },
+        delta_metrics: false,
         disk: None,
     }
 }

@@ -187,6 +187,8 @@ fn annotations(notice: &IncidentNotice) -> BTreeMap<String, String> {
     let record = IncidentRecord::new(notice.change.incident(), &subject);
     let ledger = record.evidence_text(Evidence::Ledger).map(str::to_owned);
     let black_box = record.evidence_place(Evidence::BlackBox).map(str::to_owned);
+    let text = |evidence| record.evidence_text(evidence).map(str::to_owned);
+    let (callers, allocations) = (text(Evidence::Callers), text(Evidence::Allocations));
     let mut annotations = record.annotations;
     let members = record.members.iter().map(MemberRecord::line);
     let fixed = [
@@ -197,6 +199,8 @@ fn annotations(notice: &IncidentNotice) -> BTreeMap<String, String> {
         ("command", record.command),
         ("ledger", ledger),
         ("black_box", black_box),
+        ("callers", callers),
+        ("allocations", allocations),
         ("incident", Some(record.id)),
         ("rules", Some(members.collect::<Vec<_>>().join(", "))),
         ("cause", Some(record.rule).filter(|rule| *rule != record.began_as)),

@@ -25,6 +25,8 @@ pub(crate) enum Verdict {
     Halve,
     /// The receiver has too much to do, or the request is too large: gRPC has one code for both.
     Exhausted,
+    /// The receiver refuses it; its items are still in flight, and it is sent again when others are accepted.
+    Refused,
     /// The receiver accepts nothing of this signal, at least now.
     Unsupported,
 }
@@ -87,8 +89,9 @@ impl Account {
                 }
             }
             Answer::Refused { message } | Answer::CannotDecompress { message } => {
-                self.refused(items, target, &message, now);
-                Verdict::Settled
+                let keeps = self.lane.control.borrow().keeps_refused;
+                self.refused(items, keeps, target, &message, now);
+                if keeps { Verdict::Refused } else { Verdict::Settled }
             }
             Answer::Unsupported { message } => {
                 self.unsupported(target, &message, now);
@@ -168,20 +171,23 @@ impl Account {
         }
     }
 
-    fn refused(&mut self, items: u64, target: &Target, message: &str, now: Instant) {
+    fn refused(&mut self, items: u64, keeps: bool, target: &Target, message: &str, now: Instant) {
         let signal = self.lane.signal;
         let text = target.shown(message);
         {
             let mut queue = self.lane.queue();
             queue.stats_mut().requests.refused += 1;
             queue.failed(&text, SystemTime::now());
-            queue.gave_up(items, Reason::Refused);
+            if !keeps {
+                queue.gave_up(items, Reason::Refused);
+            }
         }
         if self.refused.allows(now) {
             let (address, kind) = (target.address(), signal.items());
+            let done = if keeps { "keeping" } else { "dropped" };
             tracing::warn!(
                 target: "gcwatch::export", %signal,
-                "the OTLP endpoint {address} refused a request; dropped {items} {kind}: {text}",
+                "the OTLP endpoint {address} refused a request; {done} {items} {kind}: {text}",
             );
         }
     }

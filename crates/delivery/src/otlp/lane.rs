@@ -20,6 +20,8 @@ pub(crate) struct Control {
     pub(crate) target: Option<Arc<Target>>,
     /// How long one batch is retried: the age of what is on disk where there is one.
     pub(crate) retry_for: Duration,
+    /// What is refused is sent again once other requests are accepted: see [`shelf`](crate::otlp::shelf).
+    pub(crate) keeps_refused: bool,
     /// Send what is queued, then end.
     pub(crate) closing: bool,
 }

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+use tokio::time::{Instant, MissedTickBehavior, interval, interval_at, sleep_until};
 
 use crate::otlp::account::{Account, Verdict};
 use crate::otlp::answer::RetryCause;
 use crate::otlp::batch::Batch;
 use crate::otlp::lane::{Control, Lane};
 use crate::otlp::queue::Due;
+use crate::otlp::shelf::{Refused, Shelf};
 use crate::otlp::stats::Reason;
 use crate::otlp::target::Target;
 use crate::transport::backoff::Backoff;
@@ -26,6 +27,11 @@ const BEAT_EVERY: Duration = Duration::from_secs(1);
 
 /// How long a disk that could not be read is not read again.
 const READ_AGAIN: Duration = Duration::from_secs(10);
+
+/// An answer that takes longer is late: what waits goes to the disk.
+const LATE_AFTER: Duration = Duration::from_secs(1);
+/// How often that is looked at until the answer comes.
+const LATE_EVERY: Duration = Duration::from_millis(500);
 
 /// Delays after a connection that was refused or an answer that the receiver is unavailable: its return is noticed
 /// within two seconds.
@@ -59,13 +65,14 @@ pub(crate) async fn run(lane: Arc<Lane>) {
         down: None,
         exhausted: None,
         read_again: None,
+        shelf: Shelf::default(),
     };
     loop {
         sender.lane.count_drops();
         sender.follow_control();
         if sender.down.is_some() {
             if sender.wait_down().await {
-                return;
+                return sender.give_up_refused();
             }
             continue;
         }
@@ -79,7 +86,7 @@ pub(crate) async fn run(lane: Arc<Lane>) {
                     sender.send_stored().await;
                 }
             }
-            Due::Done => return,
+            Due::Done => return sender.give_up_refused(),
             Due::At(_) | Due::Never => {
                 if !closing && sender.send_stored().await {
                     continue;
@@ -151,10 +158,13 @@ struct Sender {
     exhausted: Option<usize>,
     /// When the disk is read again, after it could not be.
     read_again: Option<Instant>,
+    /// What was refused, where that is kept.
+    shelf: Shelf,
 }
 
 impl Sender {
     async fn send_batch(&mut self) {
+        let accepted = self.accepted();
         let entries = self.lane.queue().take();
         if entries.is_empty() {
             // A reload has just emptied the queue.
@@ -180,6 +190,7 @@ impl Sender {
                     Ok(Err(whole)) => self.give_up(whole.items(), Reason::TooLarge),
                     Err(shared) => self.give_up(shared.items(), Reason::TooLarge),
                 },
+                Verdict::Refused => self.shelve(batch, 0),
                 Verdict::Unsupported => {
                     rest.push(batch);
                     self.keep(std::mem::take(&mut rest)).await;
@@ -188,9 +199,50 @@ impl Sender {
             }
         }
         self.note_sending(&[], None);
+        if self.accepted() > accepted {
+            self.send_refused().await;
+        }
         self.lane.queue().finish();
         self.lane.settled.notify_waiters();
         self.account.log_drops(Instant::now());
+    }
+
+    fn accepted(&self) -> u64 {
+        self.lane.queue().stats().requests.accepted
+    }
+
+    /// Keeps a request that was refused, and has been sent again so often.
+    fn shelve(&mut self, batch: Arc<Batch>, tries: u32) {
+        let given_up = self.shelf.put(Refused { batch, tries }, Instant::now());
+        if given_up > 0 {
+            self.give_up(given_up, Reason::Refused);
+        }
+    }
+
+    /// Sends the oldest request again that was refused: others are accepted now.
+    async fn send_refused(&mut self) {
+        let Some(target) = self.target.clone() else { return };
+        let Some(Refused { batch, tries }) = self.shelf.take(Instant::now()) else {
+            return;
+        };
+        self.lane.queue().stats_mut().retries += 1;
+        self.note_sending(&[], Some(&batch));
+        match self.attempt(&target, &batch).await {
+            Verdict::Settled => {}
+            Verdict::Halve => self.give_up(batch.items(), Reason::TooLarge),
+            // It says nothing of this request.
+            Verdict::Retry(..) | Verdict::Exhausted | Verdict::Unsupported => self.shelve(batch, tries),
+            Verdict::Refused => self.shelve(batch, tries + 1),
+        }
+        self.note_sending(&[], None);
+    }
+
+    /// Nothing is sent any more.
+    fn give_up_refused(&mut self) {
+        let items = self.shelf.clear();
+        if items > 0 {
+            self.give_up(items, Reason::Refused);
+        }
     }
 
     /// What is lost when the task is ended now, unless it is stored.
@@ -272,18 +324,27 @@ impl Sender {
         }
     }
 
-    /// One request, and what its answer means. What comes meanwhile goes to the disk when there is too much of it.
+    /// One request, and what its answer means. What comes meanwhile goes to the disk when there is too much of it, or
+    /// when the answer is late: a receiver that takes requests and does not answer is not seen to be down before the
+    /// request times out.
     async fn attempt(&mut self, target: &Arc<Target>, batch: &Arc<Batch>) -> Verdict {
         let (items, len) = (batch.items(), batch.len());
         let answer = {
             let lane = Arc::clone(&self.lane);
             let mut sending = pin!(target.send(batch));
+            let mut late = interval_at(Instant::now() + LATE_AFTER, LATE_EVERY);
+            late.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
                 tokio::select! {
                     answer = &mut sending => break answer,
                     () = lane.crowded.notified(), if lane.depot.is_some() => {
                         if !lane.queue().is_foreign() {
                             store_crowd(&lane).await;
+                        }
+                    }
+                    now = late.tick(), if lane.depot.is_some() => {
+                        if !lane.queue().is_foreign() {
+                            store_due(&lane, now).await;
                         }
                     }
                 }
@@ -425,6 +486,13 @@ impl Sender {
                 self.give_up(batch.items(), Reason::TooLarge);
                 None
             }
+            Verdict::Refused => {
+                self.shelve(batch, 0);
+                self.down = None;
+                self.lane.queue().finish();
+                self.lane.settled.notify_waiters();
+                return;
+            }
             // So little is never too large.
             Verdict::Exhausted => Some((DownCause::Retry(RetryCause::Unavailable), None)),
             Verdict::Retry(cause, after) => Some((DownCause::Retry(cause), after)),
@@ -476,6 +544,11 @@ impl Sender {
         match verdict {
             Verdict::Settled => {
                 depot.remove(signal, stored.number).await;
+                self.down = None;
+            }
+            Verdict::Refused => {
+                depot.remove(signal, stored.number).await;
+                self.shelve(batch, 0);
                 self.down = None;
             }
             Verdict::Halve | Verdict::Exhausted => {
@@ -564,6 +637,15 @@ impl Sender {
 /// Writes what waits to the disk until the queue is not crowded any more.
 async fn store_crowd(lane: &Lane) {
     while lane.queue().is_crowded() {
+        if !store_oldest(lane).await {
+            return;
+        }
+    }
+}
+
+/// Writes to the disk what has waited in memory for as long as it may while the receiver does not take it.
+async fn store_due(lane: &Lane, now: Instant) {
+    while lane.queue().spill_due(now) == Due::Now {
         if !store_oldest(lane).await {
             return;
         }

@@ -56,6 +56,9 @@ pub struct OtlpSettings {
     pub metrics: Option<Receiver>,
     /// Log records.
     pub logs: Option<Receiver>,
+    /// Metrics are changes since the export before: what is refused is missing in every sum, and is sent again once
+    /// other requests are accepted.
+    pub delta_metrics: bool,
     /// Limits, the same for each signal.
     pub limits: Limits,
     /// The queue on disk; `None`: what waits is in memory only. A reload changes its bounds only.

@@ -48,6 +48,8 @@ pub(crate) struct Script {
     pub(crate) answers: std::sync::Mutex<std::collections::VecDeque<Answer>>,
     /// When each attempt was made.
     pub(crate) attempts: std::sync::Mutex<Vec<Instant>>,
+    /// How long each answer takes.
+    pub(crate) takes: Duration,
 }
 
 impl fmt::Debug for Target {
@@ -122,6 +124,7 @@ impl Target {
         #[cfg(test)]
         if let Some(script) = &self.script {
             script.attempts.lock().unwrap().push(Instant::now());
+            tokio::time::sleep(script.takes).await;
             let accepted = Answer::Accepted {
                 rejected: 0,
                 message: String::new(),

@@ -37,7 +37,7 @@ pub(crate) const FORMATS: [Format; 8] = [
     Format {
         name: "evidence-name",
         kind: "name",
-        what: "the name of a kind of evidence: ledger or black-box",
+        what: "the name of a kind of evidence: ledger, black-box, callers or allocations",
         check: |text| EvidenceName::from_str(text).map(|_| None),
     },
     Format {
@@ -133,18 +133,7 @@ impl FromStr for EvidenceName {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let by_hand = match text {
-            "callers" => "run `gcwatch callers PID` by hand",
-            "allocations" => "run `gcwatch allocations PID` by hand",
-            _ => {
-                let known: Result<Evidence, String> = text.parse();
-                return known.map(Self);
-            }
-        };
-        Err(format!(
-            "this gcwatch does not gather {} for an incident, only ledger and black-box; {by_hand}",
-            quoted(text)
-        ))
+        text.parse().map(Self)
     }
 }
 
@@ -248,8 +237,8 @@ read_from_text!(Name, "rule-name", "^[a-z0-9][a-z0-9_-]*$", ["memory_emergency"]
 read_from_text!(
     EvidenceName,
     "evidence-name",
-    "^(ledger|black-box)$",
-    ["ledger", "black-box"]
+    "^(ledger|black-box|callers|allocations)$",
+    ["ledger", "black-box", "callers", "allocations"]
 );
 read_from_text!(
     Moment,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::black_box::Recorder;
-use super::{AFTERMATH_NS, Holding, Incident, IncidentChange, IncidentEnding, LINGER_NS, Member, REFRESH_NS};
+use super::{AFTERMATH_NS, Finding, Holding, Incident, IncidentChange, IncidentEnding, LINGER_NS, Member, REFRESH_NS};
 use crate::alert::{Alert, Ending, RunKey, Transition};
 use crate::ledger::Ledger;
 use crate::rule::{Evidence, RuleSet, Severity};
@@ -16,6 +16,8 @@ pub struct Incidents {
     number: u64,
     /// Where the memory of the process is, as far as it is known: for those that begin.
     ledger: Option<Arc<Ledger>>,
+    /// The recording of the process that died, of a service.
+    of_dead: Option<Arc<str>>,
     /// The events of the process are kept: `None`, they are not.
     recorder: Option<Recorder>,
 }
@@ -80,6 +82,34 @@ impl Incidents {
     pub fn gather(&self, evidence: Evidence) -> bool {
         let mut open = self.open.iter();
         open.any(|open| open.incident.process_ended_unix_ns.is_none() && open.incident.gathers(evidence))
+    }
+
+    /// The recording that has the end of the process of the service that died last; `None`: there is none yet.
+    /// Incidents without one name it.
+    pub fn know_recording(&mut self, id: Option<Arc<str>>) {
+        if self.of_dead == id {
+            return;
+        }
+        for open in &mut self.open {
+            if open.incident.black_box.is_none() && id.is_some() {
+                Arc::make_mut(&mut open.incident).black_box.clone_from(&id);
+                open.changed = true;
+            }
+        }
+        self.of_dead = id;
+    }
+
+    /// A burst found something for the incident of that number, or there was none. `None`: it ended meanwhile.
+    pub fn know_found(&mut self, number: u64, finding: Finding) -> Option<IncidentChange> {
+        let mut open = self.open.iter_mut();
+        let open = open.find(|open| open.incident.number == number)?;
+        let evidence = finding.evidence();
+        let incident = Arc::make_mut(&mut open.incident);
+        let found = Arc::make_mut(incident.found.get_or_insert_default());
+        found.take(finding);
+        // Whoever is sent the newest state gets it with the next one.
+        open.changed = true;
+        Some(IncidentChange::Gathered(Arc::clone(&open.incident), evidence))
     }
 
     /// The process exited: what held then stays as it was, until the aftermath is over.
@@ -147,7 +177,8 @@ impl Incidents {
                 process_ended_unix_ns: None,
                 members: vec![member(rules, alert, &place)],
                 ledger: self.ledger.clone().filter(|_| gathers),
-                black_box: None,
+                black_box: self.of_dead.clone(),
+                found: None,
             };
             if let Some(recorder) = &mut self.recorder {
                 recorder.record(&mut incident, alert.started_unix_ns);

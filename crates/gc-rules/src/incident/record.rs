@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Incident, IncidentEnding, Member};
+use super::{FoundAllocations, FoundCallers, Incident, IncidentEnding, Member};
 use crate::alert::RunKey;
 use crate::ledger::Ledger;
 use crate::rule::{Evidence, Severity};
@@ -27,7 +28,7 @@ pub struct IncidentSubject {
 }
 
 /// The record of an incident. Unknown values are null.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct IncidentRecord {
     kind: &'static str,
     /// The same while it lasts.
@@ -80,10 +81,14 @@ pub struct IncidentRecord {
     pub evidence: Vec<EvidenceRecord>,
     /// Where the memory of the process was; null: no rule of it has that gathered, or nothing is known.
     pub ledger: Option<Ledger>,
+    /// Who made the process collect; null: no rule of it has that gathered, or not yet.
+    pub callers: Option<FoundCallers>,
+    /// What was allocated, and where; null: no rule of it has that gathered, or not yet.
+    pub allocations: Option<FoundAllocations>,
 }
 
 /// Something that was gathered for an incident.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct EvidenceRecord {
     /// What it is, as rules name it.
     pub name: Evidence,
@@ -95,7 +100,7 @@ pub struct EvidenceRecord {
 }
 
 /// A rule of an incident.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct MemberRecord {
     /// Id of the rule.
     pub rule: String,
@@ -151,6 +156,8 @@ impl IncidentRecord {
             members: incident.members.iter().map(MemberRecord::new).collect(),
             evidence: evidence(incident),
             ledger: incident.ledger.as_deref().copied(),
+            callers: incident.found.as_ref().and_then(|found| found.callers.clone()),
+            allocations: incident.found.as_ref().and_then(|found| found.allocations.clone()),
         }
     }
 }
@@ -183,7 +190,21 @@ fn evidence(incident: &Incident) -> Vec<EvidenceRecord> {
         place: format!("{BLACK_BOX}{id}.nettrace"),
         text: format!("recording {id}.nettrace, up to 30 s before and 10 s after"),
     });
-    ledger.into_iter().chain(black_box).collect()
+    let found = incident.found.as_deref();
+    let callers = found.and_then(|found| found.callers.as_ref());
+    let callers = callers.map(|callers| EvidenceRecord {
+        name: Evidence::Callers,
+        place: "callers".to_owned(),
+        text: callers.clause(),
+    });
+    let allocations = found.and_then(|found| found.allocations.as_ref());
+    let allocations = allocations.map(|allocations| EvidenceRecord {
+        name: Evidence::Allocations,
+        place: "allocations".to_owned(),
+        text: allocations.clause(),
+    });
+    let all = ledger.into_iter().chain(black_box);
+    all.chain(callers).chain(allocations).collect()
 }
 
 impl MemberRecord {

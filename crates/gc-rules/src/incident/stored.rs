@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::sample::sample_rule;
-use super::{Incident, Member};
+use super::{Found, Incident, Member};
 use crate::alert::Alert;
 use crate::ledger::Ledger;
 use crate::rule::{Emit, Evidence, Rule, RuleSet, Severity};
@@ -29,6 +29,8 @@ pub struct StoredIncident {
     ledger: Option<Ledger>,
     #[serde(default)]
     black_box: Option<String>,
+    #[serde(default)]
+    found: Option<Found>,
 }
 
 /// The texts of a rule.
@@ -76,6 +78,7 @@ impl StoredIncident {
             members: incident.members.iter().map(StoredMember::of).collect(),
             ledger: incident.ledger.as_deref().copied(),
             black_box: incident.black_box.as_deref().map(str::to_owned),
+            found: incident.found.as_deref().cloned(),
         }
     }
 
@@ -105,6 +108,7 @@ impl StoredIncident {
             members: members.collect::<Option<_>>()?,
             ledger: self.ledger.map(Arc::new),
             black_box: self.black_box.as_deref().map(Arc::from),
+            found: self.found.clone().map(Arc::new),
         }))
     }
 }

@@ -60,10 +60,15 @@ impl On {
 
 words! {
     /// What is gathered for an incident.
+    #[derive(PartialOrd, Ord)]
     pub enum Evidence {
         /// Where the memory of the process is.
         Ledger = "ledger",
         /// The last seconds of its event stream, and the first ones of the incident.
         BlackBox = "black-box",
+        /// Who makes it collect: a burst of seconds with stacks.
+        Callers = "callers",
+        /// Who allocates: the same.
+        Allocations = "allocations",
     }
 }

@@ -1,11 +1,13 @@
 //! Windows over time: sub-intervals with aggregates, so that memory does not grow with the rate.
 
+use std::collections::VecDeque;
+
 use super::aggregate::{Aggregate, Sample};
 use super::{BUCKETS, Moment, Worth};
 use crate::rule::Window;
 
-/// How many tallies there are of the sub-intervals before the newest, when there are any.
-const PLACES: usize = BUCKETS as usize;
+/// Tallies of the sub-intervals before the newest, at most.
+const PLACES: usize = BUCKETS as usize - 1;
 
 /// Samples of a time, put together.
 #[derive(Debug, Clone, Copy, Default)]
@@ -55,9 +57,10 @@ pub(super) struct Buckets<A> {
     width: u64,
     /// The time of the first sample ever; 0 before it.
     origin: u64,
-    /// Those before the newest: a sub-interval has the place of its number from the epoch, modulo [`PLACES`]. Nothing
-    /// until there is one.
-    older: Box<[Tally<A>]>,
+    /// Those before the newest, one after the other: nothing until there is one, and no more than the window has seen.
+    older: VecDeque<Tally<A>>,
+    /// The number of the first of them, from the epoch.
+    first: u64,
 }
 
 impl<A: Aggregate> Buckets<A> {
@@ -70,7 +73,8 @@ impl<A: Aggregate> Buckets<A> {
             expires: u64::MAX,
             width: ns.div_ceil(BUCKETS).max(1),
             origin: 0,
-            older: Box::default(),
+            older: VecDeque::new(),
+            first: 0,
         }
     }
 
@@ -79,38 +83,32 @@ impl<A: Aggregate> Buckets<A> {
         (now / self.width).saturating_sub(BUCKETS - 1)
     }
 
-    /// The sub-intervals before the newest that there may be, the oldest first: their numbers.
-    fn numbers(&self) -> impl Iterator<Item = u64> + use<A> {
-        let newest = self.begin / self.width;
-        newest.saturating_sub(BUCKETS - 1)..newest
-    }
-
-    fn tally(&mut self, number: u64) -> Option<&mut Tally<A>> {
-        let place = usize::try_from(number % BUCKETS).ok()?;
-        self.older.get_mut(place)
-    }
-
     /// What is too old now is forgotten; when something is next.
     pub(super) fn expire(&mut self, now: u64) -> u64 {
         if now < self.expires {
             return self.expires;
         }
         let oldest = self.oldest(now);
+        let forgotten = usize::try_from(oldest.saturating_sub(self.first)).unwrap_or(usize::MAX);
+        self.older.drain(..forgotten.min(self.older.len()));
+        self.first = self.first.max(oldest);
+        if self.older.is_empty() {
+            self.older = VecDeque::new();
+        }
         // From the start again, not by subtraction: that has neither a smallest nor all digits.
         let mut before = Tally::default();
-        self.expires = u64::MAX;
-        for number in self.numbers() {
-            let Some(tally) = self.tally(number).filter(|tally| !tally.is_empty()) else {
-                continue;
-            };
-            if number < oldest {
-                *tally = Tally::default();
-            } else {
+        let mut earliest = None;
+        for (number, tally) in (self.first..).zip(&self.older) {
+            if !tally.is_empty() {
                 before.merge(tally);
-                self.expires_with(number);
+                earliest = earliest.or(Some(number));
             }
         }
         self.before = before;
+        self.expires = u64::MAX;
+        if let Some(number) = earliest {
+            self.expires_with(number);
+        }
         if self.begin / self.width < oldest {
             self.current = Tally::default();
         } else if !self.current.is_empty() {
@@ -145,27 +143,57 @@ impl<A: Aggregate> Buckets<A> {
         let (number, newest) = (time / self.width, self.begin / self.width);
         if number >= newest {
             if number > newest && !self.current.is_empty() {
-                if self.older.is_empty() {
-                    self.older = vec![Tally::default(); PLACES].into_boxed_slice();
-                }
                 let ended = std::mem::take(&mut self.current);
                 self.before.merge(&ended);
-                if let Some(tally) = self.tally(newest) {
-                    *tally = ended;
-                }
+                self.keep(newest, ended);
             }
             self.begin = number.saturating_mul(self.width);
             self.current.add(sample);
         } else {
-            if self.older.is_empty() {
-                self.older = vec![Tally::default(); PLACES].into_boxed_slice();
-            }
-            if let Some(tally) = self.tally(number) {
-                tally.add(sample);
-            }
+            self.late(number, newest, sample);
             self.before.add(sample);
         }
         self.expires_with(number);
+    }
+
+    /// Keeps a sub-interval that is after all that are kept.
+    fn keep(&mut self, number: u64, ended: Tally<A>) {
+        let next = self.first.saturating_add(self.older.len() as u64);
+        let gap = number.saturating_sub(next);
+        if self.older.is_empty() || gap >= PLACES as u64 {
+            self.older.clear();
+            self.first = number;
+        } else {
+            for _ in 0..gap {
+                self.older.push_back(Tally::default());
+            }
+        }
+        self.older.push_back(ended);
+        while self.older.len() > PLACES {
+            self.older.pop_front();
+            self.first += 1;
+        }
+    }
+
+    /// A sample of a sub-interval before the newest, which the window covers.
+    fn late(&mut self, number: u64, newest: u64, sample: Option<Sample>) {
+        if newest - number > PLACES as u64 {
+            return;
+        }
+        if self.older.is_empty() {
+            self.first = newest;
+        }
+        while self.first > number {
+            self.older.push_front(Tally::default());
+            self.first -= 1;
+        }
+        while self.first.saturating_add(self.older.len() as u64) <= number {
+            self.older.push_back(Tally::default());
+        }
+        let place = usize::try_from(number - self.first).unwrap_or(usize::MAX);
+        if let Some(tally) = self.older.get_mut(place) {
+            tally.add(sample);
+        }
     }
 
     fn total(&self) -> Tally<A> {
@@ -192,11 +220,12 @@ impl<A: Aggregate> Buckets<A> {
     }
 
     pub(super) fn memory(&self) -> usize {
-        size_of_val(&*self.older)
+        self.older.capacity() * size_of::<Tally<A>>()
     }
 
     #[expect(clippy::unused_self, reason = "one of the kinds of series, which all have it")]
     pub(super) fn most_memory(&self) -> usize {
-        PLACES * size_of::<Tally<A>>()
+        // A queue doubles until it has enough.
+        PLACES.next_power_of_two() * size_of::<Tally<A>>()
     }
 }

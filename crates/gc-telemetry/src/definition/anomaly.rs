@@ -84,6 +84,12 @@ attributes! {
     BLACK_BOX "gcwatch.incident.black_box" Text Own
         "Where gcwatch serves the recording of the process's events around the beginning of the incident; of severity error and worse, or of rules with `evidence: [black-box]`."
         from "EventPipe"
+    INCIDENT_CALLERS "gcwatch.incident.callers" Text Own
+        "Who made the process collect while gcwatch watched it for seconds, at most three, in one clause; or why it did not watch. Of rules with `evidence: [callers]`, where `evidence.bursts` is on."
+        from "EventPipe"
+    INCIDENT_ALLOCATIONS "gcwatch.incident.allocations" Text Own
+        "What allocated most while gcwatch watched it for seconds, at most three sites with their 95 % intervals, in one clause; or why it did not watch. Of rules with `evidence: [allocations]`, where `evidence.bursts` is on."
+        from "EventPipe"
     INCIDENT_LEDGER "gcwatch.incident.ledger" Text Own
         "Where the memory of the process is, in one clause; of rules with `evidence: [ledger]`."
         from "control group, /proc and GC events"

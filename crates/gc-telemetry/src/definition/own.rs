@@ -13,6 +13,9 @@ attributes! {
     SIGNAL "gcwatch.signal" Text Own
         "`traces`, `metrics` or `logs`."
         from "gcwatch"
+    BURST_KIND "gcwatch.evidence.kind" Text Own
+        "What a burst is to find: `callers` or `allocations`."
+        from "gcwatch"
     OUTCOME "gcwatch.outcome" Text Own
         "Outcome of a request: `accepted`, `partial`, `unavailable`, `timed_out`, `unreachable`, `refused`, `too_large`, `unsupported`; of a reload: `accepted`, `refused`."
         from "gcwatch"
@@ -113,6 +116,9 @@ metrics! { METRICS
         from "gcwatch"
     RECORDINGS "gcwatch.black_box.recordings" "{recording}" Counter [OUTCOME] Own
         "Recordings of severe incidents: written; failed, the disk took none; dropped, the disk was too slow."
+        from "gcwatch"
+    BURSTS "gcwatch.evidence.bursts" "{burst}" Counter [BURST_KIND, OUTCOME] Own
+        "Bursts for incidents (`evidence.bursts: on`): gathered; cut, the process exited or its stream broke; failed, the runtime refused; refused, the incident says why."
         from "gcwatch"
     INTAKE_SPANS "gcwatch.intake.spans" "{span}" Counter [OUTCOME] Own
         "Spans that services sent for their requests (`requests.mode: otlp`): matched to a process; unmatched; ambiguous, of one of several processes; dropped, for lack of memory; no_request, of another kind than server and consumer."

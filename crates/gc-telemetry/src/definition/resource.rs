@@ -47,7 +47,7 @@ attributes! {
         from "ProcessInfo2 ClrProductVersion; .NET Core 3: the path of its library in /proc/PID/maps"
     HOST_NAME "host.name" Text Development
         "Name of the host."
-        from "/proc/sys/kernel/hostname"
+        from "NODE_NAME in gcwatch's environment; /proc/sys/kernel/hostname"
     HOST_ID "host.id" Text Development
         "Id of the host."
         from "/etc/machine-id"

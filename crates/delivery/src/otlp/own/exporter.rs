@@ -115,6 +115,8 @@ impl<E: Exporter> FollowingExporter<E> {
             let after = match self.judge(count, &target, answer) {
                 Verdict::Settled | Verdict::Halve => return Ok(()),
                 Verdict::Unsupported => break Reason::Unsupported,
+                // Only metrics are kept, and these are none.
+                Verdict::Refused => break Reason::Refused,
                 Verdict::Exhausted => None,
                 Verdict::Retry(_, after) => after,
             };

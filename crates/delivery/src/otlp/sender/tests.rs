@@ -60,10 +60,13 @@ impl Sending {
 
     /// With a queue on disk in `directory`.
     fn with(answers: impl IntoIterator<Item = Answer>, directory: Option<&Path>) -> Self {
+        Self::toward(target(answers), directory)
+    }
+
+    fn toward(target: Arc<Target>, directory: Option<&Path>) -> Self {
         let opened = directory.map(|directory| Depot::open(&disk(directory), Instant::now()));
         let (depot, found) = opened.map_or((None, 0), |(depot, [found, ..])| (Some(Arc::new(depot)), found));
         let lane = Arc::new(Lane::new(Signal::Traces, Instant::now(), depot));
-        let target = target(answers);
         lane.queue().found(found);
         let nothing = lane.queue().configure(Limits::default(), true, false);
         assert!(nothing.is_empty());
@@ -289,6 +292,124 @@ async fn an_hour_without_a_receiver_loses_nothing() {
     }
     let first = sending.attempts()[before];
     assert!(first <= back + Duration::from_secs(2), "{first:?} {back:?}");
+    let stats = sending.lane.queue().stats();
+    assert_eq!((stats.stored, stats.queued, stats.dropped.total()), (0, 0, 0));
+}
+
+fn refused() -> Answer {
+    Answer::Refused {
+        message: "no such token".to_owned(),
+    }
+}
+
+/// Scenario: where what is refused is kept, a receiver refuses two requests and accepts those that follow; then it
+/// refuses one for good and accepts all others.
+/// Guarantee: the two are sent again after others are accepted, and not before; the one is tried eight times, a minute
+/// apart at least, and dropped then; the others are never held up.
+#[tokio::test(start_paused = true)]
+async fn what_was_refused_is_sent_again() {
+    let sending = Sending::to([refused(), refused()]);
+    sending.lane.control.send_modify(|control| control.keeps_refused = true);
+    for _ in 0..4 {
+        sending.give();
+        sending.settled().await;
+    }
+    let stats = sending.lane.queue().stats();
+    assert_eq!(
+        (stats.exported, stats.dropped.total(), stats.in_flight),
+        (4, 0, 0),
+        "{stats:?}"
+    );
+    assert_eq!((stats.requests.refused, stats.retries), (2, 2));
+
+    // One refusal, then each time that it is sent after one that is accepted.
+    let answers = |one: u32| if one == 0 { vec![refused()] } else { Vec::new() };
+    let begin = Instant::now();
+    let mut seen = sending.attempts().len();
+    let mut again = Vec::new();
+    for one in 0..2000 {
+        let script = sending.target.script.as_ref().unwrap();
+        let accepted = Answer::Accepted {
+            rejected: 0,
+            message: String::new(),
+        };
+        *script.answers.lock().unwrap() = answers(one).into_iter().chain([accepted, refused()]).collect();
+        if one == 0 {
+            script.answers.lock().unwrap().truncate(1);
+        }
+        sending.give();
+        sending.settled().await;
+        let attempts = sending.attempts().len();
+        if one > 0 && attempts - seen == 2 {
+            again.push(begin.elapsed());
+        }
+        seen = attempts;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert_eq!(again.len(), 8);
+    assert!(
+        again
+            .windows(2)
+            .all(|pair| pair[1] - pair[0] >= Duration::from_secs(60)),
+        "{again:?}"
+    );
+    let stats = sending.lane.queue().stats();
+    assert_eq!(
+        (stats.exported, stats.dropped.refused, stats.in_flight),
+        (4 + 1999, 1, 0)
+    );
+}
+
+/// Scenario: where what is refused is kept, everything is refused, more than is kept; then the end.
+/// Guarantee: memory is bounded, and every item that was not accepted is counted as refused.
+#[tokio::test(start_paused = true)]
+async fn what_is_refused_is_bounded_and_counted() {
+    let sending = Sending::to(vec![refused(); 100_000]);
+    sending.lane.control.send_modify(|control| control.keeps_refused = true);
+    let large = Span {
+        name: "x".repeat(100_000),
+        ..Span::default()
+    };
+    for _ in 0..30 {
+        let entry = Entry::new(&Arc::new(Origin::new(Vec::new())), std::slice::from_ref(&large), 1);
+        sending.lane.push(Instant::now(), vec![entry]);
+        sending.settled().await;
+    }
+    let stats = sending.lane.queue().stats();
+    assert!(
+        stats.in_flight <= 10 && stats.dropped.refused == 30 - stats.in_flight,
+        "{stats:?}"
+    );
+    let Sending { lane, task, .. } = sending;
+    lane.queue().close();
+    lane.control.send_modify(|control| control.closing = true);
+    lane.wake.notify_one();
+    task.await.unwrap();
+    let stats = lane.queue().stats();
+    assert_eq!((stats.in_flight, stats.dropped.refused), (0, 30));
+}
+
+/// Scenario: with a queue on disk, a receiver takes a request and does not answer for nine seconds; ten items a second
+/// come meanwhile.
+/// Guarantee: what a kill would lose is at any time the request without an answer and at most two seconds of items;
+/// everything is sent once the receiver answers.
+#[tokio::test(start_paused = true)]
+async fn a_late_answer_leaves_little_in_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut target = Arc::into_inner(target([])).unwrap();
+    target.script.as_mut().unwrap().takes = Duration::from_secs(9);
+    let sending = Sending::toward(Arc::new(target), Some(folder.path()));
+    for given in 0..85 {
+        sending.give();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let stats = sending.lane.queue().stats();
+        assert!(stats.queued <= 20, "after {given}: {stats:?}");
+    }
+    let stats = sending.lane.queue().stats();
+    assert!(stats.stored > 60 && stats.exported == 0, "{stats:?}");
+    while sending.lane.queue().stats().exported < 85 {
+        sending.lane.settled.notified().await;
+    }
     let stats = sending.lane.queue().stats();
     assert_eq!((stats.stored, stats.queued, stats.dropped.total()), (0, 0, 0));
 }

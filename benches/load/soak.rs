@@ -1,0 +1,237 @@
+//! The same for an hour, with everything that goes wrong in one: a receiver that comes and goes, processes that come
+//! and go, and a daemon that is killed. Counts are exact and compared with those of the processes.
+//!
+//! ```text
+//! steady half   the receiver refuses, answers UNAVAILABLE, takes and never answers; processes end and begin
+//!               -> every collection arrives, none twice but where an answer was lost
+//! killed half   the same, and the daemon is killed (SIGKILL) again and again, with its directory
+//!               -> what is missing lies around a kill and is a second or two each; nothing else
+//! ```
+//!
+//! Memory is judged by its slope in the steady half, descriptors by their number at its beginning and end, the
+//! directory by what is left when everything has arrived.
+
+mod account;
+mod receiver;
+
+use std::io::Write as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+
+use self::account::{Account, Slope};
+use self::receiver::{FlappingReceiver, Mode};
+use crate::targets::{self, Daemon, Pace, Place, Sent, Target};
+use crate::{Arguments, PATIENCE, proc};
+
+/// How long each behaviour of the receiver lasts.
+const BEHAVIOUR: Duration = Duration::from_secs(12);
+/// What the receiver does, again and again.
+const BEHAVIOURS: [Mode; 6] = [
+    Mode::Up,
+    Mode::Refusing,
+    Mode::Up,
+    Mode::Unavailable,
+    Mode::Up,
+    Mode::Deaf,
+];
+/// Between the end of one process and the beginning of another.
+const CHURN: Duration = Duration::from_secs(2);
+/// Between two looks at the daemon's memory.
+const SAMPLE: Duration = Duration::from_secs(5);
+/// How long the rest may take to arrive once everything is quiet: the receiver is back, and the queue drains.
+const DRAIN: Duration = Duration::from_secs(180);
+
+/// Runs it.
+///
+/// # Errors
+///
+/// When something is missing that no kill explains, when something came twice, when the daemon ends or keeps
+/// descriptors, or when a process fails.
+pub(crate) fn run(arguments: &Arguments, minutes: f64, kills: u64) -> anyhow::Result<()> {
+    let folder = tempfile::Builder::new().prefix("gcwsoak").tempdir()?;
+    let half = Duration::from_secs_f64((minutes * 30.0).max(30.0));
+    println!("{}", proc::machine());
+    println!(
+        "{} processes, {} collections a second each, two halves of {:.0} s",
+        arguments.targets,
+        arguments.rate,
+        half.as_secs_f64()
+    );
+    let mut soak = Soak::start(arguments, &folder.path().join("steady"))?;
+    soak.run(half, None)?;
+    let mut fine = soak.finish()?.print("steady half, no kill", 0);
+    if kills > 0 {
+        let mut soak = Soak::start(arguments, &folder.path().join("killed"))?;
+        soak.run(half, Some(half / u32::try_from(kills + 1).unwrap_or(u32::MAX)))?;
+        fine &= soak.finish()?.print("killed half", kills);
+    }
+    ensure!(fine, "a promise does not hold: see above");
+    Ok(())
+}
+
+/// One half.
+struct Soak<'a> {
+    arguments: &'a Arguments,
+    place: Place,
+    targets: Vec<Target>,
+    /// What processes counted that have ended.
+    ended: Vec<Sent>,
+    receiver: FlappingReceiver,
+    daemon: Daemon,
+    kills: Vec<Instant>,
+    memory: Slope,
+    /// Descriptors when it began, and the most.
+    descriptors: (usize, usize),
+}
+
+impl<'a> Soak<'a> {
+    fn start(arguments: &'a Arguments, folder: &Path) -> anyhow::Result<Self> {
+        std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let receiver = FlappingReceiver::start()?;
+        let place = Place {
+            folder: folder.to_owned(),
+            receiver: receiver.address(),
+            rules: !arguments.no_rules,
+            state: Some(folder.join("state")),
+        };
+        let mut targets = (0..arguments.targets)
+            .map(|_| target(arguments, folder))
+            .collect::<anyhow::Result<Vec<_>>>()?;
+        targets::await_all(&mut targets, "ready", PATIENCE)?;
+        let daemon = Daemon::start(&arguments.gcwatch, &place)?;
+        targets::await_all(&mut targets, "attached", PATIENCE).with_context(|| daemon.log_tail())?;
+        let descriptors = proc::descriptors(daemon.pid()).context("gcwatch has ended")?.0;
+        Ok(Self {
+            arguments,
+            place,
+            targets,
+            ended: Vec::new(),
+            receiver,
+            daemon,
+            kills: Vec::new(),
+            memory: Slope::default(),
+            descriptors: (descriptors, descriptors),
+        })
+    }
+
+    fn run(&mut self, length: Duration, kill_every: Option<Duration>) -> anyhow::Result<()> {
+        let began = Instant::now();
+        let (mut behaviour, mut churn, mut sample) = (0, began + CHURN, began + SAMPLE);
+        let mut kill = kill_every.map(|every| began + every);
+        while began.elapsed() < length {
+            std::thread::sleep(Duration::from_millis(50));
+            let now = Instant::now();
+            let place = (began.elapsed().as_secs() / BEHAVIOUR.as_secs()) as usize;
+            if place != behaviour {
+                behaviour = place;
+                let mode = BEHAVIOURS.get(place % BEHAVIOURS.len()).copied().unwrap_or(Mode::Up);
+                self.receiver.become_(mode)?;
+            }
+            if now >= churn {
+                churn = now + CHURN;
+                self.churn()?;
+            }
+            if now >= sample {
+                sample = now + SAMPLE;
+                self.sample(began)?;
+            }
+            if let (Some(at), Some(every)) = (kill, kill_every)
+                && now >= at
+            {
+                kill = Some(at + every);
+                self.kill()?;
+            }
+            if let Some(status) = self.daemon.ended()? {
+                bail!("gcwatch ended by itself ({status}). {}", self.daemon.log_tail());
+            }
+        }
+        Ok(())
+    }
+
+    /// The oldest process ends, another one begins.
+    fn churn(&mut self) -> anyhow::Result<()> {
+        let mut oldest = self.targets.remove(0);
+        oldest.quiet()?;
+        self.ended.push(oldest.totals(PATIENCE)?);
+        drop(oldest);
+        let mut next = target(self.arguments, &self.place.folder)?;
+        targets::await_all(std::slice::from_mut(&mut next), "ready", PATIENCE)?;
+        self.targets.push(next);
+        Ok(())
+    }
+
+    fn sample(&mut self, began: Instant) -> anyhow::Result<()> {
+        let pid = self.daemon.pid();
+        let rss = proc::status(pid, "VmRSS").context("gcwatch has ended")?;
+        self.memory.add(began.elapsed(), rss);
+        let (open, _) = proc::descriptors(pid).unwrap_or_default();
+        self.descriptors.1 = self.descriptors.1.max(open);
+        print!(
+            "\r{:6.0} s  {:.1} MiB  {open} descriptors  {} kills ",
+            began.elapsed().as_secs_f64(),
+            rss as f64 / 1024.0,
+            self.kills.len()
+        );
+        std::io::stdout().flush()?;
+        Ok(())
+    }
+
+    fn kill(&mut self) -> anyhow::Result<()> {
+        self.kills.push(Instant::now());
+        self.receiver.store().interrupted();
+        self.daemon.kill()?;
+        self.daemon = Daemon::start(&self.arguments.gcwatch, &self.place)?;
+        Ok(())
+    }
+
+    /// Everything becomes quiet, and what waits arrives.
+    fn finish(mut self) -> anyhow::Result<Account> {
+        println!();
+        self.receiver.become_(Mode::Up)?;
+        for target in &mut self.targets {
+            target.quiet()?;
+        }
+        for target in &mut self.targets {
+            self.ended.push(target.totals(PATIENCE)?);
+        }
+        let until = Instant::now() + DRAIN;
+        let mut last = (0, Instant::now());
+        // Until nothing comes any more: in the killed half not everything does.
+        while Instant::now() < until && last.1.elapsed() < Duration::from_secs(20) {
+            std::thread::sleep(Duration::from_millis(200));
+            let arrived = self.receiver.store().spans();
+            if arrived != last.0 {
+                last = (arrived, Instant::now());
+            }
+            if self.kills.is_empty() && arrived >= self.ended.iter().map(|sent| sent.sent).sum() {
+                break;
+            }
+        }
+        let waiting = account::bytes_below(self.place.state.as_deref());
+        let (open, _) = proc::descriptors(self.daemon.pid()).unwrap_or_default();
+        let (took, status) = self.daemon.stop(PATIENCE)?;
+        ensure!(
+            status.success(),
+            "gcwatch ended with {status}. {}",
+            self.daemon.log_tail()
+        );
+        Ok(Account::new(
+            &self.ended,
+            &self.receiver.store(),
+            self.memory,
+            (self.descriptors.0, self.descriptors.1, open),
+            waiting,
+            took,
+        ))
+    }
+}
+
+fn target(arguments: &Arguments, folder: &Path) -> anyhow::Result<Target> {
+    let pace = Pace {
+        rate: arguments.rate,
+        flush: Duration::from_millis(arguments.flush),
+    };
+    Target::start(folder, pace, &arguments.recording)
+}

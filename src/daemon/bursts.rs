@@ -1,0 +1,331 @@
+//! The bursts that incidents ask for.
+//!
+//! ```text
+//! each second: wants of open incidents -> evidence::automatic::decide -> a thread with the burst, one at a time
+//!                                                     '-> why not ---.             |
+//!              the incident <----------------------------------------+-------------'
+//! ```
+//!
+//! A burst has a thread and an executor of its own: to decode names takes a moment, in which nothing else may wait. It
+//! ends with what heals the process; when gcwatch is killed meanwhile, the lease of the burst says whom the next one is
+//! to heal (`targets::others`).
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use dotnet_diagnostics::discovery::Scan;
+use dotnet_diagnostics::{Client, Endpoint, Guard};
+use gc_rules::incident::Finding;
+use gc_rules::rule::Evidence;
+use tokio::sync::Notify;
+use tracing::warn;
+
+use crate::evidence::automatic::{self, BurstOptions, Decision, Others, PATIENCE};
+use crate::evidence::burst::{self, Done, Question, StoppedBy};
+use crate::evidence::lock::{NoTurn, Turn};
+use crate::pipeline::{Pipeline, Want};
+use crate::process::RunKey;
+
+/// Runs whose last burst is remembered; of more, the oldest is forgotten.
+const MOST_REMEMBERED: usize = 4096;
+
+/// An incident of a run, and what it asks for.
+type WantKey = (RunKey, u64, Evidence);
+
+/// How many bursts incidents asked for, by kind and outcome.
+#[derive(Debug, Default)]
+pub(crate) struct BurstStats {
+    counts: [[AtomicU64; 4]; 2],
+}
+
+/// What came of a want.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Gathered,
+    Cut,
+    Failed,
+    Refused,
+}
+
+const OUTCOMES: [&str; 4] = ["gathered", "cut", "failed", "refused"];
+
+impl BurstStats {
+    fn count(&self, evidence: Evidence, outcome: Outcome) {
+        let kind = usize::from(evidence == Evidence::Allocations);
+        let counter = self.counts.get(kind).and_then(|counts| counts.get(outcome as usize));
+        if let Some(counter) = counter {
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Kind, outcome, and how many.
+    pub(crate) fn counts(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> + '_ {
+        let kinds = [Evidence::Callers.name(), Evidence::Allocations.name()];
+        kinds.into_iter().zip(&self.counts).flat_map(|(kind, counts)| {
+            let outcomes = OUTCOMES.into_iter().zip(counts);
+            outcomes.map(move |(outcome, count)| (kind, outcome, count.load(Ordering::Relaxed)))
+        })
+    }
+}
+
+/// What a burst came to.
+#[derive(Debug)]
+enum Ended {
+    Found(Finding, Outcome),
+    /// Somebody else had the turn.
+    Busy,
+}
+
+/// The burst that runs.
+#[derive(Debug)]
+struct Running {
+    want: WantKey,
+    ended: Receiver<Ended>,
+    stop: Arc<Notify>,
+}
+
+/// The bursts of a daemon.
+#[derive(Debug)]
+pub(super) struct Bursts {
+    stats: Arc<BurstStats>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    options: BurstOptions,
+    lease_folder: PathBuf,
+    guard: Option<Arc<dyn Guard>>,
+    running: Option<Running>,
+    /// When the newest burst of each run began.
+    newest: BTreeMap<RunKey, Instant>,
+    /// Since when wants wait.
+    waiting: BTreeMap<WantKey, Instant>,
+}
+
+impl Bursts {
+    pub(super) fn new(stats: Arc<BurstStats>) -> Self {
+        Self {
+            stats,
+            state: Mutex::default(),
+        }
+    }
+
+    /// From now on.
+    pub(super) fn configure(&self, options: BurstOptions, lease_folder: PathBuf) {
+        let mut state = self.state();
+        (state.options, state.lease_folder) = (options, lease_folder);
+    }
+
+    /// What closes the stream of a burst when gcwatch does not read it any more.
+    pub(super) fn set_guard(&self, guard: Option<Arc<dyn Guard>>) {
+        self.state().guard = guard;
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A second passed. `is_behind`: gcwatch has not read all that was written.
+    pub(super) fn tick(&self, pipeline: &Pipeline, is_behind: bool, now: Instant) {
+        let mut state = self.state();
+        let state = &mut *state;
+        if let Some(running) = &state.running {
+            let ended = match running.ended.try_recv() {
+                Err(TryRecvError::Empty) => None,
+                Ok(ended) => Some(ended),
+                // Its thread is gone.
+                Err(TryRecvError::Disconnected) => {
+                    let because = "the burst failed".to_owned();
+                    Some(Ended::Found(automatic::none(running.want.2, because), Outcome::Failed))
+                }
+            };
+            if let Some(ended) = ended {
+                let (run, number, evidence) = running.want;
+                match ended {
+                    Ended::Busy => {
+                        // It waits again.
+                        state.newest.remove(&run);
+                        let waits = state.waiting.get(&running.want);
+                        if waits.is_none_or(|since| now.saturating_duration_since(*since) >= PATIENCE) {
+                            self.stats.count(evidence, Outcome::Refused);
+                            let because = "another burst runs on this host".to_owned();
+                            pipeline.found(run, number, automatic::none(evidence, because));
+                        }
+                    }
+                    Ended::Found(finding, outcome) => {
+                        self.stats.count(evidence, outcome);
+                        pipeline.found(run, number, finding);
+                    }
+                }
+                state.running = None;
+            }
+        }
+        if !state.options.enabled {
+            state.waiting.clear();
+            return;
+        }
+        let wants = pipeline.wants();
+        let keys: Vec<WantKey> = wants.iter().map(Want::key).collect();
+        state.waiting.retain(|key, _| keys.contains(key));
+        for mut want in wants {
+            let key = want.key();
+            if state.running.as_ref().is_some_and(|running| running.want == key) {
+                continue;
+            }
+            want.condition.is_behind |= is_behind;
+            let newest = state.newest.get(&want.run);
+            let others = Others {
+                is_one_running: state.running.is_some(),
+                of_process: newest.map(|began| now.saturating_duration_since(*began)),
+            };
+            let since = *state.waiting.entry(key).or_insert(now);
+            match automatic::decide(want.evidence, &want.condition, others, &state.options) {
+                Decision::Start(question) => {
+                    state.remember(want.run, now);
+                    state.running = Some(begin(&want, question, state));
+                }
+                Decision::Wait(_) if now.saturating_duration_since(since) < PATIENCE => {}
+                Decision::Wait(because) | Decision::Never(because) => {
+                    state.waiting.remove(&key);
+                    self.stats.count(want.evidence, Outcome::Refused);
+                    let finding = automatic::none(want.evidence, because);
+                    pipeline.found(want.run, want.incident, finding);
+                }
+            }
+        }
+    }
+
+    /// Ends what runs, within that time; blocking.
+    pub(super) fn stop(&self, within: Duration) {
+        let running = {
+            let mut state = self.state();
+            state.options.enabled = false;
+            state.running.take()
+        };
+        if let Some(running) = running {
+            // The second one gives up the names.
+            running.stop.notify_one();
+            let _late = running.ended.recv_timeout(within);
+        }
+    }
+}
+
+impl State {
+    fn remember(&mut self, run: RunKey, now: Instant) {
+        self.newest.insert(run, now);
+        if self.newest.len() > MOST_REMEMBERED {
+            let oldest = self.newest.iter().min_by_key(|(_, began)| **began);
+            if let Some(oldest) = oldest.map(|(run, _)| *run) {
+                self.newest.remove(&oldest);
+            }
+        }
+    }
+}
+
+/// Begins a burst on its own thread.
+fn begin(want: &Want, question: Question, state: &State) -> Running {
+    let (sender, ended) = sync_channel(1);
+    let stop = Arc::new(Notify::new());
+    let task = Task {
+        run: want.run,
+        evidence: want.evidence,
+        question,
+        time: state.options.time,
+        lease_folder: state.lease_folder.clone(),
+        guard: state.guard.clone(),
+        stop: Arc::clone(&stop),
+    };
+    let begun = std::thread::Builder::new().name("burst".to_owned()).spawn(move || {
+        // Nobody waits any more when gcwatch ends.
+        let _late = sender.send(task.run());
+    });
+    if let Err(error) = begun {
+        warn!("no thread for a burst: {error}");
+    }
+    Running {
+        want: want.key(),
+        ended,
+        stop,
+    }
+}
+
+/// One burst.
+struct Task {
+    run: RunKey,
+    evidence: Evidence,
+    question: Question,
+    time: Duration,
+    lease_folder: PathBuf,
+    guard: Option<Arc<dyn Guard>>,
+    stop: Arc<Notify>,
+}
+
+impl Task {
+    fn run(self) -> Ended {
+        let executor = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        match executor {
+            Ok(executor) => executor.block_on(self.ask()),
+            Err(error) => self.failed(error.to_string()),
+        }
+    }
+
+    fn failed(&self, because: String) -> Ended {
+        Ended::Found(automatic::none(self.evidence, because), Outcome::Failed)
+    }
+
+    async fn ask(&self) -> Ended {
+        let pid = self.run.pid;
+        let process = match Scan::host().inspect(pid) {
+            Ok(process) if process.start_time == self.run.start_time => process,
+            Ok(_) => return self.failed("the process exited".to_owned()),
+            Err(error) => return self.failed(error.to_string()),
+        };
+        let endpoint = match Endpoint::of(&process) {
+            Ok(endpoint) => endpoint,
+            Err(error) => return self.failed(error.to_string()),
+        };
+        let _turn = match Turn::take(self.lease_folder.clone(), pid, process.uid) {
+            Ok(turn) => turn,
+            Err(NoTurn::Taken { .. }) => return Ended::Busy,
+            Err(NoTurn::NoLock { problem }) => {
+                return self.failed(format!("the lock of bursts cannot be taken ({problem})"));
+            }
+        };
+        let client = Client::new(endpoint).guarded(self.guard.clone());
+        let stop = || self.stop.notified();
+        let done = match burst::run(&client, self.question, self.time, stop, |_| ()).await {
+            Ok(done) => done,
+            Err(error) => return self.failed(format!("the runtime was asked and refused: {error}")),
+        };
+        self.found(&done)
+    }
+
+    fn found(&self, done: &Done) -> Ended {
+        if let Some(problem) = &done.not_healed {
+            warn!(
+                pid = self.run.pid,
+                "the process may go on making the events of a burst while another session is open: {problem}"
+            );
+        }
+        if done.stopped_by == StoppedBy::PinnedObjects {
+            let because = "the process has too many pinned objects for a Verbose session: it was ended".to_owned();
+            return Ended::Found(automatic::none(self.evidence, because), Outcome::Refused);
+        }
+        let window = done.burst.account().window;
+        let finding = match self.evidence {
+            Evidence::Allocations => automatic::allocations(&done.burst.allocations(), window),
+            _ => automatic::callers(&done.burst.callers(), window),
+        };
+        let outcome = if done.cut.is_some() || done.stopped_by == StoppedBy::Exit {
+            Outcome::Cut
+        } else {
+            Outcome::Gathered
+        };
+        Ended::Found(finding, outcome)
+    }
+}

@@ -1,0 +1,370 @@
+//! Bursts that incidents ask for by themselves: whether one may begin, and what is kept of it. Pure: what is known of
+//! the process, and times, are values.
+
+use std::time::Duration;
+
+use clr_evidence::allocations::{Allocations, Amount, Method};
+use clr_evidence::burst::Window;
+use clr_evidence::callers::Callers;
+use clr_evidence::name::type_name;
+use gc_rules::incident::{
+    Finding, FoundAllocations, FoundAmount, FoundCaller, FoundCallers, FoundSite, FoundType, MOST_FOUND,
+};
+use gc_rules::rule::Evidence;
+
+use super::burst::{BUFFER_MB, MAX_PINNED_FOR_VERBOSE, Question, SAMPLES_SINCE};
+
+/// How long an incident waits for a moment in which a burst may begin; later, what it is about may be over.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+/// From this share of its limit on, in percent, a heap is left alone.
+const FULL_PERCENT: u64 = 95;
+/// Frames of a stack that an incident has.
+const MOST_FRAMES: usize = 8;
+/// Characters of a name that an incident has: names are what the process says.
+const MOST_CHARS: usize = 256;
+
+/// Whether incidents have bursts, and of which length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BurstOptions {
+    /// If false, only people have them, with `gcwatch callers` and `gcwatch allocations`.
+    pub enabled: bool,
+    /// How long one lasts.
+    pub time: Duration,
+    /// How long a process is left alone after one.
+    pub every: Duration,
+}
+
+impl Default for BurstOptions {
+    fn default() -> Self {
+        Self {
+            enabled: false,
+            time: Duration::from_secs(5),
+            every: Duration::from_secs(30 * 60),
+        }
+    }
+}
+
+/// What is known of a process that an incident asks about. `None`: unknown.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Condition {
+    /// Its standing session is read.
+    pub is_attached: bool,
+    /// gcwatch has not read all that the process wrote.
+    pub is_behind: bool,
+    /// The first number of the runtime's version.
+    pub major: Option<u32>,
+    /// Bytes that the heap has committed, or has after a collection.
+    pub heap: Option<u64>,
+    /// What it may commit.
+    pub heap_limit: Option<u64>,
+    /// Bytes that its container uses.
+    pub container: Option<u64>,
+    /// What that may use.
+    pub container_limit: Option<u64>,
+    /// Pinned objects in the newest collection.
+    pub pinned_objects: Option<u32>,
+}
+
+/// What is known of other bursts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Others {
+    /// One runs on this host.
+    pub is_one_running: bool,
+    /// How long ago the newest one of this process began.
+    pub of_process: Option<Duration>,
+}
+
+/// Whether a burst begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    /// It does.
+    Start(Question),
+    /// Not now: this may pass.
+    Wait(String),
+    /// It does not: a clause that says why.
+    Never(String),
+}
+
+/// Whether a burst that an incident asks for begins now. `evidence` is of [callers](Evidence::Callers) or
+/// [allocations](Evidence::Allocations).
+pub fn decide(evidence: Evidence, condition: &Condition, others: Others, options: &BurstOptions) -> Decision {
+    if let Some(why) = at_limit(condition) {
+        return Decision::Never(why);
+    }
+    if let Some(ago) = others.of_process.filter(|ago| *ago < options.every) {
+        return Decision::Never(format!(
+            "the last burst of this process was {} ago, and there is one in {} (evidence.burst_every)",
+            minutes(ago),
+            minutes(options.every)
+        ));
+    }
+    let question = match question(evidence, condition) {
+        Ok(question) => question,
+        Err(why) => return Decision::Never(why),
+    };
+    if !condition.is_attached {
+        return Decision::Wait("gcwatch does not read the process at present".to_owned());
+    }
+    if condition.is_behind {
+        return Decision::Wait("gcwatch is behind with what the process writes".to_owned());
+    }
+    if others.is_one_running {
+        return Decision::Wait("another burst runs on this host".to_owned());
+    }
+    Decision::Start(question)
+}
+
+/// Which session the runtime is asked for, by its price.
+fn question(evidence: Evidence, condition: &Condition) -> Result<Question, String> {
+    match (evidence, condition.major, condition.pinned_objects) {
+        (Evidence::Allocations, Some(major), _) if major >= SAMPLES_SINCE => Ok(Question::Allocations),
+        (Evidence::Allocations, None, _) => Err("the version of its runtime is unknown".to_owned()),
+        (Evidence::Allocations, Some(major), Some(pinned)) if pinned > MAX_PINNED_FOR_VERBOSE => Err(format!(
+            ".NET {major} has it for a Verbose session only, of which each of the {pinned} pinned objects is an event of \
+             every collection"
+        )),
+        (Evidence::Allocations, Some(major), None) => Err(format!(
+            ".NET {major} has it for a Verbose session only, whose price is unknown before a collection was seen"
+        )),
+        (Evidence::Allocations, Some(_), Some(_)) => Ok(Question::Ticks { any_pins: false }),
+        _ => Ok(Question::Callers),
+    }
+}
+
+/// Why a process has no memory for a burst.
+fn at_limit(condition: &Condition) -> Option<String> {
+    let mib = |bytes: u64| bytes >> 20;
+    let heap = condition.heap.zip(condition.heap_limit);
+    if let Some((heap, limit)) = heap.filter(|(heap, limit)| *heap >= part(*limit, FULL_PERCENT)) {
+        return Some(format!(
+            "the heap is at its limit ({} of {} MiB)",
+            mib(heap),
+            mib(limit)
+        ));
+    }
+    let buffers = u64::from(BUFFER_MB) << 20;
+    let container = condition.container.zip(condition.container_limit);
+    let (used, limit) = container.filter(|(used, limit)| used.saturating_add(buffers) > *limit)?;
+    Some(format!(
+        "the container is at its limit ({} of {} MiB; the buffers of a burst may take {BUFFER_MB})",
+        mib(used),
+        mib(limit)
+    ))
+}
+
+fn part(whole: u64, percent: u64) -> u64 {
+    u64::try_from(u128::from(whole) * u128::from(percent) / 100).unwrap_or(u64::MAX)
+}
+
+fn minutes(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..120 => format!("{seconds} s"),
+        seconds => format!("{} min", seconds / 60),
+    }
+}
+
+/// There was no burst, for this reason.
+pub fn none(evidence: Evidence, because: String) -> Finding {
+    match evidence {
+        Evidence::Allocations => Finding::Allocations(FoundAllocations::none(because)),
+        _ => Finding::Callers(FoundCallers::none(because)),
+    }
+}
+
+/// What an incident has of a burst's callers.
+pub fn callers(callers: &Callers, window: Window) -> Finding {
+    let found = callers.callers.iter().take(MOST_FOUND).map(|caller| FoundCaller {
+        api: caller.api.map(str::to_owned),
+        site: caller.site.as_deref().map(short),
+        reason: caller.reason.to_owned(),
+        frames: frames(&caller.frames),
+        collections: caller.collections,
+        without_collection: caller.without_collection,
+        stopped_ns: caller.stopped_ns,
+    });
+    Finding::Callers(FoundCallers {
+        none_because: None,
+        start_ns: window.start,
+        end_ns: window.end,
+        triggers: Some(callers.triggers),
+        collections: Some(callers.collections),
+        stopped_ns: callers.stopped_ns,
+        unasked_stops: Some(callers.unasked_stops),
+        callers: found.collect(),
+    })
+}
+
+/// What an incident has of a burst's allocations.
+pub fn allocations(allocations: &Allocations, window: Window) -> Finding {
+    let types = allocations.types.iter().take(MOST_FOUND).map(|one| FoundType {
+        r#type: one.name.as_deref().map(short),
+        amount: amount(&one.amount),
+    });
+    let sites = allocations.sites.iter().take(MOST_FOUND).map(|one| FoundSite {
+        site: one.site.as_deref().map(short),
+        r#type: one.r#type.as_deref().map(|name| short(&type_name(name))),
+        frames: frames(&one.frames),
+        amount: amount(&one.amount),
+    });
+    let method = match allocations.method {
+        Method::Sampled => "sampled",
+        Method::Tick => "tick",
+    };
+    Finding::Allocations(FoundAllocations {
+        none_because: None,
+        start_ns: window.start,
+        end_ns: window.end,
+        method: Some(method.to_owned()),
+        total: Some(amount(&allocations.total)),
+        types: types.collect(),
+        sites: sites.collect(),
+    })
+}
+
+fn amount(amount: &Amount) -> FoundAmount {
+    FoundAmount {
+        estimate: amount.estimate,
+        low: amount.low,
+        high: amount.high,
+        samples: amount.samples,
+    }
+}
+
+fn frames(frames: &[String]) -> Vec<String> {
+    frames.iter().take(MOST_FRAMES).map(|frame| short(frame)).collect()
+}
+
+fn short(name: &str) -> String {
+    match name.char_indices().nth(MOST_CHARS) {
+        None => name.to_owned(),
+        Some((end, _)) => format!("{}…", name.get(..end).unwrap_or_default()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn well(major: u32) -> Condition {
+        Condition {
+            is_attached: true,
+            major: Some(major),
+            pinned_objects: Some(10_000),
+            heap: Some(94 * MIB),
+            heap_limit: Some(100 * MIB),
+            container: Some(100 * MIB),
+            container_limit: Some(132 * MIB),
+            ..Condition::default()
+        }
+    }
+
+    fn on(evidence: Evidence, condition: &Condition, others: Others) -> Decision {
+        decide(evidence, condition, others, &BurstOptions::default())
+    }
+
+    fn reason(decision: Decision) -> String {
+        match decision {
+            Decision::Never(why) => why,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Scenario: processes of .NET 8 and 10 that are well, just below every limit, and nothing else goes on.
+    /// Guarantee: a burst begins, by chance where the runtime can do that, and never with any number of pins.
+    #[test]
+    fn a_process_that_is_well_is_asked() {
+        let start = |evidence, major| on(evidence, &well(major), Others::default());
+        assert_eq!(start(Evidence::Callers, 8), Decision::Start(Question::Callers));
+        assert_eq!(start(Evidence::Allocations, 10), Decision::Start(Question::Allocations));
+        let ticks = Question::Ticks { any_pins: false };
+        assert_eq!(start(Evidence::Allocations, 9), Decision::Start(ticks));
+        let unknown = Condition {
+            is_attached: true,
+            ..Condition::default()
+        };
+        let callers = on(Evidence::Callers, &unknown, Others::default());
+        assert_eq!(callers, Decision::Start(Question::Callers));
+    }
+
+    /// Scenario: a heap at 95 % of its limit, a container without room for the buffers; whatever else holds.
+    /// Guarantee: no burst, and the figures say why.
+    #[test]
+    fn a_process_at_its_limit_is_left_alone() {
+        let mut full = well(10);
+        full.heap = Some(95 * MIB);
+        let why = reason(on(Evidence::Callers, &full, Others::default()));
+        assert_eq!(why, "the heap is at its limit (95 of 100 MiB)");
+        let mut full = well(10);
+        full.container = Some(100 * MIB + 1);
+        let why = reason(on(Evidence::Allocations, &full, Others::default()));
+        assert!(
+            why.starts_with("the container is at its limit (100 of 132 MiB"),
+            "{why}"
+        );
+    }
+
+    /// Scenario: a second burst of a process just before and after half an hour.
+    /// Guarantee: only the later one begins.
+    #[test]
+    fn a_process_has_one_in_half_an_hour() {
+        let after = |seconds| Others {
+            of_process: Some(Duration::from_secs(seconds)),
+            ..Others::default()
+        };
+        let why = reason(on(Evidence::Callers, &well(8), after(1799)));
+        assert!(why.contains("29 min ago, and there is one in 30 min"), "{why}");
+        assert!(matches!(
+            on(Evidence::Callers, &well(8), after(1800)),
+            Decision::Start(_)
+        ));
+    }
+
+    /// Scenario: Verbose work on .NET 8 with too many pinned objects, before any collection, and of an unknown runtime.
+    /// Guarantee: refused with the reason; who makes it collect is asked all the same.
+    #[test]
+    fn a_price_that_is_high_or_unknown_is_not_paid() {
+        for (major, pinned, text) in [
+            (Some(8), Some(10_001), "each of the 10001 pinned objects"),
+            (Some(8), None, "whose price is unknown"),
+            (None, Some(0), "version of its runtime is unknown"),
+        ] {
+            let mut condition = well(8);
+            (condition.major, condition.pinned_objects) = (major, pinned);
+            let why = reason(on(Evidence::Allocations, &condition, Others::default()));
+            assert!(why.contains(text), "{why}");
+            let callers = on(Evidence::Callers, &condition, Others::default());
+            assert_eq!(callers, Decision::Start(Question::Callers));
+        }
+    }
+
+    /// Scenario: gcwatch is behind, the session is being begun, another burst runs.
+    /// Guarantee: each is waited for.
+    #[test]
+    fn what_passes_is_waited_for() {
+        let mut behind = well(10);
+        behind.is_behind = true;
+        let mut detached = well(10);
+        detached.is_attached = false;
+        let running = Others {
+            is_one_running: true,
+            ..Others::default()
+        };
+        for (condition, others) in [
+            (behind, Others::default()),
+            (detached, Others::default()),
+            (well(10), running),
+        ] {
+            assert!(matches!(on(Evidence::Callers, &condition, others), Decision::Wait(_)));
+        }
+    }
+
+    /// Scenario: a name that a hostile process made endless.
+    /// Guarantee: what an incident has of it is bounded.
+    #[test]
+    fn names_are_bounded() {
+        assert_eq!(short(&"é".repeat(100_000)).chars().count(), MOST_CHARS + 1);
+        assert_eq!(short("Shop.Cache.Trim"), "Shop.Cache.Trim");
+    }
+}

@@ -1,0 +1,101 @@
+//! What open incidents ask bursts for, and what those found.
+
+use std::sync::Arc;
+
+use gc_rules::incident::Finding;
+use gc_rules::rule::{Evidence, Severity};
+
+use crate::evidence::automatic::Condition;
+use crate::pipeline::registry::Pipeline;
+use crate::pipeline::run::Run;
+use crate::pipeline::settings::Clock;
+use crate::process::{RunKey, RunState};
+use delivery::alerts::Notices;
+
+/// The kinds of evidence that take a burst.
+const OF_BURSTS: [Evidence; 2] = [Evidence::Callers, Evidence::Allocations];
+
+/// What an open incident asks for, and has not got yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Want {
+    /// Of which process.
+    pub run: RunKey,
+    /// The number of the incident.
+    pub incident: u64,
+    /// What.
+    pub evidence: Evidence,
+    /// What is known of the process.
+    pub condition: Condition,
+}
+
+impl Want {
+    /// Which one it is.
+    pub fn key(&self) -> (RunKey, u64, Evidence) {
+        (self.run, self.incident, self.evidence)
+    }
+}
+
+impl Pipeline {
+    /// What open incidents of live processes ask bursts for, the most severe first.
+    pub fn wants(&self) -> Vec<Want> {
+        let runs = self.runs();
+        let live = runs.iter().filter(|run| run.clock() == Clock::Live);
+        let mut wants: Vec<_> = live.flat_map(|run| of_run(run)).collect();
+        wants.sort_by_key(|(severity, _)| std::cmp::Reverse(*severity));
+        wants.into_iter().map(|(_, want)| want).collect()
+    }
+
+    /// A burst for an incident is over, or there is none. An incident that ended meanwhile does not get it.
+    pub fn found(&self, run: RunKey, incident: u64, finding: Finding) {
+        let run = self.shared().processes().runs.get(&run).map(Arc::clone);
+        let Some(run) = run else { return };
+        let mut parts = run.parts();
+        let notices = match parts.rules.as_mut() {
+            Some(rules) => rules.know_found(incident, finding),
+            None => Notices::default(),
+        };
+        parts.history.revision += 1;
+        let resource = Arc::clone(parts.identity.resource());
+        drop(parts);
+        self.shared().notify((resource, notices));
+    }
+}
+
+fn of_run(run: &Run) -> Vec<(Severity, Want)> {
+    let parts = run.parts();
+    let Some(rules) = &parts.rules else { return Vec::new() };
+    let mut wants = Vec::new();
+    for incident in rules.incidents() {
+        if incident.process_ended_unix_ns.is_some() {
+            continue;
+        }
+        for evidence in OF_BURSTS {
+            let has_it = incident.found.as_ref().is_some_and(|found| found.has(evidence));
+            if has_it || !incident.gathers(evidence) {
+                continue;
+            }
+            let newest = parts.history.figures();
+            let group = parts.group_figures();
+            let memory = group.memory;
+            wants.push((
+                incident.severity,
+                Want {
+                    run: run.key(),
+                    incident: incident.number,
+                    evidence,
+                    condition: Condition {
+                        is_attached: parts.session.state == RunState::Attached,
+                        is_behind: parts.session.is_behind(),
+                        major: parts.identity.major(),
+                        heap: newest.committed.max(newest.heap_after()),
+                        heap_limit: parts.heap_limit,
+                        container: memory.working_set.or(memory.usage),
+                        container_limit: group.memory_limit,
+                        pinned_objects: newest.pinned_objects,
+                    },
+                },
+            ));
+        }
+    }
+    wants
+}

@@ -1,0 +1,120 @@
+"""Pods in trouble: what gcwatch says of them, and that it reaches who is on duty."""
+
+import json
+import shutil
+import unittest
+import urllib.request
+
+import images
+import lab
+import node
+import tools
+
+# 100 MB: the workload keeps up to 256.
+SMALL_HEAP = [("DOTNET_GCHeapHardLimit", "0x6000000"), ("COMPlus_GCHeapHardLimit", "0x6000000")]
+# More than the container's limit: the kernel is there before the collector.
+WIDE_HEAP = [("DOTNET_GCHeapHardLimit", "0x20000000"), ("COMPlus_GCHeapHardLimit", "0x20000000")]
+
+
+def any_runtime():
+    return next(name for name in ("net8", "net10", "net9", "core31") if images.is_there(name))
+
+
+class Incidents(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = lab.cluster()
+        cls.cluster.kubectl("apply", "--kustomize", lab.kustomization())
+        cls.addClassCleanup(cls.cluster.kubectl, "delete", "--kustomize", lab.kustomization(), "--wait", "--timeout=120s")
+        cls.daemon = lab.Daemon()
+        lab.until("gcwatch is ready", cls.daemon.ready)
+        cls.addClassCleanup(cls.cluster.kubectl, "delete", "--namespace", lab.APPS, "all", "--all", "--grace-period=1")
+
+    def incident(self, pod, rule, patience=lab.PATIENCE):
+        """The incident of that pod in which the rule is a member."""
+        def found():
+            of = [each for each in self.daemon.incidents(pod) if rule in [member["rule"] for member in each["members"]]]
+            return of and of[0]
+
+        return lab.until(f"an incident of {pod} with {rule}", found, patience)
+
+    def check_place(self, incident, pod, container, without=()):
+        """The place of an incident is that of the pod; of attributes those that are texts."""
+        place = {key: value for key, value in incident["resource"].items() if key.startswith(("k8s.", "container."))}
+        expected = {key: value for key, value in lab.expected(pod, container).items() if isinstance(value, str) and key not in without}
+        self.assertEqual(place, expected)
+
+    def test_1_loh_to_pager(self):
+        """Scenario: a pod whose large object heap is out of space; a real Prometheus scrapes gcwatch's pod with the shipped rules, and a
+        real Alertmanager takes its alerts. Guarantee: the incident names pod and container, and the alert that arrives at the
+        Alertmanager has the rule, the pod and the namespace."""
+        self.cluster.apply(lab.pod("hoarder", lab.container("main", any_runtime(), "lohoos", knobs=SMALL_HEAP)), namespace=lab.APPS)
+        pod = lab.running("hoarder")
+        incident = self.incident("hoarder", "memory.out-of-space-loh")
+        self.assertIn(incident["severity"], ("error", "critical"))
+        self.check_place(incident, pod, "main")
+        pager = Pager(self)
+        (alert,) = lab.until("the alert at the Alertmanager", lambda: pager.alerts(gcwatch_rule_id="memory.out-of-space-loh"))
+        self.assertEqual(alert["labels"]["alertname"], "DotnetGcAnomaly")
+        self.assertEqual(alert["labels"].get("k8s_pod_name"), "hoarder", alert)
+        self.assertEqual(alert["labels"].get("k8s_namespace_name"), lab.APPS, alert)
+        self.cluster.kubectl("delete", "--namespace", lab.APPS, "pod/hoarder", "--grace-period=1")
+        # And it is over when the pod is gone.
+        lab.until("the alert ends", lambda: not pager.alerts(gcwatch_rule_id="memory.out-of-space-loh"), 120)
+
+    def test_2_killed_by_the_kernel(self):
+        """Scenario: a pod that grows beyond its memory limit until the kernel kills it. Guarantee: Kubernetes says OOMKilled, and gcwatch
+        has the incident, of the service, with namespace, node and container: a service outlives its pods."""
+        container = lab.container("main", any_runtime(), "leak", knobs=WIDE_HEAP)
+        container["resources"] = {"requests": {"memory": "64Mi"}, "limits": {"memory": "128Mi"}}
+        self.cluster.apply(lab.pod("doomed", container), namespace=lab.APPS)
+
+        def killed():
+            pod = self.cluster.ask("GET", f"/api/v1/namespaces/{lab.APPS}/pods/doomed")
+            statuses = pod["status"].get("containerStatuses") or [{}]
+            return statuses[0].get("state", {}).get("terminated") and pod
+
+        pod = lab.until("the pod's end", killed)
+        self.assertEqual(pod["status"]["containerStatuses"][0]["state"]["terminated"]["reason"], "OOMKilled")
+        found = lambda: [each for each in self.daemon.ask("incidents")["incidents"] if each["service"] == "doomed" and each["rule"] == "service.oom-killed"]
+        (incident,) = lab.until("an incident of the service", found)
+        self.check_place(incident, pod, "main", without=("k8s.pod.name", "k8s.pod.uid", "container.id"))
+
+
+class Pager:
+    """Prometheus with the shipped rules, and the Alertmanager behind it, on the node."""
+
+    def __init__(self, test):
+        folder = test.cluster.folder / "pager"
+        folder.mkdir()
+        alertmanager = node.receivers.cache() / "prometheus-alertmanager"
+        prometheus = node.receivers.binary("prometheus", "prometheus")
+        if not prometheus or not (alertmanager / "alertmanager").exists():
+            lab.not_shown("Prometheus and Alertmanager: tests/e2e/build prometheus and tests/alertmanager/fetch have not made them")
+            test.skipTest("no Prometheus or no Alertmanager")
+        (folder / "alertmanager.yml").write_text("route: {receiver: nobody, group_wait: 1s}\nreceivers: [{name: nobody}]\n")
+        # It reads its templates from the folder in which it is started.
+        shutil.copytree(alertmanager, folder / "run")
+        command = [f"--config.file={folder}/alertmanager.yml", f"--storage.path={folder}/alertmanager", "--cluster.listen-address="]
+        self.alertmanager = node.receivers.Process("alertmanager", ["./alertmanager", *command, "--web.listen-address=127.0.0.1:9093"], folder / "run")
+        address = test.daemon.pod()["status"]["podIP"]
+        rules = tools.DEPLOY / "prometheus" / "gcwatch.rules.yaml"
+        (folder / "prometheus.yml").write_text(f"""
+global: {{scrape_interval: 2s, evaluation_interval: 2s}}
+rule_files: [{rules}]
+alerting: {{alertmanagers: [{{static_configs: [{{targets: ['127.0.0.1:9093']}}]}}]}}
+scrape_configs:
+  - job_name: gcwatch
+    honor_labels: true
+    static_configs: [{{targets: ['{address}:9464']}}]
+""")
+        command = [f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data", "--web.listen-address=127.0.0.1:9090"]
+        self.prometheus = node.receivers.Process("prometheus", [prometheus, *command], folder)
+        test.addCleanup(self.prometheus.stop)
+        test.addCleanup(self.alertmanager.stop)
+
+    def alerts(self, **labels):
+        with urllib.request.urlopen("http://127.0.0.1:9093/api/v2/alerts", timeout=10) as answer:
+            found = json.loads(answer.read())
+        active = [each for each in found if each["status"]["state"] == "active"]
+        return [each for each in active if all(each["labels"].get(key) == value for key, value in labels.items())]

@@ -1,0 +1,193 @@
+"""The chart and every overlay, installed on the cluster, used, and removed again."""
+
+import json
+import re
+import unittest
+
+import images
+import lab
+import node
+import tools
+
+HTTP = "app.kubernetes.io/name=gcwatch,app.kubernetes.io/component=daemon"
+
+
+class Install(unittest.TestCase):
+    def setUp(self):
+        self.cluster = lab.cluster()
+        self.before = self.cluster.objects()
+        self.daemon = lab.Daemon(selector=HTTP)
+
+    def no_trace(self):
+        """What the API server holds is what it held before."""
+        gone = lambda: self.cluster.objects() == self.before
+        try:
+            lab.until("everything is removed", gone, 60, 0.5)
+        except AssertionError:
+            self.assertEqual(self.cluster.objects() - self.before, set())
+            raise
+
+    def works(self):
+        """Ready, never restarted, never at its limit; `doctor` speaks in its container. The most bytes that its
+        container had, `doctor` included."""
+        said = self.cluster.kubectl("--namespace", "gcwatch", "rollout", "status", "daemonset/gcwatch", "--timeout=100s")
+        self.assertIn("successfully rolled out", said)
+        pod = lab.until("a ready pod", self.daemon.ready)
+        (status,) = pod["status"]["containerStatuses"]
+        self.assertEqual(status["restartCount"], 0)
+        container = pod["spec"]["containers"][0]
+        self.assertEqual(container["resources"]["limits"], {"memory": "256Mi"})
+        self.assertEqual(self.daemon.get("/livez").split()[0], "ok")
+        doctor = self.cluster.kubectl("--namespace", "gcwatch", "exec", "daemonset/gcwatch", "--", "/gcwatch", "doctor", check=False)
+        self.assertIn(doctor.returncode, (0, 1), doctor.stderr)
+        usage, hits = self.daemon.memory()
+        self.assertEqual(hits, 0)
+        return usage
+
+    def test_1_chart(self):
+        """Scenario: the packed chart with the image that was loaded on the node, as docs/kubernetes.md says; uninstalled.
+        Guarantee: Ready under its limit, `doctor` runs in it, its notes name commands that work, and nothing is left."""
+        self.cluster.kubectl("create", "namespace", "gcwatch")
+        self.cluster.kubectl("label", "namespace", "gcwatch", "pod-security.kubernetes.io/enforce=privileged")
+        notes = self.cluster.helm("install", "gcwatch", lab.chart(), "--namespace", "gcwatch", "--set", "image.registry=localhost")
+        self.assertIn("rollout status daemonset/gcwatch", notes)
+        used = self.works()
+        self.cluster.helm("uninstall", "gcwatch", "--namespace", "gcwatch", "--wait")
+        self.cluster.kubectl("delete", "namespace", "gcwatch")
+        self.no_trace()
+        print(f"chart: {used / 2**20:.0f} MiB", end=" ", flush=True)
+
+    def test_2_chart_is_refused_without_the_label(self):
+        """Scenario: a namespace that enforces `baseline`. Guarantee: no pod, and the event says which of its rules."""
+        self.cluster.kubectl("create", "namespace", "gcwatch")
+        self.cluster.kubectl("label", "namespace", "gcwatch", "pod-security.kubernetes.io/enforce=baseline")
+        self.cluster.helm("install", "gcwatch", lab.chart(), "--namespace", "gcwatch", "--set", "image.registry=localhost")
+        self.addCleanup(self.cluster.kubectl, "delete", "namespace", "gcwatch", "--ignore-not-found")
+        refused = lambda: [each["message"] for each in self.cluster.get("events", "--namespace", "gcwatch")["items"] if "PodSecurity" in each["message"]]
+        said = lab.until("an event of the refusal", refused)[0]
+        self.assertIn("hostPID=true", said)
+        self.assertEqual(self.cluster.pods("gcwatch"), [])
+        self.cluster.helm("uninstall", "gcwatch", "--namespace", "gcwatch")
+        self.cluster.kubectl("delete", "namespace", "gcwatch")
+        self.no_trace()
+
+    def overlay(self, folder, check):
+        self.cluster.kubectl("apply", "--kustomize", folder)
+        try:
+            check()
+        finally:
+            self.cluster.kubectl("delete", "--kustomize", folder, "--wait", "--timeout=120s")
+        self.no_trace()
+
+    def test_3_plain(self):
+        """Scenario: overlays/plain, alone and with each component. Guarantee: as for the chart."""
+        components = [(), ("without-api-server",), ("host-processes",), ("state-on-host",)]
+        for chosen in components:
+            with self.subTest(components=chosen):
+                self.overlay(lab.kustomization(*chosen), self.works)
+
+    def test_4_servicemonitor(self):
+        """Scenario: overlays/plain with the ServiceMonitor, where the operator's definitions are installed.
+        Guarantee: it is taken as it is, and removed again."""
+        definitions = tools.folder("operator", "prometheus_operator")
+        at = definitions / "servicemonitors.yaml"
+        self.cluster.kubectl("apply", "--server-side", "--filename", at)
+        self.addCleanup(self.cluster.kubectl, "delete", "--ignore-not-found", "--filename", at)
+        lab.until("the definition is served", lambda: self.cluster.kubectl("get", "servicemonitors", "--all-namespaces", check=False).returncode == 0)
+        self.before = self.cluster.objects()
+
+        def check():
+            self.works()
+            (monitor,) = self.cluster.get("servicemonitors", "--namespace", "gcwatch")["items"]
+            self.assertTrue(monitor["spec"]["endpoints"][0]["honorLabels"])
+
+        self.overlay(lab.kustomization("servicemonitor"), check)
+
+    def test_5_sidecar(self):
+        """Scenario: overlays/sidecar, whose application is one of .NET 10 under the name that the overlay has.
+        Guarantee: without any capability gcwatch reads the one process, as a user that is not root."""
+        if not images.is_there("net10"):
+            self.skipTest("no .NET 10")
+        self.cluster._ctr("images", "tag", "--force", "localhost/net10:1.0", "docker.io/library/shop:1.0.0")
+        folder = lab.kustomization(overlay="sidecar")
+        text = (folder / "deployment.yaml").read_text()
+        # The workload ends when its standard input does.
+        (folder / "deployment.yaml").write_text(text.replace("image: shop:1.0.0", "image: shop:1.0.0\n          stdin: true"))
+
+        def check():
+            self.cluster.kubectl("rollout", "status", "deployment/shop", "--timeout=100s")
+            daemon = lab.Daemon("default", "app.kubernetes.io/name=shop")
+            seen = lambda: [each for each in daemon.targets() if each["state"] == "attached" and each["collections"]]
+            (target,) = lab.until("the sidecar reads the application", seen)
+            pod = daemon.pod()
+            self.assertEqual(target["resource"]["k8s.pod.name"], pod["metadata"]["name"])
+            self.assertEqual(target["resource"]["service.name"], "shop")
+            self.assertEqual(target["resource"]["k8s.container.name"], "shop")
+
+        self.overlay(folder, check)
+
+    def test_6_with_collector(self):
+        """Scenario: overlays/with-collector with the real Collector in the place of its image; as its backend it prints what it has.
+        Guarantee: both Ready, and spans of a pod are at the Collector with that pod's attributes."""
+        program = collector()
+        if not program:
+            lab.not_shown("overlays/with-collector with a real Collector: tests/e2e/build collector has not built it")
+            self.skipTest("no Collector")
+        lab.not_shown("the exporter otlp_grpc of overlays/with-collector: the Collector of tests/e2e has none; it prints instead")
+        self.cluster.load(lambda at: images.program(at, "docker.io/otel/opentelemetry-collector:0.161.0", program))
+        folder = lab.kustomization(overlay="with-collector")
+        at = folder / "collector.yaml"
+        head, tail = at.read_text().split("exporters:\n", 1)
+        tail = tail[tail.index("service:") :].replace("[otlp_grpc]", "[debug]")
+        at.write_text(f"{head}exporters:\n  debug: {{verbosity: detailed, sampling_initial: 1000000}}\n{tail}")
+        self.cluster.apply(lab.pod("seen", lab.container("main", any_runtime())), namespace=lab.APPS)
+        self.addCleanup(self.cluster.kubectl, "delete", "pod", "seen", "--namespace", lab.APPS, "--ignore-not-found")
+        pod = lab.running("seen")
+        self.before = self.cluster.objects()
+
+        def check():
+            self.works()
+            self.cluster.kubectl("--namespace", "gcwatch", "rollout", "status", "deployment/collector", "--timeout=100s")
+            self.daemon.attached("seen")
+
+            def spans():
+                printed = self.cluster.kubectl("--namespace", "gcwatch", "logs", "deployment/collector")
+                blocks = [block for block in printed.split("ResourceSpans #")[1:] if "k8s.pod.name: Str(seen)" in block]
+                return [block for block in blocks if "ScopeSpans #" in block]
+
+            (block, *_) = lab.until("spans of the pod at the Collector", spans)
+            said = dict(re.findall(r"-> (\S+): (?:Str|Slice)\((.*)\)$", block[: block.index("ScopeSpans #")], re.MULTILINE))
+            for key, value in lab.expected(pod, "main").items():
+                self.assertEqual(said.get(key), json.dumps(value) if isinstance(value, list) else value, key)
+
+        self.overlay(folder, check)
+
+
+    def test_7_kubelet(self):
+        """Scenario: the chart with the kubelet as the source of metadata, which asks the API server who may read its pods.
+        Guarantee: every attribute as with the API server, and the account may not list pods."""
+        self.cluster.kubectl("create", "namespace", "gcwatch")
+        self.addCleanup(self.cluster.kubectl, "delete", "namespace", "gcwatch", "--ignore-not-found")
+        self.cluster.kubectl("label", "namespace", "gcwatch", "pod-security.kubernetes.io/enforce=privileged")
+        source = ["--set", "kubernetes.metadata=kubelet", "--set", "config.data.kubernetes.metadata=kubelet"]
+        self.cluster.helm("install", "gcwatch", lab.chart(), "--namespace", "gcwatch", "--set", "image.registry=localhost", *source)
+        self.addCleanup(self.cluster.kubectl, "delete", "pod", "seen", "--namespace", lab.APPS, "--ignore-not-found", "--grace-period=1")
+        self.cluster.apply(lab.pod("seen", lab.container("main", any_runtime())), namespace=lab.APPS)
+        pod = lab.running("seen")
+        self.works()
+        self.assertEqual(lab.told(self.daemon.attached("seen")), lab.expected(pod, "main"))
+        account = "--as=system:serviceaccount:gcwatch:gcwatch"
+        self.assertEqual(self.cluster.kubectl("auth", "can-i", "list", "pods", "--all-namespaces", account, check=False).stdout.strip(), "no")
+        self.assertEqual(self.cluster.kubectl("auth", "can-i", "get", "nodes", "--subresource=pods", account, check=False).stdout.strip(), "yes")
+        self.cluster.kubectl("delete", "pod", "seen", "--namespace", lab.APPS, "--grace-period=1")
+        self.cluster.helm("uninstall", "gcwatch", "--namespace", "gcwatch", "--wait")
+        self.cluster.kubectl("delete", "namespace", "gcwatch")
+        self.no_trace()
+
+
+def any_runtime():
+    return next(name for name in ("net8", "net10", "net9", "core31") if images.is_there(name))
+
+
+def collector():
+    return node.receivers.binary("collector", "otelcol")

@@ -1,0 +1,113 @@
+"""Container images out of folders, without an engine and without a registry: archives that `ctr images import` takes."""
+
+import functools
+import hashlib
+import io
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tarfile
+
+PROJECT = pathlib.Path(__file__).resolve().parents[2]
+WORKLOAD = PROJECT / "tests" / "workload" / "workload.dll"
+# Folder of tests/runtimes, what starts the workload in it, and what is to be seen of it: version, and how it is linked.
+RUNTIMES = {
+    "core31": ("core3.1.23", ["/app/dotnet", "exec", "--runtimeconfig", "/w/w.runtimeconfig.json", "/w/workload.dll"]),
+    "net8": ("net8.0.33", ["/app/run", "/w/workload.dll"]),
+    "net9": ("net9.0.22", ["/app/run", "/w/workload.dll"]),
+    "net10": ("net10.0.14", ["/app/run", "/w/workload.dll"]),
+    "single10": ("net10.0.0", ["/app/dosai", "--help"]),
+    "aot9": ("aot9.0.22", ["/app/work-aot"]),
+}
+CONFIG = {"runtimeOptions": {"framework": {"name": "Microsoft.NETCore.App", "version": "3.1.0"}}}
+
+
+def runtimes():
+    """The folder of tests/runtimes/fetch."""
+    base = os.environ.get("GCWATCH_CACHE") or os.path.join(os.environ.get("XDG_CACHE_HOME") or f"{os.environ['HOME']}/.cache", "gcwatch")
+    return pathlib.Path(base) / "runtimes"
+
+
+def is_there(name):
+    return (runtimes() / RUNTIMES[name][0] / ".complete").exists()
+
+
+@functools.cache
+def libraries():
+    """What .NET needs of a C library and of a C++ library, with the loader: this machine's, by the paths at which programs look."""
+    found = {}
+    programs = [path for name in RUNTIMES if is_there(name) for path in (runtimes() / RUNTIMES[name][0]).rglob("*")]
+    programs = [path for path in programs if path.suffix == ".so" or path.name in ("run", "dotnet", "dosai", "work-aot") and path.is_file()]
+    for program in programs:
+        said = subprocess.run(["ldd", program], capture_output=True, text=True, timeout=60).stdout
+        for at in re.findall(r"(/lib\S*/(?:ld-linux|lib)\S+)", said):
+            # Of the runtime's own folder are those that it brings.
+            if not at.startswith(str(runtimes())):
+                found[at] = pathlib.Path(os.path.realpath(at))
+    return found
+
+
+def layer(files, folders=()):
+    """A tar archive: path to a file of this machine, or to bytes."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        for name, mode in folders:
+            entry = tarfile.TarInfo(name)
+            entry.type, entry.mode = tarfile.DIRTYPE, mode
+            tar.addfile(entry)
+        for name, source in sorted(files.items()):
+            content = source if isinstance(source, bytes) else pathlib.Path(source).read_bytes()
+            entry = tarfile.TarInfo(name.lstrip("/"))
+            entry.size = len(content)
+            entry.mode = 0o644 if isinstance(source, bytes) or not os.access(source, os.X_OK) else 0o755
+            tar.addfile(entry, io.BytesIO(content))
+    return out.getvalue()
+
+
+def archive(at, name, layers, entrypoint, environment=None):
+    """As `docker save` writes it."""
+    config = {
+        "architecture": "amd64",
+        "os": "linux",
+        "config": {"Entrypoint": entrypoint, "Env": [f"{key}={value}" for key, value in (environment or {}).items()], "WorkingDir": "/"},
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(each).hexdigest()}" for each in layers]},
+    }
+    names = [f"{hashlib.sha256(each).hexdigest()}.tar" for each in layers]
+    with tarfile.open(at, "w") as tar:
+        def add(path, content):
+            entry = tarfile.TarInfo(path)
+            entry.size = len(content)
+            tar.addfile(entry, io.BytesIO(content))
+
+        for path, each in zip(names, layers):
+            add(path, each)
+        add("config.json", json.dumps(config).encode())
+        add("manifest.json", json.dumps([{"Config": "config.json", "RepoTags": [name], "Layers": names}]).encode())
+
+
+def pause(at, program):
+    archive(at, "localhost/pause:1", [layer({"pause": program})], ["/pause"])
+
+
+def dotnet(at, name):
+    """An application on one of the runtimes, as a distroless image is: its files, the libraries, no shell, no user of its own."""
+    folder, command = RUNTIMES[name]
+    source = runtimes() / folder
+    passwd = b"root:x:0:0:root:/:/nologin\napp:x:1654:1654:app:/:/nologin\n"
+    base = layer({**libraries(), "etc/passwd": passwd}, [("tmp", 0o1777), ("etc", 0o755)])
+    files = {f"app/{path.relative_to(source)}": path for path in source.rglob("*") if path.is_file()}
+    files |= {"w/workload.dll": WORKLOAD, "w/w.runtimeconfig.json": json.dumps(CONFIG).encode()}
+    environment = {"DOTNET_SYSTEM_GLOBALIZATION_INVARIANT": "1"}
+    if name == "single10":
+        environment["DOTNET_STARTUP_HOOKS"] = "/w/workload.dll"
+    archive(at, f"localhost/{name}:1.0", [base, layer(files)], command, environment)
+
+
+def program(at, name, path):
+    """One program of this machine with the libraries that it needs."""
+    said = subprocess.run(["ldd", path], capture_output=True, text=True, timeout=60).stdout
+    needed = {found: pathlib.Path(os.path.realpath(found)) for found in re.findall(r"(/lib\S*/(?:ld-linux|lib)\S+)", said)}
+    archive(at, name, [layer({**needed, path.name: path}, [("tmp", 0o1777)])], [f"/{path.name}"])

@@ -1,0 +1,154 @@
+//! Bursts that the daemon runs for incidents, of programs that know the answer.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+use tempfile::TempDir;
+use test_support::add_tests_on;
+use test_support::harness::Tests;
+use test_support::runtimes::{ALL, Host, Runtime};
+use test_support::target::{Start, Target};
+
+use crate::black_box::{Daemon, mark, until};
+use crate::evidence::usual_pause;
+
+pub(crate) fn tests(tests: &mut Tests) {
+    let of = |versions: &'static [&'static str]| {
+        let is = move |runtime: &Runtime| runtime.host == Host::Run && versions.contains(&runtime.name);
+        ALL.into_iter().filter(is)
+    };
+    add_tests_on!(tests, of(&["net8.0.33", "net10.0.14"]); an_induced_incident_names_the_site, pauses_are_as_before_an_automatic_burst);
+    add_tests_on!(tests, of(&["net10.0.14"]); an_incident_names_what_allocates);
+}
+
+/// A rule that holds at once, of which the incident asks for this.
+fn rule(folder: &Path, evidence: &str) -> String {
+    let file = folder.join("rules.yaml");
+    let text = format!(
+        "apiVersion: gcwatch/v1\nrules:\n  - {{id: test.any, title: Any, on: gc, when: gc.number > 0, severity: info, \
+         evidence: [{evidence}], summary: A collection, description: A collection., remedy: None., source: none, \
+         keep_firing_for: 5m}}\n"
+    );
+    fs::write(&file, text).unwrap();
+    format!("rules: {{shipped: false, files: [{}]}}\n", file.display())
+}
+
+fn known(runtime: Runtime, program: &'static str, folder: &Path) -> Target {
+    let log = folder.join("log");
+    let mut start = Start::new(runtime, "known")
+        .env("KLOG", log.to_str().unwrap())
+        .env("GCWATCH_TEST_MARK", &mark(folder));
+    start.program = Some((program, vec!["50".to_owned()]));
+    let mut target = start.spawn();
+    target.await_line(program, |line| line.starts_with("ready "));
+    target.await_socket();
+    target
+}
+
+/// The incident of a process that has this kind of evidence, as soon as there is one.
+fn incident(daemon: &Daemon, pid: u32, evidence: &str) -> Value {
+    until(evidence, || {
+        let incidents = daemon.json("/api/v1/incidents");
+        let mut incidents = incidents["incidents"].as_array().unwrap().iter();
+        let is = |one: &&Value| one["pid"] == pid && !one[evidence].is_null();
+        incidents.find(is).cloned()
+    })
+}
+
+fn folder() -> TempDir {
+    tempfile::Builder::new().prefix("gcwatch-bursts").tempdir().unwrap()
+}
+
+fn bursts(daemon: &Daemon) -> Vec<String> {
+    let metrics = String::from_utf8(daemon.get("/metrics").1).unwrap();
+    let is = |line: &&str| line.starts_with("gcwatch_evidence_bursts_total{");
+    metrics.lines().filter(is).map(str::to_owned).collect()
+}
+
+/// Scenario: a program that requests collections in a dozen ways, the shipped rules, bursts on.
+/// Guarantee: the incident has the sites that stopped it longest, each one of the program's own, with the call, counts
+/// and times, as a clause too; the metric has one burst.
+fn an_induced_incident_names_the_site(runtime: Runtime) {
+    let folder = folder();
+    let target = known(runtime, "callers.dll", folder.path());
+    let more = "evidence: {bursts: on, burst_for: 3s}\n";
+    let daemon = Daemon::start_with(&mark(folder.path()), folder.path(), more);
+    let incident = incident(&daemon, target.pid(), "callers");
+    let found = &incident["callers"];
+    assert!(found["none_because"].is_null(), "{}: {found}", runtime.name);
+    let callers = found["callers"].as_array().unwrap();
+    assert_eq!(callers.len(), 3, "{}: {found}", runtime.name);
+    for caller in callers {
+        let site = caller["site"].as_str().unwrap();
+        let is_own = ["Shop.", "ThirdParty.", "Compiled "]
+            .iter()
+            .any(|own| site.starts_with(own));
+        assert!(is_own, "{}: {caller}", runtime.name);
+        let answered = ["collections", "without_collection"].map(|count| caller[count].as_u64().unwrap());
+        assert!(
+            answered.iter().sum::<u64>() > 0 && caller["stopped_ns"].as_i64().unwrap() > 0,
+            "{}: {caller}",
+            runtime.name
+        );
+    }
+    assert!(found["triggers"].as_u64() > Some(10), "{}: {found}", runtime.name);
+    let evidence = incident["evidence"].as_array().unwrap();
+    let clause = evidence.iter().find(|one| one["name"] == "callers").unwrap();
+    let text = clause["text"].as_str().unwrap();
+    assert!(text.contains(callers[0]["site"].as_str().unwrap()), "{text}");
+    let counted = bursts(&daemon);
+    let is_one = |line: &String| line.contains("callers") && line.contains("\"gathered\"") && line.ends_with(" 1");
+    assert!(counted.iter().any(is_one), "{counted:?}");
+}
+
+/// Scenario: a program whose sites allocate known bytes, on .NET 10, and a rule that asks who allocates.
+/// Guarantee: the incident has types and sites of it with their intervals.
+fn an_incident_names_what_allocates(runtime: Runtime) {
+    let folder = folder();
+    let target = known(runtime, "allocations.dll", folder.path());
+    let more = rule(folder.path(), "allocations") + "evidence: {bursts: on, burst_for: 3s}\n";
+    let daemon = Daemon::start_with(&mark(folder.path()), folder.path(), &more);
+    let incident = incident(&daemon, target.pid(), "allocations");
+    let found = &incident["allocations"];
+    assert!(found["none_because"].is_null(), "{found}");
+    assert_eq!(found["method"], "sampled");
+    for kind in ["types", "sites"] {
+        let all = found[kind].as_array().unwrap();
+        assert_eq!(all.len(), 3, "{found}");
+        for one in all {
+            let [low, estimate, high] = ["low", "estimate", "high"].map(|name| one[name].as_u64().unwrap());
+            assert!(low < estimate && estimate < high, "{one}");
+        }
+    }
+    assert!(found["sites"][0]["site"].is_string(), "{found}");
+    assert!(found["total"]["samples"].as_u64() > Some(100), "{found}");
+}
+
+/// Scenario: a process with many pinned objects, whose collections a Verbose session makes long, beside the daemon's
+/// standing session; who allocates is asked for. On .NET 8 with few enough pins, and with too many.
+/// Guarantee: with too many the incident says so and nothing was begun; after a burst pauses are what they were.
+fn pauses_are_as_before_an_automatic_burst(runtime: Runtime) {
+    let samples = runtime.name == "net10.0.14";
+    for (pins, is_refused) in [(9_000, false), (60_000, !samples)] {
+        let folder = folder();
+        let mut target = Start::pins(runtime, pins)
+            .env("GCWATCH_TEST_MARK", &mark(folder.path()))
+            .spawn();
+        target.await_socket();
+        target.lines_from_now(5);
+        let before = usual_pause(&mut target);
+        let more = rule(folder.path(), "allocations") + "evidence: {bursts: on, burst_for: 2s}\n";
+        let daemon = Daemon::start_with(&mark(folder.path()), folder.path(), &more);
+        let incident = incident(&daemon, target.pid(), "allocations");
+        let why = incident["allocations"]["none_because"].as_str();
+        let context = format!("{}, {pins} pins", runtime.name);
+        assert_eq!(why.is_some(), is_refused, "{context}: {why:?}");
+        if is_refused {
+            assert!(why.unwrap().contains("pinned objects"), "{context}: {why:?}");
+        }
+        let after = usual_pause(&mut target);
+        // What is left otherwise is seven times as long, or more.
+        assert!(after <= before * 3, "{context}: {before} us before, {after} after");
+    }
+}
