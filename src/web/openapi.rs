@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn all_paths_are_described() {
         let document = document();
-        let described: Vec<String> = document["paths"].as_object().unwrap().keys().cloned().collect();
+        let mut described: Vec<String> = document["paths"].as_object().unwrap().keys().cloned().collect();
         let mut listed: Vec<String> = PATHS
             .iter()
             .filter(|path| !["/metrics", "/api/v1/openapi.json"].contains(path))
@@ -193,6 +193,8 @@ mod tests {
                 path.replace("NAME", "{name}")
             })
             .collect();
+        // Features of dependencies decide whether an object keeps its order.
+        described.sort();
         listed.sort();
         assert_eq!(described, listed);
     }
