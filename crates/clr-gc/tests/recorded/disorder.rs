@@ -15,13 +15,18 @@ struct Sent {
     payload: Vec<u8>,
 }
 
+/// The events that collections are made of: those that name the program and its settings change nothing here.
 fn events(name: &str) -> Vec<Sent> {
     let mut events = Vec::new();
     Recording::of(&recordings::bytes(name), Scope::Collections, |observed| {
+        let layout = observed.layout.unwrap();
+        if ["ProcessInfo", "GCSettingsRundown"].contains(&layout.name()) {
+            return;
+        }
         events.push(Sent {
             at: observed.at,
             thread: observed.event.thread,
-            layout: observed.layout.unwrap(),
+            layout,
             payload: observed.event.payload.to_vec(),
         });
     });
@@ -189,7 +194,8 @@ fn each_event_late_once() {
 }
 
 /// Scenario: runs of events are missing, single ones, doubled and moved ones, at random places (seeded).
-/// Guarantee: collections that claim to be whole are right.
+/// Guarantee: collections that claim to be whole are right. With five other seeds, 6 of 470,000 were not: of a background
+/// collection, losses can fit each other so well that only sequence numbers, which streams have, show them.
 #[test]
 fn many_events_dropped_doubled_and_moved() {
     let mut random = Random(0x9E37_79B9_7F4A_7C15);
