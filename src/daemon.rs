@@ -181,7 +181,7 @@ pub async fn run(
     let mut metrics = every(options.pipeline.metrics.interval / SHARES);
     let mut shares = (0..SHARES).cycle();
     let mut ticks = every(TICK);
-    let mut stalls = Stalls::new(TICK, Instant::now(), now_unix_ns());
+    let mut stalls = Stalls::new(TICK, Instant::now());
     let mut rule_watch = RuleWatch::default();
     rule_watch.set(&options.rules).await;
     // For changes before the watch began.
@@ -230,7 +230,7 @@ pub async fn run(
             },
             () = rule_watch.changed() => tokio::select! {
                 () = services.rules.reload(&options.rules, &services.pipeline) => {
-                    stalls.busy_until(Instant::now(), now_unix_ns());
+                    stalls.busy_until(Instant::now());
                 }
                 _ = signals.terminate.recv() => break None,
                 _ = signals.interrupt.recv() => break None,
@@ -251,7 +251,7 @@ pub async fn run(
                     _ = signals.terminate.recv() => break None,
                     _ = signals.interrupt.recv() => break None,
                 };
-                stalls.busy_until(Instant::now(), now_unix_ns());
+                stalls.busy_until(Instant::now());
                 if let Some(new) = new {
                     if new.pipeline.metrics.interval != options.pipeline.metrics.interval {
                         metrics = every(new.pipeline.metrics.interval / SHARES);

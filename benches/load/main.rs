@@ -85,6 +85,9 @@ struct Arguments {
     /// With --soak: how often the daemon is killed in the second half; 0: there is none
     #[arg(long, default_value_t = 20)]
     kills: u64,
+    /// Instead one outage of the receiver of so many minutes: see soak/outage.rs
+    #[arg(long, value_name = "MINUTES")]
+    outage: Option<f64>,
     /// Be one process
     #[arg(long, hide = true)]
     instance: bool,
@@ -98,6 +101,8 @@ fn main() -> ExitCode {
             flush: Duration::from_millis(arguments.flush),
         };
         instance::run(&arguments.recording, pace)
+    } else if let Some(minutes) = arguments.outage {
+        soak::outage::run(&arguments, minutes)
     } else if let Some(minutes) = arguments.soak {
         soak::run(&arguments, minutes, arguments.kills)
     } else {

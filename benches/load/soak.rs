@@ -8,10 +8,13 @@
 //!               -> what is missing lies around a kill and is a second or two each; nothing else
 //! ```
 //!
+//! `outage`, instead: one outage of so many minutes, then the receiver is back while the load goes on.
+//!
 //! Memory is judged by its slope in the steady half, descriptors by their number at its beginning and end, the
 //! directory by what is left when everything has arrived.
 
 mod account;
+pub(crate) mod outage;
 mod receiver;
 
 use std::io::Write as _;

@@ -21,6 +21,7 @@ use crate::pipeline::{Clock, Pipeline};
 use crate::recording::source::Source;
 use crate::report::collections;
 use crate::report::table::HEADING;
+use crate::targets::host::clocks;
 use crate::web::options::WebOptions;
 use delivery::clock::now_unix_ns;
 use gc_rules::time::TimeBase;
@@ -162,7 +163,7 @@ async fn play(
                 None => return Ok(()),
             },
             _ = metrics.tick() => services.export_metrics(now_unix_ns()),
-            _ = ticks.tick() => services.pipeline.tick(now_unix_ns(), Duration::ZERO),
+            _ = ticks.tick() => services.pipeline.tick(clocks(), Duration::ZERO),
             _ = interrupt.recv() => return Ok(()),
             _ = terminate.recv() => return Ok(()),
         }

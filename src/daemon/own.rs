@@ -82,7 +82,8 @@ pub struct Sources {
 #[derive(Debug)]
 pub struct Own {
     resource: Arc<Origin>,
-    start_unix_ns: u64,
+    /// Earlier than it was, once the wall clock was set back: no total begins after it was read.
+    start_unix_ns: AtomicU64,
     sources: Sources,
     /// Counted by the daemon itself.
     pub reloads: Reloads,
@@ -112,7 +113,7 @@ impl Own {
     pub fn new(resource: Arc<Origin>, start_unix_ns: u64, sources: Sources) -> Self {
         Self {
             resource,
-            start_unix_ns,
+            start_unix_ns: AtomicU64::new(start_unix_ns),
             sources,
             reloads: Reloads::default(),
             stalls: StallCounts::default(),
@@ -129,7 +130,7 @@ impl Own {
 
     /// When it began, Unix nanoseconds.
     pub(super) fn start_unix_ns(&self) -> u64 {
-        self.start_unix_ns
+        self.start_unix_ns.load(Ordering::Relaxed)
     }
 
     /// Its resource.
@@ -255,7 +256,8 @@ impl LiveInfo for Own {
 
 impl OwnMetrics for Own {
     fn own_metrics(&self, now_unix_ns: u64) -> (Arc<Origin>, Vec<Metric>) {
-        let mut sheet = MetricSnapshot::new(self.start_unix_ns, now_unix_ns);
+        let start_unix_ns = self.start_unix_ns.fetch_min(now_unix_ns, Ordering::Relaxed);
+        let mut sheet = MetricSnapshot::new(start_unix_ns.min(now_unix_ns), now_unix_ns);
         usage::report(&mut sheet);
         self.targets(&mut sheet);
         let reloads = [("accepted", &self.reloads.accepted), ("refused", &self.reloads.refused)];

@@ -29,6 +29,7 @@ use crate::pipeline::Pipeline;
 use crate::process::RunKey;
 use crate::targets::BlackBoxes;
 use crate::targets::directory::Directory;
+use crate::targets::host::clocks;
 use crate::web::{self, LiveInfo as _, OwnMetrics as _, PartAge, Server, Site};
 use delivery::alerts::Notifier;
 use delivery::clock::now_unix_ns;
@@ -272,15 +273,12 @@ impl Services {
 
     /// A second passed: the rules learn it, and whether gcwatch itself stalled.
     pub(super) fn tick(&self, stalls: &mut Stalls) {
-        let (now, now_unix_ns) = (Instant::now(), now_unix_ns());
+        let (now, clocks) = (Instant::now(), clocks());
         let alive = self.own.run.get().map(|run| &run.alive);
-        let noticed = stalls.tick(now, now_unix_ns, alive.and_then(|alive| alive.take_silence()));
-        if let Some(by_ns) = noticed.clock_was_set_ns {
-            self.pipeline.clock_was_set(by_ns);
-        }
-        if let Some(Stall { length }) = noticed.stall {
+        let stall = stalls.tick(now, alive.and_then(|alive| alive.take_silence()));
+        if let Some(Stall { length }) = stall {
             self.own.stalls.add(length);
-            self.pipeline.stalled(length, now_unix_ns);
+            self.pipeline.stalled(length, clocks.now_unix_ns());
             warn!(
                 "gcwatch itself stalled for {:.1} s: it was stopped or had no CPU; nothing is said of processes from \
                  that time",
@@ -289,7 +287,7 @@ impl Services {
         }
         // Without one, a command that reads by itself.
         let behind = alive.map_or(Duration::ZERO, |alive| alive.behind(now));
-        self.pipeline.tick(now_unix_ns, behind);
+        self.pipeline.tick(clocks, behind);
         self.bursts
             .tick(&self.pipeline, behind > BEHIND, std::time::Instant::now());
         if let Some((_, incidents)) = &self.state {

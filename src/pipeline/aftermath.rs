@@ -55,6 +55,13 @@ impl Aftermath {
         })
     }
 
+    /// The wall clock was set by so much.
+    pub(crate) fn clock_was_set(&mut self, by_ns: i64) {
+        for left in &mut self.left {
+            left.incidents.clock_was_set(by_ns);
+        }
+    }
+
     /// Advances the time. `recovered`: whether a successor of the process has been well for long enough.
     pub(crate) fn tick(&mut self, now_unix_ns: u64, recovered: impl Fn(RunKey) -> bool) -> Vec<Changes> {
         let mut all = Vec::new();

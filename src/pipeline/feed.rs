@@ -10,6 +10,7 @@ use crate::pipeline::run::Run;
 use crate::pipeline::settings::Clock;
 use crate::pipeline::shared::Shared;
 use crate::process::{RunState, StreamProgress};
+use crate::targets::host::clocks;
 use delivery::alerts::Notices;
 use delivery::clock::now_unix_ns;
 use gc_requests::request::Request;
@@ -109,7 +110,11 @@ impl Feed {
         let mut parts = self.run.parts();
         let passed = match (self.run.clock(), suspension_at(suspension)) {
             (Clock::Recorded, Some(at)) => parts.advance(base.unix_ns(at)),
-            (Clock::Live, Some(at)) => parts.catch_up(base.unix_ns(at), now_unix_ns()),
+            (Clock::Live, Some(at)) => {
+                let now = clocks();
+                parts.observe_clocks(now);
+                parts.catch_up(base.unix_ns(at), now.now_unix_ns())
+            }
             (_, None) => Notices::default(),
         };
         parts.suspension(suspension, base, self.latest());
@@ -126,7 +131,9 @@ impl Feed {
         let at = base.unix_ns(collection_at(&collection));
         let passed = match self.run.clock() {
             Clock::Live => {
-                let now = now_unix_ns();
+                let clocks = clocks();
+                parts.observe_clocks(clocks);
+                let now = clocks.now_unix_ns();
                 let passed = parts.catch_up(at, now);
                 if let Some(end) = collection.end {
                     let lag = now.checked_sub(base.unix_ns(end));

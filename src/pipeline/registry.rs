@@ -20,6 +20,7 @@ use crate::pipeline::service::{Death, SubjectAlert};
 use crate::pipeline::settings::{Clock, PipelineSettings};
 use crate::pipeline::shared::{Counts, Noted, Shared};
 use crate::process::{Identity, RunKey, RunState};
+use crate::targets::clock::Clocks;
 use crate::targets::sink::Full;
 
 /// Most processes that are remembered although nothing is read from them (excluded, unattachable).
@@ -91,13 +92,15 @@ impl Pipeline {
     ///
     /// `behind`: how long ago all streams were read to their end. While that is long, it is gcwatch that is silent, and
     /// the time passes up to then only.
-    pub fn tick(&self, now_unix_ns: u64, behind: Duration) {
+    pub fn tick(&self, clocks: Clocks, behind: Duration) {
+        let now_unix_ns = clocks.now_unix_ns();
         let behind_ns = u64::try_from(behind.as_nanos()).unwrap_or(u64::MAX);
         let mut runs = self.runs();
         runs.retain(|run| run.clock() == Clock::Live);
         for run in &runs {
-            self.shared.notify(run.tick(now_unix_ns, behind_ns));
+            self.shared.notify(run.tick(clocks, behind_ns));
         }
+        self.shared.observe_clocks(clocks);
         self.shared.tick_services(&runs, now_unix_ns);
         let recovered = |dead: RunKey| {
             let well = self.successor_well_since(dead);
@@ -148,16 +151,6 @@ impl Pipeline {
     /// Whether a dead process was killed for memory.
     pub(crate) fn oom_killed(&self, dead: RunKey, killed: bool) {
         self.shared.services().book.oom_killed(dead, killed);
-    }
-
-    /// The clock of the world was set by so much against the one that passes, or the machine was suspended for so long:
-    /// what is in progress has not lasted for longer because of it.
-    pub fn clock_was_set(&self, by_ns: i64) {
-        for run in self.runs() {
-            if run.clock() == Clock::Live {
-                run.parts().session.clock_was_set(by_ns);
-            }
-        }
     }
 
     /// Begins to observe a run, or goes on with one that was observed before (its totals go on, too).

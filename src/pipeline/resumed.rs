@@ -17,6 +17,7 @@ use gc_rules::incident::{
     Incident, IncidentChange, IncidentEnding, IncidentRecord, Incidents, RESUME_NS, StoredIncident,
 };
 use gc_rules::rule::RuleSet;
+use gc_rules::time::moved;
 use gc_telemetry::origin::Origin;
 use gc_telemetry::value::key_value;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
@@ -64,6 +65,14 @@ impl Resumed {
     /// The incidents of a run that is observed again.
     pub(crate) fn take(&mut self, run: RunKey) -> Option<Incidents> {
         self.waiting.remove(&run).map(|waiting| waiting.incidents)
+    }
+
+    /// The wall clock was set by so much.
+    pub(crate) fn clock_was_set(&mut self, by_ns: i64) {
+        self.until_unix_ns = moved(self.until_unix_ns, by_ns);
+        for waiting in self.waiting.values_mut() {
+            waiting.incidents.clock_was_set(by_ns);
+        }
     }
 
     fn records(&self) -> impl Iterator<Item = IncidentRecord> + '_ {

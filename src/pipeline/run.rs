@@ -35,6 +35,7 @@ use opentelemetry_proto::tonic::metrics::v1::Metric;
 use crate::pipeline::service::{ServiceBook, ServiceKey};
 use crate::pipeline::settings::Clock;
 use crate::process::{Identity, RunKey, RunState};
+use crate::targets::clock::Clocks;
 
 pub use parts::Measured;
 pub(crate) use parts::Parts;
@@ -87,8 +88,10 @@ impl Run {
     /// end here.
     ///
     /// `behind_ns`: how long ago all streams were read to their end.
-    pub(crate) fn tick(&self, now_unix_ns: u64, behind_ns: u64) -> (Arc<Origin>, Notices) {
+    pub(crate) fn tick(&self, clocks: Clocks, behind_ns: u64) -> (Arc<Origin>, Notices) {
+        let now_unix_ns = clocks.now_unix_ns();
         let mut parts = self.parts();
+        parts.observe_clocks(clocks);
         parts.session.tick(now_unix_ns, behind_ns);
         let notices = match parts.session.state {
             RunState::Excluded | RunState::OverLimit | RunState::HeldElsewhere { .. } => {

@@ -11,6 +11,7 @@ use gc_rules::rule::RuleSet;
 use gc_telemetry::origin::Origin;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use tokio::sync::watch;
+use tracing::info;
 
 use crate::evidence::black_box::BlackBox;
 use crate::pipeline::aftermath::Aftermath;
@@ -21,6 +22,8 @@ use crate::pipeline::run::{RuleCounts, Run};
 use crate::pipeline::service::{Judged, ServiceBook, WatcherLog};
 use crate::pipeline::settings::{Clock, PipelineSettings};
 use crate::process::{Identity, Provenance, RunKey, RunState};
+use crate::targets::clock::Clocks;
+use crate::targets::wall_clock::WallClock;
 
 /// What the pipeline counted since it began, over all runs, also those that ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -107,6 +110,7 @@ pub(crate) struct Services {
     pub(crate) judged: Judged,
     /// gcwatch itself, where it is a daemon.
     pub(crate) own: Option<(RunKey, Arc<Origin>)>,
+    wall_clock: WallClock,
 }
 
 impl Shared {
@@ -235,6 +239,24 @@ impl Shared {
         }
     }
 
+    /// What the clocks show now, for what outlives processes.
+    pub(crate) fn observe_clocks(&self, clocks: Clocks) {
+        let mut services = self.services();
+        let Some(by_ns) = services.wall_clock.observe(clocks) else {
+            return;
+        };
+        info!(
+            "the wall clock was set by {:.1} s, or the machine was suspended; rules go on as if it was not",
+            by_ns as f64 / 1e9
+        );
+        services.book.clock_was_set(by_ns);
+        services.watcher.clock_was_set(by_ns);
+        services.judged.clock_was_set(by_ns);
+        drop(services);
+        self.aftermath().clock_was_set(by_ns);
+        self.resumed().clock_was_set(by_ns);
+    }
+
     /// A second passed for what outlives processes.
     pub(crate) fn tick_services(&self, runs: &[Arc<Run>], now_unix_ns: u64) {
         let rules = self.rules();
@@ -245,6 +267,7 @@ impl Shared {
                 watcher,
                 judged,
                 own,
+                ..
             } = &mut *services;
             for run in runs {
                 run.enter_service(book);

@@ -15,9 +15,36 @@ pub(crate) const MAX_DIFFERENCE_NS: i128 = 50_000_000;
 
 /// What the host's clocks show at one instant, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Clocks {
-    pub(crate) monotonic_ns: i128,
-    pub(crate) unix_ns: i128,
+pub struct Clocks {
+    /// The clock that passes evenly, since the host was started without its suspensions (CLOCK_MONOTONIC).
+    pub monotonic_ns: i128,
+    /// The wall clock, since 1970.
+    pub unix_ns: i128,
+}
+
+impl Clocks {
+    /// So much later, while nobody sets a clock.
+    #[must_use]
+    pub fn after(self, passed_ns: u64) -> Self {
+        Self {
+            monotonic_ns: self.monotonic_ns + i128::from(passed_ns),
+            unix_ns: self.unix_ns + i128::from(passed_ns),
+        }
+    }
+
+    /// The same instant, after the wall clock was set by so much.
+    #[must_use]
+    pub fn set_by(self, by_ns: i64) -> Self {
+        Self {
+            unix_ns: self.unix_ns + i128::from(by_ns),
+            ..self
+        }
+    }
+
+    /// Unix nanoseconds; 0 before 1970.
+    pub(crate) fn now_unix_ns(self) -> u64 {
+        u64::try_from(self.unix_ns).unwrap_or(0)
+    }
 }
 
 /// Whose clock gives the time of a stream.

@@ -61,15 +61,25 @@ fn node_name() -> Option<String> {
     Some(bounded(name.trim())).filter(|name| !name.is_empty())
 }
 
+/// How far apart two readings of one clock may be that have one of the other in between: more is a thread that had no
+/// CPU.
+const AT_ONCE_NS: i128 = 1_000_000;
+
 /// What the host's clocks show now.
-pub(crate) fn clocks() -> Clocks {
-    // The wall clock is read between two readings of the other: their middle is its instant.
-    let before = nanoseconds(clock_gettime(ClockId::Monotonic));
-    let unix_ns = nanoseconds(clock_gettime(ClockId::Realtime));
-    let after = nanoseconds(clock_gettime(ClockId::Monotonic));
-    Clocks {
-        monotonic_ns: (before + after) / 2,
-        unix_ns,
+pub fn clocks() -> Clocks {
+    let mut read = 0;
+    loop {
+        // The wall clock is read between two readings of the other: their middle is its instant.
+        let before = nanoseconds(clock_gettime(ClockId::Monotonic));
+        let unix_ns = nanoseconds(clock_gettime(ClockId::Realtime));
+        let after = nanoseconds(clock_gettime(ClockId::Monotonic));
+        read += 1;
+        if after - before <= AT_ONCE_NS || read == 5 {
+            return Clocks {
+                monotonic_ns: (before + after) / 2,
+                unix_ns,
+            };
+        }
     }
 }
 

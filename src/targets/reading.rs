@@ -22,6 +22,7 @@ use crate::targets::session::READ_BYTES;
 use crate::targets::settings;
 use crate::targets::sink::RunSink;
 use crate::targets::span_requests::SpanRequests;
+use crate::targets::wall_clock::WallClock;
 
 /// How long a runtime may take to send the stream's header: it does so before it answers to the command.
 const HEADER_WITHIN: Duration = Duration::from_secs(15);
@@ -37,7 +38,7 @@ const SESSIONS_AFTER_SCARCITY: Duration = Duration::from_secs(30);
 /// How often the progress is reported while bytes come.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 /// How often the time base is corrected while bytes come: the wall clock is steered, the monotonic one too, but not
-/// alike.
+/// alike. After the wall clock was set, at once.
 const BASE_EVERY: Duration = Duration::from_secs(60);
 /// After so long without coming to the end of what waits, a stream counts as not read to its end.
 const UNDRAINED_AFTER: Duration = Duration::from_secs(1);
@@ -61,6 +62,7 @@ pub(crate) struct Reading<T> {
     source: Option<Source>,
     base: Option<TimeBase>,
     based_at: Instant,
+    wall_clock: WallClock,
     reported_bytes: u64,
     progress_at: Instant,
     /// What has begun and not ended, as it was reported last.
@@ -99,6 +101,7 @@ impl<T: RunSink> Reading<T> {
             source: None,
             base: None,
             based_at: now,
+            wall_clock: WallClock::default(),
             reported_bytes: 0,
             progress_at: now,
             reported_open: Open::default(),
@@ -261,10 +264,11 @@ impl<T: RunSink> Reading<T> {
 
     fn set_base(&mut self, now: Instant) {
         let Some(header) = self.stream.header() else { return };
-        let clocks = match self.source {
-            Some(_) if now < self.based_at + BASE_EVERY => return,
-            _ => clocks(),
-        };
+        let clocks = clocks();
+        let was_set = self.wall_clock.observe(clocks).is_some();
+        if self.source.is_some() && !was_set && now < self.based_at + BASE_EVERY {
+            return;
+        }
         let source = *self
             .source
             .get_or_insert_with(|| Source::of(header, clocks, self.ahead_ns));

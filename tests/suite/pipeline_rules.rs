@@ -15,6 +15,7 @@ use gc_telemetry::spans::Encoded;
 use gcwatch::pipeline::replay::Player;
 use gcwatch::pipeline::{Clock, Feed, Outlet, Pipeline, PipelineSettings};
 use gcwatch::process::{Identity, RunKey, RunState};
+use gcwatch::targets::clocks;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use opentelemetry_proto::tonic::metrics::v1::Metric;
@@ -344,22 +345,19 @@ fn notices_have_the_ids_of_the_collections_span() {
 fn a_collection_that_does_not_end_is_reported_by_time_alone() {
     let (pipeline, kept) = pipeline(Clock::Live, SpanOptions::default());
     let mut feed = feed(&pipeline);
-    let now = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .unwrap();
-    let now = u64::try_from(now.as_nanos()).unwrap();
-    feed.time_base(TimeBase::at(now.into()));
+    let now = clocks();
+    feed.time_base(TimeBase::at(now.unix_ns));
     feed.open(Open {
         stop: Some(0),
         collection: Some(1_000_000),
         ..Open::default()
     });
     for second in 0..=4 {
-        pipeline.tick(now + second * SECOND, Duration::ZERO);
+        pipeline.tick(now.after(second * SECOND), Duration::ZERO);
     }
     assert!(kept.notices().is_empty(), "a collection may take its time");
     for second in 5..=8 {
-        pipeline.tick(now + second * SECOND, Duration::ZERO);
+        pipeline.tick(now.after(second * SECOND), Duration::ZERO);
     }
     let notices = kept.notices();
     let [notice] = notices.as_slice() else {
@@ -377,7 +375,7 @@ fn a_collection_that_does_not_end_is_reported_by_time_alone() {
 
     feed.open(Open::default());
     for second in 9..=12 {
-        pipeline.tick(now + second * SECOND, Duration::ZERO);
+        pipeline.tick(now.after(second * SECOND), Duration::ZERO);
     }
     let notices = kept.notices();
     assert!(
@@ -399,12 +397,64 @@ fn a_collection_that_does_not_end_is_reported_by_time_alone() {
         detail: "the session ended".to_owned(),
     });
     for second in 13..=60 {
-        pipeline.tick(now + second * SECOND, Duration::ZERO);
+        pipeline.tick(now.after(second * SECOND), Duration::ZERO);
     }
     assert!(
         kept.notices().is_empty(),
         "of a process that is not read nothing is known"
     );
+}
+
+/// Scenario: the same, while the wall clock is set by an hour, forward or back, a second after the collection began: by
+/// NTP, or because the machine was suspended.
+/// Guarantee: the rule fires as late as without that, and says how long the collection is under way by the time that
+/// passed; it ends when the collection does.
+#[test]
+fn a_wall_clock_that_is_set_is_no_time_that_passes() {
+    const HOUR: i64 = 3_600_000_000_000;
+    for by_ns in [HOUR, -HOUR] {
+        let (pipeline, kept) = pipeline(Clock::Live, SpanOptions::default());
+        let mut feed = feed(&pipeline);
+        let now = clocks();
+        feed.time_base(TimeBase::at(now.unix_ns));
+        let open = Open {
+            stop: Some(0),
+            collection: Some(1_000_000),
+            ..Open::default()
+        };
+        feed.open(open);
+        pipeline.tick(now.after(SECOND), Duration::ZERO);
+        let now = now.set_by(by_ns);
+        for second in 2..=4 {
+            pipeline.tick(now.after(second * SECOND), Duration::ZERO);
+        }
+        assert!(kept.notices().is_empty(), "set by {by_ns}");
+        for second in 5..=8 {
+            pipeline.tick(now.after(second * SECOND), Duration::ZERO);
+        }
+        let notices = kept.notices();
+        let [notice] = notices.as_slice() else {
+            panic!("set by {by_ns}: {notices:?}")
+        };
+        let alert = notice.transition.alert();
+        assert_eq!(*alert.rule.id, *"test.hangs");
+        assert!(
+            ["for 5 s", "for 6 s"].iter().any(|text| alert.summary.ends_with(text)),
+            "{}",
+            alert.summary
+        );
+        let began = i128::from(alert.started_unix_ns) - now.unix_ns;
+        assert!((4..8).contains(&(began / i128::from(SECOND))), "{began}");
+        feed.open(Open::default());
+        for second in 9..=12 {
+            pipeline.tick(now.after(second * SECOND), Duration::ZERO);
+        }
+        let notices = kept.notices();
+        assert!(
+            matches!(&notices[..], [notice] if matches!(notice.transition, Transition::Ended(_, Ending::Cleared))),
+            "set by {by_ns}: {notices:?}"
+        );
+    }
 }
 
 /// Scenario: other rules while an alert fires: first the same with one more, then without that of the alert.

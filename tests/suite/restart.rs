@@ -14,6 +14,7 @@ use gcwatch::daemon::{Options, Services};
 use gcwatch::pipeline::replay::Player;
 use gcwatch::pipeline::{Clock, Feed, PipelineSettings};
 use gcwatch::process::{Identity, Provenance, RunKey, RunState};
+use gcwatch::targets::clocks;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -173,12 +174,12 @@ async fn what_ends_meanwhile_is_reported() {
         let services = host.start().await;
         let _feed = is_there.then(|| open(&services));
         services.pipeline.scanned();
-        let now = now_unix_ns();
+        let now = clocks();
         services.pipeline.tick(now, Duration::ZERO);
-        services.pipeline.tick(now + 14 * MINUTE, Duration::ZERO);
+        services.pipeline.tick(now.after(14 * MINUTE), Duration::ZERO);
         assert_eq!(services.pipeline.open_incidents().len(), 1);
         for minute in 15..=17 {
-            services.pipeline.tick(now + minute * MINUTE, Duration::ZERO);
+            services.pipeline.tick(now.after(minute * MINUTE), Duration::ZERO);
         }
         is_end_of(&host.message().await, began(&first), ending);
         assert_eq!(services.pipeline.open_incidents().len(), 0);

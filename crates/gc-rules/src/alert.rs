@@ -5,6 +5,7 @@ use std::sync::Arc;
 use strict_yaml::words;
 
 use super::rule::{Rule, Severity};
+use super::time::moved;
 
 /// One run of a process: pids are reused, a pid with its start time is not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -59,6 +60,17 @@ impl Alert {
     /// Whether it has not ended.
     pub fn is_firing(&self) -> bool {
         self.ended_unix_ns.is_none()
+    }
+
+    /// The wall clock was set by so much: its times are those of the clock as it is now.
+    pub(crate) fn clock_was_set(&mut self, by_ns: i64) {
+        for time in [
+            &mut self.active_unix_ns,
+            &mut self.started_unix_ns,
+            &mut self.last_unix_ns,
+        ] {
+            *time = moved(*time, by_ns);
+        }
     }
 }
 

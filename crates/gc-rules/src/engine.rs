@@ -40,6 +40,10 @@
 //! a tick at every full second; a gap of more than [`TICKS_DENSE`] seconds continues in at most [`TICKS_SPARSE`] longer
 //! steps. Up to that gap, the number of steps makes no difference.
 //!
+//! All times are those of the wall clock, which can be set, and which jumps when a suspended machine resumes. Whoever
+//! notices calls [`Engine::clock_was_set`]: what is remembered moves along, so that a `for` of five minutes stays one of
+//! five minutes that passed.
+//!
 //! # Edges of a session
 //!
 //! The first collection after an attach and the last before an end miss parts. Their values are unknown and so are
@@ -75,7 +79,7 @@ use super::incident::Holding;
 use super::plan::When;
 use super::rule::{On, Rule, RuleSet};
 use super::window::Key;
-use crate::time::TimeBase;
+use crate::time::{TimeBase, moved};
 use groups::Groups;
 use judge::{Current, ended, scope};
 use preceding::Preceding;
@@ -244,6 +248,20 @@ impl Engine {
         }
         self.now = self.now.max(self.advanced);
         transitions
+    }
+
+    /// The wall clock was set by so much against the time that passes, or the machine was suspended for so long: all
+    /// times that are remembered move along, so that none of it has lasted longer or shorter. The facts on the stream
+    /// have to be given anew, see [`Self::stream`].
+    pub fn clock_was_set(&mut self, by_ns: i64) {
+        for time in [&mut self.began, &mut self.advanced, &mut self.now] {
+            *time = moved(*time, by_ns);
+        }
+        self.ticked = self.advanced / TICK_NS;
+        self.windows.clock_was_set(by_ns);
+        for run in &mut self.runs {
+            run.status.clock_was_set(by_ns);
+        }
     }
 
     /// Replaces the rules. A rule keeps its state if its id and meaning are unchanged; a window keeps its samples if

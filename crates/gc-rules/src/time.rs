@@ -6,6 +6,14 @@ pub fn rfc3339(unix_ns: u64) -> Option<String> {
     Some(time.to_string())
 }
 
+/// A time of the wall clock after that was set by so much. `u64::MAX`, which means never, stays.
+pub fn moved(unix_ns: u64, by_ns: i64) -> u64 {
+    match unix_ns {
+        u64::MAX => u64::MAX,
+        time => time.saturating_add_signed(by_ns),
+    }
+}
+
 /// Unix time of a stream's offsets: nanoseconds since the epoch at the stream's sync point.
 ///
 /// A stream's own sync time has a resolution of one millisecond. On the host where the process runs, the offsets are

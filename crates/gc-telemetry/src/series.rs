@@ -195,6 +195,15 @@ impl Series {
         self.add(&row::EVENTS_LOST, Labels::NONE, events);
     }
 
+    /// The wall clock was set by so much. Set back, the totals began earlier by it: no point begins after it was made.
+    pub fn clock_was_set(&mut self, by_ns: i64) {
+        if by_ns < 0 {
+            for time in [&mut self.start_unix_ns, &mut self.exported_unix_ns] {
+                *time = time.saturating_add_signed(by_ns);
+            }
+        }
+    }
+
     /// The totals since the first attach.
     pub fn cumulative(&self, now_unix_ns: u64) -> Vec<Metric> {
         let times = Times {

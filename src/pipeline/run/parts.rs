@@ -29,6 +29,7 @@ use crate::pipeline::run::session::RunSession;
 use crate::pipeline::run::telemetry::{RunTelemetry, anomalies};
 use crate::pipeline::settings::PipelineSettings;
 use crate::process::{Identity, StreamProgress};
+use crate::targets::clock::Clocks;
 
 /// Everything of a run that changes.
 #[derive(Debug)]
@@ -110,6 +111,19 @@ impl Parts {
             *figures
         } else {
             Figures::default()
+        }
+    }
+
+    /// What the clocks of the host show now. Must be called before anything else is said of that time.
+    pub(crate) fn observe_clocks(&mut self, clocks: Clocks) {
+        let Some(by_ns) = self.session.observe_clocks(clocks) else {
+            return;
+        };
+        self.telemetry.clock_was_set(by_ns);
+        let stream = self.stream_facts();
+        if let Some(rules) = &mut self.rules {
+            rules.clock_was_set(by_ns);
+            rules.stream(stream);
         }
     }
 

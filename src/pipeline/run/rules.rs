@@ -92,6 +92,12 @@ impl RunRules {
         self.notices(transitions, None, now_unix_ns)
     }
 
+    /// The wall clock was set by so much.
+    pub(crate) fn clock_was_set(&mut self, by_ns: i64) {
+        self.engine.clock_was_set(by_ns);
+        self.incidents.clock_was_set(by_ns);
+    }
+
     /// Other rules from now on. What the old ones counted has to be taken before, see [`Self::count`].
     pub(crate) fn adopt(&mut self, rules: &Arc<RuleSet>, now_unix_ns: u64) -> Notices {
         if Arc::ptr_eq(rules, &self.rules) {

@@ -6,12 +6,20 @@
 //! where the streams were read, plus [`ALLOWANCE_NS`], and while that is not up to now, what is in progress or silent
 //! is unknown. Once the reader goes on, the collections that waited move the time themselves, as those of a recording
 //! do.
+//!
+//! # When the wall clock is set
+//!
+//! Times are those of the wall clock. When it is set, or the machine was suspended, all that is counted from such times
+//! moves along ([`RunSession::observe_clocks`]): nothing has lasted longer or shorter, and the rules go on.
 
 use gc_rules::field::{ContainerFacts, MemoryFacts, Open, StreamFacts};
+use gc_rules::time::moved;
 use gc_telemetry::definition::own::target as row;
 use gc_telemetry::snapshot::{MetricSnapshot, seconds, whole};
 
 use crate::process::{RunState, StreamProgress};
+use crate::targets::clock::Clocks;
+use crate::targets::wall_clock::WallClock;
 
 /// How far the reader may be behind before what it knows of the present is no knowledge: it looks at all streams every
 /// 200 ms, and says so every second.
@@ -48,6 +56,7 @@ pub(crate) struct RunSession {
     undrained_unix_ns: Option<u64>,
     /// The time of the rules.
     rules_unix_ns: u64,
+    wall_clock: WallClock,
     /// What has begun and not ended.
     pub(crate) open: Open,
     /// Objects whose finalizers have not run.
@@ -72,6 +81,7 @@ impl RunSession {
             closed_in_order: None,
             undrained_unix_ns: None,
             rules_unix_ns: 0,
+            wall_clock: WallClock::default(),
             open: Open::default(),
             finalizers_waiting: None,
         }
@@ -153,17 +163,33 @@ impl RunSession {
         self.rules_unix_ns
     }
 
-    /// The clock of the world was set by so much against the one that passes: what is in progress began at another time
-    /// of it.
-    pub(crate) fn clock_was_set(&mut self, by_ns: i64) {
+    /// What the clocks show now, before anything else is said of that time. `Some`: the wall clock was set by so much
+    /// against the one that passes, and what is remembered has moved along.
+    pub(crate) fn observe_clocks(&mut self, clocks: Clocks) -> Option<i64> {
+        let by_ns = self.wall_clock.observe(clocks)?;
+        self.clock_was_set(by_ns);
+        Some(by_ns)
+    }
+
+    fn clock_was_set(&mut self, by_ns: i64) {
         let times = [
             &mut self.open.stop,
             &mut self.open.collection,
             &mut self.open.background,
+            &mut self.open.finalizers,
             &mut self.newest_of_session_unix_ns,
+            &mut self.known_until,
+            &mut self.undrained_unix_ns,
         ];
         for time in times.into_iter().flatten() {
-            *time = time.saturating_add_signed(by_ns);
+            *time = moved(*time, by_ns);
+        }
+        self.rules_unix_ns = moved(self.rules_unix_ns, by_ns);
+        // What people see keeps its time, unless that is to come now.
+        if by_ns < 0 {
+            self.since_unix_ns = moved(self.since_unix_ns, by_ns);
+            self.first_attach_unix_ns = self.first_attach_unix_ns.map(|at| moved(at, by_ns));
+            self.newest_unix_ns = moved(self.newest_unix_ns, by_ns);
         }
     }
 

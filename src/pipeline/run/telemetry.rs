@@ -43,6 +43,13 @@ impl RunTelemetry {
         }
     }
 
+    /// The wall clock was set by so much.
+    pub(crate) fn clock_was_set(&mut self, by_ns: i64) {
+        if let Some(series) = &mut self.series {
+            series.clock_was_set(by_ns);
+        }
+    }
+
     /// Makes spans of a collection if it is among those that become spans, and observes it in the series.
     pub(crate) fn collection(
         &mut self,

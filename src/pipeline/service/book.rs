@@ -7,6 +7,7 @@ use delivery::alerts::Notice;
 use gc_rules::alert::{Ending, Transition};
 use gc_rules::field::ServiceFacts;
 use gc_rules::rule::{Rule, Severity};
+use gc_rules::time::moved;
 use gc_telemetry::definition::resource::SERVICE_NAME;
 use gc_telemetry::origin::Origin;
 use gc_telemetry::value::text;
@@ -199,6 +200,21 @@ impl ServiceBook {
         for death in deaths.filter(|death| death.failed.is_none()) {
             if let Some(ended) = ended(&death.container) {
                 death.learn(ended);
+            }
+        }
+    }
+
+    /// The wall clock was set by so much.
+    pub(crate) fn clock_was_set(&mut self, by_ns: i64) {
+        for service in self.services.values_mut() {
+            for living in service.living.values_mut() {
+                for time in [&mut living.began_unix_ns, &mut living.well_since_unix_ns] {
+                    *time = moved(*time, by_ns);
+                }
+                living.emergency_unix_ns = living.emergency_unix_ns.map(|at| moved(at, by_ns));
+            }
+            for death in &mut service.deaths {
+                death.at_unix_ns = moved(death.at_unix_ns, by_ns);
             }
         }
     }

@@ -16,6 +16,7 @@ use gc_rules::engine::Engine;
 use gc_rules::field::{EXPECTED, FactValue, ProcessFacts, ServiceFacts, StreamFacts, WatcherFacts};
 use gc_rules::incident::{Incident, IncidentChange, IncidentEnding, IncidentRecord, Incidents};
 use gc_rules::rule::{On, RuleSet};
+use gc_rules::time::moved;
 use gc_telemetry::definition::resource::SERVICE_NAME;
 use gc_telemetry::origin::Origin;
 use gc_telemetry::value::{facts, key_value};
@@ -76,6 +77,13 @@ impl WatcherLog {
             self.stalls.pop_front();
         }
         self.stalls.push_back((now_unix_ns, length));
+    }
+
+    /// The wall clock was set by so much.
+    pub(crate) fn clock_was_set(&mut self, by_ns: i64) {
+        for (at, _) in &mut self.stalls {
+            *at = moved(*at, by_ns);
+        }
     }
 
     fn facts(&mut self, now_unix_ns: u64) -> WatcherFacts {
@@ -207,6 +215,15 @@ impl Judged {
             is_expected
         });
         changes
+    }
+
+    /// The wall clock was set by so much.
+    pub(crate) fn clock_was_set(&mut self, by_ns: i64) {
+        let subjects = self.services.values_mut().chain(self.expected.values_mut());
+        for subject in subjects.chain(self.watcher.as_mut()) {
+            subject.engine.clock_was_set(by_ns);
+            subject.incidents.clock_was_set(by_ns);
+        }
     }
 
     fn subjects(&self) -> impl Iterator<Item = &Subject> {

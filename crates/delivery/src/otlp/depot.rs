@@ -43,6 +43,8 @@ pub(crate) struct Depot {
     store: Mutex<Option<Store>>,
     status: Mutex<Status>,
     waiting: AtomicUsize,
+    /// When it was opened, by the clock that passes evenly and by the wall clock.
+    opened: (Instant, u64),
     /// What was found when it was opened, for the log.
     notes: Vec<Note>,
 }
@@ -108,9 +110,18 @@ impl Depot {
             store: Mutex::new(store),
             status: Mutex::new(status),
             waiting: AtomicUsize::new(0),
+            opened: (now, now_unix_ns()),
             notes,
         };
         (depot, items)
+    }
+
+    /// The time by which ages are judged. A wall clock that is set (by years, where a host starts without a battery)
+    /// would take everything that waits for too old.
+    fn now_unix_ns(&self) -> u64 {
+        let (opened, unix_ns) = self.opened;
+        let passed = Instant::now().saturating_duration_since(opened).as_nanos();
+        unix_ns.saturating_add(u64::try_from(passed).unwrap_or(u64::MAX))
     }
 
     fn status(&self) -> MutexGuard<'_, Status> {
@@ -149,15 +160,16 @@ impl Depot {
 
     /// Stores a request. When this returns true, it is on the disk.
     pub(crate) async fn append(self: &Arc<Self>, signal: Signal, batch: Arc<Batch>) -> bool {
-        let stored =
-            self.call(move |store| store.append(place(signal), batch.items(), &batch.to_bytes(), now_unix_ns()));
+        let now_unix_ns = self.now_unix_ns();
+        let stored = self.call(move |store| store.append(place(signal), batch.items(), &batch.to_bytes(), now_unix_ns));
         let stored = stored.await;
         self.noted(stored).is_some()
     }
 
     /// The oldest request of a signal.
     pub(crate) async fn oldest(self: &Arc<Self>, signal: Signal) -> Option<Stored> {
-        let oldest = self.call(move |store| store.oldest(place(signal), now_unix_ns())).await;
+        let now_unix_ns = self.now_unix_ns();
+        let oldest = self.call(move |store| store.oldest(place(signal), now_unix_ns)).await;
         self.noted(oldest).flatten()
     }
 

@@ -10,6 +10,7 @@ use crate::expression::EvaluationError;
 use crate::field::Scope;
 use crate::incident::Holding;
 use crate::rule::{On, Rule, Severity};
+use crate::time::moved;
 
 mod evaluate;
 
@@ -375,6 +376,30 @@ impl Status {
             }
         }
         fired
+    }
+
+    /// The wall clock was set by so much: see [`Engine::clock_was_set`](super::Engine::clock_was_set).
+    pub(super) fn clock_was_set(&mut self, by_ns: i64) {
+        self.since = moved(self.since, by_ns);
+        if let Some(past) = &mut self.past {
+            past.cooling = moved(past.cooling, by_ns);
+            if let Some(failure) = &mut past.last_failure {
+                failure.at_unix_ns = moved(failure.at_unix_ns, by_ns);
+            }
+        }
+        match &mut self.phase {
+            Phase::Pending(at) | Phase::Cooling(at) => *at = moved(*at, by_ns),
+            Phase::Active(active) => {
+                Arc::make_mut(&mut active.alert).clock_was_set(by_ns);
+                for time in [&mut active.last, &mut active.rendered] {
+                    *time = moved(*time, by_ns);
+                }
+                for time in [&mut active.begun, &mut active.cleared, &mut active.unknown] {
+                    *time = time.map(|at| moved(at, by_ns));
+                }
+            }
+            Phase::Inactive | Phase::Unknown | Phase::Excepted => {}
+        }
     }
 
     /// Resets it.

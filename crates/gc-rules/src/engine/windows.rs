@@ -7,6 +7,7 @@ use super::run::Failure;
 use crate::field::{Scope, WindowValues};
 use crate::plan::{Feed, Meaning, Measured, When};
 use crate::rule::{Rule, RuleSet, Window};
+use crate::time::moved;
 use crate::window::{Key, Live, Moment, Worth, most_memory, worth};
 
 /// The samples that the windows of selected rules look at. See [`plan`](crate::plan).
@@ -20,6 +21,9 @@ pub(super) struct Windows {
     expires: u64,
     /// Series with failed evaluations: number of samples, and the newest failure.
     failed: Vec<(usize, u64, Failure)>,
+    /// By how much the wall clock was set in all. Samples have the time as if it never was: to move each of them would
+    /// take them out of their buckets.
+    set_by_ns: i64,
 }
 
 impl Windows {
@@ -32,6 +36,7 @@ impl Windows {
             expires: u64::MAX,
             failed: Vec::new(),
             rules: Arc::clone(rules),
+            set_by_ns: 0,
         }
     }
 
@@ -57,11 +62,13 @@ impl Windows {
             }
         }
         adopted.expires = 0;
+        adopted.set_by_ns = self.set_by_ns;
         adopted
     }
 
     /// Feeds only the series of these rules from now on. New ones began at `now`.
     pub(super) fn select<'r>(&mut self, rules: impl Iterator<Item = &'r Rule>, now: u64) {
+        let now = self.unset(now);
         let mut used = vec![false; self.live.len()];
         let plan = &self.rules.plan;
         for (_, window) in rules.flat_map(|rule| &rule.windows) {
@@ -77,8 +84,19 @@ impl Windows {
         self.used = used;
     }
 
+    /// The wall clock was set by so much.
+    pub(super) fn clock_was_set(&mut self, by_ns: i64) {
+        self.set_by_ns = self.set_by_ns.saturating_add(by_ns);
+    }
+
+    /// That time of the wall clock, if it had never been set.
+    fn unset(&self, unix_ns: u64) -> u64 {
+        moved(unix_ns, self.set_by_ns.saturating_neg())
+    }
+
     /// Removes expired samples; before anything is sampled or read at that time.
     pub(super) fn expire(&mut self, now: u64) {
+        let now = self.unset(now);
         if now < self.expires {
             return;
         }
@@ -150,6 +168,7 @@ impl Windows {
     }
 
     fn add(&mut self, series: usize, key: Option<Key>, worth: Worth, time: u64, now: u64) {
+        let (time, now) = (self.unset(time), self.unset(now));
         let window = self
             .rules
             .plan
@@ -191,6 +210,10 @@ impl Windows {
 
     /// The window values at that time; for windows by key, those of `key`.
     pub(super) fn values(&self, key: Option<Key>, at: Moment) -> Values<'_> {
+        let at = Moment {
+            now: self.unset(at.now),
+            ..at
+        };
         Values { windows: self, key, at }
     }
 

@@ -7,6 +7,7 @@ use super::{AFTERMATH_NS, Finding, Holding, Incident, IncidentChange, IncidentEn
 use crate::alert::{Alert, Ending, RunKey, Transition};
 use crate::ledger::Ledger;
 use crate::rule::{Evidence, RuleSet, Severity};
+use crate::time::moved;
 
 /// The incidents of one process.
 #[derive(Debug, Default)]
@@ -117,6 +118,21 @@ impl Incidents {
         for open in &mut self.open {
             if !open.incident.is_over() && open.incident.process_ended_unix_ns.is_none() {
                 Arc::make_mut(&mut open.incident).process_ended_unix_ns = Some(now);
+            }
+        }
+    }
+
+    /// The wall clock was set by so much: what is still counted from such times moves along. When an incident began
+    /// stays as receivers know it.
+    pub fn clock_was_set(&mut self, by_ns: i64) {
+        for open in &mut self.open {
+            open.passed_on = moved(open.passed_on, by_ns);
+            open.resumes_until = moved(open.resumes_until, by_ns);
+            let incident = Arc::make_mut(&mut open.incident);
+            incident.process_ended_unix_ns = incident.process_ended_unix_ns.map(|at| moved(at, by_ns));
+            for member in &mut incident.members {
+                member.until_unix_ns = member.until_unix_ns.map(|at| moved(at, by_ns));
+                Arc::make_mut(&mut member.alert).clock_was_set(by_ns);
             }
         }
     }

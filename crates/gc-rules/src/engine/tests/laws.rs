@@ -112,6 +112,26 @@ proptest! {
         }
     }
 
+    /// Scenario: any story; the same one, in which the wall clock is set forward and back by up to two hours at any time,
+    /// as NTP does it, or a machine that was suspended.
+    /// Guarantee: the same rules fire and end, at the same times of the time that passes.
+    #[test]
+    fn a_wall_clock_that_is_set_changes_nothing(steps in story(), set in prop::collection::vec((0..12usize, -7200..7200i64), 1..9)) {
+        let (mut even, mut set_often) = (many(), many());
+        let mut set = set.into_iter().cycle();
+        let (mut wait, mut by) = set.next().unwrap_or_default();
+        for (at, what) in &steps {
+            if wait == 0 {
+                set_often.set_clock(by);
+                (wait, by) = set.next().unwrap_or_default();
+            }
+            wait = wait.saturating_sub(1);
+            let (expected, seen) = (even.step(*at, what), set_often.step(*at, what));
+            prop_assert_eq!(words(&expected), words_from(&seen, set_often.wall(0.0)), "at {} s", at);
+            prop_assert_eq!(even.states(), set_often.states(), "at {} s", at);
+        }
+    }
+
     /// Scenario: any story; the same one with the time in more steps.
     /// Guarantee: the transitions are the same, at the same times.
     #[test]

@@ -64,6 +64,10 @@ pub(crate) fn rules(list: &str) -> Arc<RuleSet> {
 pub(crate) struct Story {
     pub(crate) engine: Engine,
     pub(crate) number: u32,
+    /// By how much the wall clock was set in all, nanoseconds.
+    pub(crate) set_by: i64,
+    /// Since when a collection is open, seconds of the story.
+    open: Option<u64>,
 }
 
 impl Story {
@@ -75,12 +79,39 @@ impl Story {
         Self {
             engine: Engine::new(rules, ProcessFacts::default(), BEGIN * S),
             number: 0,
+            set_by: 0,
+            open: None,
         }
+    }
+
+    /// The wall clock is set by so many seconds.
+    pub(crate) fn set_clock(&mut self, by_seconds: i64) {
+        let by_ns = by_seconds * 1000 * MS;
+        self.set_by += by_ns;
+        self.engine.clock_was_set(by_ns);
+        self.know_stream();
+    }
+
+    fn know_stream(&mut self) {
+        let collection = self.open.map(|since| self.wall(since as f64));
+        let open = Open {
+            collection,
+            ..Open::default()
+        };
+        self.engine.stream(StreamFacts {
+            open,
+            ..StreamFacts::default()
+        });
+    }
+
+    /// What the wall clock shows at `at` seconds of the story.
+    pub(crate) fn wall(&self, at: f64) -> u64 {
+        unix_ns(at).saturating_add_signed(self.set_by)
     }
 
     /// What it comes to at `at` seconds; without the rules that matched the collection.
     pub(crate) fn step(&mut self, at: f64, what: &What) -> Vec<Transition> {
-        let now = unix_ns(at);
+        let now = self.wall(at);
         let mut transitions = self.engine.advance(now);
         match what {
             What::Nothing => {}
@@ -91,13 +122,10 @@ impl Story {
                 let facts = ProcessFacts::new(None, Some(name), None, []);
                 transitions.extend(self.engine.learned(facts, now));
             }
-            What::Open(since) => self.engine.stream(StreamFacts {
-                open: Open {
-                    collection: since.map(|since| (BEGIN + since) * S),
-                    ..Open::default()
-                },
-                ..StreamFacts::default()
-            }),
+            What::Open(since) => {
+                self.open = *since;
+                self.know_stream();
+            }
             What::Rules(list) => transitions.extend(self.engine.adopt(rules(list), now)),
             What::End => transitions.extend(self.engine.end(now)),
         }
@@ -110,7 +138,8 @@ impl Story {
             Some(pause) => collection(self.number, generation, offset(at), pause * MS),
             None => blind(self.number, offset(at)),
         };
-        self.engine.collection(&collection, base())
+        let base = TimeBase::at(i128::from(BEGIN * S) + i128::from(self.set_by));
+        self.engine.collection(&collection, base)
     }
 
     /// Plays a story: second, event, expected transitions. Every line is checked.
@@ -141,7 +170,12 @@ pub(crate) fn offset(at: f64) -> i64 {
 
 /// `fired long 1.5, ended long 61.5 cleared`: the id of the rule and when, in seconds of the story.
 pub(crate) fn words(transitions: &[Transition]) -> String {
-    let seconds = |unix_ns: u64| (unix_ns - BEGIN * S) as f64 / 1e9;
+    words_from(transitions, BEGIN * S)
+}
+
+/// The same of a story that began at that time of the wall clock.
+pub(crate) fn words_from(transitions: &[Transition], began: u64) -> String {
+    let seconds = |unix_ns: u64| (unix_ns.cast_signed() - began.cast_signed()) as f64 / 1e9;
     let word = |transition: &Transition| match transition {
         Transition::Fired(alert) => format!("fired {} {}", alert.rule.id, seconds(alert.started_unix_ns)),
         Transition::Ended(alert, ending) => {

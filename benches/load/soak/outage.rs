@@ -1,0 +1,114 @@
+//! One long outage under the full load, then the receiver is back while the load goes on: what waits on disk, what it
+//! costs, and how fast it is sent.
+
+use std::io::Write as _;
+use std::time::{Duration, Instant};
+
+use anyhow::{bail, ensure};
+
+use super::receiver::Mode;
+use super::{SAMPLE, Soak, account};
+use crate::{Arguments, proc};
+
+/// How long the receiver is there before: a signal that it never accepted would wait in memory only.
+const BEFORE: Duration = Duration::from_secs(15);
+/// A backlog that has not arrived after so much of the outage is not sent fast enough.
+const MOST_DRAIN: f64 = 0.5;
+/// How much faster than it came at least.
+const TIMES: f64 = 5.0;
+
+/// Runs it.
+///
+/// # Errors
+///
+/// When a collection is missing or came twice, when it takes too long, or when the daemon ends.
+pub(crate) fn run(arguments: &Arguments, minutes: f64) -> anyhow::Result<()> {
+    let folder = tempfile::Builder::new().prefix("gcwoutage").tempdir()?;
+    println!("{}", proc::machine());
+    println!(
+        "{} processes, {} collections a second each, no receiver for {minutes} minutes",
+        arguments.targets, arguments.rate
+    );
+    let mut soak = Soak::start(arguments, &folder.path().join("outage"))?;
+    soak.pass(BEFORE)?;
+    soak.receiver.become_(Mode::Refusing)?;
+    let began = Instant::now();
+    soak.pass(Duration::from_secs_f64(minutes * 60.0))?;
+    let waiting = account::bytes_below(soak.place.state.as_deref());
+    println!(
+        "\n  queue on disk    {:.1} MiB when the receiver came back",
+        mib(waiting)
+    );
+    let away = began.elapsed();
+    soak.receiver.become_(Mode::Up)?;
+    let (noticed, drained, most) = soak.drain(away)?;
+    let backlog = away.as_secs_f64() / drained.as_secs_f64();
+    println!("  noticed after    {:.1} s", noticed.as_secs_f64());
+    println!(
+        "  drained in       {:.1} s beside the load: {backlog:.1} times as fast as it came; {most:.0} collections a second at most",
+        drained.as_secs_f64()
+    );
+    let fine = soak.finish()?.print("one outage", 0);
+    ensure!(fine, "a promise does not hold: see above");
+    ensure!(
+        backlog >= TIMES,
+        "the backlog was sent {backlog:.1} times as fast as it came, not {TIMES}"
+    );
+    Ok(())
+}
+
+fn mib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+impl Soak<'_> {
+    /// So much time passes.
+    fn pass(&mut self, length: Duration) -> anyhow::Result<()> {
+        let began = Instant::now();
+        while began.elapsed() < length {
+            std::thread::sleep(SAMPLE.min(length.saturating_sub(began.elapsed())));
+            self.sample(began)?;
+            let waiting = account::bytes_below(self.place.state.as_deref());
+            print!(" {:.1} MiB on disk ", mib(waiting));
+            std::io::stdout().flush()?;
+            if let Some(status) = self.daemon.ended()? {
+                bail!("gcwatch ended by itself ({status}). {}", self.daemon.log_tail());
+            }
+        }
+        Ok(())
+    }
+
+    /// The receiver is back: until the first span, from then until only what is new comes, and the most collections in a
+    /// second.
+    fn drain(&mut self, away: Duration) -> anyhow::Result<(Duration, Duration, f64)> {
+        const LOOK: Duration = Duration::from_secs(1);
+        let load = self.arguments.targets as f64 * self.arguments.rate;
+        let (began, before) = (Instant::now(), self.receiver.store().spans());
+        let (mut noticed, mut calm, mut most) = (None, None, 0.0_f64);
+        let (mut last, mut last_at) = (before, began);
+        loop {
+            std::thread::sleep(if noticed.is_some() { LOOK } else { LOOK / 20 });
+            let arrived = self.receiver.store().spans();
+            let Some(noticed) = noticed else {
+                noticed = (arrived > before).then(Instant::now);
+                (last, last_at) = (arrived, Instant::now());
+                continue;
+            };
+            let rate = (arrived - last) as f64 / last_at.elapsed().as_secs_f64();
+            (last, last_at) = (arrived, Instant::now());
+            most = most.max(rate);
+            // For some seconds nothing came but what is new.
+            let since: &mut Instant = calm.get_or_insert(last_at);
+            if rate > load * 1.5 {
+                *since = last_at;
+            } else if since.elapsed() > LOOK * 8 {
+                return Ok((noticed - began, *since - noticed, most));
+            }
+            ensure!(
+                began.elapsed() < away.mul_f64(MOST_DRAIN).max(Duration::from_secs(60)),
+                "the backlog has not arrived. {}",
+                self.daemon.log_tail()
+            );
+        }
+    }
+}
