@@ -209,11 +209,14 @@ pub struct FormatArgs {
 
 /// `gcwatch top`
 #[derive(Debug, Args)]
-#[command(after_help = "It asks a daemon (gcwatch run) and attaches to nothing itself. Keys: ? shows them.")]
+#[command(
+    after_help = "Without --connect it asks the daemon of this host (gcwatch run) at http://127.0.0.1:9464. Where none \
+                  listens, it attaches itself until it ends. Keys: ? shows them."
+)]
 pub struct TopArgs {
-    /// The listener of the daemon, also of another host
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9464")]
-    pub connect: String,
+    /// The listener of a daemon, also of another host
+    #[arg(long, value_name = "URL")]
+    pub connect: Option<String>,
     /// File with the token of web.token_from
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
@@ -528,6 +531,9 @@ pub struct RunArgs {
     /// What is configured.
     #[command(flatten)]
     pub config: ConfigFlags,
+    /// End when standard input ends
+    #[arg(long, hide = true)]
+    pub end_with_stdin: bool,
 }
 
 /// `gcwatch replay`

@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use rustix::process::{getpid, kill_process};
 use tokio::runtime::{Builder, Runtime};
 use tracing::{error, info, warn};
 
@@ -62,6 +63,9 @@ pub fn run(args: &RunArgs) -> anyhow::Result<bool> {
     )?;
     let readers = Readers::new(reading.handle().clone(), rounds);
     end_at_last()?;
+    if args.end_with_stdin {
+        end_with_stdin()?;
+    }
     let raised = descriptors::raise();
     let log = LogQueue::to_stderr().context("cannot log to standard error")?;
     let served = catch_unwind(AssertUnwindSafe(|| {
@@ -317,6 +321,21 @@ fn end_at_last() -> anyhow::Result<()> {
     };
     let thread = std::thread::Builder::new().name("end".to_owned()).stack_size(END_STACK);
     thread.spawn(move || runtime.block_on(ending)).context("cannot start")?;
+    Ok(())
+}
+
+/// Ends the process, as SIGTERM does, when its standard input ends.
+fn end_with_stdin() -> anyhow::Result<()> {
+    let thread = std::thread::Builder::new()
+        .name("stdin".to_owned())
+        .stack_size(END_STACK);
+    let reads = || {
+        // An error is an end, too.
+        let _bytes = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+        // It cannot fail for the process itself.
+        let _sent = kill_process(getpid(), rustix::process::Signal::TERM);
+    };
+    thread.spawn(reads).context("cannot start")?;
     Ok(())
 }
 

@@ -9,19 +9,31 @@ use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::{DefaultTerminal, Terminal};
 use reqwest::Client;
+use rustix::process::{Signal, getpid, kill_process};
 use serde::de::DeserializeOwned;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
 use crate::commands::cli::TopArgs;
+use crate::commands::output::say;
+use crate::commands::top::own::OwnDaemon;
 use crate::report::top::{Action, Connection, Key, Overview, Process, State, View, draw};
+
+mod own;
 
 /// How long an answer may take.
 const WITHIN: Duration = Duration::from_secs(5);
 /// The largest answer that is read: a thousand processes take a megabyte.
 const MOST_BYTES: usize = 64 << 20;
+/// Where the daemon of this host listens, unless it is configured otherwise.
+const THIS_HOST: &str = "http://127.0.0.1:9464";
+/// How long a daemon of its own may take to find the processes, for one frame.
+const SETTLES_WITHIN: Duration = Duration::from_secs(10);
+const SETTLES_STEP: Duration = Duration::from_millis(50);
+/// How long it looks then.
+const SEEN_FOR: Duration = Duration::from_secs(3);
 /// How often a demonstration is drawn.
 const SHOWN_EVERY: Duration = Duration::from_secs(1);
 /// Lines of the frame that `--once` prints, beside those of the processes.
@@ -41,7 +53,10 @@ pub fn run(args: &TopArgs) -> anyhow::Result<bool> {
         .enable_all()
         .build()
         .context("cannot start")?;
-    let daemon = Daemon::new(args)?;
+    let mut daemon = Daemon::new(args)?;
+    if args.connect.is_none() && !runtime.block_on(daemon.listens()) {
+        daemon.attach_itself()?;
+    }
     if args.once {
         return runtime.block_on(once(&daemon)).map(|()| true);
     }
@@ -72,6 +87,8 @@ struct Daemon {
     client: Client,
     address: String,
     token: Option<String>,
+    /// Where none listened on this host.
+    own: Option<OwnDaemon>,
 }
 
 impl Daemon {
@@ -81,7 +98,42 @@ impl Daemon {
             text.with_context(|| format!("cannot read {}", path.display()))
         });
         let token = token.transpose()?.map(|text| text.trim().to_owned());
-        Self::at(args.connect.trim_end_matches('/').to_owned(), token)
+        let address = args.connect.as_deref().unwrap_or(THIS_HOST);
+        Self::at(address.trim_end_matches('/').to_owned(), token)
+    }
+
+    /// Whether anything listens at its address.
+    async fn listens(&self) -> bool {
+        let asked = self.client.get(format!("{}/livez", self.address)).send().await;
+        asked.map_or_else(|error| !error.is_connect(), |_| true)
+    }
+
+    /// Begins a daemon of its own.
+    fn attach_itself(&mut self) -> anyhow::Result<()> {
+        let own = OwnDaemon::start()?;
+        self.address.clone_from(&own.address);
+        self.own = Some(own);
+        Ok(())
+    }
+
+    /// Where what is shown comes from.
+    fn shown(&self) -> String {
+        match &self.own {
+            Some(_) => "attached by itself: no daemon on this host".to_owned(),
+            None => self.address.clone(),
+        }
+    }
+
+    /// Waits until the processes of this host are attached to, and something was seen of them.
+    async fn settled(&self) {
+        let until = Instant::now() + SETTLES_WITHIN;
+        let mut is_ready = false;
+        while !is_ready && Instant::now() < until {
+            sleep(SETTLES_STEP).await;
+            let answer = self.client.get(format!("{}/readyz", self.address)).send().await;
+            is_ready = answer.is_ok_and(|answer| answer.status().is_success());
+        }
+        sleep(SEEN_FOR).await;
     }
 
     fn at(address: String, token: Option<String>) -> anyhow::Result<Self> {
@@ -91,6 +143,7 @@ impl Daemon {
             client: Client::builder().timeout(WITHIN).build().context("cannot connect")?,
             address,
             token,
+            own: None,
         })
     }
 
@@ -162,7 +215,11 @@ fn answered(state: &mut State, answer: Result<Answer, String>) {
 
 /// Prints one frame as text.
 async fn once(daemon: &Daemon) -> anyhow::Result<()> {
-    let mut state = State::new(daemon.address.clone());
+    let mut state = State::new(daemon.shown());
+    if daemon.own.is_some() {
+        say("no daemon listens on this host: attaching for some seconds");
+        daemon.settled().await;
+    }
     let answer = daemon.ask(state.view).await;
     answered(&mut state, answer);
     if let Connection::Lost(why) = &state.connection {
@@ -189,7 +246,7 @@ async fn once(daemon: &Daemon) -> anyhow::Result<()> {
 }
 
 async fn live(daemon: &Arc<Daemon>, terminal: &mut DefaultTerminal, every: Duration) -> anyhow::Result<()> {
-    let mut state = State::new(daemon.address.clone());
+    let mut state = State::new(daemon.shown());
     let mut terminated = signal(SignalKind::terminate()).context("cannot handle SIGTERM")?;
     let mut hung_up = signal(SignalKind::hangup()).context("cannot handle SIGHUP")?;
     let (sender, mut events) = mpsc::channel(16);
@@ -217,6 +274,7 @@ async fn live(daemon: &Arc<Daemon>, terminal: &mut DefaultTerminal, every: Durat
             _ = hung_up.recv() => return Ok(()),
             event = events.recv() => match event.map(|event| meaning(&event)) {
                 None | Some(Meaning::Quit) => return Ok(()),
+                Some(Meaning::Suspend) => suspend(terminal)?,
                 Some(Meaning::Nothing) => {}
                 Some(Meaning::Key(key)) => match state.key(key) {
                     Action::Quit => return Ok(()),
@@ -232,10 +290,20 @@ async fn live(daemon: &Arc<Daemon>, terminal: &mut DefaultTerminal, every: Durat
     }
 }
 
+/// Stops the process as Ctrl-Z does, with the terminal as it was before, and goes on when it is continued.
+fn suspend(terminal: &mut DefaultTerminal) -> anyhow::Result<()> {
+    ratatui::restore();
+    kill_process(getpid(), Signal::TSTP).context("cannot stop")?;
+    *terminal = ratatui::try_init().context("cannot use this terminal")?;
+    Ok(())
+}
+
 /// What an event of the terminal means.
 enum Meaning {
     Key(Key),
     Quit,
+    /// To the shell, until `fg`.
+    Suspend,
     /// Another size, which the next frame has, or nothing.
     Nothing,
 }
@@ -253,6 +321,7 @@ fn meaning(event: &Event) -> Meaning {
     if modifiers.contains(KeyModifiers::CONTROL) {
         return match code {
             KeyCode::Char('c' | 'd') => Meaning::Quit,
+            KeyCode::Char('z') => Meaning::Suspend,
             _ => Meaning::Nothing,
         };
     }

@@ -96,6 +96,15 @@ pub(crate) fn containers_with_assemblies() -> Need {
     newest().need()
 }
 
+/// What a container needs whose loopback device is set up.
+pub(crate) fn containers_with_loopback() -> Need {
+    containers()?;
+    if works("ip", &["link", "show", "lo"]) {
+        return Ok(());
+    }
+    Err(Missing::Ignored("ip (iproute2) is missing".to_owned()))
+}
+
 /// What a container with a user namespace of its own needs.
 pub(crate) fn user_namespaces() -> Need {
     let as_user = ["--reuid", "1", "--regid", "1", "--clear-groups"];

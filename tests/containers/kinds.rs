@@ -1,14 +1,16 @@
 //! Containers of every kind.
 
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
 use test_support::add_tests;
 use test_support::harness::Tests;
 
-use crate::container::{PATIENCE, Recipe, containers, containers_with_assemblies, user_namespaces};
-use crate::gcwatch::{LEAST, doctor, texts, through, verdict};
+use crate::container::{
+    PATIENCE, Recipe, containers, containers_with_assemblies, containers_with_loopback, user_namespaces,
+};
+use crate::gcwatch::{LEAST, binary, doctor, texts, through, verdict};
 
 pub(crate) fn tests(tests: &mut Tests) {
     for (kind, recipe) in kinds() {
@@ -24,6 +26,10 @@ pub(crate) fn tests(tests: &mut Tests) {
         tests, containers;
         collections_come_out_of_a_container,
         without_the_hosts_pids_it_says_so,
+    );
+    add_tests!(
+        tests, containers_with_loopback;
+        top_attaches_itself_where_no_daemon_is,
     );
     add_tests!(
         tests, containers_with_assemblies;
@@ -183,6 +189,37 @@ fn names_from_containers_are_shown_safely() {
         assert!(text.contains("a\u{fffd}[2J\u{fffd}\u{fffd}b"), "{text}");
         assert!(!text.contains(['\x1b', '\u{202e}']), "{text:?}");
     }
+}
+
+/// Scenario: `gcwatch top` inside a container in which no daemon listens.
+/// Guarantee: it attaches to the process there and shows its collections; nothing that it started is left.
+fn top_attaches_itself_where_no_daemon_is() {
+    let container = Recipe::default().start();
+    let pid = container.pid.to_string();
+    let enter = |arguments: &[&str]| {
+        let namespaces = ["--pid", "--net", "--mount", "--target", &pid];
+        Command::new("nsenter")
+            .args(namespaces)
+            .args(arguments)
+            .output()
+            .unwrap()
+    };
+    // Leases of its own, and a loopback device that works.
+    container.inside("mount -t tmpfs t /run");
+    assert!(enter(&["ip", "link", "set", "lo", "up"]).status.success());
+    let output = enter(&[binary().to_str().unwrap(), "top", "--once"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("attached by itself: no daemon on this host"), "{text}");
+    let row = text
+        .lines()
+        .find(|line| line.starts_with("run "))
+        .unwrap_or_default();
+    let columns: Vec<&str> = row.split_whitespace().collect();
+    assert!(columns.contains(&"ms"), "the longest pause is known: {text}");
+    let processes = enter(&["sh", "-c", "cat /proc/[0-9]*/cmdline"]);
+    let processes = String::from_utf8_lossy(&processes.stdout).replace('\0', " ");
+    assert!(!processes.contains(" run --end-with-stdin"), "{processes}");
 }
 
 /// Scenario: gcwatch in a pid namespace of its own, as without hostPID.

@@ -7,15 +7,16 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags, open};
+use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
 /// For a machine with much else to do; an incident comes within a few seconds.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Scenario: `gcwatch demo` on a terminal of 80x24, until an incident is shown; then `q`.
+/// Scenario: `gcwatch demo` on a terminal of 80x24, until an incident is shown; then Ctrl-Z and `fg`; then `q`.
 /// Guarantee: it is `top` over the recorded processes with the page's address in its head and the incident of the
-/// process that is out of space; the terminal is as it was after that.
+/// process that is out of space; the terminal is as it was while it is stopped and after its end.
 #[test]
 fn the_demonstration_is_top_on_a_terminal() {
     let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
@@ -52,10 +53,11 @@ fn the_demonstration_is_top_on_a_terminal() {
     });
     let end = Instant::now() + PATIENCE;
     let mut seen = Vec::new();
-    let mut until = |parts: &[&str]| {
+    // Until each was drawn so often.
+    let mut until = |times: usize, parts: &[&str]| {
         loop {
             let text = String::from_utf8_lossy(&seen).into_owned();
-            if parts.iter().all(|part| text.contains(part)) {
+            if parts.iter().all(|part| text.matches(part).count() >= times) {
                 return text;
             }
             let left = end.saturating_duration_since(Instant::now());
@@ -65,16 +67,29 @@ fn the_demonstration_is_top_on_a_terminal() {
             }
         }
     };
-    until(&[
-        "\u{1b}[?1049h",
-        "http://127.0.0.1:",
-        "demo-uploads",
-        "demo-web",
-        "critical",
-        "No space",
-    ]);
+    until(
+        1,
+        &[
+            "\u{1b}[?1049h",
+            "http://127.0.0.1:",
+            "demo-uploads",
+            "demo-web",
+            "critical",
+            "No space",
+        ],
+    );
+    keys.write_all(b"\x1a").unwrap();
+    until(1, &["\u{1b}[?1049l"]);
+    let stat = format!("/proc/{}/stat", demo.id());
+    while !std::fs::read_to_string(&stat).unwrap().contains(") T ") {
+        assert!(Instant::now() < end, "it does not stop");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    kill_process(Pid::from_child(&demo), Signal::CONT).unwrap();
+    until(2, &["\u{1b}[?1049h"]);
     keys.write_all(b"q").unwrap();
-    let text = until(&["\u{1b}[?1049l", "reported"]);
+    until(2, &["\u{1b}[?1049l"]);
+    let text = until(1, &["reported"]);
     assert!(!text.contains("OTLP") && !text.contains("incident: "), "{text}");
     assert!(demo.wait().unwrap().success());
 }

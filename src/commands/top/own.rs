@@ -1,0 +1,134 @@
+//! A daemon of `gcwatch top`'s own, where none listens on this host: `gcwatch run` as a child that exports nothing,
+//! notifies nobody and ends when top does, however top ends.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, anyhow};
+
+/// How long it may take until it listens.
+const STARTS_WITHIN: Duration = Duration::from_secs(15);
+/// How long it may take to end its sessions.
+const ENDS_WITHIN: Duration = Duration::from_secs(10);
+/// What its log says when it listens, before its address.
+const LISTENS: &str = "listening at ";
+
+/// The flag by which a daemon ends when its standard input does.
+pub(crate) const WITH_STDIN: &str = "--end-with-stdin";
+
+/// The daemon. Dropped, it ends.
+pub(super) struct OwnDaemon {
+    child: Child,
+    /// Open as long as it is wanted. The kernel closes it also when this process is killed.
+    wanted: Option<ChildStdin>,
+    pub(super) address: String,
+}
+
+impl OwnDaemon {
+    /// Starts it, and waits until it listens.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be started, or ends: with the last line of its log.
+    pub(super) fn start() -> anyhow::Result<Self> {
+        let program = std::env::current_exe().context("cannot find this program")?;
+        let mut command = Command::new(program);
+        command.args([
+            "run",
+            WITH_STDIN,
+            "--listen",
+            "127.0.0.1:0",
+            "--log-format",
+            "text",
+            "--log-level",
+            "info",
+        ]);
+        command.args(["--no-traces", "--no-metrics", "--no-logs"]);
+        // What configures the host's daemon is not for this one: it would notify and keep as that one does.
+        let configures =
+            |name: &str| name.starts_with("GCWATCH_") || name.starts_with("OTEL_") || name == "STATE_DIRECTORY";
+        for (name, _) in std::env::vars_os() {
+            if name.to_str().is_some_and(configures) {
+                command.env_remove(name);
+            }
+        }
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        let mut child = command.spawn().context("cannot start a daemon of its own")?;
+        let (wanted, log) = (child.stdin.take(), child.stderr.take());
+        let mut daemon = Self {
+            child,
+            wanted,
+            address: String::new(),
+        };
+        let (says, said) = channel();
+        // It reads to the end, as the daemon would drop lines else. It ends with the daemon.
+        std::thread::spawn(move || {
+            for line in BufReader::new(log?).split(b'\n') {
+                let _nobody_waits_any_more = says.send(String::from_utf8_lossy(&line.ok()?).into_owned());
+            }
+            Some(())
+        });
+        daemon.address = address(&said, Instant::now() + STARTS_WITHIN)?;
+        Ok(daemon)
+    }
+}
+
+/// The address that its log names.
+fn address(said: &Receiver<String>, until: Instant) -> anyhow::Result<String> {
+    let mut last = String::new();
+    loop {
+        match said.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Ok(line) => match line.split_once(LISTENS).and_then(|(_, rest)| rest.split_once("/ ")) {
+                Some((address, _)) => return Ok(address.to_owned()),
+                None => last = line,
+            },
+            Err(RecvTimeoutError::Disconnected) => return Err(anyhow!("a daemon of its own has ended: {last}")),
+            Err(RecvTimeoutError::Timeout) => return Err(anyhow!("a daemon of its own does not listen: {last}")),
+        }
+    }
+}
+
+impl Drop for OwnDaemon {
+    fn drop(&mut self) {
+        drop(self.wanted.take());
+        let until = Instant::now() + ENDS_WITHIN;
+        while let Ok(None) = self.child.try_wait() {
+            if Instant::now() >= until {
+                let _ended_meanwhile = self.child.kill();
+                let _reaped = self.child.wait();
+                return;
+            }
+            sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: lines of a log with the address; a log that ends without it.
+    /// Guarantee: the address, without what follows; the last line as the reason.
+    #[test]
+    fn the_address_is_read_from_the_log() {
+        let (says, said) = channel();
+        for line in [
+            "2026-01-02T03:04:05Z  INFO gcwatch 0.1.0",
+            "2026-01-02T03:04:05Z  INFO listening at http://127.0.0.1:40113/ (metrics at /metrics)",
+        ] {
+            says.send(line.to_owned()).unwrap();
+        }
+        let later = Instant::now() + STARTS_WITHIN;
+        assert_eq!(address(&said, later).unwrap(), "http://127.0.0.1:40113");
+        says.send("ERROR no rights".to_owned()).unwrap();
+        drop(says);
+        let error = address(&said, later).unwrap_err().to_string();
+        assert_eq!(error, "a daemon of its own has ended: ERROR no rights");
+    }
+}
