@@ -66,7 +66,7 @@ pub use alive::{Alive, Silence};
 pub use black_box::BlackBoxes;
 pub use clock::Clocks;
 pub use host::clocks;
-pub(crate) use identity::own_identity;
+pub(crate) use identity::{name_of, own_identity};
 pub use rounds::{Readers, Rounds};
 pub use supervise::{Unfinished, supervise};
 pub use threads::{NotRead, Reading};

@@ -15,6 +15,7 @@ use crate::commands::cli::{Format, PsArgs};
 use crate::commands::output::Output;
 use crate::report::processes::{self, ProcessRecord};
 use crate::targets::heap_limit;
+use crate::targets::name_of;
 use crate::targets::options::TargetOptions;
 use crate::targets::standing::standing;
 
@@ -56,7 +57,9 @@ async fn ask_all(processes: Vec<Process>) -> Vec<ProcessRecord> {
     for process in processes {
         asked.spawn(async move {
             let outcome = ask(&process).await;
+            let info = outcome.as_ref().ok().cloned().flatten();
             let mut record = record(&process, outcome);
+            record.name = name(process.clone(), info).await.or(record.name);
             if record.attachable
                 && let Some(why) = at_limit(process).await
             {
@@ -72,6 +75,12 @@ async fn ask_all(processes: Vec<Process>) -> Vec<ProcessRecord> {
         records.extend(done);
     }
     records
+}
+
+/// What it is called everywhere; `None`: its files do not respond.
+async fn name(process: Process, info: Option<ProcessInfo>) -> Option<String> {
+    let reading = spawn_blocking(move || name_of(&process, info.as_ref()));
+    timeout(ANSWER_WITHIN, reading).await.ok()?.ok()
 }
 
 /// Why gcwatch would not attach to a process that responds, unless one reads it already.

@@ -16,7 +16,8 @@ pub struct ProcessRecord {
     pub pid: u32,
     /// Pid in its own namespace.
     pub ns_pid: u32,
-    /// Name of the program that it runs; `None` for a socket without a process.
+    /// Its service where its environment names one, else its entry assembly or program; `None` for a socket without a
+    /// process.
     pub name: Option<String>,
     /// Version of its runtime.
     pub runtime: Option<String>,

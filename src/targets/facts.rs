@@ -48,6 +48,11 @@ impl Facts {
         }
     }
 
+    /// The file name of its program.
+    pub(crate) fn program(&self) -> Option<std::borrow::Cow<'_, str>> {
+        Some(self.executable.as_ref()?.file_name()?.to_string_lossy())
+    }
+
     /// Reads them; blocking.
     pub(crate) fn read(pid: u32, uid: Option<u32>) -> Self {
         let directory = PathBuf::from(format!("/proc/{pid}"));

@@ -7,7 +7,8 @@ use strict_yaml::pattern::Pattern;
 /// What a filter looks at.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Subject<'a> {
-    /// Its name as `gcwatch ps` shows it; `.dll` at its end does not count.
+    /// The program that it runs; `.dll` at its end does not count. What its environment calls its service is its name,
+    /// too, as `gcwatch ps` shows that.
     pub(crate) name: &'a str,
     pub(crate) facts: &'a Facts,
 }
@@ -18,7 +19,8 @@ impl Subject<'_> {
         let holds = |pattern: &Option<Pattern>, fits: &dyn Fn(&Pattern) -> bool| pattern.as_ref().is_none_or(fits);
         let name = |pattern: &Pattern| {
             let short = self.name.strip_suffix(".dll").unwrap_or(self.name);
-            pattern.fits(self.name) || pattern.fits(short)
+            let service = || self.facts.variable("OTEL_SERVICE_NAME");
+            pattern.fits(self.name) || pattern.fits(short) || service().is_some_and(|name| pattern.fits(&name))
         };
         let command_line = |pattern: &Pattern| self.facts.command_line.as_ref().is_some_and(|text| pattern.fits(text));
         let user = |wanted: &String| {
@@ -70,7 +72,7 @@ mod tests {
     #[test]
     fn filters_combine() {
         let facts = Facts {
-            environ: Some(b"ROLE=web\0".to_vec()),
+            environ: Some(b"ROLE=web\0OTEL_SERVICE_NAME=checkout\0".to_vec()),
             command_line: Some("dotnet Shop.dll --port 1".to_owned()),
             uid: Some(33),
             user: Some("web".to_owned()),
@@ -96,6 +98,10 @@ mod tests {
         assert!(subject.is_wanted(&options(vec![by_name("Shop")], vec![])));
         assert!(subject.is_wanted(&options(vec![by_name("Shop.*")], vec![])));
         assert!(!subject.is_wanted(&options(vec![by_name("Sho")], vec![])));
+        assert!(
+            subject.is_wanted(&options(vec![by_name("checkout")], vec![])),
+            "its service"
+        );
         assert!(subject.is_wanted(&options(vec![by_name("no"), by_role("w*")], vec![])));
         assert!(!subject.is_wanted(&options(vec![by_role("w*")], vec![by_user("33")])));
         assert!(!subject.is_wanted(&options(vec![], vec![by_user("web")])));

@@ -68,6 +68,13 @@ pub(crate) fn placed(process: &Process, facts: &Facts) -> Identity {
     }
 }
 
+/// What people call a process, as everywhere else: its service where its environment names one, else its entry assembly.
+/// `info` is its runtime's answer. Blocking.
+pub(crate) fn name_of(process: &Process, info: Option<&ProcessInfo>) -> String {
+    let (identity, _bad_attributes) = identity(process, &Facts::of(process), info, &Host::read());
+    identity.one_name()
+}
+
 /// Who a process is. `info` is its runtime's answer; `None` for .NET Core 3, which has none. The second value is the
 /// error in its `OTEL_RESOURCE_ATTRIBUTES`, which then are not used.
 pub(crate) fn identity(
@@ -78,7 +85,7 @@ pub(crate) fn identity(
 ) -> (Identity, Option<BadAttributes>) {
     let known = |text: Option<&String>| text.map(|text| bounded(text)).filter(|text| !text.is_empty());
     let assembly = known(info.and_then(|info| info.entry_assembly.as_ref()));
-    let name = assembly.unwrap_or_else(|| short_name(&process.name).to_owned());
+    let name = program_name(assembly, &process.name, facts);
     let library = || process.evidence.as_ref()?.version().map(bounded);
     let runtime = known(info.and_then(|info| info.runtime_version.as_ref())).or_else(library);
 
@@ -171,6 +178,14 @@ fn short_name(name: &str) -> &str {
     name.strip_suffix(".dll")
         .filter(|short| !short.is_empty())
         .unwrap_or(name)
+}
+
+/// The entry assembly, else what the command line has. A host of one's own names itself as the entry assembly: then what
+/// it runs is the assembly that its command line has.
+fn program_name(entry_assembly: Option<String>, of_command_line: &str, facts: &Facts) -> String {
+    let is_host = |assembly: &String| of_command_line.ends_with(".dll") && facts.program().as_deref() == Some(assembly);
+    let assembly = entry_assembly.filter(|assembly| !is_host(assembly));
+    assembly.unwrap_or_else(|| short_name(of_command_line).to_owned())
 }
 
 fn instance_id(key: RunKey, host: &Host) -> String {
@@ -322,6 +337,20 @@ mod tests {
             Value::IntValue(number) => Some(number.to_string()),
             other => panic!("{other:?}"),
         }
+    }
+
+    /// Scenario: a host of one's own that runs an assembly of its command line and names itself as the entry assembly;
+    /// a program of the same name whose argument is an assembly, with an entry assembly of its own.
+    /// Guarantee: the first has the name of what it runs, the second that of its entry assembly.
+    #[test]
+    fn a_host_is_not_what_it_runs() {
+        let host_process = Facts {
+            executable: Some(PathBuf::from("/srv/run")),
+            ..facts(b"")
+        };
+        let named = |assembly: &str| program_name(Some(assembly.to_owned()), "shop.dll", &host_process);
+        assert_eq!(named("run"), "shop");
+        assert_eq!(named("Runner"), "Runner");
     }
 
     /// Scenario: a process in a pod's container that cannot be asked who it is, with attributes in its environment.
