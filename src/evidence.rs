@@ -26,4 +26,5 @@
 pub mod automatic;
 pub mod black_box;
 pub mod burst;
+pub mod flames;
 pub mod lock;

@@ -45,7 +45,7 @@ struct Role {
 }
 
 /// Recordings of real processes, from tests/recordings.
-const ROLES: [Role; 5] = [
+const ROLES: [Role; 6] = [
     Role {
         service: "demo-web",
         what: "ASP.NET service under load, .NET 8, workstation GC with background collections",
@@ -65,6 +65,11 @@ const ROLES: [Role; 5] = [
         service: "demo-uploads",
         what: ".NET 10 at its heap limit: no space for large objects",
         recording: include_bytes!("../../tests/recordings/net10-lohoos.nettrace.gz"),
+    },
+    Role {
+        service: "demo-batch",
+        what: ".NET 10, a batch: busy all the time, and no reason for an alert",
+        recording: include_bytes!("../../tests/recordings/rules/net10-batch.nettrace.gz"),
     },
     Role {
         service: "demo-leak",
@@ -171,7 +176,7 @@ async fn play(
 }
 
 fn where_to_look(options: &Options, services: &Services) {
-    say("replaying recordings of five .NET processes in a loop, as if they ran now; press Ctrl-C to stop");
+    say("replaying recordings of six .NET processes in a loop, as if they ran now; press Ctrl-C to stop");
     for role in &ROLES {
         say(format_args!("  {:16} {}", role.service, role.what));
     }

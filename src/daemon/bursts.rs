@@ -17,6 +17,8 @@ use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use clr_evidence::burst::Weight;
+use clr_evidence::flame;
 use dotnet_diagnostics::discovery::Scan;
 use dotnet_diagnostics::{Client, Endpoint, Guard};
 use gc_rules::incident::Finding;
@@ -75,7 +77,8 @@ impl BurstStats {
 /// What a burst came to.
 #[derive(Debug)]
 enum Ended {
-    Found(Finding, Outcome),
+    /// With its flame graph, if it is one of allocations.
+    Found(Finding, Outcome, Option<String>),
     /// Somebody else had the turn.
     Busy,
 }
@@ -141,7 +144,11 @@ impl Bursts {
                 // Its thread is gone.
                 Err(TryRecvError::Disconnected) => {
                     let because = "the burst failed".to_owned();
-                    Some(Ended::Found(automatic::none(running.want.2, because), Outcome::Failed))
+                    Some(Ended::Found(
+                        automatic::none(running.want.2, because),
+                        Outcome::Failed,
+                        None,
+                    ))
                 }
             };
             if let Some(ended) = ended {
@@ -157,7 +164,10 @@ impl Bursts {
                             pipeline.found(run, number, automatic::none(evidence, because));
                         }
                     }
-                    Ended::Found(finding, outcome) => {
+                    Ended::Found(mut finding, outcome, flame) => {
+                        if let (Finding::Allocations(found), Some(svg)) = (&mut finding, flame) {
+                            found.flame = pipeline.flames().put(run, number, &svg);
+                        }
                         self.stats.count(evidence, outcome);
                         pipeline.found(run, number, finding);
                     }
@@ -275,7 +285,7 @@ impl Task {
     }
 
     fn failed(&self, because: String) -> Ended {
-        Ended::Found(automatic::none(self.evidence, because), Outcome::Failed)
+        Ended::Found(automatic::none(self.evidence, because), Outcome::Failed, None)
     }
 
     async fn ask(&self) -> Ended {
@@ -314,18 +324,23 @@ impl Task {
         }
         if done.stopped_by == StoppedBy::PinnedObjects {
             let because = "the process has too many pinned objects for a Verbose session: it was ended".to_owned();
-            return Ended::Found(automatic::none(self.evidence, because), Outcome::Refused);
+            return Ended::Found(automatic::none(self.evidence, because), Outcome::Refused, None);
         }
         let window = done.burst.account().window;
-        let finding = match self.evidence {
-            Evidence::Allocations => automatic::allocations(&done.burst.allocations(), window),
-            _ => automatic::callers(&done.burst.callers(), window),
+        let (finding, flame) = match self.evidence {
+            Evidence::Allocations => {
+                let stacks = done.burst.weighted_stacks(Weight::Allocated);
+                let svg = flame::svg("Bytes allocated", &stacks, flame::Unit::Bytes);
+                let finding = automatic::allocations(&done.burst.allocations(), window);
+                (finding, (!stacks.is_empty()).then_some(svg))
+            }
+            _ => (automatic::callers(&done.burst.callers(), window), None),
         };
         let outcome = if done.cut.is_some() || done.stopped_by == StoppedBy::Exit {
             Outcome::Cut
         } else {
             Outcome::Gathered
         };
-        Ended::Found(finding, outcome)
+        Ended::Found(finding, outcome, flame)
     }
 }

@@ -218,6 +218,7 @@ pub fn allocations(allocations: &Allocations, window: Window) -> Finding {
         total: Some(amount(&allocations.total)),
         types: types.collect(),
         sites: sites.collect(),
+        flame: None,
     })
 }
 

@@ -13,6 +13,7 @@ use opentelemetry_proto::tonic::metrics::v1::Metric;
 
 use crate::evidence::black_box::BlackBox;
 use crate::evidence::black_box::files::Files;
+use crate::evidence::flames::Flames;
 use crate::pipeline::feed::Feed;
 use crate::pipeline::outlet::{Outlet, Surroundings};
 use crate::pipeline::run::{Measured, RuleCounts, Run};
@@ -55,6 +56,11 @@ impl Pipeline {
     /// The recordings of incidents; `None`: none are made.
     pub fn black_box_files(&self) -> Option<Arc<Files>> {
         self.shared.black_box().map(|black_box| Arc::clone(black_box.files()))
+    }
+
+    /// The flame graphs of incidents.
+    pub fn flames(&self) -> &Flames {
+        &self.shared.flames
     }
 
     /// Other settings, from now on. Histograms of runs that were attached to before keep their buckets.

@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use tracing::info;
 
 use crate::evidence::black_box::BlackBox;
+use crate::evidence::flames::Flames;
 use crate::pipeline::aftermath::Aftermath;
 use crate::pipeline::incident_view::{self, MOST_ENDED};
 use crate::pipeline::outlet::{Outlet, Surroundings};
@@ -100,6 +101,7 @@ pub(crate) struct Shared {
     surroundings: RwLock<Option<Arc<dyn Surroundings>>>,
     services: Mutex<Services>,
     black_box: OnceLock<BlackBox>,
+    pub(crate) flames: Flames,
 }
 
 /// What outlives a process, and gcwatch itself.
@@ -129,6 +131,7 @@ impl Shared {
             surroundings: RwLock::default(),
             services: Mutex::default(),
             black_box: OnceLock::new(),
+            flames: Flames::default(),
         }
     }
 

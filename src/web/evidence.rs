@@ -1,4 +1,5 @@
-//! `/api/v1/evidence/`: the recordings of the black box. They may hold secrets, so that `access` guards the path.
+//! `/api/v1/evidence/`: the recordings of the black box, and flame graphs. They may hold secrets, so that `access` guards
+//! the path.
 
 use std::convert::Infallible;
 use std::fs::File;
@@ -18,6 +19,7 @@ use tokio::task::spawn_blocking;
 
 use super::{Site, answer};
 use crate::evidence::black_box::files::{Files, id_of};
+use crate::evidence::flames;
 
 /// Bytes that are read at once.
 const PART: usize = 64 << 10;
@@ -62,7 +64,26 @@ pub(super) async fn list(State(site): State<Site>) -> Response {
     }
 }
 
+/// Looking at a graph by itself: it has its own styles and no scripts.
+const POLICY_OF_GRAPHS: &str = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'";
+
+fn graph(site: &Site, name: &str) -> Response {
+    let Some(svg) = site.pipeline.flames().get(name) else {
+        let error = "there is no such flame graph any more: they are kept in memory, the newest few";
+        return answer::not_found(error, "GET /api/v1/incidents says which there are");
+    };
+    let headers = [
+        (header::CONTENT_TYPE, "image/svg+xml"),
+        (header::CACHE_CONTROL, "private, no-store"),
+        (header::CONTENT_SECURITY_POLICY, POLICY_OF_GRAPHS),
+    ];
+    (headers, svg).into_response()
+}
+
 pub(super) async fn recording(State(site): State<Site>, Path(part): Path<String>) -> Response {
+    if flames::is_name(&part) {
+        return graph(&site, &part);
+    }
     match found(&site, &part).await {
         Ok(response) => response,
         Err(refusal) => *refusal,

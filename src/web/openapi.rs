@@ -123,10 +123,13 @@ fn paths(generator: &mut SchemaGenerator) -> Value {
         ),
         "/api/v1/evidence/{name}": {
             "get": {
-                "summary": "A recording (nettrace). Only on loopback, or with a login.",
-                "parameters": [parameter("path", "name", "string", "The name of a recording.")],
+                "summary": "A recording (nettrace), or a flame graph. Only on loopback, or with a login.",
+                "parameters": [parameter("path", "name", "string", "The name of one.")],
                 "responses": {
-                    "200": { "description": "The file.", "content": { "application/octet-stream": {} } },
+                    "200": {
+                        "description": "The file.",
+                        "content": { "application/octet-stream": {}, "image/svg+xml": {} },
+                    },
                     "404": refusal("There is none of that name."),
                 },
             },

@@ -103,7 +103,8 @@ fn an_induced_incident_names_the_site(runtime: Runtime) {
 }
 
 /// Scenario: a program whose sites allocate known bytes, on .NET 10, and a rule that asks who allocates.
-/// Guarantee: the incident has types and sites of it with their intervals.
+/// Guarantee: the incident has types and sites of it with their intervals, and their flame graph is served as long as the
+/// incident names it.
 fn an_incident_names_what_allocates(runtime: Runtime) {
     let folder = folder();
     let target = known(runtime, "allocations.dll", folder.path());
@@ -123,6 +124,16 @@ fn an_incident_names_what_allocates(runtime: Runtime) {
     }
     assert!(found["sites"][0]["site"].is_string(), "{found}");
     assert!(found["total"]["samples"].as_u64() > Some(100), "{found}");
+    let (status, svg) = daemon.get(found["flame"].as_str().unwrap());
+    let svg = String::from_utf8(svg).unwrap();
+    assert!(
+        status == 200 && svg.starts_with("<?xml") && svg.ends_with("</svg>\n"),
+        "{status}: {svg}"
+    );
+    let site = found["sites"][0]["site"].as_str().unwrap();
+    let method = site.split(['(', '<']).next().unwrap();
+    assert!(svg.contains(method), "{method}: {svg}");
+    assert_eq!(daemon.get("/api/v1/evidence/flame-1-1-1.svg").0, 404);
 }
 
 /// Scenario: a process with many pinned objects, whose collections a Verbose session makes long, beside the daemon's

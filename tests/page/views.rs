@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use clr_evidence::flame;
+use gc_rules::incident::{Finding, FoundAllocations, FoundAmount, FoundSite};
 use serde_json::json;
 use test_support::harness::Tests;
 use test_support::{add_tests, repository};
@@ -15,6 +17,7 @@ pub(crate) fn tests(tests: &mut Tests) {
         every_view_is_a_picture,
         names_are_text,
         an_incident_opens_and_ends,
+        what_a_burst_found_is_shown,
         two_hundred_rows_are_drawn_in_place,
         three_clicks_from_the_overview,
         more_viewers_than_places,
@@ -167,6 +170,67 @@ fn an_incident_opens_and_ends() {
     browser.click(".ended-list > summary");
     browser.until("document.querySelector('.ended-list').innerText.includes('fell-ill')");
     is_content(&browser);
+    drop(browser);
+    close(runtime, scene);
+}
+
+/// Scenario: a burst finds who allocates for an incident whose page is open, on a narrow and on a wide window.
+/// Guarantee: without a reload its sites and types are there, short names unbroken, and the flame graph is drawn.
+fn what_a_burst_found_is_shown() {
+    let (runtime, mut scene) = played(0);
+    let browser = Browser::start();
+    let _in = runtime.enter();
+    let pid = scene.fall_ill();
+    browser.open(&scene.url("/processes/7777"));
+    browser.until("document.querySelector('.incident .remedy')");
+    let pipeline = &scene.services.pipeline;
+    let run = pipeline
+        .runs()
+        .iter()
+        .map(|run| run.key())
+        .find(|run| run.pid == 7777)
+        .unwrap();
+    let stacks = [(vec!["Main".to_owned(), "Shop.Images.Load".to_owned()], 4_000_000)];
+    let svg = flame::svg("Bytes allocated", &stacks.into(), flame::Unit::Bytes);
+    let amount = FoundAmount {
+        estimate: 4_000_000,
+        low: Some(3_500_000),
+        high: Some(4_500_000),
+        samples: 40,
+    };
+    let site = |site: &str, of: &str| FoundSite {
+        site: Some(site.to_owned()),
+        r#type: Some(of.to_owned()),
+        amount,
+        ..FoundSite::default()
+    };
+    let found = FoundAllocations {
+        method: Some("sampled".to_owned()),
+        sites: vec![
+            site("Shop.Orders.Field", "string"),
+            site(
+                "Shop.Memory.Images.Thumbnails.LoadOfOneKindFromTheStoreOfAll",
+                "System.Collections.Generic.Dictionary<string, byte[]>",
+            ),
+        ],
+        flame: pipeline.flames().put(run, 1, &svg),
+        ..FoundAllocations::default()
+    };
+    pipeline.found(run, 1, Finding::Allocations(found));
+    browser.until("document.querySelector('.incident .found')");
+    browser.run("document.querySelector('.incident .evidence summary').click()");
+    browser.until("document.querySelector('img.flame')?.naturalWidth > 100");
+    for width in [390, 1400] {
+        browser.shape(width, 900, false);
+        let broken = "return [...document.querySelectorAll('.found code')].filter((code) => code.innerText.length < 18 && \
+                      code.getClientRects().length > 1).length";
+        assert_eq!(browser.run(broken), 0, "{width}");
+        let wide = browser.run("return document.documentElement.scrollWidth - innerWidth");
+        assert!(wide.as_i64().unwrap() <= 0, "{width}: {wide} pixels too wide");
+        browser.screenshot(&repository(&format!("target/page/evidence-{width}-light.png")), 4000);
+    }
+    is_content(&browser);
+    scene.exit(pid);
     drop(browser);
     close(runtime, scene);
 }

@@ -383,6 +383,7 @@ fn the_demonstration_plays_its_recordings() {
         "demo-near-limit",
         "demo-server-gc",
         "demo-uploads",
+        "demo-batch",
         "demo-leak",
     ] {
         assert!(
@@ -390,7 +391,7 @@ fn the_demonstration_plays_its_recordings() {
             "{service}:\n{table}"
         );
     }
-    // 93, 290, 114, 497 and 28, as their tables in tests/recordings say.
-    assert!(said.contains("reported 1022 collections"), "{said}");
+    // 93, 290, 114, 497, 154 and 28, as their tables in tests/recordings say.
+    assert!(said.contains("reported 1176 collections"), "{said}");
     assert!(!said.contains("OTLP"), "{said}");
 }

@@ -49,12 +49,18 @@ function allocationsTable({ allocations }) {
 // What has a table needs no sentence as well.
 const tables = { callers: callersTable, allocations: allocationsTable };
 
+// Served to who may see evidence, like recordings: for others the picture has its text only.
+function flame({ flame: url }) {
+  return url ? h('details', null, h('summary', null, 'Flame graph'),
+    h('a', { href: url, title: 'by itself, to hover over' }, h('img', { class: 'flame', src: url, loading: 'lazy', alt: 'flame graph of all stacks' }))) : null;
+}
+
 function evidenceOf(incident, evidence) {
   const table = tables[evidence.name]?.(incident);
   if (!table) return evidenceLine(evidence);
   const found = incident[evidence.name];
   const time = found.start_ns === null || found.end_ns === null ? '' : `, in ${span((found.end_ns - found.start_ns) / 1e9)}`;
-  return h('div', { class: 'evidence' }, h('b', null, `${evidenceNames[evidence.name]}${time}${found.method === 'tick' ? ', biased' : ''}`), table);
+  return h('div', { class: 'evidence' }, h('b', null, `${evidenceNames[evidence.name]}${time}${found.method === 'tick' ? ', biased' : ''}`), table, flame(found));
 }
 
 export function incidentCard(incident, { named = true, open = false } = {}) {

@@ -217,7 +217,7 @@ function render() {
       h('div', { class: 'headline', key: 'gone' }, h('p', { class: 'crumbs' }, h('a', { href: '/' }, 'Overview'), ' / ', `pid ${gone.pid}`),
         h('h1', null, `No process of pid ${gone.pid} is known`),
         h('p', { class: 'faint' }, record ? `It was ${record.process.name}, and was seen last ${timeOfDay(record.at_ms)}.` : 'It may have exited, or never been a .NET process. A link in an old alert leads here when the process was replaced.')),
-      gone.incidents.length ? h('section', { class: 'incidents', key: 'incidents' }, h('h2', null, 'Its incidents'), gone.incidents.map((incident) => incidentCard(incident, { open: true }))) : null,
+      gone.incidents.length ? h('section', { key: 'incidents' }, h('h2', null, 'Its incidents'), h('div', { class: 'incidents' }, gone.incidents.map((incident) => incidentCard(incident, { open: true })))) : null,
       h('p', { key: 'back' }, h('a', { href: '/' }, 'All processes')),
     ]);
     return;

@@ -83,6 +83,9 @@ pub struct FoundAllocations {
     pub types: Vec<FoundType>,
     /// Sites with most bytes, at most [`MOST_FOUND`].
     pub sites: Vec<FoundSite>,
+    /// Where the flame graph of all stacks is served (SVG), as long as this gcwatch runs; null: there is none.
+    #[serde(default)]
+    pub flame: Option<String>,
 }
 
 /// Bytes with their 95 % interval.
