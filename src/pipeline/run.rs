@@ -8,6 +8,7 @@
 //!                        session     state, sessions, progress, lag, what is open
 //!                        container   what its container may use and does use
 //!                        ledger      where its memory is
+//!                        requests    the share of its requests that collections touched
 //!                        rules       the engine, and the notices of its alerts
 //!                        telemetry   spans and series
 //!                        history     the last half hour, for people to look at
@@ -17,6 +18,7 @@ mod container;
 mod identity;
 mod ledger;
 mod parts;
+mod requests;
 mod rules;
 mod session;
 mod telemetry;

@@ -16,7 +16,7 @@ use clr_gc::gc::{Collection, Suspension};
 
 use super::value::{Type, Value};
 
-pub use process::{ContainerFacts, FactValue, HEAP_LIMIT, MemoryFacts, Open, ProcessFacts, StreamFacts};
+pub use process::{ContainerFacts, FactValue, HEAP_LIMIT, MemoryFacts, Open, ProcessFacts, RequestFacts, StreamFacts};
 pub use service::{EXPECTED, ServiceFacts, WatcherFacts};
 
 /// What a field belongs to: where it can be used, and when it is sampled.

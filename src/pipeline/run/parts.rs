@@ -24,6 +24,7 @@ use crate::pipeline::history::History;
 use crate::pipeline::run::container::RunContainer;
 use crate::pipeline::run::identity::RunIdentity;
 use crate::pipeline::run::ledger::RunLedger;
+use crate::pipeline::run::requests::RecentRequests;
 use crate::pipeline::run::rules::RunRules;
 use crate::pipeline::run::session::RunSession;
 use crate::pipeline::run::telemetry::{RunTelemetry, anomalies};
@@ -40,6 +41,7 @@ pub(crate) struct Parts {
     pub(crate) memory: MemoryFacts,
     pub(crate) heap_limit: Option<u64>,
     pub(crate) ledger: RunLedger,
+    requests: RecentRequests,
     /// From the first attach on.
     pub(crate) rules: Option<RunRules>,
     telemetry: RunTelemetry,
@@ -75,6 +77,7 @@ impl Parts {
             memory: MemoryFacts::default(),
             heap_limit: None,
             ledger: RunLedger::default(),
+            requests: RecentRequests::default(),
             rules: None,
             telemetry: RunTelemetry::new(),
             history: History::default(),
@@ -84,6 +87,7 @@ impl Parts {
     /// A session begins. The first one begins the rules and the series, too.
     pub(crate) fn begin_session(&mut self, settings: &PipelineSettings, rules: Arc<RuleSet>, start_unix_ns: u64) {
         self.session.begin(start_unix_ns);
+        self.requests.forget();
         if self.rules.is_none() {
             let facts = self.process_facts();
             self.rules = Some(RunRules::new(self.identity.who(), rules, facts, start_unix_ns));
@@ -100,7 +104,10 @@ impl Parts {
 
     /// What the rules know of how it is read, of its memory and its container.
     fn stream_facts(&self) -> StreamFacts {
-        self.session.facts(self.container.facts(), self.memory)
+        StreamFacts {
+            requests: self.requests.facts(self.session.rules_unix_ns()),
+            ..self.session.facts(self.container.facts(), self.memory)
+        }
     }
 
     /// The figures of its container, or of its control group where that has a limit: those of the whole host say
@@ -120,6 +127,7 @@ impl Parts {
             return;
         };
         self.telemetry.clock_was_set(by_ns);
+        self.requests.forget();
         let stream = self.stream_facts();
         if let Some(rules) = &mut self.rules {
             rules.clock_was_set(by_ns);
@@ -276,6 +284,9 @@ impl Parts {
         base: TimeBase,
         settings: &Arc<PipelineSettings>,
     ) -> Result<Encoded, NotExported> {
+        if let Some(stopped_ns) = request.stopped_ns {
+            self.requests.observe(stopped_ns > 0, base.unix_ns(request.end));
+        }
         self.telemetry.request(request, base, settings)
     }
 

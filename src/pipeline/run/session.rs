@@ -156,6 +156,11 @@ impl RunSession {
         late.then_some(at)
     }
 
+    /// The time of the rules.
+    pub(crate) fn rules_unix_ns(&self) -> u64 {
+        self.rules_unix_ns
+    }
+
     /// The time to which the rules may advance of that one.
     pub(crate) fn advances(&mut self, to_unix_ns: u64) -> u64 {
         let to = self.known_until.map_or(to_unix_ns, |known| known.min(to_unix_ns));
@@ -245,6 +250,7 @@ impl RunSession {
             finalizers_waiting: self.finalizers_waiting.filter(|_| attached),
             container,
             memory,
+            requests: None,
             service: None,
             watcher: None,
         }

@@ -105,6 +105,8 @@ pub struct StreamFacts {
     pub open: Open,
     /// Objects whose finalizers have not run.
     pub finalizers_waiting: Option<u64>,
+    /// Requests of the last minute; `None`: they are not observed.
+    pub requests: Option<RequestFacts>,
     /// Its memory as the kernel counts it.
     pub memory: MemoryFacts,
     /// The reader is behind: what is in progress now, and whether the stream is silent, is unknown.
@@ -116,6 +118,18 @@ pub struct StreamFacts {
     /// What rules `on: watcher` are about; `None` for a process.
     pub watcher: Option<WatcherFacts>,
 }
+
+/// Requests that ended in the last minute and of which it is known what they lost to collections.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RequestFacts {
+    /// All of them.
+    pub judged: u64,
+    /// Those that a collection stopped.
+    pub touched: u64,
+}
+
+/// Fewer requests say nothing of a share.
+const LEAST_REQUESTS: u64 = 20;
 
 /// The memory of a process. `None`: unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -292,6 +306,14 @@ fields! { FIELDS Process
         = |s| attribute(s, "k8s.namespace.name");
 }
 
+fn touched_share<'a>(scope: &Scope<'a>) -> Option<Value<'a>> {
+    let requests = scope
+        .stream
+        .requests
+        .filter(|requests| requests.judged >= LEAST_REQUESTS)?;
+    Some(Value::Double(requests.touched as f64 / requests.judged as f64))
+}
+
 fields! { STREAM_FIELDS Stream
     "stream.events" Int "" "Events delivered since the first attach."
         = |s| count(s.stream.events);
@@ -307,6 +329,8 @@ fields! { STREAM_FIELDS Stream
         = |s| age(s, s.stream.newest_unix_ns.filter(|_| !s.stream.behind));
     "process.finalizers_waiting" Int "" "Objects that collections found dead and whose finalizers have not run. Unknown before the first finalizer of a session, after a loss, and on NativeAOT 8 and 9, which do not report it."
         = |s| count(s.stream.finalizers_waiting);
+    "process.requests_touched_share" Double "ratio" "Ratio of the requests of the last minute that a collection stopped, 0 to 1. Unknown with fewer than 20 requests in that minute, unless `requests.mode` is on for the process, and in a recording."
+        = touched_share;
     "process.memory" Int "bytes" "Resident memory of the process (RSS), files included. Read every 15 s, as the next field; unknown in a recording."
         = |s| count(s.stream.memory.resident);
     "process.memory_private" Int "bytes" "Memory of its own, resident or swapped out: without files. The heap is a part of it."
@@ -319,4 +343,37 @@ fields! { STREAM_FIELDS Stream
         = |s| open(s, s.stream.open.background);
     "open.finalizers_s" Double "s" "How long the finalizer thread has been running finalizers without coming to an end; 0 if it waits for work. Unknown where `process.finalizers_waiting` is."
         = finalizers;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::field::{Field, NoWindows};
+
+    /// Scenario: no requests are observed; 19 of them in the last minute; 40, of which 10 were stopped.
+    /// Guarantee: the share is unknown where there are none or too few, else exact.
+    #[test]
+    fn the_share_of_requests_needs_some() {
+        let share = |judged: Option<(u64, u64)>| {
+            let stream = StreamFacts {
+                requests: judged.map(|(judged, touched)| RequestFacts { judged, touched }),
+                ..StreamFacts::default()
+            };
+            let scope = Scope {
+                gc: None,
+                suspension: None,
+                process: &ProcessFacts::default(),
+                stream: &stream,
+                windows: &NoWindows,
+                now_unix_ns: 1,
+            };
+            match Field::of("process.requests_touched_share").unwrap().read(&scope)? {
+                Value::Double(share) => Some(share),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(share(None), None);
+        assert_eq!(share(Some((19, 19))), None);
+        assert_eq!(share(Some((40, 10))), Some(0.25));
+    }
 }

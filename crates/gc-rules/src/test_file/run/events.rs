@@ -164,6 +164,8 @@ fn counters(stream: &mut StreamFacts, fields: &BTreeMap<String, String>) -> Resu
             "undecodable" => stream.undecodable = integer()?,
             "sessions" => stream.sessions = integer()?,
             "finalizers_waiting" => stream.finalizers_waiting = integer()?,
+            "requests" => stream.requests.get_or_insert_default().judged = integer()?.unwrap_or(0),
+            "requests_touched" => stream.requests.get_or_insert_default().touched = integer()?.unwrap_or(0),
             "lag_s" => {
                 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
                 let ns = (number()? * 1e9) as u64;
@@ -172,7 +174,7 @@ fn counters(stream: &mut StreamFacts, fields: &BTreeMap<String, String>) -> Resu
             _ => {
                 return Err(format!(
                     "stream: unknown field `{name}`; known fields: events, lost_events, undecodable, sessions, \
-                     finalizers_waiting, lag_s"
+                     finalizers_waiting, requests, requests_touched, lag_s"
                 ));
             }
         }
