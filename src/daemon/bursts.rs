@@ -78,7 +78,7 @@ impl BurstStats {
 #[derive(Debug)]
 enum Ended {
     /// With its flame graph, if it is one of allocations.
-    Found(Finding, Outcome, Option<String>),
+    Found(Box<Finding>, Outcome, Option<String>),
     /// Somebody else had the turn.
     Busy,
 }
@@ -145,7 +145,7 @@ impl Bursts {
                 Err(TryRecvError::Disconnected) => {
                     let because = "the burst failed".to_owned();
                     Some(Ended::Found(
-                        automatic::none(running.want.2, because),
+                        automatic::none(running.want.2, because).into(),
                         Outcome::Failed,
                         None,
                     ))
@@ -165,11 +165,11 @@ impl Bursts {
                         }
                     }
                     Ended::Found(mut finding, outcome, flame) => {
-                        if let (Finding::Allocations(found), Some(svg)) = (&mut finding, flame) {
+                        if let (Finding::Allocations(found), Some(svg)) = (&mut *finding, flame) {
                             found.flame = pipeline.flames().put(run, number, &svg);
                         }
                         self.stats.count(evidence, outcome);
-                        pipeline.found(run, number, finding);
+                        pipeline.found(run, number, *finding);
                     }
                 }
                 state.running = None;
@@ -285,7 +285,7 @@ impl Task {
     }
 
     fn failed(&self, because: String) -> Ended {
-        Ended::Found(automatic::none(self.evidence, because), Outcome::Failed, None)
+        Ended::Found(automatic::none(self.evidence, because).into(), Outcome::Failed, None)
     }
 
     async fn ask(&self) -> Ended {
@@ -324,7 +324,7 @@ impl Task {
         }
         if done.stopped_by == StoppedBy::PinnedObjects {
             let because = "the process has too many pinned objects for a Verbose session: it was ended".to_owned();
-            return Ended::Found(automatic::none(self.evidence, because), Outcome::Refused, None);
+            return Ended::Found(automatic::none(self.evidence, because).into(), Outcome::Refused, None);
         }
         let window = done.burst.account().window;
         let (finding, flame) = match self.evidence {
@@ -341,6 +341,6 @@ impl Task {
         } else {
             Outcome::Gathered
         };
-        Ended::Found(finding, outcome, flame)
+        Ended::Found(finding.into(), outcome, flame)
     }
 }

@@ -1,5 +1,5 @@
-//! Flame graphs of the bursts that incidents had: in memory, compressed, the newest few. They are for the page, and gone
-//! with gcwatch; what they are made of is in the incident's record.
+//! Flame graphs of the bursts that incidents had: in memory, compressed, the newest few. They are for the page, and
+//! gone with gcwatch; what they are made of is in the incident's record.
 
 use std::collections::VecDeque;
 use std::io::{Read as _, Write as _};

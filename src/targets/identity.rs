@@ -68,8 +68,8 @@ pub(crate) fn placed(process: &Process, facts: &Facts) -> Identity {
     }
 }
 
-/// What people call a process, as everywhere else: its service where its environment names one, else its entry assembly.
-/// `info` is its runtime's answer. Blocking.
+/// What people call a process, as everywhere else: its service where its environment names one, else its entry
+/// assembly. `info` is its runtime's answer. Blocking.
 pub(crate) fn name_of(process: &Process, info: Option<&ProcessInfo>) -> String {
     let (identity, _bad_attributes) = identity(process, &Facts::of(process), info, &Host::read());
     identity.one_name()
@@ -180,8 +180,8 @@ fn short_name(name: &str) -> &str {
         .unwrap_or(name)
 }
 
-/// The entry assembly, else what the command line has. A host of one's own names itself as the entry assembly: then what
-/// it runs is the assembly that its command line has.
+/// The entry assembly, else what the command line has. A host of one's own names itself as the entry assembly: then
+/// what it runs is the assembly that its command line has.
 fn program_name(entry_assembly: Option<String>, of_command_line: &str, facts: &Facts) -> String {
     let is_host = |assembly: &String| of_command_line.ends_with(".dll") && facts.program().as_deref() == Some(assembly);
     let assembly = entry_assembly.filter(|assembly| !is_host(assembly));

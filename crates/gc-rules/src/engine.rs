@@ -40,9 +40,9 @@
 //! a tick at every full second; a gap of more than [`TICKS_DENSE`] seconds continues in at most [`TICKS_SPARSE`] longer
 //! steps. Up to that gap, the number of steps makes no difference.
 //!
-//! All times are those of the wall clock, which can be set, and which jumps when a suspended machine resumes. Whoever
-//! notices calls [`Engine::clock_was_set`]: what is remembered moves along, so that a `for` of five minutes stays one of
-//! five minutes that passed.
+//! All times are those of the wall clock, which can be set, and which jumps when a suspended machine resumes. Who
+//! notices that calls [`Engine::clock_was_set`]: what is remembered moves along, so that a `for` of five minutes stays
+//! one of five minutes that passed.
 //!
 //! # Edges of a session
 //!

@@ -81,7 +81,8 @@ impl From<&Targets> for TargetOptions {
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("minProperties" = 1))]
 pub(crate) struct FilterKeys {
-    /// Pattern for the name of the process: of its entry assembly, else of its executable; or of the service that `OTEL_SERVICE_NAME` in its environment names.
+    /// Pattern for the name of the process: of its entry assembly, else of its executable; or of the service that
+    /// `OTEL_SERVICE_NAME` in its environment names.
     #[schemars(length(min = 1))]
     pub(crate) name: Option<String>,
     /// Pattern for the command line, arguments joined by spaces.

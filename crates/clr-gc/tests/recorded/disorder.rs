@@ -194,8 +194,8 @@ fn each_event_late_once() {
 }
 
 /// Scenario: runs of events are missing, single ones, doubled and moved ones, at random places (seeded).
-/// Guarantee: collections that claim to be whole are right. With five other seeds, 6 of 470,000 were not: of a background
-/// collection, losses can fit each other so well that only sequence numbers, which streams have, show them.
+/// Guarantee: collections that claim to be whole are right. With five other seeds, 6 of 470,000 were not: of a
+/// background collection, losses can fit each other so well that only sequence numbers, which streams have, show them.
 #[test]
 fn many_events_dropped_doubled_and_moved() {
     let mut random = Random(0x9E37_79B9_7F4A_7C15);
