@@ -12,7 +12,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -42,6 +42,8 @@ type WantKey = (RunKey, u64, Evidence);
 #[derive(Debug, Default)]
 pub(crate) struct BurstStats {
     counts: [[AtomicU64; 4]; 2],
+    /// Incidents may have bursts now.
+    enabled: AtomicBool,
 }
 
 /// What came of a want.
@@ -62,6 +64,11 @@ impl BurstStats {
         if let Some(counter) = counter {
             counter.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// Whether there are or were any, or may be.
+    pub(crate) fn is_known(&self) -> bool {
+        self.enabled.load(Ordering::Relaxed) || self.counts().any(|(_, _, count)| count > 0)
     }
 
     /// Kind, outcome, and how many.
@@ -120,6 +127,7 @@ impl Bursts {
 
     /// From now on.
     pub(super) fn configure(&self, options: BurstOptions, lease_folder: PathBuf) {
+        self.stats.enabled.store(options.enabled, Ordering::Relaxed);
         let mut state = self.state();
         (state.options, state.lease_folder) = (options, lease_folder);
     }

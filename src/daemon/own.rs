@@ -173,18 +173,19 @@ impl Own {
         );
     }
 
-    /// Bursts for incidents, once there was one.
+    /// Nothing where incidents have no bursts and had none.
     fn bursts(&self, sheet: &mut MetricSnapshot) {
-        let counts = self.bursts.counts().filter(|(_, _, count)| *count > 0);
+        if !self.bursts.is_known() {
+            return;
+        }
+        let counts = self.bursts.counts();
         let points: Points = counts
             .map(|(kind, outcome, count)| {
                 let attributes = vec![text(&row::BURST_KIND, kind), text(&row::OUTCOME, outcome)];
                 (attributes, whole(count))
             })
             .collect();
-        if !points.is_empty() {
-            sheet.put(&row::BURSTS, points);
-        }
+        sheet.put(&row::BURSTS, points);
     }
 
     /// Nothing where incidents are not recorded.
