@@ -17,6 +17,7 @@ mod account;
 pub(crate) mod outage;
 mod receiver;
 
+use std::collections::HashSet;
 use std::io::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -79,6 +80,8 @@ struct Soak<'a> {
     arguments: &'a Arguments,
     place: Place,
     targets: Vec<Target>,
+    /// Every pid that one of them had.
+    had: HashSet<u32>,
     /// What processes counted that have ended.
     ended: Vec<Sent>,
     receiver: FlappingReceiver,
@@ -99,8 +102,9 @@ impl<'a> Soak<'a> {
             rules: !arguments.no_rules,
             state: Some(folder.join("state")),
         };
+        let mut had = HashSet::new();
         let mut targets = (0..arguments.targets)
-            .map(|_| target(arguments, folder))
+            .map(|_| target(arguments, folder, &mut had))
             .collect::<anyhow::Result<Vec<_>>>()?;
         targets::await_all(&mut targets, "ready", PATIENCE)?;
         let daemon = Daemon::start(&arguments.gcwatch, &place)?;
@@ -110,6 +114,7 @@ impl<'a> Soak<'a> {
             arguments,
             place,
             targets,
+            had,
             ended: Vec::new(),
             receiver,
             daemon,
@@ -159,7 +164,7 @@ impl<'a> Soak<'a> {
         oldest.quiet()?;
         self.ended.push(oldest.totals(PATIENCE)?);
         drop(oldest);
-        let mut next = target(self.arguments, &self.place.folder)?;
+        let mut next = target(self.arguments, &self.place.folder, &mut self.had)?;
         targets::await_all(std::slice::from_mut(&mut next), "ready", PATIENCE)?;
         self.targets.push(next);
         Ok(())
@@ -231,10 +236,17 @@ impl<'a> Soak<'a> {
     }
 }
 
-fn target(arguments: &Arguments, folder: &Path) -> anyhow::Result<Target> {
+/// A process whose pid none had before: what arrived is known by it, and a host with much to do assigns all of them in
+/// minutes.
+fn target(arguments: &Arguments, folder: &Path, had: &mut HashSet<u32>) -> anyhow::Result<Target> {
     let pace = Pace {
         rate: arguments.rate,
         flush: Duration::from_millis(arguments.flush),
     };
-    Target::start(folder, pace, &arguments.recording)
+    loop {
+        let target = Target::start(folder, pace, &arguments.recording)?;
+        if had.insert(target.pid()) {
+            return Ok(target);
+        }
+    }
 }
