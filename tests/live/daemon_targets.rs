@@ -121,10 +121,10 @@ async fn processes_come_and_go() {
         let expected = runtime.version.or((*runtime == CORE_3_1).then_some("3.1.23"));
         assert_eq!(version, expected, "{}", runtime.name);
         assert_eq!(run.attributes["process.pid"], target.pid().to_string());
-        // The entry assembly; of 3.1, which does not report it, the .dll that it was started with.
+        // The entry assembly; of 3.1, which does not report it, and of a host that names itself, the .dll that it was
+        // started with.
         let expected = match runtime.host {
             Host::StartupHook => "Dosai",
-            Host::Run if runtime.version.is_some() => "run",
             Host::Run | Host::Dotnet => "workload",
             Host::NativeAot => "work",
         };
