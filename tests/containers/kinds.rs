@@ -211,7 +211,10 @@ fn top_attaches_itself_where_no_daemon_is() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(text.contains("attached by itself: no daemon on this host"), "{text}");
-    let row = text.lines().find(|line| line.starts_with("workload")).unwrap_or_default();
+    let row = text
+        .lines()
+        .find(|line| line.starts_with("workload"))
+        .unwrap_or_default();
     let columns: Vec<&str> = row.split_whitespace().collect();
     assert!(columns.contains(&"ms"), "the longest pause is known: {text}");
     let processes = enter(&["sh", "-c", "cat /proc/[0-9]*/cmdline"]);

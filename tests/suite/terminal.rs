@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
+use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -34,6 +35,8 @@ fn the_demonstration_is_top_on_a_terminal() {
     let mut demo = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
         .args(["demo", "--listen", "127.0.0.1:0"])
         .env("TERM", "xterm-256color")
+        // A group whose parent is of another one: without a shell that could continue it, Ctrl-Z would do nothing.
+        .process_group(0)
         .stdin(theirs.try_clone().unwrap())
         .stdout(theirs.try_clone().unwrap())
         .stderr(theirs)
