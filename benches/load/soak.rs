@@ -10,8 +10,9 @@
 //!
 //! `outage`, instead: one outage of so many minutes, then the receiver is back while the load goes on.
 //!
-//! Memory is judged by its slope in the steady half, descriptors by their number at its beginning and end, the
-//! directory by what is left when everything has arrived.
+//! Memory is judged by its slope from the 31st minute of a half on, when all that is kept for half an hour is full
+//! (with 90 minutes or more; `outage` for an hour shows it as well), descriptors by their number at its beginning and
+//! end, the directory by what is left when everything has arrived.
 
 mod account;
 pub(crate) mod outage;

@@ -17,7 +17,10 @@ const MORE_DESCRIPTORS: usize = 12;
 /// process is attached to again.
 const KILL_COSTS_SECONDS: f64 = 3.0;
 
-/// Memory over time: a line by least squares through its later half, when all stores are filled.
+/// What is kept for half an hour (history, windows of rules, deaths of a service) fills for so long.
+const FULL_AFTER: Duration = Duration::from_secs(1800);
+
+/// Memory over time: a line by least squares through what comes after [`FULL_AFTER`].
 #[derive(Debug, Default)]
 pub(super) struct Slope(Vec<(f64, f64)>);
 
@@ -38,7 +41,8 @@ impl Slope {
 
     /// KiB an hour; `None`: it was watched for too short.
     fn per_hour(&self) -> Option<f64> {
-        let later = self.0.get(self.0.len() / 2..)?;
+        let full = self.0.partition_point(|(at, _)| *at < FULL_AFTER.as_secs_f64());
+        let later = self.0.get(full..)?;
         let length = later.last()?.0 - later.first()?.0;
         if length < SLOPE_FROM.as_secs_f64() {
             return None;
