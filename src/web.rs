@@ -252,6 +252,7 @@ fn router(site: Site) -> Router {
         .route("/metrics", get(metrics))
         .route("/api/v1/evidence/", get(evidence::list))
         .route("/api/v1/evidence/{name}", get(evidence::recording))
+        .route("/api/v1/evidence/requests/{pid}", get(evidence::requests))
         .route("/api/v1/overview", get(api::overview))
         .route("/api/v1/processes", get(api::processes))
         .route("/api/v1/processes/{pid}", get(api::process))

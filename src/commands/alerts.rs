@@ -1,4 +1,8 @@
 //! `gcwatch alerts test`: a test incident to every configured receiver, and what each answered.
+//!
+//! A webhook gets its end at once. An Alertmanager does not: it waits (`group_wait`, 30 s by default) before it notifies
+//! anybody, and says nothing of an alert that has ended by then. There it ends by itself, four times
+//! `alerts.resend_interval` later.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,10 +58,16 @@ fn test(args: &AlertsTestArgs) -> anyhow::Result<bool> {
         .enable_all()
         .build()
         .context("cannot start")?;
+    let (mut alertmanagers, mut webhooks) = (settings.clone(), settings);
+    alertmanagers.webhooks.clear();
+    webhooks.alertmanagers.clear();
     let answers = executor.block_on(async {
-        let notifier = Notifier::start(&settings)?;
-        let answers = ask(&notifier).await;
-        notifier.shutdown(WITHIN).await;
+        let (alertmanagers, webhooks) = (Notifier::start(&alertmanagers)?, Notifier::start(&webhooks)?);
+        let test = TestIncident::new();
+        let (mut answers, of_webhooks) = tokio::join!(test.ask(&alertmanagers), test.ask(&webhooks));
+        answers.extend(of_webhooks);
+        test.end(&webhooks);
+        tokio::join!(alertmanagers.shutdown(WITHIN), webhooks.shutdown(WITHIN));
         anyhow::Ok(answers)
     })?;
     let mut output = Output::stdout(args.format);
@@ -76,35 +86,50 @@ fn test(args: &AlertsTestArgs) -> anyhow::Result<bool> {
     Ok(all)
 }
 
-async fn ask(notifier: &Notifier) -> Vec<AnswerRecord> {
-    let resource = Resource::default();
-    let run = RunKey {
-        pid: std::process::id(),
-        start_time: now_unix_ns(),
-    };
-    let notice = |change| IncidentNotice {
-        run,
-        process: Arc::from("gcwatch"),
-        change,
-        span: None,
-    };
-    let mut notices: Vec<IncidentNotice> = sample(now_unix_ns()).into_iter().map(notice).collect();
-    let ended = notices.pop();
-    notifier.notify(&resource, &notices);
-    let failed = |stats: &ReceiverStats| stats.failures().iter().any(|(_, count)| *count > 0);
-    let answered = |stats: &[(String, ReceiverStats)]| stats.iter().all(|(_, stats)| stats.sent > 0 || failed(stats));
-    let _too_slow = tokio::time::timeout(WITHIN, notifier.until(answered)).await;
-    let answer = |(receiver, stats): (String, ReceiverStats)| {
-        let silent = || format!("no answer within {} s", WITHIN.as_secs());
-        let accepted = stats.sent > 0;
-        AnswerRecord {
-            kind: "receiver",
-            receiver,
-            accepted,
-            error: (!accepted).then(|| stats.last_error.unwrap_or_else(silent)),
-        }
-    };
-    let answers = notifier.stats().into_iter().map(answer).collect();
-    notifier.notify(&resource, ended.as_slice());
-    answers
+/// The incident: its beginning, and its end.
+struct TestIncident {
+    notices: Vec<IncidentNotice>,
+    ended: Option<IncidentNotice>,
+}
+
+impl TestIncident {
+    fn new() -> Self {
+        let run = RunKey {
+            pid: std::process::id(),
+            start_time: now_unix_ns(),
+        };
+        let notice = |change| IncidentNotice {
+            run,
+            process: Arc::from("gcwatch"),
+            change,
+            span: None,
+        };
+        let mut notices: Vec<IncidentNotice> = sample(now_unix_ns()).into_iter().map(notice).collect();
+        let ended = notices.pop();
+        Self { notices, ended }
+    }
+
+    /// Its beginning, and what each receiver answers.
+    async fn ask(&self, notifier: &Notifier) -> Vec<AnswerRecord> {
+        notifier.notify(&Resource::default(), &self.notices);
+        let failed = |stats: &ReceiverStats| stats.failures().iter().any(|(_, count)| *count > 0);
+        let answered =
+            |stats: &[(String, ReceiverStats)]| stats.iter().all(|(_, stats)| stats.sent > 0 || failed(stats));
+        let _too_slow = tokio::time::timeout(WITHIN, notifier.until(answered)).await;
+        let answer = |(receiver, stats): (String, ReceiverStats)| {
+            let silent = || format!("no answer within {} s", WITHIN.as_secs());
+            let accepted = stats.sent > 0;
+            AnswerRecord {
+                kind: "receiver",
+                receiver,
+                accepted,
+                error: (!accepted).then(|| stats.last_error.unwrap_or_else(silent)),
+            }
+        };
+        notifier.stats().into_iter().map(answer).collect()
+    }
+
+    fn end(&self, notifier: &Notifier) {
+        notifier.notify(&Resource::default(), self.ended.as_slice());
+    }
 }

@@ -9,11 +9,11 @@ use serde::Serialize;
 
 use crate::pipeline::registry::Pipeline;
 use crate::pipeline::run::Run;
-use crate::pipeline::service::SubjectAlert;
+use crate::pipeline::service::{SubjectAlert, SubjectName};
 use crate::process::one_name;
 use crate::records::event::hex;
 use gc_rules::alert::Alert;
-use gc_rules::engine::State;
+use gc_rules::engine::{RuleState, State};
 use gc_rules::record::AlertRecord;
 use gc_rules::rule::{On, Param, Rule, Severity, Status};
 use gc_rules::time::rfc3339;
@@ -43,12 +43,12 @@ pub struct AlertView {
     started_unix_ns: u64,
 }
 
-/// A process on which a rule fires.
+/// A process, or a service, on which a rule fires.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FiringView {
-    /// The host's pid.
+    /// The host's pid; 0: it is a service.
     pub pid: u32,
-    /// Its name.
+    /// Its name, or that of the service's processes.
     pub process: String,
     /// What it is called everywhere.
     pub name: String,
@@ -83,7 +83,7 @@ pub struct RuleView {
     pub failures: u64,
     /// What the newest failure was.
     pub last_failure: Option<String>,
-    /// How many processes are in each state: `inactive`, `pending`, `firing`, `inhibited`, `unknown`, `not_selected`,
+    /// How many processes, or of a rule `on: service` services, are in each state: `inactive`, `pending`, `firing`, `inhibited`, `unknown`, `not_selected`,
     /// `excepted`.
     pub states: BTreeMap<&'static str, u64>,
     /// The processes on which it fires.
@@ -146,9 +146,8 @@ impl Pipeline {
         let mut states: BTreeMap<Arc<str>, OverRuns> = BTreeMap::new();
         for run in self.runs() {
             let parts = run.parts();
-            for (rule, state) in parts.rules.iter().flat_map(|rules| rules.states()) {
-                let (by_state, firing, near) = states.entry(Arc::clone(&rule.id)).or_default();
-                *by_state.entry(state.state.name()).or_default() += 1;
+            let of_processes = parts.rules.iter().flat_map(|rules| rules.states());
+            for (rule, state) in of_processes.filter(|(rule, _)| rule.on.subject() == On::Process) {
                 let at = || {
                     let process = parts.identity.who().name.clone();
                     FiringView {
@@ -158,15 +157,12 @@ impl Pipeline {
                         since: rfc3339(state.since),
                     }
                 };
-                match state.state {
-                    State::Firing => firing.push(at()),
-                    State::Pending | State::Inhibited if near.len() < MOST_NEAR => near.push(NearView {
-                        state: state.state.name(),
-                        at: at(),
-                    }),
-                    _ => {}
-                }
+                add(states.entry(Arc::clone(&rule.id)).or_default(), &state, at);
             }
+        }
+        for (rule, subject, state) in self.subject_states() {
+            let at = || subject.at(state.since);
+            add(states.entry(Arc::clone(&rule.id)).or_default(), &state, at);
         }
         let view = |rule: &Arc<Rule>| {
             let counts = counts.get(&rule.id).cloned().unwrap_or_default();
@@ -200,7 +196,30 @@ impl Pipeline {
     }
 }
 
-/// An alert of a service, or of gcwatch itself.
+/// One more that is in a state.
+fn add((by_state, firing, near): &mut OverRuns, state: &RuleState, at: impl FnOnce() -> FiringView) {
+    *by_state.entry(state.state.name()).or_default() += 1;
+    match state.state {
+        State::Firing => firing.push(at()),
+        State::Pending | State::Inhibited if near.len() < MOST_NEAR => near.push(NearView {
+            state: state.state.name(),
+            at: at(),
+        }),
+        _ => {}
+    }
+}
+
+impl SubjectName {
+    fn at(&self, since: u64) -> FiringView {
+        FiringView {
+            pid: self.run.pid,
+            process: self.process.to_string(),
+            name: one_name(&self.process, &self.resource.attributes),
+            since: rfc3339(since),
+        }
+    }
+}
+
 fn param(param: &Param) -> ParamView {
     let others = param.others.iter();
     ParamView {
@@ -210,6 +229,7 @@ fn param(param: &Param) -> ParamView {
     }
 }
 
+/// An alert of a service, or of gcwatch itself.
 fn of_subject(subject: SubjectAlert) -> AlertView {
     let alert = &subject.alert;
     AlertView {

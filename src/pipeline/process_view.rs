@@ -16,8 +16,9 @@ use crate::pipeline::view::{json_value, record_of};
 use crate::records::gc::type_name;
 use crate::records::view::{
     CauseRecord, CollectionLine, CollectionRecord, HistoryColumns, MemoryRecord, Neighbour, PauseColumns,
-    ProcessRecord, SettingRecord, StreamFigures, Unseen,
+    ProcessRecord, ReportedRequests, RequestsOfMinute, SettingRecord, StreamFigures, Unseen,
 };
+use delivery::clock::now_unix_ns;
 
 /// Why there is no record of a collection.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,6 +58,10 @@ impl Pipeline {
             newest: history.newest().rev().map(line_of).collect(),
             longest: history.longest(now).map(line_of).collect(),
             settings: settings_of(resource),
+            requests: parts.requests.facts(now).map(|facts| RequestsOfMinute {
+                known: facts.judged,
+                hit: facts.touched,
+            }),
             stream: figures(&parts),
             unseen: unseen(&parts, &process.collector),
             resource: attributes(resource),
@@ -92,6 +97,7 @@ impl Pipeline {
             newest: Vec::new(),
             longest: Vec::new(),
             settings: Vec::new(),
+            requests: None,
             stream: StreamFigures::default(),
             unseen: vec![Unseen {
                 what: "everything".to_owned(),
@@ -100,6 +106,13 @@ impl Pipeline {
             incidents,
             process,
         })
+    }
+
+    /// The requests of the last half hour that collections stopped most; `None`: there is no such process, or its
+    /// requests are not observed.
+    pub fn request_view(&self, pid: u32) -> Option<ReportedRequests> {
+        let run = self.runs().into_iter().find(|run| run.key().pid == pid)?;
+        run.parts().requests.worst(now_unix_ns())
     }
 
     /// One collection of a process.

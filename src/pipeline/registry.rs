@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use delivery::clock::now_unix_ns;
-use gc_rules::rule::RuleSet;
+use gc_rules::engine::RuleState;
+use gc_rules::rule::{Rule, RuleSet};
 use gc_telemetry::options::Temporality;
 use gc_telemetry::origin::Origin;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
@@ -17,7 +18,7 @@ use crate::evidence::flames::Flames;
 use crate::pipeline::feed::Feed;
 use crate::pipeline::outlet::{Outlet, Surroundings};
 use crate::pipeline::run::{Measured, RuleCounts, Run};
-use crate::pipeline::service::{Death, SubjectAlert};
+use crate::pipeline::service::{Death, SubjectAlert, SubjectName};
 use crate::pipeline::settings::{Clock, PipelineSettings};
 use crate::pipeline::shared::{Counts, Noted, Shared};
 use crate::process::{Identity, RunKey, RunState};
@@ -136,6 +137,11 @@ impl Pipeline {
     /// The alerts of services, and of gcwatch itself, that fire.
     pub fn subject_alerts(&self) -> Vec<SubjectAlert> {
         self.shared.services().judged.alerts()
+    }
+
+    /// The state of each rule that is about services or gcwatch itself, of each of them.
+    pub(crate) fn subject_states(&self) -> Vec<(Arc<Rule>, SubjectName, RuleState)> {
+        self.shared.services().judged.states()
     }
 
     /// How a run ended; `None`: it lives, or ended more than 15 minutes ago.

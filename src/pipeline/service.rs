@@ -26,5 +26,5 @@ mod tests;
 pub(crate) use book::ServiceBook;
 pub use death::{Death, Ended};
 pub use judged::SubjectAlert;
-pub(crate) use judged::{Judged, WatcherLog};
+pub(crate) use judged::{Judged, SubjectName, WatcherLog};
 pub use key::ServiceKey;

@@ -5,13 +5,15 @@
 
 mod process;
 mod report;
+mod requests;
 mod row;
 mod watcher;
 
 pub use process::{
     CauseRecord, CollectionLine, CollectionRecord, HeapColumns, HistoryColumns, KindColumns, MemoryRecord, Neighbour,
-    PauseColumns, ProcessRecord, SettingRecord, StreamFigures, Unseen,
+    PauseColumns, ProcessRecord, RequestsOfMinute, SettingRecord, StreamFigures, Unseen,
 };
-pub use report::{HeapPoints, ReportRecord, ReportedProcess, ReportedRequest, ReportedRequests};
+pub use report::{HeapPoints, ReportRecord, ReportedProcess};
+pub use requests::{ReportedRequest, ReportedRequests, RequestTally};
 pub use row::{MinuteRecord, OverviewRecord, ProcessRow, SparkRecord};
 pub use watcher::{ListenerRecord, PartRecord, ReceiverRecord, StreamsRecord, UsageRecord, WatcherRecord};

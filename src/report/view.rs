@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use clr_gc::gc::Collection;
-use gc_requests::request::Request;
+use gc_requests::request::{MAX_NAMED_STOPS, Request};
 use gc_rules::incident::IncidentRecord;
 use gc_rules::time::{TimeBase, rfc3339};
 
@@ -14,8 +14,7 @@ use crate::pipeline::history::{Causes, is_induced};
 use crate::pipeline::{overview_view, process_view};
 use crate::recording::{ProcessHistory, Recording};
 use crate::records::gc::{Subject, SummaryRecord};
-use crate::records::request::hex;
-use crate::records::view::{ReportRecord, ReportedProcess, ReportedRequest, ReportedRequests, Unseen};
+use crate::records::view::{ReportRecord, ReportedProcess, ReportedRequests, RequestTally, Unseen};
 use crate::report::memory;
 use crate::report::units::plural;
 
@@ -175,36 +174,11 @@ pub fn collector(recording: &Recording, collections: &[Collection]) -> Option<St
 }
 
 fn requests(all: &[Request], base: TimeBase) -> ReportedRequests {
-    let mut hit: Vec<(i64, &Request)> = all
-        .iter()
-        .filter_map(|request| Some((request.stopped_ns.filter(|ns| *ns > 0)?, request)))
-        .collect();
-    hit.sort_by_key(|(ns, request)| (Reverse(*ns), request.end));
-    let lost_ns = hit.iter().fold(0_i64, |sum, (ns, _)| sum.saturating_add(*ns));
-    let worst = hit.iter().take(WORST).filter_map(|(stopped_ns, request)| {
-        let start = request.start?;
-        let mut collections: Vec<u32> = request.hits.iter().filter_map(|stop| stop.collection).collect();
-        collections.dedup();
-        Some(ReportedRequest {
-            start_ms: Some(base.unix_ns(start) / 1_000_000),
-            duration_ns: request.duration_ns()?,
-            stopped_ns: *stopped_ns,
-            trace_id: request.ended.trace_id.map(|id| hex(&id)),
-            stops: request
-                .hits
-                .iter()
-                .map(|stop| [stop.begin - start, stop.end - start])
-                .collect(),
-            collections,
-        })
-    });
-    ReportedRequests {
-        count: all.len() as u64,
-        known: all.iter().filter(|request| request.stopped_ns.is_some()).count() as u64,
-        hit: hit.len() as u64,
-        lost_ns,
-        worst: worst.collect(),
+    let mut tally = RequestTally::new(WORST, MAX_NAMED_STOPS);
+    for request in all {
+        tally.observe(request, base);
     }
+    tally.into_record()
 }
 
 fn unseen(recording: &Recording, left_out: usize) -> Vec<Unseen> {

@@ -19,7 +19,7 @@ macro_rules! assets {
     };
 }
 
-static ASSETS: [Asset; 13] = assets! {
+static ASSETS: [Asset; 14] = assets! {
     "app.js" SCRIPT;
     "charts.js" SCRIPT;
     "collection.js" SCRIPT;
@@ -30,6 +30,7 @@ static ASSETS: [Asset; 13] = assets! {
     "overview.js" SCRIPT;
     "process.js" SCRIPT;
     "report.js" SCRIPT;
+    "requests.js" SCRIPT;
     "rules.js" SCRIPT;
     "self.js" SCRIPT;
     "page.css" "text/css; charset=utf-8";

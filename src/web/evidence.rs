@@ -1,4 +1,4 @@
-//! `/api/v1/evidence/`: the recordings of the black box, and flame graphs. They may hold secrets, so that `access`
+//! `/api/v1/evidence/`: the recordings of the black box, flame graphs, and requests. They may hold secrets, so that `access`
 //! guards the path.
 
 use std::convert::Infallible;
@@ -78,6 +78,19 @@ fn graph(site: &Site, name: &str) -> Response {
         (header::CONTENT_SECURITY_POLICY, POLICY_OF_GRAPHS),
     ];
     (headers, svg).into_response()
+}
+
+/// The requests of a process that collections stopped most: their ids are those of people's requests.
+pub(super) async fn requests(State(site): State<Site>, Path(pid): Path<String>) -> Response {
+    let found = pid.parse().ok().and_then(|pid| site.pipeline.request_view(pid));
+    let Some(record) = found else {
+        let error = "requests of that process are not observed";
+        return answer::not_found(
+            error,
+            "set requests.mode in the configuration; the process has to serve some",
+        );
+    };
+    ([(header::CACHE_CONTROL, "private, no-store")], Json(record)).into_response()
 }
 
 pub(super) async fn recording(State(site): State<Site>, Path(part): Path<String>) -> Response {

@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 
 use crate::evidence::black_box::files::FileRecord;
 use crate::pipeline::{AlertView, RuleView, TargetView};
-use crate::records::view::{CollectionRecord, OverviewRecord, ProcessRecord, ProcessRow, WatcherRecord};
+use crate::records::view::{
+    CollectionRecord, OverviewRecord, ProcessRecord, ProcessRow, ReportedRequests, WatcherRecord,
+};
 use gc_rules::incident::IncidentRecord;
 
 /// Where definitions are in the document.
@@ -134,6 +136,11 @@ fn paths(generator: &mut SchemaGenerator) -> Value {
                 },
             },
         },
+        "/api/v1/evidence/requests/{pid}": get(
+            "The requests of the last half hour that collections stopped most. Only on loopback, or with a login.",
+            &[&pid],
+            &generator.subschema_for::<ReportedRequests>().to_value(),
+        ),
         "/api/v1/self": get("gcwatch itself.", &[], &generator.subschema_for::<WatcherRecord>().to_value()),
         "/api/v1/events": {
             "get": {

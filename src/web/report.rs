@@ -13,12 +13,13 @@ use super::assets;
 use crate::records::view::ReportRecord;
 
 /// The modules of it, each after those that it imports.
-const MODULES: [&str; 8] = [
+const MODULES: [&str; 9] = [
     "dom.js",
     "format.js",
     "live.js",
     "charts.js",
     "incidents.js",
+    "requests.js",
     "process.js",
     "collection.js",
     "report.js",

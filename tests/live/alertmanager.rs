@@ -18,12 +18,13 @@ use gcwatch::process::{Identity, RunKey, RunState};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::gcwatch::{gcwatch, stderr};
 use test_support::harness::{Missing, Tests, unless_skipped};
 use test_support::receiver::{LONG, Receiver};
 use test_support::{add_tests, notices, recordings};
 
 pub(crate) fn tests(tests: &mut Tests) {
-    add_tests!(tests, || Alertmanager::program().map(drop); an_alert_fires_once_and_resolves);
+    add_tests!(tests, || Alertmanager::program().map(drop); an_alert_fires_once_and_resolves, the_test_of_receivers_reaches_a_person);
 }
 
 /// How often the Alertmanager is notified; it takes an alert for resolved after four times as long.
@@ -68,11 +69,16 @@ impl Alertmanager {
 
     /// Starts it on a port of its own choice, with a webhook.
     fn start(webhook: &str) -> Self {
+        Self::start_with(webhook, "50ms")
+    }
+
+    /// The same with a time that it waits before it notifies of an alert.
+    fn start_with(webhook: &str, group_wait: &str) -> Self {
         let program = Self::program().unwrap();
         let folder = TempDir::new().unwrap();
         let config = folder.path().join("alertmanager.yml");
         let text = format!(
-            "route: {{receiver: test, group_by: [alertname, instance, pid], group_wait: 50ms, group_interval: 200ms, repeat_interval: 4h}}\n\
+            "route: {{receiver: test, group_by: [alertname, instance, pid], group_wait: {group_wait}, group_interval: 200ms, repeat_interval: 4h}}\n\
              receivers: [{{name: test, webhook_configs: [{{url: '{webhook}', send_resolved: true}}]}}]\n"
         );
         std::fs::write(&config, text).unwrap();
@@ -131,6 +137,40 @@ fn to(endpoint: String) -> settings::Receiver {
 
 fn keys(value: &Value) -> BTreeSet<&String> {
     value.as_object().unwrap().keys().collect()
+}
+
+/// Scenario: `gcwatch alerts test` with an Alertmanager whose route waits before it notifies, and with a webhook.
+/// Guarantee: both accept it; the Alertmanager notifies its own receiver that it fires, although the command has ended
+/// by then, and later that it is resolved; the webhook gets the beginning and the end.
+#[tokio::main(flavor = "current_thread")]
+async fn the_test_of_receivers_reaches_a_person() {
+    let (mut by_alertmanager, mut by_gcwatch) = (Receiver::start().await, Receiver::start().await);
+    let alertmanager = Alertmanager::start_with(&format!("{}/person", by_alertmanager.url()), "1s");
+    let folder = TempDir::new().unwrap();
+    let config = folder.path().join("gcwatch.yaml");
+    let text = format!(
+        "alerts:\n  alertmanagers: [{{url: '{}'}}]\n  webhooks: [{{url: '{}'}}]\n  resend_interval: 1s\n",
+        alertmanager.url,
+        by_gcwatch.url()
+    );
+    std::fs::write(&config, text).unwrap();
+    let arguments = ["alerts", "test", "--config", config.to_str().unwrap()].map(str::to_owned);
+    let run = tokio::task::spawn_blocking(move || gcwatch(&arguments.each_ref().map(String::as_str)));
+    let bodies = async |receiver: &mut Receiver| {
+        let mut statuses = Vec::new();
+        for _ in 0..2 {
+            let body: Value = serde_json::from_slice(&receiver.next().await.body).unwrap();
+            assert_eq!(body["alerts"][0]["labels"]["alertname"], "gcwatch.test");
+            statuses.push(body["status"].as_str().unwrap().to_owned());
+        }
+        statuses
+    };
+    assert_eq!(bodies(&mut by_gcwatch).await, ["firing", "resolved"]);
+    assert_eq!(bodies(&mut by_alertmanager).await, ["firing", "resolved"]);
+    let output = run.await.unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{said}{}", stderr(&output));
+    assert_eq!(said.matches("\"accepted\":true").count(), 2, "{said}");
 }
 
 /// Scenario: a rule fires on a process that goes through the daemon's pipeline, is sent again and again, and ends as

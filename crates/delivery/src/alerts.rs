@@ -332,7 +332,10 @@ pub fn subject(run: RunKey, process: &str, resource: &Resource) -> IncidentSubje
         process: Some(process.to_owned()),
         service: gc_telemetry::value::text(&resource.attributes, "service.name"),
         resource: attributes
-            .filter_map(|attribute| Some((attribute.key.clone(), labels::text(attribute)?)))
+            .filter_map(|attribute| {
+                let text = labels::text(attribute).or_else(|| gc_telemetry::value::joined(attribute));
+                Some((attribute.key.clone(), text?))
+            })
             .collect(),
     }
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 
-use crate::rule::{On, Severity, Status};
+use crate::rule::{Division, On, Severity, Status};
 use strict_yaml::units::HumanDuration;
 
 mod clock;
@@ -131,6 +131,9 @@ pub(crate) struct Rule {
     /// while it has no process. The name is `service.name`, or that of the process.
     #[schemars(length(max = 50))]
     pub(crate) expect: Vec<String>,
+    /// What a service is divided by, for rules `on: service`: each of its versions on this host is judged by itself,
+    /// with its own processes and their ends. Not set: the service as a whole.
+    pub(crate) by: Option<Division>,
     /// Windows by name, for the expressions of this rule; at most 16.
     #[serde(rename = "let")]
     #[schemars(extend("maxProperties" = 16))]

@@ -176,6 +176,11 @@ impl Engine {
         &self.rules
     }
 
+    /// What it is about: a process, a service, gcwatch itself.
+    pub fn subject(&self) -> On {
+        self.subject
+    }
+
     /// New facts on the process.
     pub fn learned(&mut self, facts: ProcessFacts, now_unix_ns: u64) -> Vec<Transition> {
         let mut transitions = self.advance(now_unix_ns);

@@ -135,6 +135,8 @@ pub enum Node {
     Field(&'static Field),
     /// `process.attributes['k8s.namespace.name']`: an attribute of the resource, as text.
     Attribute(Box<str>),
+    /// `service.firing['induced.storm']`: the number of the service's processes on which that rule fires.
+    Firing(Box<str>),
     /// A window of the rule: its place in the rule set. A double.
     Window(usize),
     /// `has(gc.trigger)`: the value is known. Never unknown.
@@ -208,7 +210,7 @@ impl Node {
         is(self)
             || match self {
                 Self::Bool(_) | Self::Int(_) | Self::Double(_) | Self::Text(_) | Self::Texts(_) => false,
-                Self::Field(_) | Self::Attribute(_) | Self::Window(_) => false,
+                Self::Field(_) | Self::Attribute(_) | Self::Firing(_) | Self::Window(_) => false,
                 Self::Has(node)
                 | Self::Not(node)
                 | Self::Negate(node)
@@ -250,6 +252,7 @@ impl Node {
                 .attribute(name)
                 .and_then(|value| value.as_text())
                 .map(Value::Text)),
+            Self::Firing(rule) => Ok(scope.firing(rule).map(Value::Int)),
             Self::Window(place) => Ok(scope.window(*place).map(Value::Double)),
             Self::Bool(_)
             | Self::Has(_)

@@ -17,7 +17,7 @@ use clr_gc::gc::{Collection, Suspension};
 use super::value::{Type, Value};
 
 pub use process::{ContainerFacts, FactValue, HEAP_LIMIT, MemoryFacts, Open, ProcessFacts, RequestFacts, StreamFacts};
-pub use service::{EXPECTED, ServiceFacts, WatcherFacts};
+pub use service::{AFFECTED_RULE, EXPECTED, FIRING, LAST_DEATH, OF_VERSION, ServiceFacts, WatcherFacts};
 
 /// What a field belongs to: where it can be used, and when it is sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -32,9 +32,10 @@ pub enum Root {
     /// `stream.*`, `open.*`: health of the event stream, and what is in progress. Everywhere; in windows sampled at
     /// each tick.
     Stream,
-    /// `service.*`: a service on this host, over the ends of its processes. In rules `on: service`, not in windows.
+    /// `service.*`: a service on this host, over the ends of its processes. In rules `on: service`; in windows sampled
+    /// at each tick.
     Service,
-    /// `watcher.*`: gcwatch itself. In rules `on: watcher`, not in windows.
+    /// `watcher.*`: gcwatch itself. In rules `on: watcher`; in windows sampled at each tick.
     Watcher,
 }
 
@@ -150,6 +151,17 @@ impl<const N: usize> WindowValues for [Option<f64>; N] {
 }
 
 impl Scope<'_> {
+    /// On how many processes of the service a rule fires; `None`: here is no service.
+    pub fn firing(&self, rule: &str) -> Option<i64> {
+        self.stream.service?;
+        let mut attributes = self.process.attributes();
+        let counted = attributes.find(|(name, _)| name.strip_prefix(FIRING) == Some(rule));
+        match counted {
+            Some((_, FactValue::Int(count))) => Some(*count),
+            _ => Some(0),
+        }
+    }
+
     /// The value of a window; `None`: it is unknown.
     pub fn window(&self, place: usize) -> Option<f64> {
         self.windows.value(place)

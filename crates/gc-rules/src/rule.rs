@@ -14,7 +14,7 @@ mod word;
 
 pub use clock::{Clock, EVERY_DAY};
 pub use function::{By, Function};
-pub use word::{Evidence, On, Severity, Status};
+pub use word::{Division, Evidence, On, Severity, Status};
 
 /// The length of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -237,6 +237,8 @@ pub struct Rule {
     pub select: Option<Expression>,
     /// The services that must run on the host, for rules `on: service`; `select` is theirs then.
     pub expect: Vec<Arc<str>>,
+    /// What the services that it is for are divided by; `None`: it is for services as a whole.
+    pub by: Option<Division>,
     /// When it fires.
     pub when: Expression,
     /// Conditions under which its alert is more severe, in ascending order of the severity.

@@ -63,6 +63,25 @@ pub fn text(attributes: &[KeyValue], key: &str) -> Option<String> {
     }
 }
 
+/// The value of the attribute `key` if it is a list of strings, joined by commas; `None`: there is none.
+pub fn texts(attributes: &[KeyValue], key: &str) -> Option<String> {
+    let attribute = attributes.iter().find(|attribute| attribute.key == key)?;
+    joined(attribute)
+}
+
+/// A list of strings as one, joined by commas; `None`: it is something else, or empty.
+pub fn joined(attribute: &KeyValue) -> Option<String> {
+    let Value::ArrayValue(list) = attribute.value.as_ref()?.value.as_ref()? else {
+        return None;
+    };
+    let texts = list.values.iter().filter_map(|value| match value.value.as_ref()? {
+        Value::StringValue(text) => Some(text.as_str()),
+        _ => None,
+    });
+    let joined = texts.collect::<Vec<_>>().join(", ");
+    (!joined.is_empty()).then_some(joined)
+}
+
 /// The attributes of a resource as facts for rules. Lists and bytes are skipped, because rules have no such values.
 pub fn facts(attributes: &[KeyValue]) -> impl Iterator<Item = (Box<str>, FactValue)> + '_ {
     attributes.iter().filter_map(|attribute| {

@@ -41,7 +41,7 @@ pub(crate) struct Parts {
     pub(crate) memory: MemoryFacts,
     pub(crate) heap_limit: Option<u64>,
     pub(crate) ledger: RunLedger,
-    requests: RecentRequests,
+    pub(crate) requests: RecentRequests,
     /// From the first attach on.
     pub(crate) rules: Option<RunRules>,
     telemetry: RunTelemetry,
@@ -284,9 +284,7 @@ impl Parts {
         base: TimeBase,
         settings: &Arc<PipelineSettings>,
     ) -> Result<Encoded, NotExported> {
-        if let Some(stopped_ns) = request.stopped_ns {
-            self.requests.observe(stopped_ns > 0, base.unix_ns(request.end));
-        }
+        self.requests.observe(request, base);
         self.telemetry.request(request, base, settings)
     }
 

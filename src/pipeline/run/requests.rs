@@ -1,10 +1,28 @@
-//! Which share of a process's requests collections touched lately: counts by ten seconds. Pure.
+//! Which share of a process's requests collections touched lately, counted by ten seconds, and which requests lost most
+//! in the last half hour. Pure.
+//!
+//! At most 24 KiB, and nothing while no request is observed.
 
+use gc_requests::request::Request;
 use gc_rules::field::RequestFacts;
+use gc_rules::time::TimeBase;
+
+use crate::records::view::{ReportedRequests, RequestTally};
 
 /// The time over which requests are counted, in parts.
 const PARTS: u64 = 6;
 const PART_NS: u64 = 10_000_000_000;
+
+/// Requests that lost most are kept by so many parts of the half hour.
+const LONG_PARTS: u64 = 6;
+const LONG_PART_NS: u64 = 300_000_000_000;
+
+/// How many are kept in each part, and how many stops of each.
+const KEPT: usize = 8;
+const KEPT_STOPS: usize = 16;
+
+/// How many are shown.
+const SHOWN: usize = 20;
 
 /// Requests that ended in one part.
 #[derive(Debug, Clone, Copy, Default)]
@@ -20,12 +38,53 @@ pub(crate) struct RecentRequests {
     parts: [Part; PARTS as usize],
     /// One was judged since the session began: they are observed.
     observed: bool,
+    /// By the number of the part.
+    long: Vec<(u64, RequestTally)>,
 }
 
 impl RecentRequests {
+    /// A request ended.
+    pub(crate) fn observe(&mut self, request: &Request, base: TimeBase) {
+        let ended_unix_ns = base.unix_ns(request.end);
+        if let Some(stopped_ns) = request.stopped_ns {
+            self.count(stopped_ns > 0, ended_unix_ns);
+        }
+        let number = ended_unix_ns / LONG_PART_NS;
+        let newest = self.long.iter().map(|(number, _)| *number).max().unwrap_or(number);
+        if number + LONG_PARTS <= newest {
+            return;
+        }
+        if number > newest {
+            self.long.retain(|(kept, _)| kept + LONG_PARTS > number);
+        }
+        let place = match self.long.iter().position(|(kept, _)| *kept == number) {
+            Some(place) => place,
+            None => {
+                self.long.push((number, RequestTally::new(KEPT, KEPT_STOPS)));
+                self.long.len() - 1
+            }
+        };
+        if let Some((_, tally)) = self.long.get_mut(place) {
+            tally.observe(request, base);
+        }
+    }
+
+    /// Those of the last half hour, in steps of five minutes; `None`: requests are not observed.
+    pub(crate) fn worst(&self, now_unix_ns: u64) -> Option<ReportedRequests> {
+        let newest = now_unix_ns / LONG_PART_NS;
+        let recent = self.long.iter().filter(|(number, _)| number + LONG_PARTS > newest);
+        self.observed.then(|| {
+            let mut all = ReportedRequests::default();
+            for (_, tally) in recent {
+                all.add(tally.record(), SHOWN);
+            }
+            all
+        })
+    }
+
     /// A request ended then, and it is known whether a collection stopped it. Late ones count where they ended, unless
     /// that is over a minute ago.
-    pub(crate) fn observe(&mut self, touched: bool, ended_unix_ns: u64) {
+    fn count(&mut self, touched: bool, ended_unix_ns: u64) {
         self.observed = true;
         let number = ended_unix_ns / PART_NS;
         let Some(part) = self.parts.get_mut((number % PARTS) as usize) else {
@@ -75,7 +134,7 @@ mod tests {
         let mut requests = RecentRequests::default();
         assert_eq!(requests.facts(at(0)), None);
         for index in 0..100 {
-            requests.observe(index % 4 == 0, at(index / 2));
+            requests.count(index % 4 == 0, at(index / 2));
         }
         let all = RequestFacts {
             judged: 100,
@@ -84,11 +143,44 @@ mod tests {
         assert_eq!(requests.facts(at(50)), Some(all));
         assert_eq!(requests.facts(at(69)).unwrap().judged, 80);
         assert_eq!(requests.facts(at(120)), Some(RequestFacts::default()));
-        requests.observe(true, at(130));
-        requests.observe(true, at(10));
+        requests.count(true, at(130));
+        requests.count(true, at(10));
         let one = RequestFacts { judged: 1, touched: 1 };
         assert_eq!(requests.facts(at(130)), Some(one));
         requests.forget();
         assert_eq!(requests.facts(at(130)), None);
+    }
+
+    /// Scenario: for forty minutes two requests end each second; each loses as many nanoseconds as its number, of every
+    /// third it is not known.
+    /// Guarantee: the counts are of the last half hour, the list has those that lost most in it, most first, and what is
+    /// kept is bounded.
+    #[test]
+    fn those_that_lost_most_are_kept_for_half_an_hour() {
+        let mut requests = RecentRequests::default();
+        assert_eq!(requests.worst(0), None);
+        let base = TimeBase::at(1_767_322_800_000_000_000);
+        let second = |second: i64| second * 1_000_000_000;
+        for number in 0..4800_i64 {
+            let end = second(number / 2);
+            let request = Request {
+                ended: gc_requests::payload::Ended::default(),
+                start: Some(end - 5_000_000),
+                end,
+                stopped_ns: (number % 3 != 0).then_some(4800 - number),
+                stops: 1,
+                hits: Vec::new(),
+            };
+            requests.observe(&request, base);
+        }
+        let all = requests.worst(base.unix_ns(second(2399))).unwrap();
+        // Since minute 10, and the most was lost then.
+        assert_eq!((all.count, all.known, all.hit), (3600, 2400, 2400));
+        let lost: Vec<i64> = all.worst.iter().map(|request| request.stopped_ns).collect();
+        assert_eq!(lost[..4], [3599, 3598, 3596, 3595]);
+        assert_eq!(lost.len(), SHOWN);
+        assert!(lost.is_sorted_by(|one, next| one > next), "{lost:?}");
+        let kept: usize = requests.long.iter().map(|(_, tally)| tally.record().worst.len()).sum();
+        assert_eq!((requests.long.len(), kept), (6, 6 * KEPT));
     }
 }

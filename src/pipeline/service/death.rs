@@ -1,5 +1,7 @@
 //! How a process ended.
 
+use std::sync::Arc;
+
 use crate::container::ContainerIdentity;
 use crate::process::RunKey;
 
@@ -35,6 +37,10 @@ pub struct Death {
     pub in_order: Option<bool>,
     /// It failed, by its exit code.
     pub failed: Option<bool>,
+    /// The version of its service.
+    pub(crate) version: Option<Arc<str>>,
+    /// Which process it was, for people: its pod and container, else its pid.
+    pub(crate) place: Arc<str>,
     /// That it died of its memory was passed on.
     pub(crate) passed_on: bool,
     /// Where it ran.
@@ -54,6 +60,11 @@ impl Death {
     pub fn is_short_and_failed(&self) -> bool {
         let failed = self.failed.unwrap_or(self.in_emergency) || self.oom_killed == Some(true);
         failed && self.uptime_ns < SHORT_LIFE_NS
+    }
+
+    /// It died of its memory.
+    pub(crate) fn is_of_memory(&self) -> bool {
+        self.oom_killed == Some(true) || self.is_in_emergency()
     }
 
     /// Whether enough is known of it, or nothing more will be: the exit code of a pod's container comes a moment later.

@@ -2,8 +2,9 @@
 //! for gcwatch itself.
 //!
 //! A service with one process and without a death in ten minutes has no engine: nothing that a rule could say of it is
-//! not said of its process. Hundreds of services cost nothing so. A service that a rule expects (`expect`) has an
-//! engine of its own, with and without processes.
+//! not said of its process. Hundreds of services cost nothing so. Where a rule has windows, each service has one, so
+//! that they begin with it. A service that a rule expects (`expect`) has an engine of its own, with and without
+//! processes, and where a rule divides services (`by`), each of their versions has one.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher as _};
@@ -12,19 +13,22 @@ use std::time::Duration;
 
 use delivery::alerts::{IncidentNotice, Notice, Notices};
 use gc_rules::alert::{Alert, Transition};
-use gc_rules::engine::Engine;
-use gc_rules::field::{EXPECTED, FactValue, ProcessFacts, ServiceFacts, StreamFacts, WatcherFacts};
+use gc_rules::engine::{Engine, RuleState};
+use gc_rules::field::{
+    AFFECTED_RULE, EXPECTED, FIRING, FactValue, LAST_DEATH, OF_VERSION, ProcessFacts, ServiceFacts, StreamFacts,
+    WatcherFacts,
+};
 use gc_rules::incident::{Incident, IncidentChange, IncidentEnding, IncidentRecord, Incidents};
-use gc_rules::rule::{On, RuleSet};
+use gc_rules::rule::{On, Rule, RuleSet};
 use gc_rules::time::moved;
-use gc_telemetry::definition::resource::SERVICE_NAME;
+use gc_telemetry::definition::resource::{SERVICE_NAME, SERVICE_VERSION};
 use gc_telemetry::origin::Origin;
 use gc_telemetry::value::{facts, key_value};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as AnyValue;
 
 use crate::pipeline::resumed::Resumed;
-use crate::pipeline::service::book::{Service, ServiceBook};
+use crate::pipeline::service::book::{KnownOfService, Of, Service, ServiceBook};
 use crate::pipeline::service::key::ServiceKey;
 use crate::process::RunKey;
 
@@ -46,8 +50,16 @@ const OF_PROCESS: [&str; 8] = [
     "k8s.replicaset.",
 ];
 
-/// The name of a fact that rules read as `service.affected_rule`.
-const AFFECTED_RULE: &str = "gcwatch.service.affected_rule";
+/// A service, or gcwatch itself.
+#[derive(Debug, Clone)]
+pub(crate) struct SubjectName {
+    /// Stands for a run: its pid is 0, or that of gcwatch.
+    pub(crate) run: RunKey,
+    /// The name of the service's processes.
+    pub(crate) process: Arc<str>,
+    /// The attributes that its processes have in common.
+    pub(crate) resource: Arc<Origin>,
+}
 
 /// An alert of a service, or of gcwatch itself, that fires.
 #[derive(Debug, Clone)]
@@ -104,7 +116,7 @@ struct Subject {
     process: Arc<str>,
     /// It does not change while there are alerts, which are known by it.
     resource: Arc<Origin>,
-    affected: Option<Arc<str>>,
+    known: KnownOfService,
     engine: Engine,
     incidents: Incidents,
 }
@@ -115,7 +127,8 @@ pub(crate) type Changes = Vec<(Arc<Origin>, Notices)>;
 /// The rules of services and of gcwatch itself.
 #[derive(Debug, Default)]
 pub(crate) struct Judged {
-    services: BTreeMap<ServiceKey, Subject>,
+    /// Services as a whole, and their versions.
+    services: BTreeMap<(ServiceKey, Option<Arc<str>>), Subject>,
     /// By the name that a rule expects.
     expected: BTreeMap<Arc<str>, Subject>,
     watcher: Option<Subject>,
@@ -146,18 +159,22 @@ impl Judged {
         changes.extend(self.expect(book, own, rules, now_unix_ns));
         if any(On::Service) {
             for (key, service) in book.services() {
-                let facts = service.facts(now_unix_ns);
-                if is_worth(&facts) && !self.services.contains_key(key) {
-                    self.services
-                        .insert(key.clone(), Subject::of(key, service, rules, now_unix_ns));
+                for version in divisions(service, rules) {
+                    let key = (key.clone(), version);
+                    if is_worth(&service.facts(of(&key.1), now_unix_ns), rules) && !self.services.contains_key(&key) {
+                        let subject = Subject::of(&key, service, rules, now_unix_ns);
+                        self.services.insert(key, subject);
+                    }
                 }
             }
         }
-        self.services.retain(|key, subject| {
+        self.services.retain(|(key, version), subject| {
             let service = book.service(key);
-            let facts = service.map(|service| service.facts(now_unix_ns)).unwrap_or_default();
+            let facts = service.map(|service| service.facts(of(version), now_unix_ns));
+            let facts = facts.unwrap_or_default();
             if let Some(service) = service {
-                changes.extend(subject.set_affected(service, now_unix_ns));
+                let known = service.known(of(version));
+                changes.extend(subject.know(version.as_deref(), known, now_unix_ns));
             }
             let stream = StreamFacts {
                 service: Some(facts),
@@ -168,14 +185,14 @@ impl Judged {
             if service.is_none() && fires {
                 changes.extend(subject.end(now_unix_ns));
             }
-            service.is_some() && (fires || is_worth(&facts))
+            service.is_some() && (fires || is_worth(&facts, rules))
         });
         changes
     }
 
     /// Incidents of services name the recording of the process that died of its memory.
     pub(crate) fn name_recordings(&mut self, book: &ServiceBook, of_dead: impl Fn(RunKey) -> Option<Arc<str>>) {
-        for (key, subject) in &mut self.services {
+        for ((key, _), subject) in &mut self.services {
             let dead = book.service(key).and_then(Service::last_death_of_memory);
             subject.incidents.know_recording(dead.and_then(&of_dead));
         }
@@ -274,20 +291,45 @@ impl Judged {
         })
     }
 
+    /// The state of each rule that is about services or gcwatch itself, of each of them.
+    pub(crate) fn states(&self) -> Vec<(Arc<Rule>, SubjectName, RuleState)> {
+        self.subjects().flat_map(Subject::states).collect()
+    }
+
     /// The alerts that fire.
     pub(crate) fn alerts(&self) -> Vec<SubjectAlert> {
         self.subjects().flat_map(Subject::alerts).collect()
     }
 }
 
-/// Whether there is something that is not said of a process already.
-fn is_worth(facts: &ServiceFacts) -> bool {
-    facts.processes > 1 || facts.deaths_10m > 0
+/// The rules of services that are evaluated.
+fn of_services(rules: &RuleSet) -> impl Iterator<Item = &Arc<Rule>> {
+    let rules = rules.rules.iter();
+    rules.filter(|rule| rule.enabled && rule.on == On::Service)
+}
+
+/// Whether there is something that is not said of a process already, or a rule looks back.
+fn is_worth(facts: &ServiceFacts, rules: &RuleSet) -> bool {
+    let looks_back = || of_services(rules).any(|rule| !rule.windows.is_empty());
+    facts.processes > 1 || facts.deaths_10m > 0 || (facts.processes > 0 && looks_back())
+}
+
+/// What rules divide a service into; `None`: the service as a whole.
+fn divisions(service: &Service, rules: &RuleSet) -> Vec<Option<Arc<str>>> {
+    let mut divisions = vec![None];
+    if of_services(rules).any(|rule| rule.by.is_some()) {
+        divisions.extend(service.versions().into_iter().cloned().map(Some));
+    }
+    divisions
+}
+
+fn of(version: &Option<Arc<str>>) -> Of<'_> {
+    version.as_deref().map_or(Of::All, Of::Version)
 }
 
 impl Subject {
     fn new(on: On, run: RunKey, process: &str, resource: &Arc<Origin>, rules: &Arc<RuleSet>, now_unix_ns: u64) -> Self {
-        let facts = process_facts(process, resource, None);
+        let facts = process_facts(process, resource);
         Self::with(on, run, process, resource, facts, rules, now_unix_ns)
     }
 
@@ -304,7 +346,7 @@ impl Subject {
             run,
             process: process.into(),
             resource: Arc::clone(resource),
-            affected: None,
+            known: KnownOfService::default(),
             engine: Engine::about(on, Arc::clone(rules), facts, now_unix_ns),
             incidents: Incidents::default(),
         }
@@ -321,28 +363,48 @@ impl Subject {
         let named = key_value(SERVICE_NAME.name, AnyValue::StringValue(name.to_string()));
         let attributes = std::iter::once(named).chain(host.into_iter().flatten()).collect();
         let resource = Arc::new(Origin::new(attributes));
-        let facts = process_facts(name, &resource, Some((EXPECTED, name)));
+        let facts = process_facts(name, &resource).with(EXPECTED, FactValue::Text((&**name).into()));
         let run = subject_key(&("expected", name));
         Self::with(On::Service, run, name, &resource, facts, rules, now_unix_ns)
     }
 
-    fn of(key: &ServiceKey, service: &Service, rules: &Arc<RuleSet>, now_unix_ns: u64) -> Self {
-        let run = subject_key(key);
-        let common = |attribute: &&KeyValue| !OF_PROCESS.iter().any(|start| attribute.key.starts_with(start));
-        let attributes = service.resource.attributes.iter().filter(common).cloned().collect();
-        let resource = Arc::new(Origin::new(attributes));
-        Self::new(On::Service, run, &service.name, &resource, rules, now_unix_ns)
+    fn of(
+        (key, version): &(ServiceKey, Option<Arc<str>>),
+        service: &Service,
+        rules: &Arc<RuleSet>,
+        now_unix_ns: u64,
+    ) -> Self {
+        let run = match version {
+            None => subject_key(key),
+            Some(version) => subject_key(&(key, version)),
+        };
+        // The image is that of the newest process.
+        let is_of_other = |key: &str| version.is_some() && key.starts_with("container.image.");
+        let common = |attribute: &&KeyValue| {
+            !OF_PROCESS.iter().any(|start| attribute.key.starts_with(start)) && !is_of_other(&attribute.key)
+        };
+        let attributes = service.resource.attributes.iter().filter(common).cloned();
+        let named = version
+            .iter()
+            .map(|version| key_value(SERVICE_VERSION.name, AnyValue::StringValue(version.to_string())));
+        let resource = Arc::new(Origin::new(attributes.chain(named).collect()));
+        let facts = facts_of_service(&service.name, &resource, version.as_deref(), &KnownOfService::default());
+        Self::with(On::Service, run, &service.name, &resource, facts, rules, now_unix_ns)
     }
 
-    fn set_affected(&mut self, service: &Service, now_unix_ns: u64) -> Option<(Arc<Origin>, Notices)> {
-        let affected = service.most_affected().map(|(rule, _)| Arc::clone(rule));
-        if affected == self.affected {
+    /// What is known of it beside the numbers. The second that passes is judged by [`Self::tick`], on both.
+    fn know(
+        &mut self,
+        version: Option<&str>,
+        known: KnownOfService,
+        now_unix_ns: u64,
+    ) -> Option<(Arc<Origin>, Notices)> {
+        if known == self.known {
             return None;
         }
-        let fact = affected.as_deref().map(|rule| (AFFECTED_RULE, rule));
-        let facts = process_facts(&self.process, &self.resource, fact);
-        self.affected = affected;
-        let transitions = self.engine.learned(facts, now_unix_ns);
+        let facts = facts_of_service(&self.process, &self.resource, version, &known);
+        self.known = known;
+        let transitions = self.engine.learned(facts, 0);
         Some(self.notices(transitions, now_unix_ns))
     }
 
@@ -401,6 +463,17 @@ impl Subject {
         Some(Arc::clone(&group.name))
     }
 
+    fn states(&self) -> Vec<(Arc<Rule>, SubjectName, RuleState)> {
+        let name = || SubjectName {
+            run: self.run,
+            process: Arc::clone(&self.process),
+            resource: Arc::clone(&self.resource),
+        };
+        let rules = self.engine.rules().rules.iter().zip(self.engine.states());
+        let own = rules.filter(|(rule, _)| rule.on.subject() == self.engine.subject());
+        own.map(|(rule, state)| (Arc::clone(rule), name(), state)).collect()
+    }
+
     fn alerts(&self) -> impl Iterator<Item = SubjectAlert> {
         let alerts = self.engine.alerts().into_iter();
         alerts.map(|alert| SubjectAlert {
@@ -423,9 +496,26 @@ fn subject_key(of: &impl Hash) -> RunKey {
     }
 }
 
-/// What rules know of a subject; `fact` is known to them alone.
-fn process_facts(process: &str, resource: &Origin, fact: Option<(&str, &str)>) -> ProcessFacts {
-    let fact = fact.map(|(name, text)| (name.into(), FactValue::Text(text.into())));
-    let attributes = facts(&resource.attributes).chain(fact);
-    ProcessFacts::new(None, Some(process), None, attributes)
+/// What rules know of a subject.
+fn process_facts(process: &str, resource: &Origin) -> ProcessFacts {
+    ProcessFacts::new(None, Some(process), None, facts(&resource.attributes))
+}
+
+/// What rules know of a service, or of one version of it.
+fn facts_of_service(process: &str, resource: &Origin, version: Option<&str>, known: &KnownOfService) -> ProcessFacts {
+    let text = |text: &str| FactValue::Text(text.into());
+    let mut own: Vec<(Box<str>, FactValue)> = Vec::new();
+    own.extend(version.map(|_| (OF_VERSION.into(), FactValue::Bool(true))));
+    own.extend(
+        known
+            .affected_rule
+            .iter()
+            .map(|rule| (AFFECTED_RULE.into(), text(rule))),
+    );
+    own.extend(known.last_death.iter().map(|place| (LAST_DEATH.into(), text(place))));
+    own.extend(known.firing.iter().map(|(rule, count)| {
+        let count = i64::try_from(*count).unwrap_or(i64::MAX);
+        (format!("{FIRING}{rule}").into(), FactValue::Int(count))
+    }));
+    ProcessFacts::new(None, Some(process), None, facts(&resource.attributes).chain(own))
 }

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use gc_telemetry::value::text;
+use gc_telemetry::value::{text, texts};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 
-use crate::process::{Identity, Provenance};
+use crate::process::{Identity, Provenance, RunKey};
 
 /// What owns a pod, the one that outlives rollouts first.
 const OWNERS: [&str; 6] = [
@@ -53,6 +53,28 @@ impl ServiceKey {
         };
         Self(key.into())
     }
+}
+
+/// The version of the service that a process is one of: `service.version`, else the image of its container with tags.
+pub(super) fn version(resource: &[KeyValue]) -> Option<Arc<str>> {
+    let image = || {
+        let tags = texts(resource, "container.image.tags").map_or_else(String::new, |tags| format!(":{tags}"));
+        Some(format!("{}{tags}", text(resource, "container.image.name")?))
+    };
+    text(resource, "service.version").or_else(image).map(Into::into)
+}
+
+/// Which process of a service it is, for people: its pod and container, else its pid.
+pub(super) fn place(run: RunKey, resource: &[KeyValue]) -> Arc<str> {
+    let place = match text(resource, "k8s.pod.name") {
+        Some(pod) => {
+            let container = text(resource, "k8s.container.name");
+            let container = container.map_or_else(String::new, |name| format!(" (container {name})"));
+            format!("pod {pod}{container}")
+        }
+        None => format!("pid {}", run.pid),
+    };
+    place.into()
 }
 
 impl fmt::Display for ServiceKey {

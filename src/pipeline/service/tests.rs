@@ -72,9 +72,27 @@ impl Host {
         }
     }
 
+    /// The same with rules of its own beside the shipped ones.
+    fn with(rules: &str) -> Self {
+        let mut files = shipped();
+        files.push(SourceFile {
+            name: "own.yaml".to_owned(),
+            text: format!("apiVersion: gcwatch/v1\n{rules}"),
+        });
+        Self {
+            rules: Arc::new(load(&files).unwrap().rules),
+            ..Self::new()
+        }
+    }
+
     fn begins(&mut self, pid: u32, service: &str) {
+        self.begins_as(pid, service, "1.0");
+    }
+
+    fn begins_as(&mut self, pid: u32, service: &str, version: &str) {
         let resource = Arc::new(Origin::new(vec![
             attribute("service.name", service),
+            attribute("service.version", version),
             attribute("process.pid", "changes"),
         ]));
         let key = ServiceKey::of(
@@ -229,6 +247,8 @@ fn the_exit_code_decides() {
         in_order: Some(false),
         failed,
         passed_on: false,
+        version: None,
+        place: "".into(),
         container: ContainerIdentity {
             container_id: Some("c".to_owned()),
             pod_uid: Some("u".to_owned()),
@@ -432,4 +452,142 @@ fn a_service_that_is_expected_is_missed() {
     assert_eq!(host.said.len(), 1, "{:?}", host.said);
     let open: Vec<String> = host.judged.incidents().map(|incident| incident.summary).collect();
     assert_eq!(open, ["No process of checkout runs here"]);
+}
+
+/// Scenario: a rollout: three processes of version 1.0 and three of 1.1 run; a rule of a warning fires on all of the new
+/// ones and on one old one. Then two of the new ones are well again.
+/// Guarantee: the rule `by: service.version` fires for 1.1 alone, with its version and its own numbers; rules of the
+/// service as a whole do not.
+#[test]
+fn a_version_is_judged_by_itself() {
+    let mut host = Host::with(
+        "rules:
+  - id: own.version
+    title: A version
+    on: service
+    by: service.version
+    when: service.firing['churn.generation-1'] >= 3
+    clear: service.firing['churn.generation-1'] <= 1
+    keep_firing_for: 0s
+    severity: error
+    summary: \"{{ service.firing['churn.generation-1'] }} of {{ service.processes }}\"
+  - id: own.whole
+    title: The service
+    on: service
+    when: service.firing['churn.generation-1'] > 4
+    severity: error
+    summary: never
+",
+    );
+    for pid in 1..=3 {
+        host.begins_as(pid, "shop", "1.0");
+        host.begins_as(pid + 10, "shop", "1.1");
+    }
+    for pid in [1, 11, 12] {
+        host.notice(pid, "churn.generation-1", None);
+    }
+    host.passes(5);
+    assert_eq!(host.said, [""; 0]);
+    host.notice(13, "churn.generation-1", None);
+    host.passes(2);
+    assert_eq!(host.said, ["own.version +"]);
+    let alerts = host.judged.alerts();
+    assert_eq!(&*alerts[0].alert.summary, "3 of 3");
+    assert_eq!(
+        gc_telemetry::value::text(&alerts[0].resource.attributes, "service.version").as_deref(),
+        Some("1.1")
+    );
+    assert_eq!(alerts[0].run.pid, 0);
+    // In the list of rules it is one that fires, of two versions.
+    let states = host.judged.states();
+    let own = states.iter().filter(|(rule, ..)| &*rule.id == "own.version");
+    let mut states: Vec<(&str, &str)> = own
+        .map(|(_, subject, state)| {
+            let attributes = &subject.resource.attributes;
+            let version = attributes.iter().any(|attribute| attribute.key == "service.version");
+            (if version { "version" } else { "whole" }, state.state.name())
+        })
+        .collect();
+    states.sort_unstable();
+    assert_eq!(
+        states,
+        [
+            ("version", "firing"),
+            ("version", "inactive"),
+            ("whole", "not_selected")
+        ]
+    );
+    for pid in [11, 12] {
+        host.notice(pid, "churn.generation-1", Some(Ending::Cleared));
+    }
+    host.passes(2);
+    assert_eq!(host.said[1..], ["own.version -"]);
+}
+
+/// Scenario: a service loses three of its four processes in order; a rule compares with the most of ten minutes.
+/// Guarantee: its window began with the service, and knows what was before.
+#[test]
+fn windows_look_back_on_a_service() {
+    let mut host = Host::with(
+        "rules:
+  - id: own.fewer
+    title: Fewer processes
+    on: service
+    let: { most: { fn: max, of: service.processes, over: 10m } }
+    when: double(service.processes) < 0.5 * most
+    severity: warning
+    summary: \"{{ service.processes }} of {{ most | round(0) }}\"
+",
+    );
+    for pid in 1..=4 {
+        host.begins(pid, "shop");
+    }
+    host.begins(20, "small");
+    host.passes(30);
+    for pid in 1..=2 {
+        host.ends(pid, true);
+    }
+    host.passes(30);
+    assert_eq!(host.said, [""; 0]);
+    host.ends(3, true);
+    host.passes(2);
+    assert_eq!(host.said, ["own.fewer +"]);
+    assert_eq!(&*host.judged.alerts()[0].alert.summary, "1 of 4");
+    // Ten minutes later one process is what is usual.
+    host.passes(12 * 60);
+    assert_eq!(host.said[1..], ["own.fewer -"]);
+}
+
+/// Scenario: a pod's process is killed for memory, then one without a pod ends in an emergency.
+/// Guarantee: the alert names the pod and container, and the newest death by its pid.
+#[test]
+fn a_death_is_named() {
+    let mut host = Host::new();
+    let resource = Arc::new(Origin::new(vec![
+        attribute("service.name", "shop"),
+        attribute("k8s.pod.name", "shop-7f-x"),
+        attribute("k8s.container.name", "web"),
+    ]));
+    let key = ServiceKey::of(
+        &identity(&["service.name"], ContainerIdentity::default(), 7),
+        &resource.attributes,
+    );
+    let container = ContainerIdentity::default();
+    host.book.belongs(run(1), key, ("app", &resource, &container), host.now);
+    host.passes(400);
+    host.ends(1, false);
+    host.book.oom_killed(run(1), true);
+    host.passes(2);
+    let summary = |host: &Host| host.judged.alerts()[0].alert.summary.to_string();
+    assert!(
+        summary(&host).ends_with("; the last one: pod shop-7f-x (container web)"),
+        "{}",
+        summary(&host)
+    );
+    host.begins(2, "shop");
+    host.passes(1);
+    host.notice(2, FULL, None);
+    host.ends(2, false);
+    host.passes(2);
+    assert!(summary(&host).ends_with("; the last one: pid 2"), "{}", summary(&host));
 }

@@ -34,10 +34,22 @@ pub struct ProcessRecord {
     pub settings: Vec<SettingRecord>,
     /// Its incidents: open ones, then those that ended.
     pub incidents: Vec<IncidentRecord>,
+    /// Its requests of the last minute; null: they are not observed (`requests.mode`). Those that lost most are served
+    /// at `/api/v1/evidence/requests/PID`.
+    pub requests: Option<RequestsOfMinute>,
     /// How its stream is read.
     pub stream: StreamFigures,
     /// What was not seen, and why.
     pub unseen: Vec<Unseen>,
+}
+
+/// The requests of the last minute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct RequestsOfMinute {
+    /// Those of which it is known what they lost.
+    pub known: u64,
+    /// Those that a collection stopped.
+    pub hit: u64,
 }
 
 /// Where the memory of a process is. Null: unknown.

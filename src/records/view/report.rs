@@ -3,7 +3,7 @@
 use gc_rules::incident::IncidentRecord;
 use serde::Serialize;
 
-use super::{CauseRecord, CollectionLine, HeapColumns, HistoryColumns, PauseColumns, Unseen};
+use super::{CauseRecord, CollectionLine, HeapColumns, HistoryColumns, PauseColumns, ReportedRequests, Unseen};
 
 /// All of a recording.
 #[derive(Debug, Serialize)]
@@ -70,36 +70,4 @@ pub struct HeapPoints {
     pub committed: Vec<Option<u64>>,
     /// Of so many collections; where there are fewer places, each is the largest of its part of the time.
     pub of: u64,
-}
-
-/// What collections did to requests.
-#[derive(Debug, Serialize)]
-pub struct ReportedRequests {
-    /// All of them.
-    pub count: u64,
-    /// Of so many the time lost is known.
-    pub known: u64,
-    /// So many lost some.
-    pub hit: u64,
-    /// All that they lost.
-    pub lost_ns: i64,
-    /// Those that lost most.
-    pub worst: Vec<ReportedRequest>,
-}
-
-/// A request that was stopped.
-#[derive(Debug, Serialize)]
-pub struct ReportedRequest {
-    /// When it began, Unix milliseconds.
-    pub start_ms: Option<u64>,
-    /// How long it took.
-    pub duration_ns: i64,
-    /// How long it was stopped.
-    pub stopped_ns: i64,
-    /// Its trace, hexadecimal.
-    pub trace_id: Option<String>,
-    /// When it was stopped: from and to, nanoseconds since its start.
-    pub stops: Vec<[i64; 2]>,
-    /// By which collections.
-    pub collections: Vec<u32>,
 }

@@ -115,3 +115,10 @@ function morph(old, next) {
   show(old, [...next.childNodes]);
   return old;
 }
+
+// What the shapes of a chart are.
+export function legend(items) {
+  return h('p', { class: 'legend' }, items.map(([shape, text]) => h('span', null, shape, text)));
+}
+
+export const swatch = (name) => h('span', { class: `swatch ${name}` });

@@ -1,14 +1,39 @@
 // One process: is it the collector, when, why, and where is its memory.
 
-import { h, show } from './dom.js';
+import { h, legend, show, swatch } from './dom.js';
 import { DASH, ago, bytes, count, duration, exact, kind, kindClass, percent, rate, reason, severity, since, timeOfDay } from './format.js';
 import { GENERATIONS, allocationChart, heapChart, hideTip, mark, pauseChart, stoppedChart, trend } from './charts.js';
 import { incidentCard } from './incidents.js';
-import { follow } from './live.js';
+import { follow, once } from './live.js';
+import { requestsPanel } from './requests.js';
 
 let record = null;
 let gone = null;
 let go = null;
+
+// Requests that were stopped, or why they are not shown; asked for as long as they are observed.
+let stopped = null;
+let refused = null;
+let asked = 0;
+
+async function askRequests(pid) {
+  if (!record?.requests || Date.now() - asked < 10000) return;
+  asked = Date.now();
+  const [found, refusal] = await once(`/api/v1/evidence/requests/${pid}`);
+  if (record?.process.pid !== pid) return;
+  [stopped, refused] = [found, refusal];
+  render();
+}
+
+// Counts are for everybody; which requests they were is for who may see evidence.
+function requests(process, link) {
+  if (!record.requests) return null;
+  if (stopped) return requestsPanel(stopped, link, 'Of the last half hour.');
+  const { known, hit } = record.requests;
+  return h('section', { class: 'panel', key: 'requests' }, h('h2', null, 'Requests that it stopped'),
+    h('p', null, `${count(hit)} of ${count(known)} in the last minute${known ? ` (${percent(hit / known)})` : ''}.`),
+    refused ? h('p', { class: 'faint' }, `Which they were is not shown: ${refused.error}`) : null);
+}
 
 export function fact(label, value, note) {
   return h('div', { class: 'fact' }, h('span', { class: 'label' }, label), h('span', { class: 'value' }, value), note ? h('span', { class: 'sub' }, note) : null);
@@ -48,12 +73,6 @@ function facts(process, memory) {
     fact('Heap', h('span', { title: exact(memory.heap_after) }, bytes(memory.heap_after)), limit ? `${percent(memory.heap_after === null ? null : memory.heap_after / limit)} of ${bytes(limit)}` : 'no limit known'),
     fact('Last collection', process.last_collection_ms ? ago(process.last_collection_ms) : DASH, `${count(process.collections)} since gcwatch attached`));
 }
-
-export function legend(items) {
-  return h('p', { class: 'legend' }, items.map(([shape, text]) => h('span', null, shape, text)));
-}
-
-export const swatch = (name) => h('span', { class: `swatch ${name}` });
 
 const MARKS = [['g0', 'generation 0'], ['g1', 'generation 1'], ['g2', 'generation 2'], ['bg', 'background'], ['gx', 'not seen']];
 
@@ -244,6 +263,7 @@ function render() {
         heapLegend(history, memory.heap_limit)),
       chart('Allocation', 'Bytes per second, as far as collections show it.', 'allocation')) : null,
     isRead ? h('div', { class: 'columns', key: 'tables' }, causes(record.causes), memoryPanel(memory),
+      requests(process, link),
       lines('Longest collections', 'Of the last half hour, kept in full.', record.longest, 'longest', link),
       lines('Newest collections', 'Kept in full.', record.newest, 'newest', link),
       settings(record.settings), reading(record.stream, record.unseen, process)) : h('div', { class: 'columns', key: 'unread' }, reading(record.stream, record.unseen, process)),
@@ -267,6 +287,7 @@ function draw() {
 export function open(pid, navigate) {
   record = null;
   gone = null;
+  [stopped, refused, asked] = [null, null, 0];
   hideTip();
   go = (number) => {
     hideTip();
@@ -278,10 +299,12 @@ export function open(pid, navigate) {
       gone = null;
       record = next;
       render();
+      askRequests(record.process.pid);
     },
     still: (next) => {
       if (record) record.at_ms = next.at_ms;
       render();
+      if (record) askRequests(record.process.pid);
     },
     gone: (next) => {
       gone = next;

@@ -1,10 +1,11 @@
 // A recording in one file: what the page of a process shows, as far as a recording knows it.
 
-import { h, show } from './dom.js';
+import { h, legend, show, swatch } from './dom.js';
 import { DASH, absolute, bytes, count, duration, exact, kind, percent, rate, recorded } from './format.js';
 import { allocationChart, heapChart, hideTip, pauseChart, stoppedChart } from './charts.js';
 import { incidentCard } from './incidents.js';
-import { causes, chart, fact, heapLegend, legend, lines, marksLegend, swatch, trendNote, unseenList } from './process.js';
+import { causes, chart, fact, heapLegend, lines, marksLegend, trendNote, unseenList } from './process.js';
+import { requestsPanel } from './requests.js';
 import { because, drawTimeline, figures, panels } from './collection.js';
 
 const report = JSON.parse(document.getElementById('record').textContent);
@@ -70,34 +71,6 @@ function memory({ summary }) {
     h('table', { class: 'ledger' }, h('tbody', null, known.map(([name, label, color]) => h('tr', null, h('th', { scope: 'row' }, swatch(`ledger-${color}`), ' ', label), h('td', { class: 'n', title: exact(ledger[name]) }, bytes(ledger[name])))))));
 }
 
-// Requests as bars, each from its start to its end, with the stops in them.
-function requestRows({ worst }) {
-  const longest = Math.max(1, ...worst.map((request) => request.duration_ns));
-  const bar = (request) => {
-    const width = 240;
-    const x = (ns) => (ns / longest) * width;
-    return h('svg', { class: 'chart', width, height: 14, viewBox: `0 0 ${width} 14`, role: 'img', 'aria-label': `stopped ${percent(request.stopped_ns / request.duration_ns)} of it` },
-      h('rect', { class: 'run', x: 0, y: 2, width: Math.max(1, x(request.duration_ns)), height: 10, rx: 2 }),
-      request.stops.map(([from, to]) => h('rect', { class: 'stop', x: x(from), y: 2, width: Math.max(1.5, x(to - from)), height: 10 })));
-  };
-  return worst.map((request) => h('tr', null,
-    h('td', null, bar(request)),
-    h('td', { class: 'n' }, duration(request.duration_ns)),
-    h('td', { class: 'n' }, duration(request.stopped_ns)),
-    h('td', null, request.collections.map((other) => [h('a', { href: link(other) }, other), ' '])),
-    h('td', { class: 'trace' }, h('code', null, request.trace_id ?? DASH))));
-}
-
-function requests(all) {
-  if (!all) return null;
-  const share = all.known ? percent(all.hit / all.known) : DASH;
-  return h('section', { class: 'panel', key: 'requests' }, h('h2', null, 'Requests that it stopped'),
-    h('p', null, `${count(all.hit)} of ${count(all.known)} (${share}), which lost ${duration(all.lost_ns)} in all.`, all.known < all.count ? ` Of ${count(all.count - all.known)} more it is not known.` : ''),
-    all.worst.length ? [
-      legend([[swatch('run'), 'the request'], [swatch('stop'), 'stopped']]),
-      h('div', { class: 'scroll' }, h('table', null, h('thead', null, h('tr', null, h('th', { scope: 'col' }, 'Those that lost most'), ['Took', 'Lost'].map((title) => h('th', { class: 'n', scope: 'col' }, title)), ['Collections', 'Trace'].map((title) => h('th', { scope: 'col' }, title)))), h('tbody', null, requestRows(all))))] : null);
-}
-
 function close() {
   location.hash = `#process-${report.processes.indexOf(process) + 1}`;
 }
@@ -144,7 +117,7 @@ function render() {
       chart('Heap after collections', [heapNote(process), trendNote(history)].filter(Boolean).join(' '), 'heap', heapLegend(process.heap)),
       chart('Allocation', 'Bytes per second, of each collection spread over the time before it.', 'allocation')),
     chosen(),
-    requests(report.requests),
+    report.requests ? requestsPanel(report.requests, link) : null,
     h('div', { class: 'columns', key: 'tables' }, causes(process.causes, 'In this recording'), kinds(process), memory(process),
       lines('Longest collections', 'In this recording.', process.longest.slice(0, 20), 'longest', link),
       h('section', { class: 'panel', key: 'unseen' }, h('h2', null, 'What was not seen, and why'), unseenList(report.unseen))),

@@ -39,7 +39,8 @@ const LEFT_OUT: [&str; 8] = [
 /// later one gets a number appended.
 pub(crate) fn labels(notice: &IncidentNotice, resource: &Resource) -> Labels {
     let incident = notice.change.incident();
-    let pid = notice.run.pid.to_string();
+    // An incident of a service is of no process.
+    let pid = (notice.run.pid != 0).then(|| notice.run.pid.to_string());
     let attribute = |key: &str| {
         let mut attributes = resource.attributes.iter();
         attributes.find(|attribute| attribute.key == key).and_then(text)
@@ -49,7 +50,7 @@ pub(crate) fn labels(notice: &IncidentNotice, resource: &Resource) -> Labels {
         (SEVERITY, Some(incident.severity.name().to_owned())),
         ("group", incident.group.as_deref().map(str::to_owned)),
         ("process", Some(notice.process.to_string())),
-        ("pid", Some(pid)),
+        ("pid", pid),
         ("instance", attribute("service.instance.id")),
     ];
     let mut labels = Labels::new();

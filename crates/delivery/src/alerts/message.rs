@@ -166,9 +166,13 @@ impl Message {
     }
 }
 
-/// Where this gcwatch shows the process.
+/// Where this gcwatch shows the process; the overview for a service, whose pid is 0.
 fn generator(external_url: &str, pid: u32) -> String {
-    format!("{}/processes/{pid}", external_url.trim_end_matches('/'))
+    let url = external_url.trim_end_matches('/');
+    match pid {
+        0 => format!("{url}/"),
+        pid => format!("{url}/processes/{pid}"),
+    }
 }
 
 /// `{}:{alertname="a", pid="1"}`, as Alertmanager writes the key of a group.

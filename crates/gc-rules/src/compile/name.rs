@@ -11,6 +11,9 @@ use strict_yaml::check::nearest;
 /// The attributes of the resource, by name.
 pub(super) const ATTRIBUTES: &str = "process.attributes";
 
+/// On how many processes of a service a rule fires, by its id.
+pub(super) const FIRING: &str = "service.firing";
+
 /// What was never seen of a collection, as `clr_gc` names it.
 const MISSING: [&str; 6] = [
     "start",
@@ -97,7 +100,12 @@ impl<'a> Checker<'a> {
             .copied()
             .collect();
         let here = here.join(", ");
+        let of_many = here.contains("service.*") || here.contains("watcher.*");
         let message = match root {
+            Root::Gc | Root::Suspension | Root::Stream if of_many => format!(
+                "`{name}` belongs to one process, and this rule is about none (here: {here}); count the processes on \
+                 which a rule fires: `service.firing['induced.storm']`"
+            ),
             Root::Gc => format!(
                 "`{name}` belongs to one collection, and here is none (here: {here}); use a window over it, or a rule `on: gc`"
             ),
@@ -121,6 +129,9 @@ impl<'a> Checker<'a> {
     fn unknown(&self, name: &str) -> String {
         if name == ATTRIBUTES {
             return "which attribute? `process.attributes['k8s.namespace.name']`".to_owned();
+        }
+        if name == FIRING {
+            return "which rule? `service.firing['induced.storm']`".to_owned();
         }
         if let Some(key) = name.strip_prefix(ATTRIBUTES).and_then(|rest| rest.strip_prefix('.')) {
             return format!("attributes are named in brackets: `{ATTRIBUTES}['{key}']`");

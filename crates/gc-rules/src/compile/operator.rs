@@ -2,7 +2,7 @@
 
 use super::check::{Checker, Part, a};
 use super::measure::{Measure, Unit};
-use super::name::{ATTRIBUTES, words};
+use super::name::{ATTRIBUTES, FIRING, words};
 use super::syntax::{Shape, Tree};
 use super::{attribute, lint};
 use crate::expression::{Arithmetic, Comparison, Node};
@@ -183,11 +183,15 @@ impl<'a> Checker<'a> {
         Some(Part { node, kind, reported })
     }
 
-    /// `process.attributes['name']`
+    /// `process.attributes['name']`, `service.firing['rule']`
     pub(super) fn attribute(&mut self, at: usize, sides: &'a (Tree, Tree)) -> Option<Part> {
         let (Shape::Name(name), Shape::Text(key)) = (&sides.0.shape, &sides.1.shape) else {
             return self.refuse(at, ONLY_ATTRIBUTES);
         };
+        if **name == *FIRING {
+            self.root(at, FIRING, Root::Service);
+            return Some(Part::new(Node::Firing(key.clone()), Type::Int));
+        }
         if **name != *ATTRIBUTES {
             return self.refuse(at, ONLY_ATTRIBUTES);
         }

@@ -137,6 +137,7 @@ impl Run {
         let status = &mut self.status;
         let selected = match &self.rule.select {
             _ if self.rule.on.subject() != subject => false,
+            _ if self.rule.by.is_some() != scope.process.is_of_version() => false,
             None => true,
             Some(select) => {
                 select.holds(scope).unwrap_or_else(|error| {

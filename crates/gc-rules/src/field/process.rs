@@ -1,6 +1,6 @@
 //! `process.*`, `settings.*`, `container.*`, `stream.*`, `open.*`.
 
-use super::service::{ServiceFacts, WatcherFacts};
+use super::service::{OF_VERSION, ServiceFacts, WatcherFacts};
 use super::{Scope, fields};
 use crate::value::Value;
 
@@ -76,6 +76,19 @@ impl ProcessFacts {
             .iter()
             .find(|(known, _)| **known == *name)
             .map(|(_, value)| value)
+    }
+
+    /// Whether they are of one version of a service.
+    pub(crate) fn is_of_version(&self) -> bool {
+        self.attribute(OF_VERSION).is_some()
+    }
+
+    /// The same with an attribute more, or with another value of it.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: FactValue) -> Self {
+        self.attributes.retain(|(known, _)| **known != *name);
+        self.attributes.push((name.into(), value));
+        self
     }
 
     /// The resource attributes.

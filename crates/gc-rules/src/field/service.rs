@@ -6,6 +6,18 @@ use crate::value::Value;
 /// The attribute of a service that a rule expects: those rules are for it, and for no other.
 pub const EXPECTED: &str = "gcwatch.service.expected";
 
+/// The attribute of one version of a service: rules `by: service.version` are for it, and others are not.
+pub const OF_VERSION: &str = "gcwatch.service.of_version";
+
+/// The attribute of a service with the id that is read as `service.affected_rule`.
+pub const AFFECTED_RULE: &str = "gcwatch.service.affected_rule";
+
+/// The attribute of a service with what is read as `service.last_death`.
+pub const LAST_DEATH: &str = "gcwatch.service.last_death";
+
+/// What the attributes begin with that say on how many processes of a service a rule fires; its id follows.
+pub const FIRING: &str = "gcwatch.service.firing.";
+
 /// What is known of a service on this host: its processes that live, and how the ones before them ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ServiceFacts {
@@ -57,7 +69,9 @@ fields! { SERVICE_FIELDS Service
     "service.affected" Int "" "The most processes of the service on which one and the same rule of severity error or critical fires."
         = |s| int(s.stream.service?.affected);
     "service.affected_rule" Text "" "The id of that rule; unknown while there is none."
-        = |s| s.process.attribute("gcwatch.service.affected_rule").map(super::process::FactValue::value);
+        = |s| s.process.attribute(AFFECTED_RULE).map(super::process::FactValue::value);
+    "service.last_death" Text "" "Which of its processes was the newest that the kernel killed for memory or that ended in an emergency: its pod and container, else its pid; unknown while there is none."
+        = |s| s.process.attribute(LAST_DEATH).map(super::process::FactValue::value);
     "service.well_s" Double "s" "Seconds since a process that began after the newest death lives without such a rule; 0 while there is none."
         = |s| seconds(s.stream.service?.well_since_unix_ns.map_or(0, |since| s.now_unix_ns.saturating_sub(since)));
 }
@@ -121,7 +135,7 @@ mod tests {
         for field in SERVICE_FIELDS
             .iter()
             .chain(WATCHER_FIELDS)
-            .filter(|field| field.name != "service.affected_rule")
+            .filter(|field| !["service.affected_rule", "service.last_death"].contains(&field.name))
         {
             assert_eq!(read(field.name, &StreamFacts::default()), None, "{field:?}");
         }

@@ -61,7 +61,7 @@ pub struct IncidentRecord {
     pub until: Option<String>,
     /// When its process exited.
     pub process_ended: Option<String>,
-    /// Pid on the host; in a recording, the pid in the stream.
+    /// Pid on the host; in a recording, the pid in the stream. `null` for an incident of a service.
     pub pid: Option<u32>,
     /// Name of the process.
     pub process: Option<String>,
@@ -146,7 +146,7 @@ impl IncidentRecord {
             since: rfc3339(incident.began_unix_ns),
             until: incident.ended_unix_ns.and_then(rfc3339),
             process_ended: incident.process_ended_unix_ns.and_then(rfc3339),
-            pid: subject.run.map(|run| run.pid),
+            pid: subject.run.map(|run| run.pid).filter(|pid| *pid != 0),
             process: subject.process.clone(),
             service: subject.service.clone(),
             resource: subject.resource.clone(),

@@ -19,7 +19,7 @@ rules:
     severity: info
     summary: No process is affected; somebody ran `gcwatch alerts test`
     description: The way from gcwatch to this receiver works.
-    remedy: Nothing has to be done. The end of this incident follows at once.
+    remedy: Nothing has to be done. This incident ends by itself within minutes.
     source: none
 ";
 

@@ -61,6 +61,9 @@ pub(super) fn load(files: &[SourceFile]) -> Result<Loaded, Vec<Problem>> {
         .filter_map(|draft| composer.rule(draft).map(Arc::new))
         .collect();
     let (used_groups, windows, expiries) = (composer.used_groups, composer.windows, composer.expiries);
+    if report.errors() == 0 {
+        lint::unknown_rules(&drafts, &rules, &mut report);
+    }
     // An invalid expression may be the one that uses them.
     if report.errors() == 0 {
         lint::unused_words(&all_words, &mut report);

@@ -29,7 +29,7 @@ use strict_yaml::units::HumanDuration;
 use strict_yaml::yaml::Position;
 
 /// Keys whose values are neither expressions nor templates.
-const PLAIN: [&str; 17] = [
+const PLAIN: [&str; 18] = [
     "id",
     "title",
     "status",
@@ -46,6 +46,7 @@ const PLAIN: [&str; 17] = [
     "emit",
     "evidence",
     "expect",
+    "by",
     "enabled",
 ];
 /// The annotation with the page of a rule.
@@ -184,6 +185,17 @@ impl Composer<'_, '_> {
         };
         let select = self.of_key(draft, &mut rough, "select", &[Root::Process]);
         let select = self.expected(draft, &rough, &keys).or(select);
+        if let Some(placed) = draft.keys.get("by").filter(|_| keys.by.is_some()) {
+            let fault = match keys.on {
+                Some(On::Service) if keys.expect.is_empty() => None,
+                Some(On::Service) => Some("a service that is expected has no version; remove `by` or `expect`"),
+                _ => Some("only rules `on: service` divide services; remove it"),
+            };
+            if let Some(fault) = fault {
+                let message = format!("{}: by: {fault}", draft.id);
+                self.report.error(placed.file, placed.node.at, message);
+            }
+        }
         let when = self.of_key(draft, &mut rough, "when", roots);
         let clear = self.of_key(draft, &mut rough, "clear", roots);
         let worse = self.worse(draft, &mut rough, &keys, roots);
@@ -224,6 +236,7 @@ impl Composer<'_, '_> {
             on: on?,
             select: select.map(|compiled| compiled.expression),
             expect: keys.expect.iter().map(|name| name.trim().into()).collect(),
+            by: keys.by,
             when: when.expression,
             clear: clear.map(|compiled| compiled.expression),
             worse,
@@ -509,7 +522,7 @@ impl Composer<'_, '_> {
         let meaning = |place: usize| self.windows.meaning(place) as usize;
         let canonical = |expression| moved(expression, &meaning);
         rule.meaning = digest(&(
-            rule.on,
+            (rule.on, rule.by),
             rule.select.as_ref().map(canonical),
             canonical(&rule.when),
             rule.clear.as_ref().map(canonical),

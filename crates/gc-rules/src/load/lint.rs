@@ -1,6 +1,8 @@
 //! Warnings on valid rules.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::compose::{Groups, Rough};
 use super::draft::Draft;
@@ -12,6 +14,7 @@ use crate::expression::{Expression, Node};
 use crate::field::{Field, Root};
 use crate::rule::{On, Rule, Severity};
 use crate::value::Type;
+use strict_yaml::check::nearest;
 use strict_yaml::yaml::Position;
 
 /// The interval of ticks, nanoseconds.
@@ -132,6 +135,37 @@ fn can_change(when: &Expression) -> bool {
         Node::Field(field) => field.root != Root::Process || field.name.starts_with("container.") || field.unit == "s",
         _ => false,
     })
+}
+
+/// `service.firing[...]` of rules that there are not, or that are not about processes; errors.
+pub(super) fn unknown_rules(drafts: &[Draft<'_>], rules: &[Arc<Rule>], report: &mut Report<'_>) {
+    let about_processes = || rules.iter().filter(|rule| rule.on.subject() == On::Process);
+    for (draft, rule) in drafts.iter().zip(rules) {
+        let named = RefCell::new(BTreeSet::new());
+        let conditions = std::iter::once(&rule.when).chain(&rule.clear);
+        for condition in conditions.chain(rule.worse.iter().map(|(_, condition)| condition)) {
+            condition.node.any(&|node| {
+                if let Node::Firing(id) = node {
+                    named.borrow_mut().insert(id.clone());
+                }
+                false
+            });
+        }
+        for id in named.into_inner() {
+            if about_processes().any(|known| *known.id == *id) {
+                continue;
+            }
+            let near = nearest(&id, about_processes().map(|known| &*known.id));
+            let hint = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+            let placed = draft.keys.get("when");
+            let (file, at) = placed.map_or((draft.file, draft.at), |placed| (placed.file, placed.node.at));
+            let message = format!(
+                "{}: service.firing: there is no rule `{id}` about processes{hint}",
+                draft.id
+            );
+            report.error(file, at, message);
+        }
+    }
 }
 
 /// `select` and `when` that exclude each other; an error.

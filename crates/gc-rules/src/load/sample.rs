@@ -19,8 +19,15 @@ use strict_yaml::yaml::{Entry, Node, Position};
 const UNKNOWN_SHARE: f64 = 0.1;
 /// The interval of ticks, nanoseconds.
 const TICK_NS: u64 = 1_000_000_000;
-/// The fields that the expressions of a window can use.
-const ROOTS: [Root; 4] = [Root::Gc, Root::Suspension, Root::Process, Root::Stream];
+
+/// The fields that the expressions of a window of such a rule can use.
+fn roots_of_windows(on: Option<On>) -> &'static [Root] {
+    match on {
+        Some(On::Service) => &[Root::Service, Root::Process],
+        Some(On::Watcher) => &[Root::Watcher, Root::Process],
+        Some(On::Gc | On::Process) | None => &[Root::Gc, Root::Suspension, Root::Process, Root::Stream],
+    }
+}
 
 impl Composer<'_, '_> {
     /// Reads the windows of a rule.
@@ -69,12 +76,13 @@ impl Composer<'_, '_> {
         let what = format!("let.{}", own.key);
         let spots = Spots { node, at: own.at };
 
+        let roots = roots_of_windows(rough.on);
         // Without windows, which cannot be nested.
         let places = std::mem::take(&mut rough.places);
         let mut expression = |key: &str, wanted| {
             let node = &entry(node, key)?.value;
             let what = format!("{what}.{key}");
-            self.expression(Placed { file, node }, rough, &what, &ROOTS, wanted)
+            self.expression(Placed { file, node }, rough, &what, roots, wanted)
         };
         let of = expression("of", Wanted::Number);
         let filter = expression("where", Wanted::Bool);
@@ -87,7 +95,7 @@ impl Composer<'_, '_> {
         // An invalid function is reported already; nothing else can be checked.
         let function = keys.function?;
         faults_of_keys(function, &keys, of.as_ref(), spots, &mut fault);
-        let sampled = match sampled(of.as_ref(), filter.as_ref()) {
+        let sampled = match sampled(rough.on, of.as_ref(), filter.as_ref()) {
             Ok(sampled) => sampled,
             Err(message) => {
                 fault(own.at, message);
@@ -95,13 +103,11 @@ impl Composer<'_, '_> {
             }
         };
         let by = keys.by.unwrap_or_default();
-        if matches!(rough.on, Some(On::Service | On::Watcher)) {
-            let message = "a rule `on: service` or `on: watcher` has no windows: its fields are of ten minutes already";
-            fault(own.at, message.to_owned());
-        } else if by != By::Nothing && rough.on == Some(On::Process) {
+        if by != By::Nothing && !matches!(rough.on, Some(On::Gc) | None) {
+            let on = rough.on.map_or("process", On::name);
             let message =
-                "a rule `on: process` has no current collection to compare with; remove `by`, or use `on: gc`";
-            fault(spots.at("by"), message.to_owned());
+                format!("a rule `on: {on}` has no current collection to compare with; remove `by`, or use `on: gc`");
+            fault(spots.at("by"), message);
         } else if by != By::Nothing && sampled != Root::Gc {
             let message = "`by` distinguishes collections, which are not sampled here; remove it";
             fault(spots.at("by"), message.to_owned());
@@ -267,8 +273,11 @@ fn faults_of_keys(
     }
 }
 
-/// When a window is sampled, from its fields.
-fn sampled(of: Option<&Compiled>, filter: Option<&Compiled>) -> Result<Root, String> {
+/// When a window is sampled, from its fields; those of services and of gcwatch at each tick.
+fn sampled(on: Option<On>, of: Option<&Compiled>, filter: Option<&Compiled>) -> Result<Root, String> {
+    if matches!(on, Some(On::Service | On::Watcher)) {
+        return Ok(Root::Process);
+    }
     let fields: Vec<_> = of
         .into_iter()
         .chain(filter)

@@ -107,6 +107,7 @@ fn what_is_right_is_not_reported() {
         "on: gc\nwhen: gc.pause_ms > 200.0\nsummary: 'a { b } in JSON: {\"a\": 1}'\nlabels: {team: shop}",
         "on: gc\nwhen: gc.pause_ms > 200.0\nevidence: [ledger, black-box]",
         "on: gc\nwhen: gc.pause_ms > 200.0\nevidence: []",
+        "on: service\nby: service.version\nlet:\n  most: {fn: max, of: service.processes, over: 10m}\nwhen: double(service.processes) < 0.5 * most",
         "on: gc\nwhen: gc.pause_ms > 200.0\nexceptions:\n  - {name: n, when: gc.generation == 2, until: 2026-10-20}",
     ];
     for keys in right {

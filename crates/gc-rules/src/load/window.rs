@@ -110,7 +110,8 @@ fn move_node(node: &mut Node, to: &impl Fn(usize) -> usize) {
         | Node::Text(_)
         | Node::Texts(_)
         | Node::Field(_)
-        | Node::Attribute(_) => {}
+        | Node::Attribute(_)
+        | Node::Firing(_) => {}
         Node::Has(one)
         | Node::Not(one)
         | Node::Negate(one)

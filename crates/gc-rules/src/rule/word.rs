@@ -47,6 +47,14 @@ words! {
     }
 }
 
+words! {
+    /// What a service is divided by.
+    pub enum Division {
+        /// Its processes of one `service.version`, or, where that is unknown, of one image.
+        ServiceVersion = "service.version",
+    }
+}
+
 impl On {
     /// What such a rule is about: a process, a service, gcwatch itself.
     pub fn subject(self) -> Self {

@@ -60,7 +60,8 @@ pub fn run(test: &Test, rules: &Arc<RuleSet>, recording: Option<(History<'_>, i1
             }
         },
     };
-    let played = match played(&test.events, start) {
+    let known = facts(&test.process, &test.events);
+    let played = match played(&test.events, &known, start) {
         Ok(played) => played,
         Err(message) => {
             fail(None, message);
@@ -94,12 +95,7 @@ pub fn run(test: &Test, rules: &Arc<RuleSet>, recording: Option<(History<'_>, i1
 
     let observed = whole.as_ref().map_or(0, |(_, observed)| *observed);
     let last = coming.last().map_or(0, |(at, _)| *at).max(observed);
-    let mut review = Review::about(
-        subject(&test.events),
-        Arc::clone(rules),
-        facts(&test.process),
-        TimeBase::at(start),
-    );
+    let mut review = Review::about(subject(&test.events), Arc::clone(rules), known, TimeBase::at(start));
     let mut coming = coming.into_iter().peekable();
     let mut expected: Vec<(usize, &Expectation)> = test.expect.iter().enumerate().collect();
     expected.sort_by_key(|(_, expectation)| ns(expectation.at.0));

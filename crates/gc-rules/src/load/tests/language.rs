@@ -190,3 +190,50 @@ rules:
     ];
     passes(rules, &tests.concat());
 }
+
+/// Scenario: the tests of a rule by version, which say of the service's processes on how many a rule fires, and how many
+/// there were.
+/// Guarantee: the rule sees both, and its window what was before.
+#[test]
+fn a_test_says_what_is_known_of_a_version() {
+    let rules = "\
+rules:
+  - id: a.long
+    title: A long pause
+    on: gc
+    when: gc.pause_ms > 200.0
+    severity: warning
+    summary: long
+    description: It is long.
+    remedy: Look.
+  - id: a.version
+    title: Several of a version
+    on: service
+    by: service.version
+    let: {most: {fn: max, of: service.processes, over: 5m}}
+    when: service.firing['a.long'] >= 2 && double(service.processes) < most
+    severity: error
+    summary: \"{{ service.firing['a.long'] }} of {{ process.attributes['service.version'] }}, {{ service.last_death }}\"
+    description: They are long.
+    remedy: Look.
+";
+    let tests = "  - name: two of three
+    events:
+      - {at: 1s, service: {version: '2.1', processes: 4, firing.a.long: 1}}
+      - {at: 10s, service: {processes: 3}}
+      - {at: 20s, service: {firing.a.long: 2, last_death: pid 7}}
+    expect:
+      - {at: 19s, rule: a.version, state: inactive}
+      - {at: 21s, rule: a.version, state: firing, summary: '2 of 2.1, pid 7'}
+    fires: [a.version]
+  - name: the whole service is not its business
+    events:
+      - {at: 1s, service: {processes: 4, firing.a.long: 3}}
+      - {at: 10s, service: {processes: 3}}
+    expect:
+      - {at: 12s, rule: a.version, state: not_selected}
+    until: 1m
+    fires: []
+";
+    passes(rules, tests);
+}

@@ -6,7 +6,8 @@ use clr_gc::gc::{Collection, Suspension};
 
 use super::{MAX_EVENTS, ns};
 use crate::field::{
-    ContainerFacts, FactValue, MemoryFacts, Open, ProcessFacts, ServiceFacts, StreamFacts, WatcherFacts,
+    AFFECTED_RULE, ContainerFacts, FIRING, FactValue, LAST_DEATH, MemoryFacts, OF_VERSION, Open, ProcessFacts,
+    ServiceFacts, StreamFacts, WatcherFacts,
 };
 use crate::review::Step;
 use crate::rule::On;
@@ -19,6 +20,7 @@ pub(super) enum Played {
     Collection(Box<Collection>),
     Suspension(Suspension),
     Stream(Box<StreamFacts>),
+    Learned(Box<ProcessFacts>),
     End,
 }
 
@@ -28,13 +30,15 @@ impl Played {
             Self::Collection(collection) => Step::Collection(collection),
             Self::Suspension(suspension) => Step::Suspension(suspension),
             Self::Stream(facts) => Step::Stream(**facts),
+            Self::Learned(facts) => Step::Learned((**facts).clone()),
             Self::End => Step::End,
         }
     }
 }
 
-/// The events one by one, in the order of their time.
-pub(super) fn played(events: &[TestEvent], start: i128) -> Result<Vec<(i64, Played)>, String> {
+/// The events one by one, in the order of their time; `known`: what is known of the process at first.
+pub(super) fn played(events: &[TestEvent], known: &ProcessFacts, start: i128) -> Result<Vec<(i64, Played)>, String> {
+    let mut known = known.clone();
     let mut single: Vec<(i64, &TestEvent, u32)> = Vec::new();
     for event in events {
         let (times, every) = event
@@ -95,7 +99,15 @@ pub(super) fn played(events: &[TestEvent], start: i128) -> Result<Vec<(i64, Play
             Played::Stream(Box::new(stream))
         } else if let Some(fields) = &event.service {
             let facts = stream.service.get_or_insert_default();
-            service(facts, &stepped(fields).map_err(here)?, base.unix_ns(at)).map_err(here)?;
+            let mut fields = stepped(fields).map_err(here)?;
+            let learned = learned(&mut fields).map_err(here)?;
+            service(facts, &fields, base.unix_ns(at)).map_err(here)?;
+            if !learned.is_empty() {
+                for (name, value) in learned {
+                    known = known.with(&name, value);
+                }
+                played.push((at, Played::Learned(Box::new(known.clone()))));
+            }
             Played::Stream(Box::new(stream))
         } else if let Some(fields) = &event.watcher {
             let facts = stream.watcher.get_or_insert_default();
@@ -252,6 +264,28 @@ fn whole(of: &str, name: &str, value: &str) -> Result<u64, String> {
     Ok(number as u64)
 }
 
+/// Takes the fields of a service out that are attributes to rules.
+fn learned(fields: &mut BTreeMap<String, String>) -> Result<Vec<(String, FactValue)>, String> {
+    let mut learned = Vec::new();
+    for (field, attribute) in [("affected_rule", AFFECTED_RULE), ("last_death", LAST_DEATH)] {
+        if let Some(text) = fields.remove(field) {
+            learned.push((attribute.to_owned(), FactValue::Text(text.as_str().into())));
+        }
+    }
+    fields.remove("version");
+    let firing = |name: &String| name.strip_prefix("firing.").map(str::to_owned);
+    let named: Vec<(String, String)> = fields
+        .keys()
+        .filter_map(|name| Some((name.clone(), firing(name)?)))
+        .collect();
+    for (name, rule) in named {
+        let value = fields.remove(&name).unwrap_or_default();
+        let count = i64::try_from(whole("service", &name, &value)?).unwrap_or(i64::MAX);
+        learned.push((format!("{FIRING}{rule}"), FactValue::Int(count)));
+    }
+    Ok(learned)
+}
+
 fn service(facts: &mut ServiceFacts, fields: &BTreeMap<String, String>, now_unix_ns: u64) -> Result<(), String> {
     for (name, value) in fields {
         let number = whole("service", name, value)?;
@@ -269,7 +303,7 @@ fn service(facts: &mut ServiceFacts, fields: &BTreeMap<String, String>, now_unix
             _ => {
                 return Err(format!(
                     "service: unknown field `{name}`; known fields: processes, deaths_10m, deaths_in_emergency_10m, \
-                     oom_kills_10m, restarts_10m, affected, well_s"
+                     oom_kills_10m, restarts_10m, affected, affected_rule, firing.RULE, last_death, well_s, version"
                 ));
             }
         }
@@ -293,7 +327,19 @@ fn watcher(facts: &mut WatcherFacts, fields: &BTreeMap<String, String>) -> Resul
     Ok(())
 }
 
-pub(super) fn facts(process: &Process) -> ProcessFacts {
+/// What is known of the process at first; a version of a service is one from the beginning on.
+pub(super) fn facts(process: &Process, events: &[TestEvent]) -> ProcessFacts {
+    let facts = attributes_of(process);
+    let mut services = events.iter().filter_map(|event| event.service.as_ref());
+    match services.find_map(|fields| fields.get("version")) {
+        Some(version) => facts
+            .with(OF_VERSION, FactValue::Bool(true))
+            .with("service.version", FactValue::Text(version.as_str().into())),
+        None => facts,
+    }
+}
+
+fn attributes_of(process: &Process) -> ProcessFacts {
     let value = |text: &str| {
         if let Ok(boolean) = text.parse() {
             FactValue::Bool(boolean)

@@ -1,0 +1,37 @@
+// Requests that collections stopped: bars from their start to their end, with the stops in them.
+
+import { h, legend, swatch } from './dom.js';
+import { DASH, count, duration, percent, timeOfDay } from './format.js';
+
+function bar(request, longest) {
+  const width = 240;
+  const x = (ns) => (ns / longest) * width;
+  return h('svg', { class: 'chart', width, height: 14, viewBox: `0 0 ${width} 14`, role: 'img', 'aria-label': `stopped ${percent(request.stopped_ns / request.duration_ns)} of it` },
+    h('rect', { class: 'run', x: 0, y: 2, width: Math.max(1, x(request.duration_ns)), height: 10, rx: 2 }),
+    request.stops.map(([from, to]) => h('rect', { class: 'stop', x: x(from), y: 2, width: Math.max(1.5, x(to - from)), height: 10 })));
+}
+
+function rows({ worst }, link) {
+  const longest = Math.max(1, ...worst.map((request) => request.duration_ns));
+  return worst.map((request) => h('tr', null,
+    h('td', null, bar(request, longest)),
+    h('td', { class: 'n' }, request.start_ms === null ? DASH : timeOfDay(request.start_ms)),
+    h('td', { class: 'n' }, duration(request.duration_ns)),
+    h('td', { class: 'n' }, duration(request.stopped_ns)),
+    h('td', null, request.collections.map((other) => [h('a', { href: link(other) }, other), ' '])),
+    h('td', { class: 'trace' }, h('code', null, request.trace_id ?? DASH))));
+}
+
+// `all`: the counts, and those that lost most; `link`: where a collection is.
+export function requestsPanel(all, link, note = null) {
+  const share = all.known ? percent(all.hit / all.known) : DASH;
+  const columns = [['Those that lost most', null], ['Began', 'n'], ['Took', 'n'], ['Lost', 'n'], ['Collections', null], ['Trace', null]];
+  return h('section', { class: 'panel', key: 'requests' }, h('h2', null, 'Requests that it stopped'),
+    note ? h('p', { class: 'faint' }, note) : null,
+    h('p', null, `${count(all.hit)} of ${count(all.known)} (${share}), which lost ${duration(all.lost_ns)} in all.`, all.known < all.count ? ` Of ${count(all.count - all.known)} more it is not known.` : ''),
+    all.worst.length ? [
+      legend([[swatch('run'), 'the request'], [swatch('stop'), 'stopped']]),
+      h('div', { class: 'scroll' }, h('table', null,
+        h('thead', null, h('tr', null, columns.map(([title, style]) => h('th', { class: style, scope: 'col' }, title)))),
+        h('tbody', null, rows(all, link))))] : null);
+}
