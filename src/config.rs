@@ -190,7 +190,10 @@ impl Config {
                     requests: (&document.requests.spans).into(),
                     ..(&document.spans).into()
                 },
-                metrics: (&document.metrics).into(),
+                metrics: MetricOptions {
+                    routes: document.requests.routes(),
+                    ..(&document.metrics).into()
+                },
                 rules: (&document.rules).into(),
                 alerts,
                 kubernetes: (&document.kubernetes).into(),

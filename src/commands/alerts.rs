@@ -1,7 +1,7 @@
 //! `gcwatch alerts test`: a test incident to every configured receiver, and what each answered.
 //!
-//! A webhook gets its end at once. An Alertmanager does not: it waits (`group_wait`, 30 s by default) before it notifies
-//! anybody, and says nothing of an alert that has ended by then. There it ends by itself, four times
+//! A webhook gets its end at once. An Alertmanager does not: it waits (`group_wait`, 30 s by default) before it
+//! notifies anybody, and says nothing of an alert that has ended by then. There it ends by itself, four times
 //! `alerts.resend_interval` later.
 
 use std::sync::Arc;

@@ -83,8 +83,8 @@ pub struct RuleView {
     pub failures: u64,
     /// What the newest failure was.
     pub last_failure: Option<String>,
-    /// How many processes, or of a rule `on: service` services, are in each state: `inactive`, `pending`, `firing`, `inhibited`, `unknown`, `not_selected`,
-    /// `excepted`.
+    /// How many processes, or of a rule `on: service` services, are in each state: `inactive`, `pending`, `firing`,
+    /// `inhibited`, `unknown`, `not_selected`, `excepted`.
     pub states: BTreeMap<&'static str, u64>,
     /// The processes on which it fires.
     pub firing: Vec<FiringView>,

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use gc_requests::route::Routes;
 use strict_yaml::pattern::Pattern;
 
 /// Conditions on a process; all that are given must hold.
@@ -43,6 +44,8 @@ pub struct RequestOptions {
     pub buffer_mb: u32,
     /// A process with more requests a second is asked no more.
     pub max_per_second: u32,
+    /// The classes that they are divided into, by their paths.
+    pub routes: Routes,
     /// Stops are remembered this long: what a longer request lost is unknown.
     pub longest: Duration,
     /// A collection is reported this much later, so that it knows the requests that it stopped.
@@ -57,6 +60,7 @@ impl Default for RequestOptions {
             exclude: Vec::new(),
             buffer_mb: 8,
             max_per_second: 2000,
+            routes: Routes::default(),
             longest: Duration::from_secs(60),
             wait: Duration::from_secs(2),
         }

@@ -124,7 +124,9 @@ impl<S: Sink> Reader<S> {
                 buffer_mb: self.options.buffer_mb,
                 providers: vec![
                     Provider {
-                        arguments: Some(session::arguments(session::Fields::default())),
+                        arguments: Some(session::arguments(session::Fields {
+                            path: !self.options.routes.is_empty(),
+                        })),
                         ..Provider::new(session::PROVIDER, session::KEYWORDS, session::LEVEL)
                     },
                     Provider::new(clr_gc::event::RUNTIME_PROVIDER, 0x1, 4),
@@ -210,7 +212,7 @@ impl State {
                 Settling::After(LIVE_SETTLE_NS),
                 StreamLimits::one_live_process(),
             ),
-            requests: Requests::live(keep),
+            requests: Requests::live(keep).with_routes(options.routes.clone()),
             memory,
             ahead_ns,
             source: None,

@@ -77,7 +77,7 @@ impl<S: Sink> Attempt<S> {
             reading.hold_back(options.wait);
             if options.source == RequestSource::Spans {
                 let place = self.shared.readers.directory().register(self.key(), names);
-                reading.spans = Some(SpanRequests::new(place, options.longest, reading.since));
+                reading.spans = Some(SpanRequests::new(place, &options, reading.since));
             } else {
                 requests = Some(requests::begin(
                     &self.shared,

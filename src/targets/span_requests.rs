@@ -8,6 +8,7 @@ use tokio::time::{Duration, Instant};
 
 use crate::targets::directory::Registered;
 use crate::targets::host::clocks;
+use crate::targets::options::RequestOptions;
 use crate::targets::requests::Batch;
 
 /// How often spans that came are looked at: exporters send them seconds late.
@@ -22,12 +23,12 @@ pub(crate) struct SpanRequests {
 }
 
 impl SpanRequests {
-    /// Stops are kept for `longest`.
-    pub(crate) fn new(place: Registered, longest: Duration, now: Instant) -> Self {
-        let keep = i64::try_from(longest.as_nanos()).unwrap_or(i64::MAX);
+    /// Stops are kept for as long as the longest request whose loss can be known.
+    pub(crate) fn new(place: Registered, options: &RequestOptions, now: Instant) -> Self {
+        let keep = i64::try_from(options.longest.as_nanos()).unwrap_or(i64::MAX);
         Self {
             place,
-            requests: Requests::live(keep),
+            requests: Requests::live(keep).with_routes(options.routes.clone()),
             next: now + EVERY,
         }
     }

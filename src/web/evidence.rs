@@ -1,5 +1,5 @@
-//! `/api/v1/evidence/`: the recordings of the black box, flame graphs, and requests. They may hold secrets, so that `access`
-//! guards the path.
+//! `/api/v1/evidence/`: the recordings of the black box, flame graphs, and requests. They may hold secrets, so that
+//! `access` guards the path.
 
 use std::convert::Infallible;
 use std::fs::File;

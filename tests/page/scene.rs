@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 
 use clr_gc::gc::Outcome;
 use delivery::clock::now_unix_ns;
+use gc_requests::payload::Ended;
+use gc_requests::request::{Hit, Request};
 use gc_rules::field::MemoryFacts;
 use gc_rules::time::TimeBase;
 use gc_telemetry::value::key_value;
@@ -42,6 +44,52 @@ impl Recording {
             outcomes,
             length_ns: u64::try_from(last).unwrap() + 500_000_000,
         }
+    }
+}
+
+impl Recording {
+    /// Requests as a service could have had: each collection stopped one, and two of three were not stopped.
+    fn requests(&self) -> Vec<Request> {
+        let stops = self.outcomes.iter().filter_map(|outcome| match outcome {
+            Outcome::Collection(collection) => {
+                let edges = &collection.pauses.first()?.edges;
+                Some((collection, edges.suspend_begin?, edges.restart_end?))
+            }
+            Outcome::Suspension(_) => None,
+        });
+        let mut requests = Vec::new();
+        for (place, (collection, begin, end)) in (0_i64..).zip(stops) {
+            let (before, after) = ((place * 7 % 40 + 1) * 1_000_000, (place * 11 % 60 + 1) * 1_000_000);
+            let mut trace_id = [0xab_u8; 16];
+            trace_id[8..].copy_from_slice(&place.to_be_bytes());
+            let hit = Hit {
+                begin,
+                end,
+                collection: Some(collection.number),
+                generation: collection.generation,
+                background: false,
+            };
+            requests.push(Request {
+                ended: Ended {
+                    trace_id: Some(trace_id),
+                    ..Ended::default()
+                },
+                start: Some(begin - before),
+                end: end + after,
+                stopped_ns: Some(end - begin),
+                stops: 1,
+                hits: vec![hit],
+            });
+            requests.extend((0..2).map(|_| Request {
+                ended: Ended::default(),
+                start: Some(end + 1),
+                end: end + after,
+                stopped_ns: Some(0),
+                stops: 0,
+                hits: Vec::new(),
+            }));
+        }
+        requests
     }
 }
 
@@ -221,6 +269,10 @@ impl Scene {
             };
             begin += recording.length_ns;
             self.services.pipeline.measured(feed.run(), measured, begin);
+        }
+        if limit_mib.is_some() {
+            let base = TimeBase::at((begin - recording.length_ns).into());
+            feed.requests(&recording.requests(), base);
         }
         feed.progress(StreamProgress {
             bytes: 4_000_000,

@@ -18,6 +18,7 @@ pub(crate) fn tests(tests: &mut Tests) {
         names_are_text,
         an_incident_opens_and_ends,
         what_a_burst_found_is_shown,
+        requests_that_were_stopped_are_shown,
         two_hundred_rows_are_drawn_in_place,
         three_clicks_from_the_overview,
         more_viewers_than_places,
@@ -104,6 +105,53 @@ fn every_view_is_a_picture() {
             }
         }
     }
+    is_content(&browser);
+    drop(browser);
+    close(runtime, scene);
+}
+
+/// Scenario: a service whose requests are observed, and one whose requests are not.
+/// Guarantee: the first one's page has the requests that lost most as bars with their stops, each with its collections,
+/// which lead to them, and its trace; the counts add up. The other has no such panel.
+fn requests_that_were_stopped_are_shown() {
+    let (runtime, scene) = played(0);
+    let browser = Browser::start();
+    let pid = |place: usize| scene.services.pipeline.runs()[place].key().pid;
+    let heading =
+        "[...document.querySelectorAll('h2')].find((title) => title.textContent === 'Requests that it stopped')";
+    browser.open(&scene.url(&format!("/processes/{}", pid(2))));
+    browser.until("document.querySelector('#chart-heap svg .area')");
+    assert!(
+        browser
+            .run(&format!("return {heading} === undefined"))
+            .as_bool()
+            .unwrap()
+    );
+    let pid = pid(1);
+    browser.open(&scene.url(&format!("/processes/{pid}")));
+    browser.until(&format!(
+        "{heading}?.parentElement.querySelectorAll('tbody tr').length > 5"
+    ));
+    let shown = browser.run(&format!("return {heading}.parentElement.textContent"));
+    let view = scene.services.pipeline.request_view(pid).unwrap();
+    let counts = format!("{} of {} (33", view.hit, view.known);
+    assert!(shown.as_str().unwrap().contains(&counts), "{counts}: {shown}");
+    assert_eq!((view.count, view.known), (view.hit * 3, view.hit * 3));
+    let bars = browser.run(&format!(
+        "return {heading}.parentElement.querySelectorAll('svg rect.stop').length"
+    ));
+    assert_eq!(bars.as_u64().unwrap() as usize, view.worst.len());
+    for (width, dark) in [(390, false), (1400, false), (1400, true)] {
+        browser.shape(width, 900, dark);
+        browser.run(&format!("{heading}.scrollIntoView()"));
+        let theme = if dark { "dark" } else { "light" };
+        let file = format!("target/page/requests-{width}-{theme}.png");
+        browser.screenshot(&repository(&file), 4000);
+    }
+    browser.run(&format!("{heading}.parentElement.querySelector('tbody a').click()"));
+    browser.until(
+        "document.querySelector('#timeline svg') || document.querySelector('h1')?.textContent.includes('ollection')",
+    );
     is_content(&browser);
     drop(browser);
     close(runtime, scene);

@@ -38,6 +38,7 @@ pub mod impact;
 pub mod payload;
 pub mod request;
 pub mod requests;
+pub mod route;
 pub mod session;
 pub mod span;
 pub mod stops;

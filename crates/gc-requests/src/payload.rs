@@ -36,8 +36,10 @@ pub struct Ended {
     pub status: Option<u16>,
     /// It ended with an exception that nothing handled; by its span: with an error.
     pub failed: bool,
-    /// Its path, where it was asked for.
+    /// Its path, where it was asked for. It becomes [`Self::route`] as soon as it was read.
     pub path: Option<String>,
+    /// The class that its path belongs to, by place in [`crate::route::Routes`].
+    pub route: Option<u8>,
 }
 
 impl Ended {

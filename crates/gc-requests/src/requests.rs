@@ -6,6 +6,7 @@ use clr_gc::stream::Observed;
 
 use crate::payload::Ended;
 use crate::request::{Hit, MAX_NAMED_STOPS, Request};
+use crate::route::Routes;
 use crate::session::{EVENT, MESSAGE, PROVIDER};
 use crate::stops::{MAX_STOPS, Stops};
 
@@ -29,6 +30,7 @@ enum Clock {
 #[derive(Debug)]
 pub struct Requests {
     clock: Clock,
+    routes: Routes,
     stops: Stops,
     waiting: VecDeque<(Ended, i64)>,
     max_waiting: usize,
@@ -49,6 +51,12 @@ impl Requests {
         }
     }
 
+    /// Divides them into classes by their paths.
+    #[must_use]
+    pub fn with_routes(self, routes: Routes) -> Self {
+        Self { routes, ..self }
+    }
+
     /// Those of a recording, which is as long as it is: take them when it was read to its end.
     pub fn recorded() -> Self {
         Self::new(Clock::Recorded, Stops::new(i64::MAX, usize::MAX))
@@ -57,6 +65,7 @@ impl Requests {
     fn new(clock: Clock, stops: Stops) -> Self {
         Self {
             clock,
+            routes: Routes::default(),
             stops,
             waiting: VecDeque::new(),
             max_waiting: usize::MAX,
@@ -104,7 +113,7 @@ impl Requests {
         let end = end_unix_ns.saturating_sub(base);
         // An end that is still to come is a wrong clock's; the start is wrong by as much.
         let start_unix_ns = ended.start_unix_ns.filter(|_| end <= now);
-        let ended = Ended { start_unix_ns, ..ended };
+        let ended = self.classed(Ended { start_unix_ns, ..ended });
         self.waiting.push_back((ended, end.min(now)));
         true
     }
@@ -117,7 +126,14 @@ impl Requests {
             let distance = start.saturating_sub(end);
             self.distance = Some(self.distance.map_or(distance, |known| known.max(distance)));
         }
-        self.waiting.push_back((ended, end));
+        self.waiting.push_back((self.classed(ended), end));
+    }
+
+    /// The same with its class in the place of its path.
+    fn classed(&self, mut ended: Ended) -> Ended {
+        let path = ended.path.take();
+        ended.route = path.and_then(|path| self.routes.class(&path));
+        ended
     }
 
     /// Bytes on the heap.

@@ -128,6 +128,8 @@ fn request(span: &[u8]) -> Result<Option<Reported>, Malformed> {
     };
     // By the newer name of the attribute, and by the older one.
     let mut status = [None; 2];
+    // A route is a pattern of the program's own; without one, what was asked for.
+    let mut path = [const { None }; 3];
     for field in Fields::of(span) {
         match field? {
             (1, Field::Bytes(bytes)) => ended.trace_id = id(bytes),
@@ -139,6 +141,9 @@ fn request(span: &[u8]) -> Result<Option<Reported>, Malformed> {
             (9, Field::Bytes(attribute)) => match key_value(attribute)? {
                 Some((b"http.response.status_code", value)) => status[0] = value.whole(),
                 Some((b"http.status_code", value)) => status[1] = value.whole(),
+                Some((b"http.route", value)) => path[0] = value.text(),
+                Some((b"url.path", value)) => path[1] = value.text(),
+                Some((b"http.target", value)) => path[2] = value.text(),
                 _ => {}
             },
             (15, Field::Bytes(of_status)) => {
@@ -156,6 +161,7 @@ fn request(span: &[u8]) -> Result<Option<Reported>, Malformed> {
         return Ok(None);
     };
     ended.start_unix_ns = time(start).filter(|start| *start <= end_unix_ns);
+    ended.path = path.into_iter().flatten().next();
     let status = status.into_iter().flatten().next();
     ended.status = status.and_then(|status| u16::try_from(status).ok());
     Ok(Some(Reported { ended, end_unix_ns }))

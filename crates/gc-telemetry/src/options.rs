@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use gc_requests::route::Routes;
 use strict_yaml::words;
 
 use crate::spans::VictimOptions;
@@ -106,6 +107,8 @@ pub struct MetricOptions {
     pub runtime_metrics: bool,
     /// How much of each process.
     pub detail: Detail,
+    /// The classes of requests.
+    pub routes: Routes,
     /// Limit of series of one process; measurements beyond it go to an overflow point and are counted.
     pub max_series: usize,
 }
@@ -119,6 +122,7 @@ impl Default for MetricOptions {
             buckets: HistogramBuckets::Exponential { max_buckets: 160 },
             runtime_metrics: true,
             detail: Detail::Full,
+            routes: Routes::default(),
             max_series: 500,
         }
     }

@@ -168,15 +168,16 @@ impl Series {
             self.add(&row::REQUESTS_UNJUDGED, Labels::NONE, 1);
             return;
         };
-        self.add(&row::REQUESTS, Labels::NONE, 1);
+        let ended = &request.ended;
+        let labels = Labels::of([ended.route.map(Label::Route)]);
+        self.add(&row::REQUESTS, labels, 1);
         if lost > 0 {
-            let ended = &request.ended;
             let ids = ended
                 .trace_id
                 .zip(ended.span_id)
                 .filter(|_| ended.sampled == Some(true));
             let span = ids.map(|(trace_id, span_id)| SpanIds { trace_id, span_id });
-            self.record(&row::REQUEST_PAUSE, Labels::NONE, lost, base.unix_ns(request.end), span);
+            self.record(&row::REQUEST_PAUSE, labels, lost, base.unix_ns(request.end), span);
         }
     }
 

@@ -5,31 +5,43 @@
 pub struct Pattern(pub String);
 
 impl Pattern {
-    /// Whether the pattern matches the whole text. The time is at most proportional to the product of both lengths.
+    /// Whether the pattern matches the whole text. Allocates nothing; the time is at most proportional to the product of
+    /// both lengths.
     pub fn fits(&self, text: &str) -> bool {
-        let (pattern, text): (Vec<char>, Vec<char>) = (self.0.chars().collect(), text.chars().collect());
+        let (pattern, bytes) = (self.0.as_bytes(), text.as_bytes());
+        let next = |at: usize| {
+            at + text
+                .get(at..)
+                .and_then(|rest| rest.chars().next())
+                .map_or(1, char::len_utf8)
+        };
         let (mut p, mut t) = (0, 0);
         // The last star, and the end of what it matches so far: more is tried when the rest does not match.
         let mut star: Option<(usize, usize)> = None;
-        while t < text.len() {
+        while t < bytes.len() {
             match pattern.get(p) {
-                Some('*') => {
+                Some(b'*') => {
                     star = Some((p, t));
                     p += 1;
                 }
-                Some(&c) if c == '?' || Some(&c) == text.get(t) => {
+                Some(b'?') => {
+                    p += 1;
+                    t = next(t);
+                }
+                byte if byte.is_some() && byte == bytes.get(t) => {
                     p += 1;
                     t += 1;
                 }
                 _ => {
                     let Some((at, from)) = star else { return false };
-                    star = Some((at, from + 1));
+                    let from = next(from);
+                    star = Some((at, from));
                     p = at + 1;
-                    t = from + 1;
+                    t = from;
                 }
             }
         }
-        pattern.get(p..).unwrap_or_default().iter().all(|&c| c == '*')
+        pattern.get(p..).unwrap_or_default().iter().all(|&byte| byte == b'*')
     }
 }
 

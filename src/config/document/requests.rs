@@ -4,7 +4,9 @@ use super::targets::FilterKeys;
 use super::{Deserialize, Duration, JsonSchema, ListenAddress, Serialize, WebTls};
 use crate::intake::options::IntakeOptions;
 use crate::targets::options::{Filter, RequestOptions, RequestSource};
+use gc_requests::route::{Route, Routes};
 use gc_telemetry::spans::VictimOptions;
+use strict_yaml::pattern::Pattern;
 use strict_yaml::units::HumanDuration;
 use strict_yaml::words;
 
@@ -43,6 +45,11 @@ pub(crate) struct Requests {
     /// A process with more requests a second, for ten seconds, is not asked for its events any more.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub(crate) max_per_second: u32,
+    /// Classes of requests by their paths, for `gcwatch.requests` and `gcwatch.request.gc_pause.duration`: the first
+    /// that fits counts, in the attribute `gcwatch.request.route`. Where there are some, paths are asked for; they may
+    /// hold secrets, and are kept nowhere.
+    #[schemars(length(max = 32), extend("x-restart" = true))]
+    pub(crate) routes: Vec<RouteKeys>,
     /// How long stops are remembered: what a longer request lost is unknown.
     #[schemars(extend("x-minimum" = "1s", "x-maximum" = "10m"))]
     pub(crate) longest: HumanDuration,
@@ -54,6 +61,29 @@ pub(crate) struct Requests {
     pub(crate) spans: RequestSpans,
     /// Where spans are listened for, with `mode: otlp`.
     pub(crate) otlp: RequestIntake,
+}
+
+/// A class of requests.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RouteKeys {
+    /// Its name, as metrics have it.
+    #[schemars(length(min = 1, max = 64))]
+    pub(crate) name: String,
+    /// Which paths it is for: `*` is for any characters, as in `/orders/*/pay`. Of spans it is compared with `http.route`,
+    /// which is a pattern of the program's own, else with the path.
+    #[schemars(length(min = 1, max = 256))]
+    pub(crate) path: String,
+}
+
+impl Requests {
+    /// The classes.
+    pub(crate) fn routes(&self) -> Routes {
+        Routes::new(self.routes.iter().map(|keys| Route {
+            name: keys.name.as_str().into(),
+            path: Pattern(keys.path.clone()),
+        }))
+    }
 }
 
 /// The receiver of spans: gRPC and HTTP on one port.
@@ -102,6 +132,7 @@ impl Default for Requests {
             exclude: Vec::new(),
             buffer_mb: options.buffer_mb,
             max_per_second: options.max_per_second,
+            routes: Vec::new(),
             longest: HumanDuration(options.longest),
             wait: HumanDuration(options.wait),
             spans: RequestSpans::default(),
@@ -134,6 +165,7 @@ impl From<&Requests> for RequestOptions {
             exclude: keys.exclude.iter().map(Filter::from).collect(),
             buffer_mb: keys.buffer_mb,
             max_per_second: keys.max_per_second,
+            routes: keys.routes(),
             longest: keys.longest.0.max(Duration::from_secs(1)),
             wait: keys.wait.0,
         }

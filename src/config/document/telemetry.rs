@@ -137,6 +137,8 @@ impl From<&Metrics> for MetricOptions {
             runtime_metrics: keys.runtime_metrics,
             detail: keys.detail,
             max_series: usize::try_from(keys.max_series).unwrap_or(usize::MAX),
+            // Those of another section.
+            ..Self::default()
         }
     }
 }

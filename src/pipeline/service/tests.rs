@@ -454,8 +454,8 @@ fn a_service_that_is_expected_is_missed() {
     assert_eq!(open, ["No process of checkout runs here"]);
 }
 
-/// Scenario: a rollout: three processes of version 1.0 and three of 1.1 run; a rule of a warning fires on all of the new
-/// ones and on one old one. Then two of the new ones are well again.
+/// Scenario: a rollout: three processes of version 1.0 and three of 1.1 run; a rule of a warning fires on all of the
+/// new ones and on one old one. Then two of the new ones are well again.
 /// Guarantee: the rule `by: service.version` fires for 1.1 alone, with its version and its own numbers; rules of the
 /// service as a whole do not.
 #[test]

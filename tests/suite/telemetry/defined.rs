@@ -3,6 +3,7 @@
 use clr_gc::gc::{RequestImpact, WorstRequest};
 use gc_requests::payload::Ended;
 use gc_requests::request::{Hit, Request};
+use gc_requests::route::{Route, Routes};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
@@ -17,6 +18,7 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+use strict_yaml::pattern::Pattern;
 
 use crate::telemetry::recordings::{BASE_NS, SEED, all_spans, base, end, names, read, series, spans_of, trace};
 use crate::telemetry::render::kind;
@@ -188,11 +190,25 @@ fn metrics_are_those_of_the_table() {
             emitted.extend(series(&process, few, all_spans()).cumulative(end(&process)));
         }
     }
-    let mut unexported = Series::new(MetricOptions::default(), BASE_NS);
+    let routes = Routes::new([Route {
+        name: "orders".into(),
+        path: Pattern("/orders*".to_owned()),
+    }]);
+    let options = MetricOptions {
+        routes,
+        ..MetricOptions::default()
+    };
+    let mut unexported = Series::new(options, BASE_NS);
     unexported.observe_unexported(NotExported::NotSelected);
     unexported.observe_unexported(NotExported::OverRate);
     for stopped_ns in [Some(20_000_000), None] {
         unexported.observe_request(&request(stopped_ns), base());
+    }
+    let mut classed = request(Some(20_000_000));
+    // One that there is, and one of a configuration before.
+    for route in [0, 7] {
+        classed.ended.route = Some(route);
+        unexported.observe_request(&classed, base());
     }
     unexported.observe_unexported_request();
     emitted.extend(unexported.cumulative(BASE_NS));

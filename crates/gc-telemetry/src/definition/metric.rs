@@ -13,6 +13,9 @@ attributes! {
     UNTOLD "gcwatch.untold" Text Own
         "Why a collection was not exported as a span: `not_selected` (generation, pause, share) or `over_rate`."
         from "gcwatch"
+    ROUTE "gcwatch.request.route" Text Own
+        "The class of the request by its path: a name of `requests.routes`; absent where it belongs to none."
+        from "the path of Microsoft.AspNetCore.Hosting.EndRequest, http.route or url.path of a span"
     OVERFLOW "otel.metric.overflow" Bool Stable
         "True on the one point of a metric that aggregates all measurements after the limit of series was reached."
         from "gcwatch"
@@ -102,10 +105,10 @@ metrics! { METRICS
     UNTOLD_SPANS "gcwatch.collections.untold" "{collection}" Counter [UNTOLD] Own
         "Collections not exported as spans. All metrics include them."
         from "gcwatch"
-    REQUEST_PAUSE "gcwatch.request.gc_pause.duration" "s" Histogram [] Own
+    REQUEST_PAUSE "gcwatch.request.gc_pause.duration" "s" Histogram [ROUTE] Own
         "Time that a request lost to collections, of the requests that lost some. Absent unless `requests.mode` is on for the process."
         from "Microsoft.AspNetCore.Hosting.EndRequest, GCSuspendEEBegin to GCRestartEEBegin"
-    REQUESTS "gcwatch.requests" "{request}" Counter [] Own
+    REQUESTS "gcwatch.requests" "{request}" Counter [ROUTE] Own
         "Requests that ended and of which it is known what they lost to collections; the share of those that lost some is the count of `gcwatch.request.gc_pause.duration` over this."
         from "Microsoft.AspNetCore.Hosting.EndRequest"
     REQUESTS_UNJUDGED "gcwatch.requests.unjudged" "{request}" Counter [] Own

@@ -9,7 +9,7 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 
 use crate::definition::{metric, span};
 use crate::names::type_name;
-use crate::options::GenerationKey;
+use crate::options::{GenerationKey, MetricOptions};
 use crate::spans::NotExported;
 use crate::value::key_value;
 
@@ -21,6 +21,8 @@ pub(super) enum Label {
     Reason(GcReason),
     Stop(SuspendReason),
     NotExported(NotExported),
+    /// The place of a class of requests.
+    Route(u8),
     /// The point that aggregates everything over the limit of series.
     Overflow,
 }
@@ -53,8 +55,8 @@ impl Labels {
         (0..3).rev().filter_map(move |place| Label::unpacked(packed(place)))
     }
 
-    pub(super) fn attributes(self, generation_key: GenerationKey) -> Vec<KeyValue> {
-        self.labels().map(|label| label.attribute(generation_key)).collect()
+    pub(super) fn attributes(self, options: &MetricOptions) -> Vec<KeyValue> {
+        self.labels().filter_map(|label| label.attribute(options)).collect()
     }
 }
 
@@ -71,6 +73,7 @@ impl Label {
     const STOP: u8 = 4;
     const NOT_EXPORTED: u8 = 5;
     const OVERFLOW: u8 = 6;
+    const ROUTE: u8 = 7;
 
     fn packed(self) -> u64 {
         let (which, value) = match self {
@@ -81,6 +84,7 @@ impl Label {
             Self::NotExported(NotExported::NotSelected) => (Self::NOT_EXPORTED, 0),
             Self::NotExported(NotExported::OverRate) => (Self::NOT_EXPORTED, 1),
             Self::Overflow => (Self::OVERFLOW, 0),
+            Self::Route(place) => (Self::ROUTE, u32::from(place)),
         };
         u64::from(which) << 32 | u64::from(value)
     }
@@ -99,17 +103,19 @@ impl Label {
             Self::NOT_EXPORTED if value == 0 => Self::NotExported(NotExported::NotSelected),
             Self::NOT_EXPORTED => Self::NotExported(NotExported::OverRate),
             Self::OVERFLOW => Self::Overflow,
+            Self::ROUTE => Self::Route(u8::try_from(value).ok()?),
             _ => return None,
         })
     }
 }
 
 impl Label {
-    fn attribute(self, generation_key: GenerationKey) -> KeyValue {
+    /// `None`: a class that there is not.
+    fn attribute(self, options: &MetricOptions) -> Option<KeyValue> {
         let text = |text: &str| Value::StringValue(text.to_owned());
         let (attribute, value) = match self {
             Self::Generation(generation) => {
-                let attribute = match generation_key {
+                let attribute = match options.generation_key {
                     GenerationKey::Conventions => &span::GENERATION,
                     GenerationKey::Runtime => &metric::RUNTIME_GENERATION,
                 };
@@ -121,8 +127,9 @@ impl Label {
             Self::NotExported(NotExported::NotSelected) => (&metric::UNTOLD, text("not_selected")),
             Self::NotExported(NotExported::OverRate) => (&metric::UNTOLD, text("over_rate")),
             Self::Overflow => (&metric::OVERFLOW, Value::BoolValue(true)),
+            Self::Route(place) => (&metric::ROUTE, text(options.routes.name(place)?)),
         };
-        key_value(attribute.name, value)
+        Some(key_value(attribute.name, value))
     }
 }
 

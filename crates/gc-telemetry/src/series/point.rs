@@ -195,7 +195,7 @@ pub(super) fn metric(
     let (mut numbers, mut exponential, mut explicit) = (Vec::new(), Vec::new(), Vec::new());
     for (labels, point) in points {
         let Some(reading) = read(point) else { continue };
-        let attributes = labels.attributes(options.generation_key);
+        let attributes = labels.attributes(options);
         match reading {
             Reading::Number(value) => numbers.push(number_point(value, attributes, times)),
             Reading::Distribution(Distribution::Exponential(histogram), exemplars) => {

@@ -191,8 +191,8 @@ rules:
     passes(rules, &tests.concat());
 }
 
-/// Scenario: the tests of a rule by version, which say of the service's processes on how many a rule fires, and how many
-/// there were.
+/// Scenario: the tests of a rule by version, which say of the service's processes on how many a rule fires, and how
+/// many there were.
 /// Guarantee: the rule sees both, and its window what was before.
 #[test]
 fn a_test_says_what_is_known_of_a_version() {

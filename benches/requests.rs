@@ -1,0 +1,274 @@
+//! What it costs a web service that its requests are read (`requests.mode: diagnosticsource`): CPU time and latency with
+//! and without, in pairs one after the other.
+//!
+//! ```text
+//! cargo bench --bench requests -- --gcwatch target/release/gcwatch
+//! cargo bench --bench requests -- --rates 100,1000 --pairs 5 --runtime asp8.0.33
+//! ```
+//!
+//! The service is `known/shop/shop.dll` on ASP.NET Core; each request is `/json`, over kept connections at an even pace.
+//! In both halves of a pair a daemon reads the collections of the service; in the second one its requests, too. Needs
+//! the runtimes (`tests/runtimes/fetch`). Everything is on loopback, and what was started is ended by its pid.
+
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a report for people, and errors of a program of its own"
+)]
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use clap::Parser;
+use tempfile::TempDir;
+
+/// Requests a second that one connection takes.
+const BY_CONNECTION: u32 = 200;
+/// Before a half is measured.
+const WARM: Duration = Duration::from_secs(3);
+
+#[derive(Debug, Parser)]
+struct Args {
+    /// The gcwatch that is measured.
+    #[arg(long, default_value = env!("CARGO_BIN_EXE_gcwatch"))]
+    gcwatch: PathBuf,
+    /// The runtime of the service.
+    #[arg(long, default_value = "asp10.0.14")]
+    runtime: String,
+    /// Requests a second.
+    #[arg(long, value_delimiter = ',', default_values_t = [100, 1000, 10_000])]
+    rates: Vec<u32>,
+    /// How long each half is measured, seconds.
+    #[arg(long, default_value_t = 10)]
+    seconds: u64,
+    /// How many pairs of each rate.
+    #[arg(long, default_value_t = 3)]
+    pairs: u32,
+    /// Passed by cargo.
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+/// A child that ends with it.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _it_ended_before = self.0.kill();
+        let _it_was_awaited = self.0.wait();
+    }
+}
+
+/// The service.
+struct Shop {
+    process: Running,
+    address: String,
+    folder: TempDir,
+}
+
+/// What a half came to.
+#[derive(Debug, Clone, Copy)]
+struct Half {
+    requests: usize,
+    cpu: Duration,
+    median: Duration,
+    p99: Duration,
+}
+
+impl Half {
+    fn us_of_request(self) -> f64 {
+        self.cpu.as_secs_f64() * 1e6 / self.requests.max(1) as f64
+    }
+}
+
+fn main() -> anyhow::Result<()> {
+    let args = Args::parse();
+    let cache = Command::new("tests/runtimes/fetch")
+        .output()
+        .context("tests/runtimes/fetch")?;
+    let said = String::from_utf8_lossy(&cache.stdout);
+    let cache = PathBuf::from(said.lines().last().context("the runtimes are not there")?);
+    let shop = Shop::start(&cache, &args.runtime)?;
+    println!("{}, {} s a half, off and on in pairs", args.runtime, args.seconds);
+    println!("   rate  reached   CPU off      on  of a request   p50 off      on   p99 off      on");
+    for rate in &args.rates {
+        let mut differences = Vec::new();
+        for _ in 0..args.pairs {
+            let off = shop.half(&args, *rate, "off")?;
+            let on = shop.half(&args, *rate, "diagnosticsource")?;
+            let difference = on.us_of_request() - off.us_of_request();
+            differences.push(difference);
+            let ms = |time: Duration| time.as_secs_f64() * 1e3;
+            println!(
+                "{rate:>7} {:>8.0} {:>6.1} us {:>4.1} us {difference:>+11.1} us {:>6.2} ms {:>4.2} ms {:>6.2} ms {:>4.2} ms",
+                on.requests as f64 / args.seconds as f64,
+                off.us_of_request(),
+                on.us_of_request(),
+                ms(off.median),
+                ms(on.median),
+                ms(off.p99),
+                ms(on.p99),
+            );
+        }
+        differences.sort_by(f64::total_cmp);
+        if let Some(median) = differences.get(differences.len() / 2) {
+            println!(
+                "{rate:>7} median of {}: {median:+.1} us of CPU for a request",
+                differences.len()
+            );
+        }
+    }
+    Ok(())
+}
+
+impl Shop {
+    fn start(cache: &Path, runtime: &str) -> anyhow::Result<Self> {
+        let folder = tempfile::Builder::new().prefix("shop").tempdir()?;
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let mut process = Command::new(cache.join(runtime).join("run"))
+            .arg(cache.join("known/shop/shop.dll"))
+            .env("TMPDIR", folder.path())
+            .env("DOTNET_SYSTEM_GLOBALIZATION_INVARIANT", "1")
+            .env("DOTNET_gcServer", "0")
+            .env("SPORT", port.to_string())
+            .env("SSECS", "3600")
+            .env("SLOGGING", "1")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("the service does not start; tests/runtimes/fetch gets it")?;
+        let mut said = BufReader::new(process.stdout.take().context("no output")?).lines();
+        let process = Running(process);
+        let ready = said.find(|line| line.as_ref().is_ok_and(|line| line.starts_with("ready pid ")));
+        std::thread::spawn(move || said.for_each(drop));
+        ready.context("the service ended")??;
+        let address = format!("127.0.0.1:{port}");
+        while TcpStream::connect(&address).is_err() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(Self {
+            process,
+            address,
+            folder,
+        })
+    }
+
+    /// A daemon in this mode, load, and what it came to.
+    fn half(&self, args: &Args, rate: u32, mode: &str) -> anyhow::Result<Half> {
+        let _daemon = self.daemon(&args.gcwatch, mode)?;
+        load(&self.address, rate, WARM)?;
+        let before = self.cpu()?;
+        let mut latencies = load(&self.address, rate, Duration::from_secs(args.seconds))?;
+        let cpu = self.cpu()?.saturating_sub(before);
+        latencies.sort_unstable();
+        let at = |share: f64| latencies.get((latencies.len() as f64 * share) as usize).copied();
+        Ok(Half {
+            requests: latencies.len(),
+            cpu,
+            median: at(0.5).context("no request was answered")?,
+            p99: at(0.99).context("no request was answered")?,
+        })
+    }
+
+    fn daemon(&self, gcwatch: &Path, mode: &str) -> anyhow::Result<Running> {
+        let config = self.folder.path().join("gcwatch.yaml");
+        let text = format!(
+            "targets:\n  scan_interval: 1s\n  include:\n    - environment: {{TMPDIR: {}}}\notlp: {{enabled: false}}\n\
+             requests: {{mode: {mode}, max_per_second: 1000000}}\n",
+            self.folder.path().display()
+        );
+        std::fs::write(&config, text)?;
+        let mut daemon = Command::new(gcwatch)
+            .args(["run", "--listen", "none", "--config"])
+            .arg(&config)
+            .arg("--lease-folder")
+            .arg(self.folder.path().join("leases"))
+            .stderr(Stdio::piped())
+            .spawn()
+            .context("gcwatch does not start")?;
+        let stderr = daemon.stderr.take().context("no log")?;
+        let mut said = BufReader::new(stderr).lines().map_while(Result::ok);
+        let daemon = Running(daemon);
+        if !said.any(|line| line.contains("attached")) {
+            bail!("gcwatch did not attach to the service");
+        }
+        std::thread::spawn(move || said.for_each(drop));
+        Ok(daemon)
+    }
+
+    /// CPU time of the service: `/proc/PID/stat`, in hundredths of a second.
+    fn cpu(&self) -> anyhow::Result<Duration> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process.0.id()))?;
+        let (_, fields) = stat.rsplit_once(')').context("/proc/PID/stat")?;
+        let field = |place: usize| -> anyhow::Result<u64> {
+            let text = fields.split_whitespace().nth(place).context("/proc/PID/stat")?;
+            Ok(text.parse()?)
+        };
+        Ok(Duration::from_millis((field(11)? + field(12)?) * 10))
+    }
+}
+
+/// Requests at an even pace over some connections; how long each took.
+fn load(address: &str, rate: u32, length: Duration) -> anyhow::Result<Vec<Duration>> {
+    let connections = rate.div_ceil(BY_CONNECTION).clamp(1, 64);
+    let pace = Duration::from_secs_f64(f64::from(connections) / f64::from(rate));
+    let begin = Instant::now();
+    let clients: Vec<_> = (0..connections)
+        .map(|number| {
+            let address = address.to_owned();
+            let first = pace * number / connections;
+            std::thread::spawn(move || client(&address, begin + first, pace, begin + length))
+        })
+        .collect();
+    let mut all = Vec::new();
+    for client in clients {
+        all.extend(client.join().map_err(|_| anyhow::anyhow!("a client panicked"))??);
+    }
+    Ok(all)
+}
+
+fn client(address: &str, mut next: Instant, pace: Duration, end: Instant) -> anyhow::Result<Vec<Duration>> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_nodelay(true)?;
+    let request = format!("GET /json?n=20 HTTP/1.1\r\nHost: {address}\r\n\r\n");
+    let (mut latencies, mut answer) = (Vec::new(), Vec::new());
+    while next < end {
+        std::thread::sleep(next.saturating_duration_since(Instant::now()));
+        let sent = Instant::now();
+        stream.write_all(request.as_bytes())?;
+        read_answer(&mut stream, &mut answer)?;
+        latencies.push(sent.elapsed());
+        next += pace;
+    }
+    Ok(latencies)
+}
+
+/// An answer with chunks, whose last one is empty, or with a length.
+fn read_answer(stream: &mut TcpStream, answer: &mut Vec<u8>) -> anyhow::Result<()> {
+    answer.clear();
+    let mut part = [0; 16 << 10];
+    loop {
+        let count = stream.read(&mut part)?;
+        if count == 0 {
+            bail!("the service closed the connection");
+        }
+        answer.extend_from_slice(part.get(..count).unwrap_or_default());
+        if answer.ends_with(b"0\r\n\r\n") {
+            return Ok(());
+        }
+        let text = String::from_utf8_lossy(answer);
+        if let Some((head, body)) = text.split_once("\r\n\r\n") {
+            let length = head
+                .lines()
+                .find_map(|line| line.strip_prefix("Content-Length: ")?.parse().ok());
+            if length.is_some_and(|length: usize| body.len() >= length) {
+                return Ok(());
+            }
+        }
+    }
+}
