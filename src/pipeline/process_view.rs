@@ -339,6 +339,13 @@ fn figures(parts: &Parts) -> StreamFigures {
     }
 }
 
+fn collections(what: &str, count: u64) -> String {
+    match count {
+        1 => format!("{what} 1 collection"),
+        count => format!("{what} {count} collections"),
+    }
+}
+
 /// What was not seen, and why.
 fn unseen(parts: &Parts, collector: &Option<String>) -> Vec<Unseen> {
     let (session, history) = (&parts.session, &parts.history);
@@ -364,13 +371,13 @@ fn unseen(parts: &Parts, collector: &Option<String>) -> Vec<Unseen> {
     }
     if history.lossy > 0 {
         add(
-            format!("facts of {} collections", history.lossy),
+            collections("facts of", history.lossy),
             "they lie in a loss of events: their figures may be lower than they were",
         );
     }
     if history.incomplete > 0 {
         add(
-            format!("parts of {} collections", history.incomplete),
+            collections("parts of", history.incomplete),
             "they were under way when gcwatch attached or the session ended, or the runtime did not send a part; what is missing is named on each",
         );
     }

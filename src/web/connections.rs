@@ -29,6 +29,7 @@ use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use rustix::net::sockopt::set_socket_send_buffer_size;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::{AbortHandle, JoinSet, yield_now};
@@ -52,6 +53,9 @@ const RESERVED_FOR: Duration = Duration::from_secs(2);
 const MOST_HEAD_BYTES: usize = 16 << 10;
 /// What all answers that are being written may hold. One alone may be larger: the metrics of a thousand processes.
 const MOST_ANSWER_BYTES: usize = 32 << 20;
+/// What the kernel may hold of a connection's answers, bytes; it counts twice that. Left to itself it takes up to 4 MiB
+/// for one that does not read, and counts them in gcwatch's control group.
+const SEND_BUFFER_BYTES: usize = 128 << 10;
 /// Deadline for a request's head, from the start of the connection or the end of the previous request, which makes it
 /// the idle timeout too.
 const HEAD_WITHIN: Duration = Duration::from_secs(90);
@@ -144,6 +148,8 @@ async fn serve_within(
         };
         match accepted {
             Ok((stream, _)) => {
+                // Where it cannot be set, it is as the kernel has it.
+                let _set = set_socket_send_buffer_size(&stream, SEND_BUFFER_BYTES);
                 let now = Instant::now();
                 // Bound to names: a lock must not be held where the next one is taken.
                 let in_general = places(&general).take(now);

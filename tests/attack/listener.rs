@@ -15,6 +15,7 @@ pub(crate) fn tests(tests: &mut Tests) {
         tests, || Ok(());
         idle_connections_do_not_take_health_away,
         slow_readers_do_not_take_health_away,
+        viewers_that_do_not_read_lose_their_places,
         foreign_names_are_refused_on_loopback,
         elsewhere_probes_are_answered_under_any_name,
         pages_run_nothing,
@@ -122,6 +123,58 @@ fn slow_readers_do_not_take_health_away() {
         assert!(since.elapsed() < Duration::from_secs(10), "no metrics");
         std::thread::sleep(Duration::from_millis(50));
     }
+    end(daemon);
+}
+
+/// Follows a view; the answer's head is read, and no event.
+fn follow(address: SocketAddr, view: &str) -> Option<TcpStream> {
+    let mut stream = TcpStream::connect_timeout(&address, PROBE).ok()?;
+    stream.set_read_timeout(Some(PROBE * 5)).unwrap();
+    write!(
+        stream,
+        "GET /api/v1/events?view={view} HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    )
+    .ok()?;
+    let (mut head, mut byte) = (Vec::new(), [0]);
+    while !head.ends_with(b"\r\n\r\n") {
+        stream.read_exact(&mut byte).ok()?;
+        head.push(byte[0]);
+    }
+    head.starts_with(b"HTTP/1.1 200").then_some(stream)
+}
+
+/// Scenario: sixteen viewers, as many as there are places, follow the rules (200 KB every two seconds) and read none of
+/// it; probes and scrapes go on. Somebody else wants to look.
+/// Guarantee: probes are answered within a second all the time. The others lose their places within a minute, and who
+/// then looks gets events.
+fn viewers_that_do_not_read_lose_their_places() {
+    let daemon = Serving::start(NOTHING, "");
+    let silent: Vec<TcpStream> = (0..16)
+        .map(|_| follow(daemon.address, "rules").expect("a place"))
+        .collect();
+    assert!(
+        follow(daemon.address, "rules").is_none(),
+        "there is no seventeenth place"
+    );
+    let since = Instant::now();
+    let mut viewer = loop {
+        assert_healthy(&daemon, "sixteen viewers that do not read");
+        let (status, _) = get(daemon.address, "/metrics", "localhost", PROBE * 5).expect("metrics");
+        assert_eq!(status, 200);
+        match follow(daemon.address, "overview") {
+            Some(viewer) => break viewer,
+            None => assert!(since.elapsed() < Duration::from_secs(60), "they keep their places"),
+        }
+        std::thread::sleep(Duration::from_millis(500));
+    };
+    let mut seen = String::new();
+    while seen.matches("event: overview").count() < 2 {
+        let mut part = [0; 4096];
+        let count = viewer.read(&mut part).expect("events come");
+        assert!(count > 0, "{seen}");
+        seen.push_str(&String::from_utf8_lossy(&part[..count]));
+    }
+    drop((silent, viewer));
     end(daemon);
 }
 

@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking")]
 
 mod browser;
+mod live;
 mod report;
 mod scene;
 mod views;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
     let mut tests = Tests::default();
     views::tests(&mut tests);
     report::tests(&mut tests);
+    live::tests(&mut tests);
     // Each has a browser of its own.
     tests.run(1)
 }
