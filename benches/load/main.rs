@@ -4,6 +4,7 @@
 //! cargo bench --bench load -- --targets 200 --rate 10 --seconds 60
 //! cargo bench --bench load -- --targets 1 --rate 1000 --seconds 60       one process in an out-of-memory loop
 //! cargo bench --bench load -- --targets 100 --rate 5 --soak 60           an hour of everything: see [`soak`]
+//! cargo bench --bench load -- --targets 200 --rate 10 --viewers 16       and the page open in so many browsers
 //! ```
 //!
 //! Each fake runtime is a process of its own (this program, started again as `--instance`), because a target is found
@@ -27,6 +28,7 @@ mod report;
 mod soak;
 mod targets;
 mod template;
+mod viewers;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -37,6 +39,7 @@ use clap::Parser;
 
 use crate::report::{Report, Window};
 use crate::targets::{Daemon, Pace, Place, Target};
+use crate::viewers::Viewers;
 
 /// How long processes may take to start, to be attached to and to end.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -88,6 +91,9 @@ struct Arguments {
     /// Instead one outage of the receiver of so many minutes: see soak/outage.rs
     #[arg(long, value_name = "MINUTES")]
     outage: Option<f64>,
+    /// Then measures again with so many open pages (16 at most): the overview, then a process each
+    #[arg(long, default_value_t = 0)]
+    viewers: usize,
     /// Be one process
     #[arg(long, hide = true)]
     instance: bool,
@@ -167,6 +173,20 @@ fn drive(arguments: &Arguments) -> anyhow::Result<()> {
     receiver.store().timing = true;
     let window = Window::measure(&mut daemon, &targets, Duration::from_secs(arguments.seconds))?;
     receiver.store().timing = false;
+    let mut watched = String::new();
+    if arguments.viewers > 0 {
+        let of_processes: Vec<String> = targets
+            .iter()
+            .map(|target| format!("view=process&pid={}", target.pid()))
+            .collect();
+        for (view, queries) in [("overview", vec!["view=overview".to_owned()]), ("process", of_processes)] {
+            let viewers = Viewers::open(daemon.address()?, arguments.viewers, &queries)?;
+            let length = Duration::from_secs(arguments.seconds);
+            let open = Window::measure(&mut daemon, &targets, length)?;
+            let bytes = viewers.close();
+            watched.push_str(&open.beside(&window, view, arguments.viewers, bytes));
+        }
+    }
 
     for target in &mut targets {
         target.quiet()?;
@@ -184,6 +204,6 @@ fn drive(arguments: &Arguments) -> anyhow::Result<()> {
         targets: totals,
         store: &receiver.store(),
     };
-    print!("{report}");
+    print!("{report}{watched}");
     Ok(())
 }

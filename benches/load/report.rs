@@ -62,6 +62,19 @@ impl Window {
             sockets,
         })
     }
+
+    /// What it took more than another one in which nobody looked.
+    pub(crate) fn beside(&self, without: &Self, view: &str, viewers: usize, bytes: u64) -> String {
+        let share = |window: &Self| 100.0 * window.cpu.as_secs_f64() / window.length.as_secs_f64();
+        let more = share(self) - share(without);
+        format!(
+            "{viewers} viewers, {view:<9} {:.2} % of one core, {:.3} % each; {:.1} kB a second each; rss {:.1} MiB\n",
+            share(self),
+            more / viewers as f64,
+            bytes as f64 / 1e3 / self.length.as_secs_f64() / viewers as f64,
+            self.rss_last_kib as f64 / 1024.0,
+        )
+    }
 }
 
 /// Waits until every collection that was sent has come as a span, or until nothing new came for a fifth of `patience`:

@@ -6,7 +6,7 @@ use dotnet_diagnostics::text::shown;
 use serde_json::json;
 
 /// The paths of the API, as they are listed where another one was asked.
-pub(super) const PATHS: [&str; 15] = [
+pub(super) const PATHS: [&str; 16] = [
     "/api/v1/overview",
     "/api/v1/processes",
     "/api/v1/processes/PID",
@@ -18,6 +18,7 @@ pub(super) const PATHS: [&str; 15] = [
     "/api/v1/incidents",
     "/api/v1/evidence/",
     "/api/v1/evidence/NAME",
+    "/api/v1/evidence/requests/PID",
     "/api/v1/self",
     "/api/v1/events",
     "/api/v1/openapi.json",
