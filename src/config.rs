@@ -226,7 +226,7 @@ impl Config {
 
     /// Whether anybody named an OTLP receiver, in the file, the environment or by a flag.
     pub fn names_otlp(&self) -> bool {
-        ["otlp", "otlp.traces", "otlp.metrics", "otlp.logs"]
+        ["otlp", "otlp.traces", "otlp.metrics", "otlp.logs", "otlp.profiles"]
             .iter()
             .any(|section| *self.origins.of(&KeyPath::of(section).key("endpoint")) != Origin::Default)
     }
@@ -308,6 +308,7 @@ impl Config {
             &otlp.traces.headers_from,
             &otlp.metrics.headers_from,
             &otlp.logs.headers_from,
+            &otlp.profiles.headers_from,
         ];
         let sources = sections.into_iter().flat_map(|section| section.values());
         let alerts = &self.document.alerts;

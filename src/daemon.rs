@@ -362,8 +362,19 @@ async fn apply(reload: &mut impl Reload, services: &mut Services, old: &Options)
 
 /// Says what became of everything: at the shutdown, and since the start.
 fn log_end(Ended { lost, before, kept }: Ended) {
-    let items =
-        |Lost { spans, points, records }: Lost| format!("{spans} spans, {points} data points, {records} log records");
+    let items = |lost: Lost| {
+        let Lost {
+            spans,
+            points,
+            records,
+            profiles,
+        } = lost;
+        let mut text = format!("{spans} spans, {points} data points, {records} log records");
+        if profiles > 0 {
+            text += &format!(", {profiles} profiles");
+        }
+        text
+    };
     let mut text = if lost.is_nothing() {
         "stopped; nothing was lost at the end".to_owned()
     } else {

@@ -28,3 +28,4 @@ pub mod black_box;
 pub mod burst;
 pub mod flames;
 pub mod lock;
+pub mod profile;

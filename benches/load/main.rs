@@ -179,7 +179,10 @@ fn drive(arguments: &Arguments) -> anyhow::Result<()> {
             .iter()
             .map(|target| format!("view=process&pid={}", target.pid()))
             .collect();
-        for (view, queries) in [("overview", vec!["view=overview".to_owned()]), ("process", of_processes)] {
+        for (view, queries) in [
+            ("overview", vec!["view=overview".to_owned()]),
+            ("process", of_processes),
+        ] {
             let viewers = Viewers::open(daemon.address()?, arguments.viewers, &queries)?;
             let length = Duration::from_secs(arguments.seconds);
             let open = Window::measure(&mut daemon, &targets, length)?;

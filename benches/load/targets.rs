@@ -228,7 +228,10 @@ impl Daemon {
     /// Where it listens, as its log has it.
     pub(crate) fn address(&self) -> anyhow::Result<SocketAddr> {
         let log = fs::read_to_string(&self.log).context("cannot read gcwatch's log")?;
-        let address = log.split("listening at http://").nth(1).and_then(|rest| rest.split('/').next());
+        let address = log
+            .split("listening at http://")
+            .nth(1)
+            .and_then(|rest| rest.split('/').next());
         let address = address.with_context(|| format!("no listener. {}", self.log_tail()))?;
         address.parse().with_context(|| format!("{address:?} is no address"))
     }

@@ -101,7 +101,8 @@ pub fn run(args: &DemoArgs) -> anyhow::Result<bool> {
     super::replay::without_notifications(&mut options);
     if !loaded.config.names_otlp() {
         // Where nobody asked for it, nobody listens.
-        (options.otlp.traces, options.otlp.metrics, options.otlp.logs) = (None, None, None);
+        let otlp = &mut options.otlp;
+        (otlp.traces, otlp.metrics, otlp.logs, otlp.profiles) = (None, None, None, None);
     }
     options.pipeline.clock = Clock::Live;
     options.pipeline.metrics.interval = options.pipeline.metrics.interval.min(METRICS_EVERY);

@@ -22,9 +22,9 @@ mod targets;
 mod telemetry;
 
 pub(crate) use alerts::{Alertmanager, Alerts, Rules, Webhook};
-pub(crate) use evidence::Evidence;
+pub(crate) use evidence::{Evidence, Switch};
 pub(crate) use kubernetes::Kubernetes;
-pub(crate) use otlp::{Limits, Otlp, SecretSource, Signal};
+pub(crate) use otlp::{Limits, Otlp, SecretSource, SignalKeys};
 pub(crate) use requests::{RequestMode, Requests};
 pub(crate) use targets::Targets;
 pub(crate) use telemetry::{Histogram, Metrics, Spans};

@@ -123,7 +123,7 @@ pub(crate) fn variables() -> Vec<Variable> {
         .iter()
         .map(|(name, path, form)| variable((*name).to_owned(), (*path).to_owned(), *form))
         .collect();
-    for signal in ["", "traces", "metrics", "logs"] {
+    for signal in ["", "traces", "metrics", "logs", "profiles"] {
         let (infix, section) = if signal.is_empty() {
             (String::new(), String::new())
         } else {

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 
+use delivery::otlp::signal::Signal;
+
 use super::schema::SCHEMA;
 use super::values::FORMATS;
 use strict_yaml::check::{self, Schema};
@@ -98,7 +100,7 @@ pub(crate) fn settings(flags: &ConfigFlags) -> Vec<FlagSetting> {
         let Some(value) = value else { continue };
         // A flag for all signals overrides the keys of single signals in file and environment.
         if let Some(key) = path.strip_prefix("otlp.").filter(|key| !key.contains('.')) {
-            settings.extend(["traces", "metrics", "logs"].map(|signal| FlagSetting {
+            settings.extend(Signal::ALL.map(|signal| FlagSetting {
                 flag,
                 path: KeyPath::of(&format!("otlp.{signal}.{key}")),
                 value: None,

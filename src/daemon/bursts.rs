@@ -17,8 +17,10 @@ use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use clr_evidence::burst::Weight;
+use clr_evidence::allocations::Method;
+use clr_evidence::burst::{Burst, Weight};
 use clr_evidence::flame;
+use delivery::otlp::Exporter;
 use dotnet_diagnostics::discovery::Scan;
 use dotnet_diagnostics::{Client, Endpoint, Guard};
 use gc_rules::incident::Finding;
@@ -29,8 +31,10 @@ use tracing::warn;
 use crate::evidence::automatic::{self, BurstOptions, Decision, Others, PATIENCE};
 use crate::evidence::burst::{self, Done, Question, StoppedBy};
 use crate::evidence::lock::{NoTurn, Turn};
+use crate::evidence::profile::{self, Profiled, Subject};
 use crate::pipeline::{Pipeline, Want};
 use crate::process::RunKey;
+use crate::targets::host::clocks;
 
 /// Runs whose last burst is remembered; of more, the oldest is forgotten.
 const MOST_REMEMBERED: usize = 4096;
@@ -84,10 +88,19 @@ impl BurstStats {
 /// What a burst came to.
 #[derive(Debug)]
 enum Ended {
-    /// With its flame graph, if it is one of allocations.
-    Found(Box<Finding>, Outcome, Option<String>),
+    /// With what else is made of it, if it is one of allocations.
+    Found(Box<Finding>, Outcome, Option<Box<Drawn>>),
     /// Somebody else had the turn.
     Busy,
+}
+
+/// What is made of the stacks of a burst beside the finding.
+#[derive(Debug)]
+struct Drawn {
+    /// A flame graph, as SVG.
+    flame: String,
+    /// For OTLP, where profiles are exported.
+    profile: Option<Profiled>,
 }
 
 /// The burst that runs.
@@ -142,7 +155,7 @@ impl Bursts {
     }
 
     /// A second passed. `is_behind`: gcwatch has not read all that was written.
-    pub(super) fn tick(&self, pipeline: &Pipeline, is_behind: bool, now: Instant) {
+    pub(super) fn tick(&self, pipeline: &Pipeline, exporter: &Exporter, is_behind: bool, now: Instant) {
         let mut state = self.state();
         let state = &mut *state;
         if let Some(running) = &state.running {
@@ -172,9 +185,12 @@ impl Bursts {
                             pipeline.found(run, number, automatic::none(evidence, because));
                         }
                     }
-                    Ended::Found(mut finding, outcome, flame) => {
-                        if let (Finding::Allocations(found), Some(svg)) = (&mut *finding, flame) {
-                            found.flame = pipeline.flames().put(run, number, &svg);
+                    Ended::Found(mut finding, outcome, drawn) => {
+                        if let (Finding::Allocations(found), Some(drawn)) = (&mut *finding, drawn) {
+                            found.flame = pipeline.flames().put(run, number, &drawn.flame);
+                            if let Some((profiled, resource)) = drawn.profile.zip(pipeline.resource(run)) {
+                                exporter.profile(&resource, &profiled.profile, &profiled.dictionary);
+                            }
                         }
                         self.stats.count(evidence, outcome);
                         pipeline.found(run, number, *finding);
@@ -205,7 +221,7 @@ impl Bursts {
             match automatic::decide(want.evidence, &want.condition, others, &state.options) {
                 Decision::Start(question) => {
                     state.remember(want.run, now);
-                    state.running = Some(begin(&want, question, state));
+                    state.running = Some(begin(&want, question, state, exporter.takes_profiles()));
                 }
                 Decision::Wait(_) if now.saturating_duration_since(since) < PATIENCE => {}
                 Decision::Wait(because) | Decision::Never(because) => {
@@ -246,12 +262,14 @@ impl State {
 }
 
 /// Begins a burst on its own thread.
-fn begin(want: &Want, question: Question, state: &State) -> Running {
+fn begin(want: &Want, question: Question, state: &State, is_profiled: bool) -> Running {
     let (sender, ended) = sync_channel(1);
     let stop = Arc::new(Notify::new());
     let task = Task {
         run: want.run,
         evidence: want.evidence,
+        incident: want.incident_id.clone(),
+        is_profiled,
         question,
         time: state.options.time,
         lease_folder: state.lease_folder.clone(),
@@ -276,6 +294,10 @@ fn begin(want: &Want, question: Question, state: &State) -> Running {
 struct Task {
     run: RunKey,
     evidence: Evidence,
+    /// The id of the incident.
+    incident: String,
+    /// Profiles are exported.
+    is_profiled: bool,
     question: Question,
     time: Duration,
     lease_folder: PathBuf,
@@ -335,12 +357,18 @@ impl Task {
             return Ended::Found(automatic::none(self.evidence, because).into(), Outcome::Refused, None);
         }
         let window = done.burst.account().window;
-        let (finding, flame) = match self.evidence {
+        let (finding, drawn) = match self.evidence {
             Evidence::Allocations => {
                 let stacks = done.burst.weighted_stacks(Weight::Allocated);
-                let svg = flame::svg("Bytes allocated", &stacks, flame::Unit::Bytes);
-                let finding = automatic::allocations(&done.burst.allocations(), window);
-                (finding, (!stacks.is_empty()).then_some(svg))
+                let allocations = done.burst.allocations();
+                let drawn = (!stacks.is_empty()).then(|| {
+                    let is_biased = allocations.method == Method::Tick;
+                    Box::new(Drawn {
+                        flame: flame::svg("Bytes allocated", &stacks, flame::Unit::Bytes),
+                        profile: self.is_profiled.then(|| self.profile(&done.burst, is_biased)),
+                    })
+                });
+                (automatic::allocations(&allocations, window), drawn)
             }
             _ => (automatic::callers(&done.burst.callers(), window), None),
         };
@@ -349,6 +377,21 @@ impl Task {
         } else {
             Outcome::Gathered
         };
-        Ended::Found(finding.into(), outcome, flame)
+        Ended::Found(finding.into(), outcome, drawn)
+    }
+
+    fn profile(&self, burst: &Burst, is_biased: bool) -> Profiled {
+        let window = burst.account().window;
+        // Streams have the clock that passes evenly.
+        let clocks = clocks();
+        let ago = window.start.map_or(0, |start| clocks.monotonic_ns - i128::from(start));
+        let subject = Subject {
+            incident: &self.incident,
+            window,
+            began_unix_ns: u64::try_from(clocks.unix_ns - ago).unwrap_or(0),
+            is_biased,
+            id: fastrand::u128(..).to_be_bytes(),
+        };
+        profile::profile(&burst.stacked(), &subject)
     }
 }

@@ -288,8 +288,12 @@ impl Services {
         // Without one, a command that reads by itself.
         let behind = alive.map_or(Duration::ZERO, |alive| alive.behind(now));
         self.pipeline.tick(clocks, behind);
-        self.bursts
-            .tick(&self.pipeline, behind > BEHIND, std::time::Instant::now());
+        self.bursts.tick(
+            &self.pipeline,
+            &self.exporter,
+            behind > BEHIND,
+            std::time::Instant::now(),
+        );
         if let Some((_, incidents)) = &self.state {
             incidents.tick(&self.pipeline);
         }
@@ -416,6 +420,7 @@ impl Services {
             spans: count(&stats.traces),
             points: count(&stats.metrics),
             records: count(&stats.logs),
+            profiles: count(&stats.profiles),
         };
         let all = of(|stats| stats.dropped.total() + stats.rejected);
         Ended {
@@ -424,6 +429,7 @@ impl Services {
                 spans: all.spans.saturating_sub(lost.spans),
                 points: all.points.saturating_sub(lost.points),
                 records: all.records.saturating_sub(lost.records),
+                profiles: all.profiles.saturating_sub(lost.profiles),
             },
             kept: of(|stats| stats.stored),
         }

@@ -20,7 +20,11 @@ impl WatcherInfo for Own {
     fn watcher(&self, now_unix_ns: u64) -> WatcherRecord {
         let sources = self.sources();
         let stats = sources.exporter.stats();
-        let signals = Signal::ALL.iter().map(|signal| of_signal(*signal, stats.of(*signal)));
+        // Profiles are for whoever asked for them.
+        let signals = Signal::ALL
+            .iter()
+            .filter(|signal| **signal != Signal::Profiles || stats.profiles.configured)
+            .map(|signal| of_signal(*signal, stats.of(*signal)));
         let incidents = sources
             .notifier
             .stats()

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gc_rules::incident::Finding;
+use gc_rules::incident::{Finding, id_of};
 use gc_rules::rule::{Evidence, Severity};
 
 use crate::evidence::automatic::Condition;
@@ -11,6 +11,7 @@ use crate::pipeline::run::Run;
 use crate::pipeline::settings::Clock;
 use crate::process::{RunKey, RunState};
 use delivery::alerts::Notices;
+use gc_telemetry::origin::Origin;
 
 /// The kinds of evidence that take a burst.
 const OF_BURSTS: [Evidence; 2] = [Evidence::Callers, Evidence::Allocations];
@@ -22,6 +23,8 @@ pub struct Want {
     pub run: RunKey,
     /// The number of the incident.
     pub incident: u64,
+    /// Its id, as its records have it.
+    pub incident_id: String,
     /// What.
     pub evidence: Evidence,
     /// What is known of the process.
@@ -43,6 +46,13 @@ impl Pipeline {
         let mut wants: Vec<_> = live.flat_map(|run| of_run(run)).collect();
         wants.sort_by_key(|(severity, _)| std::cmp::Reverse(*severity));
         wants.into_iter().map(|(_, want)| want).collect()
+    }
+
+    /// Whom the telemetry of a run is of; `None`: it is gone.
+    pub fn resource(&self, run: RunKey) -> Option<Arc<Origin>> {
+        let run = self.shared().processes().runs.get(&run).map(Arc::clone)?;
+        let parts = run.parts();
+        Some(Arc::clone(parts.identity.resource()))
     }
 
     /// A burst for an incident is over, or there is none. An incident that ended meanwhile does not get it.
@@ -82,6 +92,7 @@ fn of_run(run: &Run) -> Vec<(Severity, Want)> {
                 Want {
                     run: run.key(),
                     incident: incident.number,
+                    incident_id: id_of(incident, Some(run.key())),
                     evidence,
                     condition: Condition {
                         is_attached: parts.session.state == RunState::Attached,

@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import time
 import unittest
 import urllib.parse
 
@@ -9,6 +10,7 @@ import agreement
 import gcwatch
 import otlp
 import receivers
+import victims
 
 
 def moment(ns):
@@ -64,6 +66,31 @@ class Jaeger(unittest.TestCase):
         Guarantee: the same for the traces, and what was not taken is said."""
         said = self.check("http/protobuf", "svc8-workstation")
         self.assertIn("takes no metrics", said)
+
+    def test_a_pause_is_in_its_victims_trace(self):
+        """Scenario: a web service with the OpenTelemetry SDK, whose requests collect, and gcwatch that reads them, export to Jaeger.
+        Guarantee: in the trace of a request that waited, the pause is a child of the request's own span, inside of its time, linked to
+        the collection's trace, which Jaeger has, too."""
+        with receivers.jaeger() as jaeger:
+            grpc, _, query, _ = jaeger.ports
+            begun = time.time_ns()
+
+            def trace(trace_id):
+                return asked(query, f"traces/{trace_id}")
+
+            def trace_ids():
+                window = {
+                    "query.service_name": "shop",
+                    "query.start_time_min": moment(begun - 60 * 10**9),
+                    "query.start_time_max": moment(time.time_ns() + 60 * 10**9),
+                    "query.num_traces": 500,
+                }
+                spans = asked(query, "traces", **window)
+                return {span["trace"] for span in spans if span["name"].startswith("GC pause ") and span["links"]}
+
+            with victims.service(jaeger.folder, f"http://127.0.0.1:{grpc}"):
+                whole = jaeger.await_true("a pause was in its victim's trace", lambda: victims.found(trace_ids(), trace))
+            victims.check(self, *whole)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import agreement
 import gcwatch
 import otlp
 import receivers
+import victims
 
 
 class Tempo(unittest.TestCase):
@@ -45,6 +46,29 @@ class Tempo(unittest.TestCase):
     def test_http(self):
         """Scenario: another over HTTP. Guarantee: the same."""
         self.check("http/protobuf", "net10-steady")
+
+    def test_a_pause_is_in_its_victims_trace(self):
+        """Scenario: a web service with the OpenTelemetry SDK, whose requests collect, and gcwatch that reads them, export to Tempo.
+        Guarantee: in the trace of a request that waited, the pause is a child of the request's own span, inside of its time, linked to
+        the collection's trace, which Tempo has, too."""
+        with receivers.tempo() as tempo:
+            grpc, _, query, *_ = tempo.ports
+
+            def trace(trace_id):
+                status, body = receivers.get(f"http://127.0.0.1:{query}/api/traces/{trace_id.zfill(32)}")
+                return list(otlp.spans(json.loads(body)["batches"])) if status == 200 else []
+
+            def trace_ids():
+                url = f"http://127.0.0.1:{query}/api/search?tags=service.name%3Dshop&limit=500"
+                status, body = receivers.get(url)
+                traces = json.loads(body).get("traces") or [] if status == 200 else []
+                # The root of a slow request is the service's own.
+                slow = [one for one in traces if one.get("durationMs", 0) >= 20 and not one["rootTraceName"].startswith("GC ")]
+                return [one["traceID"] for one in slow[:50]]
+
+            with victims.service(tempo.folder, f"http://127.0.0.1:{grpc}"):
+                whole = tempo.await_true("a pause was in its victim's trace", lambda: victims.found(trace_ids(), trace))
+            victims.check(self, *whole)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""A real .NET process: tests/workload in its mode `fixed`, which does so much and then says what the runtime counted."""
+"""Real .NET processes: tests/workload in its mode `fixed`, which does so much and then says what the runtime counted; a web
+service with the OpenTelemetry SDK; a program that allocates at known places."""
 
 import os
 import pathlib
@@ -9,7 +10,16 @@ import time
 import gcwatch
 
 RUNTIME = "net10.0.0"
+ASP_RUNTIME = "asp10.0.14"
 PATIENCE = 120
+
+
+def fetched(name):
+    """A file or folder of the cache of runtimes."""
+    done = subprocess.run([gcwatch.PROJECT / "tests/runtimes/fetch"], capture_output=True, text=True, timeout=900)
+    path = pathlib.Path(done.stdout.strip().splitlines()[-1]) / name
+    assert path.exists(), f"{path} is not there: {done.stderr}"
+    return path
 
 
 class Workload:
@@ -18,9 +28,7 @@ class Workload:
     `variables`: further ones of its environment, or others than here."""
 
     def __init__(self, folder, rounds=1000, **variables):
-        fetched = subprocess.run([gcwatch.PROJECT / "tests/runtimes/fetch"], capture_output=True, text=True, timeout=900)
-        host = pathlib.Path(fetched.stdout.strip()) / RUNTIME / "dosai"
-        assert host.exists(), f"{host} is not there: {fetched.stderr}"
+        host = fetched(f"{RUNTIME}/dosai")
         self.child = subprocess.Popen(
             [host, "--help"],
             stdin=subprocess.PIPE,
@@ -82,12 +90,23 @@ class Workload:
         self.child.stdout.close()
 
 
-def daemon(folder, *arguments, **variables):
-    """gcwatch run, which attaches to the workloads of this folder and to no other process."""
+def known(folder, program, *arguments, **variables):
+    """A program of the cache of runtimes, which ends with the check."""
+    import receivers
+
+    command = [fetched(f"{ASP_RUNTIME}/run"), fetched(f"known/{program}"), *arguments]
+    environment = {"TMPDIR": str(folder), "DOTNET_SYSTEM_GLOBALIZATION_INVARIANT": "1", "GCWATCH_E2E": str(folder), **variables}
+    process = receivers.Process(pathlib.Path(program).stem, command, folder, environment)
+    process.await_true("it was ready", lambda: "ready pid" in process.log.read_text())
+    return process
+
+
+def daemon(folder, *arguments, more="", **variables):
+    """gcwatch run, which attaches to the workloads of this folder and to no other process; `more`: further keys."""
     import receivers
 
     environment = gcwatch.environment(folder, **variables)
     config = pathlib.Path(environment["GCWATCH_CONFIG"])
     with config.open("a") as file:
-        file.write(f"targets:\n  include: [{{environment: {{GCWATCH_E2E: '{folder}'}}}}]\n  lease_folder: {folder}/leases\n")
+        file.write(f"targets:\n  include: [{{environment: {{GCWATCH_E2E: '{folder}'}}}}]\n  lease_folder: {folder}/leases\n{more}")
     return receivers.Process("gcwatch", [gcwatch.program(), "run", *arguments], folder, environment)

@@ -145,14 +145,17 @@ exporters:
   file/traces: {{path: {folder}/traces.json}}
   file/metrics: {{path: {folder}/metrics.json}}
   file/logs: {{path: {folder}/logs.json}}
+  file/profiles: {{path: {folder}/profiles.json}}
 service:
   telemetry: {{metrics: {{level: none}}}}
   pipelines:
     traces: {{receivers: [otlp], exporters: [debug, file/traces]}}
     metrics: {{receivers: [otlp], exporters: [debug, file/metrics]}}
     logs: {{receivers: [otlp], exporters: [debug, file/logs]}}
+    profiles: {{receivers: [otlp], exporters: [debug, file/profiles]}}
 """)
-        return ["--config", folder / "config.yaml"]
+        # It takes profiles only when it is asked to.
+        return ["--config", folder / "config.yaml", "--feature-gates", "+service.profilesSupport"]
 
     return _running("collector", "otelcol", write_config, lambda: _listens(grpc) and _listens(http), ports)
 

@@ -46,9 +46,14 @@ impl Daemon {
     /// With more lines of configuration.
     pub(crate) fn start_with(mark: &str, folder: &Path, more: &str) -> Self {
         let config = folder.join("gcwatch.yaml");
+        let otlp = if more.contains("otlp:") {
+            ""
+        } else {
+            "otlp: {enabled: false}\n"
+        };
         let text = format!(
             "targets: {{include: [{{environment: {{GCWATCH_TEST_MARK: '{mark}'}}}}], lease_folder: {}, \
-             scan_interval: 1s}}\notlp: {{enabled: false}}\nlisten: 127.0.0.1:0\nstate: {{directory: {}}}\n{more}",
+             scan_interval: 1s}}\n{otlp}listen: 127.0.0.1:0\nstate: {{directory: {}}}\n{more}",
             folder.join("leases").display(),
             folder.join("state").display()
         );

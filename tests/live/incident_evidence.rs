@@ -3,10 +3,13 @@
 use std::fs;
 use std::path::Path;
 
+use opentelemetry_proto::tonic::common::v1::any_value;
+use opentelemetry_proto::tonic::profiles::v1development::Function;
 use serde_json::Value;
 use tempfile::TempDir;
 use test_support::add_tests_on;
 use test_support::harness::Tests;
+use test_support::receiver::Receiver;
 use test_support::runtimes::{ALL, Host, Runtime};
 use test_support::target::{Start, Target};
 
@@ -104,11 +107,15 @@ fn an_induced_incident_names_the_site(runtime: Runtime) {
 
 /// Scenario: a program whose sites allocate known bytes, on .NET 10, and a rule that asks who allocates.
 /// Guarantee: the incident has types and sites of it with their intervals, and their flame graph is served as long as
-/// the incident names it.
+/// the incident names it; a profile of the process with the same bytes, the incident's id and the site arrives over OTLP.
 fn an_incident_names_what_allocates(runtime: Runtime) {
     let folder = folder();
     let target = known(runtime, "allocations.dll", folder.path());
-    let more = rule(folder.path(), "allocations") + "evidence: {bursts: on, burst_for: 3s}\n";
+    let executor = tokio::runtime::Runtime::new().unwrap();
+    let mut receiver = executor.block_on(Receiver::start());
+    let more = rule(folder.path(), "allocations")
+        + "evidence: {bursts: on, burst_for: 3s, profiles: on}\n"
+        + &format!("otlp: {{endpoint: '{}', traces: {{enabled: false}}}}\n", receiver.url());
     let daemon = Daemon::start_with(&mark(folder.path()), folder.path(), &more);
     let incident = incident(&daemon, target.pid(), "allocations");
     let found = &incident["allocations"];
@@ -134,6 +141,37 @@ fn an_incident_names_what_allocates(runtime: Runtime) {
     let method = site.split(['(', '<']).next().unwrap();
     assert!(svg.contains(method), "{method}: {svg}");
     assert_eq!(daemon.get("/api/v1/evidence/flame-1-1-1.svg").0, 404);
+
+    let request = executor.block_on(async {
+        loop {
+            let request = receiver.next().await;
+            if request.path.contains("ProfilesService") {
+                break request.profiles();
+            }
+        }
+    });
+    let dictionary = request.dictionary.unwrap();
+    let resource = request.resource_profiles[0].resource.as_ref().unwrap();
+    let pid = resource.attributes.iter().find(|one| one.key == "process.pid").unwrap();
+    let pid_is = any_value::Value::IntValue(target.pid().into());
+    assert_eq!(pid.value.as_ref().unwrap().value.as_ref(), Some(&pid_is));
+    let profile = &request.resource_profiles[0].scope_profiles[0].profiles[0];
+    let id = any_value::Value::StringValue(incident["id"].as_str().unwrap().to_owned());
+    let named = |place: &i32| {
+        dictionary.attribute_table[*place as usize]
+            .value
+            .as_ref()
+            .unwrap()
+            .value
+            .as_ref()
+    };
+    assert!(profile.attribute_indices.iter().any(|place| named(place) == Some(&id)));
+    let bytes: i64 = profile.samples.iter().flat_map(|sample| &sample.values).sum();
+    let estimate = found["total"]["estimate"].as_i64().unwrap();
+    assert!((bytes - estimate).abs() * 1000 < estimate, "{bytes} of {estimate}");
+    let is_site = |function: &Function| dictionary.string_table[function.name_strindex as usize].starts_with(method);
+    assert!(dictionary.function_table.iter().any(is_site), "{method}");
+    assert_eq!(profile.profile_id.len(), 16);
 }
 
 /// Scenario: a process with many pinned objects, whose collections a Verbose session makes long, beside the daemon's

@@ -17,6 +17,7 @@ mod black_box;
 mod container;
 mod daemon_targets;
 mod diagnostics;
+mod endpoints;
 mod evidence;
 mod foreign;
 mod gcwatch;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         daemon_targets::tests,
         profiles::tests,
         evidence::tests,
+        endpoints::tests,
         incident_evidence::tests,
         requests::tests,
         matrix::tests,

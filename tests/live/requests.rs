@@ -4,11 +4,15 @@ use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use dotnet_diagnostics::discovery::Scan;
+use dotnet_diagnostics::message::{Provider, SessionConfig};
+use dotnet_diagnostics::{Client, Endpoint};
+use gc_requests::session;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -23,25 +27,30 @@ use crate::gcwatch::{records, stderr};
 use crate::service::{Running, get, get_with};
 
 pub(crate) fn tests(tests: &mut Tests) {
-    let there = || ASP.into_iter().filter(|_| KNOWN.is_there());
     add_tests_on!(
-        tests, there();
+        tests, runtimes();
         a_request_lost_what_its_own_log_says, a_request_of_server_gc_lost_what_its_own_log_says,
         a_pause_is_in_its_victims_trace, spans_say_which_requests_there_were,
-        tracing_stays_as_it_is, kills_lose_no_request_and_change_no_sampling
+        tracing_stays_as_it_is, kills_lose_no_request_and_change_no_sampling,
+        the_last_owner_of_the_filter_has_it
     );
 }
 
+/// Runtimes with ASP.NET Core, where the service is there.
+pub(crate) fn runtimes() -> impl Iterator<Item = Runtime> {
+    ASP.into_iter().filter(|_| KNOWN.is_there())
+}
+
 /// The service.
-struct Shop {
+pub(crate) struct Shop {
     process: Running,
-    pid: String,
-    address: String,
+    pub(crate) pid: String,
+    pub(crate) address: String,
     folder: TempDir,
 }
 
 impl Shop {
-    fn start(runtime: Runtime, seconds: u32, env: &[(&str, &str)]) -> Self {
+    pub(crate) fn start(runtime: Runtime, seconds: u32, env: &[(&str, &str)]) -> Self {
         let folder = tempfile::Builder::new().prefix("shop").tempdir().unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let mut process = Command::new(runtime.folder().join("run"))
@@ -71,8 +80,13 @@ impl Shop {
         }
     }
 
-    fn path(&self, name: &str) -> String {
+    pub(crate) fn path(&self, name: &str) -> String {
         self.folder.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    /// Waits until its time is over; then its log is there.
+    pub(crate) fn await_end(&mut self) {
+        self.process.0.wait().unwrap();
     }
 
     fn tmp(&self) -> String {
@@ -279,6 +293,12 @@ fn a_pause_is_in_its_victims_trace(runtime: Runtime) {
 
 /// A daemon that reads the service, and has attached to it, with the address where it listens.
 fn daemon(shop: &Shop, url: &str, config: &str) -> (Running, String) {
+    let (daemon, address, _) = daemon_that_says(shop, url, config);
+    (daemon, address)
+}
+
+/// The same, and what it logs from then on.
+fn daemon_that_says(shop: &Shop, url: &str, config: &str) -> (Running, String, mpsc::Receiver<String>) {
     let config = format!(
         "targets:\n  scan_interval: 1s\n  include:\n    - environment: {{TMPDIR: {}}}\n{config}",
         shop.tmp()
@@ -304,8 +324,10 @@ fn daemon(shop: &Shop, url: &str, config: &str) -> (Running, String) {
         line.contains("attached")
     });
     assert!(attached, "it attaches");
-    std::thread::spawn(move || said.for_each(drop));
-    (daemon, address.expect("it listens before it attaches"))
+    let (sender, lines) = mpsc::channel();
+    // Whether somebody listens or not: its pipe must not fill.
+    std::thread::spawn(move || said.for_each(|line| drop(sender.send(line))));
+    (daemon, address.expect("it listens before it attaches"), lines)
 }
 
 /// Requests that collect, and others beside them, until `end`.
@@ -489,6 +511,115 @@ fn kills_lose_no_request_and_change_no_sampling(runtime: Runtime) {
         assert!(since.elapsed() < PATIENCE, "{answered} were answered");
     }
     assert_eq!(counted(), answered + looks + asked + 1);
+}
+
+/// The session of a tool that asks the provider for the paths of requests, read until it is stopped.
+struct Owner {
+    stop: tokio::sync::oneshot::Sender<()>,
+    reading: JoinHandle<Vec<u8>>,
+}
+
+impl Owner {
+    /// Begins, and returns when the stream has.
+    fn begin(shop: &Shop) -> Self {
+        let process = Scan::host().inspect(shop.pid.parse().unwrap()).unwrap();
+        let client = Client::new(Endpoint::of(&process).unwrap());
+        let mut provider = Provider::new(session::PROVIDER, session::KEYWORDS, session::LEVEL);
+        provider.arguments = Some(format!(
+            "FilterAndPayloadSpecs=\"{}/{}:-Path=httpContext.Request.Path.Value\"",
+            session::SOURCE,
+            session::END_REQUEST
+        ));
+        let config = SessionConfig {
+            providers: vec![provider],
+            ..SessionConfig::default()
+        };
+        let (begun, has_begun) = mpsc::channel();
+        let (stop, mut stopped) = tokio::sync::oneshot::channel();
+        let reading = std::thread::spawn(move || {
+            let executor = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
+            executor.block_on(async {
+                let mut session = client.collect_tracing(&config).await.unwrap();
+                let (mut bytes, mut buffer) = (Vec::new(), [0; 4096]);
+                loop {
+                    tokio::select! {
+                        _ = &mut stopped => break,
+                        count = session.read(&mut buffer) => {
+                            bytes.extend_from_slice(&buffer[..count.unwrap()]);
+                            let _once = begun.send(());
+                        }
+                    }
+                }
+                session.drain(|piece| bytes.extend_from_slice(piece)).await.unwrap();
+                bytes
+            })
+        });
+        has_begun.recv_timeout(PATIENCE).unwrap();
+        Self { stop, reading }
+    }
+
+    /// The stream.
+    fn end(self) -> Vec<u8> {
+        self.stop.send(()).unwrap();
+        self.reading.join().unwrap()
+    }
+}
+
+/// How often a stream has a text.
+fn times(stream: &[u8], text: &str) -> usize {
+    let wanted: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    stream.windows(wanted.len()).filter(|bytes| *bytes == wanted).count()
+}
+
+/// Scenario: a tool asks the provider for the paths of requests; gcwatch records requests beside it and ends. Then
+/// gcwatch's daemon reads requests, and the tool comes.
+/// Guarantee: what the documentation says of the one filter: the tool has its paths until gcwatch comes, none with it,
+/// none when it has gone; when the tool comes later it has them all, and the daemon says that another tool took over.
+fn the_last_owner_of_the_filter_has_it(runtime: Runtime) {
+    let shop = Shop::start(runtime, 300, &[("SLIVE", "1")]);
+    let ask = |path: &str| (0..20).for_each(|_| drop(get(&shop.address, path)));
+    let owner = Owner::begin(&shop);
+    // The provider reads a filter a moment after the session began.
+    let since = Instant::now();
+    while since.elapsed() < Duration::from_secs(1) {
+        get(&shop.address, "/stats");
+    }
+    ask("/seen");
+    let recorded = shop.record("beside.nettrace", 4);
+    while std::fs::metadata(shop.path("beside.nettrace.partial")).map_or(0, |file| file.len()) == 0 {
+        get(&shop.address, "/stats");
+    }
+    while since.elapsed() < Duration::from_secs(3) {
+        get(&shop.address, "/stats");
+    }
+    ask("/json?n=1");
+    assert!(recorded.wait_with_output().unwrap().status.success());
+    ask("/slow?ms=1");
+    let stream = owner.end();
+    let counts = ["/seen", "/json", "/slow"].map(|path| times(&stream, path));
+    assert_eq!(counts, [20, 0, 0]);
+    let all = records(&["analyze", "--format", "ndjson", &shop.path("beside.nettrace")]);
+    let requests = all.iter().filter(|record| record["kind"] == "request").count();
+    assert!(requests >= 20, "{requests}");
+
+    let (_daemon, _, said) = daemon_that_says(&shop, "http://127.0.0.1:9", "requests: {mode: diagnosticsource}\n");
+    // What the provider says within two seconds of a session's beginning is about that one's own filter.
+    let since = Instant::now();
+    while since.elapsed() < Duration::from_secs(4) {
+        get(&shop.address, "/stats");
+    }
+    let owner = Owner::begin(&shop);
+    let until = Instant::now() + PATIENCE;
+    while !said.try_iter().any(|line| line.contains("another tool uses")) {
+        ask("/seen");
+        assert!(Instant::now() < until, "the daemon does not say it");
+    }
+    ask("/hop?n=0");
+    let stream = owner.end();
+    assert_eq!(times(&stream, "/hop"), 20);
 }
 
 /// What the service sends on for a sampled, an unsampled and no parent.

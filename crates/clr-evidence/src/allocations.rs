@@ -1,6 +1,6 @@
 //! Who allocates: samples, summed by type and by site.
 //!
-//! A site is the nearest frame that is not of the framework, with its callers. .NET 10 samples by chance
+//! A site is the nearest frame that is not of the framework, with the own methods that call it. .NET 10 samples by chance
 //! (`AllocationSampled`): [`estimate`](crate::estimate) says what the samples stand for. Older runtimes have only
 //! `AllocationTick`, one about every 100 KB and heap: the type that happens to cross the line gets all of it, so what
 //! allocates in step with the ticks counts too much or too little. Its estimates are biased, and have no interval.
@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::Serialize;
 
-use crate::callers::site;
 use crate::estimate::Sum;
 use crate::name::{Frame, clean, type_name};
+use crate::site::{SiteKey, Typical, site};
 use crate::stacks::StackId;
 
 /// Distinct types that are kept. Samples of others count without their type.
@@ -113,11 +113,13 @@ impl Samples {
         let method = if self.ticks > 0 { Method::Tick } else { Method::Sampled };
         let mut all = Sum::default();
         let mut by_type: BTreeMap<TypeId, Sum> = BTreeMap::new();
-        let mut by_site: BTreeMap<Vec<Frame>, (Sum, BTreeSet<TypeId>)> = BTreeMap::new();
+        let mut by_site: BTreeMap<SiteKey, (Typical, Sum, BTreeSet<TypeId>)> = BTreeMap::new();
         for (&(type_id, stack), sum) in &self.groups {
             all.add(sum);
             by_type.entry(type_id).or_default().add(sum);
-            let (of_site, types) = by_site.entry(from_site(frames(stack))).or_default();
+            let frames = from_site(frames(stack));
+            let (typical, of_site, types) = by_site.entry(SiteKey::of(&frames)).or_default();
+            typical.see(frames, sum.samples);
             of_site.add(sum);
             types.insert(type_id);
         }
@@ -134,8 +136,9 @@ impl Samples {
             })
             .collect();
         let mut sites: Vec<SiteAllocations> = by_site
-            .into_iter()
-            .map(|(frames, (sum, types))| {
+            .into_values()
+            .map(|(typical, sum, types)| {
+                let frames = typical.into_frames();
                 let only = types.first().copied().flatten().filter(|_| types.len() == 1);
                 SiteAllocations {
                     kind: "allocation_site",
@@ -234,7 +237,7 @@ pub struct SiteAllocations {
     /// How much.
     #[serde(flatten)]
     pub amount: Amount,
-    /// Readable names, from the site outwards.
+    /// Readable names, from the site outwards; of several stacks of a site, the most frequent one.
     pub frames: Vec<String>,
     /// The same as the runtime writes them.
     pub raw_frames: Vec<String>,

@@ -26,6 +26,7 @@ use serde::Serialize;
 
 use crate::burst::Window;
 use crate::name::Frame;
+use crate::site::{SiteKey, Typical, site};
 use crate::stacks::StackId;
 
 /// Collections and stops of which the caller is known and the end is not. More are those of a stream whose facts were
@@ -219,33 +220,38 @@ impl Triggers {
 
     /// The records, those that stopped the process longest first.
     pub(crate) fn report(&self, frames: impl Fn(Option<StackId>) -> Vec<Frame>, window: Window) -> Callers {
-        type Name = (Option<&'static str>, &'static str, Vec<Frame>);
-        let mut by_name: BTreeMap<Name, (Option<Evidence>, Sum)> = BTreeMap::new();
+        type Name = (Option<&'static str>, &'static str, SiteKey);
+        let mut by_name: BTreeMap<Name, (Option<Evidence>, Typical, Sum)> = BTreeMap::new();
         let mut all = Sum::default();
         for (&(reason, stack), sum) in &self.sums {
             let frames = frames(stack);
             let (api, evidence, asked_by) = asked(reason, sum, frames);
-            let (best, of_name) = by_name.entry((api, reason_name(reason), asked_by)).or_default();
+            let name = (api, reason_name(reason), SiteKey::of(&asked_by));
+            let (best, typical, of_name) = by_name.entry(name).or_default();
             *best = (*best).max(evidence);
+            typical.see(asked_by, sum.triggers.max(sum.collections));
             of_name.add(sum);
             all.add(sum);
         }
         let mut callers: Vec<Caller> = by_name
             .into_iter()
-            .map(|((api, reason, frames), (api_from, sum))| Caller {
-                kind: "caller",
-                api,
-                api_from,
-                site: site(&frames).map(|frame| frame.name.clone()),
-                reason,
-                raw_frames: frames.iter().map(|frame| frame.raw.clone()).collect(),
-                frames: frames.into_iter().map(|frame| frame.name).collect(),
-                triggers: sum.triggers,
-                collections: sum.collections,
-                without_collection: sum.without_collection,
-                stopped_ns: sum.stopped(),
-                start_ns: window.start,
-                end_ns: window.end,
+            .map(|((api, reason, _), (api_from, typical, sum))| {
+                let frames = typical.into_frames();
+                Caller {
+                    kind: "caller",
+                    api,
+                    api_from,
+                    site: site(&frames).map(|frame| frame.name.clone()),
+                    reason,
+                    raw_frames: frames.iter().map(|frame| frame.raw.clone()).collect(),
+                    frames: frames.into_iter().map(|frame| frame.name).collect(),
+                    triggers: sum.triggers,
+                    collections: sum.collections,
+                    without_collection: sum.without_collection,
+                    stopped_ns: sum.stopped(),
+                    start_ns: window.start,
+                    end_ns: window.end,
+                }
             })
             .collect();
         callers.sort_by_key(|one| std::cmp::Reverse((one.stopped_ns, one.collections, one.triggers)));
@@ -306,7 +312,7 @@ pub struct Caller {
     pub site: Option<String>,
     /// The runtime's reason.
     pub reason: &'static str,
-    /// Readable names, from the method that asked outwards.
+    /// Readable names, from the method that asked outwards; of several stacks of a site, the most frequent one.
     pub frames: Vec<String>,
     /// The same as the runtime writes them; an address where nothing names it.
     pub raw_frames: Vec<String>,
@@ -322,12 +328,6 @@ pub struct Caller {
     pub start_ns: Option<i64>,
     /// Until when.
     pub end_ns: Option<i64>,
-}
-
-/// The frame that a person looks for: the nearest of own code, else the nearest with a name.
-pub(crate) fn site(frames: &[Frame]) -> Option<&Frame> {
-    let own = frames.iter().find(|frame| !frame.is_framework && !frame.is_unknown());
-    own.or_else(|| frames.iter().find(|frame| !frame.is_unknown()))
 }
 
 fn reason_name(reason: u32) -> &'static str {

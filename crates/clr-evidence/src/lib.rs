@@ -22,6 +22,7 @@
 //! | [`name`] | readable names |
 //! | [`callers`] | triggers, and which collections and stops are theirs |
 //! | [`allocations`] | samples, summed by type and site |
+//! | `site` | which stacks are one site |
 //! | [`estimate`] | how many bytes a sample stands for, and exact 95 % intervals |
 //! | [`folded`], [`flame`], [`pprof`] | formats of other tools |
 //! | [`diff`] | two outputs side by side |
@@ -46,4 +47,5 @@ pub mod folded;
 pub mod method;
 pub mod name;
 pub mod pprof;
+pub(crate) mod site;
 pub mod stacks;

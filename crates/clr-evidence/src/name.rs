@@ -172,8 +172,8 @@ impl Own {
             && let Some((inner, rest)) = bracketed(name)
             && !inner.is_empty()
         {
-            let suffix = if rest.starts_with("b__") {
-                Some("lambda".to_owned())
+            let suffix = if let Some(number) = rest.strip_prefix("b__") {
+                Some(lambda(number))
             } else if let Some(local) = rest.strip_prefix("g__") {
                 let local = local.split('|').next().unwrap_or(local);
                 Some(format!("local function {local}"))
@@ -206,6 +206,17 @@ impl Own {
             base: explicit(&base),
             suffix: None,
         }
+    }
+}
+
+/// The lambdas of a method have numbers from 0, outer ones before inner ones: `0_3` (after that of the method) and `3` are
+/// the fourth.
+fn lambda(number: &str) -> String {
+    let end = number.find(|letter: char| !letter.is_ascii_digit() && letter != '_');
+    let own = number.get(..end.unwrap_or(number.len())).unwrap_or_default();
+    match own.rsplit('_').next().and_then(|own| own.parse::<u32>().ok()) {
+        Some(before @ 1..) => format!("lambda {}", u64::from(before) + 1),
+        _ => "lambda".to_owned(),
     }
 }
 
@@ -438,7 +449,7 @@ mod tests {
             ("Program+<<Main>$>d__0", "MoveNext", "Program.Main"),
             ("Program", "<Main>$", "Program.Main"),
             ("Program", "<<Main>$>g__Warm|0_1", "Program.Main (local function Warm)"),
-            ("Shop.Program+<>c", "<Main>b__0_1", "Shop.Program.Main (lambda)"),
+            ("Shop.Program+<>c", "<Main>b__0_1", "Shop.Program.Main (lambda 2)"),
             (
                 "Shop.Program+<>c__DisplayClass5_0",
                 "<StartTimer>b__0",

@@ -51,6 +51,7 @@ use gc_telemetry::origin::Origin;
 use opentelemetry::trace::TracerProvider as _;
 use opentelemetry_proto::tonic::logs::v1::LogRecord;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
+use opentelemetry_proto::tonic::profiles::v1development::{Profile, ProfilesDictionary};
 use opentelemetry_proto::tonic::trace::v1::Span;
 use opentelemetry_sdk::logs::SdkLoggerProvider;
 use opentelemetry_sdk::trace::SdkTracer;
@@ -94,6 +95,7 @@ struct Lanes {
     traces: Arc<Lane>,
     metrics: Arc<Lane>,
     logs: Arc<Lane>,
+    profiles: Arc<Lane>,
     /// Those in use.
     connections: Mutex<Vec<Arc<Connection>>>,
     /// What must be shut down before the runtime ends.
@@ -101,8 +103,8 @@ struct Lanes {
 }
 
 impl Lanes {
-    fn each(&self) -> [&Arc<Lane>; 3] {
-        [&self.traces, &self.metrics, &self.logs]
+    fn each(&self) -> [&Arc<Lane>; 4] {
+        [&self.traces, &self.metrics, &self.logs, &self.profiles]
     }
 
     fn own(&self) -> MutexGuard<'_, Vec<OwnTelemetry>> {
@@ -132,15 +134,16 @@ impl Exporter {
                 let (depot, found) = Depot::open(disk, Instant::now());
                 (Some(Arc::new(depot)), found)
             }
-            None => (None, [0; 3]),
+            None => (None, [0; 4]),
         };
-        let [traces, metrics, logs] =
+        let [traces, metrics, logs, profiles] =
             Signal::ALL.map(|signal| Arc::new(Lane::new(signal, Instant::now(), depot.clone())));
         let exporter = Self {
             lanes: Arc::new(Lanes {
                 traces,
                 metrics,
                 logs,
+                profiles,
                 connections: Mutex::default(),
                 own: Mutex::default(),
             }),
@@ -184,6 +187,7 @@ impl Exporter {
             target(&self.lanes.traces, &settings.traces)?,
             target(&self.lanes.metrics, &settings.metrics)?,
             target(&self.lanes.logs, &settings.logs)?,
+            target(&self.lanes.profiles, &settings.profiles)?,
         ];
         known.retain(|one| {
             targets
@@ -204,6 +208,10 @@ impl Exporter {
                 .is_some_and(|target| target.receiver().protocol == Protocol::HttpJson)
             {
                 limits.batch_bytes /= JSON_GROWTH;
+            }
+            if lane.signal == Signal::Profiles {
+                // Each has tables of its own, and a request has one set of them.
+                limits.batch_items = 1;
             }
             let dropped = lane.queue().configure(limits, target.is_some(), same);
             drop(dropped);
@@ -247,6 +255,19 @@ impl Exporter {
         give(&self.lanes.metrics, resource, &metrics, points, Joined::ToSize);
     }
 
+    /// Whether profiles are exported; else none need be made.
+    pub fn takes_profiles(&self) -> bool {
+        self.lanes.profiles.queue().takes()
+    }
+
+    /// Queues a profile of one process, with the tables that it refers to.
+    pub fn profile(&self, resource: &Arc<Origin>, profile: &Profile, dictionary: &ProfilesDictionary) {
+        if self.takes_profiles() {
+            let entry = Entry::profile(resource, profile, dictionary);
+            self.lanes.profiles.push(Instant::now(), vec![entry]);
+        }
+    }
+
     /// A provider of gcwatch's own log records: to the receiver of log records, now and after a reload. It costs a
     /// thread.
     ///
@@ -285,6 +306,7 @@ impl Exporter {
             traces: of(&self.lanes.traces),
             metrics: of(&self.lanes.metrics),
             logs: of(&self.lanes.logs),
+            profiles: of(&self.lanes.profiles),
             disk_works: self.lanes.traces.depot.as_ref().map(|depot| depot.works()),
         }
     }
@@ -304,8 +326,9 @@ impl Exporter {
     /// Completes when the counters are as `is` says.
     pub async fn until(&self, is: impl Fn(&Stats) -> bool) {
         loop {
-            let [mut traces, mut metrics, mut logs] = self.lanes.each().map(|lane| Box::pin(lane.settled.notified()));
-            for changed in [&mut traces, &mut metrics, &mut logs] {
+            let [mut traces, mut metrics, mut logs, mut profiles] =
+                self.lanes.each().map(|lane| Box::pin(lane.settled.notified()));
+            for changed in [&mut traces, &mut metrics, &mut logs, &mut profiles] {
                 // From here on no change is missed; only then the counters may be read.
                 changed.as_mut().enable();
             }
@@ -316,6 +339,7 @@ impl Exporter {
                 () = traces => {}
                 () = metrics => {}
                 () = logs => {}
+                () = profiles => {}
             }
         }
     }
@@ -388,7 +412,7 @@ impl Running {
             let _in_time = timeout_at(end, lane.store_rest()).await;
             lane.count_drops();
         }
-        let mut lost = [0; 3];
+        let mut lost = [0; 4];
         for ((lane, before), lost) in lanes.into_iter().zip(before).zip(&mut lost) {
             let dropped = lane.queue().abandon();
             drop(dropped);
@@ -406,8 +430,13 @@ impl Running {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clear();
-        let [spans, points, records] = lost;
-        Lost { spans, points, records }
+        let [spans, points, records, profiles] = lost;
+        Lost {
+            spans,
+            points,
+            records,
+            profiles,
+        }
     }
 }
 

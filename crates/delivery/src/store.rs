@@ -42,7 +42,7 @@ const LARGEST_SEGMENT: u64 = 8 << 20;
 const SMALLEST_SEGMENT: u64 = 64 << 10;
 
 /// How many logs there are: one for each signal.
-pub(crate) const LOGS: usize = 3;
+pub(crate) const LOGS: usize = 4;
 
 /// The bounds of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,9 +88,9 @@ impl Store {
             make_private(&path)?;
             Log::open(Folder::new(path), segment_bytes(bounds.max_bytes))
         };
-        let [first, second, third] = names;
+        let [first, second, third, fourth] = names;
         Ok(Self {
-            logs: [open(first)?, open(second)?, open(third)?],
+            logs: [open(first)?, open(second)?, open(third)?, open(fourth)?],
             bounds,
             drops: [Drops::default(); LOGS],
         })

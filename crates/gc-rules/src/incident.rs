@@ -48,7 +48,7 @@ pub use found::{
     Finding, Found, FoundAllocations, FoundAmount, FoundCaller, FoundCallers, FoundSite, FoundType, MOST_FOUND,
 };
 pub use machine::Incidents;
-pub use record::{EvidenceRecord, IncidentRecord, IncidentSubject, MemberRecord};
+pub use record::{EvidenceRecord, IncidentRecord, IncidentSubject, MemberRecord, id_of};
 pub use sample::sample;
 pub use stored::StoredIncident;
 

@@ -7,13 +7,13 @@ use strict_yaml::units::{ByteSize, HumanDuration};
 use strict_yaml::words;
 
 words! {
-    /// Whether incidents have bursts.
+    /// Whether something is done that costs something.
     #[derive(Default)]
-    pub enum BurstMode {
-        /// They have none.
+    pub enum Switch {
+        /// No.
         #[default]
         Off = "off",
-        /// They have, where a rule asks for them.
+        /// Yes.
         On = "on",
     }
 }
@@ -26,13 +26,16 @@ pub(crate) struct Evidence {
     /// the process, as of `gcwatch callers` and `gcwatch allocations`, that finds who makes it collect and who
     /// allocates. Never two on a host at once, none while the heap or the container is at its limit; the incident says
     /// why there was none.
-    pub(crate) bursts: BurstMode,
+    pub(crate) bursts: Switch,
     /// How long one lasts.
     #[schemars(extend("x-minimum" = "1s", "x-maximum" = "30s"))]
     pub(crate) burst_for: HumanDuration,
     /// How long a process is left alone after one.
     #[schemars(extend("x-minimum" = "1m", "x-maximum" = "7d"))]
     pub(crate) burst_every: HumanDuration,
+    /// Whether the allocations of such a burst are exported as a profile over OTLP, too. Profiles are in development in
+    /// OTLP: few receivers take them yet, and a version of both may not fit the other.
+    pub(crate) profiles: Switch,
     /// Recordings of the events around the beginning of severe incidents.
     pub(crate) black_box: BlackBox,
 }
@@ -57,9 +60,10 @@ impl Default for Evidence {
     fn default() -> Self {
         let options = BurstOptions::default();
         Self {
-            bursts: BurstMode::default(),
+            bursts: Switch::default(),
             burst_for: HumanDuration(options.time),
             burst_every: HumanDuration(options.every),
+            profiles: Switch::default(),
             black_box: BlackBox::default(),
         }
     }
@@ -68,7 +72,7 @@ impl Default for Evidence {
 impl From<&Evidence> for BurstOptions {
     fn from(keys: &Evidence) -> Self {
         Self {
-            enabled: keys.bursts == BurstMode::On,
+            enabled: keys.bursts == Switch::On,
             time: keys.burst_for.0,
             every: keys.burst_every.0,
         }

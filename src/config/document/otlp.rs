@@ -37,11 +37,13 @@ pub(crate) struct Otlp {
     /// For a gRPC endpoint without a scheme: true is http, false is https.
     pub(crate) insecure: Option<bool>,
     /// Overrides for spans.
-    pub(crate) traces: Signal,
+    pub(crate) traces: SignalKeys,
     /// Overrides for metrics.
-    pub(crate) metrics: Signal,
+    pub(crate) metrics: SignalKeys,
     /// Overrides for log records.
-    pub(crate) logs: Signal,
+    pub(crate) logs: SignalKeys,
+    /// Overrides for profiles, which are sent with `evidence.profiles: on`.
+    pub(crate) profiles: SignalKeys,
     /// Limits of queues and requests, the same for each signal.
     pub(crate) limits: Limits,
     /// The queue on disk, for what receivers do not take: only with `state.directory`.
@@ -62,9 +64,10 @@ impl Default for Otlp {
             client_certificate: None,
             client_key: None,
             insecure: None,
-            traces: Signal::default(),
-            metrics: Signal::default(),
-            logs: Signal::default(),
+            traces: SignalKeys::default(),
+            metrics: SignalKeys::default(),
+            logs: SignalKeys::default(),
+            profiles: SignalKeys::default(),
             limits: Limits::default(),
             queue: Queue::default(),
         }
@@ -96,7 +99,7 @@ impl Default for Queue {
 /// Overrides for one signal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct Signal {
+pub(crate) struct SignalKeys {
     /// If false, the signal is not sent.
     pub(crate) enabled: bool,
     /// The receiver; with HTTP the complete URL, used as it is.
@@ -124,7 +127,7 @@ pub(crate) struct Signal {
     pub(crate) insecure: Option<bool>,
 }
 
-impl Default for Signal {
+impl Default for SignalKeys {
     fn default() -> Self {
         Self {
             enabled: true,

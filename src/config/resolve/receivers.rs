@@ -1,20 +1,14 @@
 //! The receiver of each signal.
 
 use super::Resolver;
-use crate::config::document::{Document, Limits, Otlp, Signal};
+use crate::config::document::{Document, Limits, Otlp, SignalKeys, Switch};
 use crate::config::problem::Origin;
 use crate::config::values::Endpoint;
 use delivery::otlp::settings::{DiskQueue, OtlpSettings, Protocol, Receiver, Secret};
+use delivery::otlp::signal::Signal;
 use gc_telemetry::options::Temporality;
 use strict_yaml::path::KeyPath;
 use strict_yaml::quote::quoted;
-
-/// A signal's name in the configuration, and the path of its requests over HTTP.
-const SIGNALS: [(&str, &str); 3] = [
-    ("traces", "/v1/traces"),
-    ("metrics", "/v1/metrics"),
-    ("logs", "/v1/logs"),
-];
 
 const UNUSED_TLS: &str = "has no effect: the scheme of the endpoint is http, not https";
 
@@ -52,21 +46,26 @@ impl Resolver<'_> {
                 otlp.client_key.is_some(),
             ),
         };
-        let mut receivers = [&otlp.traces, &otlp.metrics, &otlp.logs]
-            .into_iter()
-            .zip(SIGNALS)
-            .map(|(signal, names)| self.receiver(otlp, signal, names, &common));
-        // An array of three gives three.
-        let (traces, metrics, logs) = (
-            receivers.next().flatten(),
-            receivers.next().flatten(),
-            receivers.next().flatten(),
-        );
-        drop(receivers);
+        let [traces, metrics, logs, profiles] = Signal::ALL.map(|signal| {
+            let keys = match signal {
+                Signal::Traces => &otlp.traces,
+                Signal::Metrics => &otlp.metrics,
+                Signal::Logs => &otlp.logs,
+                Signal::Profiles => &otlp.profiles,
+            };
+            self.receiver(otlp, keys, signal, &common)
+        });
+        let evidence = &document.evidence;
+        let profiles = profiles.filter(|_| evidence.profiles == Switch::On);
+        if evidence.profiles == Switch::On && evidence.bursts == Switch::Off {
+            let path = KeyPath::of("evidence.profiles");
+            self.warning(path, "has no effect without `evidence.bursts: on`");
+        }
         let settings = OtlpSettings {
             traces,
             metrics,
             logs,
+            profiles,
             delta_metrics: document.metrics.temporality == Temporality::Delta,
             limits: (&otlp.limits).into(),
             disk: document.state.directory.as_ref().map(|directory| DiskQueue {
@@ -82,7 +81,7 @@ impl Resolver<'_> {
                 "has no effect with `state.directory`: see `otlp.queue.max_age`",
             );
         }
-        let sent = [&settings.traces, &settings.metrics, &settings.logs];
+        let sent = [&settings.traces, &settings.metrics, &settings.logs, &settings.profiles];
         let sent: Vec<bool> = sent.into_iter().flatten().map(|to| is_https(&to.endpoint)).collect();
         // Common certificates are used if one signal goes to https.
         if !sent.is_empty() && !sent.contains(&true) {
@@ -128,14 +127,8 @@ impl Resolver<'_> {
         }
     }
 
-    fn receiver(
-        &mut self,
-        otlp: &Otlp,
-        signal: &Signal,
-        (name, http_path): (&str, &str),
-        common: &Common,
-    ) -> Option<Receiver> {
-        let section = format!("otlp.{name}");
+    fn receiver(&mut self, otlp: &Otlp, signal: &SignalKeys, which: Signal, common: &Common) -> Option<Receiver> {
+        let section = format!("otlp.{which}");
         let own_headers = !signal.headers.is_empty() || !signal.headers_from.is_empty();
         let own_client = signal.client_certificate.is_some() || signal.client_key.is_some();
         // Checked even if the signal is off: errors are reported before it is enabled.
@@ -165,7 +158,7 @@ impl Resolver<'_> {
             &KeyPath::of(&at),
             protocol,
             insecure,
-            (!whole).then_some(http_path),
+            (!whole).then_some(which.http_path()),
         )?;
         let keys = [
             ("certificate", signal.certificate.is_some()),
@@ -281,7 +274,7 @@ impl Resolver<'_> {
             return Some(url.to_string());
         };
         let base = url.as_str().trim_end_matches('/');
-        if SIGNALS.iter().any(|(_, signal)| base.ends_with(signal)) {
+        if Signal::ALL.iter().any(|signal| base.ends_with(signal.http_path())) {
             let message = "`/v1/traces` and so on are appended to the common endpoint; remove the path, or set the endpoint of one \
                            signal";
             self.error(path.clone(), message);

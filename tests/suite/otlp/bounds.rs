@@ -210,7 +210,8 @@ async fn shutdown_is_bounded_and_says_what_was_lost() {
             Lost {
                 spans: 8,
                 points: 4,
-                records: 0
+                records: 0,
+                profiles: 0
             }
         );
         let stats = exporter.stats();

@@ -3,21 +3,27 @@
 use delivery::otlp::settings::{Compression, Protocol, Secret};
 use delivery::otlp::signal::Signal;
 
-use crate::otlp::given::{PROTOCOLS, all_to, gauge, record, resource, settle, span, spans_to, start};
+use crate::otlp::given::{PROTOCOLS, all_to, gauge, profile, record, resource, settle, span, spans_to, start};
 use test_support::receiver::Receiver;
 
-/// Scenario: a span, a log record and a metric are sent in each of the three forms, packed in each of the three ways,
-/// with a header.
-/// Guarantee: each arrives at its own path with resource, scope, version and schema, packed as asked, named `gcwatch`.
+/// Scenario: a span, a log record, a metric and two profiles are sent in each of the three forms, packed in each of the
+/// three ways, with a header.
+/// Guarantee: each arrives at its own path with resource, scope, version and schema, packed as asked, named `gcwatch`;
+/// the profiles each with its own tables.
 #[tokio::test]
 async fn every_form_and_packing_arrives() {
     for protocol in PROTOCOLS {
         for compression in [Compression::None, Compression::Gzip, Compression::Zstd] {
             let mut receiver = Receiver::start().await;
             let mut settings = all_to(&receiver, protocol);
-            for one in [&mut settings.traces, &mut settings.metrics, &mut settings.logs]
-                .into_iter()
-                .flatten()
+            for one in [
+                &mut settings.traces,
+                &mut settings.metrics,
+                &mut settings.logs,
+                &mut settings.profiles,
+            ]
+            .into_iter()
+            .flatten()
             {
                 one.compression = compression;
                 one.headers = vec![("x-tenant".to_owned(), Secret::new("seven"))];
@@ -33,6 +39,13 @@ async fn every_form_and_packing_arrives() {
             exporter.logs(&resource, vec![record("anomaly")]);
             settle(&exporter).await;
             let logs = receiver.next().await;
+            // Each with its own tables: never two in a request.
+            for name in ["alloc_space", "cpu"] {
+                let (profile, dictionary) = profile(name);
+                exporter.profile(&resource, &profile, &dictionary);
+            }
+            settle(&exporter).await;
+            let profiles = [receiver.next().await, receiver.next().await];
 
             let packed = match compression {
                 Compression::None => None,
@@ -46,16 +59,20 @@ async fn every_form_and_packing_arrives() {
                         "trace.v1.TraceService/Export",
                         "metrics.v1.MetricsService/Export",
                         "logs.v1.LogsService/Export",
+                        "profiles.v1development.ProfilesService/Export",
                     ]
                     .map(|method| format!("/opentelemetry.proto.collector.{method}")),
                 ),
                 Protocol::HttpProtobuf => (
                     "application/x-protobuf",
-                    Signal::ALL.map(|signal| format!("/v1/{signal}")),
+                    ["v1/traces", "v1/metrics", "v1/logs", "v1development/profiles"].map(|path| format!("/{path}")),
                 ),
-                Protocol::HttpJson => ("application/json", Signal::ALL.map(|signal| format!("/v1/{signal}"))),
+                Protocol::HttpJson => (
+                    "application/json",
+                    ["v1/traces", "v1/metrics", "v1/logs", "v1development/profiles"].map(|path| format!("/{path}")),
+                ),
             };
-            for (request, path) in [&traces, &metrics, &logs].into_iter().zip(paths) {
+            for (request, path) in [&traces, &metrics, &logs, &profiles[0]].into_iter().zip(paths) {
                 assert_eq!(request.path, path);
                 assert_eq!(request.packed.as_deref(), packed, "{protocol:?}");
                 assert_eq!(request.header("content-type"), kind);
@@ -82,12 +99,18 @@ async fn every_form_and_packing_arrives() {
             let logs = logs.logs().resource_logs;
             assert_eq!(logs[0].resource.as_ref(), Some(&**resource));
             assert_eq!(logs[0].scope_logs[0].log_records, [record("anomaly")]);
+            for (request, name) in profiles.iter().zip(["alloc_space", "cpu"]) {
+                let request = request.profiles();
+                let (profile, dictionary) = profile(name);
+                let part = &request.resource_profiles[0];
+                assert_eq!(part.resource.as_ref(), Some(&**resource));
+                assert_eq!(part.scope_profiles[0].profiles, [profile]);
+                assert_eq!(request.dictionary, Some(dictionary));
+            }
 
             let stats = exporter.stats();
-            assert_eq!(
-                (stats.traces.exported, stats.metrics.exported, stats.logs.exported),
-                (1, 3, 1)
-            );
+            let exported = Signal::ALL.map(|signal| stats.of(signal).exported);
+            assert_eq!(exported, [1, 3, 1, 2]);
             assert!(running.shutdown(test_support::receiver::LONG).await.is_nothing());
         }
     }

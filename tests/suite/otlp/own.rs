@@ -276,6 +276,7 @@ async fn the_end_is_bounded_and_says_what_was_lost() {
                 spans: 1,
                 points: 0,
                 records: 513,
+                profiles: 0,
             };
             let stats = exporter.stats();
             // Those that wait, and the one in flight.

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::fs;
 
 use gc_telemetry::definition::{
-    Attribute, MetricDefinition, Row, ValueKind, anomaly, container, metric, own, resource, settings, span,
+    Attribute, MetricDefinition, Row, ValueKind, anomaly, container, metric, own, profile, resource, settings, span,
 };
 use gc_telemetry::options::{GenerationKey, MetricOptions};
 use gc_telemetry::series::Series;
@@ -272,6 +272,7 @@ fn names_are_unique_and_well_formed() {
         .chain(settings::ALL)
         .chain(metric::ALL)
         .chain(anomaly::ALL)
+        .chain(profile::ALL)
         .copied();
     let rows: Vec<Row> = span::rows().chain(others).collect();
     let mut names: Vec<&str> = rows.iter().map(|row| row.attribute.name).collect();
@@ -374,6 +375,7 @@ fn the_documentation_is_current() {
         ),
         ("phases", attribute_table(span::PHASES.iter().map(own))),
         ("anomalies", rows(anomaly::ALL)),
+        ("profiles", rows(profile::ALL)),
         ("metrics", metric_table(metric::METRICS)),
         ("points", rows(metric::ALL)),
         ("target", metric_table(own::target::METRICS)),

@@ -22,6 +22,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_proto::tonic::collector::profiles::v1development::ExportProfilesServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use prost::Message;
 use prost::bytes::Bytes;
@@ -137,6 +138,10 @@ impl Recorded {
     }
 
     pub fn logs(&self) -> ExportLogsServiceRequest {
+        self.decode()
+    }
+
+    pub fn profiles(&self) -> ExportProfilesServiceRequest {
         self.decode()
     }
 

@@ -1,13 +1,15 @@
 //! Queued items, and requests made of them.
 //!
 //! An item is encoded when it is given: what waits is as small as on the wire, its size is known exactly, and a request
-//! is the items one behind the other with the lengths around them. The three signals have the same layout (the numbers
-//! are those of `opentelemetry-proto`), so that one code writes all three:
+//! is the items one behind the other with the lengths around them. All signals have the same layout (the numbers are those
+//! of `opentelemetry-proto`), so that one code writes all of them:
 //!
 //! ```text
 //! Export*ServiceRequest { 1: Resource* { 1: resource, 2: Scope* { 1: scope, 2: span | metric | log record, 3:
 //! schema_url }, 3: schema_url } }
 //! ```
+//!
+//! A request of profiles also has the tables that they refer to (`2: dictionary`); so there is one profile in each.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -55,6 +57,8 @@ pub(crate) struct Entry {
     weight: usize,
     /// The encoded items, each with tag and length as a `Scope*` message has them.
     fields: Box<[u8]>,
+    /// The encoded tables that it refers to; empty: none. A request has those of one entry only.
+    dictionary: Box<[u8]>,
 }
 
 impl Entry {
@@ -72,6 +76,15 @@ impl Entry {
             items,
             weight: 1,
             fields: fields.into_boxed_slice(),
+            dictionary: Box::default(),
+        }
+    }
+
+    /// A profile and the tables that it refers to.
+    pub(crate) fn profile<M: Message, D: Message>(resource: &Arc<Origin>, profile: &M, dictionary: &D) -> Self {
+        Self {
+            dictionary: dictionary.encode_to_vec().into_boxed_slice(),
+            ..Self::new(resource, std::slice::from_ref(profile), 1)
         }
     }
 
@@ -82,6 +95,7 @@ impl Entry {
             items,
             weight: usize::try_from(items).unwrap_or(usize::MAX),
             fields,
+            dictionary: Box::default(),
         }
     }
 
@@ -97,7 +111,7 @@ impl Entry {
 
     /// Its encoded bytes, without its resource.
     pub(crate) fn bytes(&self) -> usize {
-        self.fields.len()
+        self.fields.len() + self.dictionary.len()
     }
 
     /// An upper limit on what a request grows by when this entry's resource is not in it yet.
@@ -168,7 +182,7 @@ impl Batch {
             });
             if let Some(group) = groups.get_mut(place) {
                 group.end += 1;
-                group.fields_len += entry.bytes();
+                group.fields_len += entry.fields.len();
             }
             placed.push((place, entry));
         }
@@ -180,7 +194,13 @@ impl Batch {
         }
         let entries: Vec<Entry> = placed.into_iter().map(|(_, entry)| entry).collect();
         let items = entries.iter().map(Entry::items).sum();
-        let len = groups.iter().map(|group| field_len(group.len())).sum();
+        let dictionary = dictionary(&entries);
+        let dictionary_len = if dictionary.is_empty() {
+            0
+        } else {
+            field_len(dictionary.len())
+        };
+        let len = groups.iter().map(|group| field_len(group.len())).sum::<usize>() + dictionary_len;
         Self {
             stored: None,
             entries,
@@ -245,6 +265,10 @@ impl Batch {
             put_field(out, FIELD_3, SCHEMA_URL.as_bytes());
             begin = group.end;
         }
+        let dictionary = dictionary(&self.entries);
+        if !dictionary.is_empty() {
+            put_field(out, FIELD_2, dictionary);
+        }
     }
 
     /// Two batches of half the entries each, or itself when it has one only.
@@ -263,6 +287,11 @@ impl Batch {
         let second = self.entries.split_off(self.entries.len() / 2);
         Ok((Self::new(self.entries), Self::new(second)))
     }
+}
+
+/// The tables of the one entry that has some.
+fn dictionary(entries: &[Entry]) -> &[u8] {
+    entries.first().map_or(&[], |entry| &entry.dictionary)
 }
 
 /// Length of a length-delimited field with a tag of one byte.

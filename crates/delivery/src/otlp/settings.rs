@@ -56,6 +56,8 @@ pub struct OtlpSettings {
     pub metrics: Option<Receiver>,
     /// Log records.
     pub logs: Option<Receiver>,
+    /// Profiles.
+    pub profiles: Option<Receiver>,
     /// Metrics are changes since the export before: what is refused is missing in every sum, and is sent again once
     /// other requests are accepted.
     pub delta_metrics: bool,

@@ -1,8 +1,8 @@
-//! The three signals of OTLP, and what differs between them on the wire.
+//! The signals of OTLP, and what differs between them on the wire.
 
 use std::fmt;
 
-/// One of the three kinds of telemetry that are exported.
+/// One of the kinds of telemetry that are exported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Signal {
     /// Spans.
@@ -11,18 +11,21 @@ pub enum Signal {
     Metrics,
     /// Log records.
     Logs,
+    /// Profiles, which are in development (`v1development`).
+    Profiles,
 }
 
 impl Signal {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Traces, Self::Metrics, Self::Logs];
+    pub const ALL: [Self; 4] = [Self::Traces, Self::Metrics, Self::Logs, Self::Profiles];
 
-    /// Its name as in a path of OTLP over HTTP: `traces`.
+    /// Its name in the configuration, attributes and texts: `traces`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Traces => "traces",
             Self::Metrics => "metrics",
             Self::Logs => "logs",
+            Self::Profiles => "profiles",
         }
     }
 
@@ -32,15 +35,27 @@ impl Signal {
             Self::Traces => "spans",
             Self::Metrics => "data points",
             Self::Logs => "log records",
+            Self::Profiles => "profiles",
         }
     }
 
-    /// The gRPC method (`opentelemetry/proto/collector/*/v1/*_service.proto`).
+    /// The path of its requests over HTTP.
+    pub fn http_path(self) -> &'static str {
+        match self {
+            Self::Traces => "/v1/traces",
+            Self::Metrics => "/v1/metrics",
+            Self::Logs => "/v1/logs",
+            Self::Profiles => "/v1development/profiles",
+        }
+    }
+
+    /// The gRPC method (`opentelemetry/proto/collector/*/*/*_service.proto`).
     pub(crate) fn method(self) -> &'static str {
         match self {
             Self::Traces => "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
             Self::Metrics => "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
             Self::Logs => "/opentelemetry.proto.collector.logs.v1.LogsService/Export",
+            Self::Profiles => "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export",
         }
     }
 
@@ -50,6 +65,7 @@ impl Signal {
             Self::Traces => "rejectedSpans",
             Self::Metrics => "rejectedDataPoints",
             Self::Logs => "rejectedLogRecords",
+            Self::Profiles => "rejectedProfiles",
         }
     }
 }

@@ -135,7 +135,7 @@ pub struct LastError {
 
 /// The items of one signal. `given` = `exported` + `rejected` + `dropped` + `queued` + `in_flight` + `stored`, always.
 ///
-/// An item is a span, a log record, or a metric's data point.
+/// An item is a span, a log record, a metric's data point, or a profile.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SignalStats {
     /// A receiver is configured.
@@ -179,6 +179,8 @@ pub struct Stats {
     pub metrics: SignalStats,
     /// Log records.
     pub logs: SignalStats,
+    /// Profiles.
+    pub profiles: SignalStats,
     /// The queue on disk can be written; `None`: there is none.
     pub disk_works: Option<bool>,
 }
@@ -190,6 +192,7 @@ impl Stats {
             Signal::Traces => &self.traces,
             Signal::Metrics => &self.metrics,
             Signal::Logs => &self.logs,
+            Signal::Profiles => &self.profiles,
         }
     }
 }
@@ -203,6 +206,8 @@ pub struct Lost {
     pub points: u64,
     /// Log records.
     pub records: u64,
+    /// Profiles.
+    pub profiles: u64,
 }
 
 impl Lost {

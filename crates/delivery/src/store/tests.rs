@@ -341,7 +341,7 @@ const BOUNDS: Bounds = Bounds {
     max_age: Duration::from_secs(3600),
 };
 
-const NAMES: [&str; LOGS] = ["a", "b", "c"];
+const NAMES: [&str; LOGS] = ["a", "b", "c", "d"];
 
 /// Not compressible.
 fn request(seed: u64, len: usize) -> Vec<u8> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::record::id;
+use super::record::id_of;
 use super::{Incident, RECORDED_NS};
 use crate::alert::RunKey;
 
@@ -35,7 +35,7 @@ impl Recorder {
         let newest = self.newest.take();
         let recording = newest.filter(|(began, _)| now.abs_diff(*began) < RECORDED_NS);
         let recording = recording.unwrap_or_else(|| {
-            let what = id(incident, Some(self.run));
+            let what = id_of(incident, Some(self.run));
             (now, recording_id(now, &self.process, self.run.pid, &what))
         });
         incident.black_box = Some(Arc::clone(&recording.1));

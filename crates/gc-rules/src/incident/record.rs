@@ -131,7 +131,7 @@ impl IncidentRecord {
         let group = cause.map_or(&incident.group, |cause| &cause.group);
         Self {
             kind: "incident",
-            id: id(incident, subject.run),
+            id: id_of(incident, subject.run),
             state: if incident.is_open() { "firing" } else { "ended" },
             ending: incident.ending,
             severity: incident.severity,
@@ -242,7 +242,7 @@ fn command(incident: &Incident, run: Option<RunKey>) -> Option<String> {
 }
 
 /// FNV-1a of whose it is and which: the same in every state of it, and in every receiver.
-pub(super) fn id(incident: &Incident, run: Option<RunKey>) -> String {
+pub fn id_of(incident: &Incident, run: Option<RunKey>) -> String {
     let run = run.unwrap_or(RunKey { pid: 0, start_time: 0 });
     let group = incident.group.as_deref().unwrap_or(&incident.began_as.id);
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;

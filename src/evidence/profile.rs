@@ -1,0 +1,285 @@
+//! A burst's allocations as a profile of OTLP (`opentelemetry/proto/profiles/v1development/profiles.proto`, in
+//! development). Pure.
+//!
+//! What repeats is in tables that the profile refers to by place; place 0 of each table is its empty value. One value per
+//! sample: the bytes that it stands for.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use clr_evidence::burst::Window;
+use clr_evidence::estimate::INTERVAL_BYTES;
+use clr_evidence::name::{Frame, type_name};
+use clr_evidence::pprof::Stacked;
+use gc_telemetry::definition::Attribute;
+use gc_telemetry::definition::anomaly::INCIDENT_ID;
+use gc_telemetry::definition::profile::{ALLOCATED_TYPE, BIASED, FRAME_TYPE};
+use opentelemetry_proto::tonic::common::v1::AnyValue;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::profiles::v1development::{
+    Function, KeyValueAndUnit, Line, Link, Location, Mapping, Profile, ProfilesDictionary, Sample, Stack, ValueType,
+};
+
+/// What the samples are called: as in profiles of Go and in [`clr_evidence::pprof`].
+const SPACE: (&str, &str) = ("alloc_space", "bytes");
+
+/// A profile, and the tables that it refers to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Profiled {
+    /// Its samples.
+    pub profile: Profile,
+    /// Strings, functions, locations, stacks and attributes.
+    pub dictionary: ProfilesDictionary,
+}
+
+/// What a profile is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Subject<'a> {
+    /// Id of the incident that asked.
+    pub incident: &'a str,
+    /// What was counted, on the stream's clock.
+    pub window: Window,
+    /// Unix nanoseconds of the beginning.
+    pub began_unix_ns: u64,
+    /// The runtime did not sample by chance.
+    pub is_biased: bool,
+    /// Any 16 bytes that no other profile has.
+    pub id: [u8; 16],
+}
+
+/// The profile of these stacks.
+pub fn profile(stacks: &[Stacked], subject: &Subject<'_>) -> Profiled {
+    let mut tables = Tables::new();
+    let space = ValueType {
+        type_strindex: tables.text(SPACE.0),
+        unit_strindex: tables.text(SPACE.1),
+    };
+    let frame_type = tables.attribute(&FRAME_TYPE, Value::StringValue("dotnet".to_owned()), "dotnet");
+    let samples = stacks.iter().map(|stacked| {
+        let frames = stacked.frames.iter();
+        let locations = frames.map(|(address, frame)| tables.location(*address, frame, frame_type));
+        let locations: Vec<i32> = locations.collect();
+        let allocated = stacked.type_name.as_deref().map(type_name);
+        let allocated =
+            allocated.map(|name| tables.attribute(&ALLOCATED_TYPE, Value::StringValue(name.clone()), &name));
+        Sample {
+            stack_index: tables.stack(locations),
+            attribute_indices: allocated.into_iter().collect(),
+            values: vec![stacked.bytes.round() as i64],
+            ..Sample::default()
+        }
+    });
+    let samples = samples.collect();
+    let incident = Value::StringValue(subject.incident.to_owned());
+    let attribute_indices = vec![
+        tables.attribute(&INCIDENT_ID, incident, subject.incident),
+        tables.attribute(&BIASED, Value::BoolValue(subject.is_biased), ""),
+    ];
+    let profile = Profile {
+        sample_type: Some(space),
+        samples,
+        time_unix_nano: subject.began_unix_ns,
+        duration_nano: subject.window.length().unwrap_or(0),
+        period_type: (!subject.is_biased).then_some(space),
+        period: if subject.is_biased { 0 } else { INTERVAL_BYTES as i64 },
+        profile_id: subject.id.to_vec(),
+        attribute_indices,
+        ..Profile::default()
+    };
+    Profiled {
+        profile,
+        dictionary: tables.dictionary,
+    }
+}
+
+/// The tables, and the places of what is in them.
+struct Tables {
+    dictionary: ProfilesDictionary,
+    strings: HashMap<String, i32>,
+    functions: HashMap<(i32, i32), i32>,
+    locations: HashMap<u64, i32>,
+    stacks: HashMap<Vec<i32>, i32>,
+    attributes: HashMap<(&'static str, String), i32>,
+}
+
+impl Tables {
+    fn new() -> Self {
+        let dictionary = ProfilesDictionary {
+            mapping_table: vec![Mapping::default()],
+            location_table: vec![Location::default()],
+            function_table: vec![Function::default()],
+            link_table: vec![Link::default()],
+            string_table: vec![String::new()],
+            attribute_table: vec![KeyValueAndUnit::default()],
+            stack_table: vec![Stack::default()],
+        };
+        Self {
+            dictionary,
+            strings: HashMap::from([(String::new(), 0)]),
+            functions: HashMap::new(),
+            locations: HashMap::new(),
+            stacks: HashMap::from([(Vec::new(), 0)]),
+            attributes: HashMap::new(),
+        }
+    }
+
+    fn text(&mut self, text: &str) -> i32 {
+        if let Some(place) = self.strings.get(text) {
+            return *place;
+        }
+        put(
+            &mut self.dictionary.string_table,
+            text.to_owned(),
+            &mut self.strings,
+            text.to_owned(),
+        )
+    }
+
+    /// `distinct`: what tells its values apart.
+    fn attribute(&mut self, attribute: &Attribute, value: Value, distinct: &str) -> i32 {
+        let key = (attribute.name, distinct.to_owned());
+        if let Some(place) = self.attributes.get(&key) {
+            return *place;
+        }
+        let row = KeyValueAndUnit {
+            key_strindex: self.text(attribute.name),
+            value: Some(AnyValue { value: Some(value) }),
+            unit_strindex: 0,
+        };
+        put(&mut self.dictionary.attribute_table, row, &mut self.attributes, key)
+    }
+
+    fn location(&mut self, address: u64, frame: &Frame, frame_type: i32) -> i32 {
+        if let Some(place) = self.locations.get(&address) {
+            return *place;
+        }
+        let names = (self.text(&frame.name), self.text(&frame.raw));
+        let function_index = match self.functions.get(&names) {
+            Some(place) => *place,
+            None => {
+                let function = Function {
+                    name_strindex: names.0,
+                    system_name_strindex: names.1,
+                    ..Function::default()
+                };
+                put(
+                    &mut self.dictionary.function_table,
+                    function,
+                    &mut self.functions,
+                    names,
+                )
+            }
+        };
+        let location = Location {
+            address,
+            lines: vec![Line {
+                function_index,
+                ..Line::default()
+            }],
+            attribute_indices: vec![frame_type],
+            ..Location::default()
+        };
+        put(
+            &mut self.dictionary.location_table,
+            location,
+            &mut self.locations,
+            address,
+        )
+    }
+
+    fn stack(&mut self, locations: Vec<i32>) -> i32 {
+        if let Some(place) = self.stacks.get(&locations) {
+            return *place;
+        }
+        let stack = Stack {
+            location_indices: locations.clone(),
+        };
+        put(&mut self.dictionary.stack_table, stack, &mut self.stacks, locations)
+    }
+}
+
+/// Appends a row; its place. A burst has some thousands of samples, each with some hundreds of frames at most.
+fn put<K: Eq + Hash, T>(table: &mut Vec<T>, row: T, places: &mut HashMap<K, i32>, key: K) -> i32 {
+    let place = i32::try_from(table.len()).unwrap_or(i32::MAX);
+    table.push(row);
+    places.insert(key, place);
+    place
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: three stacks, two of them alike, with a frame in common, one of a type that is not known.
+    /// Guarantee: every row is there once, behind the empty one of its table; every place leads to what it was made of.
+    #[test]
+    fn a_profile_refers_to_what_its_tables_have() {
+        let main = (10, Frame::of("Shop.Program", "Main"));
+        let parse = (20, Frame::of("Shop.Orders+<ParseAsync>d__7", "MoveNext"));
+        let stacked = |frames: &[(u64, Frame)], name: Option<&str>, bytes| Stacked {
+            frames: frames.to_vec(),
+            type_name: name.map(str::to_owned),
+            samples: 1,
+            bytes,
+        };
+        let both = [parse, main.clone()];
+        let stacks = [
+            stacked(&both, Some("System.String"), 102_400.4),
+            stacked(&both, Some("System.Byte[]"), 1e6),
+            stacked(&[main], None, 24.0),
+        ];
+        let subject = Subject {
+            incident: "b62235ca546ae1fd",
+            window: Window {
+                start: Some(5),
+                end: Some(1_005),
+            },
+            began_unix_ns: 77,
+            is_biased: false,
+            id: [7; 16],
+        };
+        let Profiled { profile, dictionary } = profile(&stacks, &subject);
+        let lengths = [
+            dictionary.mapping_table.len(),
+            dictionary.link_table.len(),
+            dictionary.location_table.len(),
+            dictionary.function_table.len(),
+            dictionary.stack_table.len(),
+        ];
+        assert_eq!(lengths, [1, 1, 3, 3, 3]);
+        assert_eq!(dictionary.attribute_table[0], KeyValueAndUnit::default());
+        let text = |place: i32| dictionary.string_table[place as usize].as_str();
+        let shown = |sample: &Sample| {
+            let stack = &dictionary.stack_table[sample.stack_index as usize];
+            let names = stack.location_indices.iter().map(|place| {
+                let location = &dictionary.location_table[*place as usize];
+                let function = &dictionary.function_table[location.lines[0].function_index as usize];
+                let kind = &dictionary.attribute_table[location.attribute_indices[0] as usize];
+                assert_eq!(text(kind.key_strindex), "profile.frame.type");
+                text(function.name_strindex)
+            });
+            let names: Vec<&str> = names.collect();
+            let of = sample.attribute_indices.iter().map(|place| {
+                let row = &dictionary.attribute_table[*place as usize];
+                match &row.value.as_ref().unwrap().value {
+                    Some(Value::StringValue(value)) => format!("{}={value}", text(row.key_strindex)),
+                    other => panic!("{other:?}"),
+                }
+            });
+            let of: Vec<String> = of.collect();
+            format!("{} {} {:?}", names.join("<"), of.join(","), sample.values)
+        };
+        let shown: Vec<String> = profile.samples.iter().map(shown).collect();
+        let expected = [
+            "Shop.Orders.ParseAsync<Shop.Program.Main gcwatch.allocation.type=string [102400]",
+            "Shop.Orders.ParseAsync<Shop.Program.Main gcwatch.allocation.type=byte[] [1000000]",
+            "Shop.Program.Main  [24]",
+        ];
+        assert_eq!(shown, expected);
+        let space = profile.sample_type.unwrap();
+        assert_eq!((text(space.type_strindex), text(space.unit_strindex)), SPACE);
+        assert_eq!((profile.time_unix_nano, profile.duration_nano), (77, 1_000));
+        assert_eq!(profile.period, 102_400);
+        assert_eq!(profile.attribute_indices.len(), 2);
+    }
+}

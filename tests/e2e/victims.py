@@ -1,0 +1,88 @@
+"""A pause in its victims' own traces: a web service whose requests collect, with the OpenTelemetry SDK, and gcwatch beside it, both
+exporting to one receiver."""
+
+import contextlib
+import threading
+import time
+import urllib.request
+
+import process
+import receivers
+
+CONFIGURATION = "requests: {mode: diagnosticsource}\n"
+
+
+@contextlib.contextmanager
+def service(folder, endpoint):
+    """The service, gcwatch, and clients that go on asking until the end."""
+    (port,) = receivers.free_ports(1)
+    shop = process.known(
+        folder,
+        "shop/shop.dll",
+        SPORT=str(port),
+        SSECS="300",
+        OTEL_EXPORTER_OTLP_ENDPOINT=endpoint,
+        OTEL_SERVICE_NAME="shop",
+        OTEL_TRACES_SAMPLER="always_on",
+        OTEL_BSP_SCHEDULE_DELAY="500",
+    )
+    over = threading.Event()
+
+    def ask(path):
+        while not over.is_set():
+            with contextlib.suppress(OSError):
+                urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30).read()
+            time.sleep(0.05)
+
+    clients = [threading.Thread(target=ask, args=(path,)) for path in ("/slow?ms=200", "/gc?generation=2", "/json?n=50")]
+    gcwatch = None
+    try:
+        gcwatch = process.daemon(
+            folder, "--listen", "none", "--no-metrics", "--no-logs", "--endpoint", endpoint, more=CONFIGURATION
+        )
+        gcwatch.await_true("it was attached", lambda: "attached" in gcwatch.log.read_text())
+        for client in clients:
+            client.start()
+        yield
+    finally:
+        over.set()
+        for client in clients:
+            if client.ident:
+                client.join()
+        if gcwatch:
+            gcwatch.stop()
+        shop.child.kill()
+        shop.child.wait()
+
+
+def found(trace_ids, trace):
+    """A pause, its victim, and the collection's trace, as the receiver gives them back; nothing where it has them not yet.
+
+    `trace_ids`: of the service; `trace`: the spans of one."""
+    for trace_id in trace_ids:
+        spans = {span["id"]: span for span in trace(trace_id)}
+        for pause in spans.values():
+            victim = spans.get(pause["parent"])
+            if not pause["name"].startswith("GC pause ") or not victim or victim["scope"] == "gcwatch" or not pause["links"]:
+                continue
+            collection = trace(pause["links"][0]["trace"])
+            if any(span["id"] == pause["links"][0]["id"] for span in collection):
+                return pause, victim, collection
+    return None
+
+
+def check(test, pause, victim, collection):
+    """The waterfall of the slow request: the pause inside of it, and where it leads."""
+    test.assertEqual(pause["trace"], victim["trace"])
+    test.assertEqual(victim["scope"], "Microsoft.AspNetCore")
+    test.assertEqual(pause["scope"], "gcwatch")
+    test.assertEqual(pause["name"], "GC pause gen2 blocking")
+    # The SDK's times are of the wall clock, in steps of 100 ns.
+    test.assertGreaterEqual(pause["start"] + 10**6, victim["start"])
+    test.assertLessEqual(pause["end"], victim["end"] + 10**6)
+    test.assertGreater(pause["end"] - pause["start"], 10**6)
+    root = next(span for span in collection if not span["parent"])
+    test.assertEqual(root["id"], pause["links"][0]["id"])
+    test.assertTrue(root["name"].startswith("GC gen2"), root["name"])
+    test.assertGreater(root["attributes"]["dotnet.gc.requests.hit"], 0)
+    test.assertLess(abs(root["start"] - pause["start"]), 10**9)
