@@ -1,14 +1,15 @@
-//! What it costs a web service that its requests are read (`requests.mode: diagnosticsource`): CPU time and latency with
-//! and without, in pairs one after the other.
+//! What it costs a web service that its requests are read (`requests.mode: diagnosticsource`): CPU time and latency
+//! with and without, in pairs one after the other.
 //!
 //! ```text
 //! cargo bench --bench requests -- --gcwatch target/release/gcwatch
 //! cargo bench --bench requests -- --rates 100,1000 --pairs 5 --runtime asp8.0.33
 //! ```
 //!
-//! The service is `known/shop/shop.dll` on ASP.NET Core; each request is a small `/json`, over kept connections at an even
-//! pace. In both halves of a pair a daemon reads the collections of the service; in one of them its requests, too, first
-//! or second in turn. Needs the runtimes (`tests/runtimes/fetch`). Everything is on loopback, and what was started is ended by its pid.
+//! The service is `known/shop/shop.dll` on ASP.NET Core; each request is a small `/json`, over kept connections at an
+//! even pace. In both halves of a pair a daemon reads the collections of the service; in one of them its requests, too,
+//! first or second in turn. Needs the runtimes (`tests/runtimes/fetch`). Everything is on loopback, and what was
+//! started is ended by its pid. docs/requests.md has what was measured.
 
 #![allow(
     clippy::print_stdout,

@@ -1,8 +1,8 @@
 //! A burst's allocations as a profile of OTLP (`opentelemetry/proto/profiles/v1development/profiles.proto`, in
 //! development). Pure.
 //!
-//! What repeats is in tables that the profile refers to by place; place 0 of each table is its empty value. One value per
-//! sample: the bytes that it stands for.
+//! What repeats is in tables that the profile refers to by place; place 0 of each table is its empty value. One value
+//! per sample: the bytes that it stands for.
 
 use std::collections::HashMap;
 use std::hash::Hash;

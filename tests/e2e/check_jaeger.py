@@ -65,7 +65,7 @@ class Jaeger(unittest.TestCase):
         """Scenario: another over HTTP, metrics too, which Jaeger does not take.
         Guarantee: the same for the traces, and what was not taken is said."""
         said = self.check("http/protobuf", "svc8-workstation")
-        self.assertIn("takes no metrics", said)
+        self.assertIn("the receiver does not support metrics", said)
 
     def test_a_pause_is_in_its_victims_trace(self):
         """Scenario: a web service with the OpenTelemetry SDK, whose requests collect, and gcwatch that reads them, export to Jaeger.

@@ -107,7 +107,8 @@ fn an_induced_incident_names_the_site(runtime: Runtime) {
 
 /// Scenario: a program whose sites allocate known bytes, on .NET 10, and a rule that asks who allocates.
 /// Guarantee: the incident has types and sites of it with their intervals, and their flame graph is served as long as
-/// the incident names it; a profile of the process with the same bytes, the incident's id and the site arrives over OTLP.
+/// the incident names it; a profile of the process with the same bytes, the incident's id and the site arrives over
+/// OTLP.
 fn an_incident_names_what_allocates(runtime: Runtime) {
     let folder = folder();
     let target = known(runtime, "allocations.dll", folder.path());

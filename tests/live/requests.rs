@@ -461,8 +461,8 @@ fn tracing_stays_as_it_is(runtime: Runtime) {
 
 /// Scenario: a service without an SDK answers five clients, each up to 200 requests a second, while a daemon that reads
 /// its requests is killed (SIGKILL) and started again, four times.
-/// Guarantee: every request is answered, and what the service sends on for a sampled, an unsampled and no parent is what
-/// it was before: with the daemon, right after it was killed, and at the end.
+/// Guarantee: every request is answered, and what the service sends on for a sampled, an unsampled and no parent is
+/// what it was before: with the daemon, right after it was killed, and at the end.
 fn kills_lose_no_request_and_change_no_sampling(runtime: Runtime) {
     let shop = Shop::start(runtime, 300, &[("SLIVE", "1")]);
     let before = sent_on(&shop);

@@ -62,8 +62,9 @@ impl Drop for Daemon {
 
 /// Scenario: a daemon, and a browser on its page before there is a process; then a program begins that asks for
 /// collections all the time, and one that is well. Later the first is killed.
-/// Guarantee: without a reload both are in the overview, the sick one above, with its name, its pauses and its incident;
-/// its page has a mark for each collection and the same figures as the record; when it is killed, its page says so.
+/// Guarantee: without a reload both are in the overview, the sick one above, with its name, its pauses and its
+/// incident; its page has a mark for each collection and the same figures as the record; when it is killed, its page
+/// says so.
 fn live_processes_are_followed() {
     let folder = tempfile::Builder::new().prefix("gcw").tempdir().unwrap();
     let mark = folder.path().file_name().unwrap().to_str().unwrap().to_owned();

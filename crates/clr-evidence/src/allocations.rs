@@ -1,9 +1,9 @@
 //! Who allocates: samples, summed by type and by site.
 //!
-//! A site is the nearest frame that is not of the framework, with the own methods that call it. .NET 10 samples by chance
-//! (`AllocationSampled`): [`estimate`](crate::estimate) says what the samples stand for. Older runtimes have only
-//! `AllocationTick`, one about every 100 KB and heap: the type that happens to cross the line gets all of it, so what
-//! allocates in step with the ticks counts too much or too little. Its estimates are biased, and have no interval.
+//! A site is the nearest frame that is not of the framework, with the own methods that call it. .NET 10 samples by
+//! chance (`AllocationSampled`): [`estimate`](crate::estimate) says what the samples stand for. Older runtimes have
+//! only `AllocationTick`, one about every 100 KB and heap: the type that happens to cross the line gets all of it, so
+//! what allocates in step with the ticks counts too much or too little. Its estimates are biased, and have no interval.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

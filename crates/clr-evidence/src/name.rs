@@ -209,8 +209,8 @@ impl Own {
     }
 }
 
-/// The lambdas of a method have numbers from 0, outer ones before inner ones: `0_3` (after that of the method) and `3` are
-/// the fourth.
+/// The lambdas of a method have numbers from 0, outer ones before inner ones: `0_3` (after that of the method) and
+/// `3` are the fourth.
 fn lambda(number: &str) -> String {
     let end = number.find(|letter: char| !letter.is_ascii_digit() && letter != '_');
     let own = number.get(..end.unwrap_or(number.len())).unwrap_or_default();

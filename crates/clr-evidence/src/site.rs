@@ -1,8 +1,8 @@
 //! Which stacks are one site: the same own method, reached through the same own methods.
 //!
 //! Between them the framework's frames differ from call to call: what the JIT has inlined by then, whether an `await`
-//! went on at once, which of two ways through a pipeline was taken. A person who looks for code wants one line for all of
-//! these.
+//! went on at once, which of two ways through a pipeline was taken. A person who looks for code wants one line for
+//! all of these.
 
 use crate::name::Frame;
 

@@ -1,8 +1,8 @@
 //! Queued items, and requests made of them.
 //!
 //! An item is encoded when it is given: what waits is as small as on the wire, its size is known exactly, and a request
-//! is the items one behind the other with the lengths around them. All signals have the same layout (the numbers are those
-//! of `opentelemetry-proto`), so that one code writes all of them:
+//! is the items one behind the other with the lengths around them. All signals have the same layout (the numbers are
+//! those of `opentelemetry-proto`), so that one code writes all of them:
 //!
 //! ```text
 //! Export*ServiceRequest { 1: Resource* { 1: resource, 2: Scope* { 1: scope, 2: span | metric | log record, 3:
