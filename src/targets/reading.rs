@@ -160,7 +160,8 @@ impl<T: RunSink> Reading<T> {
                 }
             });
             self.set_base(now);
-            let held = self.stream.memory_bytes() + self.spans.as_ref().map_or(0, SpanRequests::memory_bytes);
+            let waiting = self.held.as_ref().map_or(0, HeldBack::memory_bytes);
+            let held = self.stream.memory_bytes() + self.spans.as_ref().map_or(0, SpanRequests::memory_bytes) + waiting;
             self.report_outcomes();
             self.memory.set(held, || self.stream.largest_store())?;
             if advanced? == Advanced::Drained {
