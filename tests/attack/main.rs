@@ -24,6 +24,7 @@ mod listener;
 mod others;
 mod record;
 mod serving;
+mod spans;
 mod start_up;
 
 use std::process::ExitCode;
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
         heap_limit::tests,
         listener::tests,
         record::tests,
+        spans::tests,
     ] {
         of_module(&mut tests);
     }
