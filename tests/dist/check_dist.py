@@ -350,9 +350,12 @@ class Dist(unittest.TestCase):
         if not os.environ.get("GCWATCH_DIST_BUILD"):
             left_out("that two builds of the program are equal takes two full builds: GCWATCH_DIST_BUILD=1")
         made = []
+        # Also when somebody goes on working meanwhile.
+        commit = run("git", "rev-parse", "HEAD", cwd=PROJECT).strip()
         for name in ("here", "elsewhere/deeper"):
             copy = self.top / name
             run("git", "clone", "--quiet", PROJECT, copy)
+            run("git", "checkout", "--quiet", commit, cwd=copy)
             environment = {**os.environ, "CARGO_TARGET_DIR": str(copy / "target")}
             done = subprocess.run(["cargo", "xtask", "dist"], cwd=copy, env=environment, capture_output=True, text=True)
             self.assertEqual(done.returncode, 0, done.stderr[-3000:])
