@@ -76,7 +76,9 @@ class Unit(unittest.TestCase):
                 (child,) = pathlib.Path(f"/proc/{daemon.child.pid}/task/{daemon.child.pid}/children").read_text().split()
                 tools.os.kill(int(child), tools.signal.SIGTERM)
                 daemon.child.wait(receivers.PATIENCE)
-            used = {line.split()[1].split("(")[0] for line in pathlib.Path(calls_of, "calls").read_text().splitlines() if "(" in line and "<..." not in line}
+            # A thread that ends before strace has read what it called is written as `???(`.
+            began = (line.split()[1] for line in pathlib.Path(calls_of, "calls").read_text().splitlines() if "(" in line and "<..." not in line)
+            used = {call.split("(")[0] for call in began} - {"???"}
         self.assertGreater(len(used), 40)
         allowed = set()
         for line in UNIT.read_text().splitlines():
