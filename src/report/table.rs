@@ -162,6 +162,23 @@ pub fn folded(line: &str, most: usize) -> String {
     out
 }
 
+/// The words of a last column in lines that fit beside the other columns, where there is room for a few words.
+fn beside(text: &str, columns: &[Column], most: Option<usize>) -> String {
+    let before = columns.iter().rev().skip(1);
+    let indent: usize = before
+        .map(|column| column.width.max(column.name.chars().count()) + GAP)
+        .sum();
+    match most.map(|most| most.saturating_sub(indent)) {
+        Some(room) if room >= LEAST_WORDS && !text.contains('\n') => {
+            folded(text, room).replace('\n', &format!("\n{:indent$}", ""))
+        }
+        _ => text.to_owned(),
+    }
+}
+
+/// Characters that are room for a few words.
+const LEAST_WORDS: usize = 16;
+
 /// Writes lines that are [`folded`].
 #[derive(Debug)]
 pub struct Folding<W> {
@@ -264,7 +281,7 @@ pub fn row(out: &mut dyn Write, columns: &[Column], texts: &[String]) -> io::Res
 }
 
 fn cells(out: &mut dyn Write, columns: &[Column], texts: &[String]) -> io::Result<()> {
-    let mut owed = 0;
+    let (mut owed, most) = (0, self::columns());
     for (index, (column, text)) in columns.iter().zip(texts).enumerate() {
         let width = column.width.max(column.name.chars().count());
         let length = text.chars().count();
@@ -277,6 +294,8 @@ fn cells(out: &mut dyn Write, columns: &[Column], texts: &[String]) -> io::Resul
             owed += gap + before + after;
             continue;
         }
+        let is_words = column.width == 0 && index + 1 == columns.len();
+        let text = if is_words { &beside(text, columns, most) } else { text };
         write!(out, "{:1$}{text}", "", owed + gap + before)?;
         owed = after;
     }
@@ -302,6 +321,10 @@ mod tests {
         assert_eq!(folded("a muchtoolongword b", 6), "a\nmuchtoolongword\nb");
         assert_eq!(folded("pid   name    what", 14), "pid   name\nwhat");
         assert_eq!(folded("", 5), "");
+        let columns = [right("gc", 4), left("type", 6), left("notes", 0)];
+        let notes = |most| beside("one two three four", &columns, most);
+        assert_eq!(notes(Some(31)), format!("one two three\n{:14}four", ""));
+        assert_eq!(notes(Some(20)), notes(None));
         let mut out = Folding::new(Vec::new(), Some(8));
         write!(out, "one two").unwrap();
         write!(out, " three\n\nfour").unwrap();

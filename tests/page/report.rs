@@ -77,8 +77,8 @@ fn a_report_opens_alone() {
 
 /// Scenario: a page of three recordings; the second one is chosen, a collection of it opened, and the browser goes back
 /// twice.
-/// Guarantee: each recording is a line with its figures, everything fits at each width, what is chosen is shown, and the
-/// way back leads to the first one.
+/// Guarantee: each recording is a line with its figures, everything fits at each width, what is chosen is shown, and
+/// the way back leads to the first one.
 fn several_recordings_are_compared() {
     let names = ["net10-steady", "net10-lohoos", "requests/net8-shop"];
     let files = names.map(|name| repository(&format!("tests/recordings/{name}.nettrace.gz")));
