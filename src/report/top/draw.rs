@@ -54,7 +54,8 @@ fn heading(state: &State) -> Line<'static> {
     let read = processes.iter().filter(|row| row.is_read()).count();
     let s = if read == 1 { "" } else { "es" };
     spans.push(format!("  {read} process{s}").into());
-    if processes.len() > read {
+    // Why it is not connected needs the room.
+    if processes.len() > read && !matches!(state.connection, Connection::Lost(_)) {
         spans.push(Span::styled(format!(", {} not read", processes.len() - read), DIM));
     }
     if open > 0 {
