@@ -57,10 +57,7 @@ pub fn run(args: &AnalyzeArgs) -> anyhow::Result<bool> {
     let mut fine = true;
     let files = expanded(&args.files, &mut fine);
     if let Some(to) = &args.html {
-        let [file] = &files[..] else {
-            anyhow::bail!("--html makes a page of one recording; {} are named", files.len());
-        };
-        return Ok(html(file, to, args, rules.as_ref())? && fine);
+        return Ok(html(&files, to, args, rules.as_ref())? && fine);
     }
     if is_csv {
         csv::header(output.text())?;
@@ -142,37 +139,60 @@ fn rows(file: &Path, args: &AnalyzeArgs, output: &mut Output) -> anyhow::Result<
     Ok(complain(&recording))
 }
 
-/// Writes a recording as a page.
-fn html(file: &Path, to: &Path, args: &AnalyzeArgs, rules: Option<&Arc<RuleSet>>) -> anyhow::Result<bool> {
+/// Writes recordings as a page. One that cannot be read was reported, and the page has the others.
+fn html(files: &[PathBuf], to: &Path, args: &AnalyzeArgs, rules: Option<&Arc<RuleSet>>) -> anyhow::Result<bool> {
+    anyhow::ensure!(
+        files.len() <= view::MOST_RECORDINGS,
+        "--html makes a page of at most {} recordings; {} are named",
+        view::MOST_RECORDINGS,
+        files.len()
+    );
     match std::fs::symlink_metadata(to) {
         Ok(known) if !known.is_file() => anyhow::bail!("{} is no regular file; name another one", to.display()),
         Ok(_) if !args.force => anyhow::bail!("{} exists; --force overwrites it", to.display()),
         _ => {}
     }
-    let Some(recording) = read(file, SCOPE) else {
-        return Ok(false);
-    };
-    let fine = complain(&recording);
-    if recording.header.is_none() {
+    let mut fine = true;
+    let mut recordings = Vec::new();
+    for file in files {
+        let recording = read(file, SCOPE);
+        fine &= recording.as_ref().is_some_and(complain);
+        let Some(recording) = recording.filter(|recording| recording.header.is_some()) else {
+            fine = false;
+            continue;
+        };
+        let reviews = reviews(rules, &recording);
+        fine &= reviews.iter().flatten().all(|review| passes(args, review));
+        let incidents = reviews.as_deref().map(|reviews| incidents(reviews, &recording));
+        let base = time_base(&recording);
+        recordings.push(view::recorded(
+            &recording,
+            base,
+            incidents,
+            args.with_command_line,
+            files.len(),
+        ));
+    }
+    if recordings.is_empty() {
         return Ok(false);
     }
-    let reviews = reviews(rules, &recording);
-    let incidents = reviews.as_ref().map(|reviews| {
-        let each = reviews.iter().zip(&recording.processes);
-        each.map(|(review, (subject, _))| {
-            let subject = incident_subject(&recording, *subject);
-            let mut incidents: Vec<&Arc<Incident>> = review.incidents().collect();
-            incidents.sort_by_key(|incident| (Reverse(incident.severity), incident.number));
-            let record = |incident: &Arc<Incident>| IncidentRecord::new(incident, &subject);
-            incidents.into_iter().map(record).collect()
-        })
-        .collect()
-    });
-    let record = view::report(&recording, time_base(&recording), incidents, args.with_command_line);
-    let page = web::report::page(&record)?;
+    let page = web::report::page(&view::page(recordings))?;
     put(to, page.as_bytes(), args.force)?;
     say(format_args!("{}: {}", to.display(), Bytes(page.len() as u64)));
-    Ok(fine && reviews.iter().flatten().all(|review| passes(args, review)))
+    Ok(fine)
+}
+
+/// What the rules found in each process, the most severe first.
+fn incidents(reviews: &[Review], recording: &Recording) -> Vec<Vec<IncidentRecord>> {
+    let each = reviews.iter().zip(&recording.processes);
+    each.map(|(review, (subject, _))| {
+        let subject = incident_subject(recording, *subject);
+        let mut incidents: Vec<&Arc<Incident>> = review.incidents().collect();
+        incidents.sort_by_key(|incident| (Reverse(incident.severity), incident.number));
+        let record = |incident: &Arc<Incident>| IncidentRecord::new(incident, &subject);
+        incidents.into_iter().map(record).collect()
+    })
+    .collect()
 }
 
 /// Writes a file that appears under its name when it is complete. What is there under the other name is nobody's to

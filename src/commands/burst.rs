@@ -17,11 +17,11 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 
 use crate::commands::cli::{BurstArgs, EvidenceFormat, SubjectArgs};
-use crate::commands::output::say;
+use crate::commands::output::{say, terminal_width};
 use crate::evidence::burst::{Done, Question, StoppedBy};
 use crate::evidence::lock::Turn;
 use crate::recording::source::Source;
-use crate::report::table;
+use crate::report::table::{self, Folding};
 
 /// A burst, or what a recording has of one.
 pub(crate) struct Gathered {
@@ -251,7 +251,11 @@ impl Output {
         let coloured = format == EvidenceFormat::Table && args.output.is_none();
         table::colour(coloured && AutoStream::choice(&stdout) != ColorChoice::Never);
         let out: Box<dyn Write> = match &args.output {
-            None => Box::new(BufWriter::new(stdout)),
+            None => {
+                let wants = on_terminal && format == EvidenceFormat::Table;
+                let width = wants.then(|| terminal_width(&stdout)).flatten();
+                Box::new(Folding::new(BufWriter::new(stdout), width))
+            }
             Some(file) => Box::new(BufWriter::new(private_file(file, args.force)?)),
         };
         Ok(Self { format, out })

@@ -497,7 +497,7 @@ pub struct AnalyzeArgs {
     /// Exit with 1 if there is an anomaly of this or a higher severity
     #[arg(long, value_parser = severity(), value_name = "SEVERITY", conflicts_with_all = ["no_rules", "gc"])]
     pub fail_on: Option<Severity>,
-    /// Write one recording as a page to send to somebody: a single file, opened without a network
+    /// Write the recordings as a page to send to somebody: a single file, opened without a network
     #[arg(long, value_name = "FILE", conflicts_with_all = ["gc", "from", "to", "sort", "top", "format"])]
     pub html: Option<PathBuf>,
     /// Show the process's command line in the page of --html; it may hold secrets

@@ -42,7 +42,12 @@ struct Role {
     service: &'static str,
     what: &'static str,
     recording: &'static [u8],
+    /// What is kept at the end of a round is kept in all later ones.
+    leaks: bool,
 }
+
+/// Rounds after which a process that leaks ends, and another one begins: six minutes. The rules have found it by then.
+const ROUNDS_OF_A_LEAK: u32 = 60;
 
 /// Recordings of real processes, from tests/recordings.
 const ROLES: [Role; 6] = [
@@ -50,31 +55,37 @@ const ROLES: [Role; 6] = [
         service: "demo-web",
         what: "ASP.NET service under load, .NET 8, workstation GC with background collections",
         recording: include_bytes!("../../tests/recordings/svc8-workstation.nettrace.gz"),
+        leaks: false,
     },
     Role {
         service: "demo-near-limit",
         what: ".NET 10 just below its heap limit: compacting collections all the time",
         recording: include_bytes!("../../tests/recordings/net10b-nearlimit.nettrace.gz"),
+        leaks: false,
     },
     Role {
         service: "demo-server-gc",
         what: ".NET 10, server GC with DATAS, many allocating threads",
         recording: include_bytes!("../../tests/recordings/net10-threads-server-datas.nettrace.gz"),
+        leaks: false,
     },
     Role {
         service: "demo-uploads",
         what: ".NET 10 at its heap limit: no space for large objects",
         recording: include_bytes!("../../tests/recordings/net10-lohoos.nettrace.gz"),
+        leaks: false,
     },
     Role {
         service: "demo-batch",
         what: ".NET 10, a batch: busy all the time, and no reason for an alert",
         recording: include_bytes!("../../tests/recordings/rules/net10-batch.nettrace.gz"),
+        leaks: false,
     },
     Role {
         service: "demo-leak",
-        what: ".NET 8, a leak: every collection promotes more",
-        recording: include_bytes!("../../tests/recordings/net8-leak.nettrace.gz"),
+        what: ".NET 10, a leak: the heap grows until the process ends; the rules find it within four minutes",
+        recording: include_bytes!("../../tests/recordings/rules/net10-leak.nettrace.gz"),
+        leaks: true,
     },
 ];
 
@@ -202,22 +213,31 @@ async fn act(
     seen: mpsc::Sender<(&'static str, Collection)>,
     rounds: Option<u32>,
 ) {
-    let cast = |base: TimeBase| Cast {
-        service: role.service.to_owned(),
-        attributes: vec![key_value(RECORDED.name, Value::BoolValue(true))],
-        base,
-        start_time: 0,
+    let begin = |life: u32| {
+        let cast = Cast {
+            service: role.service.to_owned(),
+            attributes: vec![key_value(RECORDED.name, Value::BoolValue(true))],
+            base: TimeBase::at(now_unix_ns().into()),
+            start_time: life.into(),
+        };
+        Stage::new(pipeline.clone(), cast)
     };
-    let mut stage = Stage::new(pipeline, cast(TimeBase::at(now_unix_ns().into())));
+    let mut stage = begin(0);
     let mut offset: u32 = 0;
-    for _round in 0..rounds.unwrap_or(u32::MAX) {
+    let mut kept: u64 = 0;
+    for round in 0..rounds.unwrap_or(u32::MAX) {
         let begun = Instant::now();
+        if role.leaks && round > 0 && round % ROUNDS_OF_A_LEAK == 0 {
+            std::mem::replace(&mut stage, begin(round / ROUNDS_OF_A_LEAK)).end();
+            (offset, kept) = (0, 0);
+        }
         stage.set_base(TimeBase::at(now_unix_ns().into()));
         let Ok(source) = Source::from_reader(role.service.to_owned(), Box::new(Cursor::new(role.recording))) else {
             return;
         };
         let mut player = Player::new(source);
         let mut highest = 0;
+        let (mut first, mut last) = (None, None);
         // The recordings are complete: their tests read them to the end.
         while let Ok(Some((key, mut outcome))) = player.next_outcome() {
             if let Some(at) = complete_at(&outcome) {
@@ -227,6 +247,13 @@ async fn act(
             if let Outcome::Collection(collection) = &mut outcome {
                 highest = highest.max(collection.number);
                 renumber(collection, offset);
+                if role.leaks
+                    && let Some(bytes) = collection.heap_after()
+                {
+                    first = first.or(Some(bytes));
+                    last = Some(bytes);
+                    keep(collection, kept);
+                }
                 // A slow terminal skips rows; the pipeline gets every collection.
                 let _skipped_when_full = seen.try_send((role.service, (**collection).clone()));
             }
@@ -239,8 +266,26 @@ async fn act(
             }
         }
         offset = offset.wrapping_add(highest);
+        kept += last.unwrap_or(0).saturating_sub(first.unwrap_or(0));
     }
     stage.end();
+}
+
+/// What earlier rounds have left behind is in generation 2.
+fn keep(collection: &mut Collection, bytes: u64) {
+    let is_full = collection.generation == Some(2);
+    let old = &mut collection.heap[2];
+    let committed = &mut collection.committed;
+    let of_full = [&mut old.promoted, &mut old.survived].into_iter().filter(|_| is_full);
+    let all = [
+        &mut old.before,
+        &mut old.after,
+        &mut committed.before,
+        &mut committed.after,
+    ];
+    for size in all.into_iter().chain(of_full).flatten() {
+        *size = size.saturating_add(bytes);
+    }
 }
 
 fn renumber(collection: &mut Collection, offset: u32) {

@@ -1,12 +1,13 @@
 //! Standard output with its format and colours, and sentences on standard error.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::os::fd::AsFd;
 
 use anstream::{AutoStream, ColorChoice};
 use serde::Serialize;
 
 use crate::commands::cli::{Format, FormatArgs};
-use crate::report::table;
+use crate::report::table::{self, Folding};
 
 /// Size of the buffer of standard output.
 const WRITE_BYTES: usize = 64 * 1024;
@@ -14,7 +15,7 @@ const WRITE_BYTES: usize = 64 * 1024;
 /// Standard output, as a table or as records.
 pub struct Output {
     format: Format,
-    out: BufWriter<io::Stdout>,
+    out: Folding<BufWriter<io::Stdout>>,
 }
 
 impl std::fmt::Debug for Output {
@@ -35,9 +36,11 @@ impl Output {
         } else {
             Format::Ndjson
         });
-        table::width(stdout.is_terminal().then(terminal_width).flatten());
+        let width = stdout.is_terminal().then(|| terminal_width(&stdout)).flatten();
+        table::width(width);
         table::colour(format == Format::Table && AutoStream::choice(&stdout) != ColorChoice::Never);
         let out = BufWriter::with_capacity(WRITE_BYTES, stdout);
+        let out = Folding::new(out, width.filter(|_| format == Format::Table));
         Self { format, out }
     }
 
@@ -56,7 +59,7 @@ impl Output {
         self.out.write_all(b"\n")
     }
 
-    /// The writer for tables.
+    /// The writer for tables: on a terminal no word of a line is broken.
     pub fn text(&mut self) -> &mut dyn Write {
         &mut self.out
     }
@@ -71,13 +74,17 @@ impl Output {
     }
 }
 
-/// Columns of the terminal that standard output is.
-fn terminal_width() -> Option<usize> {
-    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+/// Columns of a terminal.
+pub(crate) fn terminal_width(terminal: impl AsFd) -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(terminal).ok()?;
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
 /// Writes one sentence to standard error. A closed standard error is ignored.
 pub fn say(sentence: impl std::fmt::Display) {
-    let _ignored = writeln!(io::stderr(), "gcwatch: {sentence}");
+    let mut stderr = io::stderr();
+    let width = stderr.is_terminal().then(|| terminal_width(&stderr)).flatten();
+    let text = format!("gcwatch: {sentence}");
+    let text = width.map_or_else(|| text.clone(), |most| table::folded(&text, most));
+    let _ignored = writeln!(stderr, "{text}");
 }

@@ -78,7 +78,7 @@ async fn ask_all(processes: Vec<Process>) -> Vec<ProcessRecord> {
 }
 
 /// What it is called everywhere; `None`: its files do not respond.
-async fn name(process: Process, info: Option<ProcessInfo>) -> Option<String> {
+pub(crate) async fn name(process: Process, info: Option<ProcessInfo>) -> Option<String> {
     let reading = spawn_blocking(move || name_of(&process, info.as_ref()));
     timeout(ANSWER_WITHIN, reading).await.ok()?.ok()
 }

@@ -19,6 +19,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::commands::cli::{Profile, RecordArgs};
 use crate::commands::output::say;
+use crate::commands::ps;
 use crate::commands::record::output::Output;
 use crate::report::units::{Bytes, Span, plural};
 
@@ -109,6 +110,7 @@ async fn record(args: &RecordArgs) -> anyhow::Result<bool> {
             .providers
             .push(Provider::new(RUNDOWN_PROVIDER, KEYWORD_GC, INFORMATIONAL));
     }
+    let name = ps::name(process.clone(), info.clone()).await.unwrap_or(process.name);
     let mut signals = Signals::new()?;
     let mut output = tokio::select! {
         output = Output::open(&args.output, args.force, args.allow_fifo) => output?,
@@ -125,9 +127,8 @@ async fn record(args: &RecordArgs) -> anyhow::Result<bool> {
     let version = version.map(|version| format!(", .NET {version}")).unwrap_or_default();
     let command = Command::CollectTracing(session.version());
     say(format_args!(
-        "recording process {} ({}{version}) with {command}; press Ctrl-C to stop",
+        "recording process {} ({name}{version}) with {command}; press Ctrl-C to stop",
         args.process.pid(),
-        process.name
     ));
     let mut recorder = Recorder {
         session,

@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
 use crate::commands::cli::TopArgs;
-use crate::commands::output::say;
+use crate::commands::output::{say, terminal_width};
 use crate::commands::top::own::OwnDaemon;
 use crate::report::top::{Action, Connection, Key, Overview, Process, State, View, draw};
 
@@ -225,12 +225,15 @@ async fn once(daemon: &Daemon) -> anyhow::Result<()> {
     if let Connection::Lost(why) = &state.connection {
         return Err(anyhow!("{}: {why}", daemon.address));
     }
-    let width = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let stdout = io::stdout();
+    let of_terminal = stdout.is_terminal().then(|| terminal_width(&stdout)).flatten();
+    let of_terminal = of_terminal.and_then(|columns| u16::try_from(columns).ok());
+    let width = of_terminal.or_else(|| std::env::var("COLUMNS").ok()?.parse().ok());
     let lines = u16::try_from(state.lines() + EXTRA_LINES).unwrap_or(u16::MAX);
     let mut terminal = Terminal::new(TestBackend::new(width.unwrap_or(140).max(80), lines))?;
     terminal.draw(|frame| draw(frame, &state))?;
     let buffer = terminal.backend().buffer();
-    let mut out = io::stdout().lock();
+    let mut out = stdout.lock();
     let rows = buffer.content().chunks(usize::from(buffer.area.width));
     let rows = rows.map(|row| row.iter().map(|cell| cell.symbol()).collect::<String>());
     let rows: Vec<String> = rows.map(|row| row.trim_end().to_owned()).collect();

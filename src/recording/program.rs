@@ -50,7 +50,13 @@ fn name_of(command_line: &str) -> Option<String> {
     let words = || command_line.split_whitespace();
     let plain = words().take_while(|word| !word.starts_with('-'));
     let is_assembly = |word: &&str| word.len() > 4 && word.to_ascii_lowercase().ends_with(".dll");
-    let word = plain.clone().find(is_assembly).or_else(|| {
+    // A host of one's own names its own assembly first, then the one that it runs.
+    let host = words().next().map(base);
+    let is_its_own = |word: &&str| base(word).rsplit_once('.').map(|(stem, _)| stem) == host;
+    let mut assemblies = plain.clone().filter(is_assembly);
+    let first = assemblies.next();
+    let run = first.filter(is_its_own).and_then(|_| assemblies.next());
+    let word = run.or(first).or_else(|| {
         // `dotnet exec --runtimeconfig FILE app.dll`
         let is_host = words().next().is_some_and(|host| base(host) == "dotnet");
         words().find(is_assembly).filter(|_| is_host)
@@ -73,7 +79,7 @@ mod tests {
     use super::*;
 
     /// Scenario: command lines as runtimes send them: a host with an assembly, a host with options, an executable of
-    /// its own, one of Windows, a name with a control character, nothing.
+    /// its own, a host of one's own, one of Windows, a name with a control character, nothing.
     /// Guarantee: the entry assembly's name, else the executable's, without folder and ending.
     #[test]
     fn programs_are_called_by_their_assembly() {
@@ -84,6 +90,8 @@ mod tests {
             ),
             ("dotnet exec --runtimeconfig /etc/r.json /srv/app.DLL", Some("app")),
             ("/srv/orders --config x.dll", Some("orders")),
+            ("/opt/run /opt/run.dll /srv/Shop.dll x.dll", Some("Shop")),
+            ("/srv/orders /srv/orders.dll --config x.dll", Some("orders")),
             ("C:\\apps\\Orders.exe", Some("Orders")),
             ("/srv/a\u{1b}[31mb", Some("a[31mb")),
             (".dll", None),

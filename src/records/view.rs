@@ -13,7 +13,7 @@ pub use process::{
     CauseRecord, CollectionLine, CollectionRecord, HeapColumns, HistoryColumns, KindColumns, MemoryRecord, Neighbour,
     PauseColumns, ProcessRecord, RequestsOfMinute, SettingRecord, StreamFigures, Unseen,
 };
-pub use report::{HeapPoints, ReportRecord, ReportedProcess};
+pub use report::{HeapPoints, ReportRecord, ReportedProcess, ReportedRecording};
 pub use requests::{ReportedRequest, ReportedRequests, RequestTally};
 pub use row::{MinuteRecord, OverviewRecord, ProcessRow, SparkRecord};
 pub use watcher::{ListenerRecord, PartRecord, ReceiverRecord, StreamsRecord, UsageRecord, WatcherRecord};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::records::gc::Subject;
-use crate::report::table::{FAINT, HEADING, MARK};
+use crate::report::table::{FAINT, HEADING, MARK, wrapped};
 use crate::report::units::{Seconds, Span, plural};
 use gc_rules::incident::{Incident, Member};
 use gc_rules::review::Review;
@@ -109,12 +109,12 @@ pub fn write(out: &mut dyn Write, review: &Review, base: TimeBase) -> io::Result
         }
         let rule = cause.rule();
         writeln!(out, "  {}  {FAINT}{}{FAINT:#}", rule.title, when(incident, cause, base))?;
-        writeln!(out, "          {}", cause.alert.summary)?;
+        writeln!(out, "          {}", wrapped(&cause.alert.summary, 10))?;
         let members: Vec<String> = incident.members.iter().map(member).collect();
-        writeln!(out, "          {FAINT}{}{FAINT:#}", members.join(", "))?;
+        writeln!(out, "          {FAINT}{}{FAINT:#}", wrapped(&members.join(", "), 10))?;
         // The remedy of a rule is written once.
         if explained.insert(rule.id.clone()) && !rule.remedy.is_empty() {
-            writeln!(out, "          {FAINT}-> {}{FAINT:#}", rule.remedy)?;
+            writeln!(out, "          {FAINT}-> {}{FAINT:#}", wrapped(&rule.remedy, 13))?;
         }
     }
     let more = incidents.len().saturating_sub(MOST_LISTED);

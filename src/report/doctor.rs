@@ -4,10 +4,10 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use crate::report::table::{FAINT, HEADING, MARK};
+use crate::report::table::{self, FAINT, HEADING, MARK};
 use crate::report::units::plural;
 
-/// Width at which texts are wrapped, in characters.
+/// Width at which texts are wrapped, in characters; less on a terminal that has less.
 const WIDTH: usize = 110;
 /// Limit of sockets without a process in the table; there may be thousands.
 const MOST_STALE: usize = 3;
@@ -253,7 +253,8 @@ impl Diagnosis {
 fn paragraph(out: &mut dyn Write, mark: &str, indent: usize, text: &str) -> io::Result<()> {
     let mut line = String::new();
     let mut begun = mark;
-    let room = WIDTH.saturating_sub(indent + mark.len());
+    let most = table::columns().map_or(WIDTH, |columns| columns.min(WIDTH));
+    let room = most.saturating_sub(indent + mark.len());
     let later = " ".repeat(mark.len());
     for word in text.split(' ') {
         if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > room {

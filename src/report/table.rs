@@ -56,6 +56,11 @@ pub fn width(characters: Option<usize>) {
     WIDTH.store(characters.unwrap_or(0), Ordering::Relaxed);
 }
 
+/// Characters of a line; `None`: any number.
+pub fn columns() -> Option<usize> {
+    Some(WIDTH.load(Ordering::Relaxed)).filter(|columns| *columns > 0)
+}
+
 /// Which columns fit, by place. `importance`: of each column, the higher the longer it stays; a last column of words
 /// (width 0) counts as `last` characters.
 pub fn fitting(columns: &[Column], importance: &[u8], last: usize) -> Vec<usize> {
@@ -116,6 +121,115 @@ pub fn wrapped(text: &str, indent: usize) -> String {
     out
 }
 
+/// A line in lines of at most so many characters, further ones indented as the first; broken between words alone. What
+/// has a longer word has a longer line. Sequences of colours have no width.
+pub fn folded(line: &str, most: usize) -> String {
+    let blanks = line.chars().take_while(|c| *c == ' ').count();
+    let indent = if blanks * 2 > most { 0 } else { blanks };
+    let mut out = String::with_capacity(line.len() + 16);
+    // What is on the line already, the blanks before the next word, and that word.
+    let (mut length, mut gap, mut word, mut of_word) = (0, 0, String::new(), 0);
+    let mut in_colour = false;
+    let mut put = |out: &mut String, gap: &mut usize, word: &mut String, of_word: &mut usize| {
+        if word.is_empty() {
+            return;
+        }
+        if length > indent && length + *gap + *of_word > most {
+            out.push('\n');
+            out.extend(std::iter::repeat_n(' ', indent));
+            length = indent;
+        } else {
+            out.extend(std::iter::repeat_n(' ', *gap));
+            length += *gap;
+        }
+        out.push_str(word);
+        length += *of_word;
+        word.clear();
+        (*gap, *of_word) = (0, 0);
+    };
+    for c in line.chars() {
+        if c == ' ' && !in_colour {
+            put(&mut out, &mut gap, &mut word, &mut of_word);
+            gap += 1;
+            continue;
+        }
+        in_colour |= c == '\u{1b}';
+        word.push(c);
+        of_word += usize::from(!in_colour);
+        in_colour &= !c.is_ascii_alphabetic();
+    }
+    put(&mut out, &mut gap, &mut word, &mut of_word);
+    out
+}
+
+/// The words of a last column in lines that fit beside the other columns, where there is room for a few words.
+fn beside(text: &str, columns: &[Column], most: Option<usize>) -> String {
+    let before = columns.iter().rev().skip(1);
+    let indent: usize = before
+        .map(|column| column.width.max(column.name.chars().count()) + GAP)
+        .sum();
+    match most.map(|most| most.saturating_sub(indent)) {
+        Some(room) if room >= LEAST_WORDS && !text.contains('\n') => {
+            folded(text, room).replace('\n', &format!("\n{:indent$}", ""))
+        }
+        _ => text.to_owned(),
+    }
+}
+
+/// Characters that are room for a few words.
+const LEAST_WORDS: usize = 16;
+
+/// Writes lines that are [`folded`].
+#[derive(Debug)]
+pub struct Folding<W> {
+    inner: W,
+    /// Characters of a line; `None`: any number.
+    most: Option<usize>,
+    /// The line that is not complete yet.
+    line: Vec<u8>,
+}
+
+impl<W: Write> Folding<W> {
+    /// Lines of at most `most` characters.
+    pub fn new(inner: W, most: Option<usize>) -> Self {
+        Self {
+            inner,
+            most,
+            line: Vec::new(),
+        }
+    }
+}
+
+impl<W: Write> Write for Folding<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let Some(most) = self.most else {
+            return self.inner.write(bytes);
+        };
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            match part.strip_suffix(b"\n") {
+                Some(end) => {
+                    self.line.extend_from_slice(end);
+                    let line = String::from_utf8_lossy(&self.line);
+                    if line.len() <= most {
+                        writeln!(self.inner, "{line}")?;
+                    } else {
+                        writeln!(self.inner, "{}", folded(&line, most))?;
+                    }
+                    self.line.clear();
+                }
+                None => self.line.extend_from_slice(part),
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let line = std::mem::take(&mut self.line);
+        self.inner.write_all(&line)?;
+        self.inner.flush()
+    }
+}
+
 static COLOURED: AtomicBool = AtomicBool::new(false);
 
 /// Turns styles on or off for the process: on for a terminal that supports colours.
@@ -167,7 +281,7 @@ pub fn row(out: &mut dyn Write, columns: &[Column], texts: &[String]) -> io::Res
 }
 
 fn cells(out: &mut dyn Write, columns: &[Column], texts: &[String]) -> io::Result<()> {
-    let mut owed = 0;
+    let (mut owed, most) = (0, self::columns());
     for (index, (column, text)) in columns.iter().zip(texts).enumerate() {
         let width = column.width.max(column.name.chars().count());
         let length = text.chars().count();
@@ -180,6 +294,8 @@ fn cells(out: &mut dyn Write, columns: &[Column], texts: &[String]) -> io::Resul
             owed += gap + before + after;
             continue;
         }
+        let is_words = column.width == 0 && index + 1 == columns.len();
+        let text = if is_words { &beside(text, columns, most) } else { text };
         write!(out, "{:1$}{text}", "", owed + gap + before)?;
         owed = after;
     }
@@ -189,6 +305,32 @@ fn cells(out: &mut dyn Write, columns: &[Column], texts: &[String]) -> io::Resul
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Scenario: a line that fits, one of colours that fits by what is seen, a long one that is indented, one with a
+    /// word longer than the line, a table's row.
+    /// Guarantee: no word is broken, no line is longer than it must be, no word is lost, further lines are indented as
+    /// the first.
+    #[test]
+    fn lines_are_folded_between_words() {
+        assert_eq!(folded("twelve chars", 12), "twelve chars");
+        assert_eq!(
+            folded("\u{1b}[1mtwelve\u{1b}[0m chars", 12),
+            "\u{1b}[1mtwelve\u{1b}[0m chars"
+        );
+        assert_eq!(folded("  -> one two three four", 14), "  -> one two\n  three four");
+        assert_eq!(folded("a muchtoolongword b", 6), "a\nmuchtoolongword\nb");
+        assert_eq!(folded("pid   name    what", 14), "pid   name\nwhat");
+        assert_eq!(folded("", 5), "");
+        let columns = [right("gc", 4), left("type", 6), left("notes", 0)];
+        let notes = |most| beside("one two three four", &columns, most);
+        assert_eq!(notes(Some(31)), format!("one two three\n{:14}four", ""));
+        assert_eq!(notes(Some(20)), notes(None));
+        let mut out = Folding::new(Vec::new(), Some(8));
+        write!(out, "one two").unwrap();
+        write!(out, " three\n\nfour").unwrap();
+        out.flush().unwrap();
+        assert_eq!(String::from_utf8(out.inner).unwrap(), "one two\nthree\n\nfour");
+    }
 
     /// Scenario: rows with short, long and empty cells.
     /// Guarantee: columns are aligned, and no line ends in blanks.

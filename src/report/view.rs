@@ -1,4 +1,4 @@
-//! The record of a recording as a page to send to somebody.
+//! The record of recordings as a page to send to somebody.
 
 mod charts;
 
@@ -14,27 +14,42 @@ use crate::pipeline::history::{Causes, is_induced};
 use crate::pipeline::{overview_view, process_view};
 use crate::recording::{ProcessHistory, Recording};
 use crate::records::gc::{Subject, SummaryRecord};
-use crate::records::view::{ReportRecord, ReportedProcess, ReportedRequests, RequestTally, Unseen};
+use crate::records::view::{ReportRecord, ReportedProcess, ReportedRecording, ReportedRequests, RequestTally, Unseen};
 use crate::report::memory;
 use crate::report::units::plural;
 
+/// Recordings of a page at most.
+pub const MOST_RECORDINGS: usize = 32;
 /// Processes at most: those that were stopped longest. A recording of one machine has thousands.
 const MOST_PROCESSES: usize = 32;
 /// Marks of collections at most, over all processes.
 const MOST_MARKS: usize = 150_000;
+/// Points of the heap at most, over all processes and of one: more than a wide screen has pixels.
+const ALL_HEAP_POINTS: usize = 32_000;
+const MOST_HEAP_POINTS: usize = 3_000;
 /// Longest collections in full, at most, over all processes and of one.
 const LONGEST: (usize, usize) = (200, 100);
 /// Requests that lost most.
 const WORST: usize = 20;
 
-/// The record of a recording. `incidents`: of each process, in the order of the recording; `None`: no rules were
-/// evaluated. The command line may hold secrets: it is in it only `with_command_line`.
-pub fn report(
+/// The record of a page.
+pub fn page(recordings: Vec<ReportedRecording>) -> ReportRecord {
+    ReportRecord {
+        version: env!("GCWATCH_VERSION"),
+        recordings,
+    }
+}
+
+/// The record of a recording, one of `among` in a page. `incidents`: of each process, in the order of the recording;
+/// `None`: no rules were evaluated. The command line may hold secrets: it is in it only `with_command_line`.
+pub fn recorded(
     recording: &Recording,
     base: TimeBase,
     incidents: Option<Vec<Vec<IncidentRecord>>>,
     with_command_line: bool,
-) -> ReportRecord {
+    among: usize,
+) -> ReportedRecording {
+    let among = among.max(1);
     let several = recording.processes.len() > 1;
     let mut incidents = incidents.map(Vec::into_iter);
     let mut all: Vec<_> = recording
@@ -45,19 +60,19 @@ pub fn report(
             (*subject, history, incidents)
         })
         .collect();
-    let left_out = all.len().saturating_sub(MOST_PROCESSES);
+    let most = (MOST_PROCESSES / among).max(1);
+    let left_out = all.len().saturating_sub(most);
     if left_out > 0 {
         all.sort_by_key(|(_, history, _)| Reverse(history.totals.stopped_ns));
-        all.truncate(MOST_PROCESSES);
+        all.truncate(most);
     }
-    let bounds = Bounds::of(all.len());
+    let bounds = Bounds::of(all.len() * among);
     let file = recording.stream.file.rsplit('/').next().unwrap_or_default();
     let processes = all.into_iter().map(|(subject, history, incidents)| {
         let name = name(recording, subject, several);
         process(subject, name, history, base, recording, &bounds, incidents)
     });
-    ReportRecord {
-        version: env!("GCWATCH_VERSION"),
+    ReportedRecording {
         file: file.to_owned(),
         command_line: recording.program.command_line.clone().filter(|_| with_command_line),
         runtime: recording.stream.runtime.clone(),
@@ -69,9 +84,10 @@ pub fn report(
     }
 }
 
-/// How much of each process is in a report.
+/// How much of each process is in a page.
 struct Bounds {
     marks: usize,
+    heap_points: usize,
     longest: usize,
 }
 
@@ -81,6 +97,7 @@ impl Bounds {
         let (all, one) = LONGEST;
         Self {
             marks: MOST_MARKS / processes,
+            heap_points: (ALL_HEAP_POINTS / processes).min(MOST_HEAP_POINTS),
             longest: (all / processes).min(one),
         }
     }
@@ -126,7 +143,7 @@ fn process(
             .filter(|one| one.reason.is_some_and(is_induced))
             .count() as u64,
         history: charts::columns(history, base, observed_ns),
-        heap: charts::heap(collections, base, observed_ns),
+        heap: charts::heap(collections, base, observed_ns, bounds.heap_points),
         pauses: charts::marks(collections, base, observed_ns, bounds.marks),
         causes: causes.all().iter().map(process_view::cause).collect(),
         longest: longest.iter().map(|one| process_view::line(one, base)).collect(),

@@ -25,6 +25,8 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tracing::Instrument as _;
 
+use gc_telemetry::definition::resource::SERVICE_NAME;
+
 use crate::process::text::bounded;
 use crate::process::{Identity, RunKey, RunState};
 use crate::targets::carryover::Carryover;
@@ -311,7 +313,7 @@ impl<S: Sink> Attempt<S> {
         }
         let (identity, bad) = identity(&process, facts, info.as_ref(), &self.shared.host);
         if let (Some(bad), None) = (bad, &self.carryover.sink) {
-            let name = bounded(&identity.name);
+            let name = bounded(&identity.one_name());
             tracing::warn!(target: "gcwatch::targets", pid = process.pid, %name, "{bad}; all of it is ignored");
         }
         self.open(identity)?;
@@ -340,8 +342,10 @@ impl<S: Sink> Attempt<S> {
                 }
             }
         }
-        // Its attributes are not needed here any more.
-        let resource = Vec::new();
+        // But for what it is called its attributes are not needed here any more.
+        let mut resource = identity.resource;
+        resource.retain(|attribute| attribute.key == SERVICE_NAME.name);
+        resource.shrink_to_fit();
         self.sketch = Identity { resource, ..identity };
         Ok(())
     }

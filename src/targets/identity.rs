@@ -41,21 +41,35 @@ pub(crate) fn key_of(process: &Process) -> RunKey {
     }
 }
 
-/// Who a process is before it was asked: enough to be listed.
-pub(crate) fn sketch(process: &Process) -> Identity {
+/// Who a process is before it was asked: enough to be listed. `service`: of [`service_of`].
+pub(crate) fn sketch(process: &Process, service: Option<String>) -> Identity {
+    let mut resource = Resource::default();
+    resource.text(&row::SERVICE_NAME, service);
     Identity {
         key: key_of(process),
         ns_pid: Some(process.ns_pid),
         name: short_name(&process.name).to_owned(),
         runtime: None,
-        resource: Vec::new(),
+        resource: resource.0,
         provenance: Provenance::default(),
     }
 }
 
+/// What the environment of a process calls its service.
+pub(crate) fn service_of(facts: &Facts) -> Option<String> {
+    let attributes = || own_attributes(&facts.variable("OTEL_RESOURCE_ATTRIBUTES")?).ok();
+    let by_attributes = || {
+        let named = attributes()?.into_iter().find(|(key, _)| key == row::SERVICE_NAME.name);
+        named.map(|(_, name)| name)
+    };
+    let name = facts.variable("OTEL_SERVICE_NAME").filter(|name| !name.is_empty());
+    name.or_else(by_attributes).map(|name| bounded(&name))
+}
+
 /// The same with the container that it is in: where to look for a process that cannot be asked.
 pub(crate) fn placed(process: &Process, facts: &Facts) -> Identity {
-    let mut resource = Resource::default();
+    let sketch = sketch(process, service_of(facts));
+    let mut resource = Resource(sketch.resource);
     resource.text(&row::CONTAINER_ID, facts.container.container_id.clone());
     resource.text(&row::K8S_POD_UID, facts.container.pod_uid.clone());
     Identity {
@@ -64,7 +78,7 @@ pub(crate) fn placed(process: &Process, facts: &Facts) -> Identity {
             container: facts.container.clone(),
             ..Provenance::default()
         },
-        ..sketch(process)
+        ..sketch
     }
 }
 
@@ -371,6 +385,33 @@ mod tests {
         assert_eq!(shown(&placed, "k8s.pod.uid").as_deref(), Some("0b5e"));
         assert_eq!(placed.resource.len(), 2);
         assert_eq!(placed.provenance.container, container);
+    }
+
+    /// Scenario: processes that are listed without being asked: with a service's variable, with attributes that name a
+    /// service, with both, with neither.
+    /// Guarantee: each is called by its service where it has one, the variable's over the attributes', as everywhere
+    /// else.
+    #[test]
+    fn what_is_not_asked_has_its_services_name() {
+        for (environ, name) in [
+            (&b"OTEL_SERVICE_NAME=checkout\0"[..], "checkout"),
+            (
+                b"OTEL_RESOURCE_ATTRIBUTES=team=blue,service.name=check%20out\0",
+                "check out",
+            ),
+            (
+                b"OTEL_RESOURCE_ATTRIBUTES=service.name=other\0OTEL_SERVICE_NAME=checkout\0",
+                "checkout",
+            ),
+            (b"OTEL_SERVICE_NAME=\0", "Shop"),
+        ] {
+            let facts = facts(environ);
+            let process = process("Shop.dll");
+            assert_eq!(sketch(&process, service_of(&facts)).one_name(), name);
+            assert_eq!(placed(&process, &facts).one_name(), name);
+            let (asked, _bad) = identity(&process, &facts, None, &host());
+            assert_eq!(asked.one_name(), name);
+        }
     }
 
     /// Scenario: a process without attributes of its own.

@@ -25,7 +25,7 @@ use tokio::time::Instant;
 use crate::process::RunKey;
 use crate::targets::facts::Facts;
 use crate::targets::filter::Subject;
-use crate::targets::identity::key_of;
+use crate::targets::identity::{key_of, service_of};
 pub(crate) use crate::targets::look::plain::PlainProcesses;
 use crate::targets::options::TargetOptions;
 use crate::targets::watch::{DirectoryId, NotWatched, Watches, directory_id, open_directory};
@@ -74,6 +74,8 @@ pub(crate) struct Seen {
     pub(crate) process: Process,
     /// Of runs that are not known, and of all when the options are new.
     pub(crate) wanted: Option<bool>,
+    /// What its environment calls its service; of those that were judged.
+    pub(crate) service: Option<String>,
 }
 
 /// Directories of sockets, watched.
@@ -369,15 +371,20 @@ impl Job {
 
     fn judged(&self, process: Process) -> Seen {
         let asked = &self.asked;
-        let wanted = (asked.judge_all || !asked.known.contains_key(&key_of(&process))).then(|| {
+        let judged = (asked.judge_all || !asked.known.contains_key(&key_of(&process))).then(|| {
             let facts = Facts::of(&process);
             let subject = Subject {
                 name: &process.name,
                 facts: &facts,
             };
-            subject.is_wanted(&asked.options)
+            (subject.is_wanted(&asked.options), service_of(&facts))
         });
-        Seen { process, wanted }
+        let (wanted, service) = judged.unzip();
+        Seen {
+            process,
+            wanted,
+            service: service.flatten(),
+        }
     }
 
     fn watch(&self, directory: Option<OwnedFd>) -> Option<Result<(DirectoryId, bool), NotWatched>> {

@@ -6,13 +6,15 @@ use crate::process::text::bounded;
 use crate::targets::facts::Facts;
 use crate::targets::filter::Subject;
 use crate::targets::heap_limit::at_limit;
-use crate::targets::identity::key_of;
+use crate::targets::identity::{key_of, service_of, sketch};
 use crate::targets::lease::Leases;
 use crate::targets::options::{Filter, TargetOptions};
 
 /// Whether the daemon would read a process, and which gcwatch does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Standing {
+    /// What it is called everywhere, as far as that is known without its runtime's answer.
+    pub(crate) name: String,
     /// The configuration wants it.
     pub(crate) wanted: bool,
     /// The gcwatch that reads it.
@@ -35,6 +37,7 @@ pub(crate) fn standing(process: &Process, options: &TargetOptions) -> Standing {
     let holder = Leases::new(options.lease_folder.clone()).holder(key_of(process), process.uid);
     let may_wait = holder.is_none() && !options.attach_at_heap_limit;
     Standing {
+        name: sketch(process, service_of(&facts)).one_name(),
         wanted: subject.is_wanted(options),
         at_limit: may_wait.then(|| at_limit(process, &facts)).flatten(),
         holder: holder.map(|holder| bounded(&holder)),

@@ -16,15 +16,20 @@ use test_support::{add_tests, repository};
 use crate::browser::{Browser, need};
 
 pub(crate) fn tests(tests: &mut Tests) {
-    add_tests!(tests, need; a_report_opens_alone, collections_of_two_processes_are_apart, a_name_in_a_report_is_text);
+    add_tests!(tests, need;
+        a_report_opens_alone,
+        several_recordings_are_compared,
+        collections_of_two_processes_are_apart,
+        a_name_in_a_report_is_text,
+    );
 }
 
-/// The report of a recording, as an address.
-fn page_of(recording: &Path, folder: &Path) -> String {
+/// The report of recordings, as an address.
+fn page_of(recordings: &[impl AsRef<Path>], folder: &Path) -> String {
     let file = folder.join("report.html");
     let made = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
         .arg("analyze")
-        .arg(recording)
+        .args(recordings.iter().map(AsRef::as_ref))
         .arg("--html")
         .arg(&file)
         .output()
@@ -43,7 +48,7 @@ fn a_report_opens_alone() {
         ("report-oom", "tests/recordings/net10-lohoos.nettrace.gz"),
     ] {
         let folder = tempfile::tempdir().unwrap();
-        let url = page_of(&repository(recording), folder.path());
+        let url = page_of(&[repository(recording)], folder.path());
         for (width, height) in [(390, 844), (1400, 900), (2560, 1440)] {
             for dark in [false, true] {
                 browser.shape(width, height, dark);
@@ -70,6 +75,39 @@ fn a_report_opens_alone() {
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
+/// Scenario: a page of three recordings; the second one is chosen, a collection of it opened, and the browser goes back
+/// twice.
+/// Guarantee: each recording is a line with its figures, everything fits at each width, what is chosen is shown, and
+/// the way back leads to the first one.
+fn several_recordings_are_compared() {
+    let names = ["net10-steady", "net10-lohoos", "requests/net8-shop"];
+    let files = names.map(|name| repository(&format!("tests/recordings/{name}.nettrace.gz")));
+    let folder = tempfile::tempdir().unwrap();
+    let url = page_of(&files, folder.path());
+    let browser = Browser::start();
+    for width in [390, 1400, 2560] {
+        browser.shape(width, 900, width == 2560);
+        browser.open("about:blank");
+        browser.open(&url);
+        browser.until("document.querySelectorAll('.contents tbody tr').length === 3");
+        let wide = browser.run("return document.documentElement.scrollWidth - innerWidth");
+        assert!(wide.as_i64().unwrap() <= 0, "{width}: {wide} pixels too wide");
+        browser.screenshot(&repository(&format!("target/page/report-several-{width}.png")), 2000);
+    }
+    let title = "document.querySelector('h1').textContent";
+    browser.until(&format!("{title} === 'net10-steady.nettrace.gz'"));
+    browser.click("a[href='#process-2']");
+    browser.until(&format!("{title} === 'net10-lohoos.nettrace.gz'"));
+    browser.until("document.querySelector('.incident')?.innerText.includes('No space')");
+    browser.run("document.querySelector('a[href^=\"#process-2-collection-\"]').click()");
+    browser.until("document.querySelector('#chosen #timeline svg')");
+    browser.back();
+    browser.until("!document.getElementById('chosen')");
+    browser.back();
+    browser.until(&format!("{title} === 'net10-steady.nettrace.gz'"));
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
 /// Scenario: a recording of two processes, each with collections of the same numbers and other pauses; one of the
 /// second process is opened.
 /// Guarantee: it is the second one's, also by its address alone, and the browser's way back leads to where one was.
@@ -90,13 +128,20 @@ fn collections_of_two_processes_are_apart() {
         ..*first
     };
     recording.processes.push((subject, second));
-    let page = web::report::page(&report::view::report(&recording, TimeBase::at(0), None, false)).unwrap();
+    let page = web::report::page(&report::view::page(vec![report::view::recorded(
+        &recording,
+        TimeBase::at(0),
+        None,
+        false,
+        1,
+    )]))
+    .unwrap();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("two.html");
     fs::write(&file, page).unwrap();
     let browser = Browser::start();
     browser.open(&format!("file://{}", file.display()));
-    browser.click(".others button");
+    browser.click("a[href='#process-2']");
     browser.until("document.querySelector('.headline').textContent.includes('pid 4711')");
     browser.run("document.querySelector('a[href*=\"-collection-\"]').scrollIntoView()");
     browser.click("a[href*='-collection-']");
@@ -121,7 +166,7 @@ fn a_name_in_a_report_is_text() {
     let name = "<script>window.harm=1<\u{2044}script><img src=x onerror=window.harm=1>.nettrace.gz";
     let recording = folder.path().join(name);
     fs::copy(repository("tests/recordings/net10-steady.nettrace.gz"), &recording).unwrap();
-    let url = page_of(&recording, folder.path());
+    let url = page_of(&[recording], folder.path());
     let browser = Browser::start();
     browser.open(&url);
     browser.until("document.querySelector('h1')?.textContent.startsWith('<script>')");

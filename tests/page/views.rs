@@ -1,5 +1,6 @@
 //! Each view with what it must show, and pictures of all of them.
 
+use std::env;
 use std::time::Duration;
 
 use clr_evidence::flame;
@@ -102,6 +103,9 @@ fn every_view_is_a_picture() {
                 let theme = if dark { "dark" } else { "light" };
                 let file = format!("target/page/{name}-{width}-{theme}.png");
                 browser.screenshot(&repository(&file), 4000);
+                if env::var_os("GCWATCH_UPDATE_GOLDEN").is_some() && *name == "process" && width == 1400 && !dark {
+                    browser.screenshot(&repository("docs/pictures/process.png"), 1500);
+                }
             }
         }
     }
@@ -193,7 +197,8 @@ fn names_are_text() {
 
 /// Scenario: a process falls ill while the page is open, and exits.
 /// Guarantee: without a reload its incident is there with its service and what to do; after the end it is among those
-/// that ended, and the page of the process says that it is gone.
+/// that ended, the page of the process says that it has exited and stays as it was, and whoever comes later finds its
+/// name and its incidents.
 fn an_incident_opens_and_ends() {
     let (runtime, mut scene) = played(0);
     let browser = Browser::start();
@@ -212,8 +217,13 @@ fn an_incident_opens_and_ends() {
     browser.run(&format!("{card}.querySelector('a').click()"));
     browser.until("location.pathname === '/processes/7777' && document.querySelector('.incident .remedy')");
     scene.exit(pid);
-    browser.until("document.querySelector('h1').textContent.includes('No process of pid 7777')");
-    browser.back();
+    // What was on the screen stays there.
+    browser
+        .until("document.body.innerText.includes('It has exited') && document.querySelector('#chart-heap svg .area')");
+    browser.open(&scene.url("/processes/7777"));
+    browser.until("document.querySelector('h1')?.textContent.includes('fell-ill has exited')");
+    browser.until("document.querySelector('.incident .remedy')");
+    browser.open(&scene.url("/"));
     browser.until(&format!("{ROWS} === 8 && !({card})"));
     // Not where it was a moment ago: what is above it moves.
     browser.run("document.querySelector('.ended-list > summary').click()");

@@ -27,11 +27,25 @@ fn recording(name: &str) -> String {
         .to_owned()
 }
 
-/// The record in a page.
-fn record(page: &str) -> Value {
+/// The recordings in a page.
+fn records(page: &str) -> Vec<Value> {
     let (_, rest) = page.split_once("id=\"record\">").unwrap();
     let (json, _) = rest.split_once("</script>").unwrap();
-    serde_json::from_str(json).unwrap()
+    let mut record: Value = serde_json::from_str(json).unwrap();
+    serde_json::from_value(record["recordings"].take()).unwrap()
+}
+
+/// The only one of a page.
+fn record(page: &str) -> Value {
+    let mut all = records(page);
+    assert_eq!(all.len(), 1);
+    all.remove(0)
+}
+
+/// The page of a recording.
+fn page_of(recording: &Recording, base: TimeBase) -> String {
+    let one = report::view::recorded(recording, base, None, false, 1);
+    web::report::page(&report::view::page(vec![one])).unwrap()
 }
 
 /// Scenario: a recording as a page, and its records.
@@ -94,7 +108,7 @@ fn a_page_has_the_figures_of_the_records() {
     );
 }
 
-/// Scenario: the page exists already, is a directory, or is of several recordings; rules are not wanted.
+/// Scenario: the page exists already, is a directory, or is of too many recordings; rules are not wanted.
 /// Guarantee: nothing is overwritten but with --force, each refusal says what to do; without rules nothing is said of
 /// incidents.
 #[test]
@@ -113,9 +127,10 @@ fn a_page_is_not_overwritten() {
         &[&source, "--html", folder.path().to_str().unwrap(), "--force"],
         "is no regular file",
     );
+    let many = [&source[..]; 33];
     refused(
-        &[&source, &source, "--html", to, "--force"],
-        "of one recording; 2 are named",
+        &[&many[..], &["--html", to, "--force"]].concat(),
+        "at most 32 recordings; 33 are named",
     );
     assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
     // A link under the name of what is not complete leads to somebody's file.
@@ -134,6 +149,35 @@ fn a_page_is_not_overwritten() {
         record(&fs::read_to_string(&file).unwrap())["processes"][0]["incidents"],
         Value::Null
     );
+}
+
+/// Scenario: a page of three recordings, one of which is none.
+/// Guarantee: it has the two others, in their order, each with its own figures, and the command fails for the third.
+#[test]
+fn several_recordings_are_one_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, none) = (folder.path().join("report.html"), folder.path().join("none.nettrace"));
+    fs::write(&none, "no recording").unwrap();
+    let (first, second) = (recording("net10-steady"), recording("net10-lohoos"));
+    let made = analyze(&[
+        &first,
+        none.to_str().unwrap(),
+        &second,
+        "--html",
+        file.to_str().unwrap(),
+    ]);
+    let said = String::from_utf8(made.stderr).unwrap();
+    assert_eq!(made.status.code(), Some(1), "{said}");
+    assert!(said.contains("none.nettrace"), "{said}");
+    let recordings = records(&fs::read_to_string(&file).unwrap());
+    let files: Vec<&Value> = recordings.iter().map(|one| &one["file"]).collect();
+    assert_eq!(files, ["net10-steady.nettrace.gz", "net10-lohoos.nettrace.gz"]);
+    for (source, one) in [&first, &second].into_iter().zip(&recordings) {
+        let lines = String::from_utf8(analyze(&[source, "--format", "ndjson"]).stdout).unwrap();
+        let mut lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let summary = lines.find(|line| line["kind"] == "summary");
+        assert_eq!(Some(&one["processes"][0]["summary"]), summary.as_ref());
+    }
 }
 
 /// Scenario: a recording of the processes of a whole machine: four thousand, each with collections of the same numbers.
@@ -159,7 +203,7 @@ fn a_whole_machine_is_bounded() {
         };
         whole.processes.push((subject, process));
     }
-    let page = web::report::page(&report::view::report(&whole, TimeBase::at(0), None, false)).unwrap();
+    let page = page_of(&whole, TimeBase::at(0));
     assert!(page.len() <= 10_000_000, "{}", page.len());
     let record = record(&page);
     let processes = record["processes"].as_array().unwrap();
@@ -228,13 +272,7 @@ fn a_hundred_thousand_collections_fit() {
             break;
         }
     }
-    let page = web::report::page(&report::view::report(
-        &long,
-        TimeBase::at(1_700_000_000_000_000_000),
-        None,
-        false,
-    ))
-    .unwrap();
+    let page = page_of(&long, TimeBase::at(1_700_000_000_000_000_000));
     if let Some(to) = std::env::var_os("GCWATCH_REPORT_TO") {
         // For people: how long a browser takes for it.
         fs::write(to, &page).unwrap();

@@ -25,7 +25,7 @@ pub(super) async fn verdict(looked: Looked, scan: &Scan) -> Diagnosis {
         kind: "diagnosis",
         pid: Some(process.pid),
         ns_pid: Some(process.ns_pid),
-        name: process.name.clone(),
+        name: standing.name,
         uid: process.uid,
         runtime: None,
         socket: process.socket.as_ref().map(ToString::to_string),

@@ -1,15 +1,22 @@
-//! A recording as a page to send to somebody: what the page of a process shows, as far as a recording knows it.
+//! Recordings as a page to send to somebody: what the page of a process shows, as far as a recording knows it.
 
 use gc_rules::incident::IncidentRecord;
 use serde::Serialize;
 
 use super::{CauseRecord, CollectionLine, HeapColumns, HistoryColumns, PauseColumns, ReportedRequests, Unseen};
 
-/// All of a recording.
+/// All of a page.
 #[derive(Debug, Serialize)]
 pub struct ReportRecord {
     /// The version of gcwatch that made it.
     pub version: &'static str,
+    /// Its recordings, in the order in which they were named.
+    pub recordings: Vec<ReportedRecording>,
+}
+
+/// All of a recording.
+#[derive(Debug, Serialize)]
+pub struct ReportedRecording {
     /// The name of the recording, without its folder.
     pub file: String,
     /// Its command line, where that was asked for.

@@ -6,6 +6,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::{Block, Borders, Cell, Clear, Paragraph, Row as TableRow, Sparkline, Table, TableState, Wrap};
 
+use crate::report::table::folded;
 use crate::report::top::record::{Incident, Process, Row};
 use crate::report::top::state::{Connection, SORTS, State, View};
 
@@ -15,6 +16,8 @@ const UNKNOWN: &str = "-";
 
 /// Incidents that are listed above the processes.
 const MOST_INCIDENTS: usize = 5;
+/// Characters of a title that are shown in any case.
+const LEAST_TITLE: usize = 12;
 /// Characters of the bar of a limit.
 const BAR: usize = 14;
 /// Bars of a small chart.
@@ -30,7 +33,7 @@ pub fn draw(frame: &mut Frame<'_>, state: &State) {
         (View::Process(_), Some(process)) => one(frame, state, process, body),
         (View::Process(pid), None) => frame.render_widget(Paragraph::new(format!("process {pid} ...")), body),
     }
-    frame.render_widget(footer(state), foot);
+    frame.render_widget(footer(state, foot.width), foot);
     if state.help {
         help(frame);
     }
@@ -47,8 +50,14 @@ fn heading(state: &State) -> Line<'static> {
     if let Some(host) = &state.overview.host {
         spans.push(format!("  {host}").into());
     }
-    let processes = state.overview.processes.len();
-    spans.push(format!("  {processes} processes").into());
+    let processes = &state.overview.processes;
+    let read = processes.iter().filter(|row| row.is_read()).count();
+    let s = if read == 1 { "" } else { "es" };
+    spans.push(format!("  {read} process{s}").into());
+    // Why it is not connected needs the room.
+    if processes.len() > read && !matches!(state.connection, Connection::Lost(_)) {
+        spans.push(Span::styled(format!(", {} not read", processes.len() - read), DIM));
+    }
     if open > 0 {
         let text = format!("  {open} incident{}", if open == 1 { "" } else { "s" });
         spans.push(Span::styled(
@@ -67,7 +76,10 @@ fn heading(state: &State) -> Line<'static> {
     Line::from(spans)
 }
 
-fn footer(state: &State) -> Line<'static> {
+/// From this width on keys have whole words.
+const WHOLE_WORDS: u16 = 100;
+
+fn footer(state: &State, width: u16) -> Line<'static> {
     if state.typing {
         return Line::from(vec![
             "/".into(),
@@ -87,8 +99,9 @@ fn footer(state: &State) -> Line<'static> {
         View::Overview => {
             key("?", "help", false);
             key("q", "quit", false);
-            key("Enter", "open", false);
-            for (letter, sort, name) in SORTS {
+            key("↵", "open", false);
+            for (letter, sort, name, short) in SORTS {
+                let name = if width < WHOLE_WORDS { short } else { name };
                 key(&letter.to_string(), name, sort == state.sort);
             }
             key(
@@ -166,7 +179,7 @@ fn overview(frame: &mut Frame<'_>, state: &State, area: Rect) {
     let mut lines: Vec<Line<'_>> = open
         .iter()
         .take(shown)
-        .map(|one| incident_line(one, state.overview.at_ms))
+        .map(|one| incident_line(one, state.overview.at_ms, area.width))
         .collect();
     if more > 0 {
         lines.push(Line::styled(format!("and {more} more"), DIM));
@@ -175,7 +188,8 @@ fn overview(frame: &mut Frame<'_>, state: &State, area: Rect) {
     processes(frame, state, table);
 }
 
-fn incident_line(incident: &Incident, now_ms: u64) -> Line<'static> {
+/// Severity, title, whose it is and for how long: of what has no room the title gives way.
+fn incident_line(incident: &Incident, now_ms: u64, width: u16) -> Line<'static> {
     let who = incident.service.as_ref().or(incident.process.as_ref());
     let who = who.map_or_else(String::new, |who| format!("  {who}"));
     let pid = incident
@@ -183,12 +197,28 @@ fn incident_line(incident: &Incident, now_ms: u64) -> Line<'static> {
         .filter(|pid| *pid > 0)
         .map_or_else(String::new, |pid| format!(" ({pid})"));
     let since = incident.since.as_deref().and_then(|since| age(since, now_ms));
+    let since = since.map_or_else(String::new, |since| format!("  {since}"));
+    let word = format!("{:<9}", incident.severity);
+    let who = format!("{who}{pid}");
+    let others = word.chars().count() + who.chars().count() + since.chars().count();
+    let room = usize::from(width).saturating_sub(others).max(LEAST_TITLE);
     Line::from(vec![
-        Span::styled(format!("{:<9}", incident.severity), severity(&incident.severity)),
-        Span::styled(incident.title.clone(), BOLD),
-        format!("{who}{pid}").into(),
-        Span::styled(since.map_or_else(String::new, |since| format!("  {since}")), DIM),
+        Span::styled(word, severity(&incident.severity)),
+        Span::styled(cut(&incident.title, room), BOLD),
+        who.into(),
+        Span::styled(since, DIM),
     ])
+}
+
+/// A text of at most so many characters; one that is longer ends with `…`.
+fn cut(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    let mut short: String = text.chars().take(most.saturating_sub(1)).collect();
+    short.truncate(short.trim_end().len());
+    short.push('…');
+    short
 }
 
 /// A column of the overview.
@@ -325,9 +355,11 @@ fn processes(frame: &mut Frame<'_>, state: &State, area: Rect) {
 }
 
 fn one(frame: &mut Frame<'_>, state: &State, process: &Process, area: Rect) {
+    let facts = facts(process, area.width);
+    let height = u16::try_from(facts.len()).unwrap_or(4);
     let [top, charts, rest] =
-        Layout::vertical([Constraint::Length(4), Constraint::Length(6), Constraint::Min(3)]).areas(area);
-    frame.render_widget(Paragraph::new(facts(process)), top);
+        Layout::vertical([Constraint::Length(height), Constraint::Length(6), Constraint::Min(3)]).areas(area);
+    frame.render_widget(Paragraph::new(facts), top);
     let [stopped, heap] = Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]).areas(charts);
     let places = |width: u16| timeline(process, usize::from(width.saturating_sub(2)));
     let per_mille = |place: Option<usize>| {
@@ -364,7 +396,7 @@ fn one(frame: &mut Frame<'_>, state: &State, process: &Process, area: Rect) {
         format!(" heap after collections, most {} ", bytes(most)),
         Color::Cyan,
     );
-    let text = Paragraph::new(details(process))
+    let text = Paragraph::new(details(process, rest.width))
         .wrap(Wrap { trim: false })
         .scroll((state.scroll, 0));
     frame.render_widget(text, rest);
@@ -398,7 +430,7 @@ fn timeline(process: &Process, columns: usize) -> Vec<Option<usize>> {
     places
 }
 
-fn facts(process: &Process) -> Vec<Line<'static>> {
+fn facts(process: &Process, width: u16) -> Vec<Line<'static>> {
     let row = &process.process;
     let minute = row.minute;
     let known = |text: &Option<String>| text.as_ref().map_or_else(String::new, |text| format!("  {text}"));
@@ -407,11 +439,15 @@ fn facts(process: &Process) -> Vec<Line<'static>> {
         (_, pod) => known(pod),
     };
     let memory = &process.memory;
-    vec![
+    let runtime = row
+        .runtime
+        .as_ref()
+        .map_or_else(String::new, |version| format!("  .NET {version}"));
+    let mut lines = vec![
         Line::from(vec![
             Span::styled(row.name.clone(), BOLD),
             format!("  pid {}{place}", row.pid).into(),
-            Span::styled(format!("  .NET{}{}", known(&row.runtime), known(&row.collector)), DIM),
+            Span::styled(format!("{runtime}{}", known(&row.collector)), DIM),
         ]),
         Line::from(format!(
             "last minute: stopped {}, longest {}, p99 {}, {} GC/s, {} a second",
@@ -421,18 +457,33 @@ fn facts(process: &Process) -> Vec<Line<'static>> {
             rate(minute.and_then(|minute| minute.rate(minute.collections()))),
             bytes(minute.and_then(|minute| minute.rate(minute.allocated?).map(|bytes| bytes as u64))),
         )),
-        Line::from(match memory.ledger.and_then(|ledger| ledger.clause()) {
-            Some(clause) => format!("memory: {clause}"),
-            None => format!(
-                "heap {} live, {} free in it, {} committed, {} resident",
-                bytes(memory.heap_live),
-                bytes(memory.heap_free),
-                bytes(memory.heap_committed),
-                bytes(memory.resident),
-            ),
-        }),
-        Line::from(limits(row)),
-    ]
+    ];
+    let memory = match memory.ledger.and_then(|ledger| ledger.clause()) {
+        Some(clause) => format!("memory: {clause}"),
+        None => format!(
+            "heap {} live, {} free in it, {} committed, {} resident",
+            bytes(memory.heap_live),
+            bytes(memory.heap_free),
+            bytes(memory.heap_committed),
+            bytes(memory.resident),
+        ),
+    };
+    lines.extend(paragraph(&memory, width, Style::new()));
+    let limits = limits(row);
+    if !limits.is_empty() {
+        lines.push(Line::from(limits));
+    }
+    lines.push(Line::default());
+    lines
+}
+
+/// A text in lines that fit, each indented as the first.
+fn paragraph(text: &str, width: u16, style: Style) -> Vec<Line<'static>> {
+    let folded = folded(text, usize::from(width));
+    folded
+        .lines()
+        .map(|line| Line::styled(line.to_owned(), style))
+        .collect()
 }
 
 /// What of its limits is used; nothing without limits.
@@ -460,12 +511,12 @@ fn limits(row: &Row) -> Vec<Span<'static>> {
     spans
 }
 
-fn details(process: &Process) -> Vec<Line<'static>> {
+fn details(process: &Process, width: u16) -> Vec<Line<'static>> {
     let mut lines = Vec::new();
     for incident in process.incidents.iter().filter(|incident| incident.until.is_none()) {
-        lines.push(incident_line(incident, process.at_ms));
-        lines.push(Line::from(format!("  {}", incident.summary)));
-        lines.push(Line::styled(format!("  -> {}", incident.remedy), DIM));
+        lines.push(incident_line(incident, process.at_ms, width));
+        lines.extend(paragraph(&format!("  {}", incident.summary), width, Style::new()));
+        lines.extend(paragraph(&format!("  -> {}", incident.remedy), width, DIM));
     }
     if !process.causes.is_empty() {
         lines.push(Line::styled(
@@ -480,10 +531,15 @@ fn details(process: &Process) -> Vec<Line<'static>> {
         let name = if cause.rest {
             "all others".to_owned()
         } else {
-            let reason = cause.reason.as_deref().unwrap_or(UNKNOWN);
-            format!("{generation}{} {reason}", cause.gc_type.as_deref().unwrap_or_default())
+            let reason = cause.reason.as_deref().unwrap_or("reason not seen");
+            let kind = cause
+                .gc_type
+                .as_ref()
+                .map_or_else(String::new, |kind| format!("{kind} "));
+            format!("{generation}{kind}{reason}")
         };
-        let stopped = duration(Some(cause.pause_ns));
+        // Without a longest one no pause is known.
+        let stopped = duration(cause.longest_ns.map(|_| cause.pause_ns));
         lines.push(Line::from(format!(
             "{name:<30} {:>8} {stopped:>12} {:>10}",
             cause.count,
@@ -518,7 +574,11 @@ fn details(process: &Process) -> Vec<Line<'static>> {
         )));
     }
     for unseen in &process.unseen {
-        lines.push(Line::styled(format!("not seen: {}: {}", unseen.what, unseen.why), DIM));
+        lines.extend(paragraph(
+            &format!("not seen: {}: {}", unseen.what, unseen.why),
+            width,
+            DIM,
+        ));
     }
     lines
 }

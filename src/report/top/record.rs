@@ -86,6 +86,13 @@ pub(super) struct Row {
     pub(super) spark: Option<Spark>,
 }
 
+impl Row {
+    /// Whether there is something to see of it.
+    pub(super) fn is_read(&self) -> bool {
+        self.minute.is_some() || self.severity.is_some()
+    }
+}
+
 /// Its last minute.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(default)]

@@ -71,14 +71,14 @@ pub(super) enum Sort {
     Name,
 }
 
-/// The keys of the orders.
-pub(super) const SORTS: [(char, Sort, &str); 6] = [
-    ('s', Sort::Stopped, "stopped"),
-    ('l', Sort::Longest, "longest"),
-    ('g', Sort::Collections, "GCs"),
-    ('h', Sort::Heap, "heap"),
-    ('a', Sort::Allocated, "allocation"),
-    ('n', Sort::Name, "name"),
+/// The keys of the orders, and their names for wide and for narrow terminals.
+pub(super) const SORTS: [(char, Sort, &str, &str); 6] = [
+    ('s', Sort::Stopped, "stopped", "stop"),
+    ('l', Sort::Longest, "longest", "long"),
+    ('g', Sort::Collections, "GCs", "GCs"),
+    ('h', Sort::Heap, "heap", "heap"),
+    ('a', Sort::Allocated, "allocation", "alloc"),
+    ('n', Sort::Name, "name", "name"),
 ];
 
 /// Rows that a page key moves.
@@ -132,7 +132,7 @@ impl State {
     /// The rows that are shown, in their order: sick ones first, then by the sort.
     pub(super) fn rows(&self) -> Vec<&Row> {
         let needle = self.filter.to_lowercase();
-        let is_read = |row: &Row| self.all || row.minute.is_some() || row.severity.is_some();
+        let is_read = |row: &Row| self.all || row.is_read();
         let is_found = |row: &Row| {
             needle.is_empty()
                 || row.name.to_lowercase().contains(&needle)
@@ -147,7 +147,7 @@ impl State {
 
     /// How many are not shown because they are not read.
     pub(super) fn hidden(&self) -> usize {
-        let unread = |row: &&Row| row.minute.is_none() && row.severity.is_none();
+        let unread = |row: &&Row| !row.is_read();
         if self.all {
             0
         } else {
@@ -209,7 +209,7 @@ impl State {
                 }
             }
             Key::Char(letter) if !matches!(letter, 'j' | 'k') => {
-                if let Some((_, sort, _)) = SORTS.iter().find(|(known, _, _)| *known == letter) {
+                if let Some((_, sort, ..)) = SORTS.iter().find(|(known, ..)| *known == letter) {
                     self.sort = *sort;
                 }
             }

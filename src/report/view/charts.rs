@@ -19,8 +19,6 @@ const LENGTHS_MS: [i64; 16] = [
     100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 30_000, 60_000, 120_000, 300_000, 600_000, 1_800_000,
     3_600_000, 86_400_000,
 ];
-/// Points of the heap at most: more than a wide screen has pixels.
-const MOST_HEAP_POINTS: usize = 3_000;
 
 /// The shortest length of a place of which there are not too many.
 fn length_ns(observed_ns: i64) -> i64 {
@@ -136,15 +134,15 @@ pub(super) fn marks(collections: &[Collection], base: TimeBase, observed_ns: i64
 }
 
 /// The heap after each collection, at most so many points: of each part of the time the largest.
-pub(super) fn heap(collections: &[Collection], base: TimeBase, observed_ns: i64) -> HeapPoints {
+pub(super) fn heap(collections: &[Collection], base: TimeBase, observed_ns: i64, most: usize) -> HeapPoints {
     let mut known: Vec<&Collection> = collections.iter().filter(|one| one.heap_stats.is_some()).collect();
     let of = known.len() as u64;
     let at = |one: &&Collection| collection_at(one);
     known.sort_by_key(at);
-    let chosen = if known.len() <= MOST_HEAP_POINTS {
+    let chosen = if known.len() <= most {
         known.iter().collect()
     } else {
-        thinned(&known, observed_ns, MOST_HEAP_POINTS, at, |one| one.heap_after())
+        thinned(&known, observed_ns, most, at, |one| one.heap_after())
     };
     let mut points = HeapPoints {
         of,

@@ -53,7 +53,7 @@ impl<S: Sink> Supervisor<S> {
         let obstacle = process.obstacle.as_ref();
         let Some(entry) = self.registry.get_mut(key) else {
             let mut run = KnownRun {
-                identity: sketch(process),
+                identity: sketch(process, seen.service.clone()),
                 carryover: Some(Carryover::default()),
                 orders: None,
                 looked_gone: false,

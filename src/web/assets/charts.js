@@ -69,7 +69,8 @@ class Frame {
     const wanted = (this.to - this.from) / minute / (this.width < 500 ? 4 : 8);
     const step = STEPS.find((step) => step >= wanted) ?? STEPS.at(-1);
     for (let ms = Math.ceil(this.from / (step * minute)) * step * minute; ms <= this.to; ms += step * minute) {
-      lines.push(h('text', { class: 'axis', x: this.x(ms), y: this.height - 5, 'text-anchor': 'middle' }, timeOfDay(ms).slice(0, step < 1 ? 8 : 5)));
+      const label = timeOfDay(ms).slice(0, step < 1 ? 8 : 5);
+      lines.push(h('text', { class: 'axis', x: Math.min(this.x(ms), this.width - 3.1 * label.length), y: this.height - 5, 'text-anchor': 'middle' }, label));
       lines.push(h('line', { class: 'grid up', x1: this.x(ms), x2: this.x(ms), y1: TOP, y2: this.bottom }));
     }
     return lines;
@@ -116,6 +117,13 @@ function range({ history, at_ms: at }) {
   return [at - Math.min(history.span_ms, Math.max(120000, watched * 1.04 + 5000)), at];
 }
 
+// Whether all marks lie at the end of the range, as those of a process that collects often.
+export function isCrowded(record) {
+  const [from, to] = range(record);
+  const first = record.pauses.start_ms.reduce((least, start) => Math.min(least, start), Infinity);
+  return first > from + (to - from) * 0.75;
+}
+
 const frameOf = (record, width, height) => new Frame(width, height, ...range(record));
 
 function bars(frame, history, value, max, name) {
@@ -155,7 +163,7 @@ function collectionsOf(history, place) {
 
 export function allocationChart(record, width) {
   const { history } = record;
-  const frame = frameOf(record, width, 120);
+  const frame = frameOf(record, width, 130);
   const perSecond = (place) => (history.allocated[place] ?? 0) / (history.bucket_ms / 1000);
   const max = niceBytes(Math.max(1048576, ...history.start_ms.map((_, place) => perSecond(place))));
   return frame.svg('Bytes allocated per second', [
@@ -201,7 +209,7 @@ function heapPoints({ history, heap }) {
 
 export function heapChart(record, width) {
   const { history } = record;
-  const frame = frameOf(record, width, 230);
+  const frame = frameOf(record, width, 210);
   const points = heapPoints(record);
   const size = ({ sizes, place }, name) => sizes[name][place];
   const places = points.filter((point) => GENERATIONS.some(([name]) => size(point, name) !== null));
@@ -273,9 +281,11 @@ const LOW = 1e4;
 let selected = null;
 
 // One mark per collection on a logarithmic axis; before the oldest of them, the longest of each ten seconds.
-export function pauseChart(record, width, open) {
+// `near`: only the time that has marks.
+export function pauseChart(record, width, open, near = false) {
   const { history, pauses } = record;
-  const frame = frameOf(record, width, 210);
+  const first = pauses.start_ms.reduce((least, start) => Math.min(least, start), Infinity);
+  const frame = near ? new Frame(width, 210, Math.min(first, record.at_ms - 1000), record.at_ms) : frameOf(record, width, 210);
   const lengths = pauses.pause_ns.filter((ns) => ns !== null).concat(history.longest_ns.filter((ns) => ns !== null));
   const [longest, shortest] = lengths.reduce(([most, least], ns) => [Math.max(most, ns), Math.min(least, ns)], [1e7, 1e6]);
   const high = 10 ** Math.ceil(Math.log10(longest * 1.05));
@@ -286,7 +296,6 @@ export function pauseChart(record, width, open) {
   const points = [];
   const all = [];
   const drawn = new Map();
-  const first = pauses.start_ms.reduce((least, start) => Math.min(least, start), Infinity);
   pauses.start_ms.forEach((start, place) => {
     const ns = pauses.pause_ns[place];
     if (start < frame.from || ns === null) return;
@@ -308,7 +317,7 @@ export function pauseChart(record, width, open) {
   });
   const older = history.start_ms
     .map((start, place) => [start, history.longest_ns[place]])
-    .filter(([start, ns]) => ns !== null && start + history.bucket_ms <= first)
+    .filter(([start, ns]) => ns !== null && start + history.bucket_ms <= first && start >= frame.from - history.bucket_ms)
     .map(([start, ns]) => `M${Math.max(LEFT, frame.x(start)).toFixed(1)} ${frame.y(share(ns)).toFixed(1)}H${Math.max(LEFT, frame.x(start + history.bucket_ms)).toFixed(1)}`)
     .join('');
   const sorted = all.sort((a, b) => pauses.start_ms[a.place] - pauses.start_ms[b.place] || a.place - b.place);
@@ -398,28 +407,28 @@ export function timeline(gc, width) {
   if (gc.start_offset_ns !== null && gc.duration_ns !== null) ends.push(gc.start_offset_ns + gc.duration_ns);
   const end = Math.max(...ends);
   if (!(end > begin)) return null;
-  const height = 92;
+  const height = 98;
   const left = 8;
   const x = (ns) => left + ((ns - begin) / (end - begin)) * (width - left - 10);
   const rows = [];
   if (gc.start_offset_ns !== null && gc.duration_ns !== null) {
     const concurrent = gc.type === 'background' && !gc.became_blocking;
-    rows.push(h('rect', { class: concurrent ? 'run concurrent' : 'run', x: x(gc.start_offset_ns), y: 14, width: Math.max(1, x(gc.start_offset_ns + gc.duration_ns) - x(gc.start_offset_ns)), height: 16, rx: 2 },
+    rows.push(h('rect', { class: concurrent ? 'run concurrent' : 'run', x: x(gc.start_offset_ns), y: 20, width: Math.max(1, x(gc.start_offset_ns + gc.duration_ns) - x(gc.start_offset_ns)), height: 16, rx: 2 },
       h('title', {}, `GCStart to GCEnd: ${duration(gc.duration_ns)}`)));
-    rows.push(h('text', { class: 'axis', x: x(gc.start_offset_ns) + 6, y: 26 }, concurrent ? 'runs beside the program' : 'collects'));
+    rows.push(h('text', { class: 'axis', x: x(gc.start_offset_ns), y: 14 }, concurrent ? 'runs beside the program' : 'collects'));
   }
   pauses.forEach((pause) => {
     const suspend = pause.suspend_ns ?? 0;
     const total = pause.pause_ns ?? 0;
-    rows.push(h('rect', { class: 'stop', x: x(pause.start_offset_ns), y: 38, width: Math.max(2, x(pause.start_offset_ns + total) - x(pause.start_offset_ns)), height: 20, rx: 2 },
+    rows.push(h('rect', { class: 'stop', x: x(pause.start_offset_ns), y: 42, width: Math.max(2, x(pause.start_offset_ns + total) - x(pause.start_offset_ns)), height: 20, rx: 2 },
       h('title', {}, `stopped ${duration(total)} (${pause.kind})`)));
     if (suspend) {
-      rows.push(h('rect', { class: 'suspend', x: x(pause.start_offset_ns), y: 38, width: Math.max(2, x(pause.start_offset_ns + suspend) - x(pause.start_offset_ns)), height: 20, rx: 2 },
+      rows.push(h('rect', { class: 'suspend', x: x(pause.start_offset_ns), y: 42, width: Math.max(2, x(pause.start_offset_ns + suspend) - x(pause.start_offset_ns)), height: 20, rx: 2 },
         h('title', {}, `until all threads were suspended: ${duration(suspend)}`)));
     }
   });
-  rows.push(h('text', { class: 'axis', x: left, y: 82 }, '0'));
-  rows.push(h('text', { class: 'axis', x: width - 10, y: 82, 'text-anchor': 'end' }, duration(end - begin)));
-  rows.push(h('line', { class: 'grid', x1: left, x2: width - 10, y1: 66, y2: 66 }));
+  rows.push(h('text', { class: 'axis', x: left, y: 86 }, '0'));
+  rows.push(h('text', { class: 'axis', x: width - 10, y: 86, 'text-anchor': 'end' }, duration(end - begin)));
+  rows.push(h('line', { class: 'grid', x1: left, x2: width - 10, y1: 70, y2: 70 }));
   return h('svg', { class: 'chart', width, height, viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': 'Suspensions of this collection on a time line' }, rows);
 }

@@ -4,6 +4,7 @@ import { h, show } from './dom.js';
 import { DASH, absolute, ago, bytes, count, duration, exact, kind, percent, reason } from './format.js';
 import { timeline } from './charts.js';
 import { once, stop } from './live.js';
+import { sides } from './process.js';
 
 let record = null;
 let refusal = null;
@@ -20,12 +21,12 @@ function fact(label, value, note) {
 }
 
 function heap(gc) {
-  const names = { gen0: 'generation 0', gen1: 'generation 1', gen2: 'generation 2', loh: 'large objects', poh: 'pinned objects' };
+  const names = { gen0: 'gen 0', gen1: 'gen 1', gen2: 'gen 2', loh: 'large objects', poh: 'pinned objects' };
   const top = Math.max(1, ...Object.values(gc.heap).map((sizes) => Math.max(sizes.before ?? 0, sizes.after ?? 0)));
   const width = (value) => ({ width: `${(((value ?? 0) / top) * 100).toFixed(1)}%` });
   return h('section', { class: 'panel' }, h('h2', null, 'Heap before and after'),
-    h('div', { class: 'scroll' }, h('table', null,
-      h('thead', null, h('tr', null, h('th', { scope: 'col' }, 'Generation'), ['Before', 'After', 'Survived', 'Promoted', 'Free inside', 'Budget'].map((title) => h('th', { class: 'n', scope: 'col' }, title)), h('th', { class: 'beside', scope: 'col' }, ''))),
+    h('div', { class: 'scroll' }, h('table', { class: 'tight' },
+      h('thead', null, h('tr', null, h('th', { scope: 'col' }, ''), ['Before', 'After', 'Survived', 'Promoted', 'Free inside', 'Budget'].map((title) => h('th', { class: 'n', scope: 'col' }, title)), h('th', { class: 'beside', scope: 'col' }, ''))),
       h('tbody', null, Object.entries(gc.heap).map(([name, sizes]) => h('tr', null,
         h('th', { scope: 'row' }, names[name] ?? name),
         [sizes.before, sizes.after, sizes.survived, sizes.promoted, sizes.fragmentation, sizes.budget].map((value) => h('td', { class: 'n', title: exact(value) }, bytes(value))),
@@ -85,7 +86,7 @@ export function figures(line, gc) {
 }
 
 export function panels(gc, link) {
-  return h('div', { class: 'columns', key: 'full' }, stops(gc, link), phases(gc), heap(gc), more(gc));
+  return sides([stops(gc, link), heap(gc)], [phases(gc), more(gc)]);
 }
 
 export function drawTimeline(gc) {

@@ -20,7 +20,7 @@ export function bytes(value) {
   if (!known(value)) return DASH;
   if (value === 0) return '0 MiB';
   const mib = value / 1048576;
-  if (mib < 0.01) return value < 1024 ? `${value} B` : `${(value / 1024).toFixed(1)} KiB`;
+  if (mib < 0.1) return value < 1024 ? `${Math.round(value)} B` : `${(value / 1024).toFixed(1)} KiB`;
   if (mib >= 10240) return `${digits(mib / 1024)} GiB`;
   return `${digits(mib)} MiB`;
 }
@@ -120,6 +120,11 @@ export function severity(name, word = true) {
 }
 
 export const SEVERITIES = ['info', 'warning', 'error', 'critical'];
+
+// A text of a rule: what is in backticks is code. In a command, PID is that of the process, where there is one.
+export function prose(text, pid = null) {
+  return text.split('`').map((part, place) => (place % 2 ? h('code', null, pid ? part.replace(/\bPID\b/, pid) : part) : part));
+}
 
 // What kind of collection it is, in a few words.
 export function kind(generation, type) {

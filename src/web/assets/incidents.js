@@ -1,12 +1,13 @@
 // Incidents as a person needs them: what, where, since when, what to do.
 
 import { h } from './dom.js';
-import { absolute, bytes, count, severity, since, span } from './format.js';
+import { absolute, bytes, count, prose, severity, since, span } from './format.js';
 
 function where(incident) {
   const name = incident.service ?? incident.process ?? 'a process';
   const pod = incident.resource?.['k8s.pod.name'];
-  const link = incident.pid ? h('a', { href: `/processes/${incident.pid}` }, name) : name;
+  const isOwn = incident.began_as.startsWith('watcher.');
+  const link = isOwn ? h('a', { href: '/self' }, name) : incident.pid ? h('a', { href: `/processes/${incident.pid}` }, name) : h('b', null, name);
   return [link, pod ? h('span', { class: 'faint' }, ` ${pod}`) : null, incident.pid ? h('span', { class: 'faint' }, ` pid ${incident.pid}`) : null];
 }
 
@@ -63,6 +64,8 @@ function evidenceOf(incident, evidence) {
   return h('div', { class: 'evidence' }, h('b', null, `${evidenceNames[evidence.name]}${time}${found.method === 'tick' ? ', biased' : ''}`), table, flame(found));
 }
 
+const command = (incident) => h('p', null, h('code', null, incident.command));
+
 export function incidentCard(incident, { named = true, open = false } = {}) {
   const ended = incident.until !== null;
   const lasted = ended ? (Date.parse(incident.until) - Date.parse(incident.since)) / 1000 : null;
@@ -74,13 +77,15 @@ export function incidentCard(incident, { named = true, open = false } = {}) {
         ? h('span', { title: `${absolute(Date.parse(incident.since))} to ${absolute(Date.parse(incident.until))}` }, `ended, lasted ${span(lasted)}`)
         : ['for ', since(incident.since)])),
     named ? h('p', { class: 'where' }, where(incident), incident.process_ended ? h('span', { class: 'tag' }, 'process exited') : null) : null,
-    h('p', { class: 'summary' }, incident.summary),
+    h('p', { class: 'summary' }, prose(incident.summary, incident.pid)),
     incident.evidence.map((evidence) => evidenceOf(incident, evidence)),
-    incident.remedy ? h('p', { class: 'remedy' }, h('b', null, 'What to do: '), incident.remedy) : null,
-    incident.command ? h('p', null, h('code', null, incident.command)) : null,
+    incident.remedy ? h('p', { class: 'remedy' }, h('b', null, 'What to do: '), prose(incident.remedy, incident.pid)) : null,
+    // Where there are many, what to type is one click away.
+    incident.command && !named ? command(incident) : null,
     h('details', { open },
       h('summary', null, incident.members.length === 1 ? 'its rule, and what it means' : `${incident.members.length} rules, and what it means`),
-      incident.description ? h('p', null, incident.description) : null,
+      incident.description ? h('p', null, prose(incident.description)) : null,
+      incident.command && named ? command(incident) : null,
       h('ul', { class: 'members' }, incident.members.map((member) => h('li', null,
         severity(member.severity, false), ' ', h('b', null, member.title), ' ', h('code', null, member.rule), ' ',
         h('span', { class: 'faint' }, `${member.count === 1 ? 'once' : `${count(member.count)} times`}${member.until ? ', over' : ''}`)))),

@@ -23,7 +23,7 @@ const COLUMNS = [
   { id: 'stopped', title: 'Stopped', note: 'share of the last minute in which its threads were suspended', sort: (row) => number(row.minute?.stopped_share), down: true },
   { id: 'longest', title: 'Longest', note: 'longest pause in the last minute', sort: (row) => number(row.minute?.longest_ns), down: true, wide: 1 },
   { id: 'p99', title: 'p99', note: '99 of a hundred pauses of the last minute were no longer', sort: (row) => number(row.minute?.p99_ns), down: true, wide: 2 },
-  { id: 'gcs', title: 'GC/s', note: 'collections a second: generation 0, 1, 2 and background', sort: (row) => all(row.minute), down: true, wide: 1 },
+  { id: 'gcs', title: 'GC/s', parts: ['0', '1', '2', 'bg'], note: 'collections a second: generation 0, 1, 2 and background', sort: (row) => all(row.minute), down: true, wide: 1 },
   { id: 'allocated', title: 'Allocated/s', sort: (row) => number(perSecond(row)), down: true, wide: 2 },
   { id: 'heap', title: 'Heap', note: 'after the newest collection, against its limit', sort: (row) => number(row.heap_after), down: true },
   { id: 'spark', title: '30 min', note: 'heap (line) and time stopped (bars; full height is 20 %)', wide: 1 },
@@ -123,14 +123,17 @@ const CELLS = {
 
 const RIGHT = new Set(['stopped', 'longest', 'p99', 'gcs', 'allocated', 'heap']);
 
-function rowElement(row) {
+// The last column is there when it says something.
+const columnsFor = (rows) => COLUMNS.filter((column) => column.id !== 'note' || state.sort === 'note' || rows.some(notes));
+
+function rowElement(row, columns) {
   return h('tr', {
     class: row.severity ? `is-${row.severity}` : null,
     onclick: (event) => {
       if (event.target.closest('a') || getSelection().toString()) return;
       event.currentTarget.querySelector('a').click();
     },
-  }, COLUMNS.map((column) => h('td', { class: classOf(column) }, CELLS[column.id](row))));
+  }, columns.map((column) => h('td', { class: classOf(column) }, CELLS[column.id](row))));
 }
 
 const classOf = (column) => `c-${column.id}${RIGHT.has(column.id) ? ' n' : ''}${column.wide ? ` wide${column.wide}` : ''}`;
@@ -148,11 +151,12 @@ function heading(column) {
           writeUrl();
           render();
         },
-      }, label, h('span', { class: 'arrow', 'aria-hidden': 'true' }, active ? (state.down ? '▾' : '▴') : ''))
+      }, label, h('span', { class: 'arrow', 'aria-hidden': 'true' }, active ? (state.down ? '▾' : '▴') : ''),
+        column.parts ? h('span', { class: 'kinds' }, column.parts.map((part) => h('span', null, part))) : null)
       : h('span', { title: column.note }, label));
 }
 
-function table(rows, shown) {
+function table(rows, shown, columns) {
   if (!rows.length) {
     return h('div', { class: 'empty', key: 'empty' },
       h('p', null, record.ready ? 'No .NET process is watched on this host yet.' : 'gcwatch is looking for .NET processes.'),
@@ -161,7 +165,7 @@ function table(rows, shown) {
   if (!shown.length) return h('div', { class: 'empty', key: 'none' }, h('p', null, 'Nothing fits. ', h('button', { type: 'button', class: 'quiet', onclick: clear }, 'Show all')));
   const holder = h('div', { class: 'scroll', key: 'table' }, h('table', { class: 'processes' },
     h('caption', { class: 'hidden' }, 'Processes that are watched'),
-    h('thead', { key: 'head' }, h('tr', null, COLUMNS.map(heading))),
+    h('thead', { key: 'head' }, h('tr', null, columns.map(heading))),
     h('tbody', { key: 'rows', keep: true })));
   return holder;
 }
@@ -174,11 +178,13 @@ function clear() {
   render();
 }
 
+const UNREAD = ['Process', 'State', 'Why', 'What to do', 'Since'];
+
 function unreadTable(rows) {
   return h('section', { class: 'unread', key: 'unread' },
     h('h2', null, 'Not read'),
     h('div', { class: 'scroll' }, h('table', null,
-      h('thead', null, h('tr', null, ['Process', 'State', 'Why', 'What to do', 'Since'].map((title) => h('th', { scope: 'col' }, title)))),
+      h('thead', null, h('tr', null, UNREAD.map((title) => h('th', { scope: 'col' }, title)))),
       h('tbody', null, rows.map((row) => h('tr', { key: key(row) },
         h('td', null, h('a', { class: 'name', href: `/processes/${row.pid}` }, row.name), h('span', { class: 'sub' }, `pid ${row.pid}`)),
         h('td', null, row.reason ?? row.state.replace('_', ' ')),
@@ -189,10 +195,10 @@ function unreadTable(rows) {
 
 function headline(open, watched, unread) {
   const worst = open[0]?.severity;
-  const sick = new Set(open.map((incident) => incident.pid)).size;
+  const sick = new Set(open.map((incident) => incident.service ?? incident.process ?? incident.pid)).size;
   return h('div', { class: 'headline', key: 'headline' },
     h('h1', null, open.length
-      ? [severity(worst, false), ` ${open.length} ${open.length === 1 ? 'incident' : 'incidents'} on ${sick} ${sick === 1 ? 'process' : 'processes'}`]
+      ? [severity(worst, false), ` ${open.length} ${open.length === 1 ? 'incident' : 'incidents'} on ${sick} ${sick === 1 ? 'service' : 'services'}`]
       : [h('span', { class: 'well', 'aria-hidden': 'true' }, '✓'), watched ? ' Nothing is wrong that gcwatch can see' : ' Nothing is watched yet']),
     h('p', { class: 'faint' }, `${count(watched)} .NET ${watched === 1 ? 'process' : 'processes'} watched${record.host ? ` on ${record.host}` : ''}${unread ? `, ${count(unread)} not read` : ''}`));
 }
@@ -206,6 +212,7 @@ function render() {
   const ended = record.incidents.filter((incident) => incident.until !== null);
   const shown = sorted(rows.filter(fits));
   const sick = rows.filter((row) => row.incidents).length;
+  const columns = columnsFor(shown);
   show(main, [
     headline(open, rows.length, unread.length),
     open.length ? h('section', { class: 'incidents', key: 'incidents', 'aria-label': 'Open incidents' },
@@ -222,17 +229,17 @@ function render() {
       h('label', { class: 'switch' }, h('input', { type: 'checkbox', id: 'only', checked: state.only === 'incidents', onchange: (event) => { state.only = event.currentTarget.checked ? 'incidents' : 'all'; writeUrl(); render(); } }), `only with incidents (${sick})`),
       unread.length ? h('label', { class: 'switch' }, h('input', { type: 'checkbox', id: 'unread', checked: state.unread, onchange: (event) => { state.unread = event.currentTarget.checked; writeUrl(); render(); } }), `show ${count(unread.length)} not read`) : null,
       h('span', { class: 'faint' }, shown.length === rows.length ? '' : `${count(shown.length)} of ${count(rows.length)}`)),
-    table(rows, shown),
+    table(rows, shown, columns),
     state.unread && unread.length ? unreadTable(unread.filter(fits)) : null,
   ]);
   const body = main.querySelector('table.processes tbody');
-  if (body) show(body, shown.map((row) => lazy(key(row), version(row), () => rowElement(row))));
+  if (body) show(body, shown.map((row) => lazy(key(row), version(row, columns), () => rowElement(row, columns))));
   const search = document.getElementById('search');
   if (search && search.value !== state.query && document.activeElement !== search) search.value = state.query;
 }
 
-function version(row) {
-  return JSON.stringify([row, sparks.get(key(row))?.version]);
+function version(row, columns) {
+  return JSON.stringify([row, sparks.get(key(row))?.version, columns.length]);
 }
 
 let sparkVersion = 0;

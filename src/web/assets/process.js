@@ -1,8 +1,8 @@
 // One process: is it the collector, when, why, and where is its memory.
 
 import { h, legend, show, swatch } from './dom.js';
-import { DASH, ago, bytes, count, duration, exact, kind, kindClass, percent, rate, reason, severity, since, timeOfDay } from './format.js';
-import { GENERATIONS, allocationChart, heapChart, hideTip, mark, pauseChart, stoppedChart, trend } from './charts.js';
+import { DASH, ago, bytes, count, duration, exact, kind, kindClass, percent, prose, rate, reason, severity, since, timeOfDay } from './format.js';
+import { GENERATIONS, allocationChart, heapChart, hideTip, isCrowded, mark, pauseChart, stoppedChart, trend } from './charts.js';
 import { incidentCard } from './incidents.js';
 import { follow, once } from './live.js';
 import { requestsPanel } from './requests.js';
@@ -10,6 +10,8 @@ import { requestsPanel } from './requests.js';
 let record = null;
 let gone = null;
 let go = null;
+// The chart of pauses shows only the time of its marks.
+let near = false;
 
 // Requests that were stopped, or why they are not shown; asked for as long as they are observed.
 let stopped = null;
@@ -87,8 +89,8 @@ export function heapLegend({ heap, committed }, limit = null) {
   return legend([...generations, ...(committed.some((bytes) => bytes !== null) ? [[swatch('committed'), 'committed']] : []), ...(limit ? [[swatch('limit'), 'limit']] : [])]);
 }
 
-export function chart(title, note, key, below) {
-  return h('section', { class: 'panel', key }, h('h2', null, title), note ? h('p', { class: 'faint' }, note) : null, h('div', { class: 'canvas', id: `chart-${key}`, keep: true }), below ?? null);
+export function chart(title, note, key, below, beside = null) {
+  return h('section', { class: 'panel', key }, h('h2', null, title, beside), note ? h('p', { class: 'faint' }, note) : null, h('div', { class: 'canvas', id: `chart-${key}`, keep: true }), below ?? null);
 }
 
 export function causes(list, since = 'Since gcwatch attached') {
@@ -100,23 +102,28 @@ export function causes(list, since = 'Since gcwatch attached') {
         h('td', null, cause.rest ? 'all others' : h('b', null, cause.reason ?? 'not seen'), h('span', { class: 'sub' }, cause.rest || !cause.reason || reason(cause.reason) === cause.reason ? '' : reason(cause.reason))),
         h('td', null, cause.rest ? DASH : kind(cause.generation, cause.type)),
         h('td', { class: 'n' }, count(cause.count)),
-        h('td', { class: 'n', title: cause.unknown_pauses ? `of ${cause.unknown_pauses} the pause is not known` : null }, `${cause.unknown_pauses ? '≥ ' : ''}${duration(cause.pause_ns)}`),
-        h('td', { class: 'n' }, all ? percent(cause.pause_ns / all) : DASH),
+        h('td', { class: 'n', title: cause.unknown_pauses ? `of ${cause.unknown_pauses} the pause is not known` : null }, cause.longest_ns === null ? DASH : `${cause.unknown_pauses ? '≥ ' : ''}${duration(cause.pause_ns)}`),
+        h('td', { class: 'n' }, all && cause.longest_ns !== null ? percent(cause.pause_ns / all) : DASH),
         h('td', { class: 'n' }, duration(cause.longest_ns))))))) : h('p', null, 'No collection was seen yet.'));
 }
 
 export function lines(title, note, list, key, link) {
-  return h('section', { class: 'panel', key }, h('h2', null, title), h('p', { class: 'faint' }, note),
+  return h('section', { class: 'panel late', key }, h('h2', null, title), h('p', { class: 'faint' }, note),
     list.length ? h('div', { class: 'scroll' }, h('table', null,
-      h('thead', null, h('tr', null, h('th', { class: 'n', scope: 'col' }, 'No.'), ['When', 'Collection', 'Reason'].map((name) => h('th', { scope: 'col' }, name)), ['Pause', 'Heap before', 'after'].map((name) => h('th', { class: 'n', scope: 'col' }, name)))),
+      h('thead', null, h('tr', null, h('th', { class: 'n', scope: 'col' }, 'No.'), h('th', { scope: 'col' }, 'When'), h('th', { class: 'n', scope: 'col' }, 'Pause'), ['Collection', 'Reason'].map((name) => h('th', { scope: 'col' }, name)), ['Heap before', 'after'].map((name) => h('th', { class: 'n', scope: 'col' }, name)))),
       h('tbody', null, list.map((line) => h('tr', null,
         h('td', { class: 'n' }, h('a', { href: link(line.number) }, line.number)),
-        h('td', null, ago(line.start)),
+        h('td', { class: 'when' }, ago(line.start)),
+        h('td', { class: 'n' }, duration(line.pause_ns)),
         h('td', null, kind(line.generation, line.type), line.lossy ? h('span', { class: 'tag' }, 'events lost') : null),
         h('td', null, line.reason ?? DASH),
-        h('td', { class: 'n' }, duration(line.pause_ns)),
         h('td', { class: 'n' }, bytes(line.heap_before)),
         h('td', { class: 'n' }, bytes(line.heap_after))))))) : h('p', null, 'None yet.'));
+}
+
+// Two columns of panels. Where there is room for one only, what is marked `late` comes after all others.
+export function sides(left, right) {
+  return h('div', { class: 'sides', key: 'sides' }, h('div', { class: 'side' }, left), h('div', { class: 'side' }, right));
 }
 
 // The lines of the ledger: what they are, and where the colour of each is.
@@ -201,18 +208,18 @@ function settings(list) {
     const isBytes = /limit|threshold|memory$|budget/.test(setting.name);
     return isBytes && typeof setting.value === 'number' ? h('span', { title: exact(setting.value) }, bytes(setting.value)) : String(setting.value);
   };
-  return h('section', { class: 'panel', key: 'settings' }, h('h2', null, 'Settings of its collector'),
+  return h('section', { class: 'panel late', key: 'settings' }, h('h2', null, 'Settings of its collector'),
     list.length ? h('table', null, h('tbody', null, list.map((setting) => h('tr', null,
       h('th', { scope: 'row' }, setting.name.replace('dotnet.gc.settings.', '').replaceAll('_', ' '), h('span', { class: 'sub' }, setting.description)),
       h('td', { class: 'n' }, value(setting)))))) : h('p', { class: 'faint' }, 'Not known: see what was not seen.'));
 }
 
 export function unseenList(unseen) {
-  return unseen.length ? h('ul', { class: 'unseen' }, unseen.map(({ what, why }) => h('li', null, h('b', null, what), h('span', { class: 'sub' }, why)))) : h('p', null, 'Nothing: every event was read.');
+  return unseen.length ? h('ul', { class: 'unseen' }, unseen.map(({ what, why }) => h('li', null, h('b', null, what), h('span', { class: 'sub' }, prose(why))))) : h('p', null, 'Nothing: every event was read.');
 }
 
 function reading(stream, unseen, process) {
-  return h('section', { class: 'panel', key: 'unseen' }, h('h2', null, 'What was not seen, and why'),
+  return h('section', { class: 'panel late', key: 'unseen' }, h('h2', null, 'What was not seen, and why'),
     unseenList(unseen),
     h('p', { class: 'faint' }, `${count(stream.events)} events (${bytes(stream.bytes)}) in ${count(stream.sessions)} ${stream.sessions === 1 ? 'session' : 'sessions'}, ${process.lag_ns === null ? 'lag unknown' : `${duration(process.lag_ns)} behind`}${stream.healings ? `, ${stream.healings} healings of what other tools left behind` : ''}`));
 }
@@ -231,11 +238,12 @@ export function trendNote(history) {
 
 function render() {
   const main = document.getElementById('main');
-  if (gone) {
+  if (gone && !record) {
+    const known = gone.incidents.map((incident) => incident.service ?? incident.process).find((name) => name);
     show(main, [
       h('div', { class: 'headline', key: 'gone' }, h('p', { class: 'crumbs' }, h('a', { href: '/' }, 'Overview'), ' / ', `pid ${gone.pid}`),
-        h('h1', null, `No process of pid ${gone.pid} is known`),
-        h('p', { class: 'faint' }, record ? `It was ${record.process.name}, and was seen last ${timeOfDay(record.at_ms)}.` : 'It may have exited, or never been a .NET process. A link in an old alert leads here when the process was replaced.')),
+        h('h1', null, known ? `${known} has exited` : `No process of pid ${gone.pid} is known`),
+        h('p', { class: 'faint' }, known ? `It had the pid ${gone.pid}.` : 'It may have exited, or never been a .NET process. A link in an old alert leads here when the process was replaced.')),
       gone.incidents.length ? h('section', { key: 'incidents' }, h('h2', null, 'Its incidents'), h('div', { class: 'incidents' }, gone.incidents.map((incident) => incidentCard(incident, { open: true })))) : null,
       h('p', { key: 'back' }, h('a', { href: '/' }, 'All processes')),
     ]);
@@ -244,41 +252,44 @@ function render() {
   if (!record) return;
   const { process, memory, history, pauses } = record;
   document.title = `${process.name} · gcwatch`;
-  const open = record.incidents.filter((incident) => incident.until === null);
-  const ended = record.incidents.filter((incident) => incident.until !== null);
+  const incidents = gone?.incidents ?? record.incidents;
+  const open = incidents.filter((incident) => incident.until === null);
+  const ended = incidents.filter((incident) => incident.until !== null);
   const [level, sentence] = verdict(process);
   const isRead = process.minute !== null;
   const link = (number) => `/processes/${process.pid}/collections/${number}`;
   show(main, [
     head(process),
+    gone ? h('p', { class: 'note bad', key: 'gone' }, h('b', null, 'It has exited. '), `What is shown is as it was at ${timeOfDay(record.at_ms)}.`) : null,
     isRead ? h('p', { class: `verdict ${level}`, key: 'verdict' }, h('b', null, 'Is it the collector? '), sentence) : null,
     open.length ? h('section', { class: 'incidents', key: 'incidents' }, open.map((incident) => incidentCard(incident, { named: false }))) : null,
     ended.length ? h('details', { class: 'ended-list', key: 'ended' }, h('summary', null, `${ended.length} ended ${ended.length === 1 ? 'incident' : 'incidents'}`), h('div', { class: 'incidents' }, ended.map((incident) => incidentCard(incident, { named: false })))) : null,
     isRead ? facts(process, memory) : null,
     isRead ? h('div', { class: 'charts', key: 'charts' },
-      chart('Pauses', `${count(pauses.number.length)} newest collections, one mark each${pauses.number.length >= 512 ? '; before them the longest of each ten seconds as a line' : ''}. Logarithmic.`, 'pauses',
-        marksLegend(pauses)),
-      chart('Time stopped', 'Share of each ten seconds in which all its threads were suspended.', 'stopped'),
-      chart('Heap after collections', trendNote(history), 'heap',
+      chart('Pauses', `${count(pauses.number.length)} newest, one mark each${pauses.number.length >= 512 ? '; before them the longest of ten seconds.' : '. Logarithmic.'}`, 'pauses',
+        marksLegend(pauses), isCrowded(record) ? h('button', { class: 'quiet', type: 'button', id: 'near', 'aria-pressed': String(near), onclick: () => { near = !near; render(); } }, near ? 'the whole time' : 'only the marks') : null),
+      chart('Heap after collections', trendNote(history) ?? 'The newest of each ten seconds, by generation.', 'heap',
         heapLegend(history, memory.heap_limit)),
+      chart('Time stopped', 'Share of each ten seconds in which all its threads were suspended.', 'stopped'),
       chart('Allocation', 'Bytes per second, as far as collections show it.', 'allocation')) : null,
-    isRead ? h('div', { class: 'columns', key: 'tables' }, causes(record.causes), memoryPanel(memory),
-      requests(process, link),
+    isRead ? sides([
+      causes(record.causes), requests(process, link),
       lines('Longest collections', 'Of the last half hour, kept in full.', record.longest, 'longest', link),
       lines('Newest collections', 'Kept in full.', record.newest, 'newest', link),
-      settings(record.settings), reading(record.stream, record.unseen, process)) : h('div', { class: 'columns', key: 'unread' }, reading(record.stream, record.unseen, process)),
+    ], [memoryPanel(memory), settings(record.settings), reading(record.stream, record.unseen, process)])
+      : h('div', { class: 'columns', key: 'unread' }, reading(record.stream, record.unseen, process)),
     resource(record.resource),
   ]);
   draw();
 }
 
 function draw() {
-  if (!record || gone) return;
+  if (!record) return;
   const place = (id, make) => {
     const element = document.getElementById(`chart-${id}`);
     if (element) show(element, make(record, Math.max(280, element.clientWidth), go));
   };
-  place('pauses', pauseChart);
+  place('pauses', (one, width, open) => pauseChart(one, width, open, near && isCrowded(one)));
   place('stopped', stoppedChart);
   place('heap', heapChart);
   place('allocation', allocationChart);
@@ -288,6 +299,7 @@ export function open(pid, navigate) {
   record = null;
   gone = null;
   [stopped, refused, asked] = [null, null, 0];
+  near = false;
   hideTip();
   go = (number) => {
     hideTip();

@@ -1,30 +1,61 @@
-// A recording in one file: what the page of a process shows, as far as a recording knows it.
+// Recordings in one file: what the page of a process shows, as far as a recording knows it.
 
 import { h, legend, show, swatch } from './dom.js';
-import { DASH, absolute, bytes, count, duration, exact, kind, percent, rate, recorded } from './format.js';
+import { DASH, absolute, bytes, count, duration, exact, kind, percent, rate, recorded, severity } from './format.js';
 import { allocationChart, heapChart, hideTip, pauseChart, stoppedChart } from './charts.js';
 import { incidentCard } from './incidents.js';
-import { causes, chart, fact, heapLegend, lines, marksLegend, trendNote, unseenList } from './process.js';
+import { causes, chart, fact, heapLegend, lines, marksLegend, sides, trendNote, unseenList } from './process.js';
 import { requestsPanel } from './requests.js';
 import { because, drawTimeline, figures, panels } from './collection.js';
 
-const report = JSON.parse(document.getElementById('record').textContent);
-const end = (report.started ? Date.parse(report.started) : 0) + report.observed_ns / 1e6;
-let process = report.processes[0] ?? null;
+const page = JSON.parse(document.getElementById('record').textContent);
+// Every process of every recording; a recording without one has a place, too.
+const places = page.recordings.flatMap((recording) => (recording.processes.length ? recording.processes.map((process) => ({ recording, process })) : [{ recording, process: null }]));
+// Which of them is shown.
+let place = 0;
+let { recording: report, process } = places[0];
 // The collection that is shown in full.
 let number = null;
 
-// Processes of one recording have collections of the same numbers: an address names both.
-const link = (other) => `#process-${report.processes.indexOf(process) + 1}-collection-${other}`;
+// Processes have collections of the same numbers: an address names both.
+const address = (other) => `#process-${other + 1}`;
+const link = (other) => `${address(place)}-collection-${other}`;
+
+function choose(other) {
+  place = other;
+  ({ recording: report, process } = places[place]);
+}
+
+// What else is in it, side by side.
+function contents() {
+  if (places.length < 2) return null;
+  const several = page.recordings.length > 1;
+  const cells = ({ recording, process: one }) => {
+    if (!one) return h('td', { colspan: 6 }, 'no process with collections');
+    const { summary, incidents } = one;
+    const seconds = recording.observed_ns / 1e9;
+    return [
+      h('td', { class: 'n' }, percent(summary.stopped_share)), h('td', { class: 'n' }, duration(summary.max_ns)), h('td', { class: 'n' }, count(summary.count)),
+      h('td', { class: 'n' }, summary.allocated === null || !seconds ? DASH : bytes(summary.allocated / seconds)), h('td', { class: 'n', title: exact(one.largest_heap) }, bytes(one.largest_heap)),
+      h('td', null, incidents === null ? DASH : incidents.length ? [severity(incidents[0].severity, false), ` ${incidents[0].title}`, incidents.length > 1 ? h('span', { class: 'faint' }, ` and ${incidents.length - 1} more`) : null] : 'none'),
+    ];
+  };
+  return h('section', { class: 'panel', key: 'contents' }, h('h2', null, several ? `${count(page.recordings.length)} recordings` : 'Its processes'),
+    h('div', { class: 'scroll' }, h('table', { class: 'contents' },
+      h('thead', null, h('tr', null, h('th', { scope: 'col' }, several ? 'Recording' : 'Process'), ['Stopped', 'Longest', 'Collections', 'Allocated/s', 'Largest heap'].map((title) => h('th', { class: 'n', scope: 'col' }, title)), h('th', { scope: 'col' }, 'Incidents'))),
+      h('tbody', null, places.map((one, other) => {
+        const name = one.process?.name ?? DASH;
+        const opened = (text) => h('a', { href: address(other), 'aria-current': other === place ? 'true' : null }, text);
+        return h('tr', { class: other === place ? 'chosen' : null }, several ? h('td', null, opened(one.recording.file), h('span', { class: 'sub' }, name)) : h('td', null, opened(name)), cells(one));
+      })))));
+}
 
 function head() {
-  const others = report.processes.filter((other) => other !== process);
   return h('div', { class: 'headline', key: 'head' },
-    h('p', { class: 'crumbs' }, 'gcwatch, a recording'),
+    h('p', { class: 'crumbs' }, page.recordings.length > 1 ? `gcwatch, one of ${page.recordings.length} recordings` : 'gcwatch, a recording'),
     h('h1', null, report.file),
     report.command_line ? h('p', { class: 'faint' }, h('code', null, report.command_line)) : null,
-    h('p', { class: 'faint' }, [process?.name, report.runtime ? `.NET ${report.runtime}` : null, process?.collector, report.started ? absolute(Date.parse(report.started)) : null, `${duration(report.observed_ns)} observed`].filter(Boolean).join(' · ')),
-    others.length ? h('p', { class: 'others' }, 'Also in it: ', others.map((other) => h('button', { class: 'quiet', type: 'button', onclick: () => { location.hash = `#process-${report.processes.indexOf(other) + 1}`; } }, other.name))) : null);
+    h('p', { class: 'faint' }, [process?.name, report.runtime ? `.NET ${report.runtime}` : null, process?.collector, report.started ? absolute(Date.parse(report.started)) : null, `${duration(report.observed_ns)} observed`].filter(Boolean).join(' · ')));
 }
 
 // The first question: is it the collector at all.
@@ -56,7 +87,7 @@ function kinds({ summary }) {
       h('tbody', null, summary.groups.map((group) => h('tr', null,
         h('td', null, kind(group.generation, group.type), group.type ? null : h('span', { class: 'sub' }, 'its kind was not seen')),
         h('td', { class: 'n' }, count(group.count)),
-        [group.pause_ns, group.p50_ns, group.p99_ns, group.max_ns].map((ns) => h('td', { class: 'n' }, duration(ns)))))))));
+        [group.max_ns === null ? null : group.pause_ns, group.p50_ns, group.p99_ns, group.max_ns].map((ns) => h('td', { class: 'n' }, duration(ns)))))))));
 }
 
 const LINES = [['live', 'Live objects', 'live'], ['free', 'Free between them', 'free'], ['committed_unused', 'Committed and unused', 'unused'], ['bookkeeping', 'Tables of the collector', 'tables']];
@@ -72,7 +103,7 @@ function memory({ summary }) {
 }
 
 function close() {
-  location.hash = `#process-${report.processes.indexOf(process) + 1}`;
+  location.hash = address(place);
 }
 
 // One collection in full, below the charts.
@@ -102,10 +133,11 @@ function heapNote({ heap }) {
 function render() {
   const main = document.getElementById('main');
   document.title = `${report.file} · gcwatch`;
-  if (!process) return show(main, [head(), h('p', { class: 'note', key: 'none' }, 'The recording has no process with collections.'), h('section', { class: 'panel', key: 'unseen' }, unseenList(report.unseen))]);
+  if (!process) return show(main, [contents(), head(), h('p', { class: 'note', key: 'none' }, 'The recording has no process with collections.'), h('section', { class: 'panel', key: 'unseen' }, unseenList(report.unseen))]);
   const [level, sentence] = verdict(process);
   const { history, incidents, pauses } = process;
   show(main, [
+    contents(),
     head(),
     h('p', { class: `verdict ${level}`, key: 'verdict' }, h('b', null, 'Is it the collector? '), sentence),
     incidents === null ? h('p', { class: 'faint', key: 'norules' }, 'Rules were not evaluated.')
@@ -113,21 +145,22 @@ function render() {
     facts(process),
     h('div', { class: 'charts', key: 'charts' },
       chart('Pauses', `${marks(process)} Logarithmic.`, 'pauses', marksLegend(pauses)),
-      chart('Time stopped', `Share of each ${duration(history.bucket_ms * 1e6)} in which all its threads were suspended.`, 'stopped'),
       chart('Heap after collections', [heapNote(process), trendNote(history)].filter(Boolean).join(' '), 'heap', heapLegend(process.heap)),
+      chart('Time stopped', `Share of each ${duration(history.bucket_ms * 1e6)} in which all its threads were suspended.`, 'stopped'),
       chart('Allocation', 'Bytes per second, of each collection spread over the time before it.', 'allocation')),
     chosen(),
     report.requests ? requestsPanel(report.requests, link) : null,
-    h('div', { class: 'columns', key: 'tables' }, causes(process.causes, 'In this recording'), kinds(process), memory(process),
-      lines('Longest collections', 'In this recording.', process.longest.slice(0, 20), 'longest', link),
-      h('section', { class: 'panel', key: 'unseen' }, h('h2', null, 'What was not seen, and why'), unseenList(report.unseen))),
-    h('p', { class: 'faint', key: 'made' }, `Made by gcwatch ${report.version}.`),
+    sides([causes(process.causes, 'In this recording'), lines('Longest collections', 'In this recording.', process.longest.slice(0, 20), 'longest', link)], [
+      kinds(process), memory(process),
+      h('section', { class: 'panel', key: 'unseen' }, h('h2', null, 'What was not seen, and why'), unseenList(report.unseen))]),
+    h('p', { class: 'faint', key: 'made' }, `Made by gcwatch ${page.version}.`),
   ]);
   draw();
 }
 
 function draw() {
   // The charts take what the page of a process has.
+  const end = (report.started ? Date.parse(report.started) : 0) + report.observed_ns / 1e6;
   const record = { at_ms: end, history: process.history, heap: process.heap, pauses: process.pauses, process: { heap_limit: null } };
   const open = (other) => { location.hash = link(other); };
   for (const [id, make] of [['pauses', pauseChart], ['stopped', stoppedChart], ['heap', heapChart], ['allocation', allocationChart]]) {
@@ -141,7 +174,8 @@ function follow() {
   const named = /^#process-(\d+)(?:-collection-(\d+))?$/.exec(location.hash);
   number = named?.[2] ? Number(named[2]) : null;
   hideTip();
-  if (named) process = report.processes[Number(named[1]) - 1] ?? process;
+  const other = named ? Number(named[1]) - 1 : 0;
+  if (places[other]) choose(other);
   render();
   document.getElementById('chosen')?.scrollIntoView();
 }

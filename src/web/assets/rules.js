@@ -1,32 +1,31 @@
 // All rules: what fires, on what, with which thresholds, and from where.
 
 import { h, lazy, show } from './dom.js';
-import { count, severity, since } from './format.js';
+import { count, prose, severity, since } from './format.js';
 import { follow } from './live.js';
 
 let record = null;
 let query = '';
 let firingOnly = false;
 
-const process = (at) => h('li', null, h('a', { href: `/processes/${at.pid}` }, at.name), h('span', { class: 'faint' }, ` pid ${at.pid}, `), at.state ? `${at.state} ` : '', 'for ', since(at.since));
+const process = (at) => h('li', null, at.pid ? [h('a', { href: `/processes/${at.pid}` }, at.name), h('span', { class: 'faint' }, ` pid ${at.pid}, `)] : [h('b', null, at.name), h('span', { class: 'faint' }, ' on this host, ')], at.state ? `${at.state} ` : '', 'for ', since(at.since));
 
 function ruleElement(rule) {
   const states = Object.entries(rule.states).filter(([, number]) => number);
   const firing = rule.states.firing ?? 0;
   return h('article', { class: `rule${firing ? ` firing ${rule.severity}` : ''}${rule.enabled ? '' : ' off'}` },
-    h('header', null, severity(rule.severity, false), h('h3', null, rule.title), h('code', null, rule.id),
+    h('details', null, h('summary', null, severity(rule.severity, false), h('h3', null, rule.title), h('code', null, rule.id),
       firing ? h('span', { class: 'tag strong' }, `fires on ${count(firing)}`) : null,
       rule.enabled ? null : h('span', { class: 'tag' }, 'switched off'),
-      rule.health === 'ok' ? null : h('span', { class: 'tag' }, `${count(rule.failures)} evaluations failed`)),
-    h('p', { class: 'faint' }, states.length ? states.map(([name, number]) => `${name.replace('_', ' ')} ${count(number)}`).join(', ') : 'evaluated on nothing yet', rule.params.length ? ' · ' : '', rule.params.map(({ name, value }) => `${name} ${value}`).join(', ')),
-    rule.firing.length || rule.near.length ? h('ul', null, rule.firing.map(process), rule.near.map(process)) : null,
-    h('details', null, h('summary', null, 'condition, source, what to do'),
-      h('p', null, rule.description),
-      h('p', null, h('b', null, 'What to do: '), rule.remedy),
+      rule.health === 'ok' ? null : h('span', { class: 'tag' }, `${count(rule.failures)} evaluations failed`),
+      h('span', { class: 'states' }, states.length ? states.map(([name, number]) => `${name.replace('_', ' ')} ${count(number)}`).join(', ') : 'evaluated on nothing yet', rule.params.length ? ' · ' : '', rule.params.map(({ name, value }) => `${name} ${value}`).join(', '))),
+      h('p', null, prose(rule.description)),
+      h('p', null, h('b', null, 'What to do: '), prose(rule.remedy)),
       h('p', null, h('b', null, 'Fires when '), h('code', null, rule.when), rule.select ? [' for processes with ', h('code', null, rule.select)] : null),
       rule.params.length ? h('table', null, h('tbody', null, rule.params.map(({ name, value, others }) => h('tr', null, h('th', { scope: 'row' }, name), h('td', null, h('code', null, value), others.map(([of, other]) => h('span', { class: 'block' }, h('code', null, other), ' where ', h('code', null, of)))))))) : null,
       h('p', { class: 'faint' }, `${rule.severity}, ${rule.status}, on ${rule.on}${rule.group ? `, group ${rule.group}` : ''} · source of the threshold: ${rule.source} · ${rule.location} · evaluated ${count(rule.evaluations)} times`),
-      rule.last_failure ? h('p', { class: 'note' }, rule.last_failure) : null));
+      rule.last_failure ? h('p', { class: 'note' }, rule.last_failure) : null),
+    rule.firing.length || rule.near.length ? h('ul', null, rule.firing.map(process), rule.near.map(process)) : null);
 }
 
 function render() {
@@ -38,7 +37,7 @@ function render() {
   const firing = record.rules.filter((rule) => rule.states.firing).length;
   show(document.getElementById('main'), [
     h('div', { class: 'headline', key: 'head' }, h('h1', null, firing ? `${firing} of ${record.rules.length} rules fire` : `No rule fires; ${record.rules.length} are in force`),
-      h('p', { class: 'faint' }, `Read from ${record.files.length} files`, record.loaded ? [', ', since(record.loaded), ' ago'] : null)),
+      h('p', { class: 'faint' }, `Read from ${record.files.length} files`, record.loaded ? [', ', since(record.loaded), ' ago'] : null, '. Click a rule for its condition, its source and what to do.')),
     record.errors.length ? h('div', { class: 'note bad', key: 'errors' }, h('b', null, 'The rule files are invalid, the previous rules are in force:'), h('ul', null, record.errors.map((text) => h('li', null, text)))) : null,
     record.warnings.length ? h('details', { class: 'note', key: 'warnings' }, h('summary', null, `${record.warnings.length} warnings`), h('ul', null, record.warnings.map((text) => h('li', null, text)))) : null,
     h('div', { class: 'tools', key: 'tools' },

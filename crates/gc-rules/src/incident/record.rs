@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{FoundAllocations, FoundCallers, Incident, IncidentEnding, Member};
 use crate::alert::RunKey;
 use crate::ledger::Ledger;
-use crate::rule::{Evidence, Severity};
+use crate::rule::{Evidence, On, Severity};
 use crate::time::rfc3339;
 
 /// Where recordings are served.
@@ -234,8 +234,9 @@ impl MemberRecord {
 /// What to type next: what a person at the host does first, record the process while it is sick.
 fn command(incident: &Incident, run: Option<RunKey>) -> Option<String> {
     let is_late = incident.process_ended_unix_ns.is_some() || !incident.is_open();
-    // That of a service is 0.
-    let pid = run.filter(|run| !is_late && run.pid > 0)?.pid;
+    // That of a service is 0, and gcwatch itself is no .NET process.
+    let is_own = incident.began_as.on == On::Watcher;
+    let pid = run.filter(|run| !is_late && !is_own && run.pid > 0)?.pid;
     Some(format!(
         "gcwatch record --pid {pid} --duration 60s -o {pid}.nettrace && gcwatch analyze {pid}.nettrace"
     ))
