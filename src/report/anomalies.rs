@@ -29,6 +29,16 @@ pub struct JudgedRecord {
     too_short: Vec<Box<str>>,
     /// Those that need values, settings, limits or samples that the recording does not have.
     unknown: Vec<Box<str>>,
+    /// Those of `too_short` that hold on what was seen, one of each group.
+    so_far: Vec<SoFar>,
+}
+
+/// A rule that needs a longer recording and holds so far.
+#[derive(Debug, Serialize)]
+struct SoFar {
+    rule: Box<str>,
+    severity: Severity,
+    summary: String,
 }
 
 impl JudgedRecord {
@@ -44,6 +54,15 @@ impl JudgedRecord {
             judged: rules.saturating_sub(not.count()),
             too_short: ids(&not.too_short),
             unknown: ids(&not.unknown),
+            so_far: not
+                .so_far
+                .iter()
+                .map(|(rule, summary)| SoFar {
+                    rule: (&*rule.id).into(),
+                    severity: rule.severity,
+                    summary: summary.clone(),
+                })
+                .collect(),
         }
     }
 }
@@ -52,7 +71,8 @@ fn enabled(review: &Review) -> usize {
     review.engine().rules().rules.iter().filter(|rule| rule.enabled).count()
 }
 
-/// Writes how many rules could not be judged, and why, if there are any.
+/// Writes which rules would hold if the recording were longer and all like this, then how many could not be judged, and
+/// why, if there are any.
 ///
 /// # Errors
 ///
@@ -61,6 +81,19 @@ pub fn write_judged(out: &mut dyn Write, review: &Review, observed_ns: i64) -> i
     let not = review.not_judged(observed_ns);
     if not.count() == 0 {
         return Ok(());
+    }
+    if !not.so_far.is_empty() {
+        writeln!(out, "{HEADING}so far, in a recording too short to judge it{HEADING:#}")?;
+    }
+    for (rule, summary) in &not.so_far {
+        writeln!(
+            out,
+            "{:<8}  {}  {FAINT}{}{FAINT:#}",
+            rule.severity.name(),
+            rule.title,
+            rule.id
+        )?;
+        writeln!(out, "          {summary}")?;
     }
     let reasons = [
         (not.too_short.len(), "need a longer recording"),

@@ -173,6 +173,41 @@ fn rules_that_could_not_be_judged_are_counted() {
     assert_eq!(lost.count(), 1);
 }
 
+/// Scenario: recordings of three seconds, in which half of the time is stopped; of a heap at its limit, too.
+/// Guarantee: the rule that wants two minutes is said to hold so far, unless an incident explains it; it is counted as
+/// not judged, though it was known to be false at the very beginning.
+#[test]
+fn what_holds_in_a_recording_too_short_to_judge_it_is_said() {
+    let so_far = |name: &str| {
+        let output = gcwatch(&["analyze", recording(name).to_str().unwrap()]);
+        let records = records(&output);
+        let judged = kinds(&records, "rules_judged");
+        let short = judged[0]["too_short"].as_array().unwrap();
+        assert!(short.contains(&"pauses.share-very-high".into()), "{short:?}");
+        judged[0]["so_far"].as_array().unwrap().clone()
+    };
+    let held = so_far("net10-threads-server");
+    let [held] = held.as_slice() else { panic!("{held:?}") };
+    assert_eq!(
+        (&held["rule"], &held["severity"]),
+        (&"pauses.share-very-high".into(), &"critical".into())
+    );
+    assert_eq!(
+        held["summary"],
+        "The GC paused the process for 47.2 % of the last 3.19 s, in 56 collections"
+    );
+    assert_eq!(so_far("net10-lohoos"), Vec::<Value>::new());
+
+    let path = recording("net10-threads-server");
+    let output = gcwatch(&["analyze", "--format", "table", path.to_str().unwrap()]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let said = "incidents: none\n\
+        so far, in a recording too short to judge it\n\
+        critical  The process is paused a quarter of the time  pauses.share-very-high\n          \
+        The GC paused the process for 47.2 % of the last 3.19 s, in 56 collections\n";
+    assert!(text.contains(said), "{text}");
+}
+
 /// Scenario: the same recording gzipped, plain, zipped, and each of them on standard input.
 /// Guarantee: the same records but for the name of the file.
 #[test]

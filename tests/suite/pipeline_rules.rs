@@ -13,7 +13,7 @@ use gc_telemetry::options::SpanOptions;
 use gc_telemetry::origin::Origin;
 use gc_telemetry::spans::Encoded;
 use gcwatch::pipeline::replay::Player;
-use gcwatch::pipeline::{Clock, Feed, Outlet, Pipeline, PipelineSettings};
+use gcwatch::pipeline::{Clock, Feed, Measured, Outlet, Pipeline, PipelineSettings};
 use gcwatch::process::{Identity, RunKey, RunState};
 use gcwatch::targets::clocks;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
@@ -497,4 +497,44 @@ fn other_rules_keep_what_is_the_same() {
         "{notices:?}"
     );
     assert!(pipeline.alerts().is_empty() && pipeline.rule_views().is_empty() && pipeline.rule_counts().is_empty());
+}
+
+/// Scenario: the environment of a process names a limit of the heap; its collections leave more committed than that, or
+/// less; then the limit is read again.
+/// Guarantee: a limit that is not in force is none for the rules, from the first such collection on.
+#[test]
+fn a_limit_that_the_heap_exceeds_is_none() {
+    const LIMITED: &str = "\
+apiVersion: gcwatch/v1
+rules:
+  - id: test.limited
+    title: A full collection under a limit
+    on: gc
+    select: has(process.heap_limit)
+    when: gc.generation == 2
+    severity: warning
+    summary: The limit is {{ process.heap_limit }}
+    description: All generations.
+    remedy: None is needed.
+    source: a test
+";
+    let fired = |heap_limit| {
+        let (pipeline, kept) = pipeline(Clock::Recorded, SpanOptions::default());
+        pipeline.set_rules(Arc::new(rules(LIMITED)), BASE);
+        let mut feed = feed(&pipeline);
+        let measured = Measured {
+            heap_limit: Some(heap_limit),
+            ..Measured::default()
+        };
+        pipeline.measured(feed.run(), measured, BASE);
+        for (at, outcome) in outcomes().into_iter().enumerate() {
+            feed.observe(outcome);
+            if at == 20 {
+                pipeline.measured(feed.run(), measured, BASE);
+            }
+        }
+        kept.notices().len()
+    };
+    assert_eq!(fired(1 << 20), 0);
+    assert_ne!(fired(1 << 40), 0);
 }

@@ -167,6 +167,9 @@ pub enum Node {
     ToInt(Box<Node>),
 }
 
+/// The field that says over how much of a window a value is; never what a text is about.
+const WATCHED: &str = "process.watched_s";
+
 /// Known, unknown, or failed.
 pub type Outcome<'a> = Result<Option<Value<'a>>, EvaluationError>;
 
@@ -192,6 +195,15 @@ impl Expression {
     /// Whether it is one window and nothing else.
     pub(crate) fn is_window(&self) -> bool {
         matches!(self.node, Node::Window(_))
+    }
+
+    /// Whether its value comes from a window, or from a field but for how long the process was watched.
+    pub(crate) fn is_measured(&self) -> bool {
+        self.node.any(&|node| match node {
+            Node::Window(_) => true,
+            Node::Field(field) => field.name != WATCHED,
+            _ => false,
+        })
     }
 }
 

@@ -13,9 +13,10 @@
 //!
 //! # What it says
 //!
-//! Its cause is the first of its rules in the order of the files, of a group that follows none of the others; a cause
-//! is only replaced by a better one, also when it no longer holds. Its severity is the highest so far. Rules that their
-//! group inhibits are members: they hold, though they fire no alert.
+//! Its cause is the first of its rules in the order of the files, of a group that follows none of the others; one that
+//! is information only where all of them are. A cause is only replaced by a better one, also when it no longer holds.
+//! Its severity is the highest so far. Rules that their group inhibits are members: they hold, though they fire no
+//! alert.
 //!
 //! # When it ends
 //!
@@ -48,6 +49,7 @@ pub use found::{
     Finding, Found, FoundAllocations, FoundAmount, FoundCaller, FoundCallers, FoundSite, FoundType, MOST_FOUND,
 };
 pub use machine::Incidents;
+pub(crate) use machine::follows;
 pub use record::{EvidenceRecord, IncidentRecord, IncidentSubject, MemberRecord, id_of};
 pub use sample::sample;
 pub use stored::StoredIncident;

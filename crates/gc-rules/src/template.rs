@@ -39,8 +39,8 @@ impl Template {
         self.render_within(scope, MOST_LABEL_BYTES)
     }
 
-    /// The figure that it is about: its first value with a unit or decimal places, else its first window. `None`: it
-    /// has none, or it is unknown.
+    /// The figure that it is about: its first value with a unit or decimal places, else its first window. How long
+    /// the process was watched is none. `None`: it has none, or it is unknown.
     pub(crate) fn figure(&self, scope: &Scope<'_>) -> Option<f64> {
         let values = || {
             self.parts.iter().filter_map(|part| match part {
@@ -49,7 +49,7 @@ impl Template {
                 Part::Text(_) | Part::Clause(_) => None,
             })
         };
-        let with_unit = values().find(|(_, form)| *form != Form::Plain);
+        let with_unit = values().find(|(expression, form)| *form != Form::Plain && expression.is_measured());
         let about = with_unit.or_else(|| values().find(|(expression, _)| expression.is_window()))?;
         match about.0.evaluate(scope) {
             Ok(Some(Value::Int(number))) => Some(number as f64),

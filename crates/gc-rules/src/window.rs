@@ -92,6 +92,8 @@ pub(crate) struct Moment {
     pub(crate) now: u64,
     /// How long the process has been watched, nanoseconds.
     pub(crate) watched: u64,
+    /// Windows have values also where the process was not watched for as long as they require.
+    pub(crate) so_far: bool,
 }
 
 /// What is kept of samples. Functions of one class can be computed from the same.
@@ -287,7 +289,7 @@ impl Live {
             watched: at.watched.min(at.now.saturating_sub(self.began)),
             ..at
         };
-        if at.watched < window.least_watched_ns() {
+        if at.watched < window.least_watched_ns() && !at.so_far {
             return None;
         }
         let series = match (window.by, &self.kept) {

@@ -40,6 +40,8 @@ pub(crate) struct Parts {
     pub(crate) container: RunContainer,
     pub(crate) memory: MemoryFacts,
     pub(crate) heap_limit: Option<u64>,
+    /// A collection showed that the limit which its surroundings name is not in force.
+    has_no_such_limit: bool,
     pub(crate) ledger: RunLedger,
     pub(crate) requests: RecentRequests,
     /// From the first attach on.
@@ -76,6 +78,7 @@ impl Parts {
             container: RunContainer::default(),
             memory: MemoryFacts::default(),
             heap_limit: None,
+            has_no_such_limit: false,
             ledger: RunLedger::default(),
             requests: RecentRequests::default(),
             rules: None,
@@ -188,6 +191,7 @@ impl Parts {
         }
         // A reading that failed is no news of the limits.
         let heap_limit = measured.heap_limit.or(self.heap_limit);
+        let heap_limit = heap_limit.filter(|_| !self.has_no_such_limit);
         let has_other_heap = std::mem::replace(&mut self.heap_limit, heap_limit) != heap_limit;
         if !self.container.observe(measured.figures) && !has_other_heap {
             return Notices::default();
@@ -261,20 +265,32 @@ impl Parts {
         now_unix_ns: u64,
     ) -> Observed {
         self.session.observe(base.unix_ns(collection.last_event));
+        let at = base.unix_ns(collection_at(&collection));
+        let mut notices = Notices::default();
+        if self.refutes_limit(&collection) {
+            self.has_no_such_limit = true;
+            self.heap_limit = None;
+            notices = self.update_rules(at);
+        }
         let verdict = match self.rules.as_mut() {
             Some(rules) => rules.collection(&collection, base),
             None => Verdict::default(),
         };
         let anomalies = anomalies(&verdict, &collection, base);
-        let at = base.unix_ns(collection_at(&collection));
         let (span, spans) = self.telemetry.collection(&collection, base, &anomalies, settings);
         self.history.observe(collection, base, settings.recent, now_unix_ns);
-        let notices = match self.rules.as_mut() {
-            // Of an incident that is open, each tick passes on what is new.
-            Some(rules) if !verdict.transitions.is_empty() => rules.notices(verdict.transitions, span, at),
-            _ => Notices::default(),
-        };
+        // Of an incident that is open, each tick passes on what is new.
+        if let Some(rules) = self.rules.as_mut().filter(|_| !verdict.transitions.is_empty()) {
+            notices.extend(rules.notices(verdict.transitions, span, at));
+        }
         Observed { spans, notices }
+    }
+
+    /// Whether more is committed after a collection than the limit allows by far: then the runtime did not take it.
+    /// NativeAOT ignores `DOTNET_GCHeapHardLimit=0x6000000`, for which CoreCLR takes 96 MiB: it knows no `0x`.
+    fn refutes_limit(&self, collection: &Collection) -> bool {
+        let committed = collection.committed.after.zip(self.heap_limit);
+        committed.is_some_and(|(committed, limit)| committed > limit.saturating_add(limit / 4))
     }
 
     /// A request that ended.

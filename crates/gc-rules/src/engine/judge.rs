@@ -6,6 +6,7 @@ use super::Engine;
 use super::groups::winner;
 use super::run::Change;
 use crate::alert::{Alert, Ending, Transition, Verdict};
+use crate::expression::Expression;
 use crate::field::{GcFacts, NoWindows, ProcessFacts, Scope, StreamFacts};
 use crate::rule::{On, Rule};
 use crate::template::UNKNOWN;
@@ -111,7 +112,24 @@ impl Engine {
         Moment {
             now: self.now,
             watched: self.watched(),
+            so_far: false,
         }
+    }
+
+    /// What a rule would report if the process had been watched for as long as its windows require, and all of that
+    /// time were like what was seen; without `for`. `None`: it would not fire, or is unknown all the same.
+    pub(crate) fn so_far(&self, rule: &Rule) -> Option<String> {
+        let at = Moment {
+            so_far: true,
+            ..self.moment()
+        };
+        let values = self.windows.values(None, at);
+        let scope = Scope {
+            windows: &values,
+            ..scope(&self.facts, &self.stream, self.now, None)
+        };
+        let holds = |condition: &Expression| condition.holds(&scope) == Ok(Some(true));
+        holds(&rule.when).then(|| rule.summary.render(&scope))
     }
 
     /// Fires the alert of a rule that holds.

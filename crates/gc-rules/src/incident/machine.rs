@@ -406,8 +406,8 @@ impl Open {
         now: u64,
         changes: &mut Vec<IncidentChange>,
     ) {
-        let best = (0..self.incident.members.len()).min_by_key(|&at| self.weight(rules, at));
         let worst = self.incident.members.iter().map(|member| member.alert.severity()).max();
+        let best = (0..self.incident.members.len()).min_by_key(|&at| self.weight(rules, at, worst));
         let incident = Arc::make_mut(&mut self.incident);
         if let Some(best) = best.filter(|best| *best > 0 && *best < incident.members.len()) {
             let cause = incident.members.remove(best);
@@ -425,17 +425,18 @@ impl Open {
         }
     }
 
-    /// The lower, the more a member is the cause: how many groups of other members it follows, then the order of the
-    /// files.
-    fn weight(&self, rules: &RuleSet, at: usize) -> (usize, usize) {
+    /// The lower, the more a member is the cause: information explains nothing that is worse; then how many groups of
+    /// other members it follows, then the order of the files.
+    fn weight(&self, rules: &RuleSet, at: usize, worst: Option<Severity>) -> (bool, usize, usize) {
         let Some(member) = self.incident.members.get(at) else {
-            return (usize::MAX, usize::MAX);
+            return (true, usize::MAX, usize::MAX);
         };
+        let explains = Some(member.alert.severity()) == worst || member.alert.severity() > Severity::Info;
         let group = member.group.as_deref().and_then(|group| group_place(rules, group));
         let followed = group.map_or(0, |group| {
             self.groups(rules).filter(|cause| follows(rules, group, *cause)).count()
         });
-        (followed, member.rank)
+        (!explains, followed, member.rank)
     }
 
     /// When and why it ended, if it is over at `now`.
@@ -519,7 +520,7 @@ fn group_place(rules: &RuleSet, name: &str) -> Option<usize> {
 }
 
 /// Whether the alerts of a group are consequences of those of another one, directly or over others.
-fn follows(rules: &RuleSet, group: usize, cause: usize) -> bool {
+pub(crate) fn follows(rules: &RuleSet, group: usize, cause: usize) -> bool {
     let mut seen = vec![group];
     let mut next = 0;
     while let Some(&at) = seen.get(next) {

@@ -155,6 +155,29 @@ fn a_cause_that_comes_later_joins() {
     assert_ne!(records[0].id, records[1].id);
 }
 
+/// Scenario: information of a cause, then a warning of a group that follows it; then the cause gets worse.
+/// Guarantee: one incident, named by the warning, then by the cause.
+#[test]
+fn information_is_no_cause_of_a_warning() {
+    let file = SourceFile {
+        name: "test.yaml".to_owned(),
+        text: RULES.replace("severity: warning, group: memory", "severity: info, group: memory"),
+    };
+    let rules = Arc::new(load(&[file]).unwrap().rules);
+    let mut process = Process {
+        story: Story::with(Arc::clone(&rules)),
+        rules,
+        incidents: Incidents::default(),
+    };
+    let mut named = Vec::new();
+    let story = [What::Full(5), What::Gc(150), What::Gc(1), What::Gc(1), What::Full(20)];
+    for (at, what) in story.iter().enumerate() {
+        process.step(at as f64, what);
+        named.push(process.records()[0].rule.clone());
+    }
+    assert_eq!(named, ["m.cause", "m.cause", "m.cause", "p.many", "m.worse"]);
+}
+
 /// Scenario: a rule `on: process` fires, and its figure rises, then falls.
 /// Guarantee: the summary has the figure of now, the peak is the highest one, and both are passed on at most every ten
 /// seconds.

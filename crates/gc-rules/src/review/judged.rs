@@ -6,19 +6,24 @@
 use std::sync::Arc;
 
 use crate::engine::{Engine, State};
-use crate::rule::{Rule, Window};
+use crate::incident::follows;
+use crate::rule::{Function, On, Rule, RuleSet, Severity, Window};
 
 /// After this many collections, a rule that was never known is not looked at again until the end: the reasons that make
 /// it unknown are there from the beginning, and looking costs as much as judging.
 const MOST_LOOKS: u32 = 2048;
 
-/// Enabled rules that were unknown, or not selected, from the beginning to the end.
+/// Enabled rules that were unknown, or not selected, from the beginning to the end, or that are unknown at the end
+/// because the time was too short.
 #[derive(Debug, Clone, Default)]
 pub struct NotJudged {
     /// The process was observed for less time than a window of the rule requires.
     pub too_short: Vec<Arc<Rule>>,
     /// Values, settings or limits that the rule needs were never known, or there were too few samples.
     pub unknown: Vec<Arc<Rule>>,
+    /// Those of `too_short` that hold on what was seen, and what they say of it; the most severe of each group, without
+    /// consequences of what fires. Warnings and worse, without trends: what a start-up adds within seconds is none.
+    pub so_far: Vec<(Arc<Rule>, String)>,
 }
 
 impl NotJudged {
@@ -57,18 +62,41 @@ impl Judged {
     pub(super) fn others(&self, engine: &Engine, watched_ns: u64) -> NotJudged {
         let rules = engine.rules();
         let is_too_short = |rule: &Rule, state: State| {
-            let windows = rule.windows.iter().filter_map(|(_, place)| rules.windows.get(*place));
-            state == State::Unknown && windows.map(Window::least_watched_ns).max() > Some(watched_ns)
+            state == State::Unknown && windows(rules, rule).map(Window::least_watched_ns).max() > Some(watched_ns)
+        };
+        let is_trend = |rule: &Rule| {
+            use Function::{Change, R2, RelativeChange, RelativeSlope, Slope};
+            let trends = [Slope, RelativeSlope, R2, Change, RelativeChange];
+            windows(rules, rule).any(|window| trends.contains(&window.function))
         };
         let mut others = NotJudged::default();
         let states = engine.states().into_iter().map(|state| state.state);
         for ((rule, known), state) in rules.rules.iter().zip(&self.known).zip(states) {
-            match (rule.enabled && !known, is_too_short(rule, state)) {
-                (false, _) => {}
-                (true, true) => others.too_short.push(Arc::clone(rule)),
-                (true, false) => others.unknown.push(Arc::clone(rule)),
+            // It may have been known to be false at the beginning, when there was nothing yet.
+            if rule.enabled && is_too_short(rule, state) {
+                others.too_short.push(Arc::clone(rule));
+            } else if rule.enabled && !known {
+                others.unknown.push(Arc::clone(rule));
+            }
+        }
+        let mut candidates = others.too_short.clone();
+        candidates.retain(|rule| rule.on == On::Process && rule.severity >= Severity::Warning && !is_trend(rule));
+        candidates.sort_by_key(|rule| std::cmp::Reverse(rule.severity));
+        let reported = engine.alerts();
+        for rule in candidates {
+            let known = rule.group.is_some_and(|group| {
+                let mut reported = reported.iter().filter_map(|alert| alert.rule.group);
+                reported.any(|other| other == group || follows(rules, group, other))
+                    || others.so_far.iter().any(|(other, _)| other.group == Some(group))
+            });
+            if let Some(summary) = engine.so_far(&rule).filter(|_| !known) {
+                others.so_far.push((rule, summary));
             }
         }
         others
     }
+}
+
+fn windows<'r>(rules: &'r RuleSet, rule: &'r Rule) -> impl Iterator<Item = &'r Window> {
+    rule.windows.iter().filter_map(|(_, place)| rules.windows.get(*place))
 }

@@ -236,7 +236,7 @@ proptest! {
             so_far.push(Came { time, worth });
             let last = index + 1 == came.len();
             let asked = if last { now + quiet * S } else { now };
-            let at = Moment { now: asked, watched: asked - began };
+            let at = Moment { now: asked, watched: asked - began, so_far: false };
             let (ours, naive) = (value(&mut live, &window, None, at), naive(&window, &so_far, at));
             prop_assert!(agree(function, ours, naive), "{:?} != {:?} after {} samples", ours, naive, index + 1);
         }
@@ -272,14 +272,14 @@ proptest! {
             so_far.push(Came { time, worth });
             let last = index + 1 == came.len();
             let asked = if last { now + quiet * S } else { now };
-            let ours = value(&mut live, &past, None, Moment { now: asked, watched: asked - began });
+            let ours = value(&mut live, &past, None, Moment { now: asked, watched: asked - began, so_far: false });
             if asked - began < (over + offset) * S {
                 prop_assert_eq!(ours, None);
                 continue;
             }
             let then = (asked / width + 1 - (offset * S).div_ceil(width)) * width - 1;
             let seen: Vec<Came> = so_far.iter().copied().filter(|one| one.time <= then).collect();
-            let naive = naive(&plain, &seen, Moment { now: then, watched: then - began });
+            let naive = naive(&plain, &seen, Moment { now: then, watched: then - began, so_far: false });
             prop_assert!(agree(function, ours, naive), "{:?} != {:?} after {} samples", ours, naive, index + 1);
         }
     }
@@ -298,7 +298,7 @@ proptest! {
             let now = began + minute * 60 * S;
             let sample = level as f64 + f64::from(per_hour) * minute as f64 / 60.0;
             add(&mut live, &window, None, Worth::Counts(sample), now, now);
-            slope = value(&mut live, &window, None, Moment { now, watched: now });
+            slope = value(&mut live, &window, None, Moment { now, watched: now, so_far: false });
         }
         let value = slope.unwrap_or_default();
         let resolution = level as f64 * f64::EPSILON * 240.0 + f64::from(per_hour) * 1e-6;
@@ -346,6 +346,7 @@ fn nothing_is_zero_where_it_is_counted() {
     let at = Moment {
         now: 1000 * S,
         watched: 60 * S,
+        so_far: false,
     };
     for &function in FUNCTIONS {
         let value = value(&mut Live::new(0), &window(function, Extent::Over(60 * S)), None, at);
@@ -386,6 +387,7 @@ fn a_share_is_of_the_time_that_was_watched() {
         let at = Moment {
             now: began + seconds * S,
             watched: seconds * S,
+            so_far: false,
         };
         value(&mut live, &window, None, at)
     };
@@ -395,6 +397,7 @@ fn a_share_is_of_the_time_that_was_watched() {
     let at = Moment {
         now: began + 20 * S,
         watched: 20 * S,
+        so_far: false,
     };
     add(
         &mut live,
@@ -420,6 +423,7 @@ fn a_new_window_knows_nothing_of_the_time_before() {
         let at = Moment {
             now: seconds * S,
             watched: seconds * S,
+            so_far: false,
         };
         value(&mut live, &window, None, at)
     };
@@ -440,7 +444,11 @@ fn kinds_are_apart() {
     for (key, value) in [(small, 1.0), (full, 100.0), (small, 3.0), (full, 300.0), (None, 7.0)] {
         add(&mut live, &window, key, Worth::Counts(value), S, S);
     }
-    let at = Moment { now: S, watched: S };
+    let at = Moment {
+        now: S,
+        watched: S,
+        so_far: false,
+    };
     let mut median = |key| value(&mut live, &window, key, at);
     assert_eq!(
         [median(small), median(full), median(None), median(Some(Key(0)))],
@@ -467,6 +475,7 @@ fn rates_of_the_past_are_of_whole_sub_intervals() {
             Moment {
                 now,
                 watched: second * S,
+                so_far: false,
             },
         )
     };
