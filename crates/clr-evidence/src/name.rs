@@ -63,10 +63,14 @@ impl Frame {
     }
 }
 
-/// Base libraries, ASP.NET Core and stubs that the runtime makes.
+/// Base libraries, ASP.NET Core, and what the compiler and the runtime make.
 fn is_framework(namespace: &str, name: &str) -> bool {
     if namespace == "dynamicClass" {
         return name.starts_with("IL_STUB") || name.starts_with("InvokeStub_");
+    }
+    // Collections and values that the C# compiler makes for expressions of whoever calls them.
+    if namespace.starts_with("<>") || namespace.starts_with("<PrivateImplementationDetails>") {
+        return true;
     }
     let first = namespace.split(['.', '+']).next().unwrap_or_default();
     let is_nested = namespace.len() > first.len();
@@ -464,7 +468,9 @@ fn made(segment: &str) -> Option<String> {
         let suffix = of.suffix.map(|suffix| format!("{suffix}, ")).unwrap_or_default();
         return Some(format!("{} ({suffix}state machine)", of.base));
     }
-    let name = segment.strip_prefix("<>f__").or_else(|| segment.strip_prefix("<>z__"))?;
+    let name = segment
+        .strip_prefix("<>f__")
+        .or_else(|| segment.strip_prefix("<>z__"))?;
     Some(name.to_owned())
 }
 
@@ -685,7 +691,10 @@ mod tests {
             ),
             ("<Items>d__25", "Items (state machine)"),
             ("<<Main>b__0_1>d", "Main (lambda 2, state machine)"),
-            ("<>f__AnonymousType0`2[System.Int32,System.String]", "AnonymousType0<int, string>"),
+            (
+                "<>f__AnonymousType0`2[System.Int32,System.String]",
+                "AnonymousType0<int, string>",
+            ),
             ("<>z__ReadOnlyArray`1[System.Int32]", "ReadOnlyArray<int>"),
             ("", ""),
             ("[", "["),
@@ -708,6 +717,9 @@ mod tests {
             ("dynamicClass", "Compiled", false),
             ("Systematic.Cache", "Trim", false),
             ("Program", "Main", false),
+            ("Program+<>c", "<Main>b__0_0", false),
+            ("<>z__ReadOnlyArray`1[System.Int32]", "GetEnumerator", true),
+            ("<PrivateImplementationDetails>", "ComputeStringHash", true),
         ];
         for (namespace, name, expected) in table {
             assert_eq!(Frame::of(namespace, name).is_framework, expected, "{namespace}");
