@@ -193,6 +193,10 @@ impl Asked {
         }
         if let Some(cut) = &cut {
             say(format_args!("process {pid}: {cut}; what came before is reported"));
+        } else if stopped_by == StoppedBy::Exit {
+            say(format_args!(
+                "process {pid} exited before its methods were named; what came before is reported"
+            ));
         }
         if let Some(problem) = &not_healed {
             say(format_args!(

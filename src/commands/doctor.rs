@@ -79,7 +79,7 @@ struct Looked {
 
 async fn examine(asked: Vec<u32>, options: TargetOptions) -> anyhow::Result<Report> {
     let (scan, hung) = scan(&options).await?;
-    let own = own::own(scan.credentials(), options.max_targets);
+    let own = own::own(scan.credentials(), &options);
     let pids = if asked.is_empty() {
         all_pids().context("cannot read /proc; run where it is mounted")?
     } else {

@@ -75,7 +75,7 @@ impl Profile {
 
 fn requests() -> Provider {
     Provider {
-        arguments: Some(session::arguments(session::Fields::default())),
+        arguments: Some(session::arguments(session::Fields::default(), [])),
         ..Provider::new(session::PROVIDER, session::KEYWORDS, session::LEVEL)
     }
 }

@@ -100,6 +100,7 @@ impl Resolver<'_> {
                 );
             }
         }
+        self.request_sources(document);
         let bounds = &document.metrics.bounds;
         for (index, pair) in bounds.windows(2).enumerate() {
             if let [one, next] = pair

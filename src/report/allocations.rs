@@ -61,12 +61,14 @@ pub fn write(
     writeln!(out)?;
     let columns = [a, b, c, d, left("site", 20)];
     head(out, &columns)?;
+    let untyped = if allocations.are_types_unknown() {
+        "type unknown"
+    } else {
+        "several types"
+    };
     for one in allocations.sites.iter().take(top) {
         let site = one.site.clone().unwrap_or_else(|| "[no frame]".to_owned());
-        let what = one
-            .r#type
-            .as_deref()
-            .map_or_else(|| "several types".to_owned(), type_name);
+        let what = one.r#type.as_deref().map_or_else(|| untyped.to_owned(), type_name);
         row(out, &columns, &cells(&one.amount, seconds, format!("{site} ({what})")))?;
         if stacks {
             for frame in one.frames.iter().skip(1).take(MAX_FRAMES) {
@@ -111,8 +113,11 @@ fn notes(out: &mut dyn Write, allocations: &Allocations, account: &Account) -> i
     if allocations.method == Method::Tick {
         note("biased: a tick about every 100 KB gives all of it to the type that crossed the line".to_owned())?;
     }
-    if allocations.types.iter().all(|one| one.r#type.is_none()) {
+    if allocations.are_types_unknown() {
         note("the runtime does not name types (NativeAOT)".to_owned())?;
+    }
+    if allocations.sites.iter().all(|one| one.frames.is_empty()) {
+        note("the runtime sent no stacks (NativeAOT has none): the sites are unknown".to_owned())?;
     }
     if account.unknown_frames > 0 && account.methods == 0 {
         note("the stream has no names of methods: it ended without a rundown".to_owned())?;

@@ -140,6 +140,9 @@ fn notes(out: &mut dyn Write, callers: &Callers, account: &Account) -> io::Resul
     if account.stacks_dropped > 0 {
         note(format!("{} had no place", plural(account.stacks_dropped, "stack")))?;
     }
+    if callers.triggers > 0 && callers.callers.iter().all(|caller| caller.frames.is_empty()) {
+        note("the runtime sent no stacks (NativeAOT has none): who asked is unknown".to_owned())?;
+    }
     if callers.callers.iter().any(|caller| caller.site.is_some()) {
         note("a method that ends with the call, or is inlined, leaves no frame: its own caller is named".to_owned())?;
     }

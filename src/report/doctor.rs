@@ -47,6 +47,8 @@ pub struct SelfRecord {
     pub file_descriptors_needed: u64,
     /// The limit of file descriptors; `null`: there is none.
     pub file_descriptors_allowed: Option<u64>,
+    /// What the session that reads requests collides with; `null`: the configuration asks for none.
+    pub requests: Option<String>,
     /// Whether it can attach to processes of every user in every container, and to as many as are configured.
     pub ok: bool,
     /// What it cannot access, in a sentence.
@@ -214,6 +216,9 @@ impl SelfRecord {
         );
         facts.extend(self.security_label.as_ref().map(|label| format!("labelled {label}")));
         paragraph(out, "", 2, &facts.join(", "))?;
+        if let Some(requests) = &self.requests {
+            paragraph(out, "", 2, requests)?;
+        }
         if let Some(detail) = &self.detail {
             paragraph(out, "", 2, detail)?;
         }
@@ -307,6 +312,7 @@ mod tests {
             security_label: None,
             file_descriptors_needed: 5256,
             file_descriptors_allowed: Some(20_000),
+            requests: None,
             ok: false,
             detail: Some("it cannot connect".to_owned()),
             remedy: None,

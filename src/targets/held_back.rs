@@ -40,7 +40,7 @@ impl HeldBack {
 
     pub(crate) fn take(&mut self, batch: &Batch) {
         self.since_ticks = batch.since_ticks;
-        for request in &batch.requests {
+        for request in batch.requests.iter().filter(|request| !request.ended.is_part) {
             self.impacts.add(request);
         }
     }

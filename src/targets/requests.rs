@@ -8,7 +8,13 @@
 //! one ends. Where another tool (dotnet-monitor's triggers, for one) asks the provider for something, our events stop,
 //! then or when it ends. The provider's messages show that; from then on requests are unknown, which is logged. The
 //! filter is not taken back by force, and this session stays: its end would end the tool's events.
+//!
+//! Activities of further sources (`requests.sources`) are asked for only where an SDK is at work in the process: alone, a
+//! listener changes what the process sends on. It is seen by the thread of its exporter, or by a request that is sampled
+//! although nobody called with a parent; its assembly is there also where it is switched off. It may come after the
+//! session began, which then begins anew.
 
+use std::fs::read_dir;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,6 +48,12 @@ const QUIET: Duration = Duration::from_millis(390);
 const BASE_EVERY: Duration = Duration::from_secs(10);
 /// After so many seconds above the limit of requests, the process is asked no more.
 const SECONDS_ABOVE: u32 = 10;
+/// How often a process is looked at for an SDK, until there is one.
+const LOOK_FOR_SDK_EVERY: Duration = Duration::from_secs(10);
+/// Threads that are looked at.
+const MAX_THREADS: usize = 4096;
+/// `OpenTelemetry-BatchExportProcessor-...` of the SDK, as far as the kernel keeps a name.
+const EXPORTER: &[u8] = b"OpenTelemetry-B";
 /// Between a session that failed and the next one.
 const RETRY_AFTER: Duration = Duration::from_secs(60);
 
@@ -75,10 +87,12 @@ pub(crate) fn are_wanted(options: &RequestOptions, is_meant: impl Fn(&Filter) ->
         && !options.exclude.iter().any(&is_meant)
 }
 
-/// Reads the requests of a process, in a task of its own, until it is ordered to stop or the receiver is gone.
+/// Reads the requests of a process, in a task of its own, until it is ordered to stop or the receiver is gone. `pid`: in
+/// our `/proc`, if it is there.
 pub(crate) fn begin<S: Sink>(
     shared: &Arc<Shared<S>>,
     client: Arc<Client>,
+    pid: Option<u32>,
     options: RequestOptions,
     ahead_ns: Option<i64>,
     orders: watch::Receiver<Order>,
@@ -87,7 +101,9 @@ pub(crate) fn begin<S: Sink>(
     let reader = Reader {
         shared: Arc::clone(shared),
         client,
+        pid,
         options,
+        has_sdk: false,
         ahead_ns,
         orders,
         news: sender,
@@ -101,7 +117,10 @@ pub(crate) fn begin<S: Sink>(
 struct Reader<S: Sink> {
     shared: Arc<Shared<S>>,
     client: Arc<Client>,
+    pid: Option<u32>,
     options: RequestOptions,
+    /// An SDK was seen in the process: sources are asked for.
+    has_sdk: bool,
     ahead_ns: Option<i64>,
     orders: watch::Receiver<Order>,
     news: mpsc::Sender<News>,
@@ -111,6 +130,8 @@ struct Reader<S: Sink> {
 enum End {
     /// The process, or who asked, is gone.
     Over,
+    /// An SDK was seen: it begins anew, with the sources.
+    Anew,
     /// It may be tried again: a sentence.
     Failed(String),
     /// Not again: a sentence.
@@ -120,13 +141,18 @@ enum End {
 impl<S: Sink> Reader<S> {
     async fn run(mut self) {
         loop {
+            if self.looks_for_sdk() {
+                self.has_sdk = self.sees_sdk().await;
+            }
+            let fields = session::Fields {
+                path: self.options.routes.need_paths(),
+            };
+            let sources = self.options.routes.sources().filter(|_| self.has_sdk);
             let config = SessionConfig {
                 buffer_mb: self.options.buffer_mb,
                 providers: vec![
                     Provider {
-                        arguments: Some(session::arguments(session::Fields {
-                            path: !self.options.routes.is_empty(),
-                        })),
+                        arguments: Some(session::arguments(fields, sources)),
                         ..Provider::new(session::PROVIDER, session::KEYWORDS, session::LEVEL)
                     },
                     Provider::new(clr_gc::event::RUNTIME_PROVIDER, 0x1, 4),
@@ -143,6 +169,14 @@ impl<S: Sink> Reader<S> {
             };
             let problem = match end {
                 End::Over => return,
+                End::Anew => {
+                    self.has_sdk = true;
+                    tracing::info!(
+                        target: "gcwatch::targets", pid = self.pid,
+                        "an OpenTelemetry SDK was seen: the activities of requests.sources are read as well"
+                    );
+                    continue;
+                }
                 End::Refused(why) => {
                     let _gone = self.news.send(News::Off(why)).await;
                     return;
@@ -160,6 +194,31 @@ impl<S: Sink> Reader<S> {
         }
     }
 
+    /// Sources wait for an SDK.
+    fn looks_for_sdk(&self) -> bool {
+        !self.has_sdk && self.options.routes.sources().next().is_some()
+    }
+
+    /// Whether the process has the thread of an SDK.
+    async fn sees_sdk(&self) -> bool {
+        let Some(pid) = self.pid else { return false };
+        let looking = self.shared.commands.spawn_blocking(move || has_sdk(pid));
+        looking.await.unwrap_or(false)
+    }
+
+    /// Ready when the process has the thread of an SDK; never, where nothing waits for it.
+    async fn sdk_comes(&self) {
+        if !self.looks_for_sdk() {
+            return std::future::pending().await;
+        }
+        loop {
+            sleep(LOOK_FOR_SDK_EVERY).await;
+            if self.sees_sdk().await {
+                return;
+            }
+        }
+    }
+
     /// Reads a session to its end, which is always awaited: it must not stay in the process.
     async fn read(&mut self, mut session: Session) -> End {
         if let Err(error) = session.move_here() {
@@ -167,9 +226,12 @@ impl<S: Sink> Reader<S> {
         }
         let rounds = Arc::clone(&self.shared.readers.rounds);
         let mut state = State::new(&self.options, self.ahead_ns, self.shared.memory.share(), rounds);
+        state.waits_for_sdk = self.looks_for_sdk();
+        let mut orders = self.orders.clone();
         let end = tokio::select! {
             end = state.read(&mut session, &self.shared, &self.news, &self.options) => end,
-            () = ordered_to_stop(&mut self.orders) => End::Over,
+            () = self.sdk_comes() => End::Anew,
+            () = ordered_to_stop(&mut orders) => End::Over,
             () = self.news.closed() => End::Over,
         };
         session.request_stop();
@@ -200,6 +262,19 @@ struct State {
     rate: Rate,
     /// It was reported that the filter was taken.
     reported_taken: bool,
+    /// It ends when a request shows that an SDK is there.
+    waits_for_sdk: bool,
+}
+
+/// Whether a thread of a process is the exporter of an OpenTelemetry SDK; blocking.
+fn has_sdk(pid: u32) -> bool {
+    let Ok(threads) = read_dir(format!("/proc/{pid}/task")) else {
+        return false;
+    };
+    let mut names = threads
+        .take(MAX_THREADS)
+        .filter_map(|thread| std::fs::read(thread.ok()?.path().join("comm")).ok());
+    names.any(|name| name.starts_with(EXPORTER))
 }
 
 impl State {
@@ -225,6 +300,7 @@ impl State {
             said: None,
             rate: Rate::new(options.max_per_second, now),
             reported_taken: false,
+            waits_for_sdk: false,
         }
     }
 
@@ -270,6 +346,9 @@ impl State {
                             "more than {} requests a second for {SECONDS_ABOVE} s (requests.max_per_second)",
                             options.max_per_second
                         ));
+                    }
+                    if self.waits_for_sdk && self.requests.shows_sdk() {
+                        return End::Anew;
                     }
                     if self.requests.taken().is_some()
                         && !std::mem::replace(&mut self.reported_taken, true)
@@ -389,6 +468,25 @@ impl Rate {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Scenario: this process, before it has a thread with the name of an exporter, and with one.
+    /// Guarantee: it is seen then.
+    #[test]
+    fn an_sdk_is_seen_by_its_exporter() {
+        let own = std::process::id();
+        assert!(!has_sdk(own));
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let (begun, has_begun) = std::sync::mpsc::channel();
+        let exporter = std::thread::Builder::new().name("OpenTelemetry-B".to_owned());
+        let exporter = exporter.spawn(move || {
+            begun.send(()).unwrap();
+            ended.recv().unwrap_err();
+        });
+        has_begun.recv().unwrap();
+        assert!(has_sdk(own));
+        drop(end);
+        exporter.unwrap().join().unwrap();
+    }
 
     /// Scenario: 3,000 requests in each of twelve seconds with a limit of 2,000, and a second of none among them.
     /// Guarantee: ten seconds in a row above the limit end it, not before.

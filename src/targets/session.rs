@@ -82,6 +82,7 @@ impl<S: Sink> Attempt<S> {
                 requests = Some(requests::begin(
                     &self.shared,
                     Arc::clone(&client),
+                    self.visible.then(|| self.key().pid),
                     options,
                     ahead_ns,
                     self.orders.clone(),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -18,7 +19,11 @@ pub(crate) fn tests(tests: &mut Tests) {
         let of_8_and_later = |runtime: &Runtime| runtime.host == Host::Run && !runtime.is_core_3();
         ALL.into_iter().filter(of_8_and_later)
     };
-    add_tests_on!(tests, known(); every_caller_is_named, every_caller_is_named_with_server_gc);
+    add_tests_on!(
+        tests, known();
+        every_caller_is_named, every_caller_is_named_with_server_gc, forms_of_methods_are_named, a_burst_may_be_interrupted,
+        a_process_may_be_killed_in_a_burst
+    );
     add_tests_on!(tests, known().filter(samples); who_allocates_is_named);
     add_tests_on!(tests, known().filter(|runtime| !samples(runtime)); ticks_leave_the_process_as_it_was);
 }
@@ -177,6 +182,86 @@ fn every_caller_is_named(runtime: Runtime) {
 /// Guarantee: the same.
 fn every_caller_is_named_with_server_gc(runtime: Runtime) {
     callers(runtime, &[("gcServer", "1")]);
+}
+
+/// Scenario: sixty forms of methods that the C# compiler and the runtime give names of their own: lambdas, local functions
+/// in each other, asynchronous ones and iterators, explicit implementations, operators, generics in generics, types of one
+/// file, funclets, finalizers, dynamic methods, and a recursion that is deeper than a stack is walked.
+/// Guarantee: each is one site with the name that a person would give it, and as many collections as the program counted.
+fn forms_of_methods_are_named(runtime: Runtime) {
+    let mut known = Known::start(runtime, "shapes.dll", 8, &[]);
+    let all = known.ask("callers", &["--for", "3s"]);
+    let first = &all[0];
+    assert_eq!(first["lost_events"], 0, "{first}");
+    let log = known.log(first);
+    let mut found: BTreeMap<String, u64> = BTreeMap::new();
+    for caller in &all[1..] {
+        let site = caller["site"].as_str().unwrap_or_default().replace(' ', "_");
+        *found.entry(site).or_default() += caller["collections"].as_u64().unwrap();
+    }
+    let wrong = log.iter().filter(|(site, (least, most))| {
+        let count = found.get(*site).copied().unwrap_or(0);
+        !(least..=most).contains(&&count)
+    });
+    let wrong: Vec<_> = wrong.collect();
+    assert!(wrong.is_empty(), "{}: {wrong:?} of {found:#?}", runtime.name);
+    let seen = log.iter().filter(|(_, (least, _))| *least > 0);
+    assert!(seen.count() > 50, "{log:?}");
+    let others: Vec<_> = found.keys().filter(|site| !log.contains_key(*site)).collect();
+    assert!(others.is_empty(), "{}: {others:?}", runtime.name);
+}
+
+/// A burst of a minute, which has begun to get events, and the program that it watches.
+fn long_burst(runtime: Runtime) -> (Known, Child) {
+    let known = Known::start(runtime, "callers.dll", 60, &[]);
+    let (kept, leases, pid) = (known.path("kept.nettrace"), known.path("leases"), known.target.pid());
+    let burst = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
+        .args(["callers", &pid.to_string(), "--for", "60s", "--format", "ndjson"])
+        .args(["--keep", &kept, "--lease-folder", &leases])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let until = Instant::now() + PATIENCE;
+    while std::fs::metadata(&kept).map_or(0, |file| file.len()) < 4096 {
+        assert!(Instant::now() < until, "no event comes");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    (known, burst)
+}
+
+/// The first record of a burst that has ended well, and what it wrote to stderr.
+fn first_record(burst: Child) -> (Value, String) {
+    let output = burst.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let line = output.stdout.split(|byte| *byte == b'\n').next().unwrap();
+    (serde_json::from_slice(line).unwrap(), stderr(&output))
+}
+
+/// Scenario: Ctrl-C in a burst.
+/// Guarantee: it ends in order: what came until then, with the names of methods, long before its time was up.
+fn a_burst_may_be_interrupted(runtime: Runtime) {
+    let (known, burst) = long_burst(runtime);
+    let pid = rustix::process::Pid::from_child(&burst);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let (first, _) = first_record(burst);
+    assert_eq!(first["stopped_by"], "signal", "{first}");
+    assert!(first["triggers"].as_u64().unwrap() > 0, "{first}");
+    assert!(first["methods"].as_u64().unwrap() > 100, "{first}");
+    assert_eq!(first["clean_end"], true, "{first}");
+    drop(known);
+}
+
+/// Scenario: the process is killed in a burst.
+/// Guarantee: the burst ends at once and well: what came until then is reported, and that the process exited.
+fn a_process_may_be_killed_in_a_burst(runtime: Runtime) {
+    let (mut known, burst) = long_burst(runtime);
+    known.target.kill();
+    let (first, said) = first_record(burst);
+    assert_eq!(first["stopped_by"], "exit", "{first}");
+    assert!(first["triggers"].as_u64().unwrap() > 0, "{first}");
+    assert!(said.contains("exited"), "{said}");
 }
 
 /// Scenario: a program whose sites allocate known bytes, sampled for three seconds.

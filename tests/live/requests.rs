@@ -32,7 +32,7 @@ pub(crate) fn tests(tests: &mut Tests) {
         a_request_lost_what_its_own_log_says, a_request_of_server_gc_lost_what_its_own_log_says,
         a_pause_is_in_its_victims_trace, spans_say_which_requests_there_were,
         tracing_stays_as_it_is, kills_lose_no_request_and_change_no_sampling,
-        the_last_owner_of_the_filter_has_it
+        the_last_owner_of_the_filter_has_it, sources_count_where_an_sdk_is
     );
 }
 
@@ -622,6 +622,50 @@ fn the_last_owner_of_the_filter_has_it(runtime: Runtime) {
     ask("/hop?n=0");
     let stream = owner.end();
     assert_eq!(times(&stream, "/hop"), 20);
+}
+
+/// Requests of a class, by the daemon's metrics.
+fn of_class(address: &str, class: &str) -> u64 {
+    let label = format!("gcwatch_request_route=\"{class}\"");
+    let metrics = get(address, "/metrics");
+    let is = |line: &&str| line.starts_with("gcwatch_requests_total{") && line.contains(&label);
+    let counts = metrics.lines().filter(is);
+    counts
+        .map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap() as u64)
+        .sum()
+}
+
+/// Scenario: the daemon is asked for outgoing calls as well; of a service with the SDK and three samplers, and of one
+/// without. Each calls itself twice in a request.
+/// Guarantee: where the SDK is, each call counts in a class of its own, beside the request; where it is not, none is
+/// asked for. What the service sends on is as before in each.
+fn sources_count_where_an_sdk_is(runtime: Runtime) {
+    const SDK: (&str, &str) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9");
+    let config = "requests: {mode: diagnosticsource, sources: [System.Net.Http], routes: [{name: hop, path: /hop}]}\n";
+    let variants: [&[(&str, &str)]; 4] = [
+        &[SDK, ("OTEL_TRACES_SAMPLER", "always_on")],
+        &[SDK, ("OTEL_TRACES_SAMPLER", "always_off")],
+        &[SDK, ("OTEL_TRACES_SAMPLER", "parentbased_always_on")],
+        &[],
+    ];
+    for env in variants {
+        let shop = Shop::start(runtime, 300, &[env, &[("SLIVE", "1")]].concat());
+        let before = sent_on(&shop);
+        let (_daemon, address) = daemon(&shop, "http://127.0.0.1:9", config);
+        let has_sdk = !env.is_empty();
+        let until = Instant::now() + PATIENCE;
+        loop {
+            assert_eq!(sent_on(&shop), before, "{env:?}");
+            let [requests, calls] = ["hop", "System.Net.Http"].map(|class| of_class(&address, class));
+            if requests > 12 && (calls > 12 || !has_sdk) {
+                assert_eq!(calls > 0, has_sdk, "{env:?}: {requests} requests, {calls} calls");
+                break;
+            }
+            assert!(Instant::now() < until, "{env:?}: {requests} requests, {calls} calls");
+        }
+        let facts: Value = serde_json::from_str(&get(&address, &format!("/api/v1/processes/{}", shop.pid))).unwrap();
+        assert!(facts["requests"]["known"].as_u64().unwrap() > 0, "{facts}");
+    }
 }
 
 /// What the service sends on for a sampled, an unsampled and no parent.

@@ -213,6 +213,13 @@ pub struct Allocations {
     pub without_place: u64,
 }
 
+impl Allocations {
+    /// No sample has a type: NativeAOT names none.
+    pub fn are_types_unknown(&self) -> bool {
+        self.types.iter().all(|one| one.r#type.is_none())
+    }
+}
+
 /// The record of one type.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TypeAllocations {

@@ -8,13 +8,19 @@
 //! | `Program` `<Main>$` | `Program.Main` |
 //! | `dynamicClass` `Compiled` | `Compiled (dynamic method)` |
 //! | `Shop.Bag`1[System.__Canon]` `System.Collections.IEnumerable.GetEnumerator` | `Shop.Bag<T>.IEnumerable.GetEnumerator` |
+//! | `Shop.<Orders>F0C4...__Helper` `Run`, of a `file class` | `Shop.Helper.Run` |
+//! | `Shop.Store+VB$StateMachine_3_LoadAsync` `MoveNext` (Visual Basic) | `Shop.Store.LoadAsync` |
+//! | `Shop.Store+_Closure$__3-0` `_Lambda$__0` (Visual Basic) | `Shop.Store (lambda)` |
+//! | `Shop.Store+load@12-3` `Invoke` (F#) | `Shop.Store.load (lambda)` |
 //!
-//! `T` is any reference type: their code is shared (`System.__Canon`). The types in `<>` are without their namespaces,
+//! The runtime does not write the arguments of a generic method. `T` is any reference type: their code is shared (`System.__Canon`). The types in `<>` are without their namespaces,
 //! and those that C# has a word for are that word. What is not of these forms stays as it is. Foreign input: control
 //! characters and those that turn text around become U+FFFD, and nesting is bounded.
 
 /// How deep types may nest before the rest is left as it is.
 const MAX_DEPTH: u32 = 12;
+/// Hexadecimal digits of SHA-256, which the C# compiler puts into the name of a type that only its file sees.
+const FILE_DIGEST: usize = 64;
 
 /// A frame of a stack, for people and for programs.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -57,10 +63,14 @@ impl Frame {
     }
 }
 
-/// Base libraries, ASP.NET Core and stubs that the runtime makes.
+/// Base libraries, ASP.NET Core, and what the compiler and the runtime make.
 fn is_framework(namespace: &str, name: &str) -> bool {
     if namespace == "dynamicClass" {
         return name.starts_with("IL_STUB") || name.starts_with("InvokeStub_");
+    }
+    // Collections and values that the C# compiler makes for expressions of whoever calls them.
+    if namespace.starts_with("<>") || namespace.starts_with("<PrivateImplementationDetails>") {
+        return true;
     }
     let first = namespace.split(['.', '+']).next().unwrap_or_default();
     let is_nested = namespace.len() > first.len();
@@ -85,14 +95,24 @@ pub fn method(namespace: &str, name: &str) -> String {
         if rest.base != "MoveNext" {
             own.base = format!("{}.{}", own.base, rest.base);
         }
+    } else if let Some(of) = segments.last().and_then(|last| fsharp_closure(last)) {
+        segments.pop();
+        let is_lambda = own.base == "Invoke";
+        own = Own {
+            base: of,
+            suffix: is_lambda.then(|| "lambda".to_owned()),
+        };
     }
-    while segments.len() > 1 && segments.last().is_some_and(|last| last.starts_with("<>c")) {
+    let is_closure = |last: &String| last.starts_with("<>c") || last.starts_with("_Closure$__");
+    while segments.len() > 1 && segments.last().is_some_and(is_closure) {
         segments.pop();
     }
     segments.retain(|segment| !segment.is_empty());
     let owner = segments.join(".");
     let mut text = if owner.is_empty() {
         own.base
+    } else if own.base.is_empty() {
+        owner
     } else {
         format!("{owner}.{}", own.base)
     };
@@ -126,15 +146,42 @@ fn without_tier(name: &str) -> &str {
     }
 }
 
-/// The `X` of `<X>d__7` and `<X>d`: the method that a state machine was made of.
+/// The `X` of `<X>d__7` and `<X>d`, and of `VB$StateMachine_7_X`: the method that a state machine was made of.
 fn state_machine(segment: &str) -> Option<String> {
+    if let Some(rest) = segment.strip_prefix("VB$StateMachine_") {
+        let (number, name) = rest.split_once('_')?;
+        let name = name.split(['`', '<']).next().filter(|name| !name.is_empty())?;
+        return number.parse::<u32>().ok().map(|_| name.to_owned());
+    }
     let (inner, rest) = bracketed(segment)?;
     let rest = rest.split(['`', '<']).next().unwrap_or_default();
     let is_one = rest == "d"
         || rest
             .strip_prefix("d__")
             .is_some_and(|number| number.bytes().all(|b| b.is_ascii_digit()));
-    (is_one && !inner.is_empty()).then(|| inner.to_owned())
+    // The dots of an explicit implementation.
+    (is_one && !inner.is_empty()).then(|| inner.replace('-', "."))
+}
+
+/// The `X` of `X@12` and `X@12-3`, which F# has for a function within a function at line 12.
+fn fsharp_closure(segment: &str) -> Option<String> {
+    let (name, place) = segment.rsplit_once('@')?;
+    let place = place.split(['`', '<']).next()?;
+    let is_place = !place.is_empty() && place.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+    (is_place && !name.is_empty()).then(|| name.to_owned())
+}
+
+/// `Shop.X` of `Shop.<File>F0123...__X`: a type that only its file sees. The digits are those of the file's path.
+fn of_file(segment: &str) -> String {
+    let find = || {
+        let (namespace, own) = segment.split_at_checked(segment.find('<')?)?;
+        let (_, rest) = bracketed(own)?;
+        let (digest, name) = rest.strip_prefix('F')?.split_at_checked(FILE_DIGEST)?;
+        let is_digest = digest.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let name = name.strip_prefix("__").filter(|name| is_digest && !name.is_empty())?;
+        Some(format!("{namespace}{name}"))
+    };
+    find().unwrap_or_else(|| segment.to_owned())
 }
 
 /// `<X>Y` as X and Y; the brackets inside of X are counted.
@@ -177,7 +224,8 @@ impl Own {
             } else if let Some(local) = rest.strip_prefix("g__") {
                 let local = local.split('|').next().unwrap_or(local);
                 Some(format!("local function {local}"))
-            } else if rest == "$" {
+            } else if matches!(rest, "" | "$") {
+                // `<Main>$` of top-level statements, the `<Main>` that waits for an asynchronous one, `<Clone>$`.
                 None
             } else {
                 return Self {
@@ -189,6 +237,12 @@ impl Own {
             return Self {
                 base: inner.base,
                 suffix: suffix.or(inner.suffix),
+            };
+        }
+        if let Some(number) = name.strip_prefix("_Lambda$__") {
+            return Self {
+                base: String::new(),
+                suffix: Some(lambda(&number.replace('-', "_"))),
             };
         }
         // The arguments of a generic method.
@@ -209,8 +263,8 @@ impl Own {
     }
 }
 
-/// The lambdas of a method have numbers from 0, outer ones before inner ones: `0_3` (after that of the method) and
-/// `3` are the fourth.
+/// The lambdas and local functions of a method have numbers from 0, which the compiler gives them in an order of its
+/// own: `0_3` (after that of the method) and `3` are the fourth.
 fn lambda(number: &str) -> String {
     let end = number.find(|letter: char| !letter.is_ascii_digit() && letter != '_');
     let own = number.get(..end.unwrap_or(number.len())).unwrap_or_default();
@@ -220,25 +274,41 @@ fn lambda(number: &str) -> String {
     }
 }
 
-/// `System.Collections.IEnumerable.GetEnumerator` of an explicit implementation: the namespace is left out.
+/// `System.Collections.IEnumerable.GetEnumerator` of an explicit implementation: namespaces are left out.
 fn explicit(name: &str) -> String {
     if name.starts_with('.') {
         return name.to_owned();
     }
-    let mut dots = Vec::new();
     let mut depth = 0_u32;
-    for (at, byte) in name.bytes().enumerate() {
+    let last_dot = name.bytes().enumerate().filter(|(_, byte)| {
         match byte {
             b'<' => depth += 1,
             b'>' => depth = depth.saturating_sub(1),
-            b'.' if depth == 0 => dots.push(at),
             _ => {}
         }
+        *byte == b'.' && depth == 0
+    });
+    let last_dot = last_dot.last().map(|(at, _)| at);
+    match last_dot.and_then(|at| name.split_at_checked(at)) {
+        Some((interface, member)) => format!("{}{member}", written(interface)),
+        None => name.to_owned(),
     }
-    match dots.as_slice() {
-        [.., interface, _] => name.get(interface + 1..).unwrap_or(name).to_owned(),
-        _ => name.to_owned(),
+}
+
+/// A type as C# writes it in the name of an explicit implementation, `System.IComparable<System.Int32>`, in short.
+fn written(text: &str) -> String {
+    let mut short = String::new();
+    let is_mark = |letter: char| matches!(letter, '<' | '>' | ',' | '[' | ']' | '*' | '&' | '?' | ' ');
+    for part in text.split_inclusive(is_mark) {
+        let (name, mark) = match part.char_indices().next_back() {
+            Some((at, mark)) if is_mark(mark) => part.split_at(at),
+            _ => (part, ""),
+        };
+        let after = name.rfind('.').and_then(|dot| name.get(dot + 1..));
+        short.push_str(keyword(name).or(after).unwrap_or(name));
+        short.push_str(if mark == "," { ", " } else { mark });
     }
+    short
 }
 
 /// A type's name, taken apart.
@@ -326,14 +396,20 @@ impl Type {
 
     /// The names of the type and of those that it is nested in, with their arguments.
     fn segments(&self) -> Vec<String> {
+        let arities = self.path.iter().map(|segment| arity(segment).1);
+        // Of a nested type samples have the last name alone, with the arguments of all.
+        let mut surplus = self.arguments.len().saturating_sub(arities.sum());
         let mut arguments = self.arguments.iter().map(Self::short);
-        let segments = self.path.iter().map(|segment| {
-            let Some((name, arity)) = segment.rsplit_once('`') else {
-                return segment.clone();
-            };
-            let Ok(arity @ 1..=64) = arity.parse::<usize>() else {
-                return segment.clone();
-            };
+        let last = self.path.len() - 1;
+        let segments = self.path.iter().enumerate().map(|(place, segment)| {
+            let (name, mut arity) = arity(segment);
+            if place == last {
+                arity += std::mem::take(&mut surplus);
+            }
+            let name = of_file(name);
+            if arity == 0 {
+                return name;
+            }
             let mut given: Vec<String> = arguments.by_ref().take(arity).collect();
             for place in given.len()..arity {
                 given.push(if arity == 1 {
@@ -357,6 +433,11 @@ impl Type {
             return format!("{word}{}", self.tail);
         }
         let mut segments = self.segments();
+        for segment in &mut segments {
+            if let Some(name) = made(segment) {
+                *segment = name;
+            }
+        }
         if let Some(first) = segments.first_mut() {
             let plain = first.find('<').filter(|at| *at > 0).unwrap_or(first.len());
             let dot = first.get(..plain).and_then(|head| head.rfind('.'));
@@ -366,6 +447,31 @@ impl Type {
         }
         format!("{}{}", segments.join("."), self.tail)
     }
+}
+
+/// The name of `Map`2` and the number of its own arguments.
+fn arity(segment: &str) -> (&str, usize) {
+    let parts = segment.rsplit_once('`');
+    match parts.map(|(name, arity)| (name, arity.parse::<usize>())) {
+        Some((name, Ok(arity @ 1..=64))) => (name, arity),
+        _ => (segment, 0),
+    }
+}
+
+/// What the compiler made of code, for who reads of types.
+fn made(segment: &str) -> Option<String> {
+    if let Some(number) = segment.strip_prefix("<>c__DisplayClass") {
+        return Some(format!("closure {number}"));
+    }
+    if let Some(of) = state_machine(segment) {
+        let of = Own::of(&of);
+        let suffix = of.suffix.map(|suffix| format!("{suffix}, ")).unwrap_or_default();
+        return Some(format!("{} ({suffix}state machine)", of.base));
+    }
+    let name = segment
+        .strip_prefix("<>f__")
+        .or_else(|| segment.strip_prefix("<>z__"))?;
+    Some(name.to_owned())
 }
 
 fn angle(arguments: &[String]) -> String {
@@ -515,8 +621,35 @@ mod tests {
             (
                 "A.Bag",
                 "System.Collections.Generic.IEnumerable<System.Int32>.GetEnumerator",
-                "A.Bag.IEnumerable<System.Int32>.GetEnumerator",
+                "A.Bag.IEnumerable<int>.GetEnumerator",
             ),
+            (
+                "A.Worker",
+                "A.IHandler<System.Collections.Generic.Dictionary<System.String,A.Order[]>>.Handle",
+                "A.Worker.IHandler<Dictionary<string, Order[]>>.Handle",
+            ),
+            (
+                "A.Bag+<System-Collections-Generic-IEnumerable<System-Int32>-GetEnumerator>d__1",
+                "MoveNext",
+                "A.Bag.IEnumerable<int>.GetEnumerator",
+            ),
+            ("Program", "<Main>", "Program.Main"),
+            ("A.Order", "<Clone>$", "A.Order.Clone"),
+            (
+                "A.<Orders>FCFBE28CC404E393BAA1B5E092004F19003B99A06D732D386F88B8AF735EBEEB0__Helper`1[System.Int32]",
+                "Run",
+                "A.Helper<int>.Run",
+            ),
+            (
+                "<Orders>FCFBE28CC404E393BAA1B5E092004F19003B99A06D732D386F88B8AF735EBEEB0__Helper+<RunAsync>d__1",
+                "MoveNext",
+                "Helper.RunAsync",
+            ),
+            ("A.Store+VB$StateMachine_3_LoadAsync", "MoveNext", "A.Store.LoadAsync"),
+            ("A.Store+_Closure$__3-0", "_Lambda$__1", "A.Store (lambda 2)"),
+            ("A.Store+_Closure$__", "_Lambda$__3-0", "A.Store (lambda)"),
+            ("A.Store+load@12-3", "Invoke", "A.Store.load (lambda)"),
+            ("A.Store+loadAsync@30", "MoveNext", "A.Store.loadAsync"),
             ("A.Outer+Inner", "Run", "A.Outer.Inner.Run"),
             ("dynamicClass", "Compiled", "Compiled (dynamic method)"),
             ("dynamicClass", "IL_STUB_PInvoke", "IL_STUB_PInvoke"),
@@ -549,7 +682,20 @@ mod tests {
                 "System.Collections.Generic.Dictionary`2+Entry[System.String,System.Object][]",
                 "Dictionary<string, object>.Entry[]",
             ),
-            ("Shop.Query+<>c__DisplayClass0_0", "Query.<>c__DisplayClass0_0"),
+            ("Shop.Query+<>c__DisplayClass0_0", "Query.closure 0_0"),
+            // Samples have the last name of a nested type alone.
+            ("Entry[System.Int32,System.String][]", "Entry<int, string>[]"),
+            (
+                "AsyncStateMachineBox`1[System.Int32,Shop.Query+<LoadAsync>d__3]",
+                "AsyncStateMachineBox<int, Query.LoadAsync (state machine)>",
+            ),
+            ("<Items>d__25", "Items (state machine)"),
+            ("<<Main>b__0_1>d", "Main (lambda 2, state machine)"),
+            (
+                "<>f__AnonymousType0`2[System.Int32,System.String]",
+                "AnonymousType0<int, string>",
+            ),
+            ("<>z__ReadOnlyArray`1[System.Int32]", "ReadOnlyArray<int>"),
             ("", ""),
             ("[", "["),
         ];
@@ -571,6 +717,9 @@ mod tests {
             ("dynamicClass", "Compiled", false),
             ("Systematic.Cache", "Trim", false),
             ("Program", "Main", false),
+            ("Program+<>c", "<Main>b__0_0", false),
+            ("<>z__ReadOnlyArray`1[System.Int32]", "GetEnumerator", true),
+            ("<PrivateImplementationDetails>", "ComputeStringHash", true),
         ];
         for (namespace, name, expected) in table {
             assert_eq!(Frame::of(namespace, name).is_framework, expected, "{namespace}");

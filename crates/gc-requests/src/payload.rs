@@ -8,6 +8,7 @@
 //!
 //! Layout: `DiagnosticSourceEventSource.Event` of System.Diagnostics.DiagnosticSource, seen on 8, 9 and 10.
 
+use crate::route::Routes;
 use crate::session::{END_REQUEST, SOURCE, UNHANDLED};
 
 /// Ticks of 100 ns from year 1 to 1970.
@@ -38,8 +39,52 @@ pub struct Ended {
     pub failed: bool,
     /// Its path, where it was asked for. It becomes [`Self::route`] as soon as it was read.
     pub path: Option<String>,
-    /// The class that its path belongs to, by place in [`crate::route::Routes`].
+    /// The class that its path or its source belongs to, by place in [`crate::route::Routes`].
     pub route: Option<u8>,
+    /// It is a part of another activity of the process, which counts for itself.
+    pub is_part: bool,
+}
+
+/// An activity of a source that ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EndedActivity {
+    /// What its event says; `end_ticks` is 0: its times are those of the wall clock.
+    pub ended: Ended,
+    /// When it ended, Unix nanoseconds.
+    pub end_unix_ns: i64,
+}
+
+impl EndedActivity {
+    /// Reads the payload of an `ActivityStop`. `None`: it is cut off, has no times, or is of a source that does not count.
+    pub fn read(payload: &[u8], routes: &Routes) -> Option<Self> {
+        let mut texts = Texts(payload);
+        let source = texts.next()?;
+        let mut ended = Ended {
+            route: Some(routes.source(|name| source.is(name))?),
+            ..Ended::default()
+        };
+        let _operation = texts.next()?;
+        let mut duration = None;
+        for _ in 0..texts.count()? {
+            let (key, value) = (texts.next()?, texts.next()?);
+            match key.ascii(&mut [0; MAX_UNITS])? {
+                "StartTicks" => ended.start_unix_ns = value.number().and_then(unix_ns),
+                "DurationTicks" => duration = value.number(),
+                "TraceId" => ended.trace_id = value.id(),
+                "SpanId" => ended.span_id = value.id(),
+                "ParentSpanId" => ended.parent_span_id = value.id(),
+                "ActivityTraceFlags" => ended.sampled = value.flags(),
+                "Local" => ended.is_part = !value.0.is_empty(),
+                "Failed" => ended.failed = value.is("Error"),
+                _ => {}
+            }
+        }
+        let duration = duration?.checked_mul(100).filter(|ns| *ns >= 0)?;
+        Some(Self {
+            end_unix_ns: ended.start_unix_ns?.checked_add(duration)?,
+            ended,
+        })
+    }
 }
 
 impl Ended {
@@ -223,6 +268,49 @@ mod tests {
         assert!(ended.failed);
         assert_eq!((ended.end_ticks, ended.start_unix_ns, ended.trace_id), (5, None, None));
         assert_eq!((ended.sampled, ended.status), (None, None));
+    }
+
+    /// Scenario: activities of a source that counts and of another, the second one a part of a request.
+    /// Guarantee: times, ids and class of the first; nothing of the other source; the part is known as one.
+    #[test]
+    fn an_activity_is_read() {
+        let routes = Routes::new([crate::route::Route {
+            name: "Acme.Jobs".into(),
+            path: None,
+        }]);
+        let activity = |source: &str, local: &str| {
+            let pairs = [
+                ("TraceId", "dccc1001a24bc2f463a70df6a50539f6"),
+                ("SpanId", "7c84ab9e19e03d31"),
+                ("ParentSpanId", "0000000000000000"),
+                ("ActivityTraceFlags", "Recorded"),
+                ("StartTicks", "639031068503721060"),
+                ("DurationTicks", "150000"),
+                ("Local", local),
+                ("Failed", "Error"),
+            ];
+            let mut bytes = [text(source), text("Job.Run")].concat();
+            bytes.extend((pairs.len() as u16).to_le_bytes());
+            pairs
+                .iter()
+                .for_each(|(key, value)| bytes.extend([text(key), text(value)].concat()));
+            bytes
+        };
+        let bytes = activity("Acme.Jobs", "");
+        let read = EndedActivity::read(&bytes, &routes).unwrap();
+        assert_eq!(read.end_unix_ns, 1_767_510_050_372_106_000 + 15_000_000);
+        let ended = &read.ended;
+        assert_eq!(
+            (ended.route, ended.sampled, ended.is_part),
+            (Some(0), Some(true), false)
+        );
+        assert!(ended.failed && ended.span_id.is_some() && ended.parent_span_id.is_none());
+        assert_eq!(EndedActivity::read(&activity("Acme.Other", ""), &routes), None);
+        let part = EndedActivity::read(&activity("Acme.Jobs", "Server"), &routes).unwrap();
+        assert!(part.ended.is_part);
+        for length in 0..bytes.len() {
+            assert_eq!(EndedActivity::read(&bytes[..length], &routes), None, "{length}");
+        }
     }
 
     proptest! {

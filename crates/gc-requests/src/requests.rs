@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 
 use clr_gc::stream::Observed;
 
-use crate::payload::Ended;
+use crate::payload::{Ended, EndedActivity};
 use crate::request::{Hit, MAX_NAMED_STOPS, Request};
 use crate::route::Routes;
-use crate::session::{EVENT, MESSAGE, PROVIDER};
+use crate::session::{ACTIVITY_STOP, EVENT, MESSAGE, PROVIDER};
 use crate::stops::{MAX_STOPS, Stops};
 
 /// Requests that wait until they can be judged. More are given out unjudged: what they lost is unknown.
@@ -15,6 +15,9 @@ pub const MAX_WAITING: usize = 16_384;
 
 /// So long after its beginning a session's own filter was read; it takes a quarter of a second.
 const OWN_FILTER_WITHIN_NS: i64 = 2_000_000_000;
+
+/// So much the distance of the clocks may change from one look at it to the next, while the wall clock is slewed.
+const CLOCKS_APART_NS: i64 = 5_000_000;
 
 /// How the start of a request, a time of the wall clock, becomes one of the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +41,8 @@ pub struct Requests {
     distance: Option<i64>,
     header_unix_ns: Option<i64>,
     seen: u64,
+    /// A request without a parent was sampled, which nobody but an SDK does.
+    shows_sdk: bool,
     /// When another session's filter took the place of this one's.
     taken: Option<i64>,
 }
@@ -72,6 +77,7 @@ impl Requests {
             distance: None,
             header_unix_ns: None,
             seen: 0,
+            shows_sdk: false,
             taken: None,
         }
     }
@@ -84,6 +90,12 @@ impl Requests {
                 if metadata.name == EVENT {
                     if let Some(ended) = Ended::read(observed.event.payload) {
                         self.ended(ended, observed);
+                    }
+                } else if metadata.name == ACTIVITY_STOP {
+                    if let Some(EndedActivity { ended, end_unix_ns }) =
+                        EndedActivity::read(observed.event.payload, &self.routes)
+                    {
+                        self.reported(ended, end_unix_ns, observed.at);
                     }
                 } else if metadata.name == MESSAGE && observed.at > OWN_FILTER_WITHIN_NS {
                     self.taken.get_or_insert(observed.at);
@@ -112,7 +124,9 @@ impl Requests {
         self.seen += 1;
         let end = end_unix_ns.saturating_sub(base);
         // An end that is still to come is a wrong clock's; the start is wrong by as much.
-        let start_unix_ns = ended.start_unix_ns.filter(|_| end <= now);
+        let start_unix_ns = ended
+            .start_unix_ns
+            .filter(|_| end <= now.saturating_add(CLOCKS_APART_NS));
         let ended = self.classed(Ended { start_unix_ns, ..ended });
         self.waiting.push_back((ended, end.min(now)));
         true
@@ -120,6 +134,7 @@ impl Requests {
 
     fn ended(&mut self, ended: Ended, observed: &Observed<'_>) {
         self.seen += 1;
+        self.shows_sdk |= ended.sampled == Some(true) && ended.parent_span_id.is_none();
         // A damaged time is not after the event that says it.
         let end = observed.header.offset_ns(ended.end_ticks).min(observed.at);
         if let Some(start) = ended.start_unix_ns {
@@ -131,8 +146,9 @@ impl Requests {
 
     /// The same with its class in the place of its path.
     fn classed(&self, mut ended: Ended) -> Ended {
-        let path = ended.path.take();
-        ended.route = path.and_then(|path| self.routes.class(&path));
+        if let Some(path) = ended.path.take() {
+            ended.route = self.routes.class(&path);
+        }
         ended
     }
 
@@ -144,6 +160,12 @@ impl Requests {
     /// Requests that were seen: none is no service of ASP.NET Core, or nobody asks it.
     pub fn seen(&self) -> u64 {
         self.seen
+    }
+
+    /// Whether the flags of a request show that an SDK listens in the process: without one, only a caller's flag makes
+    /// them sampled.
+    pub fn shows_sdk(&self) -> bool {
+        self.shows_sdk
     }
 
     /// When another session asked the provider for something, nanoseconds since the sync point: there is one set of

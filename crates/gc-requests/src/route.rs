@@ -1,19 +1,19 @@
-//! Classes of requests, by their paths: few and chosen, so that a path itself, which may hold secrets, is kept nowhere.
+//! Classes of requests, by their paths or their sources: few and chosen, so that a path itself, which may hold secrets, is kept nowhere.
 
 use std::sync::Arc;
 
 use strict_yaml::pattern::Pattern;
 
-/// Most classes: each is a series of its own.
-pub const MAX_ROUTES: usize = 32;
+/// Most classes: each is a series of its own. 32 of paths, 8 of sources.
+pub const MAX_ROUTES: usize = 40;
 
 /// A class of requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
     /// Its name, as metrics have it.
     pub name: Box<str>,
-    /// Which paths it is for.
-    pub path: Pattern,
+    /// Which paths it is for; `None`: it is of the activities of the source with this name.
+    pub path: Option<Pattern>,
 }
 
 /// The classes that requests are divided into; cheap to clone.
@@ -27,9 +27,24 @@ impl Routes {
         Self((!routes.is_empty()).then_some(routes))
     }
 
-    /// There is none: paths are not asked for.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_none()
+    /// One is of paths: they are asked for.
+    pub fn need_paths(&self) -> bool {
+        self.all().iter().any(|route| route.path.is_some())
+    }
+
+    /// The sources whose activities count.
+    pub fn sources(&self) -> impl Iterator<Item = &str> {
+        let sources = self.all().iter().filter(|route| route.path.is_none());
+        sources.map(|route| &*route.name)
+    }
+
+    /// The place of a source; `None`: its activities do not count.
+    pub fn source(&self, is: impl Fn(&str) -> bool) -> Option<u8> {
+        let place = self
+            .all()
+            .iter()
+            .position(|route| route.path.is_none() && is(&route.name))?;
+        u8::try_from(place).ok()
     }
 
     /// All of them.
@@ -39,7 +54,8 @@ impl Routes {
 
     /// The place of the first that a path belongs to; `None`: to none.
     pub fn class(&self, path: &str) -> Option<u8> {
-        let place = self.all().iter().position(|route| route.path.fits(path))?;
+        let fits = |route: &Route| route.path.as_ref().is_some_and(|pattern| pattern.fits(path));
+        let place = self.all().iter().position(fits)?;
         u8::try_from(place).ok()
     }
 
@@ -59,9 +75,14 @@ mod tests {
     fn the_first_that_fits_is_its_class() {
         let route = |name: &str, path: &str| Route {
             name: name.into(),
-            path: Pattern(path.to_owned()),
+            path: Some(Pattern(path.to_owned())),
+        };
+        let source = Route {
+            name: "Acme.Jobs".into(),
+            path: None,
         };
         let routes = Routes::new([
+            source.clone(),
             route("pay", "/orders/*/pay"),
             route("orders", "/orders*"),
             route("root", "/"),
@@ -74,7 +95,9 @@ mod tests {
         assert_eq!(class("/"), Some("root"));
         assert_eq!(class("/a/b.png"), Some("files"));
         assert_eq!((class("/x"), class("")), (None, None));
-        assert!(Routes::default().is_empty() && Routes::new([]).is_empty() && !routes.is_empty());
-        assert_eq!(Routes::new((0..40).map(|_| route("a", "b"))).all().len(), MAX_ROUTES);
+        assert!(!Routes::default().need_paths() && !Routes::new([source]).need_paths() && routes.need_paths());
+        assert_eq!(Routes::new((0..50).map(|_| route("a", "b"))).all().len(), MAX_ROUTES);
+        assert_eq!(routes.source(|name| name == "Acme.Jobs"), Some(0));
+        assert_eq!(routes.source(|name| name == "pay"), None);
     }
 }

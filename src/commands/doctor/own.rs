@@ -7,14 +7,23 @@ use dotnet_diagnostics::text::shown;
 
 use crate::report::doctor::SelfRecord;
 use crate::targets::descriptors::Descriptors;
+use crate::targets::options::{RequestSource, TargetOptions};
 
 /// The host's pid namespace (`PROC_PID_INIT_INO` of the kernel's proc_ns.h).
 const HOST_PID_NAMESPACE: &str = "pid:[4026531836]";
 /// Limit of bytes that are read from one of gcwatch's own files in `/proc`.
 const MAX_OWN_BYTES: usize = 256 << 10;
 
+/// What the session that reads requests collides with.
+const REQUESTS: &str = "requests.mode is diagnosticsource: the runtime has one filter for all sessions of the provider \
+                        Microsoft-Diagnostics-DiagnosticSource. Triggers of dotnet-monitor on ASP.NET Core, and other \
+                        tools that ask it for something, stop gcwatch's events, which the daemon then logs; gcwatch \
+                        stops theirs when it attaches later, and when it leaves. Exclude their processes with \
+                        requests.exclude, or use requests.mode otlp";
+
 /// What this gcwatch can access. Blocking, but reads only `/proc`.
-pub(super) fn own(credentials: &Credentials, max_targets: usize) -> SelfRecord {
+pub(super) fn own(credentials: &Credentials, options: &TargetOptions) -> SelfRecord {
+    let max_targets = options.max_targets;
     let missing = credentials.missing();
     let names = |wanted: bool| {
         let missing = missing.as_ref()?;
@@ -80,6 +89,7 @@ pub(super) fn own(credentials: &Credentials, max_targets: usize) -> SelfRecord {
         security_label: label,
         file_descriptors_needed: descriptors.needed,
         file_descriptors_allowed: descriptors.allowed,
+        requests: (options.requests.source == RequestSource::Events).then(|| REQUESTS.to_owned()),
         ok: problems.is_empty(),
         detail: text(problems),
         remedy: text(remedies),

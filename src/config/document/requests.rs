@@ -50,6 +50,12 @@ pub(crate) struct Requests {
     /// hold secrets, and are kept nowhere.
     #[schemars(length(max = 32), extend("x-restart" = true))]
     pub(crate) routes: Vec<RouteKeys>,
+    /// Names of `ActivitySource`s whose activities count as requests as well, each source as a class of its own: jobs of
+    /// a hosted worker, messages, outgoing calls (`System.Net.Http`, `Grpc.Net.Client`). They are asked for only in
+    /// processes in which an OpenTelemetry SDK was seen at work, whose tracing that does not change. With `mode:
+    /// diagnosticsource`.
+    #[schemars(length(max = 8), extend("x-restart" = true))]
+    pub(crate) sources: Vec<String>,
     /// How long stops are remembered: what a longer request lost is unknown.
     #[schemars(extend("x-minimum" = "1s", "x-maximum" = "10m"))]
     pub(crate) longest: HumanDuration,
@@ -79,10 +85,15 @@ pub(crate) struct RouteKeys {
 impl Requests {
     /// The classes.
     pub(crate) fn routes(&self) -> Routes {
-        Routes::new(self.routes.iter().map(|keys| Route {
+        let of_paths = self.routes.iter().map(|keys| Route {
             name: keys.name.as_str().into(),
-            path: Pattern(keys.path.clone()),
-        }))
+            path: Some(Pattern(keys.path.clone())),
+        });
+        let of_sources = self.sources.iter().map(|name| Route {
+            name: name.as_str().into(),
+            path: None,
+        });
+        Routes::new(of_paths.chain(of_sources))
     }
 }
 
@@ -133,6 +144,7 @@ impl Default for Requests {
             buffer_mb: options.buffer_mb,
             max_per_second: options.max_per_second,
             routes: Vec::new(),
+            sources: Vec::new(),
             longest: HumanDuration(options.longest),
             wait: HumanDuration(options.wait),
             spans: RequestSpans::default(),

@@ -43,8 +43,11 @@ pub(crate) struct RecentRequests {
 }
 
 impl RecentRequests {
-    /// A request ended.
+    /// A request ended. A part of another one does not count here.
     pub(crate) fn observe(&mut self, request: &Request, base: TimeBase) {
+        if request.ended.is_part {
+            return;
+        }
         let ended_unix_ns = base.unix_ns(request.end);
         if let Some(stopped_ns) = request.stopped_ns {
             self.count(stopped_ns > 0, ended_unix_ns);

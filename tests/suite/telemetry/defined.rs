@@ -192,7 +192,7 @@ fn metrics_are_those_of_the_table() {
     }
     let routes = Routes::new([Route {
         name: "orders".into(),
-        path: Pattern("/orders*".to_owned()),
+        path: Some(Pattern("/orders*".to_owned())),
     }]);
     let options = MetricOptions {
         routes,

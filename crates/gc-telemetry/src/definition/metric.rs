@@ -14,7 +14,8 @@ attributes! {
         "Why a collection was not exported as a span: `not_selected` (generation, pause, share) or `over_rate`."
         from "gcwatch"
     ROUTE "gcwatch.request.route" Text Own
-        "The class of the request by its path: a name of `requests.routes`; absent where it belongs to none."
+        "The class of the request: a name of `requests.routes` by its path, or one of `requests.sources`; absent where it \
+         belongs to none."
         from "the path of Microsoft.AspNetCore.Hosting.EndRequest, http.route or url.path of a span"
     OVERFLOW "otel.metric.overflow" Bool Stable
         "True on the one point of a metric that aggregates all measurements after the limit of series was reached."
