@@ -226,8 +226,8 @@ fn an_incident_opens_and_ends() {
     browser.open(&scene.url("/"));
     browser.until(&format!("{ROWS} === 8 && !({card})"));
     // Not where it was a moment ago: what is above it moves.
-    browser.run("document.querySelector('.ended-list > summary').click()");
-    browser.until("document.querySelector('.ended-list').innerText.includes('fell-ill')");
+    browser.run("document.querySelector('.ended-list.ended > summary').click()");
+    browser.until("document.querySelector('.ended-list.ended').innerText.includes('fell-ill')");
     is_content(&browser);
     drop(browser);
     close(runtime, scene);

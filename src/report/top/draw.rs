@@ -322,7 +322,12 @@ fn processes(frame: &mut Frame<'_>, state: &State, area: Rect) {
         spans.extend(pod.map(|pod| Span::styled(format!(" {pod}"), DIM)));
         // What is not read has no figures: why.
         if row.minute.is_none() {
-            let why = row.detail.as_deref().unwrap_or(&row.state).to_owned();
+            let why = row
+                .reason
+                .as_ref()
+                .or(row.detail.as_ref())
+                .unwrap_or(&row.state)
+                .clone();
             spans.push(Span::styled(format!(" {why}"), DIM));
         }
         if row.lost_events.is_some_and(|lost| lost > 0) {
@@ -513,6 +518,17 @@ fn limits(row: &Row) -> Vec<Span<'static>> {
 
 fn details(process: &Process, width: u16) -> Vec<Line<'static>> {
     let mut lines = Vec::new();
+    let row = &process.process;
+    if row.minute.is_none() {
+        // Nothing is read of it: why, and what to do.
+        let why = row.detail.as_ref().or(row.reason.as_ref()).unwrap_or(&row.state);
+        lines.extend(paragraph(why, width, BOLD));
+        lines.extend(
+            row.remedy
+                .iter()
+                .flat_map(|remedy| paragraph(&format!("-> {remedy}"), width, DIM)),
+        );
+    }
     for incident in process.incidents.iter().filter(|incident| incident.until.is_none()) {
         lines.push(incident_line(incident, process.at_ms, width));
         lines.extend(paragraph(&format!("  {}", incident.summary), width, Style::new()));

@@ -74,7 +74,11 @@ pub(super) struct Row {
     #[serde(deserialize_with = "text")]
     pub(super) state: String,
     #[serde(deserialize_with = "some_text")]
+    pub(super) reason: Option<String>,
+    #[serde(deserialize_with = "some_text")]
     pub(super) detail: Option<String>,
+    #[serde(deserialize_with = "some_text")]
+    pub(super) remedy: Option<String>,
     #[serde(deserialize_with = "some_text")]
     pub(super) severity: Option<String>,
     pub(super) minute: Option<Minute>,

@@ -208,7 +208,9 @@ function render() {
   const main = document.getElementById('main');
   const rows = record.processes.filter((row) => READ.has(row.state));
   const unread = record.processes.filter((row) => !READ.has(row.state));
-  const open = record.incidents.filter((incident) => incident.until === null);
+  const unended = record.incidents.filter((incident) => incident.until === null);
+  // What is for information must not stand before what is wrong.
+  const [open, info] = [unended.filter((incident) => incident.severity !== 'info'), unended.filter((incident) => incident.severity === 'info')];
   const ended = record.incidents.filter((incident) => incident.until !== null);
   const shown = sorted(rows.filter(fits));
   const sick = rows.filter((row) => row.incidents).length;
@@ -218,7 +220,10 @@ function render() {
     open.length ? h('section', { class: 'incidents', key: 'incidents', 'aria-label': 'Open incidents' },
       open.slice(0, MOST_INCIDENTS).map((incident) => incidentCard(incident)),
       open.length > MOST_INCIDENTS ? h('p', null, `and ${open.length - MOST_INCIDENTS} more: `, h('a', { href: '/api/v1/incidents' }, 'all as JSON')) : null) : null,
-    ended.length ? h('details', { class: 'ended-list', key: 'ended' },
+    info.length ? h('details', { class: 'ended-list', key: 'info' },
+      h('summary', null, `${info.length} more for information`),
+      h('div', { class: 'incidents' }, info.slice(0, MOST_INCIDENTS).map((incident) => incidentCard(incident)))) : null,
+    ended.length ? h('details', { class: 'ended-list ended', key: 'ended' },
       h('summary', null, `${ended.length} ended ${ended.length === 1 ? 'incident' : 'incidents'}, the newest `, since(ended[0].until), ' ago'),
       h('div', { class: 'incidents' }, ended.map((incident) => incidentCard(incident)))) : null,
     h('div', { class: 'tools', key: 'tools' },
@@ -256,8 +261,8 @@ export function open() {
         sparks = new Map(next.processes.filter((row) => row.spark).map((row) => [key(row), { ...row.spark, version: sparkVersion }]));
       }
       for (const row of next.processes) delete row.spark;
-      const worst = next.incidents.find((incident) => incident.until === null);
-      document.title = worst ? `(${next.incidents.filter((incident) => incident.until === null).length}) gcwatch` : 'gcwatch';
+      const wrong = next.incidents.filter((incident) => incident.until === null && incident.severity !== 'info').length;
+      document.title = wrong ? `(${wrong}) gcwatch` : 'gcwatch';
       render();
     },
   });
