@@ -246,8 +246,11 @@ impl Own {
             };
         }
         // The arguments of a generic method.
-        let base = match name.split_once('[') {
-            Some((plain, _)) if !plain.is_empty() => match parse(name) {
+        let plain = name.split_once('[').map(|(plain, _)| plain);
+        // A bracket within <> is of an array, in the name of an explicit implementation.
+        let is_outside = |plain: &&str| plain.matches('<').count() == plain.matches('>').count();
+        let base = match plain.filter(is_outside) {
+            Some(plain) if !plain.is_empty() => match parse(name) {
                 Some(parsed) => format!(
                     "{plain}{}",
                     angle(&parsed.arguments.iter().map(Type::short).collect::<Vec<_>>())
