@@ -13,9 +13,10 @@
 //! | `Shop.Store+_Closure$__3-0` `_Lambda$__0` (Visual Basic) | `Shop.Store (lambda)` |
 //! | `Shop.Store+load@12-3` `Invoke` (F#) | `Shop.Store.load (lambda)` |
 //!
-//! The runtime does not write the arguments of a generic method. `T` is any reference type: their code is shared (`System.__Canon`). The types in `<>` are without their namespaces,
-//! and those that C# has a word for are that word. What is not of these forms stays as it is. Foreign input: control
-//! characters and those that turn text around become U+FFFD, and nesting is bounded.
+//! The runtime does not write the arguments of a generic method. `T` is any reference type: their code is shared
+//! (`System.__Canon`). The types in `<>` are without their namespaces, and those that C# has a word for are that
+//! word. What is not of these forms stays as it is. Foreign input: control characters and those that turn text around
+//! become U+FFFD, and nesting is bounded.
 
 /// How deep types may nest before the rest is left as it is.
 const MAX_DEPTH: u32 = 12;
