@@ -260,7 +260,8 @@ async fn heal(client: &Client) -> Result<(), String> {
     let mut tries = 1;
     loop {
         match client.recompute_levels(HEAL_WITHIN).await {
-            Ok(()) => return Ok(()),
+            // Its socket was there a moment ago: the process has exited.
+            Ok(()) | Err(Error::NoSocket { .. } | Error::Refused { .. }) => return Ok(()),
             Err(error) if tries == HEAL_TRIES => return Err(error.to_string()),
             Err(_) => tries += 1,
         }

@@ -9,10 +9,10 @@
 //! then or when it ends. The provider's messages show that; from then on requests are unknown, which is logged. The
 //! filter is not taken back by force, and this session stays: its end would end the tool's events.
 //!
-//! Activities of further sources (`requests.sources`) are asked for only where an SDK is at work in the process: alone, a
-//! listener changes what the process sends on. It is seen by the thread of its exporter, or by a request that is sampled
-//! although nobody called with a parent; its assembly is there also where it is switched off. It may come after the
-//! session began, which then begins anew.
+//! Activities of further sources (`requests.sources`) are asked for only where an SDK is at work in the process:
+//! alone, a listener changes what the process sends on. It is seen by the thread of its exporter, or by a request
+//! that is sampled although nobody called with a parent; its assembly is there also where it is switched off. It may
+//! come after the session began, which then begins anew.
 
 use std::fs::read_dir;
 use std::sync::Arc;
@@ -87,8 +87,8 @@ pub(crate) fn are_wanted(options: &RequestOptions, is_meant: impl Fn(&Filter) ->
         && !options.exclude.iter().any(&is_meant)
 }
 
-/// Reads the requests of a process, in a task of its own, until it is ordered to stop or the receiver is gone. `pid`: in
-/// our `/proc`, if it is there.
+/// Reads the requests of a process, in a task of its own, until it is ordered to stop or the receiver is gone. `pid`:
+/// in our `/proc`, if it is there.
 pub(crate) fn begin<S: Sink>(
     shared: &Arc<Shared<S>>,
     client: Arc<Client>,
@@ -141,8 +141,8 @@ enum End {
 impl<S: Sink> Reader<S> {
     async fn run(mut self) {
         loop {
-            if self.looks_for_sdk() {
-                self.has_sdk = self.sees_sdk().await;
+            if self.looks_for_sdk() && self.sees_sdk().await {
+                self.sdk_was_seen();
             }
             let fields = session::Fields {
                 path: self.options.routes.need_paths(),
@@ -170,11 +170,7 @@ impl<S: Sink> Reader<S> {
             let problem = match end {
                 End::Over => return,
                 End::Anew => {
-                    self.has_sdk = true;
-                    tracing::info!(
-                        target: "gcwatch::targets", pid = self.pid,
-                        "an OpenTelemetry SDK was seen: the activities of requests.sources are read as well"
-                    );
+                    self.sdk_was_seen();
                     continue;
                 }
                 End::Refused(why) => {
@@ -192,6 +188,14 @@ impl<S: Sink> Reader<S> {
                 () = self.news.closed() => return,
             }
         }
+    }
+
+    fn sdk_was_seen(&mut self) {
+        self.has_sdk = true;
+        tracing::info!(
+            target: "gcwatch::targets", pid = self.pid,
+            "an OpenTelemetry SDK was seen: the activities of requests.sources are read as well"
+        );
     }
 
     /// Sources wait for an SDK.

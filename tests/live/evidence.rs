@@ -184,10 +184,12 @@ fn every_caller_is_named_with_server_gc(runtime: Runtime) {
     callers(runtime, &[("gcServer", "1")]);
 }
 
-/// Scenario: sixty forms of methods that the C# compiler and the runtime give names of their own: lambdas, local functions
-/// in each other, asynchronous ones and iterators, explicit implementations, operators, generics in generics, types of one
-/// file, funclets, finalizers, dynamic methods, and a recursion that is deeper than a stack is walked.
-/// Guarantee: each is one site with the name that a person would give it, and as many collections as the program counted.
+/// Scenario: sixty forms of methods that the C# compiler and the runtime give names of their own: lambdas, local
+/// functions in each other, asynchronous ones and iterators, explicit implementations, operators, generics in
+/// generics, types of one file, funclets, finalizers, dynamic methods, and a recursion that is deeper than a stack is
+/// walked.
+/// Guarantee: each is one site with the name that a person would give it, and as many collections as the program
+/// counted.
 fn forms_of_methods_are_named(runtime: Runtime) {
     let mut known = Known::start(runtime, "shapes.dll", 8, &[]);
     let all = known.ask("callers", &["--for", "3s"]);

@@ -13,9 +13,10 @@
 //! | `Shop.Store+_Closure$__3-0` `_Lambda$__0` (Visual Basic) | `Shop.Store (lambda)` |
 //! | `Shop.Store+load@12-3` `Invoke` (F#) | `Shop.Store.load (lambda)` |
 //!
-//! The runtime does not write the arguments of a generic method. `T` is any reference type: their code is shared (`System.__Canon`). The types in `<>` are without their namespaces,
-//! and those that C# has a word for are that word. What is not of these forms stays as it is. Foreign input: control
-//! characters and those that turn text around become U+FFFD, and nesting is bounded.
+//! The runtime does not write the arguments of a generic method. `T` is any reference type: their code is shared
+//! (`System.__Canon`). The types in `<>` are without their namespaces, and those that C# has a word for are that
+//! word. What is not of these forms stays as it is. Foreign input: control characters and those that turn text around
+//! become U+FFFD, and nesting is bounded.
 
 /// How deep types may nest before the rest is left as it is.
 const MAX_DEPTH: u32 = 12;
@@ -246,8 +247,11 @@ impl Own {
             };
         }
         // The arguments of a generic method.
-        let base = match name.split_once('[') {
-            Some((plain, _)) if !plain.is_empty() => match parse(name) {
+        let plain = name.split_once('[').map(|(plain, _)| plain);
+        // A bracket within <> is of an array, in the name of an explicit implementation.
+        let is_outside = |plain: &&str| plain.matches('<').count() == plain.matches('>').count();
+        let base = match plain.filter(is_outside) {
+            Some(plain) if !plain.is_empty() => match parse(name) {
                 Some(parsed) => format!(
                     "{plain}{}",
                     angle(&parsed.arguments.iter().map(Type::short).collect::<Vec<_>>())

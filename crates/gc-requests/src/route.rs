@@ -1,4 +1,5 @@
-//! Classes of requests, by their paths or their sources: few and chosen, so that a path itself, which may hold secrets, is kept nowhere.
+//! Classes of requests, by their paths or their sources: few and chosen, so that a path itself, which may hold
+//! secrets, is kept nowhere.
 
 use std::sync::Arc;
 

@@ -1,10 +1,10 @@
 //! What a runtime is asked for.
 //!
-//! `Microsoft-Diagnostics-DiagnosticSource` bridges `DiagnosticListener`s into event sessions; its argument names their
-//! events and the properties to send. `Microsoft.AspNetCore.Hosting.EndRequest` is written only while somebody asks for
-//! it by name, and asking for it makes ASP.NET Core begin no activity (`HostingApplicationDiagnostics.BeginRequest`
-//! looks for other names): the application's tracing stays as it is. `[AS]` sources, the usual way, change it where no SDK
-//! listens.
+//! `Microsoft-Diagnostics-DiagnosticSource` bridges `DiagnosticListener`s into event sessions; its argument names
+//! their events and the properties to send. `Microsoft.AspNetCore.Hosting.EndRequest` is written only while somebody
+//! asks for it by name, and asking for it makes ASP.NET Core begin no activity
+//! (`HostingApplicationDiagnostics.BeginRequest` looks for other names): the application's tracing stays as it is.
+//! `[AS]` sources, the usual way, change it where no SDK listens.
 
 /// The provider.
 pub const PROVIDER: &str = "Microsoft-Diagnostics-DiagnosticSource";
