@@ -292,10 +292,13 @@ pub(crate) fn executor() -> anyhow::Result<Runtime> {
     start(Builder::new_multi_thread().worker_threads(1))
 }
 
+/// Most blocking threads. Each name of a receiver that a server does not resolve holds one for up to half a minute.
+const BLOCKING_THREADS: usize = 64;
+
 /// Files of processes are read on blocking threads. Few of them are kept, because each one takes memory.
 fn start(builder: &mut Builder) -> anyhow::Result<Runtime> {
     builder
-        .max_blocking_threads(16)
+        .max_blocking_threads(BLOCKING_THREADS)
         .thread_keep_alive(Duration::from_millis(500))
         .enable_all()
         .build()

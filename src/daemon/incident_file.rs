@@ -9,11 +9,14 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
+use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 
 use crate::pipeline::{Pipeline, StoredState};
+use delivery::alerts::{Notifier, UnsentChange};
 use delivery::otlp::Note;
 
 /// Its name in the state directory.
@@ -27,12 +30,29 @@ const VERSION: u32 = 1;
 
 /// The content of the file.
 #[derive(Debug, Serialize, Deserialize)]
-struct Content {
+pub(super) struct Content {
     version: u32,
     /// Pids and start times are those of this boot.
     boot_id: Option<String>,
     incidents: Vec<StoredState>,
+    /// Changes that webhooks did not get.
+    #[serde(default)]
+    unsent: Vec<Unsent>,
 }
+
+/// A change that a webhook did not get.
+#[derive(Debug, Serialize, Deserialize)]
+struct Unsent {
+    receiver: String,
+    since_unix_ns: u64,
+    body: serde_json::Value,
+}
+
+/// Most of them in the file, the newest.
+const MOST_UNSENT: usize = 1000;
+
+/// A change that waits for so long is not one that is just being sent.
+const UNSENT_AFTER: Duration = Duration::from_secs(2);
 
 /// The file of the open incidents.
 #[derive(Debug)]
@@ -66,9 +86,20 @@ impl IncidentFile {
         }
     }
 
+    /// What the last daemon left; blocking.
+    pub(super) fn read(&self) -> io::Result<Option<Content>> {
+        read(&self.path)
+    }
+
     /// Continues what the last daemon left. What is said of it, for the log.
-    pub(super) fn resume(&self, pipeline: &Pipeline, now_unix_ns: u64) -> Option<Note> {
-        let content = match read(&self.path) {
+    pub(super) fn resume(
+        &self,
+        left: io::Result<Option<Content>>,
+        pipeline: &Pipeline,
+        notifier: &Notifier,
+        now_unix_ns: u64,
+    ) -> Option<Note> {
+        let content = match left {
             Ok(content) => content?,
             Err(error) => {
                 return Some(Note {
@@ -80,28 +111,46 @@ impl IncidentFile {
                 });
             }
         };
+        let unsent: Vec<UnsentChange> = content.unsent.into_iter().map(Unsent::into_change).collect();
+        if !unsent.is_empty() {
+            // The file has them until it is written again.
+            self.shared.written.store(u64::MAX, Ordering::Relaxed);
+        }
+        // Before what follows them.
+        let unsent = notifier.resume_unsent(&unsent);
         let same_boot = content.boot_id.is_some() && content.boot_id == self.boot_id;
         pipeline.resume(&content.incidents, same_boot, now_unix_ns);
         let count = content.incidents.len();
-        (count > 0).then(|| Note {
+        let mut parts = Vec::new();
+        match (count, same_boot) {
+            (0, _) => {}
+            (1, true) => parts.push("an incident from before goes on".to_owned()),
+            (_, true) => parts.push(format!("{count} incidents from before go on")),
+            (_, false) => parts.push(format!("{count} incidents from before the machine started have ended")),
+        }
+        match unsent {
+            0 => {}
+            1 => parts.push("a change of an incident is sent now that a webhook did not get".to_owned()),
+            _ => parts.push(format!(
+                "{unsent} changes of incidents are sent now that webhooks did not get"
+            )),
+        }
+        (!parts.is_empty()).then(|| Note {
             is_warning: false,
-            text: match (count, same_boot) {
-                (1, true) => "an incident from before goes on".to_owned(),
-                (_, true) => format!("{count} incidents from before go on"),
-                (_, false) => format!("{count} incidents from before the machine started have ended"),
-            },
+            text: parts.join("; "),
         })
     }
 
     /// Writes what is open, in the background, when it changed. Called once a second.
-    pub(super) fn tick(&self, pipeline: &Pipeline) {
-        let changes = pipeline.incident_changes();
+    pub(super) fn tick(&self, pipeline: &Pipeline, notifier: &Notifier) {
+        let unsent = notifier.unsent_mark(UNSENT_AFTER);
+        let changes = pipeline.incident_changes() ^ unsent;
         let shared = &self.shared;
         if changes == shared.written.load(Ordering::Relaxed) || shared.writing.swap(true, Ordering::Acquire) {
             return;
         }
         let before = shared.written.swap(changes, Ordering::Relaxed);
-        let content = self.content(pipeline);
+        let content = self.content(pipeline, notifier.unsent(UNSENT_AFTER));
         let (path, shared) = (self.path.clone(), Arc::clone(shared));
         // A disk may hang: the tick does not wait for it.
         tokio::task::spawn_blocking(move || {
@@ -113,12 +162,13 @@ impl IncidentFile {
         });
     }
 
-    /// Writes what is open, for the next daemon.
-    pub(super) async fn close(&self, pipeline: &Pipeline) {
-        let content = self.content(pipeline);
+    /// Writes what is open and what was not sent, for the next daemon. False: that was not possible.
+    pub(super) async fn close(&self, pipeline: &Pipeline, unsent: Vec<UnsentChange>) -> bool {
+        let content = self.content(pipeline, unsent);
         let (path, shared) = (self.path.clone(), Arc::clone(&self.shared));
         let written = tokio::task::spawn_blocking(move || shared.write(&path, &content));
-        let _hung = tokio::time::timeout(super::services::FLUSH, written).await;
+        let written = tokio::time::timeout(super::services::FLUSH, written).await;
+        matches!(written, Ok(Ok(true)))
     }
 
     /// Nothing is left to the next daemon.
@@ -130,11 +180,41 @@ impl IncidentFile {
         }
     }
 
-    fn content(&self, pipeline: &Pipeline) -> Content {
+    fn content(&self, pipeline: &Pipeline, mut unsent: Vec<UnsentChange>) -> Content {
+        unsent.drain(..unsent.len().saturating_sub(MOST_UNSENT));
         Content {
             version: VERSION,
             boot_id: self.boot_id.clone(),
             incidents: pipeline.open_incidents(),
+            unsent: unsent.into_iter().map(Unsent::of).collect(),
+        }
+    }
+}
+
+impl Unsent {
+    fn of(change: UnsentChange) -> Self {
+        let UnsentChange {
+            receiver,
+            since_unix_ns,
+            body,
+        } = change;
+        Self {
+            receiver,
+            since_unix_ns,
+            body,
+        }
+    }
+
+    fn into_change(self) -> UnsentChange {
+        let Self {
+            receiver,
+            since_unix_ns,
+            body,
+        } = self;
+        UnsentChange {
+            receiver,
+            since_unix_ns,
+            body,
         }
     }
 }
@@ -156,8 +236,11 @@ impl Shared {
     }
 }
 
+/// No link is followed out of the directory, and nothing waits for the other end of a FIFO.
+pub(super) const NO_SURPRISE: i32 = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits() as i32;
+
 fn read(path: &Path) -> io::Result<Option<Content>> {
-    let file = match File::open(path) {
+    let file = match OpenOptions::new().read(true).custom_flags(NO_SURPRISE).open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
@@ -174,15 +257,18 @@ fn read(path: &Path) -> io::Result<Option<Content>> {
 
 fn write(path: &Path, content: &Content) -> io::Result<()> {
     let new = path.with_extension("json.new");
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&new)?;
-    file.write_all(&serde_json::to_vec(content)?)?;
-    file.sync_all()?;
-    fs::rename(&new, path)?;
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    let mut file = options.mode(0o600).custom_flags(NO_SURPRISE).open(&new)?;
+    let written = file
+        .write_all(&serde_json::to_vec(content)?)
+        .and_then(|()| file.sync_all())
+        .and_then(|()| fs::rename(&new, path));
+    if written.is_err() {
+        // Of a disk that is full, it takes nothing more.
+        let _removed = fs::remove_file(&new);
+    }
+    written?;
     match path.parent() {
         Some(directory) => File::open(directory)?.sync_all(),
         None => Ok(()),

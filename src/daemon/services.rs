@@ -1,5 +1,6 @@
 //! The parts that the commands share: pipeline, delivery, rules, own metrics, listener.
 
+use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use crate::daemon::bursts::Bursts;
-use crate::daemon::incident_file::IncidentFile;
+use crate::daemon::incident_file::{Content, IncidentFile};
 use crate::daemon::outlet::DeliveryOutlet;
 use crate::daemon::own::{Own, RunParts, Sources};
 use crate::daemon::rules::RuleFiles;
@@ -27,9 +28,9 @@ use crate::intake::{Intake, IntakeError};
 use crate::kubernetes::{self, Pods};
 use crate::pipeline::Pipeline;
 use crate::process::RunKey;
-use crate::targets::BlackBoxes;
 use crate::targets::directory::Directory;
 use crate::targets::host::clocks;
+use crate::targets::{BlackBoxes, Reading};
 use crate::web::{self, LiveInfo as _, OwnMetrics as _, PartAge, Server, Site};
 use delivery::alerts::Notifier;
 use delivery::clock::now_unix_ns;
@@ -41,6 +42,9 @@ pub(super) const FLUSH: Duration = Duration::from_secs(4);
 
 /// gcwatch is behind from then on: streams are read several times a second.
 const BEHIND: Duration = Duration::from_secs(5);
+
+/// How long the start waits for the state directory.
+const STATE_WITHIN: Duration = Duration::from_secs(5);
 
 /// Limit on completing the recordings of incidents.
 const COMPLETE: Duration = Duration::from_secs(1);
@@ -64,7 +68,7 @@ pub struct Services {
     pub(super) pods_stats: Arc<kubernetes::Stats>,
     export_own_metrics: bool,
     ready: Arc<AtomicBool>,
-    web: Option<(watch::Sender<bool>, JoinHandle<std::io::Result<()>>)>,
+    web: Option<(watch::Sender<bool>, JoinHandle<io::Result<()>>)>,
     address: Option<SocketAddr>,
     /// What outlives this daemon; nobody else uses the directory meanwhile.
     state: Option<(StateDirectory, IncidentFile)>,
@@ -90,6 +94,53 @@ pub struct Ended {
     pub kept: Lost,
 }
 
+/// What is in the state directory at the start, but for the queue of what is exported.
+struct Kept {
+    state: StateDirectory,
+    incidents: IncidentFile,
+    left: io::Result<Option<Content>>,
+    black_box: Option<BlackBox>,
+}
+
+impl Kept {
+    /// Reads it on a thread of its own: its file system may not respond. `None`: it cannot be used.
+    async fn open(path: &Path, options: &Options, notes: &mut Vec<Note>) -> Option<Self> {
+        let warning = |text| Note { is_warning: true, text };
+        let (directory, recorded) = (path.to_owned(), options.black_box.clone());
+        let reading = Reading::default();
+        let opened = reading.within(STATE_WITHIN, move || {
+            let state = StateDirectory::open(&directory)?;
+            let incidents = IncidentFile::new(&directory);
+            let left = incidents.read();
+            let black_box = recorded.enabled.then(|| BlackBox::open(&directory, &recorded));
+            Ok::<_, io::Error>((state, incidents, left, black_box.transpose()))
+        });
+        let path = path.display();
+        let problem = match opened.await {
+            Ok(Ok((state, incidents, left, black_box))) => {
+                let not_recorded = |error| {
+                    warning(format!(
+                        "incidents are not recorded: cannot use {path}/black-box: {error}"
+                    ))
+                };
+                let black_box = black_box.map_err(|error| notes.push(not_recorded(error)));
+                return Some(Self {
+                    state,
+                    incidents,
+                    left,
+                    black_box: black_box.ok().flatten(),
+                });
+            }
+            Ok(Err(error)) => error.to_string(),
+            Err(not_read) => not_read.to_string(),
+        };
+        notes.push(warning(format!(
+            "cannot use {path}: {problem}; what outlives gcwatch is in memory only"
+        )));
+        None
+    }
+}
+
 impl Services {
     /// Begins to listen and to export.
     ///
@@ -108,19 +159,11 @@ impl Services {
         let address = listener.as_ref().and_then(Server::address);
         let mut otlp = options.otlp.clone();
         let mut notes = Vec::new();
-        let state = options.state_directory.as_ref().and_then(|path| {
-            let opened = StateDirectory::open(path);
-            let problem = |error| Note {
-                is_warning: true,
-                text: format!(
-                    "cannot use {}: {error}; what outlives gcwatch is in memory only",
-                    path.display()
-                ),
-            };
-            let state = opened.map_err(|error| notes.push(problem(error))).ok()?;
-            Some((state, IncidentFile::new(path)))
-        });
-        if state.is_none() {
+        let kept = match &options.state_directory {
+            Some(path) => Kept::open(path, options, &mut notes).await,
+            None => None,
+        };
+        if kept.is_none() {
             otlp.disk = None;
         }
         let (exporter, running) = Exporter::start(&otlp).context("cannot export over OTLP")?;
@@ -131,19 +174,14 @@ impl Services {
             notifier: notifier.clone(),
         };
         let pipeline = Pipeline::new(options.pipeline.clone(), Arc::new(outlet));
-        let black_box = match (&state, &options.state_directory) {
-            (Some(_), Some(path)) if options.black_box.enabled => {
-                let opened = BlackBox::open(path, &options.black_box);
-                let problem = |error| Note {
-                    is_warning: true,
-                    text: format!(
-                        "incidents are not recorded: cannot use {}/black-box: {error}",
-                        path.display()
-                    ),
-                };
-                opened.map_err(|error| notes.push(problem(error))).ok()
-            }
-            _ => None,
+        let (state, left, black_box) = match kept {
+            Some(Kept {
+                state,
+                incidents,
+                left,
+                black_box,
+            }) => (Some((state, incidents)), Some(left), black_box),
+            None => (None, None, None),
         };
         if let Some(black_box) = &black_box {
             pipeline.set_black_box(black_box.clone());
@@ -151,8 +189,8 @@ impl Services {
         let resource = Arc::new(Origin::new(options.own_resource.clone()));
         let rules = Arc::new(RuleFiles::default());
         rules.begin(&options.rules, &pipeline).await;
-        if let Some((_, incidents)) = &state {
-            notes.extend(incidents.resume(&pipeline, now_unix_ns()));
+        if let (Some((_, incidents)), Some(left)) = (&state, left) {
+            notes.extend(incidents.resume(left, &pipeline, &notifier, now_unix_ns()));
         }
         let (pods, pods_stats) = (Arc::new(Pods::default()), Arc::new(kubernetes::Stats::default()));
         let own = Arc::new(Own::new(
@@ -295,7 +333,7 @@ impl Services {
             std::time::Instant::now(),
         );
         if let Some((_, incidents)) = &self.state {
-            incidents.tick(&self.pipeline);
+            incidents.tick(&self.pipeline, &self.notifier);
         }
     }
 
@@ -383,15 +421,20 @@ impl Services {
     }
 
     /// Open incidents go on with the next daemon, where it will find them; else receivers are notified that nobody
-    /// watches any more.
-    async fn leave_incidents(&self) {
+    /// watches any more. Whether they are left to it.
+    async fn leave_incidents(&self) -> bool {
         match &self.state {
-            Some((state, incidents)) if !state.goes_with_pod() => incidents.close(&self.pipeline).await,
+            Some((state, incidents)) if !state.goes_with_pod() => {
+                incidents
+                    .close(&self.pipeline, self.notifier.unsent(Duration::ZERO))
+                    .await
+            }
             state => {
                 self.pipeline.unwatch_all(now_unix_ns());
                 if let Some((_, incidents)) = state {
                     incidents.remove();
                 }
+                false
             }
         }
     }
@@ -399,14 +442,24 @@ impl Services {
     /// Sends what is queued, then closes. Returns what was lost and what waits on disk, by signal.
     pub async fn close(self) -> Ended {
         self.set_ready(false);
-        self.leave_incidents().await;
+        let are_left = self.leave_incidents().await;
         self.export_metrics(now_unix_ns());
         if let Some(black_box) = self.black_box.clone() {
             // It waits for a disk.
             let stopping = tokio::task::spawn_blocking(move || black_box.stop(COMPLETE));
             let _late = tokio::time::timeout(COMPLETE, stopping).await;
         }
-        let (lost, unsent) = tokio::join!(self.running.shutdown(FLUSH), self.notifier.shutdown(FLUSH));
+        let (lost, (unsent, kept)) = tokio::join!(self.running.shutdown(FLUSH), self.notifier.shutdown(FLUSH));
+        let count = kept.len() as u64;
+        let is_kept = match &self.state {
+            // Also where all were sent meanwhile: the file has those that waited before.
+            Some((_, incidents)) if are_left => incidents.close(&self.pipeline, kept).await,
+            _ => false,
+        };
+        if is_kept && count > 0 {
+            info!("{count} changes of incidents wait on disk for their webhooks");
+        }
+        let unsent = if is_kept { unsent.saturating_sub(count) } else { unsent };
         if unsent > 0 {
             warn!("{unsent} changes of alerts were not sent");
         }

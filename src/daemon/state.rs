@@ -7,6 +7,8 @@ use std::path::Path;
 
 use rustix::fs::{FlockOperation, flock};
 
+use crate::daemon::incident_file::NO_SURPRISE;
+
 /// The file that is locked.
 const LOCK: &str = "lock";
 
@@ -36,6 +38,7 @@ impl StateDirectory {
             .create(true)
             .truncate(false)
             .mode(0o600)
+            .custom_flags(NO_SURPRISE)
             .open(path.join(LOCK))?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Self {

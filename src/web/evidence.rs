@@ -3,10 +3,12 @@
 
 use std::convert::Infallible;
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io;
+use std::os::unix::fs::FileExt as _;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, State};
@@ -14,15 +16,16 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse as _, Json, Response};
 use hyper::body::Frame;
 use serde_json::json;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
 use super::{Site, answer};
 use crate::evidence::black_box::files::{Files, id_of};
 use crate::evidence::flames;
 
 /// Bytes that are read at once.
-const PART: usize = 64 << 10;
+const PART: u64 = 64 << 10;
 
 const LIST: &str = "GET /api/v1/evidence/ lists the recordings that there are";
 
@@ -41,16 +44,32 @@ fn unreadable(files: &Files, error: &io::Error) -> Response {
     answer::busy(&error, "look at the directory on the host")
 }
 
+/// How long an answer waits for the disk.
+const WITHIN: Duration = Duration::from_secs(5);
+
+/// The threads that wait for the disk at the same time: one that hangs leaves the others of the daemon alone.
+static READERS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(4)));
+
 /// Waits for a disk on another thread.
+async fn reading<T: Send + 'static>(read: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
+    let reading = async move {
+        let reader = Arc::clone(&READERS).acquire_owned().await.map_err(io::Error::other)?;
+        let read = spawn_blocking(move || {
+            let _reader = reader;
+            read()
+        });
+        read.await.map_err(io::Error::other)?
+    };
+    timeout(WITHIN, reading).await.map_err(|_| io::ErrorKind::TimedOut)?
+}
+
 async fn on_disk<T: Send + 'static>(
     files: &Arc<Files>,
     read: impl FnOnce(&Files) -> io::Result<T> + Send + 'static,
 ) -> Result<T, Box<Response>> {
     let of_thread = Arc::clone(files);
-    let read = spawn_blocking(move || read(&of_thread)).await;
-    read.map_err(io::Error::other)
-        .and_then(|read| read)
-        .map_err(|error| Box::new(unreadable(files, &error)))
+    let read = reading(move || read(&of_thread)).await;
+    read.map_err(|error| Box::new(unreadable(files, &error)))
 }
 
 pub(super) async fn list(State(site): State<Site>) -> Response {
@@ -129,7 +148,7 @@ async fn found(site: &Site, part: &str) -> Result<Response, Box<Response>> {
 
 fn response(file: File, bytes: u64, name: &str) -> Response {
     let (parts, body) = mpsc::channel(1);
-    spawn_blocking(move || send(file, bytes, &parts));
+    tokio::spawn(send(Arc::new(file), bytes, parts));
     let mut response = Response::new(Body::new(Parts(body)));
     let headers = response.headers_mut();
     headers.insert(
@@ -145,20 +164,22 @@ fn response(file: File, bytes: u64, name: &str) -> Response {
     response
 }
 
-/// Until the file ends, or whoever asked has gone.
-fn send(mut file: File, bytes: u64, parts: &mpsc::Sender<Bytes>) {
-    let mut left = bytes;
-    while left > 0 {
-        let mut part = Vec::new();
-        let read = file.by_ref().take(left.min(PART as u64)).read_to_end(&mut part);
+/// Until the file ends, or whoever asked has gone. A thread is taken for each part only when there is room for it, so
+/// that a slow reader holds none.
+async fn send(file: Arc<File>, bytes: u64, parts: mpsc::Sender<Bytes>) {
+    let mut at = 0;
+    while at < bytes {
+        let Ok(room) = parts.reserve().await else { return };
+        let (file, len) = (Arc::clone(&file), (bytes - at).min(PART));
+        let part = reading(move || {
+            let mut part = vec![0; usize::try_from(len).unwrap_or_default()];
+            file.read_exact_at(&mut part, at)?;
+            Ok(part)
+        });
         // A file that is shorter than it was: the connection ends before its length.
-        if read.is_err() || part.is_empty() {
-            return;
-        }
-        left -= part.len() as u64;
-        if parts.blocking_send(part.into()).is_err() {
-            return;
-        }
+        let Ok(part) = part.await else { return };
+        room.send(part.into());
+        at += len;
     }
 }
 

@@ -22,6 +22,11 @@ const ENDS_WITHIN: Duration = Duration::from_secs(20);
 
 fn need() -> Need {
     NET_10.need()?;
+    need_hung()
+}
+
+/// What [`Hung`] needs.
+pub(crate) fn need_hung() -> Need {
     if !crate::is_full() {
         return Err(Missing::Ignored(
             "tests/attack/run runs it: what hangs for good in a file system holds up all tests".to_owned(),
@@ -36,14 +41,14 @@ fn need() -> Need {
 }
 
 /// A mounted file system whose server answers the first request, as it must to be mounted, and no other one.
-struct Hung {
+pub(crate) struct Hung {
     /// Closed, it ends the file system: whoever waits gets an error.
     server: Option<File>,
-    folder: PathBuf,
+    pub(crate) folder: PathBuf,
 }
 
 impl Hung {
-    fn mount() -> std::io::Result<Self> {
+    pub(crate) fn mount() -> std::io::Result<Self> {
         let mut server = OpenOptions::new().read(true).write(true).open("/dev/fuse")?;
         let folder = tempfile::Builder::new().prefix("gcwatch-hung").tempdir()?.keep();
         // From here on it is unmounted and removed whatever fails.

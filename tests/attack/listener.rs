@@ -15,6 +15,7 @@ pub(crate) fn tests(tests: &mut Tests) {
         tests, || Ok(());
         idle_connections_do_not_take_health_away,
         slow_readers_do_not_take_health_away,
+        slow_readers_of_recordings_hold_nothing_up,
         viewers_that_do_not_read_lose_their_places,
         foreign_names_are_refused_on_loopback,
         elsewhere_probes_are_answered_under_any_name,
@@ -124,6 +125,41 @@ fn slow_readers_do_not_take_health_away() {
         std::thread::sleep(Duration::from_millis(50));
     }
     end(daemon);
+}
+
+/// Scenario: forty connections ask for a recording of 8 MB, and read its first bytes only.
+/// Guarantee: what needs a thread meanwhile (a compressed answer, a list of the disk) is answered, and SIGTERM ends the
+/// daemon in order.
+fn slow_readers_of_recordings_hold_nothing_up() {
+    let state = tempfile::Builder::new().prefix("gcw").tempdir().unwrap();
+    let id = "20261123T114742Z-shop-4711-1f2e3d4c5b6a7988";
+    let folder = state.path().join("black-box");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join(format!("{id}-27s-10s.nettrace")), vec![7; 8 << 20]).unwrap();
+    let daemon = Serving::start(
+        NOTHING,
+        &format!("state: {{directory: '{}'}}\n", state.path().display()),
+    );
+    let ask = |path: &str, more: &str| {
+        let mut stream = TcpStream::connect(daemon.address).unwrap();
+        stream.set_read_timeout(Some(PROBE * 10)).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\n{more}\r\n").unwrap();
+        let mut first = [0; 15];
+        stream
+            .read_exact(&mut first)
+            .unwrap_or_else(|error| panic!("{path}: {error}"));
+        assert_eq!(&first, b"HTTP/1.1 200 OK", "{path}");
+        stream
+    };
+    let readers: Vec<TcpStream> = (0..40)
+        .map(|_| ask(&format!("/api/v1/evidence/{id}.nettrace"), ""))
+        .collect();
+    for _ in 0..3 {
+        ask("/metrics", "Accept-Encoding: gzip\r\n");
+        ask("/api/v1/evidence/", "");
+    }
+    end(daemon);
+    drop(readers);
 }
 
 /// Follows a view; the answer's head is read, and no event.

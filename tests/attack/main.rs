@@ -26,6 +26,7 @@ mod record;
 mod serving;
 mod spans;
 mod start_up;
+mod state;
 
 use std::process::ExitCode;
 
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
         listener::tests,
         record::tests,
         spans::tests,
+        state::tests,
     ] {
         of_module(&mut tests);
     }

@@ -168,7 +168,7 @@ async fn failures_are_retried() {
     assert_eq!((count(failures, "unavailable"), count(failures, "timed_out")), (2, 1));
     assert_eq!((count(failures, "unreachable"), count(failures, "refused")), (1, 0));
     assert_eq!(stats(&notifier).queued, 0);
-    assert_eq!(notifier.shutdown(LONG).await, 0);
+    assert_eq!(notifier.shutdown(LONG).await.0, 0);
 }
 
 /// Scenario: an Alertmanager that finds one of three alerts wrong, and says so of each request that has it.
@@ -246,7 +246,7 @@ async fn a_receiver_that_hangs_delays_no_other() {
         assert_eq!(json(&hook.next().await)["alerts"][0]["labels"]["pid"], pid.to_string());
     }
     deaf.next().await;
-    let lost = notifier.shutdown(Duration::from_millis(50)).await;
+    let (lost, _) = notifier.shutdown(Duration::from_millis(50)).await;
     assert_eq!(lost, 3, "those of the one that hangs");
 }
 
@@ -285,7 +285,7 @@ async fn a_reload_sends_firing_alerts_to_a_new_alertmanager() {
     assert!(first.try_next().is_none(), "a removed receiver gets something");
 }
 
-/// Scenario: a webhook that fails for a while, then refuses a change, then takes all.
+/// Scenario: a webhook that fails for a while, then refuses a change for its content, then takes all.
 /// Guarantee: each change comes once and in order, in Alertmanager's own format, signed; the refused one is dropped and
 /// counted.
 #[tokio::test]
@@ -294,7 +294,7 @@ async fn a_webhook_gets_each_change_in_order() {
     receiver.script([
         Reply::http(502, &[("retry-after", "0")]),
         Reply::Accept,
-        Reply::http(410, &[]),
+        Reply::http(422, &[]),
     ]);
     let settings = AlertSettings {
         webhooks: vec![webhook(&receiver)],
@@ -434,5 +434,44 @@ async fn a_webhook_that_is_down_costs_bounded_memory() {
     }
     assert_eq!(dropped(&notifier, "queue_full"), 500);
     assert_eq!(stats(&notifier).queued, 1000);
-    assert_eq!(notifier.shutdown(Duration::from_millis(50)).await, 1000);
+    let (lost, unsent) = notifier.shutdown(Duration::from_millis(50)).await;
+    assert_eq!((lost, unsent.len()), (1000, 1000));
+}
+
+/// Scenario: a webhook cannot be reached, then answers as a proxy without a service (404); gcwatch ends, and the next
+/// one has another webhook, too.
+/// Guarantee: nothing is dropped; the next one sends what waited, once, in order, the same bytes, to that webhook only.
+#[tokio::test]
+async fn what_a_webhook_did_not_get_is_sent_by_the_next_gcwatch() {
+    let (mut receiver, mut other) = (Receiver::start().await, Receiver::start().await);
+    receiver.then(Reply::http(404, &[]));
+    let settings = |webhooks| AlertSettings {
+        webhooks,
+        ..AlertSettings::default()
+    };
+    let notifier = Notifier::start(&settings(vec![webhook(&receiver)])).unwrap();
+    notifier.notify(&resource(), &[began(1), began(2)]);
+    let refused = receiver.next().await;
+    assert_eq!((notifier.unsent_mark(LONG), notifier.unsent(LONG)), (0, Vec::new()));
+    assert_ne!(notifier.unsent_mark(Duration::ZERO), 0);
+    assert_eq!(dropped(&notifier, "refused"), 0);
+    let (lost, unsent) = notifier.shutdown(Duration::from_millis(50)).await;
+    assert_eq!((lost, unsent.len()), (2, 2));
+
+    while receiver.try_next().is_some() {}
+    receiver.then(Reply::Accept);
+    let notifier = Notifier::start(&settings(vec![webhook(&other), webhook(&receiver)])).unwrap();
+    assert_eq!(notifier.resume_unsent(&unsent), 2);
+    notifier.notify(&resource(), &[over(1)]);
+    let first = receiver.next().await;
+    assert_eq!(first.body, refused.body);
+    let then = [json(&receiver.next().await), json(&receiver.next().await)];
+    assert_eq!(then[0]["alerts"][0]["labels"]["pid"], "2");
+    assert_eq!(
+        (&then[1]["alerts"][0]["labels"]["pid"], &then[1]["status"]),
+        (&"1".into(), &"resolved".into())
+    );
+    assert_eq!(json(&other.next().await)["status"], "resolved");
+    assert_eq!(notifier.shutdown(LONG).await, (0, Vec::new()));
+    assert!(receiver.try_next().is_none() && other.try_next().is_none());
 }

@@ -18,7 +18,7 @@ use gcwatch::targets::clocks;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use test_support::receiver::{LONG, Receiver};
+use test_support::receiver::{LONG, Receiver, Reply};
 use test_support::{notices, recordings};
 
 const MINUTE: u64 = 60_000_000_000;
@@ -186,6 +186,33 @@ async fn what_ends_meanwhile_is_reported() {
         services.close().await;
         assert!(host.webhook.try_next().is_none());
     }
+}
+
+/// Scenario: the webhook is unavailable when an incident begins and until gcwatch has ended; then it is back.
+/// Guarantee: it gets the beginning from the next gcwatch, the same bytes, and the end after it; a third one sends
+/// nothing.
+#[tokio::test]
+async fn a_webhook_that_was_down_gets_the_beginning_later() {
+    let mut host = Host::new(true).await;
+    host.webhook.then(Reply::http(503, &[]));
+    let services = host.start().await;
+    let mut feed = open(&services);
+    play(&mut feed);
+    let refused = host.message().await;
+    drop(feed);
+    services.close().await;
+    while host.webhook.try_next().is_some() {}
+    host.webhook.then(Reply::Accept);
+    let services = host.start().await;
+    let first = host.message().await;
+    assert_eq!(first, refused);
+    let mut feed = open(&services);
+    play(&mut feed);
+    services.pipeline.set_rules(Arc::default(), now_unix_ns());
+    is_end_of(&host.message().await, began(&first), "rule-changed");
+    services.close().await;
+    host.start().await.close().await;
+    assert!(host.webhook.try_next().is_none());
 }
 
 /// Scenario: gcwatch is stopped during an incident and has no place for what outlives it.

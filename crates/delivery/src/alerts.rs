@@ -33,6 +33,7 @@ mod stdout;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -47,6 +48,7 @@ use crate::alerts::message::Message;
 pub use crate::alerts::notice::{IncidentNotice, Notice, Notices};
 pub use crate::alerts::post::Error;
 use crate::alerts::post::Post;
+pub use crate::alerts::queue::UnsentChange;
 use crate::alerts::queue::{ReceiverKind, ReceiverQueue};
 use crate::alerts::settings::AlertSettings;
 use crate::alerts::stats::{Reason, ReceiverStats};
@@ -247,6 +249,32 @@ impl Notifier {
         }
     }
 
+    /// A number that is another one when others of them wait; 0: none do.
+    pub fn unsent_mark(&self, least: Duration) -> u64 {
+        let state = self.state();
+        let waiting = state.queues.iter().map(|(queue, _)| queue.waiting(least));
+        let waiting: Vec<_> = waiting.collect();
+        if waiting.iter().all(Option::is_none) {
+            return 0;
+        }
+        let mut hasher = DefaultHasher::new();
+        waiting.hash(&mut hasher);
+        hasher.finish().max(1)
+    }
+
+    /// The changes that webhooks did not get, though they wait for at least so long.
+    pub fn unsent(&self, least: Duration) -> Vec<UnsentChange> {
+        let state = self.state();
+        state.queues.iter().flat_map(|(queue, _)| queue.unsent(least)).collect()
+    }
+
+    /// Sends what an earlier gcwatch could not. Returns how many changes are for webhooks that there are.
+    pub fn resume_unsent(&self, changes: &[UnsentChange]) -> usize {
+        let state = self.state();
+        let is_taken = |change: &&UnsentChange| state.queues.iter().any(|(queue, _)| queue.resume(change));
+        changes.iter().filter(is_taken).count()
+    }
+
     /// Completes when the counters of the receivers are as `is` says.
     pub async fn until(&self, is: impl Fn(&[(String, ReceiverStats)]) -> bool) {
         loop {
@@ -276,8 +304,9 @@ impl Notifier {
         queues.chain(stdout).collect()
     }
 
-    /// Accepts no more changes and sends what waits, for `within` at most. Returns how many changes were lost.
-    pub async fn shutdown(&self, within: Duration) -> u64 {
+    /// Accepts no more changes and sends what waits, for `within` at most. Returns how many changes were not sent, and
+    /// those of them that the next gcwatch can send.
+    pub async fn shutdown(&self, within: Duration) -> (u64, Vec<UnsentChange>) {
         let deadline = Instant::now() + within;
         let (queues, stdout) = {
             let mut state = self.state();
@@ -287,11 +316,13 @@ impl Notifier {
             queue.close();
         }
         let mut lost = 0;
+        let mut unsent = Vec::new();
         for (queue, mut task) in queues {
             if timeout_at(deadline, &mut task).await.is_err() {
                 task.abort();
                 // Awaited, so that nothing is sent after this.
                 let _aborted = task.await;
+                unsent.extend(queue.unsent(Duration::ZERO));
                 lost += queue.abandon(Reason::Shutdown);
             }
         }
@@ -300,7 +331,7 @@ impl Notifier {
             let written = tokio::task::spawn_blocking(move || stdout.end(left)).await;
             lost += written.unwrap_or(0);
         }
-        lost
+        (lost, unsent)
     }
 }
 

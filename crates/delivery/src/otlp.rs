@@ -60,8 +60,8 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::otlp::batch::Entry;
-use crate::otlp::depot::Depot;
 pub use crate::otlp::depot::Note;
+use crate::otlp::depot::{Depot, Found};
 use crate::otlp::error::Error;
 use crate::otlp::give::{Joined, give, points};
 use crate::otlp::lane::Lane;
@@ -96,6 +96,8 @@ struct Lanes {
     metrics: Arc<Lane>,
     logs: Arc<Lane>,
     profiles: Arc<Lane>,
+    /// What was found when the queue on disk was opened.
+    disk_notes: Vec<Note>,
     /// Those in use.
     connections: Mutex<Vec<Arc<Connection>>>,
     /// What must be shut down before the runtime ends.
@@ -105,6 +107,14 @@ struct Lanes {
 impl Lanes {
     fn each(&self) -> [&Arc<Lane>; 4] {
         [&self.traces, &self.metrics, &self.logs, &self.profiles]
+    }
+
+    /// So many items of each signal are on disk from before.
+    fn found(&self, items: [u64; 4]) {
+        for (lane, items) in self.each().into_iter().zip(items) {
+            lane.queue().found(items);
+            lane.wake.notify_one();
+        }
     }
 
     fn own(&self) -> MutexGuard<'_, Vec<OwnTelemetry>> {
@@ -129,12 +139,12 @@ impl Exporter {
     /// When a receiver's settings cannot be used (see [`Error`]), or outside a tokio runtime.
     pub fn start(settings: &OtlpSettings) -> Result<(Self, Running), Error> {
         let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
-        let (depot, found) = match &settings.disk {
+        let (depot, disk_notes, found) = match &settings.disk {
             Some(disk) => {
-                let (depot, found) = Depot::open(disk, Instant::now());
-                (Some(Arc::new(depot)), found)
+                let (depot, notes, found) = Depot::open(disk, Instant::now());
+                (Some(depot), notes, found)
             }
-            None => (None, [0; 4]),
+            None => (None, Vec::new(), Found::Now([0; 4])),
         };
         let [traces, metrics, logs, profiles] =
             Signal::ALL.map(|signal| Arc::new(Lane::new(signal, Instant::now(), depot.clone())));
@@ -144,13 +154,22 @@ impl Exporter {
                 metrics,
                 logs,
                 profiles,
+                disk_notes,
                 connections: Mutex::default(),
                 own: Mutex::default(),
             }),
         };
         exporter.reconfigure(settings)?;
-        for (lane, found) in exporter.lanes.each().into_iter().zip(found) {
-            lane.queue().found(found);
+        match found {
+            Found::Now(items) => exporter.lanes.found(items),
+            Found::Later(items) => {
+                let lanes = Arc::clone(&exporter.lanes);
+                runtime.spawn(async move {
+                    if let Ok(items) = items.await {
+                        lanes.found(items);
+                    }
+                });
+            }
         }
         let tasks = exporter
             .lanes
@@ -274,7 +293,7 @@ impl Exporter {
     /// # Errors
     ///
     /// Outside a tokio runtime.
-    pub fn own_logs(&self, resource: &Origin) -> Result<SdkLoggerProvider, Error> {
+    pub fn own_logs(&self, resource: &Arc<Origin>) -> Result<SdkLoggerProvider, Error> {
         let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
         let provider = own::logs(&self.lanes.logs, resource, runtime);
         self.lanes.own().push(OwnTelemetry::Logs(provider.clone()));
@@ -286,7 +305,7 @@ impl Exporter {
     /// # Errors
     ///
     /// Outside a tokio runtime.
-    pub fn own_spans(&self, resource: &Origin) -> Result<SdkTracer, Error> {
+    pub fn own_spans(&self, resource: &Arc<Origin>) -> Result<SdkTracer, Error> {
         let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
         let provider = own::spans(&self.lanes.traces, resource, runtime);
         let tracer = provider.tracer_with_scope(own::scope());
@@ -313,8 +332,7 @@ impl Exporter {
 
     /// What was found when the queue on disk was opened, for the log, which may begin later.
     pub fn disk_notes(&self) -> Vec<Note> {
-        let depot = self.lanes.traces.depot.as_ref();
-        depot.map_or_else(Vec::new, |depot| depot.notes().to_vec())
+        self.lanes.disk_notes.clone()
     }
 
     /// How long ago the tasks that send were alive, all of them; each says so every second.

@@ -20,7 +20,7 @@ const KILLS: u64 = 12;
 /// The directory of the child process that is killed, and its first number.
 const CHILD: &str = "GCWATCH_TEST_KILLED_CHILD";
 
-fn with_disk(mut settings: OtlpSettings, directory: &Path) -> OtlpSettings {
+pub(crate) fn with_disk(mut settings: OtlpSettings, directory: &Path) -> OtlpSettings {
     settings.disk = Some(DiskQueue {
         directory: directory.to_owned(),
         max_bytes: 1 << 30,
@@ -41,7 +41,7 @@ fn names(receiver: &mut Receiver) -> BTreeMap<String, u64> {
 }
 
 /// Waits until the counters are as `is` says.
-async fn until(exporter: &Exporter, is: impl Fn(&Stats) -> bool) {
+pub(crate) async fn until(exporter: &Exporter, is: impl Fn(&Stats) -> bool) {
     let reached = tokio::time::timeout(LONG, exporter.until(is)).await;
     assert!(reached.is_ok(), "{:?}", exporter.stats());
 }

@@ -3,14 +3,15 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use delivery::otlp::settings::{OtlpSettings, Protocol};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use tempfile::TempDir;
 
-use crate::otlp::given::{assert_sum, resource, settle, span, spans_to, start};
-use test_support::receiver::Receiver;
+use crate::otlp::given::{PROTOCOLS, assert_sum, resource, settle, span, spans_to, start};
+use test_support::receiver::{LONG, Receiver};
 
 /// An authority and what it signed.
 struct Authority {
@@ -113,7 +114,7 @@ async fn mutual_tls_works() {
     let authority = files.write("ca.pem", &servers.certificate.pem());
     let certificate = files.write("client.pem", &client.certificate.pem());
     let key = files.write("client.key", &client.key.serialize_pem());
-    for protocol in crate::otlp::given::PROTOCOLS {
+    for protocol in PROTOCOLS {
         let mut receiver = Receiver::start_tls(server(&servers.sign("localhost"), Some(&clients))).await;
         let (exporter, _running) = start(&settings(&receiver, protocol, &authority, Some((&certificate, &key))));
         exporter.spans(&resource("shop"), vec![span("gc")]);
@@ -143,7 +144,7 @@ async fn a_wrong_certificate_is_not_trusted() {
         ] {
             let mut receiver = Receiver::start_tls(config).await;
             let mut settings = settings(&receiver, protocol, &authority, None);
-            settings.limits.retry_for = std::time::Duration::ZERO;
+            settings.limits.retry_for = Duration::ZERO;
             let (exporter, _running) = start(&settings);
             exporter.spans(&resource("shop"), vec![span("gc")]);
             settle(&exporter).await;
@@ -181,5 +182,37 @@ async fn renewed_files_are_read_again() {
         settle(&exporter).await;
         assert_eq!(receiver.next().await.span_names(), ["again"]);
         assert_eq!(exporter.stats().traces.dropped.total(), 0);
+    }
+}
+
+/// Scenario: a peer accepts connections and never answers in TLS, as a load balancer with nobody behind it does.
+/// Guarantee: the first connection is given up with its request: the next request is tried over another one. All three
+/// protocols.
+#[tokio::test]
+async fn a_handshake_that_hangs_is_given_up() {
+    let authority = Authority::new();
+    let files = Files::new();
+    let certificate = files.write("ca.pem", &authority.certificate.pem());
+    for protocol in PROTOCOLS {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let receiver = Receiver::start().await;
+        let mut settings = spans_to(&receiver, protocol);
+        if let Some(traces) = &mut settings.traces {
+            traces.endpoint = format!("https://{}/", listener.local_addr().unwrap());
+            traces.certificate = Some(certificate.clone());
+            traces.timeout = Duration::from_millis(200);
+        }
+        let (exporter, running) = start(&settings);
+        exporter.spans(&resource("shop"), vec![span("kept")]);
+        let mut held = Vec::new();
+        for number in 0..3 {
+            let accepted = tokio::time::timeout(LONG, listener.accept()).await;
+            held.push(
+                accepted
+                    .unwrap_or_else(|_| panic!("{protocol:?}: {number} connections"))
+                    .unwrap(),
+            );
+        }
+        drop(running);
     }
 }

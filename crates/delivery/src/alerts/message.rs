@@ -34,9 +34,25 @@ pub(crate) struct Message {
     /// The same incident with the severity that it had before, resolved: its labels were others.
     pub(crate) before: Option<Arc<Message>>,
     pid: u32,
+    /// What a webhook gets, where an earlier gcwatch made it.
+    stored: Option<Value>,
 }
 
 impl Message {
+    /// A change for a webhook that an earlier gcwatch could not send.
+    pub(crate) fn stored(body: Value) -> Self {
+        Self {
+            labels: Arc::default(),
+            fingerprint: 0,
+            annotations: Arc::default(),
+            started_unix_ns: 0,
+            ended_unix_ns: None,
+            before: None,
+            pid: 0,
+            stored: Some(body),
+        }
+    }
+
     /// An incident as it is now.
     pub(crate) fn of(notice: &IncidentNotice, resource: &Resource) -> Self {
         let incident = notice.change.incident();
@@ -49,6 +65,7 @@ impl Message {
             ended_unix_ns: incident.ended_unix_ns,
             before: None,
             pid: notice.run.pid,
+            stored: None,
         }
     }
 
@@ -62,6 +79,7 @@ impl Message {
             ended_unix_ns: ended.then_some(2),
             before: None,
             pid: 1,
+            stored: None,
         }
     }
 
@@ -127,6 +145,9 @@ impl Message {
 
     /// As the webhooks of Alertmanager send it, grouped by rule and process.
     pub(crate) fn webhook(&self, external_url: Option<&str>) -> Value {
+        if let Some(body) = &self.stored {
+            return body.clone();
+        }
         let status = if self.is_firing() { "firing" } else { "resolved" };
         let label = |name: &str| self.labels.get(name).map(|value| (name.to_owned(), value.clone()));
         let group: Labels = ["alertname", "instance", "pid"].into_iter().filter_map(label).collect();

@@ -12,7 +12,7 @@ use crate::alerts::message::Message;
 pub(crate) const MOST: usize = 1000;
 
 /// How long a change is retried before it is dropped.
-pub(crate) const RETRY_FOR: Duration = Duration::from_secs(600);
+pub(crate) const RETRY_FOR: Duration = Duration::from_secs(3600);
 
 /// The changes that wait.
 #[derive(Debug, Default)]
@@ -21,14 +21,14 @@ pub(crate) struct Outbox {
 }
 
 impl Outbox {
-    /// Queues a change. False: the oldest was dropped for it.
+    /// Queues a change that waits since then. False: the oldest was dropped for it.
     #[must_use]
-    pub(crate) fn put(&mut self, message: Arc<Message>, now: Instant) -> bool {
+    pub(crate) fn put(&mut self, message: Arc<Message>, since: Instant) -> bool {
         let has_room = self.waiting.len() < MOST;
         if !has_room {
             self.waiting.pop_front();
         }
-        self.waiting.push_back((now, message));
+        self.waiting.push_back((since, message));
         has_room
     }
 
@@ -42,6 +42,11 @@ impl Outbox {
         if self.first().is_some_and(|first| Arc::ptr_eq(&first, message)) {
             self.waiting.pop_front();
         }
+    }
+
+    /// Each change that waits, and since when.
+    pub(crate) fn each(&self) -> impl Iterator<Item = &(Instant, Arc<Message>)> {
+        self.waiting.iter()
     }
 
     /// How many wait.

@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use sha2::Sha256;
+use sha2::{Digest as _, Sha256};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
 use tonic::codegen::http::{HeaderName, HeaderValue};
 
 use crate::alerts::board::Board;
 use crate::alerts::message::Message;
-use crate::alerts::outbox::Outbox;
+use crate::alerts::outbox::{Outbox, RETRY_FOR};
 use crate::alerts::post::{Answer, Post};
 use crate::alerts::stats::{Failure, Reason, ReceiverStats};
 use crate::clock::now_unix_ns;
@@ -47,6 +47,17 @@ struct State {
     pending: Pending,
     stats: ReceiverStats,
     closing: bool,
+}
+
+/// A change that a webhook did not get, for the next gcwatch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UnsentChange {
+    /// Which webhook: a digest, as its URL is often its password.
+    pub receiver: String,
+    /// Since when it waits.
+    pub since_unix_ns: u64,
+    /// What is sent.
+    pub body: serde_json::Value,
 }
 
 /// One receiver.
@@ -149,10 +160,75 @@ impl ReceiverQueue {
         stats
     }
 
+    fn is_webhook(&self) -> bool {
+        matches!(self.kind, ReceiverKind::Webhook { .. })
+    }
+
     /// Accepts nothing more; the task sends what waits, then ends.
     pub(crate) fn close(&self) {
         self.state().closing = true;
         self.wake.notify_one();
+    }
+
+    /// The changes that wait for a webhook, for at least so long.
+    pub(crate) fn unsent(&self, least: Duration) -> Vec<UnsentChange> {
+        let (now, now_unix_ns) = (Instant::now(), now_unix_ns());
+        let state = self.state();
+        let Pending::Webhook(outbox) = &state.pending else {
+            return Vec::new();
+        };
+        let waits = outbox
+            .each()
+            .map(|(since, message)| (now.saturating_duration_since(*since), message));
+        let unsent = waits
+            .filter(|(waited, _)| *waited >= least)
+            .map(|(waited, message)| UnsentChange {
+                receiver: self.digest(),
+                since_unix_ns: now_unix_ns.saturating_sub(u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX)),
+                body: message.webhook(self.external_url.as_deref()),
+            });
+        unsent.collect()
+    }
+
+    /// How many changes wait for at least so long, and since when the oldest does.
+    pub(crate) fn waiting(&self, least: Duration) -> Option<(usize, Instant)> {
+        let now = Instant::now();
+        let state = self.state();
+        let Pending::Webhook(outbox) = &state.pending else {
+            return None;
+        };
+        let mut waits = outbox.each().map(|(since, _)| *since);
+        let mut waits = waits
+            .by_ref()
+            .take_while(|since| now.saturating_duration_since(*since) >= least);
+        let oldest = waits.next()?;
+        Some((waits.count() + 1, oldest))
+    }
+
+    /// Takes over a change that an earlier gcwatch could not send. False: it is for another receiver.
+    pub(crate) fn resume(&self, change: &UnsentChange) -> bool {
+        let mut state = self.state();
+        let Pending::Webhook(outbox) = &mut state.pending else {
+            return false;
+        };
+        if change.receiver != self.digest() {
+            return false;
+        }
+        let waited = Duration::from_nanos(now_unix_ns().saturating_sub(change.since_unix_ns));
+        let now = Instant::now();
+        let since = now.checked_sub(waited.min(RETRY_FOR)).unwrap_or(now);
+        if !outbox.put(Arc::new(Message::stored(change.body.clone())), since) {
+            state.stats.drop(Reason::QueueFull, 1);
+        }
+        drop(state);
+        self.wake.notify_one();
+        true
+    }
+
+    /// Which receiver it is, without its possible secrets.
+    fn digest(&self) -> String {
+        let digest = Sha256::digest(self.post.receiver().endpoint.as_bytes());
+        digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// Drops what waits. Returns how much that was.
@@ -211,6 +287,15 @@ impl ReceiverQueue {
                 Answer::Refused { content: true, message } if messages.len() > 1 => {
                     self.failed(Failure::Refused, &message);
                     most = messages.len() / 2;
+                }
+                // It accepts nothing at present, as a proxy whose service is being replaced.
+                Answer::Refused {
+                    content: false,
+                    message,
+                } if self.is_webhook() => {
+                    self.failed(Failure::Refused, &message);
+                    self.counted.notify_waiters();
+                    sleep(backoff.full_jitter(fastrand::f64())).await;
                 }
                 Answer::Refused { content, message } => {
                     backoff.reset();

@@ -2,10 +2,12 @@
 //! that does not work is reported once.
 
 use std::io;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, SendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::Duration;
 
+use tokio::sync::{Semaphore, oneshot};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
 
@@ -22,8 +24,11 @@ const WITHIN: Duration = Duration::from_secs(5);
 /// How long a disk that did not work is not asked again.
 const REST: Duration = Duration::from_secs(5);
 
-/// Most calls that wait, each on a thread.
-const MOST_WAITING: usize = 6;
+/// A disk on which this long nothing failed works.
+const CALM: Duration = Duration::from_secs(60);
+
+/// How long the start waits for the queue to be opened: the headers of 3 GiB are read from a slow disk in a minute.
+const OPENED_WITHIN: Duration = Duration::from_secs(2);
 
 /// What the calls left behind.
 #[derive(Debug, Default)]
@@ -32,21 +37,33 @@ struct Status {
     bytes: [u64; LOGS],
     /// Dropped items of each log that its lane has not counted yet.
     drops: [Vec<(Reason, u64)>; LOGS],
-    /// When the disk did not work last; `None`: it works.
+    /// When the disk did not work last, unless something was written since; `None`: it works.
     failed: Option<Instant>,
+    /// When it did not work last, until it works and that is logged. A disk that is full takes small requests, and is
+    /// read all the time.
+    reported: Option<Instant>,
+    /// Other bounds, for the next call.
+    bounds: Option<Bounds>,
 }
 
 /// The queue on disk of all signals.
 #[derive(Debug)]
 pub(crate) struct Depot {
-    /// `None`: it could not be opened.
+    /// `None`: it could not be opened, or is being opened.
     store: Mutex<Option<Store>>,
     status: Mutex<Status>,
-    waiting: AtomicUsize,
+    /// One call at a time: a disk that hangs takes one thread.
+    turn: Arc<Semaphore>,
     /// When it was opened, by the clock that passes evenly and by the wall clock.
     opened: (Instant, u64),
-    /// What was found when it was opened, for the log.
-    notes: Vec<Note>,
+}
+
+/// Items of each signal in a queue that was opened.
+#[derive(Debug)]
+pub(crate) enum Found {
+    Now([u64; LOGS]),
+    /// It takes its time.
+    Later(oneshot::Receiver<[u64; LOGS]>),
 }
 
 /// Something that was found when the queue on disk was opened.
@@ -56,6 +73,16 @@ pub struct Note {
     pub is_warning: bool,
     /// A sentence.
     pub text: String,
+}
+
+impl Note {
+    fn log(&self) {
+        if self.is_warning {
+            tracing::warn!(target: "gcwatch::export", "{}", self.text);
+        } else {
+            tracing::info!(target: "gcwatch::export", "{}", self.text);
+        }
+    }
 }
 
 fn bounds(settings: &DiskQueue) -> Bounds {
@@ -70,16 +97,58 @@ fn place(signal: Signal) -> usize {
 }
 
 impl Depot {
-    /// Opens it; how many items of each signal are in it. Where that is not possible, it does not work.
-    pub(crate) fn open(settings: &DiskQueue, now: Instant) -> (Self, [u64; LOGS]) {
-        let names = Signal::ALL.map(Signal::name);
-        let opened = Store::open(&settings.directory, names, bounds(settings));
-        let path = settings.directory.display();
+    /// Opens it. Where that is not possible, it does not work; where it takes long, not before it is open.
+    pub(crate) fn open(settings: &DiskQueue, now: Instant) -> (Arc<Self>, Vec<Note>, Found) {
+        let depot = Arc::new(Self {
+            store: Mutex::new(None),
+            status: Mutex::new(Status {
+                failed: Some(now),
+                ..Status::default()
+            }),
+            turn: Arc::new(Semaphore::new(1)),
+            opened: (now, now_unix_ns()),
+        });
+        let path = settings.directory.display().to_string();
+        let (opened, is_opened) = sync_channel(0);
+        let (later, is_later) = oneshot::channel();
+        let opens = {
+            let (depot, path) = (Arc::clone(&depot), path.clone());
+            let (directory, bounds) = (settings.directory.clone(), bounds(settings));
+            move || {
+                let store = Store::open(&directory, Signal::ALL.map(Signal::name), bounds);
+                if let Err(SendError((items, notes))) = opened.send(depot.opened(&path, store)) {
+                    notes.iter().for_each(Note::log);
+                    let _ended_meanwhile = later.send(items);
+                }
+            }
+        };
+        let thread = thread::Builder::new().name("queue".to_owned()).spawn(opens);
+        let failed = |error| depot.opened(&path, Err(error));
+        let now = match thread.map(|_| is_opened.recv_timeout(OPENED_WITHIN)) {
+            Ok(Ok(found)) => Some(found),
+            Ok(Err(RecvTimeoutError::Timeout)) => None,
+            Ok(Err(RecvTimeoutError::Disconnected)) => Some(failed(io::Error::other("its thread ended"))),
+            Err(error) => Some(failed(error)),
+        };
+        match now {
+            Some((items, notes)) => (depot, notes, Found::Now(items)),
+            None => {
+                let text = format!(
+                    "opening the queue in {path} takes more than {} s: until it is open, what receivers do not take \
+                     waits in memory only",
+                    OPENED_WITHIN.as_secs()
+                );
+                (depot, vec![Note { is_warning: true, text }], Found::Later(is_later))
+            }
+        }
+    }
+
+    /// It was opened, or cannot be: the items in it, and what was found, for the log.
+    fn opened(&self, path: &str, opened: io::Result<Store>) -> ([u64; LOGS], Vec<Note>) {
         let mut items = [0; LOGS];
-        let mut status = Status::default();
         let mut notes = Vec::new();
         let mut note = |is_warning, text| notes.push(Note { is_warning, text });
-        let store = match opened {
+        match opened {
             Ok(store) => {
                 for (which, items) in items.iter_mut().enumerate() {
                     *items = store.items(which);
@@ -94,26 +163,17 @@ impl Depot {
                 if missing > 0 {
                     note(true, format!("{missing} requests in {path} were damaged and are lost"));
                 }
+                let mut status = self.status();
                 status.note(&store);
-                Some(store)
+                status.failed = None;
+                *self.store.lock().unwrap_or_else(PoisonError::into_inner) = Some(store);
             }
-            Err(error) => {
-                note(
-                    true,
-                    format!("cannot use the queue in {path}: {error}; what receivers do not take waits in memory only"),
-                );
-                status.failed = Some(now);
-                None
-            }
-        };
-        let depot = Self {
-            store: Mutex::new(store),
-            status: Mutex::new(status),
-            waiting: AtomicUsize::new(0),
-            opened: (now, now_unix_ns()),
-            notes,
-        };
-        (depot, items)
+            Err(error) => note(
+                true,
+                format!("cannot use the queue in {path}: {error}; what receivers do not take waits in memory only"),
+            ),
+        }
+        (items, notes)
     }
 
     /// The time by which ages are judged. A wall clock that is set (by years, where a host starts without a battery)
@@ -130,15 +190,12 @@ impl Depot {
 
     /// Whether it works, as far as is known.
     pub(crate) fn works(&self) -> bool {
-        self.status().failed.is_none()
+        let failed = self.status().failed;
+        let is_open = self.store.try_lock().map_or(true, |store| store.is_some());
+        is_open && failed.is_none_or(|failed| failed.elapsed() >= CALM)
     }
 
-    /// What was found when it was opened.
-    pub(crate) fn notes(&self) -> &[Note] {
-        &self.notes
-    }
-
-    /// When it may be used; `None`: never, as it could not be opened.
+    /// When it may be used; `None`: not, as it is not open.
     pub(crate) fn usable_at(&self, now: Instant) -> Option<Instant> {
         let failed = self.status().failed;
         // Held by a call: it is open.
@@ -163,92 +220,101 @@ impl Depot {
         let now_unix_ns = self.now_unix_ns();
         let stored = self.call(move |store| store.append(place(signal), batch.items(), &batch.to_bytes(), now_unix_ns));
         let stored = stored.await;
-        self.noted(stored).is_some()
+        self.noted(stored, true).is_some()
     }
 
     /// The oldest request of a signal.
     pub(crate) async fn oldest(self: &Arc<Self>, signal: Signal) -> Option<Stored> {
         let now_unix_ns = self.now_unix_ns();
         let oldest = self.call(move |store| store.oldest(place(signal), now_unix_ns)).await;
-        self.noted(oldest).flatten()
+        self.noted(oldest, false).flatten()
     }
 
     /// Removes the oldest request of a signal, which has this number. False: it was dropped meanwhile.
     pub(crate) async fn remove(self: &Arc<Self>, signal: Signal, number: u64) -> bool {
         let removed = self.call(move |store| Ok(store.remove(place(signal), number))).await;
-        self.noted(removed).unwrap_or(true)
+        self.noted(removed, false).unwrap_or(true)
     }
 
     /// Whether that request was not dropped meanwhile.
     pub(crate) async fn has(self: &Arc<Self>, signal: Signal, number: u64) -> bool {
         let has = self.call(move |store| Ok(store.has(place(signal), number))).await;
-        self.noted(has).unwrap_or(true)
+        self.noted(has, false).unwrap_or(true)
     }
 
-    /// Other bounds, as soon as the disk is not busy.
-    pub(crate) fn set_bounds(self: &Arc<Self>, settings: &DiskQueue) {
-        let (depot, bounds) = (Arc::clone(self), bounds(settings));
-        spawn_blocking(move || {
-            if let Some(store) = &mut *depot.store.lock().unwrap_or_else(PoisonError::into_inner) {
-                store.set_bounds(bounds);
-            }
-        });
+    /// Other bounds from the next call on.
+    pub(crate) fn set_bounds(&self, settings: &DiskQueue) {
+        self.status().bounds = Some(bounds(settings));
     }
 
     async fn call<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&mut Store) -> io::Result<T> + Send + 'static,
     ) -> io::Result<T> {
-        if self.waiting.load(Ordering::Relaxed) >= MOST_WAITING {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        self.waiting.fetch_add(1, Ordering::Relaxed);
         let depot = Arc::clone(self);
-        let task = spawn_blocking(move || {
-            let mut store = depot.store.lock().unwrap_or_else(PoisonError::into_inner);
-            let done = match &mut *store {
-                Some(store) => {
-                    let done = work(store);
-                    depot.status().collect(store);
-                    done
+        let done = async move {
+            let turn = Arc::clone(&depot.turn)
+                .acquire_owned()
+                .await
+                .map_err(io::Error::other)?;
+            let task = spawn_blocking(move || {
+                let _turn = turn;
+                let bounds = depot.status().bounds.take();
+                let mut store = depot.store.lock().unwrap_or_else(PoisonError::into_inner);
+                let store = store.as_mut().ok_or(io::ErrorKind::NotFound)?;
+                if let Some(bounds) = bounds {
+                    store.set_bounds(bounds);
                 }
-                None => Err(io::ErrorKind::NotFound.into()),
-            };
-            depot.waiting.fetch_sub(1, Ordering::Relaxed);
-            done
-        });
-        match timeout(WITHIN, task).await {
-            Ok(Ok(done)) => done,
-            Ok(Err(failed)) => Err(io::Error::other(failed)),
-            Err(_) => Err(io::ErrorKind::TimedOut.into()),
-        }
+                let done = work(store);
+                depot.status().collect(store);
+                done
+            });
+            task.await.map_err(io::Error::other)?
+        };
+        timeout(WITHIN, done).await.map_err(|_| io::ErrorKind::TimedOut)?
     }
 
-    /// What a call returned; a change between a disk that works and one that does not is logged.
-    fn noted<T>(&self, done: io::Result<T>) -> Option<T> {
-        let (done, failed) = match done {
-            Ok(done) => (Some(done), None),
-            Err(error) => (None, Some(error)),
-        };
-        let before = {
-            let mut status = self.status();
-            std::mem::replace(&mut status.failed, failed.is_some().then(Instant::now))
-        };
-        match failed {
-            Some(error) if before.is_none() => tracing::warn!(
-                target: "gcwatch::export",
-                "the queue on disk does not work: {error}; what receivers do not take waits in memory until it does",
-            ),
-            None if before.is_some() => {
-                tracing::info!(target: "gcwatch::export", "the queue on disk works again");
+    /// What a call returned. `writes`: it had to write.
+    fn noted<T>(&self, done: io::Result<T>, writes: bool) -> Option<T> {
+        let news = self.status().judge(done.is_ok(), writes, Instant::now());
+        match (done, news) {
+            (Ok(done), news) => {
+                if news {
+                    tracing::info!(target: "gcwatch::export", "the queue on disk works again");
+                }
+                Some(done)
             }
-            _ => {}
+            (Err(error), news) => {
+                if news {
+                    tracing::warn!(
+                        target: "gcwatch::export",
+                        "the queue on disk does not work: {error}; what receivers do not take waits in memory until it \
+                         does",
+                    );
+                }
+                None
+            }
         }
-        done
     }
 }
 
 impl Status {
+    /// Notes the outcome of a call. Whether it is news: the first failure, or that it works, once nothing has failed for
+    /// [`CALM`].
+    fn judge(&mut self, is_done: bool, writes: bool, now: Instant) -> bool {
+        if !is_done {
+            self.failed = Some(now);
+            return self.reported.replace(now).is_none();
+        }
+        if !writes {
+            // A disk that is full can be read.
+            return false;
+        }
+        self.failed = None;
+        let is_calm = self.reported.is_some_and(|failed| now >= failed + CALM);
+        is_calm && self.reported.take().is_some()
+    }
+
     fn note(&mut self, store: &Store) {
         for (which, bytes) in self.bytes.iter_mut().enumerate() {
             *bytes = store.log_bytes(which);
@@ -267,5 +333,29 @@ impl Status {
             ];
             drops.extend(each.into_iter().filter(|(_, items)| *items > 0));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: a disk that is full takes a small request now and then, and is read all the time; later it takes all.
+    /// Guarantee: the failure is news once, and that it works is once, a minute after the last failure; what is read
+    /// says nothing.
+    #[test]
+    fn a_full_disk_is_reported_once() {
+        let (mut status, began) = (Status::default(), Instant::now());
+        let mut news = Vec::new();
+        for second in 0..300 {
+            let now = began + Duration::from_secs(second);
+            let fails = second < 100 && second % 3 == 0;
+            if status.judge(!fails, true, now) {
+                news.push(second);
+            }
+            assert_eq!(status.failed.is_some(), fails);
+            assert!(!status.judge(true, false, now), "{second}");
+        }
+        assert_eq!(news, [0, 99 + CALM.as_secs()]);
     }
 }

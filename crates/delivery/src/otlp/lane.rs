@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
+use crate::otlp::answer::RetryCause;
 use crate::otlp::batch::{Batch, Entry};
 use crate::otlp::depot::Depot;
 use crate::otlp::queue::Queue;
@@ -26,11 +27,20 @@ pub(crate) struct Control {
     pub(crate) closing: bool,
 }
 
-impl Control {
-    /// Whether `target` is still the one to send to.
-    pub(crate) fn is_for(&self, target: &Arc<Target>) -> bool {
-        self.target.as_ref().is_some_and(|now| Arc::ptr_eq(now, target))
-    }
+/// Why nothing but small requests is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DownCause {
+    Retry(RetryCause),
+    Unsupported,
+}
+
+/// What a receiver said when it did not take a request.
+#[derive(Debug, Clone)]
+pub(crate) struct NotTaken {
+    pub(crate) by: Arc<Target>,
+    pub(crate) cause: DownCause,
+    /// The delay that it asked for.
+    pub(crate) after: Option<Duration>,
 }
 
 /// The queue between those who give items of one signal and the task that sends them.
@@ -45,6 +55,8 @@ pub(crate) struct Lane {
     pub(crate) depot: Option<Arc<Depot>>,
     /// The requests that are being sent from memory: they are stored when the daemon ends meanwhile.
     sending: Mutex<Vec<Arc<Batch>>>,
+    /// What the receiver said to gcwatch's own telemetry, for the task that sends.
+    not_taken: Mutex<Option<NotTaken>>,
     /// Something was sent or dropped, or an attempt was counted.
     pub(crate) settled: Notify,
     pub(crate) control: watch::Sender<Control>,
@@ -67,6 +79,7 @@ impl Lane {
             crowded: Notify::new(),
             depot,
             sending: Mutex::default(),
+            not_taken: Mutex::default(),
             signal,
             queue: Mutex::new(Queue::new()),
             wake: Notify::new(),
@@ -102,6 +115,21 @@ impl Lane {
             self.crowded.notify_one();
         }
         drop(pushed.dropped);
+    }
+
+    /// Queues what is in flight elsewhere and was not taken, as the receiver said.
+    pub(crate) fn take_over(&self, entries: Vec<Entry>, not_taken: Option<NotTaken>, now: Instant) {
+        let dropped = self.queue().take_over(entries, now);
+        if not_taken.is_some() {
+            *self.not_taken.lock().unwrap_or_else(PoisonError::into_inner) = not_taken;
+        }
+        self.wake.notify_one();
+        drop(dropped);
+    }
+
+    /// What the receiver said to gcwatch's own telemetry since the last call.
+    pub(crate) fn not_taken(&self) -> Option<NotTaken> {
+        self.not_taken.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Notes the requests that are being sent from memory.

@@ -8,7 +8,9 @@
 //! * **The same receiver.** The exporters use the receiver of their signal's lane: its endpoint, protocol, headers,
 //!   compression, timeout, and the very connection, so that proxies, TLS and renewed certificates need no second setup.
 //!   Environment variables that `opentelemetry-otlp` reads by itself (headers, compression) do not change where or how
-//!   it is sent. A reload is followed from the next request on, also between retries.
+//!   it is sent. A reload is followed from the next request on.
+//! * **The same queue.** What the receiver does not take at the first attempt waits in the queue of its signal, and on
+//!   disk where that does: nothing is retried here.
 //! * **The same counters.** Items count in the statistics of their signal from the moment they are made; what is
 //!   dropped is counted by reason.
 //! * **Nothing hangs.** A batch processor blocks a thread of its own on the export. Its future is polled inside the
@@ -74,9 +76,9 @@ impl OwnTelemetry {
 }
 
 /// A provider of log records with the resource of the daemon, sent over `lane`.
-pub(crate) fn logs(lane: &Arc<Lane>, resource: &Origin, runtime: Handle) -> SdkLoggerProvider {
-    let resource = sdk_resource(resource);
-    let exporter = FollowingExporter::new(Arc::clone(lane), resource.clone(), runtime);
+pub(crate) fn logs(lane: &Arc<Lane>, origin: &Arc<Origin>, runtime: Handle) -> SdkLoggerProvider {
+    let resource = sdk_resource(origin);
+    let exporter = FollowingExporter::new(Arc::clone(lane), Arc::clone(origin), resource.clone(), runtime);
     let config = LogBatchConfig::default()
         .with_max_queue_size(MOST_HELD)
         .with_max_export_batch_size(BATCH)
@@ -95,9 +97,9 @@ pub(crate) fn logs(lane: &Arc<Lane>, resource: &Origin, runtime: Handle) -> SdkL
 }
 
 /// A provider of spans with the resource of the daemon, sent over `lane`.
-pub(crate) fn spans(lane: &Arc<Lane>, resource: &Origin, runtime: Handle) -> SdkTracerProvider {
-    let resource = sdk_resource(resource);
-    let exporter = FollowingExporter::new(Arc::clone(lane), resource.clone(), runtime);
+pub(crate) fn spans(lane: &Arc<Lane>, origin: &Arc<Origin>, runtime: Handle) -> SdkTracerProvider {
+    let resource = sdk_resource(origin);
+    let exporter = FollowingExporter::new(Arc::clone(lane), Arc::clone(origin), resource.clone(), runtime);
     let config = SpanBatchConfig::default()
         .with_max_queue_size(MOST_HELD)
         .with_max_export_batch_size(BATCH)

@@ -183,11 +183,7 @@ impl Queue {
                 too_large.push(entry);
                 continue;
             }
-            self.bytes += entry.bytes();
-            self.items += entry.items();
-            self.weight += entry.weight();
-            self.entered += 1;
-            self.entries.push_back(entry);
+            self.enter(entry);
         }
         let mut dropped = self.make_room(Some(now));
         dropped.append(&mut too_large);
@@ -199,6 +195,31 @@ impl Queue {
             crowded: self.is_crowded(),
             dropped,
         }
+    }
+
+    fn enter(&mut self, entry: Entry) {
+        self.bytes += entry.bytes();
+        self.items += entry.items();
+        self.weight += entry.weight();
+        self.entered += 1;
+        self.entries.push_back(entry);
+    }
+
+    /// Queues entries that were in flight without having been here, also while the queue is closed. What does not fit is
+    /// dropped: the caller frees it.
+    #[must_use]
+    pub(crate) fn take_over(&mut self, entries: Vec<Entry>, now: Instant) -> Vec<Entry> {
+        let items = entries.iter().map(Entry::items).sum::<u64>();
+        if self.stats.in_flight < items {
+            // They were counted as lost when the queue was left.
+            return entries;
+        }
+        self.stats.in_flight -= items;
+        entries.into_iter().for_each(|entry| self.enter(entry));
+        if !self.entries.is_empty() {
+            self.waiting_since.get_or_insert(now);
+        }
+        self.make_room(Some(now))
     }
 
     /// When the next batch must be sent.

@@ -11,7 +11,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, interval_at, sleep_unti
 use crate::otlp::account::{Account, Verdict};
 use crate::otlp::answer::RetryCause;
 use crate::otlp::batch::Batch;
-use crate::otlp::lane::{Control, Lane};
+use crate::otlp::lane::{Control, DownCause, Lane, NotTaken};
 use crate::otlp::queue::Due;
 use crate::otlp::shelf::{Refused, Shelf};
 use crate::otlp::stats::Reason;
@@ -20,7 +20,7 @@ use crate::transport::backoff::Backoff;
 use crate::transport::retry;
 
 /// The longest delay between attempts of our own while the daemon shuts down.
-pub(crate) const CLOSING_CAP: Duration = Duration::from_secs(1);
+const CLOSING_CAP: Duration = Duration::from_secs(1);
 
 /// How often the task says that it is alive.
 const BEAT_EVERY: Duration = Duration::from_secs(1);
@@ -70,6 +70,9 @@ pub(crate) async fn run(lane: Arc<Lane>) {
     loop {
         sender.lane.count_drops();
         sender.follow_control();
+        if let Some(not_taken) = sender.lane.not_taken() {
+            sender.heed(&not_taken);
+        }
         if sender.down.is_some() {
             if sender.wait_down().await {
                 return sender.give_up_refused();
@@ -121,18 +124,10 @@ struct Down {
     retry_at: Instant,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum DownCause {
-    Retry(RetryCause),
-    Unsupported,
-}
-
-impl DownCause {
-    fn backoff(self) -> Backoff {
-        match self {
-            Self::Retry(cause) => backoff_of(cause),
-            Self::Unsupported => PROBES,
-        }
+fn backoff_while(down: DownCause) -> Backoff {
+    match down {
+        DownCause::Retry(cause) => backoff_of(cause),
+        DownCause::Unsupported => PROBES,
     }
 }
 
@@ -390,10 +385,27 @@ impl Sender {
         stored
     }
 
+    /// The receiver did not take gcwatch's own telemetry, which waits in the queue now.
+    fn heed(&mut self, not_taken: &NotTaken) {
+        if self.down.is_some()
+            || self
+                .target
+                .as_ref()
+                .is_none_or(|target| !Arc::ptr_eq(target, &not_taken.by))
+        {
+            return;
+        }
+        if not_taken.cause == DownCause::Unsupported || self.may_store() {
+            self.go_down(not_taken.cause, not_taken.after);
+        } else if let Some(after) = not_taken.after {
+            self.not_before = Some(Instant::now() + after);
+        }
+    }
+
     /// From now on only small requests are sent, until one is taken.
     fn go_down(&mut self, cause: DownCause, after: Option<Duration>) {
         let known = self.down.take().filter(|down| down.cause == cause);
-        let mut backoff = known.map_or_else(|| cause.backoff(), |down| down.backoff);
+        let mut backoff = known.map_or_else(|| backoff_while(cause), |down| down.backoff);
         let chance = if cause == DownCause::Unsupported {
             1.0
         } else {

@@ -6,6 +6,8 @@ use std::io;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::PathBuf;
 
+use crate::store::make_private;
+
 /// One flat folder of files.
 pub(crate) trait Disk: fmt::Debug {
     /// The files with their lengths.
@@ -48,14 +50,18 @@ impl Folder {
             let found = self.open.remove(place);
             self.open.push(found);
         } else {
-            let file = OpenOptions::new()
-                .read(true)
-                .write(true)
-                .create(create)
-                .truncate(false)
-                .mode(0o600)
-                .custom_flags(NO_FOLLOW)
-                .open(self.path.join(name))?;
+            let mut options = OpenOptions::new();
+            options.read(true).write(true).create(create).truncate(false);
+            options.mode(0o600).custom_flags(NO_FOLLOW);
+            let path = self.path.join(name);
+            let file = match options.open(&path) {
+                // Somebody removed the folder.
+                Err(error) if create && error.kind() == io::ErrorKind::NotFound => {
+                    make_private(&self.path)?;
+                    options.open(&path)?
+                }
+                opened => opened?,
+            };
             if self.open.len() >= MOST_OPEN {
                 self.open.remove(0);
             }

@@ -7,6 +7,9 @@ use crate::store::disk::Disk;
 use crate::store::position::Position;
 use crate::store::record::{HEADER, Header};
 
+/// Bytes of a damaged segment that are searched for records.
+const MOST_SEARCHED: u64 = 16 << 20;
+
 /// What a record of a payload of `len` bytes takes.
 pub(crate) fn space(len: usize) -> u64 {
     (HEADER + len) as u64
@@ -74,8 +77,9 @@ impl<D: Disk> Log<D> {
         let position = Position::read(&mut disk);
         let mut firsts: Vec<(u64, u64)> = Vec::new();
         for (name, len) in disk.list()? {
+            // Only names that were given here: not `+00...`, nor one that is near the last number.
             match u64::from_str_radix(&name, 16) {
-                Ok(first) if name.len() == 16 => firsts.push((first, len)),
+                Ok(first) if first <= u64::MAX / 2 && Segment::empty(first).name() == name => firsts.push((first, len)),
                 _ => {}
             }
         }
@@ -91,24 +95,32 @@ impl<D: Disk> Log<D> {
             next: position.number,
             missing: 0,
         };
+        let mut behind_last = 0;
         for (first, file_len) in firsts {
             let (segment, offset) = log.scan(first, file_len);
+            let behind = log.behind_damage(&segment);
             // One without a whole record goes, too: its number is free again.
             let unsent = segment.records > 0 && segment.end() > position.number;
             if unsent {
                 let expected = log.segments.back().map_or(position.number, Segment::end);
                 log.missing += first.saturating_sub(expected);
+                behind_last = behind;
                 if log.segments.is_empty() {
                     log.offset = offset;
                 }
                 log.next = log.next.max(segment.end());
                 log.segments.push_back(segment);
             } else {
+                if segment.first >= position.number {
+                    behind_last = behind;
+                }
                 log.next = log.next.max(segment.end());
                 // Whether it goes now or at the next opening makes no difference.
                 let _removed_later = log.disk.remove(&segment.name());
             }
         }
+        // Of the others, the next segment's name says how many are missing.
+        log.missing += behind_last;
         if let Some(first) = log.segments.front().map(|segment| segment.first) {
             log.position.number = log.position.number.max(first);
         } else {
@@ -145,6 +157,24 @@ impl<D: Disk> Log<D> {
             }
         }
         (segment, unsent_at)
+    }
+
+    /// How many records a segment had behind its whole ones: where a header is damaged, those behind it cannot be found.
+    /// One that was torn while it was written is none.
+    fn behind_damage(&mut self, segment: &Segment) -> u64 {
+        let (at, end) = (segment.len, segment.end());
+        let len = usize::try_from(segment.file_len.saturating_sub(at).min(MOST_SEARCHED)).unwrap_or_default();
+        let mut rest = vec![0; len];
+        if self.disk.read_at(&segment.name(), at, &mut rest).is_err() {
+            return 0;
+        }
+        let headers = rest
+            .windows(HEADER)
+            .filter_map(|bytes| Header::decode(bytes.try_into().ok()?));
+        let behind = headers
+            .map(|header| header.number)
+            .filter(|number| *number > end && *number < end + MOST_SEARCHED);
+        behind.max().map_or(0, |last| last - end + 1)
     }
 
     /// What follows a header; `None`: its checksum is wrong.

@@ -48,13 +48,15 @@ impl Header {
 
     /// `None`: these bytes are not a header.
     pub(crate) fn decode(bytes: &[u8; HEADER]) -> Option<Self> {
+        if !bytes.starts_with(&MAGIC.to_le_bytes()) {
+            return None;
+        }
         let (body, end) = bytes.split_at(HEADER - 4);
         if crc32fast::hash(body).to_le_bytes() != end {
             return None;
         }
         let u32_at = |at: usize| Some(u32::from_le_bytes(body.get(at..at + 4)?.try_into().ok()?));
         let u64_at = |at: usize| Some(u64::from_le_bytes(body.get(at..at + 8)?.try_into().ok()?));
-        (u32_at(0)? == MAGIC).then_some(())?;
         (u32_at(24)?.max(u32_at(28)?) <= LONGEST).then_some(())?;
         Some(Self {
             number: u64_at(4)?,

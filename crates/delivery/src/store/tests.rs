@@ -420,6 +420,59 @@ fn damage_is_counted_and_left_out() {
     assert_eq!(given.last(), Some(&request(7, 60_000)));
 }
 
+/// Scenario: the header of a record in the middle of the last segment is damaged; names that no segment has are there.
+/// Guarantee: what is before it is given back, what is behind it is counted, the names are left alone.
+#[test]
+fn what_is_behind_damage_is_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::open(folder.path(), NAMES, BOUNDS).unwrap();
+    for number in 0..5 {
+        store.append(0, 5, &request(number, 10_000), 1).unwrap();
+    }
+    let strange =
+        ["+000000000000001", "ffffffffffffffff", "000000000000000G"].map(|name| folder.path().join("a").join(name));
+    for path in &strange {
+        std::fs::write(path, "?").unwrap();
+    }
+    let segment = folder.path().join("a/0000000000000000");
+    let mut bytes = std::fs::read(&segment).unwrap();
+    let second = bytes.windows(3).skip(1).position(|bytes| bytes == b"GWR").unwrap() + 1;
+    bytes[second + 5] ^= 1;
+    std::fs::write(&segment, bytes).unwrap();
+    let mut store = Store::open(folder.path(), NAMES, BOUNDS).unwrap();
+    assert_eq!((store.items(0), store.missing()), (5, 4));
+    store.append(0, 5, b"new", 1).unwrap();
+    assert_eq!(store.oldest(0, 1).unwrap().unwrap().request, request(0, 10_000));
+    assert!(strange.iter().all(|path| path.exists()));
+    // The same at the beginning of the only segment.
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::open(folder.path(), NAMES, BOUNDS).unwrap();
+    for number in 0..5 {
+        store.append(0, 5, &request(number, 1000), 1).unwrap();
+    }
+    let segment = folder.path().join("a/0000000000000000");
+    let mut bytes = std::fs::read(&segment).unwrap();
+    bytes[5] ^= 1;
+    std::fs::write(&segment, bytes).unwrap();
+    let store = Store::open(folder.path(), NAMES, BOUNDS).unwrap();
+    assert_eq!((store.items(0), store.missing()), (0, 5));
+}
+
+/// Scenario: somebody removes the directory while it is used.
+/// Guarantee: what comes then is stored in a new one, private as the old one.
+#[test]
+fn a_removed_directory_is_made_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("queue");
+    let mut store = Store::open(&path, NAMES, BOUNDS).unwrap();
+    std::fs::remove_dir_all(&path).unwrap();
+    store.append(1, 1, b"later", 1).unwrap();
+    let mode = std::fs::metadata(&path).unwrap().permissions().mode() & 0o7777;
+    assert_eq!((mode, store.items(1)), (0o700, 1));
+    let mut again = Store::open(&path, NAMES, BOUNDS).unwrap();
+    assert_eq!(again.oldest(1, 1).unwrap().unwrap().request, b"later");
+}
+
 /// Scenario: a new store.
 /// Guarantee: only this user can read what is in it.
 #[test]

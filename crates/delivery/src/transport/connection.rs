@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use hyper_util::client::legacy::connect::HttpConnector;
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
@@ -253,7 +254,6 @@ fn grpc(endpoint: &str, secure: bool, pem: &Pem, timeout: Duration) -> Result<Ch
     let mut endpoint = Endpoint::from_shared(endpoint.to_owned())?
         .user_agent(USER_AGENT)?
         .connect_timeout(timeout)
-        .tcp_keepalive(Some(PING_AFTER))
         .http2_keep_alive_interval(PING_AFTER)
         .keep_alive_timeout(PING_TIMEOUT)
         // Servers may end a connection that pings while no request is open (grpc-go does by default).
@@ -269,7 +269,13 @@ fn grpc(endpoint: &str, secure: bool, pem: &Pem, timeout: Duration) -> Result<Ch
         }
         endpoint = endpoint.tls_config(tls)?;
     }
-    Ok(endpoint.connect_lazy())
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_keepalive(Some(PING_AFTER));
+    // With tonic's own connector the timeout is one on TCP: a peer that accepts a connection and does not answer in TLS
+    // would be waited for as long as the connection lives, by every later request.
+    Ok(endpoint.connect_with_connector_lazy(tcp))
 }
 
 fn http(secure: bool, pem: &Pem) -> Result<reqwest::Client, reqwest::Error> {

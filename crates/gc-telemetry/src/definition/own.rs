@@ -205,7 +205,7 @@ metrics! { METRICS
         "Notifications of alerts that a receiver accepted, repeated ones included."
         from "gcwatch"
     NOTIFICATION_FAILURES "gcwatch.notifications.failed" "{request}" Counter [RECEIVER, ERROR_TYPE] Own
-        "Failed requests to a receiver of alerts: `unreachable`, `timed_out` and `unavailable` are retried, `refused` is not."
+        "Failed requests to a receiver of alerts: `unreachable`, `timed_out` and `unavailable` are retried, `refused` is unless it is for the content."
         from "gcwatch"
     NOTIFICATIONS_DROPPED "gcwatch.notifications.dropped" "{alert}" Counter [RECEIVER, ERROR_TYPE] Own
         "Changes of alerts dropped before a receiver was notified: `queue_full`, `expired`, `refused`, `disabled`, `shutdown`."

@@ -1,39 +1,44 @@
-//! An exporter of `opentelemetry-otlp` that follows the settings, retries as the data of targets is retried, and never
-//! hangs.
+//! An exporter of `opentelemetry-otlp` that follows the settings, sends once, and never hangs. What the receiver does
+//! not take then waits with the data of targets: in memory, and on disk where there is a queue.
 
 use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
+use gc_telemetry::origin::Origin;
 use opentelemetry::InstrumentationScope;
 use opentelemetry_otlp::{LogExporter, SpanExporter};
+use opentelemetry_proto::tonic::logs::v1::LogRecord;
+use opentelemetry_proto::tonic::trace::v1::Span;
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::{OTelSdkError, OTelSdkResult};
 use opentelemetry_sdk::logs::{LogBatch, LogExporter as _, SdkLogRecord};
 use opentelemetry_sdk::trace::{SpanData, SpanExporter as _};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 use tonic::{Code, Status};
 
 use crate::otlp::account::{Account, Verdict};
-use crate::otlp::answer::Answer;
-use crate::otlp::lane::{Control, Lane};
+use crate::otlp::answer::{Answer, RetryCause};
+use crate::otlp::batch::Entry;
+use crate::otlp::lane::{Control, DownCause, Lane, NotTaken};
 use crate::otlp::own::build::Exporter;
 use crate::otlp::own::http::{LastAnswer, TargetClient};
-use crate::otlp::sender::CLOSING_CAP;
 use crate::otlp::stats::Reason;
 use crate::otlp::target::Target;
 use crate::transport::connection::Link;
 use crate::transport::receiver::Compression;
-use crate::transport::retry;
 
-/// What is sent by one request, and again by a retry.
+/// What is sent by one request.
 pub(crate) trait Items<E>: Send + Sync {
     fn count(&self) -> u64;
 
     fn send(&self, exporter: &E) -> impl Future<Output = OTelSdkResult> + Send;
+
+    /// The same, to wait with the data of targets.
+    fn into_entries(self, origin: &Arc<Origin>) -> Vec<Entry>;
 }
 
 /// An exporter as it was built for a target.
@@ -49,6 +54,7 @@ struct Built<E> {
 /// Exports over the receiver that its lane has at the time.
 pub(crate) struct FollowingExporter<E> {
     lane: Arc<Lane>,
+    origin: Arc<Origin>,
     resource: Resource,
     runtime: Handle,
     built: Mutex<Option<Arc<Built<E>>>>,
@@ -62,30 +68,38 @@ impl<E> fmt::Debug for FollowingExporter<E> {
 }
 
 impl<E: Exporter> FollowingExporter<E> {
-    pub(crate) fn new(lane: Arc<Lane>, resource: Resource, runtime: Handle) -> Self {
+    /// `resource` is the origin as the SDK has it.
+    pub(crate) fn new(lane: Arc<Lane>, origin: Arc<Origin>, resource: Resource, runtime: Handle) -> Self {
         Self {
             account: Mutex::new(Account::new(Arc::clone(&lane))),
             lane,
+            origin,
             resource,
             runtime,
             built: Mutex::new(None),
         }
     }
 
-    /// Sends until the items are accepted, refused or expired, or the signal is not exported any more.
+    /// Sends once, to the receiver that there is then.
     async fn deliver(&self, items: impl Items<E>) -> OTelSdkResult {
         let count = self.lane.queue().take_held(items.count());
+        if count < items.count() {
+            // Nobody waits for them: they were counted when the queue was left.
+            self.lane.queue().gave_up(count, Reason::Shutdown);
+            return Err(failed());
+        }
         let mut control = self.lane.control.subscribe();
-        let deadline = Instant::now() + control.borrow().retry_for;
-        let mut backoff = retry::BACKOFF;
-        let reason = loop {
+        let not_taken = loop {
             let (target, closing) = {
                 let control = control.borrow_and_update();
                 (control.target.clone(), control.closing)
             };
-            let Some(target) = target else { break Reason::Disabled };
+            let Some(target) = target else {
+                self.lane.queue().gave_up(count, Reason::Disabled);
+                return Err(failed());
+            };
             if !closing && !self.lane.queue().takes_own(Instant::now()) {
-                break Reason::Unsupported;
+                break None;
             }
             let built = match self.built(&target) {
                 Ok(built) => built,
@@ -112,31 +126,23 @@ impl<E: Exporter> FollowingExporter<E> {
                 Answer::TooLarge { message, .. } => Answer::Refused { message },
                 answer => answer,
             };
-            let after = match self.judge(count, &target, answer) {
+            let (cause, after) = match self.judge(count, &target, answer) {
                 Verdict::Settled | Verdict::Halve => return Ok(()),
-                Verdict::Unsupported => break Reason::Unsupported,
                 // Only metrics are kept, and these are none.
-                Verdict::Refused => break Reason::Refused,
-                Verdict::Exhausted => None,
-                Verdict::Retry(_, after) => after,
+                Verdict::Refused => {
+                    self.lane.queue().gave_up(count, Reason::Refused);
+                    return Err(failed());
+                }
+                Verdict::Unsupported => (DownCause::Unsupported, None),
+                Verdict::Exhausted => (DownCause::Retry(RetryCause::Unavailable), None),
+                Verdict::Retry(cause, after) => (DownCause::Retry(cause), after),
             };
-            let now = Instant::now();
-            if now >= deadline {
-                break Reason::Expired;
-            }
-            let mut delay = after.unwrap_or_else(|| backoff.full_jitter(fastrand::f64()));
-            if closing {
-                delay = delay.min(CLOSING_CAP);
-            }
-            self.lane.queue().stats_mut().retries += 1;
-            let changed = |control: &Control| !control.is_for(&target) || control.closing != closing;
-            tokio::select! {
-                () = sleep_until((now + delay).min(deadline)) => {}
-                () = until(&mut control, changed) => backoff.reset(),
-            }
+            let by = target;
+            break Some(NotTaken { by, cause, after });
         };
-        self.lane.queue().gave_up(count, reason);
-        Err(failed())
+        self.lane
+            .take_over(items.into_entries(&self.origin), not_taken, Instant::now());
+        Ok(())
     }
 
     fn judge(&self, items: u64, target: &Target, answer: Answer) -> Verdict {
@@ -265,6 +271,11 @@ impl Items<LogExporter> for Records<'_> {
     async fn send(&self, exporter: &LogExporter) -> OTelSdkResult {
         exporter.export(LogBatch::new(&self.0)).await
     }
+
+    fn into_entries(self, origin: &Arc<Origin>) -> Vec<Entry> {
+        let entry = |record: &SdkLogRecord| Entry::new(origin, &[LogRecord::from(record)], 1);
+        self.0.into_iter().map(|(record, _)| entry(record)).collect()
+    }
 }
 
 struct Spans(Vec<SpanData>);
@@ -277,12 +288,16 @@ impl Items<SpanExporter> for Spans {
     async fn send(&self, exporter: &SpanExporter) -> OTelSdkResult {
         exporter.export(self.0.clone()).await
     }
+
+    fn into_entries(self, origin: &Arc<Origin>) -> Vec<Entry> {
+        let entry = |span: SpanData| Entry::new(origin, &[Span::from(span)], 1);
+        self.0.into_iter().map(entry).collect()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::otlp::answer::RetryCause;
 
     /// Scenario: the texts in which `opentelemetry-otlp` reports failures over gRPC.
     /// Guarantee: the code is read; with causes the receiver was not reached; anything else is final.

@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use super::*;
 use crate::otlp::answer::{Answer, RetryCause};
 use crate::otlp::batch::Entry;
-use crate::otlp::depot::Depot;
+use crate::otlp::depot::{Depot, Found};
 use crate::otlp::settings::{DiskQueue, Limits};
 use crate::otlp::signal::Signal;
 use crate::otlp::target::Script;
@@ -65,7 +65,11 @@ impl Sending {
 
     fn toward(target: Arc<Target>, directory: Option<&Path>) -> Self {
         let opened = directory.map(|directory| Depot::open(&disk(directory), Instant::now()));
-        let (depot, found) = opened.map_or((None, 0), |(depot, [found, ..])| (Some(Arc::new(depot)), found));
+        let (depot, found) = match opened {
+            Some((depot, _, Found::Now([found, ..]))) => (Some(depot), found),
+            Some((.., Found::Later(_))) => panic!("the disk is slow"),
+            None => (None, 0),
+        };
         let lane = Arc::new(Lane::new(Signal::Traces, Instant::now(), depot));
         lane.queue().found(found);
         let nothing = lane.queue().configure(Limits::default(), true, false);

@@ -1,0 +1,77 @@
+//! What is in the state directory, and a disk that hangs, hold nothing up.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::fs::{CWD, Mode, mkfifoat};
+use rustix::process::Signal;
+use test_support::add_tests;
+use test_support::harness::Tests;
+
+use crate::directories::{Hung, need_hung};
+use crate::listener::get;
+use crate::serving::Serving;
+
+pub(crate) fn tests(tests: &mut Tests) {
+    add_tests!(tests, || Ok(()); strange_files_in_it_hold_nothing_up);
+    add_tests!(tests, need_hung; one_that_hangs_costs_what_outlives_gcwatch);
+}
+
+/// A daemon that reads no process, with this state directory.
+fn with_state(directory: &Path) -> Serving {
+    Serving::start("none", &format!("state: {{directory: '{}'}}\n", directory.display()))
+}
+
+fn answers_and_ends(mut daemon: Serving, what: &str) {
+    let answer = get(daemon.address, "/livez", "localhost", Duration::from_secs(5));
+    assert_eq!(answer.map(|(status, _)| status), Some(200), "{what}");
+    daemon.signal(Signal::TERM);
+    assert!(daemon.await_end().success(), "{what}:\n{}", daemon.said);
+}
+
+/// Scenario: in the place of each file that gcwatch has there, a FIFO whose other end nobody opens, a link to a file of
+/// somebody else, a directory, or nonsense.
+/// Guarantee: gcwatch listens, answers and ends in order; nothing outside of the directory is touched.
+fn strange_files_in_it_hold_nothing_up() {
+    let folder = tempfile::Builder::new().prefix("gcw").tempdir().unwrap();
+    let foreign = folder.path().join("foreign");
+    fs::write(&foreign, "mine").unwrap();
+    for name in [
+        "lock",
+        "incidents.json",
+        "incidents.json.new",
+        "queue",
+        "queue/traces",
+        "queue/traces/position",
+        "queue/traces/0000000000000000",
+        "black-box",
+        "black-box/20261123T114742Z-shop-7-died.partial",
+    ] {
+        for kind in ["fifo", "link", "directory", "nonsense"] {
+            let state = folder.path().join(format!("{kind}-{}", name.replace('/', "-")));
+            let path = state.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            match kind {
+                "fifo" => mkfifoat(CWD, &path, Mode::from_raw_mode(0o600)).unwrap(),
+                "link" => symlink(&foreign, &path).unwrap(),
+                "directory" => fs::create_dir(&path).unwrap(),
+                _ => fs::write(&path, [0xff; 5000]).unwrap(),
+            }
+            answers_and_ends(with_state(&state), &format!("{name} is a {kind}"));
+            assert_eq!(fs::read_to_string(&foreign).unwrap(), "mine", "{name} is a {kind}");
+        }
+    }
+}
+
+/// Scenario: the state directory is on a file system that never answers.
+/// Guarantee: gcwatch says so within seconds, listens without it, and ends in order.
+fn one_that_hangs_costs_what_outlives_gcwatch() {
+    let hung = Hung::mount().unwrap();
+    let daemon = with_state(&hung.folder.join("state"));
+    for words in ["what outlives gcwatch is in memory only", "does not respond"] {
+        assert!(daemon.said.contains(words), "{}", daemon.said);
+    }
+    answers_and_ends(daemon, "hung");
+}
