@@ -580,7 +580,7 @@ fn a_death_is_named() {
     host.passes(2);
     let summary = |host: &Host| host.judged.alerts()[0].alert.summary.to_string();
     assert!(
-        summary(&host).ends_with("; the last one: pod shop-7f-x (container web)"),
+        summary(&host).ends_with(", the last one pod shop-7f-x (container web)"),
         "{}",
         summary(&host)
     );
@@ -589,5 +589,5 @@ fn a_death_is_named() {
     host.notice(2, FULL, None);
     host.ends(2, false);
     host.passes(2);
-    assert!(summary(&host).ends_with("; the last one: pid 2"), "{}", summary(&host));
+    assert!(summary(&host).ends_with(", the last one pid 2"), "{}", summary(&host));
 }

@@ -161,7 +161,9 @@ fn a_cause_that_comes_later_joins() {
 fn information_is_no_cause_of_a_warning() {
     let file = SourceFile {
         name: "test.yaml".to_owned(),
-        text: RULES.replace("severity: warning, group: memory", "severity: info, group: memory"),
+        text: RULES
+            .replace("severity: warning, group: memory", "severity: info, group: memory")
+            .replace("    evidence: [black-box]", "    group: pauses"),
     };
     let rules = Arc::new(load(&[file]).unwrap().rules);
     let mut process = Process {
