@@ -80,7 +80,8 @@ fn live_processes_are_followed() {
     let well = start("steady", "well");
     let sick = start("storm", "sick");
     browser.until("document.querySelectorAll('table.processes tbody tr').length === 2");
-    browser.until("document.querySelector('.incident')?.innerText.includes('sick')");
+    // It may be one for information, which is folded up.
+    browser.until("document.querySelector('.incident')?.textContent.includes('sick')");
     browser.until("document.querySelector('table.processes tbody tr')?.innerText.includes('sick')");
     browser.screenshot(&repository("target/page/live-overview.png"), 1200);
     browser.run(

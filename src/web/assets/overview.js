@@ -221,7 +221,7 @@ function render() {
       open.slice(0, MOST_INCIDENTS).map((incident) => incidentCard(incident)),
       open.length > MOST_INCIDENTS ? h('p', null, `and ${open.length - MOST_INCIDENTS} more: `, h('a', { href: '/api/v1/incidents' }, 'all as JSON')) : null) : null,
     info.length ? h('details', { class: 'ended-list', key: 'info' },
-      h('summary', null, `${info.length} more for information`),
+      h('summary', null, `${info.length} ${open.length ? 'more ' : ''}for information`),
       h('div', { class: 'incidents' }, info.slice(0, MOST_INCIDENTS).map((incident) => incidentCard(incident)))) : null,
     ended.length ? h('details', { class: 'ended-list ended', key: 'ended' },
       h('summary', null, `${ended.length} ended ${ended.length === 1 ? 'incident' : 'incidents'}, the newest `, since(ended[0].until), ' ago'),
