@@ -226,7 +226,7 @@ fn long_burst(runtime: Runtime) -> (Known, Child) {
         .spawn()
         .unwrap();
     let until = Instant::now() + PATIENCE;
-    while std::fs::metadata(&kept).map_or(0, |file| file.len()) < 4096 {
+    while std::fs::metadata(&kept).map_or(0, |file| file.len()) < 32 << 10 {
         assert!(Instant::now() < until, "no event comes");
         std::thread::sleep(Duration::from_millis(20));
     }
