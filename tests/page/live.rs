@@ -78,7 +78,7 @@ fn live_processes_are_followed() {
         start.env("OTEL_SERVICE_NAME", name).spawn()
     };
     let well = start("steady", "well");
-    let sick = start("storm", "sick");
+    let sick = start("collect", "sick");
     browser.until("document.querySelectorAll('table.processes tbody tr').length === 2");
     // It may be one for information, which is folded up.
     browser.until("document.querySelector('.incident')?.textContent.includes('sick')");
@@ -96,12 +96,12 @@ fn live_processes_are_followed() {
     );
     let shown = browser.run(&asked);
     let collections = shown[0].as_u64().unwrap();
-    assert!(collections > 20, "{collections}");
+    assert!(collections > 1, "{collections}");
     assert!(shown[1].as_str().unwrap().contains("Why it collects"));
     // What is drawn grows by itself.
     let newest = "Math.max(...[...document.querySelectorAll('a[href*=collections]')].map((link) => Number(link.textContent) || 0))";
     let before = browser.run(&format!("return {newest}")).as_f64().unwrap();
-    browser.until(&format!("{newest} > {before} + 20"));
+    browser.until(&format!("{newest} > {before} + 5"));
     browser.screenshot(&repository("target/page/live-process.png"), 4000);
     drop(sick);
     browser.until("/exited|No process of pid/.test(document.body.innerText)");

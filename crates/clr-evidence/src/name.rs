@@ -404,7 +404,7 @@ impl Type {
         // Of a nested type samples have the last name alone, with the arguments of all.
         let mut surplus = self.arguments.len().saturating_sub(arities.sum());
         let mut arguments = self.arguments.iter().map(Self::short);
-        let last = self.path.len() - 1;
+        let last = self.path.len().saturating_sub(1);
         let segments = self.path.iter().enumerate().map(|(place, segment)| {
             let (name, mut arity) = arity(segment);
             if place == last {

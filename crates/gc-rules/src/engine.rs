@@ -31,7 +31,7 @@
 //! # Texts
 //!
 //! While a rule holds, the summary, annotations and values of its alert are rendered anew: `on: process` at each tick,
-//! `on: gc` at each occurrence, at most once a second. Labels stay: they identify it.
+//! `on: gc` at each occurrence, at most once a second. After that the last ones stay. Labels stay: they identify it.
 //!
 //! # Time
 //!

@@ -37,7 +37,9 @@ function callersTable({ callers }) {
 
 function allocationsTable({ allocations }) {
   if (!allocations?.sites.length) return null;
-  const type = (name) => name ?? (allocations.method === 'tick' ? 'unknown' : 'several types');
+  // NativeAOT names no type at all.
+  const isNamed = allocations.types.some((one) => one.type !== null);
+  const type = (name) => name ?? (allocations.method === 'tick' || !isNamed ? 'unknown' : 'several types');
   return h('table', { class: 'found' },
     h('thead', null, h('tr', null, ['who', 'type', 'bytes', '95 % interval', 'samples'].map((name) => h('th', null, name)))),
     h('tbody', null,

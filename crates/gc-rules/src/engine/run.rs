@@ -155,11 +155,15 @@ impl Run {
         }
     }
 
-    /// Renders the texts of its alert anew, at most once a second: an alert says what is, not what was when it began.
+    /// Renders the texts of its alert anew, at most once a second: an alert says what is, not what was when it began. Once
+    /// the condition does not hold any more, it keeps the last ones: "0 processes were killed" is no reason for an alert.
     pub(super) fn refresh(&mut self, scope: &Scope<'_>) {
         let Phase::Active(active) = &mut self.status.phase else {
             return;
         };
+        if active.cleared.is_some() {
+            return;
+        }
         let figure = self.rule.summary.figure(scope);
         let due = scope.now_unix_ns >= active.rendered.saturating_add(RENDERED_EVERY_NS);
         let severity = self.rule.severity_now(scope).max(active.alert.severity);

@@ -188,6 +188,32 @@ fn it_clears_by_a_condition_of_its_own() {
     ]);
 }
 
+const BURST: &str = r#"
+  - id: burst
+    title: Burst
+    on: process
+    severity: warning
+    let:
+      long: {fn: count, where: gc.pause_ms > 100.0, over: 10s}
+    when: |
+      long >= 2.0
+    clear: |
+      long < 1.0
+    keep_firing_for: 20s
+    summary: "{{ long }} long"
+"#;
+
+/// Scenario: what an alert counts goes back to nothing, and it fires on for `keep_firing_for`.
+/// Guarantee: it ends with the last text that it had a reason for, not with none of them.
+#[test]
+fn its_last_text_is_of_when_it_held() {
+    let mut story = Story::of(BURST);
+    story.play(&[(1.0, Gc(200), ""), (2.0, Gc(200), "fired burst 2")]);
+    let ended = story.step(40.0, &Nothing);
+    assert_eq!(words(&ended), "ended burst 32 cleared");
+    assert_eq!(&*ended[0].alert().summary, "1 long");
+}
+
 const MEDIAN: &str = r#"
   - id: slow
     title: Slow
