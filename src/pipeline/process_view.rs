@@ -369,6 +369,9 @@ fn unseen(parts: &Parts, collector: &Option<String>) -> Vec<Unseen> {
             "this stream does not number its events: losses cannot be counted",
         );
     }
+    if let Some(why) = parts.requests.unread() {
+        add("what collections do to its requests".to_owned(), why);
+    }
     if history.lossy > 0 {
         add(
             collections("facts of", history.lossy),

@@ -58,6 +58,10 @@ impl RunSink for Feed {
         Self::requests(self, requests, base);
     }
 
+    fn requests_unread(&mut self, why: Option<String>) {
+        self.run().parts().requests.set_unread(why);
+    }
+
     fn progress(&mut self, progress: StreamProgress) {
         Self::progress(self, progress);
     }

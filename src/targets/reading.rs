@@ -77,6 +77,8 @@ pub(crate) struct Reading<T> {
     pub(crate) others: Option<Arc<Watched>>,
     /// What waits for the requests that it hit; `None`: requests are not read.
     held: Option<HeldBack>,
+    /// The sink knows that requests are not read.
+    requests_unread: bool,
     /// How long outcomes wait, where requests are read.
     hold: Option<Duration>,
     /// Requests that their own spans report; `None`: they are not known from there.
@@ -110,6 +112,7 @@ impl<T: RunSink> Reading<T> {
             adapts: false,
             others: None,
             held: None,
+            requests_unread: false,
             hold: None,
             spans: None,
         }
@@ -321,6 +324,9 @@ impl<T: RunSink> Reading<T> {
 
     /// Requests that ended.
     pub(crate) fn take_requests(&mut self, batch: &Batch) {
+        if batch.since_ticks.is_some() && std::mem::take(&mut self.requests_unread) {
+            self.sink.requests_unread(None);
+        }
         if let (None, Some(wait), Some(_)) = (&self.held, self.hold, batch.since_ticks) {
             // They are read again.
             self.hold_back(wait);
@@ -336,7 +342,14 @@ impl<T: RunSink> Reading<T> {
         }
     }
 
-    /// Requests are not read any more: nothing waits for them.
+    /// Requests are not read from now on, and why.
+    pub(crate) fn requests_unread(&mut self, why: String) {
+        self.requests_unread = true;
+        self.sink.requests_unread(Some(why));
+        self.requests_stopped();
+    }
+
+    /// Nothing waits for requests any more.
     pub(crate) fn requests_stopped(&mut self) {
         let Some(mut held) = self.held.take() else { return };
         while let Some(outcome) = held.pop(None, self.sync_ticks()) {

@@ -281,26 +281,23 @@ impl<S: Sink> Attempt<S> {
         match news {
             News::Batch(batch) => reading.take_requests(&batch),
             News::Taken => {
-                reading.requests_stopped();
-                tracing::warn!(
-                    target: "gcwatch::targets", pid, name,
-                    "another tool uses Microsoft-Diagnostics-DiagnosticSource, which has one filter for all: what \
-                     collections do to its requests is not known until gcwatch attaches anew"
-                );
+                let why = "another tool uses Microsoft-Diagnostics-DiagnosticSource, which has one filter for all: what \
+                           collections do to its requests is not known until gcwatch attaches anew";
+                tracing::warn!(target: "gcwatch::targets", pid, name, "{why}");
+                reading.requests_unread(why.to_owned());
             }
             News::Paused(problem) => {
-                reading.requests_stopped();
-                tracing::info!(
-                    target: "gcwatch::targets", pid, name,
-                    "its requests are not read: {}; gcwatch tries again in a minute", bounded(&problem)
+                let why = format!(
+                    "they are not read: {}; gcwatch tries again in a minute",
+                    bounded(&problem)
                 );
+                tracing::info!(target: "gcwatch::targets", pid, name, "requests: {why}");
+                reading.requests_unread(why);
             }
             News::Off(why) => {
-                reading.requests_stopped();
-                tracing::warn!(
-                    target: "gcwatch::targets", pid, name,
-                    "its requests are not read any more: {}", bounded(&why)
-                );
+                let why = format!("they are not read any more: {}", bounded(&why));
+                tracing::warn!(target: "gcwatch::targets", pid, name, "requests: {why}");
+                reading.requests_unread(why);
             }
         }
     }

@@ -60,6 +60,9 @@ pub trait RunSink: Send + 'static {
     /// Requests that ended; their offsets lie on `base`.
     fn requests(&mut self, _requests: &[Request], _base: TimeBase) {}
 
+    /// Requests are not read, and why: a sentence. `None`: they are read again.
+    fn requests_unread(&mut self, _why: Option<String>) {}
+
     /// How far the session's stream was read.
     fn progress(&mut self, progress: StreamProgress);
 

@@ -16,7 +16,7 @@ use crate::service::get;
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests_on!(tests, runtimes(); a_caller_stopped_it_as_long_as_it_counted);
     let newest = |runtime: &Runtime| runtime.name.starts_with("asp10");
-    add_tests_on!(tests, runtimes().filter(newest); an_endpoint_is_one_site);
+    add_tests_on!(tests, runtimes().filter(newest); the_busiest_sites_are_endpoints);
 }
 
 /// Clients that ask for one path each, one request after the other, until they are stopped.
@@ -89,50 +89,69 @@ fn ask(runtime: Runtime, env: &[(&str, &str)], paths: &[&'static str], command: 
 
 /// Scenario: a client asks for a path that calls `GC.Collect`, one request after the other; workstation and server GC.
 /// Guarantee: the time for which gcwatch says that this call stopped the service is what `GC.GetTotalPauseDuration()`
-/// said around its requests, within 5 %. (Within 0.5 % on a machine with nothing else to do: the runtime's own figure
-/// ends before threads are let go, which takes as long as there is no CPU for it.)
+/// said around its requests, within 2 %. (Three tries: the runtime's own figure ends before threads are let go, which
+/// takes as long as there is no CPU for it.)
 fn a_caller_stopped_it_as_long_as_it_counted(runtime: Runtime) {
     let server = [("DOTNET_gcServer", "1"), ("DOTNET_GCHeapCount", "2")];
     for env in [&[][..], &server] {
-        let asked = ask(runtime, env, &["/gc?generation=2"], "callers");
-        let collects = asked.records.iter().filter(|record| record["api"] == "GC.Collect");
-        let said: i64 = collects.map(|record| record["stopped_ns"].as_i64().unwrap()).sum();
-        let sum = |requests: &[Logged]| requests.iter().map(|one| one.stopped_ns).sum::<i64>();
-        let (least, most) = (sum(&asked.whole), sum(&asked.whole) + sum(&asked.part));
-        let context = format!("{env:?}: {said} of {least} to {most}: {:#?}", asked.records);
-        assert!(asked.whole.len() > 10, "{context}");
-        assert!(said * 100 >= least * 95 && said * 100 <= most * 105, "{context}");
+        let mut tries = Vec::new();
+        let agrees = (0..3).any(|_| {
+            let (off, context) = stopped_beside_its_own_figure(runtime, env);
+            println!("{} {env:?}: {:.2} % off", runtime.name, off * 100.0);
+            assert!(off < 0.1, "{context}");
+            tries.push(context);
+            off <= 0.02
+        });
+        assert!(agrees, "{tries:#?}");
     }
 }
 
-/// Scenario: a service on .NET 10 whose endpoints, lambdas of one method behind a middleware, allocate known bytes.
-/// Guarantee: each of the busy ones is one site with a name of its own, at the head of the list, with about the bytes
-/// that its requests allocated: within bounds that chance leaves once in a million runs.
-fn an_endpoint_is_one_site(runtime: Runtime) {
-    let asked = ask(
-        runtime,
-        &[("SLIVE", "10")],
-        &["/alloc?kb=2000", "/loh?mb=1"],
-        "allocations",
-    );
+/// By which share of the service's own figure gcwatch's is beside the range that it leaves, and what was compared.
+fn stopped_beside_its_own_figure(runtime: Runtime, env: &[(&str, &str)]) -> (f64, String) {
+    let asked = ask(runtime, env, &["/gc?generation=2"], "callers");
+    let collects = asked.records.iter().filter(|record| record["api"] == "GC.Collect");
+    let said: i64 = collects.map(|record| record["stopped_ns"].as_i64().unwrap()).sum();
+    let sum = |requests: &[Logged]| requests.iter().map(|one| one.stopped_ns).sum::<i64>();
+    let (least, most) = (sum(&asked.whole), sum(&asked.whole) + sum(&asked.part));
+    let context = format!("{env:?}: {said} of {least} to {most}: {:#?}", asked.records);
+    assert!(asked.whole.len() > 10, "{context}");
+    let off = (least - said).max(said - most).max(0);
+    (off as f64 / least as f64, context)
+}
+
+/// Scenario: a service on .NET 10 under load on five endpoints, lambdas of one method behind a middleware.
+/// Guarantee: the five sites that allocate most are code of these endpoints. Those that allocate known bytes are one
+/// site each, named by their place in it, with about those bytes: within bounds that chance leaves once in a million
+/// runs.
+fn the_busiest_sites_are_endpoints(runtime: Runtime) {
+    let paths = ["/alloc?kb=400", "/loh?mb=1", "/slow?ms=1", "/json", "/cache"];
+    let asked = ask(runtime, &[("SLIVE", "10")], &paths, "allocations");
     let sites = asked
         .records
         .iter()
         .filter(|record| record["kind"] == "allocation_site");
-    let sites: Vec<&Value> = sites.take(2).collect();
-    // Arrays of 2,000 bytes, one for each 2 KiB; one of a mebibyte.
-    let each = [("/alloc", 1000.0 * 2024.0, 0.8..1.25), ("/loh", 1_048_600.0, 0.9..1.1)];
-    let raws = each.map(|(path, bytes, bounds)| {
-        let requests = asked.whole.iter().filter(|one| one.path == path).count();
-        let truth = requests as f64 * bytes;
-        let ratio = |site: &&&Value| site["estimate"].as_f64().unwrap() / truth;
-        let site = sites.iter().find(|site| bounds.contains(&ratio(site)));
-        let site = site.unwrap_or_else(|| panic!("{path}: {truth} bytes: {:#?}", asked.records));
+    let busiest: Vec<&Value> = sites.clone().take(5).collect();
+    for site in &busiest {
+        let name = site["site"].as_str().unwrap();
+        assert!(name.starts_with("Program.Main (lambda "), "{name}: {busiest:#?}");
+    }
+    // By their place in the program. Arrays of 2,000 bytes, one for each 2 KiB; one of a mebibyte; one of 50,000 bytes.
+    let known = [
+        ("/alloc", "Program.Main (lambda 4)", 200.0 * 2024.0),
+        ("/loh", "Program.Main (lambda 5)", 1_048_600.0),
+        ("/slow", "Program.Main (lambda 7)", 50_024.0),
+    ];
+    for (path, name, bytes) in known {
+        let requests = |of: &[Logged]| of.iter().filter(|one| one.path == path).count() as f64;
+        let (least, most) = (requests(&asked.whole), requests(&asked.whole) + requests(&asked.part));
+        let site = busiest.iter().find(|site| site["site"] == name);
+        let site = site.unwrap_or_else(|| panic!("{path}: {busiest:#?}"));
+        let [estimate, samples] = ["estimate", "samples"].map(|key| site[key].as_f64().unwrap());
+        // The fewer samples, the less is known; five times their deviation.
+        let spread = 5.0 / samples.sqrt();
         assert!(
-            site["site"].as_str().unwrap().starts_with("Program.Main (lambda "),
-            "{site}"
+            estimate >= least * bytes * (1.0 - spread) && estimate <= most * bytes * (1.0 + spread),
+            "{path}: {least} to {most} requests: {site}"
         );
-        site["site"].to_string()
-    });
-    assert_ne!(raws[0], raws[1]);
+    }
 }

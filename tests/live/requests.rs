@@ -32,7 +32,7 @@ pub(crate) fn tests(tests: &mut Tests) {
         a_request_lost_what_its_own_log_says, a_request_of_server_gc_lost_what_its_own_log_says,
         a_pause_is_in_its_victims_trace, spans_say_which_requests_there_were,
         tracing_stays_as_it_is, kills_lose_no_request_and_change_no_sampling,
-        the_last_owner_of_the_filter_has_it, sources_count_where_an_sdk_is
+        the_last_owner_of_the_filter_has_it, sources_count_where_an_sdk_is, jobs_of_a_hosted_worker_count, more_requests_than_the_limit_end_it
     );
 }
 
@@ -113,16 +113,13 @@ impl Shop {
 
 /// Scenario: a service of which every request writes down what `GC.GetTotalPauseDuration()` was before and after it,
 /// under load.
-/// Guarantee: the time lost by 900 of 1,000 is within 0.25 ms of that, and no request is lost that ended meanwhile. (On
-/// a machine with nothing else to do it is 999; some began in a pause before their program's first line ran. With
-/// dozens of other processes it was 961 once; what is apart is printed.)
+/// Guarantee: the time lost is within 0.25 ms of that for 999 of 1,000, and no request is lost that ended meanwhile.
 fn a_request_lost_what_its_own_log_says(runtime: Runtime) {
-    lost_as_logged(runtime, &[], "/alloc?kb=2000", (250_000, 900));
+    lost_as_logged(runtime, &[], "/alloc?kb=2000", 250_000);
 }
 
 /// Scenario: the same with the server collector, two heaps and a small budget.
-/// Guarantee: the same of 900 of 1,000 within 1 ms: the runtime counts the pauses of this collector more coarsely, and
-/// its threads wait for each other where the machine is busy.
+/// Guarantee: the same within 1 ms: the runtime counts the pauses of this collector more coarsely.
 fn a_request_of_server_gc_lost_what_its_own_log_says(runtime: Runtime) {
     let knobs = [
         ("DOTNET_gcServer", "1"),
@@ -130,10 +127,36 @@ fn a_request_of_server_gc_lost_what_its_own_log_says(runtime: Runtime) {
         ("DOTNET_GCgen0MaxBudget", "400000"),
     ];
     // Its budget is larger, so that less would collect nothing.
-    lost_as_logged(runtime, &knobs, "/alloc?kb=30000", (1_000_000, 900));
+    lost_as_logged(runtime, &knobs, "/alloc?kb=30000", 1_000_000);
 }
 
-fn lost_as_logged(runtime: Runtime, env: &[(&str, &str)], alloc: &'static str, (within_ns, of_thousand): (i64, usize)) {
+/// Three tries: where another program has the CPU between two reads of a clock, the service's own account is off. None
+/// may be off by much.
+fn lost_as_logged(runtime: Runtime, env: &[(&str, &str)], alloc: &'static str, within_ns: i64) {
+    let mut tries = Vec::new();
+    for _ in 0..3 {
+        let found = held_against_log(runtime, env, alloc, within_ns);
+        println!("{}: {found:#?}", runtime.name);
+        assert!(found.apart.len() * 20 <= found.known, "{found:#?}");
+        if found.apart.len() * 1000 <= found.known {
+            return;
+        }
+        tries.push(format!("{} of {}", found.apart.len(), found.known));
+    }
+    panic!("{}: apart: {tries:?}", runtime.name);
+}
+
+/// Requests of a recording beside those of the service's own log.
+#[derive(Debug)]
+struct HeldAgainstLog {
+    /// Requests of the log whose lost time the recording knows.
+    known: usize,
+    /// Those of which the recording says something else.
+    apart: Vec<String>,
+}
+
+/// Six seconds of a service under load.
+fn held_against_log(runtime: Runtime, env: &[(&str, &str)], alloc: &'static str, within_ns: i64) -> HeldAgainstLog {
     let mut shop = Shop::start(runtime, 14, env);
     let end = Arc::new(AtomicBool::new(false));
     let client = |first: usize| {
@@ -168,38 +191,43 @@ fn lost_as_logged(runtime: Runtime, env: &[(&str, &str)], alloc: &'static str, (
         (ends().min().unwrap(), ends().max().unwrap())
     };
     let (mut known, mut hit, mut missing) = (0, 0, 0);
-    let mut wrong = Vec::new();
+    let mut apart = Vec::new();
     for line in std::fs::read_to_string(shop.path("log")).unwrap().lines() {
         let fields: Vec<&str> = line.split(' ').collect();
         let number = |place: usize| fields[place].parse::<i64>().unwrap();
+        let (begin, end) = (number(0), number(1));
         let Some(request) = requests.get(fields[5]) else {
             // Long after the first one that was seen ended, and long before the last one did.
-            missing += u32::from(number(0) > first && number(1) < last - 100_000_000);
+            missing += u32::from(begin > first && end < last - 100_000_000);
             continue;
         };
         let Some(stopped) = request["stopped_ns"].as_i64() else {
             continue;
         };
+        // The server answers before its program's first line runs, and after its last one.
+        let at_the_edges: i64 = request["pauses"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|stop| {
+                let (from, to) = (stop["start_ns"].as_i64().unwrap(), stop["end_ns"].as_i64().unwrap());
+                (to.min(begin) - from).max(0) + (to - from.max(end)).max(0)
+            })
+            .sum();
         let own = (number(3) - number(2)) * 100;
         known += 1;
         hit += u32::from(own > 0);
-        if (stopped - own).abs() > within_ns {
-            let (begin, end) = (number(0), number(1));
-            wrong.push(format!("{own} from {begin} to {end}: {request}"));
+        if (stopped - at_the_edges - own).abs() > within_ns {
+            apart.push(format!("{own} from {begin} to {end}: {request}"));
         }
     }
-    assert!(known > 100 && hit > 10, "{known} {hit}");
-    println!("{}: {} of {known} apart: {wrong:#?}", runtime.name, wrong.len());
-    assert!(
-        wrong.len() * 1000 <= known * (1000 - of_thousand),
-        "{} of {known}",
-        wrong.len()
-    );
+    assert!(known > 100 && hit > 3, "{known} {hit}");
     assert_eq!(missing, 0);
     let unknown = of_kind("request")
         .filter(|request| request["stopped_ns"].is_null())
         .count();
     assert!(unknown * 100 < requests.len(), "{unknown}");
+    HeldAgainstLog { known, apart }
 }
 
 /// Scenario: a service with the OpenTelemetry SDK answers requests that collect; the daemon reads it, and both export
@@ -607,7 +635,8 @@ fn the_last_owner_of_the_filter_has_it(runtime: Runtime) {
     let requests = all.iter().filter(|record| record["kind"] == "request").count();
     assert!(requests >= 20, "{requests}");
 
-    let (_daemon, _, said) = daemon_that_says(&shop, "http://127.0.0.1:9", "requests: {mode: diagnosticsource}\n");
+    let (_daemon, address, said) =
+        daemon_that_says(&shop, "http://127.0.0.1:9", "requests: {mode: diagnosticsource}\n");
     // What the provider says within two seconds of a session's beginning is about that one's own filter.
     let since = Instant::now();
     while since.elapsed() < Duration::from_secs(4) {
@@ -619,9 +648,49 @@ fn the_last_owner_of_the_filter_has_it(runtime: Runtime) {
         ask("/seen");
         assert!(Instant::now() < until, "the daemon does not say it");
     }
+    assert!(unread(&shop, &address).unwrap().contains("another tool uses"));
     ask("/hop?n=0");
     let stream = owner.end();
     assert_eq!(times(&stream, "/hop"), 20);
+}
+
+/// Why the requests of a service are not read, by the page's record of it; `None`: they are.
+fn unread(shop: &Shop, address: &str) -> Option<String> {
+    let record: Value = serde_json::from_str(&get(address, &format!("/api/v1/processes/{}", shop.pid))).unwrap();
+    let unseen = record["unseen"].as_array().unwrap().iter();
+    let requests = unseen.filter(|unseen| unseen["what"] == "what collections do to its requests");
+    let why = requests.map(|unseen| unseen["why"].as_str().unwrap().to_owned()).next();
+    assert!(why.is_none() || record["requests"].is_null(), "{record}");
+    why
+}
+
+/// Scenario: a service answers more requests a second than the configuration allows.
+/// Guarantee: after ten seconds its requests are not read any more, its session is gone, and the log and the page say
+/// why; its collections are read on.
+fn more_requests_than_the_limit_end_it(runtime: Runtime) {
+    let shop = Shop::start(runtime, 300, &[("SLIVE", "1")]);
+    let config = "requests: {mode: diagnosticsource, max_per_second: 5}\n";
+    let (_daemon, address, said) = daemon_that_says(&shop, "http://127.0.0.1:9", config);
+    assert_eq!(unread(&shop, &address), None);
+    let until = Instant::now() + PATIENCE;
+    while !said.try_iter().any(|line| line.contains("requests.max_per_second")) {
+        get(&shop.address, "/json");
+        assert!(Instant::now() < until, "the daemon does not say it");
+    }
+    assert!(
+        unread(&shop, &address)
+            .unwrap()
+            .contains("more than 5 requests a second")
+    );
+    let collections = || -> u64 {
+        let record: Value = serde_json::from_str(&get(&address, &format!("/api/v1/processes/{}", shop.pid))).unwrap();
+        record["newest"][0]["number"].as_u64().unwrap_or(0)
+    };
+    let before = collections();
+    while collections() == before {
+        get(&shop.address, "/gc");
+        assert!(Instant::now() < until, "its collections are not read");
+    }
 }
 
 /// Requests of a class, by the daemon's metrics.
@@ -666,6 +735,35 @@ fn sources_count_where_an_sdk_is(runtime: Runtime) {
         let facts: Value = serde_json::from_str(&get(&address, &format!("/api/v1/processes/{}", shop.pid))).unwrap();
         assert!(facts["requests"]["known"].as_u64().unwrap() > 0, "{facts}");
     }
+}
+
+/// Scenario: a hosted worker runs in a service with the SDK, which does not listen to its source; each of its jobs
+/// collects once. The daemon is asked for that source.
+/// Guarantee: its jobs count in a class of their own, with the time that collections took from each.
+fn jobs_of_a_hosted_worker_count(runtime: Runtime) {
+    let worker = test_support::repository("tests/workload/known/jobs.dll");
+    let env = [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9"),
+        ("DOTNET_STARTUP_HOOKS", worker.to_str().unwrap()),
+        ("SLIVE", "1"),
+    ];
+    let shop = Shop::start(runtime, 300, &env);
+    let config = "requests: {mode: diagnosticsource, sources: [Acme.Jobs]}\n";
+    let (_daemon, address) = daemon(&shop, "http://127.0.0.1:9", config);
+    let until = Instant::now() + PATIENCE;
+    while of_class(&address, "Acme.Jobs") <= 20 {
+        get(&shop.address, "/json");
+        assert!(Instant::now() < until, "no jobs");
+    }
+    let metrics = get(&address, "/metrics");
+    let [jobs, lost_s] = ["count", "sum"].map(|part| {
+        let name = format!("gcwatch_request_gc_pause_duration_seconds_{part}{{");
+        let mut lines = metrics.lines();
+        let line = lines.find(|line| line.starts_with(&name) && line.contains("Acme.Jobs"));
+        line.and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
+            .unwrap_or_else(|| panic!("{metrics}"))
+    });
+    assert!(jobs > 15.0 && lost_s > 0.0, "{jobs} {lost_s}");
 }
 
 /// What the service sends on for a sampled, an unsampled and no parent.

@@ -34,6 +34,11 @@ pub(crate) fn need() -> Need {
     ))
 }
 
+/// Whether an answer is an error's record.
+fn is_refused(value: &Value) -> bool {
+    value.get("error").is_some_and(|error| !error.is_null())
+}
+
 /// A browser with one window.
 pub(crate) struct Browser {
     driver: Child,
@@ -77,8 +82,8 @@ impl Browser {
         browser
     }
 
-    /// One command of the protocol.
-    fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
+    /// One command of the protocol: what it gives, or an error's record.
+    fn answer(&self, method: &str, path: &str, body: &Value) -> Value {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream.set_read_timeout(Some(WITHIN * 2)).unwrap();
         let body = body.to_string();
@@ -101,11 +106,13 @@ impl Browser {
         let mut body = vec![0; length];
         answer.read_exact(&mut body).unwrap();
         let mut body: Value = serde_json::from_slice(&body).unwrap();
-        let value = body["value"].take();
-        assert!(
-            value.get("error").is_none_or(Value::is_null),
-            "{method} {path}: {value}"
-        );
+        body["value"].take()
+    }
+
+    /// One command that must not be refused.
+    fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
+        let value = self.answer(method, path, body);
+        assert!(!is_refused(&value), "{method} {path}: {value}");
         value
     }
 
@@ -117,8 +124,10 @@ impl Browser {
         self.command("goog/cdp/execute", &json!({ "cmd": command, "params": parameters }))
     }
 
+    /// Opens an address and waits until it is loaded: until then a new hash would replace the entry in the history.
     pub(crate) fn open(&self, url: &str) {
         self.command("url", &json!({ "url": url }));
+        self.until("document.readyState === 'complete'");
     }
 
     pub(crate) fn back(&self) {
@@ -146,11 +155,32 @@ impl Browser {
         }
     }
 
-    /// Clicks in the middle of the first element that a selector finds, as a person does.
+    /// Clicks in the middle of the first element that a selector finds, as a person does: as soon as it is there, and
+    /// nothing that is still being drawn covers or replaces it.
     pub(crate) fn click(&self, selector: &str) {
-        let element = self.command("element", &json!({ "using": "css selector", "value": selector }));
+        let end = Instant::now() + WITHIN;
+        loop {
+            let refusal = match self.try_click(selector) {
+                Ok(()) => return,
+                Err(refusal) => refusal,
+            };
+            assert!(
+                Instant::now() < end,
+                "not clicked within {WITHIN:?}: {selector}: {refusal}"
+            );
+            thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    fn try_click(&self, selector: &str) -> Result<(), Value> {
+        let command = |name: &str, body: &Value| {
+            let value = self.answer("POST", &format!("/session/{}/{name}", self.session), body);
+            if is_refused(&value) { Err(value) } else { Ok(value) }
+        };
+        let element = command("element", &json!({ "using": "css selector", "value": selector }))?;
         let (_, id) = element.as_object().unwrap().iter().next().unwrap();
-        self.command(&format!("element/{}/click", id.as_str().unwrap()), &json!({}));
+        command(&format!("element/{}/click", id.as_str().unwrap()), &json!({}))?;
+        Ok(())
     }
 
     /// Types on the keyboard, whatever has the focus.

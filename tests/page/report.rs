@@ -152,7 +152,7 @@ fn collections_of_two_processes_are_apart() {
     browser.until("document.querySelector('#chosen')");
     let head = browser.run("return document.querySelector('.headline').textContent");
     assert!(head.as_str().unwrap().contains("pid 4711"), "{head}");
-    browser.run("document.querySelector('#chosen button').click()");
+    browser.click("#chosen button");
     browser.until("!document.querySelector('#chosen')");
     browser.run("history.back()");
     browser.until("document.querySelector('#chosen')");

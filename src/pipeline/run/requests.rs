@@ -40,6 +40,8 @@ pub(crate) struct RecentRequests {
     observed: bool,
     /// By the number of the part.
     long: Vec<(u64, RequestTally)>,
+    /// Why they are not read now.
+    unread: Option<String>,
 }
 
 impl RecentRequests {
@@ -49,7 +51,8 @@ impl RecentRequests {
             return;
         }
         let ended_unix_ns = base.unix_ns(request.end);
-        if let Some(stopped_ns) = request.stopped_ns {
+        // Those that still come are a part of them: no share of them is known.
+        if let (Some(stopped_ns), None) = (request.stopped_ns, &self.unread) {
             self.count(stopped_ns > 0, ended_unix_ns);
         }
         let number = ended_unix_ns / LONG_PART_NS;
@@ -76,7 +79,8 @@ impl RecentRequests {
     pub(crate) fn worst(&self, now_unix_ns: u64) -> Option<ReportedRequests> {
         let newest = now_unix_ns / LONG_PART_NS;
         let recent = self.long.iter().filter(|(number, _)| number + LONG_PARTS > newest);
-        self.observed.then(|| {
+        let is_any = self.observed || !self.long.is_empty();
+        is_any.then(|| {
             let mut all = ReportedRequests::default();
             for (_, tally) in recent {
                 all.add(tally.record(), SHOWN);
@@ -118,6 +122,20 @@ impl RecentRequests {
         })
     }
 
+    /// They are not read from now on, and why; `None`: they are read again. What was seen in the last half hour stays,
+    /// the last minute is unknown.
+    pub(crate) fn set_unread(&mut self, why: Option<String>) {
+        if why.is_some() {
+            (self.parts, self.observed) = Default::default();
+        }
+        self.unread = why;
+    }
+
+    /// Why they are not read now; `None`: they are, or nobody asked for them.
+    pub(crate) fn unread(&self) -> Option<&str> {
+        self.unread.as_deref()
+    }
+
     /// Nothing is known of requests any more: a session began, or the wall clock was set.
     pub(crate) fn forget(&mut self) {
         *self = Self::default();
@@ -152,6 +170,36 @@ mod tests {
         assert_eq!(requests.facts(at(130)), Some(one));
         requests.forget();
         assert_eq!(requests.facts(at(130)), None);
+        assert_eq!(requests.unread(), None);
+    }
+
+    /// Scenario: requests are read, then not any more, then again.
+    /// Guarantee: from then on the last minute is unknown and the reason is kept; what lost most before is still shown.
+    #[test]
+    fn what_is_not_read_any_more_is_unknown() {
+        let base = TimeBase::at(1_767_322_800_000_000_000);
+        let request = Request {
+            ended: gc_requests::payload::Ended::default(),
+            start: Some(0),
+            end: 5_000_000,
+            stopped_ns: Some(1_000_000),
+            stops: 1,
+            hits: Vec::new(),
+        };
+        let now = base.unix_ns(6_000_000);
+        let mut requests = RecentRequests::default();
+        requests.observe(&request, base);
+        assert_eq!(requests.facts(now).unwrap().touched, 1);
+        requests.set_unread(Some("too many".to_owned()));
+        assert_eq!(requests.facts(now), None);
+        assert_eq!(requests.unread(), Some("too many"));
+        assert_eq!(requests.worst(now).unwrap().hit, 1);
+        requests.observe(&request, base);
+        assert_eq!(requests.facts(now), None);
+        requests.set_unread(None);
+        requests.observe(&request, base);
+        assert_eq!(requests.facts(now).unwrap().judged, 1);
+        assert_eq!(requests.unread(), None);
     }
 
     /// Scenario: for forty minutes two requests end each second; each loses as many nanoseconds as its number, of every
