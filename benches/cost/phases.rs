@@ -45,6 +45,44 @@ pub(crate) struct Cost {
     pub(crate) rate: f64,
     /// What the session adds to the time of the work, percent.
     pub(crate) percent: Interval,
+    /// Context switches of the process a second, without a session and with one.
+    pub(crate) switches: [Interval; 2],
+}
+
+/// A phase: from when to when, and how many context switches a second the process had.
+#[derive(Debug, Clone, Copy)]
+struct Phase {
+    span: (i128, i128),
+    switches: f64,
+}
+
+/// A phase that goes on.
+#[derive(Debug, Clone, Copy)]
+struct Begun {
+    pid: u32,
+    at: i128,
+    switches: u64,
+}
+
+impl Begun {
+    fn now(pid: u32) -> anyhow::Result<Self> {
+        let switches = proc::context_switches(pid).context("the program is gone")?;
+        Ok(Self {
+            pid,
+            at: monotonic_ns(),
+            switches,
+        })
+    }
+
+    /// Its threads are the same as at the beginning.
+    fn end(self) -> anyhow::Result<Phase> {
+        let (to, switches) = (monotonic_ns(), Self::now(self.pid)?.switches);
+        let seconds = (to - self.at) as f64 / 1e9;
+        Ok(Phase {
+            span: (self.at, to),
+            switches: switches.saturating_sub(self.switches) as f64 / seconds,
+        })
+    }
 }
 
 impl Cost {
@@ -56,7 +94,12 @@ impl Cost {
 
 impl fmt::Display for Cost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} % at {:.1} collections a second", self.percent, self.rate)
+        let [without, with] = self.switches;
+        write!(
+            f,
+            "{} % at {:.1} collections a second; context switches a second: {without} without, {with} with",
+            self.percent, self.rate
+        )
     }
 }
 
@@ -151,23 +194,23 @@ pub(crate) fn measure(runtime: &Path, tmp: &Path, gen0_size: &str, phases: usize
     let seconds = (PHASE * 4 * u32::try_from(phases)?).as_secs() + 60;
     let program = Program::start(runtime, tmp, gen0_size, seconds)?;
     let pid = program.child.id();
-    let spans = executor.block_on(async {
+    let done = executor.block_on(async {
         // It starts up, and its socket appears.
         tokio::time::sleep(Duration::from_secs(2)).await;
         let process = Scan::host().inspect(pid)?;
         let client = Client::new(Endpoint::of(&process)?);
-        let mut spans = Vec::new();
+        let mut done = Vec::new();
         for phase in 0..=2 * phases {
-            spans.push(if phase % 2 == 0 {
-                without().await
+            done.push(if phase % 2 == 0 {
+                without(pid).await?
             } else {
-                with(&client).await?
+                with(&client, pid).await?
             });
         }
-        anyhow::Ok(spans)
+        anyhow::Ok(done)
     })?;
     let pieces = program.finish()?;
-    let times: Vec<Option<f64>> = spans.iter().map(|span| typical(&pieces, *span)).collect();
+    let times: Vec<Option<f64>> = done.iter().map(|phase| typical(&pieces, phase.span)).collect();
     let ratios: Vec<f64> = times
         .windows(3)
         .step_by(2)
@@ -180,38 +223,43 @@ pub(crate) fn measure(runtime: &Path, tmp: &Path, gen0_size: &str, phases: usize
         ratios.len() * 2 > phases,
         "too few of {phases} phases had {FEWEST_PIECES} whole pieces of work: the machine is busy"
     );
-    let calm: Vec<&Piece> = spans
+    let calm: Vec<&Piece> = done
         .iter()
         .step_by(2)
-        .flat_map(|span| pieces.iter().filter(|piece| piece.lies_in(*span)))
+        .flat_map(|phase| pieces.iter().filter(|piece| piece.lies_in(phase.span)))
         .collect();
     let sum = |of: fn(&Piece) -> f64| calm.iter().map(|piece| of(piece)).sum::<f64>();
+    let switches = |first: usize| {
+        let values: Vec<f64> = done.iter().skip(first).step_by(2).map(|phase| phase.switches).collect();
+        trimmed(&values, 0.1).context("nothing was measured")
+    };
     Ok(Cost {
         rate: sum(|piece| piece.collections) / (sum(|piece| piece.wall_us) / 1e6),
         percent: trimmed(&ratios, 0.1).context("nothing was measured")?,
+        switches: [switches(0)?, switches(1)?],
     })
 }
 
 /// A phase without a session.
-async fn without() -> (i128, i128) {
-    let from = monotonic_ns();
+async fn without(pid: u32) -> anyhow::Result<Phase> {
+    let begun = Begun::now(pid)?;
     tokio::time::sleep(PHASE).await;
-    (from, monotonic_ns())
+    begun.end()
 }
 
 /// A phase with one, from when it has begun to when it is asked to stop.
-async fn with(client: &Client) -> anyhow::Result<(i128, i128)> {
+async fn with(client: &Client, pid: u32) -> anyhow::Result<Phase> {
     let mut session = client.collect_tracing(&SessionConfig::garbage_collection()).await?;
-    let from = monotonic_ns();
+    let begun = Begun::now(pid)?;
     let until = tokio::time::Instant::now() + PHASE;
     let mut buffer = vec![0; 64 << 10];
     while let Ok(read) = tokio::time::timeout_at(until, session.read(&mut buffer)).await {
         ensure!(read? > 0, "the session ended");
     }
-    let to = monotonic_ns();
+    let phase = begun.end()?;
     session.drain(|_| ()).await?;
     session.stopped().await?;
-    Ok((from, to))
+    Ok(phase)
 }
 
 /// The mean time of the fastest pieces of work that lie in a phase.
