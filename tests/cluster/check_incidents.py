@@ -1,8 +1,10 @@
 """Pods in trouble: what gcwatch says of them, and that it reaches who is on duty."""
 
 import json
+import re
 import shutil
 import unittest
+import urllib.parse
 import urllib.request
 
 import images
@@ -45,15 +47,17 @@ class Incidents(unittest.TestCase):
         self.assertEqual(place, expected)
 
     def test_1_loh_to_pager(self):
-        """Scenario: a pod whose large object heap is out of space; a real Prometheus scrapes gcwatch's pod with the shipped rules, and a
-        real Alertmanager takes its alerts. Guarantee: the incident names pod and container, and the alert that arrives at the
-        Alertmanager has the rule, the pod and the namespace."""
+        """Scenario: a pod whose large object heap is out of space; a real Prometheus scrapes gcwatch's pod, as the ServiceMonitor says,
+        with the shipped rules, and a real Alertmanager takes its alerts. Guarantee: the incident names pod and container, the target has the
+        node's name and no labels of gcwatch's own pod, and the alert that arrives at the Alertmanager has the rule, the pod and the namespace."""
         self.cluster.apply(lab.pod("hoarder", lab.container("main", any_runtime(), "lohoos", knobs=SMALL_HEAP)), namespace=lab.APPS)
         pod = lab.running("hoarder")
         incident = self.incident("hoarder", "memory.out-of-space-loh")
         self.assertIn(incident["severity"], ("error", "critical"))
         self.check_place(incident, pod, "main")
         pager = Pager(self)
+        (target,) = lab.until("the target of the ServiceMonitor is scraped", lambda: pager.query('up{job="gcwatch"} == 1'))
+        self.assertEqual((target["metric"].get("node"), target["metric"].get("pod")), (node.NODE, None))
         (alert,) = lab.until("the alert at the Alertmanager", lambda: pager.alerts(gcwatch_rule_id="memory.out-of-space-loh"))
         self.assertEqual(alert["labels"]["alertname"], "DotnetGcAnomaly")
         self.assertEqual(alert["labels"].get("k8s_pod_name"), "hoarder", alert)
@@ -97,24 +101,44 @@ class Pager:
         shutil.copytree(alertmanager, folder / "run")
         command = [f"--config.file={folder}/alertmanager.yml", f"--storage.path={folder}/alertmanager", "--cluster.listen-address="]
         self.alertmanager = node.receivers.Process("alertmanager", ["./alertmanager", *command, "--web.listen-address=127.0.0.1:9093"], folder / "run")
-        address = test.daemon.pod()["status"]["podIP"]
         rules = tools.DEPLOY / "prometheus" / "gcwatch.rules.yaml"
         (folder / "prometheus.yml").write_text(f"""
 global: {{scrape_interval: 2s, evaluation_interval: 2s}}
 rule_files: [{rules}]
 alerting: {{alertmanagers: [{{static_configs: [{{targets: ['127.0.0.1:9093']}}]}}]}}
-scrape_configs:
-  - job_name: gcwatch
-    honor_labels: true
-    static_configs: [{{targets: ['{address}:9464']}}]
+scrape_configs: {json.dumps([scrape_config(test.daemon.pod())])}
 """)
         command = [f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data", "--web.listen-address=127.0.0.1:9090"]
         self.prometheus = node.receivers.Process("prometheus", [prometheus, *command], folder)
         test.addCleanup(self.prometheus.stop)
         test.addCleanup(self.alertmanager.stop)
 
+    def query(self, expression):
+        asked = urllib.parse.urlencode({"query": expression})
+        with urllib.request.urlopen(f"http://127.0.0.1:9090/api/v1/query?{asked}", timeout=10) as answer:
+            return json.loads(answer.read())["data"]["result"]
+
     def alerts(self, **labels):
         with urllib.request.urlopen("http://127.0.0.1:9093/api/v2/alerts", timeout=10) as answer:
             found = json.loads(answer.read())
         active = [each for each in found if each["status"]["state"] == "active"]
         return [each for each in active if all(each["labels"].get(key) == value for key, value in labels.items())]
+
+
+def scrape_config(pod):
+    """What the operator makes of components/servicemonitor, with gcwatch's pod in the place of what Kubernetes would discover."""
+    text = (tools.DEPLOY / "kustomize" / "components" / "servicemonitor" / "servicemonitor.yaml").read_text()
+    (monitor,) = tools.documents(text)
+    (endpoint,) = monitor["spec"]["endpoints"]
+    (port,) = [each["containerPort"] for each in pod["spec"]["containers"][0]["ports"] if each["name"] == endpoint["port"]]
+    snake = lambda name: re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", name)
+    metadata = pod["metadata"]
+    labels = {"__meta_kubernetes_pod_node_name": pod["spec"]["nodeName"]}
+    # The operator adds these to each target.
+    labels |= {"namespace": metadata["namespace"], "pod": metadata["name"], "container": "gcwatch", "endpoint": endpoint["port"], "service": "gcwatch"}
+    return {
+        "job_name": "gcwatch",
+        "honor_labels": endpoint["honorLabels"],
+        "static_configs": [{"targets": [f"{pod['status']['podIP']}:{port}"], "labels": labels}],
+        "relabel_configs": [{snake(key): value for key, value in each.items()} for each in endpoint["relabelings"]],
+    }

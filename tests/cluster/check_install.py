@@ -1,12 +1,13 @@
 """The chart and every overlay, installed on the cluster, used, and removed again."""
 
 import json
-import re
 import unittest
+import urllib.request
 
 import images
 import lab
 import node
+import policy
 import tools
 
 HTTP = "app.kubernetes.io/name=gcwatch,app.kubernetes.io/component=daemon"
@@ -127,41 +128,44 @@ class Install(unittest.TestCase):
         self.overlay(folder, check)
 
     def test_6_with_collector(self):
-        """Scenario: overlays/with-collector with the real Collector in the place of its image; as its backend it prints what it has.
-        Guarantee: both Ready, and spans of a pod are at the Collector with that pod's attributes."""
-        program = collector()
-        if not program:
-            lab.not_shown("overlays/with-collector with a real Collector: tests/e2e/build collector has not built it")
-            self.skipTest("no Collector")
-        lab.not_shown("the exporter otlp_grpc of overlays/with-collector: the Collector of tests/e2e has none; it prints instead")
-        self.cluster.load(lambda at: images.program(at, "docker.io/otel/opentelemetry-collector:0.161.0", program))
+        """Scenario: overlays/with-collector with the real Collector in the place of its image, and a real Jaeger of deploy/jaeger as its
+        backend, which takes traces only. Guarantee: all Ready, and Jaeger finds the traces of a pod's collections, with that pod's attributes."""
+        programs = {
+            "docker.io/otel/opentelemetry-collector:0.161.0": node.receivers.binary("collector", "otelcol"),
+            "localhost/jaeger:1.0": node.receivers.binary("jaeger", "jaeger"),
+        }
+        if not all(programs.values()):
+            lab.not_shown("overlays/with-collector with a real Collector and Jaeger: tests/e2e/build collector jaeger has not built them")
+            self.skipTest("no Collector or no Jaeger")
+        for name, program in programs.items():
+            self.cluster.load(lambda at: images.program(at, name, program))
         folder = lab.kustomization(overlay="with-collector")
-        at = folder / "collector.yaml"
-        head, tail = at.read_text().split("exporters:\n", 1)
-        tail = tail[tail.index("service:") :].replace("[otlp_grpc]", "[debug]")
-        at.write_text(f"{head}exporters:\n  debug: {{verbosity: detailed, sampling_initial: 1000000}}\n{tail}")
-        self.cluster.apply(lab.pod("seen", lab.container("main", any_runtime())), namespace=lab.APPS)
-        self.addCleanup(self.cluster.kubectl, "delete", "pod", "seen", "--namespace", lab.APPS, "--ignore-not-found")
-        pod = lab.running("seen")
+        # As its comment says.
+        at = folder / "collector-deployment.yaml"
+        at.write_text(at.read_text().replace("backend.example:4317", f"jaeger.{lab.APPS}.svc.cluster.local:4317"))
+        self.cluster.apply(*jaeger(), lab.pod("seen", lab.container("main", any_runtime())), namespace=lab.APPS)
+        self.addCleanup(self.cluster.kubectl, "delete", "pod/seen", "pod/jaeger", "service/jaeger", "configmap/jaeger", "--namespace", lab.APPS, "--ignore-not-found")
+        pod, backend = lab.running("seen"), lab.running("jaeger")
         self.before = self.cluster.objects()
 
         def check():
             self.works()
             self.cluster.kubectl("--namespace", "gcwatch", "rollout", "status", "deployment/collector", "--timeout=100s")
-            self.daemon.attached("seen")
+            service = self.daemon.attached("seen")["resource"]["service.name"]
+            query = f"http://{backend['status']['podIP']}:16686/api/traces?service={service}&limit=20&lookback=1h"
 
-            def spans():
-                printed = self.cluster.kubectl("--namespace", "gcwatch", "logs", "deployment/collector")
-                blocks = [block for block in printed.split("ResourceSpans #")[1:] if "k8s.pod.name: Str(seen)" in block]
-                return [block for block in blocks if "ScopeSpans #" in block]
+            def traces():
+                with urllib.request.urlopen(query, timeout=10) as answer:
+                    return json.loads(answer.read())["data"]
 
-            (block, *_) = lab.until("spans of the pod at the Collector", spans)
-            said = dict(re.findall(r"-> (\S+): (?:Str|Slice)\((.*)\)$", block[: block.index("ScopeSpans #")], re.MULTILINE))
+            (trace, *_) = lab.until("traces of the pod in Jaeger", traces)
+            (process,) = trace["processes"].values()
+            said = {tag["key"]: tag["value"] for tag in process["tags"]}
             for key, value in lab.expected(pod, "main").items():
-                self.assertEqual(said.get(key), json.dumps(value) if isinstance(value, list) else value, key)
+                self.assertEqual(said.get(key), json.dumps(value, separators=(",", ":")) if isinstance(value, list) else value, key)
+            self.assertTrue(any(span["operationName"].startswith("GC gen") for span in trace["spans"]), trace["spans"])
 
         self.overlay(folder, check)
-
 
     def test_7_kubelet(self):
         """Scenario: the chart with the kubelet as the source of metadata, which asks the API server who may read its pods.
@@ -184,10 +188,70 @@ class Install(unittest.TestCase):
         self.cluster.kubectl("delete", "namespace", "gcwatch")
         self.no_trace()
 
+    def test_8_network_policy(self):
+        """Scenario: overlays/plain, its NetworkPolicy enforced as it says, and gcwatch started anew behind it. Guarantee: Ready, with the
+        names of a pod from the API server; who is in the namespace `monitoring` reaches its listener, an application does not, and gcwatch
+        reaches no application."""
+        if not policy.can_enforce():
+            lab.not_shown("a NetworkPolicy that is enforced: nft(8) or filters on bridges are not there")
+            self.skipTest("no nft")
+        monitoring = {"metadata": {"name": "monitoring"}}
+        self.cluster.apply({"apiVersion": "v1", "kind": "Namespace", **monitoring})
+        self.addCleanup(self.cluster.kubectl, "delete", "namespace", "monitoring", "--ignore-not-found")
+        lab.until("the account of pods", lambda: self.cluster.ask("GET", "/api/v1/namespaces/monitoring/serviceaccounts/default"))
+        for namespace in ("monitoring", lab.APPS):
+            self.cluster.apply(lab.pod("seen", lab.container("main", any_runtime())), namespace=namespace)
+        self.addCleanup(self.cluster.kubectl, "delete", "pod", "seen", "--namespace", lab.APPS, "--ignore-not-found", "--grace-period=1")
+        scraper, application = lab.running("seen", "monitoring"), lab.running("seen")
+        self.addCleanup(policy.lift)
+        self.before = self.cluster.objects()
+
+        def check():
+            self.works()
+            (enforced,) = self.cluster.get("networkpolicies", "--namespace", "gcwatch")["items"]
+            gcwatch = self.daemon.pod()
+            policy.enforce(enforced)
+            restarts = gcwatch["status"]["containerStatuses"][0]["restartCount"]
+            (status,) = gcwatch["status"]["containerStatuses"]
+            self.cluster._ctr("tasks", "kill", "--signal", "SIGTERM", status["containerID"].removeprefix("containerd://"))
+            again = lambda: self.daemon.pod()["status"]["containerStatuses"][0]["restartCount"] > restarts and self.daemon.ready()
+            lab.until("its container was started again", again)
+            self.assertEqual(lab.told(self.of_application()), lab.expected(application, "main"))
+            listener, own = gcwatch["status"]["podIP"], self.daemon.pod()
+            self.assertEqual(policy.connects(scraper, listener, 9464), "open")
+            self.assertEqual(policy.connects(scraper, listener, 9465), "dropped")
+            self.assertEqual(policy.connects(application, listener, 9464), "dropped")
+            self.assertEqual(policy.connects(own, application["status"]["podIP"], 8080), "dropped")
+            self.assertEqual(policy.connects(own, node.API, 443), "open")
+            policy.lift()
+            self.assertEqual(policy.connects(own, application["status"]["podIP"], 8080), "refused")
+
+        self.overlay(lab.kustomization(), check)
+
+    def of_application(self):
+        """The process of the pod `seen` of the applications, once it is read."""
+        def seen():
+            found = [each for each in self.daemon.of("seen") if each["resource"].get("k8s.namespace.name") == lab.APPS]
+            return [each for each in found if each["state"] == "attached" and each["collections"]]
+
+        return lab.until("gcwatch attached to seen", seen)[0]
+
 
 def any_runtime():
     return next(name for name in ("net8", "net10", "net9", "core31") if images.is_there(name))
 
 
-def collector():
-    return node.receivers.binary("collector", "otelcol")
+def jaeger():
+    """Jaeger with the configuration that deploy/jaeger has, and the service that has its name."""
+    config = (tools.DEPLOY / "jaeger" / "jaeger.yaml").read_text()
+    command = {"name": "jaeger", "image": "localhost/jaeger:1.0", "imagePullPolicy": "Never", "args": ["--config=/etc/jaeger/jaeger.yaml"]}
+    command["volumeMounts"] = [{"name": "config", "mountPath": "/etc/jaeger"}, {"name": "tmp", "mountPath": "/tmp"}]
+    # Its query service listens on loopback by itself.
+    served = config.replace("  jaeger_query:\n", "  jaeger_query:\n    http:\n      endpoint: 0.0.0.0:16686\n")
+    pod = lab.pod("jaeger", command, labels={"app": "jaeger"})
+    pod["spec"]["volumes"].append({"name": "config", "configMap": {"name": "jaeger"}})
+    return [
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "jaeger"}, "data": {"jaeger.yaml": served}},
+        {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "jaeger"}, "spec": {"clusterIP": "None", "selector": {"app": "jaeger"}, "ports": [{"port": 4317}]}},
+        pod,
+    ]

@@ -4,6 +4,8 @@ import http.client
 import os
 import pathlib
 import signal
+import subprocess
+import sys
 import threading
 import time
 import unittest
@@ -15,6 +17,15 @@ import node
 
 AWAY = 300 if os.environ.get("GCWATCH_CLUSTER_LONG") else 30
 LOAD = 6
+HOG = """
+import os, sys, time
+with open(sys.argv[1], "w") as procs:
+    procs.write(str(os.getpid()))
+kept = []
+while True:
+    kept.append(b"x" * (1 << 20))
+    time.sleep(0.005)
+"""
 
 
 def any_runtime():
@@ -150,7 +161,25 @@ class Update(unittest.TestCase):
         self.assertEqual(self.daemon.pod()["metadata"]["name"], pod["metadata"]["name"])
         self.assertEqual(self.restarts(), 0)
 
-    def test_3_stopped(self):
+    def test_3_out_of_memory(self):
+        """Scenario: gcwatch's container reaches its memory limit, and the kernel kills gcwatch. Guarantee: Kubernetes says OOMKilled, its
+        container starts again in the same pod, all processes are read again, and no pod of the load was restarted."""
+        pod = self.daemon.pod()
+        restarts = pod["status"]["containerStatuses"][0]["restartCount"]
+        # Something else in its group takes what there is. Of the two the kernel prefers gcwatch, whose pod asked for little.
+        hog = subprocess.Popen([sys.executable, "-c", HOG, str(self.daemon.group() / "cgroup.procs")])
+        self.addCleanup(hog.wait)
+        self.addCleanup(hog.kill)
+        status = lambda: self.daemon.pod()["status"]["containerStatuses"][0]
+        lab.until("its container was started again", lambda: status()["restartCount"] == restarts + 1)
+        self.assertEqual(status()["lastState"]["terminated"]["reason"], "OOMKilled")
+        hog.kill()
+        lab.until("it is ready", self.daemon.ready)
+        self.all_read()
+        self.assertEqual(self.daemon.pod()["metadata"]["name"], pod["metadata"]["name"])
+        self.assertEqual(self.restarts(), 0)
+
+    def test_4_stopped(self):
         """Scenario: gcwatch's process is stopped (SIGSTOP), and a pod of the load is deleted with a grace period of 40 s. Guarantee: the
         pod ends by itself long before that; gcwatch goes on, or the kubelet starts it again, and all processes are read."""
         victim = self.cluster.pods(lab.APPS, "app=load")[0]["metadata"]["name"]
@@ -170,7 +199,7 @@ class Update(unittest.TestCase):
         self.assertEqual(self.restarts(), 0)
         print(f"the pod was gone after {took:.1f} s", end=" ", flush=True)
 
-    def test_4_no_api_server(self):
+    def test_5_no_api_server(self):
         """Scenario: the API server is killed, away for half a minute (five with GCWATCH_CLUSTER_LONG), and there again; then a new pod.
         Guarantee: what is known stays known and is exported, gcwatch is not restarted, and the new pod has its names."""
         pod = self.daemon.pod()

@@ -86,7 +86,6 @@ def cluster():
     if not pathlib.Path("/sys/kernel/security/apparmor").exists():
         not_shown("AppArmor: this kernel has none, so components/host-processes is installed and changes nothing")
     not_shown("user namespaces of pods (hostUsers: false): containerd 1.6 has none")
-    not_shown("a NetworkPolicy that is enforced: the CNI plugin bridge enforces none")
     not_shown("a second node: maxUnavailable and the nodes of others")
     not_shown("services by their address: there is no kube-proxy; a name is the address of a ready pod")
     return made
@@ -167,18 +166,23 @@ class Daemon:
     def incidents(self, pod):
         return [each for each in self.ask("incidents")["incidents"] if each["resource"].get("k8s.pod.name") == pod]
 
-    def memory(self):
-        """The most bytes that its container's control group ever held, and how often that was its limit."""
+    def group(self):
+        """The control group of its container that counts memory."""
         (status,) = self.pod()["status"]["containerStatuses"]
         name = status["containerID"].removeprefix("containerd://")
         for at, _, _ in os.walk("/sys/fs/cgroup"):
             at = pathlib.Path(at)
-            if name in at.name and (at / "memory.max_usage_in_bytes").exists():
-                return int((at / "memory.max_usage_in_bytes").read_text()), int((at / "memory.failcnt").read_text())
-            if name in at.name and (at / "memory.peak").exists():
-                (hits,) = re.findall(r"^max (\d+)$", (at / "memory.events").read_text(), re.MULTILINE)
-                return int((at / "memory.peak").read_text()), int(hits)
+            if name in at.name and any((at / each).exists() for each in ("memory.max_usage_in_bytes", "memory.peak")):
+                return at
         raise LookupError(f"no control group of {name}")
+
+    def memory(self):
+        """The most bytes that its container's control group ever held, and how often that was its limit."""
+        at = self.group()
+        if (at / "memory.max_usage_in_bytes").exists():
+            return int((at / "memory.max_usage_in_bytes").read_text()), int((at / "memory.failcnt").read_text())
+        (hits,) = re.findall(r"^max (\d+)$", (at / "memory.events").read_text(), re.MULTILINE)
+        return int((at / "memory.peak").read_text()), int(hits)
 
     def logs(self):
         lines = cluster().kubectl("logs", "--namespace", self.namespace, self.pod()["metadata"]["name"]).splitlines()

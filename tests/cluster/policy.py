@@ -1,0 +1,97 @@
+"""A NetworkPolicy enforced as it says, by nftables on the bridge of the pods: the CNI plugin of this cluster enforces none."""
+
+import shutil
+import subprocess
+
+import lab
+import node
+import tools
+
+TABLE = "gcwatch-policy"
+
+
+def can_enforce():
+    """Whether this kernel filters on bridges, and nft(8) is there."""
+    if not shutil.which("nft"):
+        return False
+    done = subprocess.run(["nft", "--check", "add table bridge gcwatch-check"], capture_output=True, timeout=30)
+    return done.returncode == 0
+
+
+def _matches(labels, selector):
+    return all(labels.get(key) == value for key, value in selector.get("matchLabels", {}).items())
+
+
+def _addresses(peers, namespace):
+    """Addresses of the pods that one of the peers selects; None: anybody."""
+    if not peers:
+        return None
+    namespaces = {each["metadata"]["name"]: each["metadata"].get("labels", {}) for each in lab.cluster().ask("GET", "/api/v1/namespaces")["items"]}
+    found = set()
+    for peer in peers:
+        assert set(peer) <= {"podSelector", "namespaceSelector"}, f"not known here: {peer}"
+        of_namespace = lambda name: _matches(namespaces[name], peer["namespaceSelector"]) if "namespaceSelector" in peer else name == namespace
+        for pod in lab.cluster().ask("GET", "/api/v1/pods")["items"]:
+            metadata = pod["metadata"]
+            if of_namespace(metadata["namespace"]) and _matches(metadata.get("labels", {}), peer.get("podSelector", {})) and pod["status"].get("podIP"):
+                found.add(pod["status"]["podIP"])
+    return found
+
+
+def _accepted(rules, peers, namespace, address, other, own):
+    """Lines that accept what the rules allow. What `other` says of is the peer's address, `own` that of the pod."""
+    for rule in rules or []:
+        addresses = _addresses(rule.get(peers), namespace)
+        if addresses == set():
+            continue
+        peer = "" if addresses is None else f"{other} {{ {', '.join(sorted(addresses))} }} "
+        for port in rule.get("ports") or [None]:
+            yield f"{own} {address} {peer}" + (f"{port.get('protocol', 'TCP').lower()} dport {port['port']} " if port else "") + "accept"
+
+
+def enforce(policy):
+    """Enforces it for the pods that it selects now, until `lift`. Without connection tracking: what opens a connection is filtered."""
+    namespace, spec = policy["metadata"]["namespace"], policy["spec"]
+    lines = []
+    for pod in lab.cluster().pods(namespace):
+        address = pod["status"].get("podIP")
+        if not address or not _matches(pod["metadata"].get("labels", {}), spec["podSelector"]):
+            continue
+        opens = ("tcp flags & (syn | ack) == syn drop", "meta l4proto udp drop")
+        if "Egress" in spec["policyTypes"]:
+            lines += _accepted(spec.get("egress"), "to", namespace, address, "ip daddr", "ip saddr")
+            lines += [f"ip saddr {address} {each}" for each in opens]
+        if "Ingress" in spec["policyTypes"]:
+            # A policy does not hold up the node, whose probes these are. Answers of a name server come from its port.
+            lines += [f"ip daddr {address} ip saddr {{ {node.ADDRESS}, {node.PODS.replace('.0/24', '.1')} }} accept", f"ip daddr {address} udp sport 53 accept"]
+            lines += _accepted(spec.get("ingress"), "from", namespace, address, "ip saddr", "ip daddr")
+            lines += [f"ip daddr {address} {each}" for each in opens]
+    assert lines, f"{policy['metadata']['name']} selects no pod that runs"
+    chains = "".join(f"chain {hook} {{ type filter hook {hook} priority 0; policy accept; jump of; }}\n" for hook in ("input", "forward", "output"))
+    rules = "\n".join(lines)
+    lift()
+    tools.run("nft", "--file", "-", input=f"table bridge {TABLE} {{\nchain of {{\n{rules}\n}}\n{chains}}}\n")
+
+
+def lift():
+    subprocess.run(["nft", "delete", "table", "bridge", TABLE], capture_output=True, timeout=30)
+
+
+CONNECT = """
+import socket, sys
+try:
+    socket.create_connection((sys.argv[1], int(sys.argv[2])), 3).close()
+    print("open")
+except ConnectionRefusedError:
+    print("refused")
+except OSError:
+    print("dropped")
+"""
+
+
+def connects(pod, address, port):
+    """What becomes of a connection from a pod: `open`, `refused` (it got there, and nobody listens), `dropped`."""
+    (status, *_) = pod["status"]["containerStatuses"]
+    info = lab.cluster()._ctr("tasks", "list").stdout
+    (line,) = [line for line in info.splitlines() if line.startswith(status["containerID"].removeprefix("containerd://"))]
+    return tools.run("nsenter", f"--net=/proc/{line.split()[1]}/ns/net", "python3", "-c", CONNECT, address, str(port)).strip()
