@@ -41,9 +41,10 @@ class Incidents(unittest.TestCase):
         return lab.until(f"an incident of {pod} with {rule}", found, patience)
 
     def check_place(self, incident, pod, container, without=()):
-        """The place of an incident is that of the pod; of attributes those that are texts."""
+        """The place of an incident is that of the pod, each attribute as a text."""
         place = {key: value for key, value in incident["resource"].items() if key.startswith(("k8s.", "container."))}
-        expected = {key: value for key, value in lab.expected(pod, container).items() if isinstance(value, str) and key not in without}
+        expected = lab.expected(pod, container)
+        expected = {key: value if isinstance(value, str) else ",".join(value) for key, value in expected.items() if key not in without}
         self.assertEqual(place, expected)
 
     def test_1_loh_to_pager(self):
