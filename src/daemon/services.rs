@@ -1,5 +1,7 @@
 //! The parts that the commands share: pipeline, delivery, rules, own metrics, listener.
 
+mod open;
+
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -14,24 +16,22 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
+use crate::daemon::Options;
 use crate::daemon::bursts::Bursts;
-use crate::daemon::incident_file::{Content, IncidentFile};
-use crate::daemon::outlet::DeliveryOutlet;
-use crate::daemon::own::{Own, RunParts, Sources};
+use crate::daemon::incident_file::IncidentFile;
+use crate::daemon::own::{Own, RunParts};
 use crate::daemon::rules::RuleFiles;
 use crate::daemon::stall::{Stall, Stalls};
 use crate::daemon::state::StateDirectory;
-use crate::daemon::{OWN_RUN, Options};
 use crate::evidence::black_box::BlackBox;
 use crate::intake::options::IntakeOptions;
 use crate::intake::{Intake, IntakeError};
 use crate::kubernetes::{self, Pods};
 use crate::pipeline::Pipeline;
-use crate::process::RunKey;
+use crate::targets::BlackBoxes;
 use crate::targets::directory::Directory;
 use crate::targets::host::clocks;
-use crate::targets::{BlackBoxes, Reading};
-use crate::web::{self, LiveInfo as _, OwnMetrics as _, PartAge, Server, Site};
+use crate::web::{LiveInfo as _, OwnMetrics as _, PartAge};
 use delivery::alerts::Notifier;
 use delivery::clock::now_unix_ns;
 use delivery::otlp::stats::{Lost, SignalStats};
@@ -42,9 +42,6 @@ pub(super) const FLUSH: Duration = Duration::from_secs(4);
 
 /// gcwatch is behind from then on: streams are read several times a second.
 const BEHIND: Duration = Duration::from_secs(5);
-
-/// How long the start waits for the state directory.
-const STATE_WITHIN: Duration = Duration::from_secs(5);
 
 /// Limit on completing the recordings of incidents.
 const COMPLETE: Duration = Duration::from_secs(1);
@@ -94,162 +91,7 @@ pub struct Ended {
     pub kept: Lost,
 }
 
-/// What is in the state directory at the start, but for the queue of what is exported.
-struct Kept {
-    state: StateDirectory,
-    incidents: IncidentFile,
-    left: io::Result<Option<Content>>,
-    black_box: Option<BlackBox>,
-}
-
-impl Kept {
-    /// Reads it on a thread of its own: its file system may not respond. `None`: it cannot be used.
-    async fn open(path: &Path, options: &Options, notes: &mut Vec<Note>) -> Option<Self> {
-        let warning = |text| Note { is_warning: true, text };
-        let (directory, recorded) = (path.to_owned(), options.black_box.clone());
-        let reading = Reading::default();
-        let opened = reading.within(STATE_WITHIN, move || {
-            let state = StateDirectory::open(&directory)?;
-            let incidents = IncidentFile::new(&directory);
-            let left = incidents.read();
-            let black_box = recorded.enabled.then(|| BlackBox::open(&directory, &recorded));
-            Ok::<_, io::Error>((state, incidents, left, black_box.transpose()))
-        });
-        let path = path.display();
-        let problem = match opened.await {
-            Ok(Ok((state, incidents, left, black_box))) => {
-                let not_recorded = |error| {
-                    warning(format!(
-                        "incidents are not recorded: cannot use {path}/black-box: {error}"
-                    ))
-                };
-                let black_box = black_box.map_err(|error| notes.push(not_recorded(error)));
-                return Some(Self {
-                    state,
-                    incidents,
-                    left,
-                    black_box: black_box.ok().flatten(),
-                });
-            }
-            Ok(Err(error)) => error.to_string(),
-            Err(not_read) => not_read.to_string(),
-        };
-        notes.push(warning(format!(
-            "cannot use {path}: {problem}; what outlives gcwatch is in memory only"
-        )));
-        None
-    }
-}
-
 impl Services {
-    /// Begins to listen and to export.
-    ///
-    /// # Errors
-    ///
-    /// When the address is in use, or a receiver's settings cannot be used (a certificate that cannot be read).
-    pub async fn open(options: &Options) -> anyhow::Result<Self> {
-        // The address first: a second daemon that was started by mistake stops here.
-        let listener = match options.listen {
-            Some(address) => {
-                let listener = web::listen(address).await?;
-                Some(Server::new(listener, &options.web).context("cannot serve TLS")?)
-            }
-            None => None,
-        };
-        let address = listener.as_ref().and_then(Server::address);
-        let mut otlp = options.otlp.clone();
-        let mut notes = Vec::new();
-        let kept = match &options.state_directory {
-            Some(path) => Kept::open(path, options, &mut notes).await,
-            None => None,
-        };
-        if kept.is_none() {
-            otlp.disk = None;
-        }
-        let (exporter, running) = Exporter::start(&otlp).context("cannot export over OTLP")?;
-        notes.extend(exporter.disk_notes());
-        let notifier = Notifier::start(&options.alerts)?;
-        let outlet = DeliveryOutlet {
-            exporter: exporter.clone(),
-            notifier: notifier.clone(),
-        };
-        let pipeline = Pipeline::new(options.pipeline.clone(), Arc::new(outlet));
-        let (state, left, black_box) = match kept {
-            Some(Kept {
-                state,
-                incidents,
-                left,
-                black_box,
-            }) => (Some((state, incidents)), Some(left), black_box),
-            None => (None, None, None),
-        };
-        if let Some(black_box) = &black_box {
-            pipeline.set_black_box(black_box.clone());
-        }
-        let resource = Arc::new(Origin::new(options.own_resource.clone()));
-        let rules = Arc::new(RuleFiles::default());
-        rules.begin(&options.rules, &pipeline).await;
-        if let (Some((_, incidents)), Some(left)) = (&state, left) {
-            notes.extend(incidents.resume(left, &pipeline, &notifier, now_unix_ns()));
-        }
-        let (pods, pods_stats) = (Arc::new(Pods::default()), Arc::new(kubernetes::Stats::default()));
-        let own = Arc::new(Own::new(
-            resource,
-            now_unix_ns(),
-            Sources {
-                pipeline: pipeline.clone(),
-                exporter: exporter.clone(),
-                notifier: notifier.clone(),
-                rules: Arc::clone(&rules),
-                pods: Arc::clone(&pods),
-                pods_stats: Arc::clone(&pods_stats),
-            },
-        ));
-        let own_run = RunKey {
-            pid: std::process::id(),
-            start_time: OWN_RUN,
-        };
-        pipeline.set_own(own_run, own.resource());
-        let bursts = Arc::new(Bursts::new(Arc::clone(&own.bursts)));
-        bursts.configure(options.bursts, options.targets.lease_folder.clone());
-        let ready = Arc::new(AtomicBool::new(false));
-        let web = listener.map(|listener| {
-            let site = Site::new(
-                pipeline.clone(),
-                Arc::clone(&own) as Arc<dyn web::OwnMetrics>,
-                Arc::clone(&own) as Arc<dyn web::LiveInfo>,
-                Arc::clone(&rules) as Arc<dyn web::RuleInfo>,
-                Arc::clone(&own) as Arc<dyn web::WatcherInfo>,
-                Arc::clone(&ready),
-            );
-            let (close, mut closed) = watch::channel(false);
-            let end = async move {
-                let _closed_or_dropped = closed.wait_for(|closed| *closed).await;
-            };
-            (close, tokio::spawn(listener.serve(site, end)))
-        });
-        Ok(Self {
-            pipeline,
-            exporter,
-            notifier,
-            rules,
-            running,
-            own,
-            pods,
-            pods_stats,
-            export_own_metrics: options.export_own_metrics,
-            ready,
-            web,
-            address,
-            state,
-            intake: None,
-            directory: None,
-            black_box,
-            bursts,
-            notes,
-        })
-    }
-
     /// Listens for spans where this is configured, and has their requests go to these processes.
     ///
     /// # Errors

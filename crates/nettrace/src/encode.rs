@@ -42,21 +42,21 @@
 //! ```
 
 mod blobs;
+mod block;
 mod record;
+mod thread;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 pub use self::record::{EncodeError, EventRecord, Forget, Label, ThreadRecord};
 
 use self::blobs::Blobs;
+use self::block::length;
 use crate::blob::BlobHeader;
-use crate::cursor::{put_varu32, put_varu64};
-use crate::frame::{BLOCK_VERSION, BlockKind, MAGIC, MAJOR_VERSION, SERIALIZATION};
-use crate::frame::{TAG_BEGIN, TAG_END, TAG_NULL, TRACE_VERSION};
+use crate::frame::{BlockKind, MAGIC, MAJOR_VERSION, SERIALIZATION, TAG_NULL};
 use crate::header::{Format, TraceHeader};
-use crate::intake::{FORGET_METADATA, FORGET_THREADS};
-use crate::limits::{MAX_BLOCK_BYTES, MAX_LABEL_LISTS, MAX_SEQUENCE_POINT_THREADS};
-use crate::metadata::{Metadata, put_utf8};
+use crate::limits::MAX_LABEL_LISTS;
+use crate::metadata::Metadata;
 
 /// Blobs in a block before the next is begun, as the runtime has it.
 pub const BLOCK_BYTES: usize = 100 << 10;
@@ -266,104 +266,6 @@ impl Encoder {
         Ok(())
     }
 
-    /// V6: assigns thread indexes to threads.
-    ///
-    /// # Errors
-    ///
-    /// In V4, which has OS ids in its events; when a name is too long.
-    pub fn threads(&mut self, threads: &[ThreadRecord<'_>]) -> Result<(), EncodeError> {
-        self.only_v6("a thread block")?;
-        // Events so far mean the old threads.
-        self.flush()?;
-        for thread in threads {
-            let mut row = Vec::new();
-            thread.write(&mut row);
-            let size = u16::try_from(row.len()).map_err(|_| EncodeError::TooLong {
-                what: "a thread's name",
-            })?;
-            if self.thread_rows.len() + row.len() > BLOCK_BYTES {
-                self.flush()?;
-            }
-            self.thread_rows.extend(size.to_le_bytes());
-            self.thread_rows.extend(row);
-        }
-        Ok(())
-    }
-
-    /// V6: thread indexes with their last numbers, that will not come again as these threads.
-    ///
-    /// # Errors
-    ///
-    /// In V4; when there are too many.
-    pub fn remove_threads(&mut self, threads: &[(u64, u32)]) -> Result<(), EncodeError> {
-        self.only_v6("a remove-thread block")?;
-        self.flush()?;
-        let mut content = Vec::new();
-        for (index, sequence) in threads {
-            put_varu64(&mut content, *index);
-            put_varu32(&mut content, *sequence);
-            self.sequences.remove(index);
-        }
-        self.block(BlockKind::RemoveThread, &content)
-    }
-
-    /// Every event older than `ticks` was written, and each of these capture threads had given this number.
-    ///
-    /// # Errors
-    ///
-    /// When there are too many threads.
-    pub fn sequence_point(&mut self, ticks: i64, threads: &[(u64, u32)]) -> Result<(), EncodeError> {
-        self.sequence_point_and_forget(ticks, threads, Forget::default())
-    }
-
-    /// As [`Encoder::sequence_point`]; in V6 ids may begin anew after it.
-    ///
-    /// # Errors
-    ///
-    /// When there are too many threads; in V4, when something has to be forgotten.
-    pub fn sequence_point_and_forget(
-        &mut self,
-        ticks: i64,
-        threads: &[(u64, u32)],
-        forget: Forget,
-    ) -> Result<(), EncodeError> {
-        const WHAT: &str = "a sequence point";
-        if forget != Forget::default() {
-            self.only_v6("forgetting")?;
-        }
-        if threads.len() > MAX_SEQUENCE_POINT_THREADS {
-            return Err(EncodeError::TooLong { what: WHAT });
-        }
-        self.flush()?;
-        let mut content = ticks.to_le_bytes().to_vec();
-        if self.format != Format::V4 {
-            let flag = |forget: bool, flag| if forget { flag } else { 0 };
-            let flags = flag(forget.threads, FORGET_THREADS) | flag(forget.metadata, FORGET_METADATA);
-            content.extend(flags.to_le_bytes());
-        }
-        content.extend(length(threads.len(), WHAT)?.to_le_bytes());
-        for (thread, sequence) in threads {
-            if self.format == Format::V4 {
-                content.extend(thread.to_le_bytes());
-                content.extend(sequence.to_le_bytes());
-            } else {
-                put_varu64(&mut content, *thread);
-                put_varu32(&mut content, *sequence);
-            }
-        }
-        self.block(BlockKind::SequencePoint, &content)?;
-        self.list_ids.clear();
-        self.newest = self.newest.max(ticks);
-        self.unconfirmed = false;
-        if forget.threads {
-            self.sequences.clear();
-        }
-        if forget.metadata {
-            self.defined.clear();
-        }
-        Ok(())
-    }
-
     /// Ends the blocks that were begun, so that all events are in what [`Encoder::take`] gives.
     ///
     /// # Errors
@@ -428,82 +330,5 @@ impl Encoder {
             Format::V6 { .. } => self.out.extend([0; 4]),
         }
         Ok(self.out)
-    }
-
-    fn only_v6(&self, what: &'static str) -> Result<(), EncodeError> {
-        if self.format == Format::V4 {
-            Err(EncodeError::NotInV4 { what })
-        } else {
-            Ok(())
-        }
-    }
-
-    fn block(&mut self, kind: BlockKind, content: &[u8]) -> Result<(), EncodeError> {
-        if content.len() >= MAX_BLOCK_BYTES {
-            return Err(EncodeError::TooLong { what: kind.reading() });
-        }
-        let size = content.len() as u32;
-        if self.format != Format::V4 {
-            self.out.extend((kind.number() << 24 | size).to_le_bytes());
-            self.out.extend(content);
-            return Ok(());
-        }
-        let version = if kind == BlockKind::Trace {
-            TRACE_VERSION
-        } else {
-            BLOCK_VERSION
-        };
-        let name = kind.type_name();
-        self.out.extend([TAG_BEGIN, TAG_BEGIN, TAG_NULL]);
-        for number in [version, version, name.len() as u32] {
-            self.out.extend(number.to_le_bytes());
-        }
-        self.out.extend(name.as_bytes());
-        self.out.push(TAG_END);
-        if kind != BlockKind::Trace {
-            self.out.extend(size.to_le_bytes());
-            let at = self.taken + self.out.len() as u64;
-            let filling = at.next_multiple_of(4) - at;
-            self.out.extend(std::iter::repeat_n(0, filling as usize));
-        }
-        self.out.extend(content);
-        self.out.push(TAG_END);
-        Ok(())
-    }
-}
-
-impl TraceHeader {
-    fn write_clock(&self, out: &mut Vec<u8>) {
-        self.system_time.write(out);
-        out.extend(self.sync_ticks.to_le_bytes());
-        out.extend(self.frequency.to_le_bytes());
-        out.extend((self.pointer_size.bytes() as u32).to_le_bytes());
-    }
-
-    fn write_properties(&self, out: &mut Vec<u8>) {
-        let known = [
-            ("HardwareThreadCount", self.processors),
-            ("ProcessId", self.process_id),
-            ("ExpectedCPUSamplingRate", self.sampling_rate_ns),
-        ];
-        let known = known
-            .into_iter()
-            .filter_map(|(key, value)| Some((key.to_owned(), value?.to_string())));
-        let pairs: Vec<(String, String)> = known.chain(self.properties.iter().cloned()).collect();
-        out.extend((pairs.len() as u32).to_le_bytes());
-        for (key, value) in pairs {
-            put_utf8(out, &key);
-            put_utf8(out, &value);
-        }
-    }
-}
-
-/// A length that fits into a block.
-fn length(length: usize, what: &'static str) -> Result<u32, EncodeError> {
-    // The rest of the block is its header and the event's.
-    if length >= MAX_BLOCK_BYTES - 1024 {
-        Err(EncodeError::TooLong { what })
-    } else {
-        Ok(length as u32)
     }
 }

@@ -1,12 +1,18 @@
 //! From transitions of alerts to incidents: one process, time as a value.
 
+mod open;
+mod place;
+
 use std::sync::Arc;
 
+use self::open::{Open, finished, is_of, member};
+pub(crate) use self::place::follows;
+use self::place::{Place, group_name, place};
 use super::black_box::Recorder;
-use super::{AFTERMATH_NS, Finding, Holding, Incident, IncidentChange, IncidentEnding, LINGER_NS, Member, REFRESH_NS};
+use super::{Finding, Holding, Incident, IncidentChange, IncidentEnding, Member, REFRESH_NS};
 use crate::alert::{Alert, Ending, RunKey, Transition};
 use crate::ledger::Ledger;
-use crate::rule::{Evidence, RuleSet, Severity};
+use crate::rule::{Evidence, RuleSet};
 use crate::time::moved;
 
 /// The incidents of one process.
@@ -21,26 +27,6 @@ pub struct Incidents {
     of_dead: Option<Arc<str>>,
     /// The events of the process are kept: `None`, they are not.
     recorder: Option<Recorder>,
-}
-
-/// An incident that has not ended.
-#[derive(Debug)]
-struct Open {
-    incident: Arc<Incident>,
-    /// Why the member that ended last did.
-    ending: IncidentEnding,
-    /// When its state was passed on last.
-    passed_on: u64,
-    /// It changed since.
-    changed: bool,
-    /// Until then its members need not hold: it was resumed, and the windows of its rules are filling.
-    resumes_until: u64,
-}
-
-/// Where an alert belongs.
-struct Place {
-    rank: usize,
-    group: Option<usize>,
 }
 
 impl Incidents {
@@ -356,195 +342,4 @@ impl Incidents {
             }
         }
     }
-}
-
-impl Open {
-    /// The groups of its members, by place in the set.
-    fn groups<'a>(&'a self, rules: &'a RuleSet) -> impl Iterator<Item = usize> + 'a {
-        let members = self.incident.members.iter();
-        members.filter_map(|member| group_place(rules, member.group.as_deref()?))
-    }
-
-    /// Adds a member, or the newest state of one.
-    fn put(&mut self, rules: &RuleSet, alert: &Arc<Alert>, place: &Place) {
-        let mut known = self.incident.members.iter();
-        if known.any(|member| is_of(member, alert) && Arc::ptr_eq(&member.alert, alert)) {
-            return;
-        }
-        let incident = Arc::make_mut(&mut self.incident);
-        self.changed = true;
-        match incident
-            .members
-            .iter_mut()
-            .find(|member| member.rule().id == alert.rule.id)
-        {
-            Some(known) => known.observe(alert),
-            None => incident.members.push(member(rules, alert, place)),
-        }
-    }
-
-    /// Takes what is known of the process's memory, if a rule of a member wants that and the process lives.
-    fn gather(&mut self, ledger: Option<&Arc<Ledger>>) {
-        let Some(ledger) = ledger else { return };
-        let has_it = self
-            .incident
-            .ledger
-            .as_ref()
-            .is_some_and(|known| Arc::ptr_eq(known, ledger));
-        if has_it || self.incident.process_ended_unix_ns.is_some() || !self.incident.gathers(Evidence::Ledger) {
-            return;
-        }
-        Arc::make_mut(&mut self.incident).ledger = Some(Arc::clone(ledger));
-        self.changed = true;
-    }
-
-    /// The cause to the front, and the severity up.
-    fn settle(
-        &mut self,
-        rules: &RuleSet,
-        recorder: Option<&mut Recorder>,
-        now: u64,
-        changes: &mut Vec<IncidentChange>,
-    ) {
-        let worst = self.incident.members.iter().map(|member| member.alert.severity()).max();
-        let best = (0..self.incident.members.len()).min_by_key(|&at| self.weight(rules, at, worst));
-        let incident = Arc::make_mut(&mut self.incident);
-        if let Some(best) = best.filter(|best| *best > 0 && *best < incident.members.len()) {
-            let cause = incident.members.remove(best);
-            incident.members.insert(0, cause);
-        }
-        let before = incident.severity;
-        let worse = worst.filter(|worst| *worst > before);
-        incident.severity = worse.unwrap_or(before);
-        if let Some(recorder) = recorder {
-            self.changed |= recorder.record(incident, now);
-        }
-        if worse.is_some() {
-            (self.changed, self.passed_on) = (false, now);
-            changes.push(IncidentChange::Worse(Arc::clone(&self.incident), before));
-        }
-    }
-
-    /// The lower, the more a member is the cause: information explains nothing that is worse; then how many groups of
-    /// other members it follows, then the order of the files.
-    fn weight(&self, rules: &RuleSet, at: usize, worst: Option<Severity>) -> (bool, usize, usize) {
-        let Some(member) = self.incident.members.get(at) else {
-            return (true, usize::MAX, usize::MAX);
-        };
-        let explains = Some(member.alert.severity()) == worst || member.alert.severity() > Severity::Info;
-        let group = member.group.as_deref().and_then(|group| group_place(rules, group));
-        let followed = group.map_or(0, |group| {
-            self.groups(rules).filter(|cause| follows(rules, group, *cause)).count()
-        });
-        (!explains, followed, member.rank)
-    }
-
-    /// When and why it ended, if it is over at `now`.
-    fn over(&self, now: u64) -> Option<(u64, IncidentEnding)> {
-        if let Some(exited) = self.incident.process_ended_unix_ns {
-            let until = match self.incident.severity {
-                Severity::Info => exited,
-                _ => exited.saturating_add(AFTERMATH_NS),
-            };
-            return (until <= now).then_some((until, IncidentEnding::ProcessEnded));
-        }
-        let over = self.incident.is_over() && self.incident.last_end().saturating_add(LINGER_NS) <= now;
-        over.then(|| (self.incident.last_end(), self.ending))
-    }
-}
-
-impl Incident {
-    fn is_over(&self) -> bool {
-        self.members.iter().all(|member| member.until_unix_ns.is_some())
-    }
-
-    fn last_end(&self) -> u64 {
-        let ends = self.members.iter().filter_map(|member| member.until_unix_ns);
-        ends.max().unwrap_or(self.began_unix_ns)
-    }
-}
-
-impl Member {
-    /// The newest state of an alert of its rule.
-    fn observe(&mut self, alert: &Arc<Alert>) {
-        if alert.active_unix_ns != self.alert.active_unix_ns {
-            self.before = self.count;
-        }
-        self.count = self.before.saturating_add(alert.count);
-        self.peak = match (self.peak, alert.peak) {
-            (Some(known), Some(new)) => Some(known.max(new)),
-            (known, new) => known.or(new),
-        };
-        self.until_unix_ns = None;
-        self.alert = Arc::clone(alert);
-    }
-}
-
-fn member(rules: &RuleSet, alert: &Arc<Alert>, place: &Place) -> Member {
-    Member {
-        alert: Arc::clone(alert),
-        count: alert.count,
-        peak: alert.peak,
-        group: group_name(rules, place.group),
-        since_unix_ns: alert.active_unix_ns,
-        until_unix_ns: None,
-        rank: place.rank,
-        before: 0,
-    }
-}
-
-fn is_of(member: &Member, alert: &Alert) -> bool {
-    member.rule().id == alert.rule.id
-}
-
-/// Where the rule of an alert is now; after a reload its alert still has the old one.
-fn place(rules: &RuleSet, alert: &Alert) -> Place {
-    let found = rules
-        .rules
-        .iter()
-        .enumerate()
-        .find(|(_, rule)| rule.id == alert.rule.id);
-    Place {
-        rank: found.map_or(usize::MAX, |(rank, _)| rank),
-        group: found.and_then(|(_, rule)| rule.group),
-    }
-}
-
-fn group_name(rules: &RuleSet, group: Option<usize>) -> Option<Arc<str>> {
-    let group = rules.groups.get(group?)?;
-    Some(Arc::clone(&group.name))
-}
-
-fn group_place(rules: &RuleSet, name: &str) -> Option<usize> {
-    rules.groups.iter().position(|group| *group.name == *name)
-}
-
-/// Whether the alerts of a group are consequences of those of another one, directly or over others.
-pub(crate) fn follows(rules: &RuleSet, group: usize, cause: usize) -> bool {
-    let mut seen = vec![group];
-    let mut next = 0;
-    while let Some(&at) = seen.get(next) {
-        next += 1;
-        for &followed in rules.groups.get(at).map_or(&[][..], |group| &group.follows) {
-            if followed == cause && cause != group {
-                return true;
-            }
-            if !seen.contains(&followed) {
-                seen.push(followed);
-            }
-        }
-    }
-    false
-}
-
-fn finished(mut incident: Arc<Incident>, ending: IncidentEnding, at: u64) -> Arc<Incident> {
-    let ended = Arc::make_mut(&mut incident);
-    let at = at.max(ended.began_unix_ns);
-    ended.ended_unix_ns = Some(at);
-    ended.ending = Some(ending);
-    let members_until = ended.process_ended_unix_ns.unwrap_or(at);
-    for member in &mut ended.members {
-        member.until_unix_ns.get_or_insert(members_until);
-    }
-    incident
 }

@@ -1,27 +1,26 @@
 //! From a draft to a rule.
 
+mod condition;
+mod exception;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::draft::Draft;
-use super::file::{Words, typed};
+use super::file::Words;
 use super::memory::Origin;
-use super::report::{Placed, Report};
-use super::text::{condition_trap, entries, entry, items, scalar};
+use super::report::Report;
+use super::text::{entries, scalar};
 use super::window::{Windows, digest, move_rule, moved};
-use super::{Level, Problem, lint};
-use crate::compile::{Compiled, Measure, Names, Wanted, compile};
+use super::{Problem, lint};
+use crate::compile::Measure;
+use crate::document;
 use crate::document::schema::schema;
-use crate::document::{self, ExceptionKeys, Moment};
-use crate::expression::{Expression, Node};
-use crate::field::{EXPECTED, Field, Root};
-use crate::rule::{
-    Clock, EVERY_DAY, Emit, Exception, Group, On, Part, Rule, Severity, Status, Template, Texts, Window,
-};
-use crate::value::Type;
+use crate::expression::Expression;
+use crate::field::{Field, Root};
+use crate::rule::{Emit, Group, On, Part, Rule, Status, Template, Texts, Window};
 use strict_yaml::check::nearest;
 use strict_yaml::path::KeyPath;
 use strict_yaml::quote::quoted;
@@ -108,26 +107,6 @@ fn texts_of(draft: &Draft<'_>) -> Texts {
         worse,
         windows,
     }
-}
-
-/// The time of day of an exception; `None`: any.
-fn clock(keys: &ExceptionKeys) -> Option<Clock> {
-    if keys.between.is_none() && keys.days.is_empty() {
-        return None;
-    }
-    let days = keys.days.iter().fold(0, |days, day| days | day.bit());
-    Some(Clock {
-        days: if days == 0 { EVERY_DAY } else { days },
-        from: keys.between.map_or(0, |between| between.from),
-        to: keys.between.map_or(86_400, |between| between.to),
-        offset: keys.zone.map_or(0, |zone| zone.0),
-    })
-}
-
-/// The last day of an exception, in UTC.
-fn day(until_unix_ns: u64) -> String {
-    let last = Timestamp::from_nanosecond(i128::from(until_unix_ns) - 1);
-    last.map_or_else(|_| String::new(), |last| last.strftime("%Y-%m-%d").to_string())
 }
 
 /// The state of the rule that is being built.
@@ -266,32 +245,6 @@ impl Composer<'_, '_> {
         Some(rule)
     }
 
-    /// The condition under which a rule with `expect` is for a service; `None`: it has none, or it is invalid.
-    fn expected(&mut self, draft: &Draft<'_>, rough: &Rough<'_>, keys: &document::Rule) -> Option<Compiled> {
-        let placed = draft.keys.get("expect").filter(|_| !keys.expect.is_empty())?;
-        let bad = |name: &&String| name.trim().is_empty() || name.contains(['\'', '\\']) || name.len() > 200;
-        let fault = if keys.on != Some(On::Service) {
-            Some("only rules `on: service` expect services".to_owned())
-        } else if draft.keys.contains_key("select") {
-            Some("it is for the services that it names; remove `select`".to_owned())
-        } else {
-            let bad = keys.expect.iter().find(bad);
-            bad.map(|name| format!("{} cannot be the name of a service", quoted(name)))
-        };
-        if let Some(fault) = fault {
-            let message = format!("{}: expect: {fault}", draft.id);
-            self.report.error(placed.file, placed.node.at, message);
-            return None;
-        }
-        let names: Vec<String> = keys.expect.iter().map(|name| format!("'{}'", name.trim())).collect();
-        let text = format!(
-            "has(process.attributes['{EXPECTED}']) && process.service in [{}]",
-            names.join(", ")
-        );
-        let words = self.words.get(placed.file)?;
-        compile(&text, &words.names(rough, &[Root::Process]), Wanted::Bool).ok()
-    }
-
     /// The keys that are neither expressions nor templates. Their faults were reported when the file was checked.
     fn plain(&mut self, draft: &Draft<'_>) -> document::Rule {
         let mut values = Map::new();
@@ -308,140 +261,6 @@ impl Composer<'_, '_> {
             self.report.error(draft.file, draft.at, message);
             document::Rule::default()
         })
-    }
-
-    /// The condition under a key of the rule.
-    fn of_key(&mut self, draft: &Draft<'_>, rough: &mut Rough<'_>, key: &str, roots: &[Root]) -> Option<Compiled> {
-        let placed = draft.keys.get(key)?;
-        self.expression(*placed, rough, key, roots, Wanted::Bool)
-    }
-
-    /// Compiles an expression; its faults are reported.
-    pub(super) fn expression(
-        &mut self,
-        placed: Placed<'_>,
-        rough: &mut Rough<'_>,
-        key: &str,
-        roots: &[Root],
-        wanted: Wanted,
-    ) -> Option<Compiled> {
-        let scalar = scalar(placed.node)?;
-        let text = scalar.text.as_str();
-        if text.is_empty() {
-            // Reported by the check.
-            return None;
-        }
-        let what = format!("{}: {key}", rough.id);
-        if let Some(trap) = condition_trap(self.report.lines(placed.file), placed, scalar) {
-            self.report
-                .error(placed.file, placed.node.at, format!("{what}: {trap}"));
-            return None;
-        }
-        let words = self.words.get_mut(placed.file)?;
-        match compile(text, &words.names(rough, roots), wanted) {
-            Ok(compiled) => {
-                let warnings = &compiled.warnings;
-                self.report.mistakes(placed, text, &what, warnings, Level::Warning);
-                words.used.extend(compiled.used.iter().cloned());
-                rough.named.extend(compiled.used.iter().cloned());
-                rough.use_windows(&compiled);
-                Some(compiled)
-            }
-            Err(mut mistakes) => {
-                mistakes.retain(|mistake| !words.is_reported(text, mistake));
-                self.report.mistakes(placed, text, &what, &mistakes, Level::Error);
-                None
-            }
-        }
-    }
-
-    /// Conditions of higher severities, in their order.
-    fn worse(
-        &mut self,
-        draft: &Draft<'_>,
-        rough: &mut Rough<'_>,
-        keys: &document::Rule,
-        roots: &[Root],
-    ) -> Vec<(Severity, Expression)> {
-        let mut all = Vec::new();
-        let Some(placed) = draft.keys.get("worse") else {
-            return all;
-        };
-        for severity in Severity::ALL.iter().copied() {
-            let Some(own) = entry(placed.node, severity.name()) else {
-                continue;
-            };
-            let key = format!("worse.{}", severity.name());
-            if keys.severity.is_some_and(|least| severity <= least) {
-                let message = format!(
-                    "{}: {key}: the alert is at least that by `severity`; set a higher one",
-                    draft.id
-                );
-                self.report.error(placed.file, own.at, message);
-            }
-            let node = &own.value;
-            let condition = self.expression(Placed { node, ..*placed }, rough, &key, roots, Wanted::Bool);
-            all.extend(condition.map(|condition| (severity, condition.expression)));
-        }
-        all
-    }
-
-    fn exceptions(&mut self, draft: &Draft<'_>, rough: &mut Rough<'_>, roots: &[Root]) -> Vec<Exception> {
-        let path = KeyPath::of("rules").index(0).key("exceptions").index(0);
-        let mut exceptions = Vec::new();
-        for layer in draft.layers("exceptions") {
-            for item in items(layer.node) {
-                let name = entry(item, "name").and_then(|name| scalar(&name.value));
-                let name = name.map_or("", |name| name.text.trim());
-                let key = if name.is_empty() {
-                    "exceptions".to_owned()
-                } else {
-                    format!("exceptions.{name}")
-                };
-                // Invalid keys are reported by the check.
-                let keys: ExceptionKeys = typed(item, &path).unwrap_or_default();
-                let clock = clock(&keys);
-                let always = || {
-                    Some(Expression {
-                        kind: Type::Bool,
-                        node: Node::Bool(true),
-                    })
-                };
-                let condition = match entry(item, "when") {
-                    Some(when) => {
-                        let node = &when.value;
-                        let compiled = self.expression(Placed { node, ..*layer }, rough, &key, roots, Wanted::Bool);
-                        compiled.map(|compiled| compiled.expression)
-                    }
-                    None if clock.is_some() => always(),
-                    None => {
-                        let message = format!("{}: {key}: set `when`, `between` or `days`", rough.id);
-                        self.report.error(layer.file, item.at, message);
-                        None
-                    }
-                };
-                if let Some(zone) = entry(item, "zone").filter(|_| clock.is_none()) {
-                    let message = format!(
-                        "{}: {key}: `zone` is that of `between` and `days`; set one of them",
-                        rough.id
-                    );
-                    self.report.error(layer.file, zone.at, message);
-                }
-                let Some(condition) = condition else { continue };
-                if let Some(Moment(until)) = keys.until {
-                    let message = format!("{}: {key}: until: it expired on {}; remove it", rough.id, day(until));
-                    let at = entry(item, "until").map_or(item.at, |until| until.value.at);
-                    self.expiries.push((until, self.report.at(layer.file, at, message)));
-                }
-                exceptions.push(Exception {
-                    name: name.into(),
-                    when: condition,
-                    clock,
-                    until_unix_ns: keys.until.map(|until| until.0),
-                });
-            }
-        }
-        exceptions
     }
 
     /// Keys that do not apply to the kind of rule.
@@ -530,29 +349,6 @@ impl Composer<'_, '_> {
             rule.keep_firing_ns,
             rule.cooldown_ns,
         ));
-    }
-}
-
-impl Words {
-    pub(super) fn names<'n>(&'n self, rough: &'n Rough<'_>, roots: &'n [Root]) -> Names<'n> {
-        Names {
-            macros: &self.macros,
-            lists: &self.lists,
-            windows: &rough.places,
-            measures: &rough.measures,
-            params: &rough.params,
-            roots,
-        }
-    }
-}
-
-impl Rough<'_> {
-    pub(super) fn use_windows(&mut self, compiled: &Compiled) {
-        for place in &compiled.windows {
-            if let Some(local) = self.windows.get_mut(*place) {
-                local.used = true;
-            }
-        }
     }
 }
 

@@ -1,0 +1,262 @@
+//! Goes over the fields of a collection, in one order for writing and for reading.
+
+use super::blank::{NO_GLOBAL_HISTORY, NO_HEAP_STATS, NO_PAUSE};
+use super::pass::{Pass, low_32};
+use crate::event::{GcType, HeapStats};
+use crate::gc::collection::{
+    Collection, Committed, GenerationSizes, GlobalHistory, Missing, Pause, PauseKind, Phases, StopEdges,
+};
+use crate::gc::impact::{RequestImpact, WorstRequest};
+
+/// The fields of a collection, each written or read by a [`Pass`].
+pub(super) trait Fields: Pass {
+    fn collection(&mut self, collection: &mut Collection) {
+        let Collection {
+            number: _,
+            generation,
+            clr_instance,
+            gc_type,
+            became_blocking,
+            reason,
+            trigger,
+            start,
+            end,
+            start_thread,
+            last_event,
+            pauses,
+            pause_ns,
+            suspend_ns,
+            heap_stats,
+            heap,
+            global,
+            per_heap_histories,
+            phases,
+            committed,
+            largest_heap_survived,
+            throughput_cost_percent,
+            allocated_since_last,
+            background,
+            thread_created,
+            missing,
+            lossy,
+            observed_by_others,
+            requests,
+        } = collection;
+        self.optional_code(generation, |generation| generation);
+        self.optional(clr_instance, u128::from, |number| low_32(number) as u16);
+        self.optional_code(gc_type, |GcType(code)| code);
+        self.flag(became_blocking);
+        self.optional_code(reason, |reason| reason.0);
+        self.optional_code(trigger, |reason| reason.0);
+        self.optional_time(start);
+        self.optional_time(end);
+        self.optional_unsigned(start_thread);
+        self.time(last_event);
+        self.list(pauses, &NO_PAUSE, Self::pause);
+        self.optional_signed(pause_ns);
+        self.optional_signed(suspend_ns);
+        self.present(heap_stats, NO_HEAP_STATS, Self::heap_stats);
+        for sizes in heap {
+            self.sizes(sizes);
+        }
+        self.present(global, NO_GLOBAL_HISTORY, Self::global);
+        self.small(per_heap_histories);
+        self.phases(phases);
+        let Committed {
+            before,
+            after,
+            bookkeeping,
+            kept,
+        } = committed;
+        for bytes in [before, after, bookkeeping, kept] {
+            self.optional_unsigned(bytes);
+        }
+        self.optional_unsigned(largest_heap_survived);
+        let bits = |percent: f32| u128::from(percent.to_bits());
+        self.optional(throughput_cost_percent, bits, |number| f32::from_bits(low_32(number)));
+        self.optional_unsigned(allocated_since_last);
+        self.optional_code(background, |number| number);
+        self.flag(thread_created);
+        for part in Missing::ALL {
+            let mut absent = missing.contains(part);
+            self.flag(&mut absent);
+            missing.add(part, absent);
+        }
+        self.flag(lossy);
+        self.optional(observed_by_others, u128::from, |number| number != 0);
+        self.present(requests, RequestImpact::default(), Self::impact);
+    }
+
+    fn impact(&mut self, impact: &mut RequestImpact) {
+        let RequestImpact { hit, lost_ns, worst } = impact;
+        self.unsigned(hit);
+        self.unsigned(lost_ns);
+        self.present(worst, WorstRequest::default(), |pass, worst| {
+            let WorstRequest {
+                lost_ns,
+                trace_id,
+                span_id,
+            } = worst;
+            pass.unsigned(lost_ns);
+            pass.present(trace_id, [0; 16], |pass, id| {
+                id.iter_mut().for_each(|byte| pass.byte(byte))
+            });
+            pass.present(span_id, [0; 8], |pass, id| {
+                id.iter_mut().for_each(|byte| pass.byte(byte))
+            });
+        });
+    }
+
+    fn pause(&mut self, pause: &mut Pause) {
+        let Pause {
+            start,
+            suspend_ns,
+            pause_ns,
+            spans,
+            stopped_ns,
+            shared_with,
+            kind,
+            edges,
+        } = pause;
+        self.optional_time(start);
+        self.optional_signed(suspend_ns);
+        self.optional_signed(pause_ns);
+        self.list(spans, &(0, 0), |pass, (from, to)| {
+            pass.time(from);
+            pass.time(to);
+        });
+        self.optional_signed(stopped_ns);
+        self.list(shared_with, &0, Self::small);
+        self.as_number(
+            kind,
+            |kind| kind as u128,
+            |number| match number {
+                0 => PauseKind::Blocking,
+                1 => PauseKind::Initial,
+                _ => PauseKind::Final,
+            },
+        );
+        let StopEdges {
+            suspend_begin,
+            suspend_end,
+            restart_begin,
+            restart_end,
+            thread,
+        } = edges;
+        for edge in [suspend_begin, suspend_end, restart_begin, restart_end] {
+            self.optional_time(edge);
+        }
+        self.unsigned(thread);
+    }
+
+    fn heap_stats(&mut self, stats: &mut HeapStats) {
+        let HeapStats {
+            generation_size0,
+            total_promoted_size0,
+            generation_size1,
+            total_promoted_size1,
+            generation_size2,
+            total_promoted_size2,
+            generation_size3,
+            total_promoted_size3,
+            finalization_promoted_size,
+            finalization_promoted_count,
+            pinned_object_count,
+            sink_block_count,
+            gc_handle_count,
+            clr_instance,
+            generation_size4,
+            total_promoted_size4,
+        } = stats;
+        for bytes in [
+            generation_size0,
+            total_promoted_size0,
+            generation_size1,
+            total_promoted_size1,
+            generation_size2,
+            total_promoted_size2,
+            generation_size3,
+            total_promoted_size3,
+            finalization_promoted_size,
+            finalization_promoted_count,
+        ] {
+            self.unsigned(bytes);
+        }
+        for count in [pinned_object_count, sink_block_count, gc_handle_count] {
+            self.small(count);
+        }
+        self.optional(clr_instance, u128::from, |number| low_32(number) as u16);
+        self.optional_unsigned(generation_size4);
+        self.optional_unsigned(total_promoted_size4);
+    }
+
+    fn sizes(&mut self, sizes: &mut GenerationSizes) {
+        let GenerationSizes {
+            before,
+            after,
+            promoted,
+            fragmentation,
+            budget,
+            survived,
+        } = sizes;
+        for bytes in [before, after, promoted, fragmentation, budget, survived] {
+            self.optional_unsigned(bytes);
+        }
+    }
+
+    fn global(&mut self, global: &mut GlobalHistory) {
+        let GlobalHistory {
+            heap_count,
+            condemned_generation,
+            reason,
+            mechanisms,
+            pause_mode,
+            memory_load_percent,
+            condemn_reasons0,
+            condemn_reasons1,
+            phases,
+        } = global;
+        for number in [
+            heap_count,
+            condemned_generation,
+            &mut reason.0,
+            &mut mechanisms.0,
+            &mut pause_mode.0,
+            memory_load_percent,
+        ] {
+            self.small(number);
+        }
+        self.optional_code(condemn_reasons0, |bits| bits.0);
+        self.optional_code(condemn_reasons1, |bits| bits.0);
+        self.phases(phases);
+    }
+
+    fn phases(&mut self, phases: &mut Phases) {
+        let Phases {
+            mark_sized_refs,
+            mark_roots,
+            short_weak,
+            scan_finalization,
+            long_weak,
+            plan,
+            relocate,
+            compact,
+            sweep,
+        } = phases;
+        for phase in [
+            mark_sized_refs,
+            mark_roots,
+            short_weak,
+            scan_finalization,
+            long_weak,
+            plan,
+            relocate,
+            compact,
+            sweep,
+        ] {
+            self.optional_signed(phase);
+        }
+    }
+}
+
+impl<P: Pass> Fields for P {}

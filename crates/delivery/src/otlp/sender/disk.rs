@@ -1,0 +1,189 @@
+//! To the disk and back: what the receiver does not take, and what was stored.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Sender;
+use crate::otlp::account::Verdict;
+use crate::otlp::answer::RetryCause;
+use crate::otlp::batch::Batch;
+use crate::otlp::lane::{DownCause, Lane};
+use crate::otlp::queue::Due;
+use crate::otlp::stats::Reason;
+
+/// How long a disk that could not be read is not read again.
+const READ_AGAIN: Duration = Duration::from_secs(10);
+
+impl Sender {
+    /// Keeps batches that the receiver does not take, the first of them last: on disk, or else in the queue.
+    pub(super) async fn keep(&mut self, mut batches: Vec<Arc<Batch>>) {
+        let mut entries = Vec::new();
+        while let Some(batch) = batches.pop() {
+            if entries.is_empty() && self.may_store() && self.store(&batch).await {
+                continue;
+            }
+            entries.extend(Batch::into_entries(batch));
+        }
+        let dropped = self.lane.queue().put_back(entries, Instant::now());
+        drop(dropped);
+    }
+
+    /// Whether what the receiver does not take may go to the disk now. A signal that it has never accepted and says
+    /// that it does not accept stays in memory.
+    pub(super) fn may_store(&self) -> bool {
+        let Some(depot) = &self.lane.depot else { return false };
+        let now = Instant::now();
+        let usable = depot.usable_at(now).is_some_and(|at| at <= now);
+        usable && !self.lane.queue().is_foreign()
+    }
+
+    /// Writes a batch in flight to the disk; false: it is still in flight.
+    pub(super) async fn store(&self, batch: &Arc<Batch>) -> bool {
+        let Some(depot) = &self.lane.depot else { return false };
+        let stored = depot.append(self.lane.signal, Arc::clone(batch)).await;
+        if stored {
+            self.lane.queue().stored(batch.items());
+            self.lane.count_drops();
+        }
+        stored
+    }
+
+    /// Writes the oldest that waits in memory to the disk.
+    pub(super) async fn store_waiting(&mut self) {
+        store_oldest(&self.lane).await;
+        self.lane.settled.notify_waiters();
+        self.account.log_drops(Instant::now());
+    }
+
+    /// Sends the oldest stored request, if there is one. False: there is none, or it cannot be read now.
+    pub(super) async fn send_stored(&mut self) -> bool {
+        let (Some(depot), Some(target)) = (self.lane.depot.clone(), self.target.clone()) else {
+            return false;
+        };
+        let now = Instant::now();
+        if self.lane.queue().on_disk() == 0 || self.read_again.is_some_and(|again| now < again) {
+            return false;
+        }
+        if let Some(at) = self.not_before
+            && at > now
+        {
+            self.read_again = Some(at);
+            return false;
+        }
+        self.read_again = None;
+        let signal = self.lane.signal;
+        let Some(stored) = depot.oldest(signal).await else {
+            self.lane.count_drops();
+            if self.lane.queue().on_disk() > 0 {
+                self.read_again = Some(Instant::now() + READ_AGAIN);
+            }
+            return false;
+        };
+        self.lane.count_drops();
+        let items = self.lane.queue().take_stored(stored.items);
+        let batch = Arc::new(Batch::stored(stored.request, items));
+        if self.down.is_some() {
+            self.lane.queue().stats_mut().retries += 1;
+        }
+        let verdict = self.attempt(&target, &batch).await;
+        match verdict {
+            Verdict::Settled => {
+                depot.remove(signal, stored.number).await;
+                self.down = None;
+            }
+            Verdict::Refused => {
+                depot.remove(signal, stored.number).await;
+                self.shelve(batch, 0);
+                self.down = None;
+            }
+            Verdict::Halve | Verdict::Exhausted => {
+                self.store_halves(batch).await;
+                depot.remove(signal, stored.number).await;
+                if verdict == Verdict::Exhausted {
+                    self.go_down(DownCause::Retry(RetryCause::Unavailable), None);
+                } else {
+                    self.down = None;
+                }
+            }
+            Verdict::Retry(cause, after) => {
+                self.leave_stored(stored.number, items).await;
+                self.go_down(DownCause::Retry(cause), after);
+            }
+            Verdict::Unsupported => {
+                self.leave_stored(stored.number, items).await;
+                self.go_down(DownCause::Unsupported, None);
+            }
+        }
+        self.lane.count_drops();
+        self.lane.settled.notify_waiters();
+        true
+    }
+
+    /// A stored request stays where it is, unless it was dropped while it was sent.
+    async fn leave_stored(&self, number: u64, items: u64) {
+        let Some(depot) = &self.lane.depot else { return };
+        // Dropped or not, the counts of the disk say so.
+        let _is_there = depot.has(self.lane.signal, number).await;
+        self.lane.queue().stored(items);
+        self.lane.count_drops();
+    }
+
+    /// Stores the halves of a stored request, which is removed after that.
+    async fn store_halves(&self, batch: Arc<Batch>) {
+        let items = batch.items();
+        let (first, second) = match Arc::try_unwrap(batch).map(Batch::halve) {
+            Ok(Ok(halves)) => halves,
+            _ => return self.give_up(items, Reason::TooLarge),
+        };
+        for half in [first, second] {
+            let half = Arc::new(half);
+            if !self.store(&half).await {
+                self.give_up(half.items(), Reason::DiskFull);
+            }
+        }
+    }
+}
+
+/// Writes what waits to the disk until the queue is not crowded any more.
+pub(super) async fn store_crowd(lane: &Lane) {
+    while lane.queue().is_crowded() {
+        if !store_oldest(lane).await {
+            return;
+        }
+    }
+}
+
+/// Writes to the disk what has waited in memory for as long as it may while the receiver does not take it.
+pub(super) async fn store_due(lane: &Lane, now: Instant) {
+    while lane.queue().spill_due(now) == Due::Now {
+        if !store_oldest(lane).await {
+            return;
+        }
+    }
+}
+
+/// Writes the oldest that waits in memory to the disk. False: that was not possible, and it waits as before.
+async fn store_oldest(lane: &Lane) -> bool {
+    let Some(depot) = &lane.depot else { return false };
+    let now = Instant::now();
+    if depot.usable_at(now).is_none_or(|at| at > now) {
+        return false;
+    }
+    let entries = lane.queue().take_to_store();
+    if entries.is_empty() {
+        return false;
+    }
+    let batch = Arc::new(Batch::new(entries));
+    let items = batch.items();
+    let stored = depot.append(lane.signal, Arc::clone(&batch)).await;
+    if stored {
+        lane.queue().stored(items);
+    } else {
+        let dropped = lane.queue().put_back(Batch::into_entries(batch), now);
+        drop(dropped);
+    }
+    lane.count_drops();
+    stored
+}

@@ -1,0 +1,175 @@
+//! An incident that has not ended: its members, its cause, its severity, and when it is over.
+
+use std::sync::Arc;
+
+use super::place::{Place, follows, group_name, group_place};
+use crate::alert::Alert;
+use crate::incident::black_box::Recorder;
+use crate::incident::{AFTERMATH_NS, Incident, IncidentChange, IncidentEnding, LINGER_NS, Member};
+use crate::ledger::Ledger;
+use crate::rule::{Evidence, RuleSet, Severity};
+
+/// An incident that has not ended.
+#[derive(Debug)]
+pub(super) struct Open {
+    pub(super) incident: Arc<Incident>,
+    /// Why the member that ended last did.
+    pub(super) ending: IncidentEnding,
+    /// When its state was passed on last.
+    pub(super) passed_on: u64,
+    /// It changed since.
+    pub(super) changed: bool,
+    /// Until then its members need not hold: it was resumed, and the windows of its rules are filling.
+    pub(super) resumes_until: u64,
+}
+
+impl Open {
+    /// The groups of its members, by place in the set.
+    pub(super) fn groups<'a>(&'a self, rules: &'a RuleSet) -> impl Iterator<Item = usize> + 'a {
+        let members = self.incident.members.iter();
+        members.filter_map(|member| group_place(rules, member.group.as_deref()?))
+    }
+
+    /// Adds a member, or the newest state of one.
+    pub(super) fn put(&mut self, rules: &RuleSet, alert: &Arc<Alert>, place: &Place) {
+        let mut known = self.incident.members.iter();
+        if known.any(|member| is_of(member, alert) && Arc::ptr_eq(&member.alert, alert)) {
+            return;
+        }
+        let incident = Arc::make_mut(&mut self.incident);
+        self.changed = true;
+        match incident
+            .members
+            .iter_mut()
+            .find(|member| member.rule().id == alert.rule.id)
+        {
+            Some(known) => known.observe(alert),
+            None => incident.members.push(member(rules, alert, place)),
+        }
+    }
+
+    /// Takes what is known of the process's memory, if a rule of a member wants that and the process lives.
+    pub(super) fn gather(&mut self, ledger: Option<&Arc<Ledger>>) {
+        let Some(ledger) = ledger else { return };
+        let has_it = self
+            .incident
+            .ledger
+            .as_ref()
+            .is_some_and(|known| Arc::ptr_eq(known, ledger));
+        if has_it || self.incident.process_ended_unix_ns.is_some() || !self.incident.gathers(Evidence::Ledger) {
+            return;
+        }
+        Arc::make_mut(&mut self.incident).ledger = Some(Arc::clone(ledger));
+        self.changed = true;
+    }
+
+    /// The cause to the front, and the severity up.
+    pub(super) fn settle(
+        &mut self,
+        rules: &RuleSet,
+        recorder: Option<&mut Recorder>,
+        now: u64,
+        changes: &mut Vec<IncidentChange>,
+    ) {
+        let worst = self.incident.members.iter().map(|member| member.alert.severity()).max();
+        let best = (0..self.incident.members.len()).min_by_key(|&at| self.weight(rules, at, worst));
+        let incident = Arc::make_mut(&mut self.incident);
+        if let Some(best) = best.filter(|best| *best > 0 && *best < incident.members.len()) {
+            let cause = incident.members.remove(best);
+            incident.members.insert(0, cause);
+        }
+        let before = incident.severity;
+        let worse = worst.filter(|worst| *worst > before);
+        incident.severity = worse.unwrap_or(before);
+        if let Some(recorder) = recorder {
+            self.changed |= recorder.record(incident, now);
+        }
+        if worse.is_some() {
+            (self.changed, self.passed_on) = (false, now);
+            changes.push(IncidentChange::Worse(Arc::clone(&self.incident), before));
+        }
+    }
+
+    /// The lower, the more a member is the cause: information explains nothing that is worse; then how many groups of
+    /// other members it follows, then the order of the files.
+    fn weight(&self, rules: &RuleSet, at: usize, worst: Option<Severity>) -> (bool, usize, usize) {
+        let Some(member) = self.incident.members.get(at) else {
+            return (true, usize::MAX, usize::MAX);
+        };
+        let explains = Some(member.alert.severity()) == worst || member.alert.severity() > Severity::Info;
+        let group = member.group.as_deref().and_then(|group| group_place(rules, group));
+        let followed = group.map_or(0, |group| {
+            self.groups(rules).filter(|cause| follows(rules, group, *cause)).count()
+        });
+        (!explains, followed, member.rank)
+    }
+
+    /// When and why it ended, if it is over at `now`.
+    pub(super) fn over(&self, now: u64) -> Option<(u64, IncidentEnding)> {
+        if let Some(exited) = self.incident.process_ended_unix_ns {
+            let until = match self.incident.severity {
+                Severity::Info => exited,
+                _ => exited.saturating_add(AFTERMATH_NS),
+            };
+            return (until <= now).then_some((until, IncidentEnding::ProcessEnded));
+        }
+        let over = self.incident.is_over() && self.incident.last_end().saturating_add(LINGER_NS) <= now;
+        over.then(|| (self.incident.last_end(), self.ending))
+    }
+}
+
+impl Incident {
+    pub(super) fn is_over(&self) -> bool {
+        self.members.iter().all(|member| member.until_unix_ns.is_some())
+    }
+
+    fn last_end(&self) -> u64 {
+        let ends = self.members.iter().filter_map(|member| member.until_unix_ns);
+        ends.max().unwrap_or(self.began_unix_ns)
+    }
+}
+
+impl Member {
+    /// The newest state of an alert of its rule.
+    pub(super) fn observe(&mut self, alert: &Arc<Alert>) {
+        if alert.active_unix_ns != self.alert.active_unix_ns {
+            self.before = self.count;
+        }
+        self.count = self.before.saturating_add(alert.count);
+        self.peak = match (self.peak, alert.peak) {
+            (Some(known), Some(new)) => Some(known.max(new)),
+            (known, new) => known.or(new),
+        };
+        self.until_unix_ns = None;
+        self.alert = Arc::clone(alert);
+    }
+}
+
+pub(super) fn member(rules: &RuleSet, alert: &Arc<Alert>, place: &Place) -> Member {
+    Member {
+        alert: Arc::clone(alert),
+        count: alert.count,
+        peak: alert.peak,
+        group: group_name(rules, place.group),
+        since_unix_ns: alert.active_unix_ns,
+        until_unix_ns: None,
+        rank: place.rank,
+        before: 0,
+    }
+}
+
+pub(super) fn is_of(member: &Member, alert: &Alert) -> bool {
+    member.rule().id == alert.rule.id
+}
+
+pub(super) fn finished(mut incident: Arc<Incident>, ending: IncidentEnding, at: u64) -> Arc<Incident> {
+    let ended = Arc::make_mut(&mut incident);
+    let at = at.max(ended.began_unix_ns);
+    ended.ended_unix_ns = Some(at);
+    ended.ending = Some(ending);
+    let members_until = ended.process_ended_unix_ns.unwrap_or(at);
+    for member in &mut ended.members {
+        member.until_unix_ns.get_or_insert(members_until);
+    }
+    incident
+}

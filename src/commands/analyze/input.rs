@@ -1,0 +1,91 @@
+//! The recordings that are named: those in directories, how each is read, and what it lacks.
+
+use std::path::{Path, PathBuf};
+
+use clr_gc::stream::Scope;
+
+use crate::commands::output::say;
+use crate::recording::Recording;
+use crate::recording::source::Source;
+use crate::report::units::plural;
+
+/// The files, and those in directories, in the order of their names; what is no recording by its name is left out.
+pub(super) fn expanded(paths: &[PathBuf], fine: &mut bool) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for path in paths {
+        if !path.is_dir() {
+            files.push(path.clone());
+            continue;
+        }
+        let mut inside: Vec<PathBuf> = match std::fs::read_dir(path) {
+            Ok(entries) => entries.filter_map(|entry| Some(entry.ok()?.path())).collect(),
+            Err(error) => {
+                say(format_args!(
+                    "{}: the directory cannot be read: {error}",
+                    path.display()
+                ));
+                *fine = false;
+                continue;
+            }
+        };
+        inside.retain(|file| is_recording(file) && file.is_file());
+        inside.sort();
+        if inside.is_empty() {
+            let names = RECORDINGS.join(", ");
+            say(format_args!(
+                "{}: the directory has no file named {names}",
+                path.display()
+            ));
+            *fine = false;
+        }
+        files.extend(inside);
+    }
+    files
+}
+
+/// How recordings are named.
+const RECORDINGS: [&str; 3] = ["*.nettrace", "*.nettrace.gz", "*.nettrace.zip"];
+
+fn is_recording(file: &Path) -> bool {
+    let name = file
+        .file_name()
+        .map(|name| name.to_string_lossy().to_lowercase())
+        .unwrap_or_default();
+    RECORDINGS
+        .iter()
+        .any(|ending| name.ends_with(ending.trim_start_matches('*')))
+}
+
+/// Collections, and requests where they were recorded.
+pub(super) const SCOPE: Scope = Scope::CollectionsAnd(gc_requests::session::PROVIDER);
+
+/// Opens and reads a recording; reports its errors.
+pub(crate) fn read(file: &Path, scope: Scope) -> Option<Recording> {
+    let mut source = match Source::open(file) {
+        Ok(source) => source,
+        Err(error) => {
+            say(error);
+            return None;
+        }
+    };
+    Some(Recording::read(&mut source, scope, |_| ()))
+}
+
+/// Reports what a recording lacks. `false`: it could not be read to its end.
+pub(crate) fn complain(recording: &Recording) -> bool {
+    if let Some(cut) = &recording.cut {
+        say(cut);
+    }
+    if recording.stream.undecodable > 0 {
+        let events = plural(recording.stream.undecodable, "event");
+        say(format_args!(
+            "{}: {events} skipped, because they are too short for their layout",
+            recording.stream.file
+        ));
+    }
+    match &recording.error {
+        Some(error) => say(error),
+        None => return true,
+    }
+    false
+}

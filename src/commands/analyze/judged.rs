@@ -1,0 +1,95 @@
+//! What rules find in recordings: alerts and incidents of each process.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use crate::commands::cli::AnalyzeArgs;
+use crate::commands::output::say;
+use crate::config::rule_files;
+use crate::recording::{ProcessHistory, Recording};
+use crate::records::gc::Subject;
+use gc_rules::alert::RunKey;
+use gc_rules::field::ProcessFacts;
+use gc_rules::incident::{Incident, IncidentRecord, IncidentSubject};
+use gc_rules::load::{load, shipped};
+use gc_rules::review::Review;
+use gc_rules::rule::RuleSet;
+use gc_rules::time::TimeBase;
+
+/// The built-in rules and those of the arguments; `Some(None)` with `--no-rules`. `None`: they are invalid, which was
+/// reported.
+pub(super) fn rules(args: &AnalyzeArgs) -> Option<Option<Arc<RuleSet>>> {
+    if args.no_rules || args.gc.is_some() {
+        return Some(None);
+    }
+    let mut files = shipped();
+    let read = rule_files::read(&args.rules).map(|more| files.extend(more));
+    match read.and_then(|()| load(&files)) {
+        Ok(loaded) => Some(Some(Arc::new(loaded.rules))),
+        Err(problems) => {
+            problems.iter().for_each(say);
+            None
+        }
+    }
+}
+
+/// Evaluates the rules over one process of a recording.
+fn review(rules: &Arc<RuleSet>, recording: &Recording, subject: Subject, history: &ProcessHistory) -> Review {
+    let pid = subject.pid.and_then(|pid| u32::try_from(pid).ok());
+    let facts = ProcessFacts::new(pid, None, recording.stream.runtime.as_deref(), []);
+    let base = time_base(recording);
+    // The losses of a stream with several processes cannot be attributed to one of them.
+    let lost = recording.stream.lost_events.filter(|_| recording.processes.len() == 1);
+    Review::of(
+        Arc::clone(rules),
+        facts,
+        base,
+        history.history(),
+        recording.observed_ns,
+        lost,
+    )
+}
+
+/// What the rules find in each process; `None`: there are no rules.
+pub(super) fn reviews(rules: Option<&Arc<RuleSet>>, recording: &Recording) -> Option<Vec<Review>> {
+    rules.map(|rules| {
+        let processes = recording.processes.iter();
+        processes
+            .map(|(subject, history)| review(rules, recording, *subject, history))
+            .collect()
+    })
+}
+
+/// What the rules found in each process, the most severe first.
+pub(super) fn incidents(reviews: &[Review], recording: &Recording) -> Vec<Vec<IncidentRecord>> {
+    let each = reviews.iter().zip(&recording.processes);
+    each.map(|(review, (subject, _))| {
+        let subject = incident_subject(recording, *subject);
+        let mut incidents: Vec<&Arc<Incident>> = review.incidents().collect();
+        incidents.sort_by_key(|incident| (Reverse(incident.severity), incident.number));
+        let record = |incident: &Arc<Incident>| IncidentRecord::new(incident, &subject);
+        incidents.into_iter().map(record).collect()
+    })
+    .collect()
+}
+
+/// Whose incidents they are: a recording names the pid at most.
+pub(super) fn incident_subject(recording: &Recording, subject: Subject) -> IncidentSubject {
+    let start_time = time_base(recording).unix_ns(0);
+    let pid = subject.pid.and_then(|pid| u32::try_from(pid).ok());
+    IncidentSubject {
+        run: pid.map(|pid| RunKey { pid, start_time }),
+        ..IncidentSubject::default()
+    }
+}
+
+pub(super) fn time_base(recording: &Recording) -> TimeBase {
+    let header = recording.header.as_ref();
+    TimeBase::at(header.and_then(|header| header.unix_ns_of_offset(0)).unwrap_or(0))
+}
+
+/// No alert is as severe as `--fail-on`.
+pub(super) fn passes(args: &AnalyzeArgs, review: &Review) -> bool {
+    let below = |least| review.alerts().all(|reviewed| reviewed.alert.severity() < least);
+    args.fail_on.is_none_or(below)
+}

@@ -1,0 +1,89 @@
+//! `--html`: the recordings as a page.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+use super::input::{SCOPE, complain, read};
+use super::judged::{incidents, passes, reviews, time_base};
+use crate::commands::cli::AnalyzeArgs;
+use crate::commands::output::say;
+use crate::report::units::Bytes;
+use crate::report::view;
+use crate::web;
+use gc_rules::rule::RuleSet;
+
+/// Writes recordings as a page. One that cannot be read was reported, and the page has the others.
+pub(super) fn html(
+    files: &[PathBuf],
+    to: &Path,
+    args: &AnalyzeArgs,
+    rules: Option<&Arc<RuleSet>>,
+) -> anyhow::Result<bool> {
+    anyhow::ensure!(
+        files.len() <= view::MOST_RECORDINGS,
+        "--html makes a page of at most {} recordings; {} are named",
+        view::MOST_RECORDINGS,
+        files.len()
+    );
+    match std::fs::symlink_metadata(to) {
+        Ok(known) if !known.is_file() => anyhow::bail!("{} is no regular file; name another one", to.display()),
+        Ok(_) if !args.force => anyhow::bail!("{} exists; --force overwrites it", to.display()),
+        _ => {}
+    }
+    let mut fine = true;
+    let mut recordings = Vec::new();
+    for file in files {
+        let recording = read(file, SCOPE);
+        fine &= recording.as_ref().is_some_and(complain);
+        let Some(recording) = recording.filter(|recording| recording.header.is_some()) else {
+            fine = false;
+            continue;
+        };
+        let reviews = reviews(rules, &recording);
+        fine &= reviews.iter().flatten().all(|review| passes(args, review));
+        let incidents = reviews.as_deref().map(|reviews| incidents(reviews, &recording));
+        let base = time_base(&recording);
+        recordings.push(view::recorded(
+            &recording,
+            base,
+            incidents,
+            args.with_command_line,
+            files.len(),
+        ));
+    }
+    if recordings.is_empty() {
+        return Ok(false);
+    }
+    let page = web::report::page(&view::page(recordings))?;
+    put(to, page.as_bytes(), args.force)?;
+    say(format_args!("{}: {}", to.display(), Bytes(page.len() as u64)));
+    Ok(fine)
+}
+
+/// Writes a file that appears under its name when it is complete. What is there under the other name is nobody's to
+/// overwrite: it may be a link to something else.
+fn put(to: &Path, bytes: &[u8], force: bool) -> anyhow::Result<()> {
+    let mut partial = to.as_os_str().to_owned();
+    partial.push(".partial");
+    let partial = PathBuf::from(partial);
+    let mut file = File::create_new(&partial)
+        .with_context(|| format!("cannot make {}; remove it if it is left over", partial.display()))?;
+    let flags = if force {
+        RenameFlags::empty()
+    } else {
+        RenameFlags::NOREPLACE
+    };
+    let written = file
+        .write_all(bytes)
+        .and_then(|()| Ok(renameat_with(CWD, &partial, CWD, to, flags)?));
+    if written.is_err() {
+        // It was made here.
+        let _gone = std::fs::remove_file(&partial);
+    }
+    written.with_context(|| format!("cannot write {}", to.display()))
+}

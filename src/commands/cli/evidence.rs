@@ -1,0 +1,122 @@
+//! The commands that have a burst, or read what one gathered: `callers`, `allocations`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::value::{FormatArgs, duration};
+
+/// How the results of a burst are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum EvidenceFormat {
+    /// Tables for reading
+    Table,
+    /// One JSON object per line; names do not change
+    #[value(alias = "json")]
+    Ndjson,
+    /// One stack per line with its weight, for flame graph tools
+    Folded,
+    /// A flame graph
+    Svg,
+    /// A gzipped pprof profile, for `go tool pprof` and Pyroscope
+    Pprof,
+}
+
+/// What bursts have in common.
+#[derive(Debug, Args)]
+pub struct BurstArgs {
+    /// How long, such as 10s
+    #[arg(long = "for", alias = "duration", value_name = "TIME", value_parser = duration)]
+    pub duration: Option<Duration>,
+    /// Do not wait for another burst on this host, replace files, and ignore what else would refuse it
+    #[arg(long)]
+    pub force: bool,
+    /// Folder of the lock that one burst on the host takes
+    #[arg(long, value_name = "DIR", hide = true, default_value = "/run/gcwatch")]
+    pub lease_folder: PathBuf,
+    /// Output format [default: table on a terminal, otherwise ndjson]
+    #[arg(long, value_enum)]
+    pub format: Option<EvidenceFormat>,
+    /// Output file [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Also keep the recording that the answer comes from, which this command reads too
+    #[arg(long, value_name = "FILE")]
+    pub keep: Option<PathBuf>,
+    /// Rows of a table
+    #[arg(long, value_name = "N", default_value_t = 15)]
+    pub top: usize,
+    /// Stacks in the table, not only the method
+    #[arg(long)]
+    pub stacks: bool,
+}
+
+/// A process, or a recording of one.
+#[derive(Debug, Args)]
+pub struct SubjectArgs {
+    /// The process, or a recording with stacks
+    #[arg(value_name = "PID|FILE", required_unless_present = "pid")]
+    pub source: Option<PathBuf>,
+    /// The process
+    #[arg(long, value_name = "PID", conflicts_with = "source", value_parser = clap::value_parser!(u32).range(1..))]
+    pub pid: Option<u32>,
+}
+
+/// `gcwatch callers`
+#[derive(Debug, Args)]
+pub struct CallersArgs {
+    /// What is looked at.
+    #[command(flatten)]
+    pub subject: SubjectArgs,
+    /// What bursts have in common.
+    #[command(flatten)]
+    pub burst: BurstArgs,
+}
+
+/// `gcwatch allocations`
+#[derive(Debug, Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    after_help = ".NET 10 and later: samples by chance, unbiased, with 95 % intervals. The burst ends at 2,000 samples.\n\
+    .NET 9 and older: --tick, which costs the process more and is biased; see docs/evidence.md."
+)]
+pub struct AllocationsArgs {
+    /// What is looked at.
+    #[command(flatten)]
+    pub subject: SubjectArgs,
+    /// Before .NET 10: allow a Verbose session, which costs an allocating process 10-15 % while it lasts
+    #[arg(long)]
+    pub tick: bool,
+    /// What bursts have in common.
+    #[command(flatten)]
+    pub burst: BurstArgs,
+    /// What else there is.
+    #[command(subcommand)]
+    pub command: Option<AllocationsCommand>,
+}
+
+/// What else there is of allocations.
+#[derive(Debug, Subcommand)]
+pub enum AllocationsCommand {
+    /// Compare two ndjson outputs, per second: what grew, by type and site
+    Diff(AllocationsDiffArgs),
+}
+
+/// `gcwatch allocations diff`
+#[derive(Debug, Args)]
+pub struct AllocationsDiffArgs {
+    /// The earlier output
+    #[arg(value_name = "A")]
+    pub before: PathBuf,
+    /// The later output
+    #[arg(value_name = "B")]
+    pub after: PathBuf,
+    /// The output format.
+    #[command(flatten)]
+    pub format: FormatArgs,
+    /// Rows of a table
+    #[arg(long, value_name = "N", default_value_t = 15)]
+    pub top: usize,
+}

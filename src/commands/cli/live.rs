@@ -1,0 +1,99 @@
+//! The commands on live processes: `top`, `ps`, `doctor`, `record`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use super::value::{FormatArgs, PidArgs, duration};
+use crate::config::flags::ConfigFlags;
+
+/// `gcwatch top`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Without --connect it asks the daemon of this host (gcwatch run) at http://127.0.0.1:9464. Where none \
+                  listens, it attaches itself until it ends. Keys: ? shows them."
+)]
+pub struct TopArgs {
+    /// The listener of a daemon, also of another host
+    #[arg(long, value_name = "URL")]
+    pub connect: Option<String>,
+    /// File with the token of web.token_from
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// How often it asks
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "2s")]
+    pub interval: Duration,
+    /// Print one frame as text and end
+    #[arg(long)]
+    pub once: bool,
+}
+
+/// `gcwatch ps`
+#[derive(Debug, Args)]
+pub struct PsArgs {
+    /// Directory of diagnostics sockets, or one socket, in addition to those found through /proc (repeatable)
+    #[arg(long, value_name = "PATH")]
+    pub sockets: Vec<PathBuf>,
+    /// The output format.
+    #[command(flatten)]
+    pub format: FormatArgs,
+}
+
+/// `gcwatch doctor`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit codes: 0 no action needed, 1 a process cannot be attached to or is missing, 2 wrong usage."
+)]
+pub struct DoctorArgs {
+    /// Only this process (repeatable) [default: all that look like .NET, and those that the configuration names]
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
+    pub pid: Vec<u32>,
+    /// The output format.
+    #[command(flatten)]
+    pub format: FormatArgs,
+    /// What is configured.
+    #[command(flatten)]
+    pub config: ConfigFlags,
+}
+
+/// Which events a recording holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Profile {
+    /// Every collection; the cost to the process is not measurable
+    Gc,
+    /// Also allocation ticks, pins, finalized objects, joins, memory pressure: costs an allocating process 10-15 %
+    GcVerbose,
+    /// Every collection, and every GC handle that is created or freed
+    GcHandles,
+    /// Every collection, and the private provider: phases of background collections
+    Private,
+    /// Every collection, and the requests of ASP.NET Core, without their paths: costs about 5 µs of CPU each
+    Requests,
+}
+
+/// `gcwatch record`
+#[derive(Debug, Args)]
+pub struct RecordArgs {
+    /// The process.
+    #[command(flatten)]
+    pub process: PidArgs,
+    /// Output file, FILE.partial until it is complete; - for standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+    /// Replace FILE if it exists, and an interrupted FILE.partial
+    #[arg(long)]
+    pub force: bool,
+    /// Write into a FIFO, when it has a reader
+    #[arg(long)]
+    pub allow_fifo: bool,
+    /// Events to record
+    #[arg(long, value_enum, default_value_t = Profile::Gc)]
+    pub profile: Profile,
+    /// Duration, such as 30s or 5m [default: until Ctrl-C or until the process exits]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub duration: Option<Duration>,
+    /// Maximum buffer in the process; a small buffer loses events [default: 16, with gc-verbose 64]
+    #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub buffer_mb: Option<u32>,
+}

@@ -1,0 +1,114 @@
+//! The commands on recordings: `events`, `analyze`, `diff`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use super::value::{FormatArgs, duration, severity};
+use gc_rules::rule::Severity;
+
+/// `gcwatch events`
+#[derive(Debug, Args)]
+pub struct EventsArgs {
+    /// The recording
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Only events with this name, such as GCStart, in upper or lower case (repeatable)
+    #[arg(long, value_name = "NAME")]
+    pub name: Vec<String>,
+    /// Only events at or after this offset from the sync point, such as 1.5s
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub from: Option<Duration>,
+    /// Only events before this offset from the sync point
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub to: Option<Duration>,
+    /// The output format.
+    #[command(flatten)]
+    pub format: FormatArgs,
+}
+
+/// How collections are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AnalyzeFormat {
+    /// Tables for reading
+    Table,
+    /// One JSON object per line; names do not change
+    #[value(alias = "json")]
+    Ndjson,
+    /// A line for each collection, for spreadsheets and data frames; no summary, no anomalies
+    Csv,
+}
+
+/// What collections are sorted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Sort {
+    /// By start time
+    Time,
+    /// Longest pause first
+    Pause,
+    /// Longest suspension first
+    Suspend,
+    /// Longest collection first
+    Duration,
+    /// Most promoted first
+    Promoted,
+}
+
+/// `gcwatch analyze`
+#[derive(Debug, Args)]
+pub struct AnalyzeArgs {
+    /// The recordings; of a directory, the .nettrace files in it
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+    /// Show one collection in full, by its number
+    #[arg(long, value_name = "N", conflicts_with_all = ["from", "to", "sort", "top"])]
+    pub gc: Option<u32>,
+    /// Only collections that start at or after this offset from the sync point, such as 1.5s
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub from: Option<Duration>,
+    /// Only collections that start before this offset from the sync point
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub to: Option<Duration>,
+    /// Sort order
+    #[arg(long, value_enum, default_value_t = Sort::Time)]
+    pub sort: Sort,
+    /// Only the first N of each process
+    #[arg(long, value_name = "N")]
+    pub top: Option<usize>,
+    /// Do not evaluate rules: only collections, no anomalies
+    #[arg(long)]
+    pub no_rules: bool,
+    /// Rule files or directories, read after the shipped rules (repeatable)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["no_rules", "gc"])]
+    pub rules: Vec<PathBuf>,
+    /// Exit with 1 if there is an anomaly of this or a higher severity
+    #[arg(long, value_parser = severity(), value_name = "SEVERITY", conflicts_with_all = ["no_rules", "gc"])]
+    pub fail_on: Option<Severity>,
+    /// Write the recordings as a page to send to somebody: a single file, opened without a network
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["gc", "from", "to", "sort", "top", "format"])]
+    pub html: Option<PathBuf>,
+    /// Show the process's command line in the page of --html; it may hold secrets
+    #[arg(long, requires = "html")]
+    pub with_command_line: bool,
+    /// Overwrite the file of --html
+    #[arg(long, requires = "html")]
+    pub force: bool,
+    /// Output format [default: table on a terminal, otherwise ndjson]
+    #[arg(long, value_enum)]
+    pub format: Option<AnalyzeFormat>,
+}
+
+/// `gcwatch diff`
+#[derive(Debug, Args)]
+pub struct DiffArgs {
+    /// The earlier recording
+    #[arg(value_name = "A")]
+    pub before: PathBuf,
+    /// The later recording
+    #[arg(value_name = "B")]
+    pub after: PathBuf,
+    /// The output format.
+    #[command(flatten)]
+    pub format: FormatArgs,
+}

@@ -1,0 +1,275 @@
+//! What a rule of another subject than a process is evaluated on: a service, one of its versions, gcwatch itself.
+
+use std::hash::{DefaultHasher, Hash, Hasher as _};
+use std::sync::Arc;
+
+use delivery::alerts::{IncidentNotice, Notice, Notices};
+use gc_rules::alert::{Alert, Transition};
+use gc_rules::engine::{Engine, RuleState};
+use gc_rules::field::{AFFECTED_RULE, EXPECTED, FIRING, FactValue, LAST_DEATH, OF_VERSION, ProcessFacts, StreamFacts};
+use gc_rules::incident::{IncidentChange, IncidentEnding, Incidents};
+use gc_rules::rule::{On, Rule, RuleSet};
+use gc_telemetry::definition::resource::{SERVICE_NAME, SERVICE_VERSION};
+use gc_telemetry::origin::Origin;
+use gc_telemetry::value::{facts, key_value};
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::common::v1::any_value::Value as AnyValue;
+
+use crate::pipeline::service::book::{KnownOfService, Service};
+use crate::pipeline::service::key::ServiceKey;
+use crate::process::RunKey;
+
+/// Attributes of a process that are not its service's.
+const OF_PROCESS: [&str; 8] = [
+    "process.",
+    "dotnet.",
+    "gcwatch.",
+    "container.id",
+    "service.instance.id",
+    "service.version",
+    "k8s.pod.",
+    "k8s.replicaset.",
+];
+
+/// A service, or gcwatch itself.
+#[derive(Debug, Clone)]
+pub(crate) struct SubjectName {
+    /// Stands for a run: its pid is 0, or that of gcwatch.
+    pub(crate) run: RunKey,
+    /// The name of the service's processes.
+    pub(crate) process: Arc<str>,
+    /// The attributes that its processes have in common.
+    pub(crate) resource: Arc<Origin>,
+}
+
+/// An alert of a service, or of gcwatch itself, that fires.
+#[derive(Debug, Clone)]
+pub struct SubjectAlert {
+    /// Stands for a run in notices and labels: its pid is 0, or that of gcwatch.
+    pub run: RunKey,
+    /// The name of the service's processes.
+    pub process: Arc<str>,
+    /// The attributes that its processes have in common.
+    pub resource: Arc<Origin>,
+    /// The alert.
+    pub alert: Arc<Alert>,
+    /// The rule's group.
+    pub group: Option<Arc<str>>,
+}
+
+/// What a rule of another subject than a process is evaluated on.
+#[derive(Debug)]
+pub(super) struct Subject {
+    pub(super) run: RunKey,
+    pub(super) process: Arc<str>,
+    /// It does not change while there are alerts, which are known by it.
+    pub(super) resource: Arc<Origin>,
+    known: KnownOfService,
+    pub(super) engine: Engine,
+    pub(super) incidents: Incidents,
+}
+
+impl Subject {
+    pub(super) fn new(
+        on: On,
+        run: RunKey,
+        process: &str,
+        resource: &Arc<Origin>,
+        rules: &Arc<RuleSet>,
+        now_unix_ns: u64,
+    ) -> Self {
+        let facts = process_facts(process, resource);
+        Self::with(on, run, process, resource, facts, rules, now_unix_ns)
+    }
+
+    fn with(
+        on: On,
+        run: RunKey,
+        process: &str,
+        resource: &Arc<Origin>,
+        facts: ProcessFacts,
+        rules: &Arc<RuleSet>,
+        now_unix_ns: u64,
+    ) -> Self {
+        Self {
+            run,
+            process: process.into(),
+            resource: Arc::clone(resource),
+            known: KnownOfService::default(),
+            engine: Engine::about(on, Arc::clone(rules), facts, now_unix_ns),
+            incidents: Incidents::default(),
+        }
+    }
+
+    /// A service that a rule expects on this host, whose resource is that of gcwatch as far as it is the host's.
+    pub(super) fn expected(name: &Arc<str>, own: Option<&Origin>, rules: &Arc<RuleSet>, now_unix_ns: u64) -> Self {
+        let of_host = |attribute: &&KeyValue| {
+            ["host.", "k8s.node.", "k8s.cluster."]
+                .iter()
+                .any(|start| attribute.key.starts_with(start))
+        };
+        let host = own.map(|own| own.attributes.iter().filter(of_host).cloned());
+        let named = key_value(SERVICE_NAME.name, AnyValue::StringValue(name.to_string()));
+        let attributes = std::iter::once(named).chain(host.into_iter().flatten()).collect();
+        let resource = Arc::new(Origin::new(attributes));
+        let facts = process_facts(name, &resource).with(EXPECTED, FactValue::Text((&**name).into()));
+        let run = subject_key(&("expected", name));
+        Self::with(On::Service, run, name, &resource, facts, rules, now_unix_ns)
+    }
+
+    pub(super) fn of(
+        (key, version): &(ServiceKey, Option<Arc<str>>),
+        service: &Service,
+        rules: &Arc<RuleSet>,
+        now_unix_ns: u64,
+    ) -> Self {
+        let run = match version {
+            None => subject_key(key),
+            Some(version) => subject_key(&(key, version)),
+        };
+        // The image is that of the newest process.
+        let is_of_other = |key: &str| version.is_some() && key.starts_with("container.image.");
+        let common = |attribute: &&KeyValue| {
+            !OF_PROCESS.iter().any(|start| attribute.key.starts_with(start)) && !is_of_other(&attribute.key)
+        };
+        let attributes = service.resource.attributes.iter().filter(common).cloned();
+        let named = version
+            .iter()
+            .map(|version| key_value(SERVICE_VERSION.name, AnyValue::StringValue(version.to_string())));
+        let resource = Arc::new(Origin::new(attributes.chain(named).collect()));
+        let facts = facts_of_service(&service.name, &resource, version.as_deref(), &KnownOfService::default());
+        Self::with(On::Service, run, &service.name, &resource, facts, rules, now_unix_ns)
+    }
+
+    /// What is known of it beside the numbers. The second that passes is judged by [`Self::tick`], on both.
+    pub(super) fn know(
+        &mut self,
+        version: Option<&str>,
+        known: KnownOfService,
+        now_unix_ns: u64,
+    ) -> Option<(Arc<Origin>, Notices)> {
+        if known == self.known {
+            return None;
+        }
+        let facts = facts_of_service(&self.process, &self.resource, version, &known);
+        self.known = known;
+        let transitions = self.engine.learned(facts, 0);
+        Some(self.notices(transitions, now_unix_ns))
+    }
+
+    pub(super) fn tick(
+        &mut self,
+        stream: StreamFacts,
+        rules: &Arc<RuleSet>,
+        now_unix_ns: u64,
+    ) -> Option<(Arc<Origin>, Notices)> {
+        let mut transitions = Vec::new();
+        if !Arc::ptr_eq(self.engine.rules(), rules) {
+            transitions = self.engine.adopt(Arc::clone(rules), now_unix_ns);
+        }
+        self.engine.stream(stream);
+        transitions.extend(self.engine.advance(now_unix_ns));
+        let is_idle = transitions.is_empty() && self.incidents.is_empty();
+        (!is_idle).then(|| self.notices(transitions, now_unix_ns))
+    }
+
+    pub(super) fn end(&mut self, now_unix_ns: u64) -> Option<(Arc<Origin>, Notices)> {
+        let transitions = self.engine.end(now_unix_ns);
+        let (resource, mut notices) = self.notices(transitions, now_unix_ns);
+        let ended = self.incidents.end(IncidentEnding::ProcessEnded, now_unix_ns);
+        notices.incidents.extend(self.incident_notices(ended));
+        (!notices.is_empty()).then_some((resource, notices))
+    }
+
+    pub(super) fn incident_notices(&self, changes: Vec<IncidentChange>) -> Vec<IncidentNotice> {
+        let notice = |change| IncidentNotice {
+            run: self.run,
+            process: Arc::clone(&self.process),
+            change,
+            span: None,
+        };
+        changes.into_iter().map(notice).collect()
+    }
+
+    fn notices(&mut self, transitions: Vec<Transition>, now_unix_ns: u64) -> (Arc<Origin>, Notices) {
+        let rules = Arc::clone(self.engine.rules());
+        let holding = self.engine.holding();
+        let changes = self.incidents.observe(&rules, &transitions, &holding, now_unix_ns);
+        let incidents = self.incident_notices(changes);
+        let notice = |transition: Transition| Notice {
+            run: self.run,
+            process: Arc::clone(&self.process),
+            group: self.group(transition.alert()),
+            transition,
+            span: None,
+        };
+        let alerts = transitions.into_iter().map(notice).collect();
+        (Arc::clone(&self.resource), Notices { alerts, incidents })
+    }
+
+    fn group(&self, alert: &Alert) -> Option<Arc<str>> {
+        let rules = self.engine.rules();
+        // The place is one of the set that the rule is of.
+        let known = rules
+            .rule(&alert.rule.id)
+            .filter(|known| Arc::ptr_eq(known, &alert.rule))?;
+        let group = rules.groups.get(known.group?)?;
+        Some(Arc::clone(&group.name))
+    }
+
+    pub(super) fn states(&self) -> Vec<(Arc<Rule>, SubjectName, RuleState)> {
+        let name = || SubjectName {
+            run: self.run,
+            process: Arc::clone(&self.process),
+            resource: Arc::clone(&self.resource),
+        };
+        let rules = self.engine.rules().rules.iter().zip(self.engine.states());
+        let own = rules.filter(|(rule, _)| rule.on.subject() == self.engine.subject());
+        own.map(|(rule, state)| (Arc::clone(rule), name(), state)).collect()
+    }
+
+    pub(super) fn alerts(&self) -> impl Iterator<Item = SubjectAlert> {
+        let alerts = self.engine.alerts().into_iter();
+        alerts.map(|alert| SubjectAlert {
+            run: self.run,
+            process: Arc::clone(&self.process),
+            resource: Arc::clone(&self.resource),
+            group: self.group(&alert),
+            alert,
+        })
+    }
+}
+
+/// What stands for a run. No process has pid 0.
+fn subject_key(of: &impl Hash) -> RunKey {
+    let mut hasher = DefaultHasher::new();
+    of.hash(&mut hasher);
+    RunKey {
+        pid: 0,
+        start_time: hasher.finish(),
+    }
+}
+
+/// What rules know of a subject.
+fn process_facts(process: &str, resource: &Origin) -> ProcessFacts {
+    ProcessFacts::new(None, Some(process), None, facts(&resource.attributes))
+}
+
+/// What rules know of a service, or of one version of it.
+fn facts_of_service(process: &str, resource: &Origin, version: Option<&str>, known: &KnownOfService) -> ProcessFacts {
+    let text = |text: &str| FactValue::Text(text.into());
+    let mut own: Vec<(Box<str>, FactValue)> = Vec::new();
+    own.extend(version.map(|_| (OF_VERSION.into(), FactValue::Bool(true))));
+    own.extend(
+        known
+            .affected_rule
+            .iter()
+            .map(|rule| (AFFECTED_RULE.into(), text(rule))),
+    );
+    own.extend(known.last_death.iter().map(|place| (LAST_DEATH.into(), text(place))));
+    own.extend(known.firing.iter().map(|(rule, count)| {
+        let count = i64::try_from(*count).unwrap_or(i64::MAX);
+        (format!("{FIRING}{rule}").into(), FactValue::Int(count))
+    }));
+    ProcessFacts::new(None, Some(process), None, facts(&resource.attributes).chain(own))
+}
