@@ -6,6 +6,7 @@
 //! trimmed. The program has one core for itself, the reader another one.
 
 use std::fmt;
+use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -66,7 +67,7 @@ struct Begun {
 
 impl Begun {
     fn now(pid: u32) -> anyhow::Result<Self> {
-        let switches = proc::context_switches(pid).context("the program is gone")?;
+        let switches = context_switches(pid).context("the program is gone")?;
         Ok(Self {
             pid,
             at: monotonic_ns(),
@@ -275,6 +276,19 @@ fn typical(pieces: &[Piece], span: (i128, i128)) -> Option<f64> {
     times.sort_by(f64::total_cmp);
     times.truncate((times.len() as f64 * FASTEST).ceil() as usize);
     Some(times.iter().sum::<f64>() / times.len() as f64)
+}
+
+/// Context switches of all threads that a process has, voluntary and not.
+fn context_switches(pid: u32) -> Option<u64> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let of_thread = threads.filter_map(|thread| {
+        let status = fs::read_to_string(thread.ok()?.path().join("status")).ok()?;
+        let counts = status.lines().filter_map(|line| line.split_once("_ctxt_switches:"));
+        counts
+            .map(|(_, count)| count.trim().parse::<u64>().ok())
+            .sum::<Option<u64>>()
+    });
+    Some(of_thread.sum())
 }
 
 /// CLOCK_MONOTONIC, nanoseconds: the program's `Stopwatch`.

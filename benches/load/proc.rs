@@ -27,19 +27,6 @@ pub(crate) fn status(pid: u32, name: &str) -> Option<u64> {
     line.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// Context switches of all threads that a process has, voluntary and not.
-pub(crate) fn context_switches(pid: u32) -> Option<u64> {
-    let threads = fs::read_dir(entry(pid, "task")).ok()?;
-    let of_thread = threads.filter_map(|thread| {
-        let status = fs::read_to_string(thread.ok()?.path().join("status")).ok()?;
-        let counts = status.lines().filter_map(|line| line.split_once("_ctxt_switches:"));
-        counts
-            .map(|(_, count)| count.trim().parse::<u64>().ok())
-            .sum::<Option<u64>>()
-    });
-    Some(of_thread.sum())
-}
-
 /// Open file descriptors, and how many of them are sockets.
 pub(crate) fn descriptors(pid: u32) -> Option<(usize, usize)> {
     let links: Vec<PathBuf> = fs::read_dir(entry(pid, "fd"))
