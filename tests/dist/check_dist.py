@@ -240,6 +240,7 @@ class Dist(unittest.TestCase):
         self.assertIn(f"ENTRYPOINT {json.dumps(runs['Entrypoint'])}", last)
         self.assertIn(f"CMD {json.dumps(runs['Cmd'])}", last)
         self.assertIn(f"USER {runs['User']}", last)
+        self.assertIn(f"ENV {' '.join(runs['Env'])}\n", last)
         for label in ("title", "description", "licenses"):
             key = f"org.opencontainers.image.{label}"
             self.assertIn(f'{key}="{runs["Labels"][key]}"', last)
