@@ -77,8 +77,9 @@ impl Hung {
             answer.extend(number.to_ne_bytes());
         }
         answer.extend(&request[8..16]);
-        // Version 7.31, and zeros: nothing optional.
-        for number in [7_u32, 31] {
+        // Version 7.31, no read-ahead, FUSE_PARALLEL_DIROPS as every library sets it, and zeros. Without that flag a call in a
+        // directory holds a lock for which other processes, daemons of other tests, wait in a way that no signal ends.
+        for number in [7_u32, 31, 0, 1 << 18] {
             answer.extend(number.to_ne_bytes());
         }
         answer.resize(16 + 64, 0);

@@ -57,7 +57,7 @@ class Image(unittest.TestCase):
         text = (tools.DEPLOY / "container" / "Containerfile").read_text()
         lines = [line.split()[0] for line in text[text.rindex("\nFROM ") :].replace("\\\n", " ").splitlines() if line and line[0].isalpha()]
         self.assertIn("FROM scratch", text)
-        self.assertEqual(set(lines), {"FROM", "ARG", "LABEL", "COPY", "USER", "EXPOSE", "ENTRYPOINT", "CMD"})
+        self.assertEqual(set(lines), {"FROM", "ARG", "LABEL", "COPY", "USER", "ENV", "EXPOSE", "ENTRYPOINT", "CMD"})
 
     def inside(self, case):
         program = static()
