@@ -283,21 +283,21 @@ impl<S: Sink> Attempt<S> {
             News::Taken => {
                 let why = "another tool uses Microsoft-Diagnostics-DiagnosticSource, which has one filter for all: what \
                            collections do to its requests is not known until gcwatch attaches anew";
-                tracing::warn!(target: "gcwatch::targets", pid, name, "{why}");
                 reading.requests_unread(why.to_owned());
+                tracing::warn!(target: "gcwatch::targets", pid, name, "{why}");
             }
             News::Paused(problem) => {
                 let why = format!(
                     "they are not read: {}; gcwatch tries again in a minute",
                     bounded(&problem)
                 );
+                reading.requests_unread(why.clone());
                 tracing::info!(target: "gcwatch::targets", pid, name, "requests: {why}");
-                reading.requests_unread(why);
             }
             News::Off(why) => {
                 let why = format!("they are not read any more: {}", bounded(&why));
+                reading.requests_unread(why.clone());
                 tracing::warn!(target: "gcwatch::targets", pid, name, "requests: {why}");
-                reading.requests_unread(why);
             }
         }
     }

@@ -39,7 +39,7 @@ def _addresses(peers, namespace):
 
 
 def _accepted(rules, peers, namespace, address, other, own):
-    """Lines that accept what the rules allow. What `other` says of is the peer's address, `own` that of the pod."""
+    """Lines that accept what the rules allow. `own` matches the pod's address, `other` that of its peer."""
     for rule in rules or []:
         addresses = _addresses(rule.get(peers), namespace)
         if addresses == set():

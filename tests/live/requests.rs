@@ -130,20 +130,27 @@ fn a_request_of_server_gc_lost_what_its_own_log_says(runtime: Runtime) {
     lost_as_logged(runtime, &knobs, "/alloc?kb=30000", 1_000_000);
 }
 
-/// Three tries: where another program has the CPU between two reads of a clock, the service's own account is off. None
-/// may be off by much.
+/// Up to four recordings: where another program has the CPU between two reads of a clock, the service's own account is
+/// off, and few requests are hit. None may be off by much, one has to agree, and more than ten requests are hit in all.
 fn lost_as_logged(runtime: Runtime, env: &[(&str, &str)], alloc: &'static str, within_ns: i64) {
-    let mut tries = Vec::new();
-    for _ in 0..3 {
+    let (mut hit, mut agrees, mut recordings) = (0, false, Vec::new());
+    for _ in 0..4 {
         let found = held_against_log(runtime, env, alloc, within_ns);
         println!("{}: {found:#?}", runtime.name);
         assert!(found.apart.len() * 20 <= found.known, "{found:#?}");
-        if found.apart.len() * 1000 <= found.known {
+        hit += found.hit;
+        agrees |= found.hit > 0 && found.apart.len() * 1000 <= found.known;
+        if agrees && hit > 10 {
             return;
         }
-        tries.push(format!("{} of {}", found.apart.len(), found.known));
+        recordings.push(format!(
+            "{} of {} apart, {} hit",
+            found.apart.len(),
+            found.known,
+            found.hit
+        ));
     }
-    panic!("{}: apart: {tries:?}", runtime.name);
+    panic!("{}: {recordings:?}", runtime.name);
 }
 
 /// Requests of a recording beside those of the service's own log.
@@ -151,6 +158,8 @@ fn lost_as_logged(runtime: Runtime, env: &[(&str, &str)], alloc: &'static str, w
 struct HeldAgainstLog {
     /// Requests of the log whose lost time the recording knows.
     known: usize,
+    /// Those that lost time by the log.
+    hit: usize,
     /// Those of which the recording says something else.
     apart: Vec<String>,
 }
@@ -216,18 +225,18 @@ fn held_against_log(runtime: Runtime, env: &[(&str, &str)], alloc: &'static str,
             .sum();
         let own = (number(3) - number(2)) * 100;
         known += 1;
-        hit += u32::from(own > 0);
+        hit += usize::from(own > 0);
         if (stopped - at_the_edges - own).abs() > within_ns {
             apart.push(format!("{own} from {begin} to {end}: {request}"));
         }
     }
-    assert!(known > 100 && hit > 3, "{known} {hit}");
+    assert!(known > 100, "{known}");
     assert_eq!(missing, 0);
     let unknown = of_kind("request")
         .filter(|request| request["stopped_ns"].is_null())
         .count();
     assert!(unknown * 100 < requests.len(), "{unknown}");
-    HeldAgainstLog { known, apart }
+    HeldAgainstLog { known, hit, apart }
 }
 
 /// Scenario: a service with the OpenTelemetry SDK answers requests that collect; the daemon reads it, and both export
@@ -665,8 +674,8 @@ fn unread(shop: &Shop, address: &str) -> Option<String> {
 }
 
 /// Scenario: a service answers more requests a second than the configuration allows.
-/// Guarantee: after ten seconds its requests are not read any more, its session is gone, and the log and the page say
-/// why; its collections are read on.
+/// Guarantee: after ten seconds its requests are not read any more, and the log and the page say why; its collections
+/// are read on.
 fn more_requests_than_the_limit_end_it(runtime: Runtime) {
     let shop = Shop::start(runtime, 300, &[("SLIVE", "1")]);
     let config = "requests: {mode: diagnosticsource, max_per_second: 5}\n";

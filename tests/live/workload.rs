@@ -18,8 +18,8 @@ fn the_program_is_built_from_its_source() {
     );
 }
 
-/// Scenario: a program of tests/workload/known, which the compiler of a .NET SDK has built, or its source was changed
-/// without the other.
+/// Scenario: a program of tests/workload/known, which the compiler of a .NET SDK has built (jobs.dll:
+/// tests/workload/build-jobs), or its source was changed without the other.
 /// Guarantee: it is seen.
 fn known_programs_have_their_sources() {
     assert_digests(

@@ -90,7 +90,7 @@ impl Parts {
     /// A session begins. The first one begins the rules and the series, too.
     pub(crate) fn begin_session(&mut self, settings: &PipelineSettings, rules: Arc<RuleSet>, start_unix_ns: u64) {
         self.session.begin(start_unix_ns);
-        self.requests.forget();
+        self.requests = RecentRequests::default();
         if self.rules.is_none() {
             let facts = self.process_facts();
             self.rules = Some(RunRules::new(self.identity.who(), rules, facts, start_unix_ns));

@@ -136,9 +136,12 @@ impl RecentRequests {
         self.unread.as_deref()
     }
 
-    /// Nothing is known of requests any more: a session began, or the wall clock was set.
+    /// The wall clock was set: nothing is known any more of requests before. Whether they are read stays as it is.
     pub(crate) fn forget(&mut self) {
-        *self = Self::default();
+        *self = Self {
+            unread: self.unread.take(),
+            ..Self::default()
+        };
     }
 }
 
@@ -173,8 +176,9 @@ mod tests {
         assert_eq!(requests.unread(), None);
     }
 
-    /// Scenario: requests are read, then not any more, then again.
-    /// Guarantee: from then on the last minute is unknown and the reason is kept; what lost most before is still shown.
+    /// Scenario: requests are read, then not any more; the clock is set; they are read again.
+    /// Guarantee: from then on the last minute is unknown and the reason is kept; what lost most before is shown until the
+    /// clock is set.
     #[test]
     fn what_is_not_read_any_more_is_unknown() {
         let base = TimeBase::at(1_767_322_800_000_000_000);
@@ -194,6 +198,9 @@ mod tests {
         assert_eq!(requests.facts(now), None);
         assert_eq!(requests.unread(), Some("too many"));
         assert_eq!(requests.worst(now).unwrap().hit, 1);
+        requests.forget();
+        assert_eq!(requests.worst(now), None);
+        assert_eq!(requests.unread(), Some("too many"));
         requests.observe(&request, base);
         assert_eq!(requests.facts(now), None);
         requests.set_unread(None);
