@@ -152,9 +152,9 @@ impl Engine {
         let mut engine = Self {
             windows: Windows::new(&rules),
             runs: Vec::new(),
-            on_gc: Round::default(),
-            on_process: Round::default(),
-            groups: Groups::new(rules.groups.len()),
+            on_gc: Round::of(&rules, true),
+            on_process: Round::of(&rules, false),
+            groups: Groups::default(),
             rules,
             subject: subject.subject(),
             facts,
@@ -273,12 +273,10 @@ impl Engine {
     /// its meaning is.
     pub fn adopt(&mut self, rules: Arc<RuleSet>, now_unix_ns: u64) -> Vec<Transition> {
         let mut transitions = self.advance(now_unix_ns);
-        self.on_gc.wake(&mut self.runs);
-        self.on_process.wake(&mut self.runs);
+        self.wake();
         self.rules = rules;
         let windows = std::mem::replace(&mut self.windows, Windows::new(&self.rules));
         self.windows = windows.adopt(&self.rules);
-        self.groups = Groups::new(self.rules.groups.len());
         let runs = std::mem::take(&mut self.runs);
         for gone in self.place_rules(runs) {
             if let Some(alert) = gone.status.firing() {
@@ -366,18 +364,23 @@ impl Engine {
                 Some(place) => before.swap_remove(place).with(Arc::clone(rule)),
                 None => Run::new(Arc::clone(rule), now),
             };
-            self.groups.add(rule.group, self.runs.len());
             self.runs.push(run);
         }
-        self.on_gc = Round::of(&self.runs, On::Gc, &self.rules);
-        self.on_process = Round::of(&self.runs, On::Process, &self.rules);
+        self.groups = Groups::new(self.rules.turns.groups());
+        self.on_gc = Round::of(&self.rules, true);
+        self.on_process = Round::of(&self.rules, false);
         before
+    }
+
+    /// No rule is quiet until it is evaluated again.
+    fn wake(&mut self) {
+        self.on_gc.wake(&self.rules, &mut self.runs);
+        self.on_process.wake(&self.rules, &mut self.runs);
     }
 
     /// Selects the rules for this process. Windows of other rules are not sampled; new windows began at `began`.
     fn select(&mut self, began: u64) {
-        self.on_gc.wake(&mut self.runs);
-        self.on_process.wake(&mut self.runs);
+        self.wake();
         let scope = scope(&self.facts, &self.stream, self.now, None);
         for run in &mut self.runs {
             run.select(&scope, self.subject);

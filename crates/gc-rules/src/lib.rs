@@ -18,6 +18,7 @@
 //! | [`document`], [`load`] | rule files: types, reading and checks, all errors at once |
 //! | [`page`] | the reference page, generated from the tables and the types |
 //! | `plan` | which samples feed which windows, computed once for all processes |
+//! | `turns` | which rules are evaluated when, and which share a group, computed once for all processes |
 //! | [`window`], [`engine`] | the state of every rule for one process |
 //! | [`alert`], [`record`] | alerts and their transitions; their JSON |
 //! | [`ledger`] | where the memory of a process is, as a record |
@@ -57,6 +58,7 @@ pub mod rule;
 pub mod template;
 pub mod test_file;
 pub mod time;
+mod turns;
 pub mod value;
 pub mod window;
 

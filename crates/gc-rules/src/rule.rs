@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::expression::Expression;
 use super::field::{Root, Scope};
 use super::plan::Plan;
+use super::turns::Turns;
 
 mod clock;
 mod function;
@@ -301,6 +302,8 @@ pub struct RuleSet {
     pub windows: Vec<Window>,
     /// How the windows are fed.
     pub(crate) plan: Plan,
+    /// Which rules are evaluated when.
+    pub(crate) turns: Turns,
     /// Groups.
     pub groups: Vec<Group>,
 }

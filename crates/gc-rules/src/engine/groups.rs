@@ -4,28 +4,17 @@ use std::cmp::Reverse;
 
 use super::run::Run;
 
-/// The rules of each group, and the groups in which something changed.
-#[derive(Debug)]
+/// The groups in which something changed.
+#[derive(Debug, Default)]
 pub(super) struct Groups {
-    members: Vec<Vec<usize>>,
     touched: Vec<usize>,
 }
 
 impl Groups {
+    /// So many groups, all of which have to be settled.
     pub(super) fn new(count: usize) -> Self {
         Self {
-            members: vec![Vec::new(); count],
-            touched: Vec::new(),
-        }
-    }
-
-    /// The rule at `place` belongs to `group`.
-    pub(super) fn add(&mut self, group: Option<usize>, place: usize) {
-        if let Some(group) = group
-            && let Some(members) = self.members.get_mut(group)
-        {
-            members.push(place);
-            self.touch(group);
+            touched: (0..count).collect(),
         }
     }
 
@@ -37,17 +26,19 @@ impl Groups {
     }
 
     pub(super) fn next_touched(&mut self) -> Option<usize> {
-        self.touched.pop()
-    }
-
-    pub(super) fn members(&self, group: usize) -> &[usize] {
-        self.members.get(group).map_or(&[], Vec::as_slice)
+        let next = self.touched.pop();
+        if next.is_none() {
+            // Changes are rare: between them there is no memory for them.
+            self.touched = Vec::new();
+        }
+        next
     }
 }
 
 /// The most severe one that holds; of equals the one that fires already, else the first.
-pub(super) fn winner(members: &[usize], runs: &[Run]) -> Option<usize> {
+pub(super) fn winner(members: &[u32], runs: &[Run]) -> Option<usize> {
     let active = members.iter().filter_map(|&place| {
+        let place = place as usize;
         let run = runs.get(place).filter(|run| run.status.is_active())?;
         Some((run.severity(), run.status.is_firing(), Reverse(place)))
     });

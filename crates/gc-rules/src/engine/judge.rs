@@ -22,7 +22,7 @@ pub(super) struct Current<'a> {
 impl Engine {
     /// Ends alerts of rules `on: gc` that had no occurrence for `keep_firing_for`.
     pub(super) fn expire(&mut self, now: u64, transitions: &mut Vec<Transition>) {
-        let expired = self.on_gc.awake();
+        let expired = self.on_gc.awake(&self.rules);
         let expired = expired.filter_map(|place| Some((place, self.runs.get(place)?.expired(now)?)));
         for (place, at) in expired.collect::<Vec<_>>() {
             self.end_run(place, Ending::Cleared, at, transitions);
@@ -100,7 +100,7 @@ impl Engine {
         };
         let alert = alert(&run.rule, &scope, active, current.gc.map(|gc| gc.collection.number));
         let round = if on_gc { &mut self.on_gc } else { &mut self.on_process };
-        round.wake_one(place, run);
+        round.wake_one(&self.rules, place, run);
         run.status.begin(alert, if on_gc { active } else { self.now });
         match run.rule.group {
             Some(group) => self.groups.touch(group),
@@ -159,12 +159,12 @@ impl Engine {
 
     pub(super) fn settle_groups(&mut self, transitions: &mut Vec<Transition>) {
         while let Some(group) = self.groups.next_touched() {
-            let members = self.groups.members(group);
+            let members = self.rules.turns.members(group);
             let Some(winner) = winner(members, &self.runs) else {
                 continue;
             };
-            let others = members.iter().filter(|place| **place != winner);
-            for &place in others {
+            let others = members.iter().map(|place| *place as usize);
+            for place in others.filter(|place| *place != winner) {
                 let Some(run) = self.runs.get_mut(place) else { continue };
                 if let Some(alert) = run.status.inhibit(self.now) {
                     transitions.push(Transition::Ended(ended(alert, self.now), Ending::Superseded));

@@ -94,9 +94,9 @@ pub(super) struct Status {
     selected: bool,
     phase: Phase,
     since: u64,
+    /// While it is quiet, without the rounds that there were: each of them is an evaluation, see [`Self::evaluations`].
     evaluations: u64,
-    /// The round since which it is quiet: evaluations from then on are not counted yet.
-    quiet_since: Option<u64>,
+    quiet: bool,
     /// `None`: it never fired, failed or was suppressed. Boxed, as there are dozens of rules in each of hundreds of
     /// processes.
     past: Option<Box<Past>>,
@@ -121,7 +121,7 @@ impl Run {
                 phase: Phase::Inactive,
                 since: now,
                 evaluations: 0,
-                quiet_since: None,
+                quiet: false,
                 past: None,
             },
         }
@@ -214,7 +214,6 @@ impl Run {
     /// The state after a number of rounds, including failed samples of its windows.
     pub(super) fn state(&self, now: u64, round: u64, of_windows: (u64, Option<Failure>)) -> RuleState {
         let status = &self.status;
-        let quiet = status.quiet_since.map_or(0, |since| round.saturating_sub(since));
         let state = match &status.phase {
             _ if !status.selected => State::NotSelected,
             Phase::Inactive => State::Inactive,
@@ -231,7 +230,7 @@ impl Run {
             since: status.since,
             cooling_until: Some(past.cooling).filter(|until| *until > now),
             suppressed: past.suppressed,
-            evaluations: status.evaluations.saturating_add(quiet),
+            evaluations: status.evaluations(round),
             failures: past.failures.saturating_add(of_windows.0),
             last_failure: failures
                 .max_by_key(|failure| failure.at_unix_ns)
@@ -268,14 +267,21 @@ impl Status {
 
     /// It is quiet from that round on.
     pub(super) fn quiet_since(&mut self, round: u64) {
-        self.quiet_since = Some(round);
+        if !std::mem::replace(&mut self.quiet, true) {
+            self.evaluations = self.evaluations.wrapping_sub(round);
+        }
     }
 
     /// It is no longer quiet; it was evaluated up to that round.
     pub(super) fn woken(&mut self, round: u64) {
-        if let Some(since) = self.quiet_since.take() {
-            self.evaluations = self.evaluations.saturating_add(round.saturating_sub(since));
-        }
+        self.evaluations = self.evaluations(round);
+        self.quiet = false;
+    }
+
+    /// How often it was evaluated up to that round.
+    fn evaluations(&self, round: u64) -> u64 {
+        let rounds = if self.quiet { round } else { 0 };
+        self.evaluations.wrapping_add(rounds)
     }
 
     pub(super) fn is_active(&self) -> bool {

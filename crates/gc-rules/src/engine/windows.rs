@@ -10,13 +10,17 @@ use crate::rule::{Rule, RuleSet, Window};
 use crate::time::moved;
 use crate::window::{Key, Live, Moment, Worth, most_memory, worth};
 
+/// The place of a series that no selected rule uses.
+const UNUSED: u32 = u32::MAX;
+
 /// The samples that the windows of selected rules look at. See [`plan`](crate::plan).
 #[derive(Debug)]
 pub(super) struct Windows {
     rules: Arc<RuleSet>,
+    /// Of each series of the plan its place in `live`, [`UNUSED`] if no selected rule uses it.
+    places: Box<[u32]>,
+    /// The used series alone: a third of the shipped ones are for containers, limits and services.
     live: Vec<Live>,
-    /// Whether a selected rule uses it; same length as `live`.
-    used: Vec<bool>,
     /// When the next sample of any of them expires.
     expires: u64,
     /// Series with failed evaluations: number of samples, and the newest failure.
@@ -29,10 +33,9 @@ pub(super) struct Windows {
 impl Windows {
     /// Those of a rule set, without samples.
     pub(super) fn new(rules: &Arc<RuleSet>) -> Self {
-        let count = rules.plan.series.len();
         Self {
-            live: std::iter::repeat_with(Live::default).take(count).collect(),
-            used: vec![false; count],
+            places: vec![UNUSED; rules.plan.series.len()].into_boxed_slice(),
+            live: Vec::new(),
             expires: u64::MAX,
             failed: Vec::new(),
             rules: Arc::clone(rules),
@@ -47,18 +50,16 @@ impl Windows {
         reason = "a pattern is hashed by its text, which does not change"
     )]
     pub(super) fn adopt(self, rules: &Arc<RuleSet>) -> Self {
-        let before = self.rules.plan.meanings(&self.rules.windows);
-        let series = before.zip(self.live).zip(self.used);
-        let mut kept: HashMap<Meaning<'_>, Live> = series
-            .filter(|(_, used)| *used)
-            .map(|((meaning, live), _)| (meaning, live))
+        let before = self.rules.plan.meanings(&self.rules.windows).zip(&self.places);
+        let mut live: Vec<Option<Live>> = self.live.into_iter().map(Some).collect();
+        let mut kept: HashMap<Meaning<'_>, Live> = before
+            .filter_map(|(meaning, place)| Some((meaning, live.get_mut(*place as usize)?.take()?)))
             .collect();
         let mut adopted = Self::new(rules);
-        let places = adopted.live.iter_mut().zip(&mut adopted.used);
-        for ((live, used), meaning) in places.zip(rules.plan.meanings(&rules.windows)) {
+        for (place, meaning) in adopted.places.iter_mut().zip(rules.plan.meanings(&rules.windows)) {
             if let Some(kept) = kept.remove(&meaning) {
-                *live = kept;
-                *used = true;
+                *place = next_place(&adopted.live);
+                adopted.live.push(kept);
             }
         }
         adopted.expires = 0;
@@ -69,19 +70,31 @@ impl Windows {
     /// Feeds only the series of these rules from now on. New ones began at `now`.
     pub(super) fn select<'r>(&mut self, rules: impl Iterator<Item = &'r Rule>, now: u64) {
         let now = self.unset(now);
-        let mut used = vec![false; self.live.len()];
+        let mut used = vec![false; self.places.len()];
         let plan = &self.rules.plan;
         for (_, window) in rules.flat_map(|rule| &rule.windows) {
             if let Some(used) = plan.of_window.get(*window).and_then(|series| used.get_mut(*series)) {
                 *used = true;
             }
         }
-        for ((live, was), is) in self.live.iter_mut().zip(&self.used).zip(&used) {
-            if was != is {
-                *live = Live::new(now);
+        if self
+            .places
+            .iter()
+            .zip(&used)
+            .all(|(place, used)| (*place != UNUSED) == *used)
+        {
+            return;
+        }
+        let mut before: Vec<Option<Live>> = std::mem::take(&mut self.live).into_iter().map(Some).collect();
+        self.live.reserve_exact(used.iter().filter(|used| **used).count());
+        for (place, used) in self.places.iter_mut().zip(used) {
+            let kept = before.get_mut(*place as usize).and_then(Option::take);
+            *place = UNUSED;
+            if used {
+                *place = next_place(&self.live);
+                self.live.push(kept.unwrap_or_else(|| Live::new(now)));
             }
         }
-        self.used = used;
     }
 
     /// The wall clock was set by so much.
@@ -104,9 +117,15 @@ impl Windows {
         self.expires = next.min().unwrap_or(u64::MAX);
     }
 
+    /// Whether a selected rule uses one of its series.
+    fn uses(&self, measured: &Measured) -> bool {
+        let mut series = measured.counting.iter().chain(&measured.measuring);
+        series.any(|series| self.places.get(*series).is_some_and(|place| *place != UNUSED))
+    }
+
     pub(super) fn has_ticks(&self) -> bool {
         let mut feeds = self.rules.plan.feeds.iter();
-        feeds.any(|feed| feed.when == When::Tick && feed.measured.iter().any(|measured| uses(&self.used, measured)))
+        feeds.any(|feed| feed.when == When::Tick && feed.measured.iter().any(|measured| self.uses(measured)))
     }
 
     /// Adds a sample to each series that is sampled then. Series by key ignore samples without a key.
@@ -121,7 +140,7 @@ impl Windows {
         // Evaluated only if one of them is used.
         let mut fulfilled = None;
         for measured in &feed.measured {
-            if !uses(&self.used, measured) {
+            if !self.uses(measured) {
                 continue;
             }
             let filter = || match self
@@ -175,8 +194,8 @@ impl Windows {
             .series
             .get(series)
             .and_then(|window| self.rules.windows.get(*window));
-        let used = self.used.get(series).copied().unwrap_or_default();
-        if let (Some(window), Some(live), true) = (window, self.live.get_mut(series), used) {
+        let place = self.places.get(series).map(|place| *place as usize);
+        if let (Some(window), Some(live)) = (window, place.and_then(|place| self.live.get_mut(place))) {
             self.expires = self.expires.min(live.add(window, key, worth, time, now));
         }
     }
@@ -223,15 +242,15 @@ impl Windows {
 
     /// Of each series, the place of its window in the set, and the bytes that it takes at most.
     pub(super) fn most_memory(rules: &RuleSet) -> impl Iterator<Item = (usize, usize)> {
-        let one = |window: &Window| size_of::<Live>() + size_of::<bool>() + most_memory(window);
+        let one = |window: &Window| size_of::<Live>() + size_of::<u32>() + most_memory(window);
         let series = rules.plan.series.iter();
         series.filter_map(move |place| Some((*place, one(rules.windows.get(*place)?))))
     }
 }
 
-fn uses(used: &[bool], measured: &Measured) -> bool {
-    let mut series = measured.counting.iter().chain(&measured.measuring);
-    series.any(|series| used.get(*series).copied().unwrap_or_default())
+/// The place of the next series. Their memory is limited long before there are so many.
+fn next_place(live: &[Live]) -> u32 {
+    u32::try_from(live.len()).unwrap_or(UNUSED)
 }
 
 /// The windows of one process at one time. Values are computed on demand: most conditions are decided without most of
@@ -246,7 +265,8 @@ pub(super) struct Values<'a> {
 impl WindowValues for Values<'_> {
     fn value(&self, place: usize) -> Option<f64> {
         let rules = &self.windows.rules;
-        let live = self.windows.live.get(*rules.plan.of_window.get(place)?)?;
+        let series = *rules.plan.of_window.get(place)?;
+        let live = self.windows.live.get(*self.windows.places.get(series)? as usize)?;
         live.value(rules.windows.get(place)?, self.key, self.at)
     }
 }

@@ -13,6 +13,7 @@ use super::{Loaded, MOST_FILES, Problem, SourceFile, lint, memory};
 use crate::document::Name;
 use crate::plan::Plan;
 use crate::rule::{Group, RuleSet};
+use crate::turns::Turns;
 use strict_yaml::check::nearest;
 use strict_yaml::quote::quoted;
 use strict_yaml::yaml::Position;
@@ -72,11 +73,13 @@ pub(super) fn load(files: &[SourceFile]) -> Result<Loaded, Vec<Problem>> {
     if report.errors() > 0 {
         return Err(report.finish());
     }
+    let groups: Vec<_> = groups.all.into_iter().map(|(group, ..)| group).collect();
     let rules = RuleSet {
+        turns: Turns::of(&rules, groups.len()),
         rules,
         plan: Plan::new(&windows.windows),
         windows: windows.windows,
-        groups: groups.all.into_iter().map(|(group, ..)| group).collect(),
+        groups,
     };
     memory::check(&rules, &windows.origins, &mut report);
     if report.errors() > 0 {

@@ -47,7 +47,7 @@ impl Samples {
     /// How many of known and of unknown worth there are.
     pub(super) fn samples(&self) -> (u64, u64) {
         let unknown = self.ring.unknown;
-        ((self.ring.kept.len() - unknown) as u64, unknown as u64)
+        ((self.ring.kept.len() - usize::from(unknown)) as u64, u64::from(unknown))
     }
 
     pub(super) fn answer(&self, window: &Window, at: Moment) -> Option<f64> {
@@ -68,10 +68,11 @@ impl Samples {
 #[derive(Debug)]
 struct Ring {
     kept: VecDeque<(u64, f64)>,
-    most: usize,
-    /// Older ones are forgotten.
-    over: Option<u64>,
-    unknown: usize,
+    /// Older ones are forgotten; `u64::MAX`: none is too old.
+    over: u64,
+    /// How many there are at most, and how many are of unknown worth: [`MAX_LAST`](super::MAX_LAST) at most.
+    most: u16,
+    unknown: u16,
     /// One that equals the newest is one with it: only what changes is looked at.
     runs: bool,
     /// Those of known worth, the smallest first, for functions of their order: a sample more costs a search and a move,
@@ -81,12 +82,12 @@ struct Ring {
     made: Cell<Option<Made>>,
 }
 
-/// The value of a function of the samples as they are.
+/// The value of a function of the samples as they are; NaN where it has none.
 #[derive(Debug, Clone, Copy)]
 struct Made {
     function: Function,
     q: f64,
-    value: Option<f64>,
+    value: f64,
 }
 
 impl Ring {
@@ -100,8 +101,8 @@ impl Ring {
         };
         Self {
             kept: VecDeque::with_capacity(space),
-            most: most.max(1),
-            over,
+            over: over.unwrap_or(u64::MAX),
+            most: u16::try_from(most.max(1)).unwrap_or(u16::MAX),
             unknown: 0,
             runs: class == Class::Runs,
             sorted: sorted.then(Vec::new),
@@ -111,12 +112,12 @@ impl Ring {
 
     /// When the oldest one is too old.
     fn expires(&self) -> u64 {
-        let oldest = self.over.zip(self.kept.front());
-        oldest.map_or(u64::MAX, |(over, (time, _))| time.saturating_add(over))
+        let oldest = self.kept.front();
+        oldest.map_or(u64::MAX, |(time, _)| time.saturating_add(self.over))
     }
 
     fn is_old(&self, time: u64, now: u64) -> bool {
-        self.over.is_some_and(|over| time.saturating_add(over) <= now)
+        time.saturating_add(self.over) <= now
     }
 
     fn forget_oldest(&mut self) {
@@ -157,7 +158,7 @@ impl Ring {
             *newest = time;
             return;
         }
-        if self.kept.len() >= self.most {
+        if self.kept.len() >= usize::from(self.most) {
             if self.kept.front().is_some_and(|(oldest, _)| time < *oldest) {
                 return;
             }
@@ -187,10 +188,16 @@ impl Ring {
             // These change with the time alone.
             (Function::Rate, _) => self.length(at).map(|ns| self.sum() / (ns as f64 / 1e9)),
             (Function::Share, _) => self.length(at).and_then(|ns| share(self.sum(), ns)),
-            (_, Some(made)) if (made.function, made.q) == (function, q) => made.value,
+            (_, Some(made)) if (made.function, made.q) == (function, q) => {
+                Some(made.value).filter(|value| !value.is_nan())
+            }
             _ => {
-                let value = self.make(function, q);
-                self.made.set(Some(Made { function, q, value }));
+                let value = self.make(function, q).filter(|value| !value.is_nan());
+                self.made.set(Some(Made {
+                    function,
+                    q,
+                    value: value.unwrap_or(f64::NAN),
+                }));
                 value
             }
         }
@@ -228,7 +235,7 @@ impl Ring {
     }
 
     fn make(&self, function: Function, q: f64) -> Option<f64> {
-        let count = self.kept.len() - self.unknown;
+        let count = self.kept.len() - usize::from(self.unknown);
         let mut values = self.known().map(|(_, value)| value);
         match function {
             Function::Count | Function::Sum => Some(self.sum()),
@@ -274,7 +281,7 @@ impl Ring {
 
     fn most_memory(&self) -> usize {
         let sorted = self.sorted.as_ref().map_or(0, |_| size_of::<f64>());
-        self.most.next_power_of_two().max(4) * (size_of::<(u64, f64)>() + sorted)
+        usize::from(self.most).next_power_of_two().max(4) * (size_of::<(u64, f64)>() + sorted)
     }
 }
 

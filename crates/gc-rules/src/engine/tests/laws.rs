@@ -24,8 +24,18 @@ const MANY: &str = r#"
   - {id: h, title: h, on: gc, severity: warning, select: "process.name != 'x'", when: "gc.pause_ms > 20.0", exceptions: [{name: y, when: "process.name == 'y'"}], cooldown: 4s, summary: h}
 "#;
 
+/// Rules with windows of their own that are for some processes only; the first and the last in a set.
+const CHOSEN_FIRST: &str = r#"
+  - {id: z1, title: z, on: process, severity: info, select: "process.name == 'x'", let: {n: {fn: mean, of: gc.pause_ms, over: 9s}, o: {fn: max, of: gc.pause_ms, last: 3}}, when: "n > 10.0 || o > 10.0", summary: z}
+"#;
+const CHOSEN_LAST: &str = r#"
+  - {id: z2, title: z, on: process, severity: info, select: "process.name == 'y'", let: {n: {fn: count, over: 9s}}, when: "n > 2.0", summary: z}
+"#;
+
 /// Those rules, read twice.
 static READ: LazyLock<[Arc<RuleSet>; 2]> = LazyLock::new(|| [rules(MANY), rules(MANY)]);
+
+static WITH_CHOSEN: LazyLock<Arc<RuleSet>> = LazyLock::new(|| rules(&[CHOSEN_FIRST, MANY, CHOSEN_LAST].concat()));
 
 /// Conditions that are true or false of any known value.
 static BLIND: LazyLock<Arc<RuleSet>> = LazyLock::new(|| {
@@ -109,6 +119,19 @@ proptest! {
                 prop_assert_eq!(seen(&again.engine.adopt(Arc::clone(&READ[(index / often + 1) % 2]), now)), Vec::<String>::new());
                 prop_assert_eq!(once.engine.states(), again.engine.states());
             }
+        }
+    }
+
+    /// Scenario: any story, in which the process gets other names; the same one with further rules for some names, which
+    /// have windows of their own.
+    /// Guarantee: the others fire and end as without them.
+    #[test]
+    fn rules_for_other_processes_change_nothing(steps in story()) {
+        let (mut without, mut with) = (many(), Story::with(Arc::clone(&WITH_CHOSEN)));
+        for (at, what) in &steps {
+            let expected = words(&without.step(*at, what));
+            let seen: Vec<Transition> = with.step(*at, what).into_iter().filter(|transition| !transition.alert().rule.id.starts_with('z')).collect();
+            prop_assert_eq!(words(&seen), expected, "at {} s", at);
         }
     }
 

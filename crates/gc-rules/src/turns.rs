@@ -1,0 +1,65 @@
+//! Which rules of a set are evaluated when, and which share a group: computed once, used for every process.
+//!
+//! An engine has a state for each enabled rule, in the order of the files. A rule's place among those states is its
+//! `run` here.
+
+use std::sync::Arc;
+
+use super::rule::{On, Rule};
+
+/// A rule's turn in a round of evaluations.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Turn {
+    /// Its place among the enabled rules.
+    pub(crate) run: u32,
+    /// Its place in the set.
+    pub(crate) rule: u32,
+}
+
+/// The turns of the enabled rules of a set.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Turns {
+    on_gc: Box<[Turn]>,
+    others: Box<[Turn]>,
+    members: Box<[Box<[u32]>]>,
+}
+
+impl Turns {
+    /// Those of these rules, which name `groups` groups.
+    pub(crate) fn of(rules: &[Arc<Rule>], groups: usize) -> Self {
+        let enabled = || {
+            let enabled = (0..).zip(rules).filter(|(_, rule)| rule.enabled);
+            (0..)
+                .zip(enabled)
+                .map(|(run, (rule, enabled))| (Turn { run, rule }, enabled))
+        };
+        let turns = |on_gc: bool| {
+            let evaluated = enabled().filter(|(_, rule)| (rule.on == On::Gc) == on_gc);
+            evaluated.map(|(turn, _)| turn).collect()
+        };
+        let members = |group: usize| {
+            let members = enabled().filter(|(_, rule)| rule.group == Some(group));
+            members.map(|(turn, _)| turn.run).collect()
+        };
+        Self {
+            on_gc: turns(true),
+            others: turns(false),
+            members: (0..groups).map(members).collect(),
+        }
+    }
+
+    /// Those of the rules `on: gc`, or of all others.
+    pub(crate) fn round(&self, on_gc: bool) -> &[Turn] {
+        if on_gc { &self.on_gc } else { &self.others }
+    }
+
+    /// The runs of the rules of a group.
+    pub(crate) fn members(&self, group: usize) -> &[u32] {
+        self.members.get(group).map_or(&[], |members| members)
+    }
+
+    /// How many groups there are.
+    pub(crate) fn groups(&self) -> usize {
+        self.members.len()
+    }
+}
