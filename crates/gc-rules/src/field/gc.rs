@@ -55,6 +55,13 @@ fn restart_ns(gc: &Collection) -> Option<i64> {
     Some(last.edges.restart_end?.saturating_sub(gc.end?)).filter(|&ns| ns >= 0)
 }
 
+/// What is in all generations after it, without free space.
+fn live(gc: &Collection) -> Option<u64> {
+    let live = |sizes: &GenerationSizes| Some(sizes.after?.saturating_sub(sizes.fragmentation?));
+    let is_known = |sizes: &GenerationSizes| sizes.after.is_none() || sizes.fragmentation.is_some();
+    gc.total(live).filter(|_| gc.heap.iter().all(is_known))
+}
+
 fn thread_created(gc: &Collection) -> Option<Value<'static>> {
     (gc.thread_created || !gc.lossy).then_some(Value::Bool(gc.thread_created))
 }
@@ -184,6 +191,8 @@ fields! { FIELDS Gc
         = |s| bytes(gc(s)?.heap_before());
     "gc.heap_after" Int "bytes" "Bytes in all generations after it, free space included."
         = |s| bytes(gc(s)?.heap_after());
+    "gc.heap_live" Int "bytes" "The same without free space; unknown where the free space of a generation is."
+        = |s| bytes(live(gc(s)?));
     "gc.promoted" Int "bytes" "Bytes that survived, in all generations."
         = |s| bytes(gc(s)?.promoted());
     "gc.pinned_objects" Int "" "Pinned objects that it found."
