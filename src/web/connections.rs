@@ -280,7 +280,7 @@ async fn answer(
             let (router, place, turns) = (router.clone(), Arc::clone(&place), Arc::clone(&turns));
             async move {
                 let mut _turn = None;
-                if !super::is_health(request.uri().path()) {
+                if !super::health::is_health(request.uri().path()) {
                     // It is never closed.
                     _turn = turns.acquire().await.ok();
                     yield_now().await;
