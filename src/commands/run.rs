@@ -1,20 +1,22 @@
 //! `gcwatch run`: the daemon.
 
+mod end;
+mod options;
+
 use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock};
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use opentelemetry_proto::tonic::common::v1::KeyValue;
-use opentelemetry_proto::tonic::common::v1::any_value::Value;
-use rustix::process::{getpid, kill_process};
 use tokio::runtime::{Builder, Runtime};
 use tracing::{error, info, warn};
 
 use crate::commands::cli::RunArgs;
+use crate::commands::run::end::{end_at_last, end_with_stdin};
+pub(crate) use crate::commands::run::options::options;
 use crate::config::file::{READ_WITHIN, Watch};
 use crate::config::flags::ConfigFlags;
 use crate::config::options::LogOptions;
@@ -25,14 +27,10 @@ use crate::daemon::logging::{self, LogLevel};
 use crate::daemon::own::RunParts;
 use crate::daemon::{self, Options, Refused, Reload, Services, Signals};
 use crate::guard::Guard;
-use crate::pipeline::{Clock, PipelineSettings};
-use crate::process::RunKey;
 use crate::targets::descriptors::{self, Descriptors};
-use crate::targets::{Readers, Reading, Rounds, own_identity};
-use delivery::clock::now_unix_ns;
+use crate::targets::{Readers, Reading, Rounds};
 use delivery::otlp::signal::Signal;
 use delivery::otlp::stats::Stats;
-use gc_telemetry::value::key_value;
 
 /// The name of the thread that reads all streams, as `top -H` shows it.
 const READING_THREAD: &str = "reading";
@@ -209,52 +207,6 @@ pub(crate) fn log_lines(loaded: &Loaded) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// When this process began, near enough: the same at every reload, so that one that changes nothing changes nothing.
-static STARTED: LazyLock<u64> = LazyLock::new(now_unix_ns);
-
-/// The options of the daemon by a configuration.
-pub(crate) fn options(config: &Config) -> Options {
-    let texts = |attributes: &[(String, String)]| -> Vec<KeyValue> {
-        attributes
-            .iter()
-            .map(|(key, value)| key_value(key, Value::StringValue(value.clone())))
-            .collect()
-    };
-    let own = config.self_telemetry();
-    let run = RunKey {
-        pid: std::process::id(),
-        start_time: *STARTED,
-    };
-    let mut own_resource = own_identity(&own.service_name, run);
-    for given in texts(&own.attributes) {
-        own_resource.retain(|known| known.key != given.key);
-        own_resource.push(given);
-    }
-    Options {
-        targets: config.targets().clone(),
-        pipeline: PipelineSettings {
-            spans: config.spans().clone(),
-            metrics: config.metrics().clone(),
-            max_runs: config.targets().max_targets,
-            clock: Clock::Live,
-            resource: texts(config.resource()),
-            ..PipelineSettings::default()
-        },
-        otlp: config.otlp().clone(),
-        state_directory: config.state_directory().map(Path::to_owned),
-        rules: config.rules().clone(),
-        alerts: config.alerts().clone(),
-        black_box: config.black_box(),
-        bursts: config.bursts(),
-        kubernetes: config.kubernetes().clone(),
-        listen: config.listen(),
-        web: config.web().clone(),
-        intake: config.intake().cloned(),
-        own_resource,
-        export_own_metrics: own.metrics,
-    }
-}
-
 /// Items that were not delivered, one sentence per signal; `true`: this is an error.
 pub(crate) fn troubles(stats: &Stats) -> Vec<(bool, String)> {
     let mut troubles = Vec::new();
@@ -304,51 +256,6 @@ fn start(builder: &mut Builder) -> anyhow::Result<Runtime> {
         .build()
         .context("cannot start")
 }
-
-/// How long the daemon may take to end after a signal, whatever hangs: its own deadlines sum up to less.
-const END_WITHIN: Duration = Duration::from_secs(15);
-/// The same after a second signal.
-const END_NOW_WITHIN: Duration = Duration::from_secs(1);
-
-/// Ends the process [`END_WITHIN`] of SIGTERM or SIGINT, also when the executor hangs. On a thread of its own, which
-/// waits for nothing else.
-fn end_at_last() -> anyhow::Result<()> {
-    let runtime = Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start")?;
-    let context = runtime.enter();
-    let mut signals = Signals::new()?;
-    drop(context);
-    let ending = async move {
-        signals.ended().await;
-        // A second one ends it at once.
-        let _second = tokio::time::timeout(END_WITHIN - END_NOW_WITHIN, signals.ended()).await;
-        tokio::time::sleep(END_NOW_WITHIN).await;
-        std::process::exit(1);
-    };
-    let thread = std::thread::Builder::new().name("end".to_owned()).stack_size(END_STACK);
-    thread.spawn(move || runtime.block_on(ending)).context("cannot start")?;
-    Ok(())
-}
-
-/// Ends the process, as SIGTERM does, when its standard input ends.
-fn end_with_stdin() -> anyhow::Result<()> {
-    let thread = std::thread::Builder::new()
-        .name("stdin".to_owned())
-        .stack_size(END_STACK);
-    let reads = || {
-        // An error is an end, too.
-        let _bytes = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
-        // It cannot fail for the process itself.
-        let _sent = kill_process(getpid(), rustix::process::Signal::TERM);
-    };
-    thread.spawn(reads).context("cannot start")?;
-    Ok(())
-}
-
-/// Stack of the thread that waits for the signals.
-const END_STACK: usize = 128 << 10;
 
 /// Reloads the configuration file and the files that it refers to.
 struct FileReload {

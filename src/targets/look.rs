@@ -9,12 +9,12 @@
 //! What is asked of `/proc` outside of the steps (`stat`, `status`, the link to the program, the namespaces) the kernel
 //! answers by itself.
 
+mod kin;
 mod plain;
+mod step;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::fmt;
-use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -23,33 +23,16 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::process::RunKey;
-use crate::targets::facts::Facts;
-use crate::targets::filter::Subject;
-use crate::targets::identity::{key_of, service_of};
+use crate::targets::identity::key_of;
+pub(crate) use crate::targets::look::kin::Kin;
 pub(crate) use crate::targets::look::plain::PlainProcesses;
+pub(crate) use crate::targets::look::step::Place;
+use crate::targets::look::step::{Found, Step};
 use crate::targets::options::TargetOptions;
-use crate::targets::watch::{DirectoryId, NotWatched, Watches, directory_id, open_directory};
+use crate::targets::watch::{DirectoryId, NotWatched, Watches};
 
 /// How long one step may take. One that takes longer is not given up for good: it is looked at again when it returns.
 pub(crate) const STEP_WITHIN: Duration = Duration::from_secs(2);
-
-/// What a step is about.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Place {
-    /// A process, and whatever file systems it has its socket on.
-    Process(u32),
-    /// A path of the configuration, or our own directory of sockets.
-    Path(PathBuf),
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Process(pid) => write!(f, "process {pid}"),
-            Self::Path(path) => write!(f, "{}", path.display()),
-        }
-    }
-}
 
 /// Sockets that the operator named, as they were found.
 pub(crate) type NamedSockets = Vec<(SocketName, SocketAddress)>;
@@ -108,56 +91,6 @@ pub(crate) struct Asked {
     /// `None`: directories cannot be watched.
     pub(crate) watches: Option<Arc<Watches>>,
     pub(crate) options: Arc<TargetOptions>,
-}
-
-/// What processes have in common that may have the same file systems: the mount namespace, or a user other than root.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kin {
-    MountNamespace(u64),
-    User(u32),
-}
-
-impl Kin {
-    /// Of a process. Empty: it may not be asked.
-    pub(crate) fn of(pid: u32) -> Vec<Self> {
-        let inode = |path: String| {
-            let link = std::fs::read_link(path).ok()?;
-            link.to_str()?.strip_prefix("mnt:[")?.strip_suffix(']')?.parse().ok()
-        };
-        let namespace = inode(format!("/proc/{pid}/ns/mnt"));
-        let user = rustix::fs::stat(format!("/proc/{pid}")).ok().map(|stat| stat.st_uid);
-        let user = user.filter(|uid| *uid != 0).map(Self::User);
-        namespace.map(Self::MountNamespace).into_iter().chain(user).collect()
-    }
-}
-
-#[derive(Debug, Clone)]
-enum Step {
-    /// Watches a directory that may hold sockets of any process.
-    Watch(PathBuf),
-    /// Lists the sockets at a path of the configuration.
-    List(PathBuf),
-    Process(u32),
-    /// Looks for processes behind the sockets of such a path that are not in our `/proc`.
-    Behind(PathBuf),
-}
-
-impl Step {
-    fn place(&self) -> Place {
-        match self {
-            Self::Watch(path) | Self::List(path) | Self::Behind(path) => Place::Path(path.clone()),
-            Self::Process(pid) => Place::Process(*pid),
-        }
-    }
-}
-
-/// What a step found.
-#[derive(Debug, Default)]
-struct Found {
-    seen: Vec<Seen>,
-    watched: Option<Result<(DirectoryId, bool), NotWatched>>,
-    sockets: Option<(PathBuf, NamedSockets)>,
-    left_out: bool,
 }
 
 /// A look that is under way.
@@ -294,103 +227,6 @@ impl Job {
         look.asked = asked.pids.union(&asked.connected).copied().collect();
         // Whoever asked is gone.
         let _gone = result.send(look);
-    }
-
-    fn take(&self, step: &Step, scan: &mut Option<Scan>) -> Found {
-        match step {
-            Step::Watch(path) => Found {
-                watched: self.watch(open_directory(path).ok()),
-                ..Found::default()
-            },
-            Step::List(path) => {
-                let sockets = Scan::sockets_at(path);
-                // A socket that is named, not a directory of them: its directory.
-                let is_socket = |path: &Path| SocketName::parse(path.file_name()?.to_str()?);
-                let directory = if is_socket(path).is_some() {
-                    path.parent()
-                } else {
-                    Some(&**path)
-                };
-                let directory = directory.filter(|_| self.asked.all);
-                Found {
-                    watched: self.watch(directory.and_then(|path| open_directory(path).ok())),
-                    sockets: Some((path.clone(), sockets)),
-                    ..Found::default()
-                }
-            }
-            Step::Process(pid) => {
-                let scan = scan.get_or_insert_with(|| {
-                    let named = self.lock().sockets.values().flatten().cloned().collect::<Vec<_>>();
-                    Scan::host().with_socket_directories([]).with_found_sockets(named)
-                });
-                self.process(*pid, scan)
-            }
-            Step::Behind(path) => {
-                let sockets = self.lock().sockets.get(path).cloned().unwrap_or_default();
-                if sockets.is_empty() {
-                    return Found::default();
-                }
-                let scan = Scan::host().with_socket_directories([]).with_found_sockets(sockets);
-                let seen = scan.list_named().into_iter().map(|process| self.judged(process));
-                Found {
-                    seen: seen.collect(),
-                    ..Found::default()
-                }
-            }
-        }
-    }
-
-    fn process(&self, pid: u32, scan: &Scan) -> Found {
-        let asked = &self.asked;
-        let connected = asked.connected.contains(&pid);
-        let expected = connected || asked.pids.contains(&pid);
-        if !asked.kin.is_empty() && Kin::of(pid).iter().any(|kin| asked.kin.contains(kin)) {
-            return Found {
-                left_out: true,
-                ..Found::default()
-            };
-        }
-        let mark = plain::mark(pid);
-        if !expected && asked.plain().is_plain(pid, mark) {
-            return Found::default();
-        }
-        let Ok(process) = scan.inspect(pid) else {
-            return Found::default();
-        };
-        if process.evidence.is_none() && !connected {
-            asked.plain().add(pid, mark);
-            return Found::default();
-        }
-        let socket = process.socket.as_ref().filter(|_| asked.all);
-        Found {
-            watched: self.watch(socket.and_then(|socket| socket.open_parent().ok())),
-            seen: vec![self.judged(process)],
-            ..Found::default()
-        }
-    }
-
-    fn judged(&self, process: Process) -> Seen {
-        let asked = &self.asked;
-        let judged = (asked.judge_all || !asked.known.contains_key(&key_of(&process))).then(|| {
-            let facts = Facts::of(&process);
-            let subject = Subject {
-                name: &process.name,
-                facts: &facts,
-            };
-            (subject.is_wanted(&asked.options), service_of(&facts))
-        });
-        let (wanted, service) = judged.unzip();
-        Seen {
-            process,
-            wanted,
-            service: service.flatten(),
-        }
-    }
-
-    fn watch(&self, directory: Option<OwnedFd>) -> Option<Result<(DirectoryId, bool), NotWatched>> {
-        let (directory, watches) = directory.zip(self.asked.watches.as_ref())?;
-        let watched = watches.add(&directory);
-        Some(watched.and_then(|new| Ok((directory_id(&directory)?, new))))
     }
 }
 

@@ -58,7 +58,7 @@ impl Access {
     }
 
     pub(super) fn verdict(&self, path: &str, headers: &HeaderMap) -> Verdict {
-        if super::is_health(path) {
+        if super::health::is_health(path) {
             return Verdict::Served;
         }
         let is_open = if path.starts_with(PRIVATE) {

@@ -23,7 +23,7 @@ impl Hosts {
     /// Whether a request may be answered. A request without a name is not from a browser. Health is reported under any name
     /// where others than this host can reach it: probes use the address of a pod, and load balancers names of their own.
     pub(super) fn allow(&self, uri: &Uri, headers: &HeaderMap) -> bool {
-        if !self.is_loopback && (self.listed.is_empty() || super::is_health(uri.path())) {
+        if !self.is_loopback && (self.listed.is_empty() || super::health::is_health(uri.path())) {
             return true;
         }
         let named = headers

@@ -18,13 +18,17 @@
 //! A method whose last act is the call, once the JIT has made it a tail call, and one that was inlined: the frame is
 //! then that of its own caller.
 
+mod api;
+mod record;
+
 use std::collections::{BTreeMap, HashMap};
 
 use clr_gc::event::{ClrEvent, GcReason, SuspendReason};
 use clr_gc::gc::{Collection, Outcome};
-use serde::Serialize;
 
 use crate::burst::Window;
+use crate::callers::api::asked;
+pub use crate::callers::record::{Caller, Callers, Evidence};
 use crate::name::Frame;
 use crate::site::{SiteKey, Typical, site};
 use crate::stacks::StackId;
@@ -272,223 +276,9 @@ fn began_in(collection: &Collection, sync: i64, window: Window) -> bool {
         .is_some_and(|start| window.contains(start.saturating_add(sync)))
 }
 
-/// Who makes a process collect.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Callers {
-    /// One for each caller, those that stopped the process longest first.
-    pub callers: Vec<Caller>,
-    /// Requests.
-    pub triggers: u64,
-    /// Collections.
-    pub collections: u64,
-    /// How long the process was stopped for them; `None`: unknown of all.
-    pub stopped_ns: Option<i64>,
-    /// Stops without a request: whose, the runtime does not say.
-    pub unasked_stops: u64,
-    /// How long those lasted.
-    pub unasked_stopped_ns: Option<i64>,
-}
-
-/// How it is known what was called.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Evidence {
-    /// By the runtime's reason, and by whether a collection came: the call itself was inlined.
-    Reason,
-    /// A frame says it.
-    Frame,
-}
-
-/// The record of one caller.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Caller {
-    kind: &'static str,
-    /// What was called: `GC.Collect`, `AddMemoryPressure`, `TryStartNoGCRegion`, `allocation`; `None`: neither a frame
-    /// nor the reason says it.
-    pub api: Option<&'static str>,
-    /// How that is known.
-    pub api_from: Option<Evidence>,
-    /// The nearest frame that is not of the framework; `None`: there is none.
-    pub site: Option<String>,
-    /// The runtime's reason.
-    pub reason: &'static str,
-    /// Readable names, from the method that asked outwards; of several stacks of a site, the most frequent one.
-    pub frames: Vec<String>,
-    /// The same as the runtime writes them; an address where nothing names it.
-    pub raw_frames: Vec<String>,
-    /// Requests.
-    pub triggers: u64,
-    /// Collections that answered them.
-    pub collections: u64,
-    /// Requests that led to none.
-    pub without_collection: u64,
-    /// How long the process was stopped for it.
-    pub stopped_ns: Option<i64>,
-    /// From when on it was watched, on the stream's clock.
-    pub start_ns: Option<i64>,
-    /// Until when.
-    pub end_ns: Option<i64>,
-}
-
 fn reason_name(reason: u32) -> &'static str {
     if reason == u32::MAX {
         return "unknown";
     }
     GcReason(reason).name().unwrap_or("unknown")
-}
-
-/// What was called, how that is known, and the frames from the method that called it outwards.
-fn asked(reason: u32, sum: &Sum, mut frames: Vec<Frame>) -> (Option<&'static str>, Option<Evidence>, Vec<Frame>) {
-    let reason = GcReason(reason);
-    let is_allocation = matches!(
-        reason,
-        GcReason::ALLOC_SMALL | GcReason::ALLOC_LARGE | GcReason::OUT_OF_SPACE_SOH | GcReason::OUT_OF_SPACE_LOH
-    );
-    if is_allocation {
-        return (Some("allocation"), Some(Evidence::Reason), frames);
-    }
-    // A stub between the call and the collector may have no name.
-    let is_collectors = |frame: &Frame| {
-        frame.is_unknown() || frame.raw.starts_with("System.GC.") || frame.raw.starts_with("dynamicClass.IL_STUB")
-    };
-    let of_collector = frames.iter().take_while(|frame| is_collectors(frame)).count();
-    if of_collector < frames.len() || frames.iter().any(|frame| !frame.is_unknown()) {
-        let rest = frames.split_off(of_collector);
-        let called = frames
-            .iter()
-            .rev()
-            .find_map(|frame| frame.raw.strip_prefix("System.GC."));
-        if let Some(called) = called {
-            return (Some(api(called)), Some(Evidence::Frame), rest);
-        }
-        frames = rest;
-    }
-    if frames.iter().all(Frame::is_unknown) {
-        return (None, None, frames);
-    }
-    // The call was compiled into the method that made it. Managed code has one way only to these reasons.
-    match reason {
-        GcReason::INDUCED_COMPACTING | GcReason::INDUCED_AGGRESSIVE => {
-            (Some("GC.Collect"), Some(Evidence::Reason), frames)
-        }
-        GcReason::INDUCED if sum.without_collection == 0 => (Some("GC.Collect"), Some(Evidence::Reason), frames),
-        GcReason::INDUCED if sum.collections == 0 => (Some("TryStartNoGCRegion"), Some(Evidence::Reason), frames),
-        _ => (None, None, frames),
-    }
-}
-
-/// The public method that a frame of `System.GC` is, or is behind.
-fn api(called: &str) -> &'static str {
-    match called.trim_start_matches('_') {
-        name if name.starts_with("Collect") => "GC.Collect",
-        "AddMemoryPressure" => "AddMemoryPressure",
-        "RemoveMemoryPressure" => "RemoveMemoryPressure",
-        "EndNoGCRegion" => "EndNoGCRegion",
-        name if name.contains("NoGCRegion") => "TryStartNoGCRegion",
-        "RefreshMemoryLimit" => "RefreshMemoryLimit",
-        "GetTotalMemory" => "GC.GetTotalMemory",
-        _ => "System.GC",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn frames(raw: &[(&str, &str)]) -> Vec<Frame> {
-        raw.iter().map(|(namespace, name)| Frame::of(namespace, name)).collect()
-    }
-
-    /// Reason, frames, and what is found of them: the call and the method.
-    type Case<'a> = (u32, &'a [(&'a str, &'a str)], Option<&'a str>, Option<&'a str>);
-
-    /// Scenario: stacks of requests as runtimes write them.
-    /// Guarantee: what was called, and the own method nearest to it.
-    #[test]
-    fn what_was_called_and_by_whom() {
-        let collected = Sum {
-            collections: 1,
-            ..Sum::default()
-        };
-        let table: [Case<'_>; 8] = [
-            (
-                1,
-                &[
-                    ("System.GC", "_Collect"),
-                    ("System.GC", "Collect"),
-                    ("A.Cache", "Trim"),
-                    ("A.P", "Main"),
-                ],
-                Some("GC.Collect"),
-                Some("A.Cache.Trim"),
-            ),
-            (
-                1,
-                &[
-                    ("dynamicClass", "IL_STUB_PInvoke"),
-                    ("System.GC", "Collect"),
-                    ("System.Reflection.MethodBaseInvoker", "InvokeWithNoArgs"),
-                    ("A.P", "ByReflection"),
-                ],
-                Some("GC.Collect"),
-                Some("A.P.ByReflection"),
-            ),
-            (
-                7,
-                &[("System.GC", "AddMemoryPressure"), ("A.Bitmap", ".ctor")],
-                Some("AddMemoryPressure"),
-                Some("A.Bitmap..ctor"),
-            ),
-            (
-                1,
-                &[
-                    ("System.GC", "_StartNoGCRegion"),
-                    ("System.GC", "TryStartNoGCRegion"),
-                    ("A.Low", "Enter"),
-                ],
-                Some("TryStartNoGCRegion"),
-                Some("A.Low.Enter"),
-            ),
-            (
-                0,
-                &[("System.String", "Ctor"), ("A.R", "Line")],
-                Some("allocation"),
-                Some("A.R.Line"),
-            ),
-            (
-                1,
-                &[("A.Cache", "Trim"), ("A.P", "Main")],
-                Some("GC.Collect"),
-                Some("A.Cache.Trim"),
-            ),
-            (7, &[("A.Cache", "Trim")], None, Some("A.Cache.Trim")),
-            (1, &[], None, None),
-        ];
-        for (reason, raw, api, by) in table {
-            let (called, _, rest) = asked(reason, &collected, frames(raw));
-            assert_eq!(called, api, "{raw:?}");
-            assert_eq!(site(&rest).map(|frame| frame.name.as_str()), by, "{raw:?}");
-        }
-    }
-
-    /// Scenario: a request whose call was inlined, which led to no collection; and one behind a stub without a name.
-    /// Guarantee: the first can only be a no-GC region; the stub is not taken for who asked.
-    #[test]
-    fn calls_without_a_frame_are_known_by_their_reason() {
-        let none = Sum {
-            without_collection: 1,
-            ..Sum::default()
-        };
-        let (api, from, _) = asked(1, &none, frames(&[("A.Low", "Enter")]));
-        assert_eq!((api, from), (Some("TryStartNoGCRegion"), Some(Evidence::Reason)));
-        let behind = vec![
-            Frame::unknown(7),
-            Frame::of("System.GC", "Collect"),
-            Frame::of("A.Cache", "Trim"),
-        ];
-        let (api, from, rest) = asked(1, &none, behind);
-        assert_eq!((api, from, rest.len()), (Some("GC.Collect"), Some(Evidence::Frame), 1));
-        let (api, _, rest) = asked(1, &none, vec![Frame::unknown(7)]);
-        assert_eq!((api, rest.len()), (None, 1));
-    }
 }

@@ -8,35 +8,19 @@
 //! with [`GcStream::advance`], take what is ready with [`GcStream::next_outcome`]. Like its parts it has no I/O and no
 //! clock.
 
+mod process;
+mod scope;
+
+pub use process::{MAX_PROCESSES, Process, ProcessKey};
+pub use scope::Scope;
+
 use nettrace::keep::Keeper;
 use nettrace::limits::Limits;
 use nettrace::{Decoder, Event, Gap, Item, Options, TraceHeader};
 
-use crate::event::{ClrEvent, Kind, Layout, PayloadError, decode};
-use crate::gc::{LossIntervals, Machine, Open, Outcome, Settling};
-
-/// Processes of one stream that are kept apart (V6 records whole machines). Events of more are counted, not decoded.
-pub const MAX_PROCESSES: usize = 4096;
-
-/// Which events are decoded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scope {
-    /// Those that collections are rebuilt from; all others are only counted. Fast.
-    Collections,
-    /// The same, and the events of this provider, undecoded.
-    CollectionsAnd(&'static str),
-    /// Every event of the stream is offered to the observer.
-    Everything,
-}
-
-/// A process of the stream, and which of its runtimes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ProcessKey {
-    /// The pid that the stream names: the target's own.
-    pub pid: Option<u64>,
-    /// ClrInstanceID.
-    pub clr_instance: Option<u16>,
-}
+use crate::event::{ClrEvent, Layout, PayloadError, decode};
+use crate::gc::{LossIntervals, Open, Outcome, Settling};
+use process::{is_core_clr, process_of};
 
 /// How far [`GcStream::advance`] came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,9 +70,6 @@ impl StreamLimits {
     }
 }
 
-/// The tag of events without a known layout: no layout's own.
-const UNKNOWN_TAG: u32 = u32::MAX;
-
 /// An event as offered to the observer of [`GcStream::advance`].
 #[derive(Debug)]
 pub struct Observed<'a> {
@@ -104,21 +85,6 @@ pub struct Observed<'a> {
     pub at: i64,
     /// The collection that it belongs to, as far as is known when it comes.
     pub collection: Option<u32>,
-}
-
-/// A process in the stream.
-#[derive(Debug)]
-pub struct Process {
-    /// Its pid and runtime.
-    pub key: ProcessKey,
-    machine: Machine,
-}
-
-impl Process {
-    /// Its machine.
-    pub fn machine(&self) -> &Machine {
-        &self.machine
-    }
 }
 
 /// The collections of a stream, as its bytes come.
@@ -152,15 +118,7 @@ impl GcStream {
 
     fn made(scope: Scope, settling: Settling, limits: StreamLimits, stacks: bool) -> Self {
         let options = Options {
-            interest: Box::new(move |metadata| {
-                let layout = Layout::of(&metadata.provider, metadata.event_id, metadata.version);
-                match (scope, layout) {
-                    (Scope::Everything, layout) => Some(layout.map_or(UNKNOWN_TAG, Layout::to_tag)),
-                    (_, Some(layout)) if rebuilds(layout.kind) || names_runtime(layout.kind) => Some(layout.to_tag()),
-                    (Scope::CollectionsAnd(provider), None) if metadata.provider == provider => Some(UNKNOWN_TAG),
-                    (Scope::Collections | Scope::CollectionsAnd(_), _) => None,
-                }
-            }),
+            interest: Box::new(move |metadata| scope.tag(metadata)),
             limits: limits.decoder,
             stacks,
             ..Options::default()
@@ -362,91 +320,4 @@ impl GcStream {
     pub fn undecodable(&self) -> u64 {
         self.undecodable
     }
-}
-
-/// The events that values of a collection are made of.
-fn rebuilds(kind: Kind) -> bool {
-    matches!(
-        kind,
-        Kind::GcStart
-            | Kind::GcEnd
-            | Kind::HeapStats
-            | Kind::SuspendEeBegin
-            | Kind::SuspendEeEnd
-            | Kind::RestartEeBegin
-            | Kind::RestartEeEnd
-            | Kind::GcTriggered
-            | Kind::GlobalHeapHistory
-            | Kind::PerHeapHistory
-            | Kind::DynamicEvent
-            | Kind::CreateConcurrentThread
-            | Kind::FinalizersBegin
-            | Kind::FinalizersEnd
-    )
-}
-
-/// The runtime is CoreCLR, all versions of which send the events of the finalizer thread: NativeAOT, of which only the
-/// newest does, says that it has 65,535 processors.
-fn is_core_clr(header: &TraceHeader) -> bool {
-    header.processors.is_some_and(|processors| processors != 0xFFFF)
-}
-
-/// The events that identify the runtime and its program, and say how the collector is set up: a few in a stream.
-fn names_runtime(kind: Kind) -> bool {
-    matches!(
-        kind,
-        Kind::RuntimeStart | Kind::RuntimeDcStart | Kind::RundownSettings | Kind::ProcessInfo
-    )
-}
-
-/// ClrInstanceID of the events that collections are made of, without walking their fields.
-fn instance(event: &ClrEvent<'_>) -> Option<u16> {
-    match event {
-        ClrEvent::GcStart(event) => event.clr_instance,
-        ClrEvent::GcEnd(event) => event.clr_instance,
-        ClrEvent::HeapStats(event) => event.clr_instance,
-        ClrEvent::SuspendEeBegin(event) => event.clr_instance,
-        ClrEvent::SuspendEeEnd(event) | ClrEvent::RestartEeBegin(event) | ClrEvent::RestartEeEnd(event) => {
-            event.clr_instance
-        }
-        ClrEvent::GcTriggered(event) => Some(event.clr_instance),
-        ClrEvent::GlobalHeapHistory(event) => Some(event.clr_instance),
-        ClrEvent::PerHeapHistory(event) => Some(event.clr_instance),
-        ClrEvent::DynamicEvent(event) => Some(event.clr_instance),
-        other => other.clr_instance(),
-    }
-}
-
-/// The process of an event; a new one for an event that collections are made of.
-fn process_of<'p>(
-    (processes, max_processes): (&'p mut Vec<Process>, usize),
-    pid: Option<u64>,
-    event: &ClrEvent<'_>,
-    (settling, losses, is_core_clr): (Settling, &LossIntervals, bool),
-) -> Option<&'p mut Process> {
-    let key = ProcessKey {
-        pid,
-        clr_instance: instance(event),
-    };
-    // Nearly always there is one.
-    let place = processes.iter().position(|process| process.key == key);
-    let place = match place {
-        Some(place) => place,
-        None if rebuilds(event.kind()) && processes.len() < max_processes => {
-            let mut machine = Machine::after(key.clr_instance, settling, losses.clone());
-            if is_core_clr {
-                machine.expects_finalizers();
-            }
-            // Mostly it is the only one.
-            processes.reserve_exact(1);
-            processes.push(Process { key, machine });
-            let machines = processes.len();
-            for process in processes.iter_mut() {
-                process.machine.share(machines);
-            }
-            processes.len() - 1
-        }
-        None => return None,
-    };
-    processes.get_mut(place)
 }

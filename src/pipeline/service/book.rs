@@ -1,18 +1,18 @@
 //! The living processes of each service, and its last deaths. Pure.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+mod living;
+mod members;
+
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use delivery::alerts::Notice;
-use gc_rules::alert::{Ending, Transition};
-use gc_rules::field::ServiceFacts;
-use gc_rules::rule::{Rule, Severity};
 use gc_rules::time::moved;
-use gc_telemetry::definition::resource::SERVICE_NAME;
 use gc_telemetry::origin::Origin;
-use gc_telemetry::value::text;
 
 use crate::container::ContainerIdentity;
+use crate::pipeline::service::book::living::Living;
+pub(crate) use crate::pipeline::service::book::members::{KnownOfService, Of, Service};
 use crate::pipeline::service::death::{Death, Ended};
 use crate::pipeline::service::key::{ServiceKey, place, version};
 use crate::process::RunKey;
@@ -26,86 +26,8 @@ pub(crate) const MAX_DEATHS: usize = 32;
 /// How long a death is remembered: as long as the incident of a dead process may last.
 pub(crate) const KEPT_NS: u64 = 15 * 60 * 1_000_000_000;
 
-/// The time over which deaths are counted.
-const COUNTED_NS: u64 = 10 * 60 * 1_000_000_000;
-
 /// So long before its end an alert on memory is part of it.
 const EMERGENCY_NS: u64 = 60 * 1_000_000_000;
-
-/// A rollout starts the new process before it ends the old one, at most so long before.
-const OVERLAP_NS: u64 = 60 * 1_000_000_000;
-
-/// Limit of rules that are remembered of a process at once.
-const MAX_FIRING: usize = 128;
-
-/// The families whose alerts are about memory.
-const OF_MEMORY: [&str; 3] = ["memory.", "limits.", "leaks."];
-
-/// A process that lives.
-#[derive(Debug)]
-pub(crate) struct Living {
-    /// When the process began, Unix nanoseconds.
-    began_unix_ns: u64,
-    container: ContainerIdentity,
-    /// The version of its service.
-    version: Option<Arc<str>>,
-    /// Which process it is, for people.
-    place: Arc<str>,
-    /// The rules that fire.
-    firing: Vec<Firing>,
-    /// When one of them that is about memory fired last; `u64::MAX`: it fires now.
-    emergency_unix_ns: Option<u64>,
-    /// Since when none of them fires.
-    well_since_unix_ns: u64,
-}
-
-/// A rule that fires.
-#[derive(Debug)]
-struct Firing {
-    rule: Arc<str>,
-    /// Of severity error or critical.
-    is_severe: bool,
-}
-
-/// Everything that is remembered of one service.
-#[derive(Debug)]
-pub(crate) struct Service {
-    /// The name of its processes.
-    pub(crate) name: Arc<str>,
-    /// The resource of its newest process.
-    pub(crate) resource: Arc<Origin>,
-    living: BTreeMap<RunKey, Living>,
-    deaths: VecDeque<Death>,
-}
-
-/// Which processes of a service.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Of<'a> {
-    /// All of them.
-    All,
-    /// Those of one version.
-    Version(&'a str),
-}
-
-impl Of<'_> {
-    fn is(self, version: Option<&str>) -> bool {
-        match self {
-            Self::All => true,
-            Self::Version(wanted) => version == Some(wanted),
-        }
-    }
-}
-
-/// What rules know of a service beside the numbers.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct KnownOfService {
-    /// The severe rule that fires on most processes.
-    pub(crate) affected_rule: Option<Arc<str>>,
-    /// Which process died of its memory last.
-    pub(crate) last_death: Option<Arc<str>>,
-    /// On how many processes each rule fires.
-    pub(crate) firing: BTreeMap<Arc<str>, u64>,
-}
 
 /// All services of the host.
 #[derive(Debug, Default)]
@@ -303,139 +225,5 @@ impl ServiceBook {
         let service = services.find(|service| service.deaths.iter().any(|death| death.run == run))?;
         let death = service.deaths.iter().find(|death| death.run == run)?;
         service.well_since(Some(death.at_unix_ns), Of::All)
-    }
-}
-
-impl Living {
-    fn observe(&mut self, transition: &Transition, now_unix_ns: u64) {
-        let alert = transition.alert();
-        let rule: &Arc<Rule> = &alert.rule;
-        let is_severe = alert.severity() >= Severity::Error;
-        match transition {
-            Transition::Fired(_) => {
-                if self.firing.len() < MAX_FIRING {
-                    let rule = Arc::clone(&rule.id);
-                    self.firing.push(Firing { rule, is_severe });
-                }
-            }
-            // It fired until the end.
-            Transition::Ended(_, Ending::ProcessEnded) => return,
-            Transition::Ended(..) => {
-                if let Some(place) = self.firing.iter().position(|firing| firing.rule == rule.id) {
-                    self.firing.swap_remove(place);
-                }
-            }
-        }
-        if !is_severe {
-            return;
-        }
-        let is_of_memory = |id: &str| OF_MEMORY.iter().any(|family| id.starts_with(family));
-        if is_of_memory(&rule.id) {
-            let fires = self.severe().any(is_of_memory);
-            self.emergency_unix_ns = Some(if fires { u64::MAX } else { now_unix_ns });
-        }
-        let is_well = self.severe().next().is_none();
-        self.well_since_unix_ns = if is_well { now_unix_ns } else { u64::MAX };
-    }
-
-    /// The rules of severity error or critical that fire.
-    fn severe(&self) -> impl Iterator<Item = &str> {
-        let severe = self.firing.iter().filter(|firing| firing.is_severe);
-        severe.map(|firing| &*firing.rule)
-    }
-}
-
-impl Service {
-    fn is_named(&self, name: &str) -> bool {
-        let own = text(&self.resource.attributes, SERVICE_NAME.name);
-        own.as_deref() == Some(name) || *self.name == *name
-    }
-
-    /// The time since when a process lives that began after a death and is well; without a death any process.
-    fn well_since(&self, death_unix_ns: Option<u64>, of: Of<'_>) -> Option<u64> {
-        let after = death_unix_ns.map_or(0, |death| death.saturating_sub(OVERLAP_NS));
-        let successors = self.living(of).filter(|living| living.began_unix_ns >= after);
-        let well = successors.filter(|living| living.severe().next().is_none());
-        well.map(|living| living.well_since_unix_ns.max(death_unix_ns.unwrap_or(0)))
-            .min()
-    }
-
-    fn living(&self, of: Of<'_>) -> impl Iterator<Item = &Living> {
-        let living = self.living.values();
-        living.filter(move |living| of.is(living.version.as_deref()))
-    }
-
-    fn deaths(&self, of: Of<'_>) -> impl DoubleEndedIterator<Item = &Death> {
-        let deaths = self.deaths.iter();
-        deaths.filter(move |death| of.is(death.version.as_deref()))
-    }
-
-    /// The versions of its processes, dead ones included.
-    pub(crate) fn versions(&self) -> BTreeSet<&Arc<str>> {
-        let living = self.living.values().filter_map(|living| living.version.as_ref());
-        living
-            .chain(self.deaths.iter().filter_map(|death| death.version.as_ref()))
-            .collect()
-    }
-
-    /// On how many processes each rule fires; `severe`: only those of severity error or critical.
-    fn firing(&self, of: Of<'_>, severe: bool) -> BTreeMap<&Arc<str>, u64> {
-        let mut counts: BTreeMap<&Arc<str>, u64> = BTreeMap::new();
-        for living in self.living(of) {
-            let firing = living.firing.iter().filter(|firing| firing.is_severe || !severe);
-            let rules: BTreeSet<&Arc<str>> = firing.map(|firing| &firing.rule).collect();
-            for rule in rules {
-                *counts.entry(rule).or_default() += 1;
-            }
-        }
-        counts
-    }
-
-    /// The severe rule of which most processes have an alert, and how many.
-    fn most_affected(&self, of: Of<'_>) -> Option<(&Arc<str>, u64)> {
-        // Of equals the first.
-        let counts = self.firing(of, true).into_iter().rev();
-        counts.max_by_key(|(_, count)| *count)
-    }
-
-    /// What rules know of it beside the numbers.
-    pub(crate) fn known(&self, of: Of<'_>) -> KnownOfService {
-        let last_death = self.deaths(of).rev().find(|death| death.is_of_memory());
-        KnownOfService {
-            affected_rule: self.most_affected(of).map(|(rule, _)| Arc::clone(rule)),
-            last_death: last_death.map(|death| Arc::clone(&death.place)),
-            firing: self
-                .firing(of, false)
-                .into_iter()
-                .map(|(rule, count)| (Arc::clone(rule), count))
-                .collect(),
-        }
-    }
-
-    /// The newest of its processes that died of their memory.
-    pub(crate) fn last_death_of_memory(&self) -> Option<RunKey> {
-        let mut deaths = self.deaths.iter().rev();
-        deaths.find(|death| death.passed_on).map(|death| death.run)
-    }
-
-    /// What rules know of it.
-    pub(crate) fn facts(&self, of: Of<'_>, now_unix_ns: u64) -> ServiceFacts {
-        let counted = || {
-            let deaths = self.deaths(of);
-            deaths.filter(|death| now_unix_ns.saturating_sub(death.at_unix_ns) < COUNTED_NS)
-        };
-        let known = || counted().filter(|death| death.is_known(now_unix_ns));
-        let count = |which: fn(&Death) -> bool| known().filter(|death| which(death)).count() as u64;
-        let deaths = counted().count() as u64;
-        let knows_kills = deaths == 0 || counted().any(|death| death.oom_killed.is_some());
-        ServiceFacts {
-            processes: self.living(of).count() as u64,
-            deaths_10m: deaths,
-            deaths_in_emergency_10m: count(Death::is_in_emergency),
-            oom_kills_10m: knows_kills.then(|| count(|death| death.oom_killed == Some(true))),
-            restarts_10m: count(Death::is_short_and_failed),
-            affected: self.most_affected(of).map_or(0, |(_, count)| count),
-            well_since_unix_ns: self.well_since(self.deaths(of).next_back().map(|death| death.at_unix_ns), of),
-        }
     }
 }

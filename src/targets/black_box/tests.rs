@@ -6,6 +6,7 @@ use nettrace::keep::Rewriter;
 use nettrace::{Decoder, Format, Item, Metadata, Options, PointerSize, SystemTime};
 use proptest::prelude::*;
 
+use super::ring::{MOST_BLOCK, MOST_DEFINITIONS, MOST_FOLLOWED, MOST_UNPACKED, ONE, PIECE};
 use super::*;
 
 const RUN: RunKey = RunKey { pid: 7, start_time: 1 };

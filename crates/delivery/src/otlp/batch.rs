@@ -11,6 +11,9 @@
 //!
 //! A request of profiles also has the tables that they refer to (`2: dictionary`); so there is one profile in each.
 
+mod entry;
+mod field;
+
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
@@ -20,6 +23,8 @@ use prost::bytes::BufMut;
 
 use gc_telemetry::origin::Origin;
 
+pub(crate) use crate::otlp::batch::entry::Entry;
+use crate::otlp::batch::field::{FIELD_1, FIELD_2, FIELD_3, field_len, put_field, put_header};
 use crate::otlp::split;
 
 /// The version of the semantic conventions that names and units follow.
@@ -31,11 +36,6 @@ pub(crate) const SCOPE_NAME: &str = "gcwatch";
 /// Its version: that of gcwatch.
 pub(crate) const SCOPE_VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Tags of length-delimited fields 1, 2 and 3 (`number << 3 | 2`).
-const FIELD_1: u8 = 0x0a;
-const FIELD_2: u8 = 0x12;
-const FIELD_3: u8 = 0x1a;
-
 /// The scope, encoded once.
 static SCOPE: LazyLock<Vec<u8>> = LazyLock::new(|| {
     InstrumentationScope {
@@ -45,87 +45,6 @@ static SCOPE: LazyLock<Vec<u8>> = LazyLock::new(|| {
     }
     .encode_to_vec()
 });
-
-/// One entry of the queue: a log record, a span or the spans of one collection, or the metrics of one process at one
-/// time.
-#[derive(Debug, Clone)]
-pub(crate) struct Entry {
-    resource: Arc<Origin>,
-    /// Spans, log records or data points in it.
-    items: u64,
-    /// What it counts against the limit on items.
-    weight: usize,
-    /// The encoded items, each with tag and length as a `Scope*` message has them.
-    fields: Box<[u8]>,
-    /// The encoded tables that it refers to; empty: none. A request has those of one entry only.
-    dictionary: Box<[u8]>,
-}
-
-impl Entry {
-    /// `messages` in one entry that counts as one; `items` is how many items they are.
-    pub(crate) fn new<M: Message>(resource: &Arc<Origin>, messages: &[M], items: u64) -> Self {
-        let size = messages.iter().map(|message| field_len(message.encoded_len())).sum();
-        let mut fields = Vec::with_capacity(size);
-        for message in messages {
-            put_header(&mut fields, FIELD_2, message.encoded_len());
-            // It fails only where the buffer cannot grow.
-            let _grown = message.encode(&mut fields);
-        }
-        Self {
-            resource: Arc::clone(resource),
-            items,
-            weight: 1,
-            fields: fields.into_boxed_slice(),
-            dictionary: Box::default(),
-        }
-    }
-
-    /// A profile and the tables that it refers to.
-    pub(crate) fn profile<M: Message, D: Message>(resource: &Arc<Origin>, profile: &M, dictionary: &D) -> Self {
-        Self {
-            dictionary: dictionary.encode_to_vec().into_boxed_slice(),
-            ..Self::new(resource, std::slice::from_ref(profile), 1)
-        }
-    }
-
-    /// Items that are encoded already, each with tag and length.
-    pub(crate) fn encoded(resource: &Arc<Origin>, fields: Box<[u8]>, items: u64) -> Self {
-        Self {
-            resource: Arc::clone(resource),
-            items,
-            weight: usize::try_from(items).unwrap_or(usize::MAX),
-            fields,
-            dictionary: Box::default(),
-        }
-    }
-
-    /// What it counts against the limit on items.
-    pub(crate) fn weight(&self) -> usize {
-        self.weight
-    }
-
-    /// Spans, log records or data points in it.
-    pub(crate) fn items(&self) -> u64 {
-        self.items
-    }
-
-    /// Its encoded bytes, without its resource.
-    pub(crate) fn bytes(&self) -> usize {
-        self.fields.len() + self.dictionary.len()
-    }
-
-    /// An upper limit on what a request grows by when this entry's resource is not in it yet.
-    pub(crate) fn resource_bytes(&self) -> usize {
-        // Four headers of one byte of tag and at most five of length: Resource*, resource, Scope*, and what rounding
-        // adds.
-        4 * 6 + self.resource.encoded().len() + field_len(SCOPE.len()) + 2 * field_len(SCHEMA_URL.len())
-    }
-
-    /// Identifies the resource by address: while both entries live, equal keys mean equal resources.
-    pub(crate) fn resource_key(&self) -> usize {
-        Arc::as_ptr(&self.resource).addr()
-    }
-}
 
 /// The entries of one resource.
 #[derive(Debug)]
@@ -292,26 +211,6 @@ impl Batch {
 /// The tables of the one entry that has some.
 fn dictionary(entries: &[Entry]) -> &[u8] {
     entries.first().map_or(&[], |entry| &entry.dictionary)
-}
-
-/// Length of a length-delimited field with a tag of one byte.
-fn field_len(len: usize) -> usize {
-    1 + prost::length_delimiter_len(len) + len
-}
-
-fn put_header(out: &mut impl BufMut, tag: u8, len: usize) {
-    out.put_u8(tag);
-    let mut rest = len;
-    while rest > 0x7f {
-        out.put_u8((rest & 0x7f) as u8 | 0x80);
-        rest >>= 7;
-    }
-    out.put_u8(rest as u8);
-}
-
-fn put_field(out: &mut impl BufMut, tag: u8, content: &[u8]) {
-    put_header(out, tag, content.len());
-    out.put_slice(content);
 }
 
 #[cfg(test)]

@@ -1,0 +1,169 @@
+//! What a caller called: read from the frames of its stack that are the collector's, and, where the call was inlined,
+//! from the runtime's reason.
+
+use clr_gc::event::GcReason;
+
+use crate::callers::Sum;
+use crate::callers::record::Evidence;
+use crate::name::Frame;
+
+/// What was called, how that is known, and the frames from the method that called it outwards.
+pub(super) fn asked(
+    reason: u32,
+    sum: &Sum,
+    mut frames: Vec<Frame>,
+) -> (Option<&'static str>, Option<Evidence>, Vec<Frame>) {
+    let reason = GcReason(reason);
+    let is_allocation = matches!(
+        reason,
+        GcReason::ALLOC_SMALL | GcReason::ALLOC_LARGE | GcReason::OUT_OF_SPACE_SOH | GcReason::OUT_OF_SPACE_LOH
+    );
+    if is_allocation {
+        return (Some("allocation"), Some(Evidence::Reason), frames);
+    }
+    // A stub between the call and the collector may have no name.
+    let is_collectors = |frame: &Frame| {
+        frame.is_unknown() || frame.raw.starts_with("System.GC.") || frame.raw.starts_with("dynamicClass.IL_STUB")
+    };
+    let of_collector = frames.iter().take_while(|frame| is_collectors(frame)).count();
+    if of_collector < frames.len() || frames.iter().any(|frame| !frame.is_unknown()) {
+        let rest = frames.split_off(of_collector);
+        let called = frames
+            .iter()
+            .rev()
+            .find_map(|frame| frame.raw.strip_prefix("System.GC."));
+        if let Some(called) = called {
+            return (Some(api(called)), Some(Evidence::Frame), rest);
+        }
+        frames = rest;
+    }
+    if frames.iter().all(Frame::is_unknown) {
+        return (None, None, frames);
+    }
+    // The call was compiled into the method that made it. Managed code has one way only to these reasons.
+    match reason {
+        GcReason::INDUCED_COMPACTING | GcReason::INDUCED_AGGRESSIVE => {
+            (Some("GC.Collect"), Some(Evidence::Reason), frames)
+        }
+        GcReason::INDUCED if sum.without_collection == 0 => (Some("GC.Collect"), Some(Evidence::Reason), frames),
+        GcReason::INDUCED if sum.collections == 0 => (Some("TryStartNoGCRegion"), Some(Evidence::Reason), frames),
+        _ => (None, None, frames),
+    }
+}
+
+/// The public method that a frame of `System.GC` is, or is behind.
+fn api(called: &str) -> &'static str {
+    match called.trim_start_matches('_') {
+        name if name.starts_with("Collect") => "GC.Collect",
+        "AddMemoryPressure" => "AddMemoryPressure",
+        "RemoveMemoryPressure" => "RemoveMemoryPressure",
+        "EndNoGCRegion" => "EndNoGCRegion",
+        name if name.contains("NoGCRegion") => "TryStartNoGCRegion",
+        "RefreshMemoryLimit" => "RefreshMemoryLimit",
+        "GetTotalMemory" => "GC.GetTotalMemory",
+        _ => "System.GC",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::site::site;
+
+    fn frames(raw: &[(&str, &str)]) -> Vec<Frame> {
+        raw.iter().map(|(namespace, name)| Frame::of(namespace, name)).collect()
+    }
+
+    /// Reason, frames, and what is found of them: the call and the method.
+    type Case<'a> = (u32, &'a [(&'a str, &'a str)], Option<&'a str>, Option<&'a str>);
+
+    /// Scenario: stacks of requests as runtimes write them.
+    /// Guarantee: what was called, and the own method nearest to it.
+    #[test]
+    fn what_was_called_and_by_whom() {
+        let collected = Sum {
+            collections: 1,
+            ..Sum::default()
+        };
+        let table: [Case<'_>; 8] = [
+            (
+                1,
+                &[
+                    ("System.GC", "_Collect"),
+                    ("System.GC", "Collect"),
+                    ("A.Cache", "Trim"),
+                    ("A.P", "Main"),
+                ],
+                Some("GC.Collect"),
+                Some("A.Cache.Trim"),
+            ),
+            (
+                1,
+                &[
+                    ("dynamicClass", "IL_STUB_PInvoke"),
+                    ("System.GC", "Collect"),
+                    ("System.Reflection.MethodBaseInvoker", "InvokeWithNoArgs"),
+                    ("A.P", "ByReflection"),
+                ],
+                Some("GC.Collect"),
+                Some("A.P.ByReflection"),
+            ),
+            (
+                7,
+                &[("System.GC", "AddMemoryPressure"), ("A.Bitmap", ".ctor")],
+                Some("AddMemoryPressure"),
+                Some("A.Bitmap..ctor"),
+            ),
+            (
+                1,
+                &[
+                    ("System.GC", "_StartNoGCRegion"),
+                    ("System.GC", "TryStartNoGCRegion"),
+                    ("A.Low", "Enter"),
+                ],
+                Some("TryStartNoGCRegion"),
+                Some("A.Low.Enter"),
+            ),
+            (
+                0,
+                &[("System.String", "Ctor"), ("A.R", "Line")],
+                Some("allocation"),
+                Some("A.R.Line"),
+            ),
+            (
+                1,
+                &[("A.Cache", "Trim"), ("A.P", "Main")],
+                Some("GC.Collect"),
+                Some("A.Cache.Trim"),
+            ),
+            (7, &[("A.Cache", "Trim")], None, Some("A.Cache.Trim")),
+            (1, &[], None, None),
+        ];
+        for (reason, raw, api, by) in table {
+            let (called, _, rest) = asked(reason, &collected, frames(raw));
+            assert_eq!(called, api, "{raw:?}");
+            assert_eq!(site(&rest).map(|frame| frame.name.as_str()), by, "{raw:?}");
+        }
+    }
+
+    /// Scenario: a request whose call was inlined, which led to no collection; and one behind a stub without a name.
+    /// Guarantee: the first can only be a no-GC region; the stub is not taken for who asked.
+    #[test]
+    fn calls_without_a_frame_are_known_by_their_reason() {
+        let none = Sum {
+            without_collection: 1,
+            ..Sum::default()
+        };
+        let (api, from, _) = asked(1, &none, frames(&[("A.Low", "Enter")]));
+        assert_eq!((api, from), (Some("TryStartNoGCRegion"), Some(Evidence::Reason)));
+        let behind = vec![
+            Frame::unknown(7),
+            Frame::of("System.GC", "Collect"),
+            Frame::of("A.Cache", "Trim"),
+        ];
+        let (api, from, rest) = asked(1, &none, behind);
+        assert_eq!((api, from, rest.len()), (Some("GC.Collect"), Some(Evidence::Frame), 1));
+        let (api, _, rest) = asked(1, &none, vec![Frame::unknown(7)]);
+        assert_eq!((api, rest.len()), (None, 1));
+    }
+}

@@ -1,0 +1,60 @@
+//! What a collection has of a stop of the managed threads, and the edges of the stop itself.
+
+/// What a stop was for, from the view of one collection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PauseKind {
+    /// The collection ran in it from start to end.
+    Blocking,
+    /// A background collection began in it.
+    Initial,
+    /// A background collection's own later stop (SuspendEEBegin reason 6).
+    Final,
+}
+
+impl PauseKind {
+    /// `blocking`, `initial` or `final`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Blocking => "blocking",
+            Self::Initial => "initial",
+            Self::Final => "final",
+        }
+    }
+}
+
+/// One stop of the managed threads, from the view of one collection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pause {
+    /// When this collection's part begins, ns since the sync point: the stop's SuspendEEBegin for the first collection
+    /// in it, its own GCStart for a later one.
+    pub start: Option<i64>,
+    /// SuspendEEBegin to SuspendEEEnd if it was the first to start in the stop, 0 for an inner one.
+    pub suspend_ns: Option<i64>,
+    /// This collection's part of the stop. The parts of a stop add up to it.
+    pub pause_ns: Option<i64>,
+    /// From when to when the stop was this collection's, ns since the sync point; empty when its part is not known.
+    pub spans: Vec<(i64, i64)>,
+    /// The whole stop, SuspendEEBegin to RestartEEEnd.
+    pub stopped_ns: Option<i64>,
+    /// Numbers of the other collections of the stop.
+    pub shared_with: Vec<u32>,
+    /// What it was for.
+    pub kind: PauseKind,
+    /// The edges as they were seen.
+    pub edges: StopEdges,
+}
+
+/// The events around a stop, nanoseconds since the sync point.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StopEdges {
+    /// SuspendEEBegin.
+    pub suspend_begin: Option<i64>,
+    /// SuspendEEEnd.
+    pub suspend_end: Option<i64>,
+    /// RestartEEBegin.
+    pub restart_begin: Option<i64>,
+    /// RestartEEEnd.
+    pub restart_end: Option<i64>,
+    /// The thread that stopped and restarted the others.
+    pub thread: u64,
+}

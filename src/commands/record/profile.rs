@@ -1,0 +1,48 @@
+//! The profiles of recordings as providers, keywords and levels, and how much the process may buffer for each.
+
+use clr_gc::event::{PRIVATE_PROVIDER, RUNTIME_PROVIDER};
+use dotnet_diagnostics::message::Provider;
+use gc_requests::session;
+
+use crate::commands::cli::Profile;
+
+pub(super) const KEYWORD_GC: u64 = 0x1;
+const KEYWORD_GC_HANDLE: u64 = 0x2;
+/// Ids of types, for events that contain only these.
+const KEYWORD_TYPE: u64 = 0x8_0000;
+/// Names of those types. (This keyword belongs to heap dumps; the dump itself has another one, which is not requested.)
+const KEYWORD_TYPE_NAMES: u64 = 0x100_0000;
+pub(super) const INFORMATIONAL: u32 = 4;
+const VERBOSE: u32 = 5;
+
+impl Profile {
+    /// What the session is asked for.
+    pub(super) fn providers(self) -> Vec<Provider> {
+        let runtime = |keywords, level| Provider::new(RUNTIME_PROVIDER, keywords, level);
+        match self {
+            Self::Gc => vec![runtime(KEYWORD_GC, INFORMATIONAL)],
+            Self::GcVerbose => vec![runtime(KEYWORD_GC | KEYWORD_TYPE | KEYWORD_TYPE_NAMES, VERBOSE)],
+            Self::GcHandles => vec![runtime(KEYWORD_GC | KEYWORD_GC_HANDLE, INFORMATIONAL)],
+            Self::Private => vec![
+                runtime(KEYWORD_GC, INFORMATIONAL),
+                Provider::new(PRIVATE_PROVIDER, KEYWORD_GC, INFORMATIONAL),
+            ],
+            Self::Requests => vec![runtime(KEYWORD_GC, INFORMATIONAL), requests()],
+        }
+    }
+
+    /// Upper limit of the event buffers in the process, megabytes.
+    pub(super) fn buffer_mb(self) -> u32 {
+        match self {
+            Self::Gc | Self::GcHandles | Self::Private => 16,
+            Self::GcVerbose | Self::Requests => 64,
+        }
+    }
+}
+
+fn requests() -> Provider {
+    Provider {
+        arguments: Some(session::arguments(session::Fields::default(), [])),
+        ..Provider::new(session::PROVIDER, session::KEYWORDS, session::LEVEL)
+    }
+}

@@ -1,0 +1,154 @@
+//! One service by its members, the living and the dead, all of them or those of one version: what rules know of it.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use gc_rules::field::ServiceFacts;
+use gc_telemetry::definition::resource::SERVICE_NAME;
+use gc_telemetry::origin::Origin;
+use gc_telemetry::value::text;
+
+use crate::pipeline::service::book::living::Living;
+use crate::pipeline::service::death::Death;
+use crate::process::RunKey;
+
+/// The time over which deaths are counted.
+const COUNTED_NS: u64 = 10 * 60 * 1_000_000_000;
+
+/// A rollout starts the new process before it ends the old one, at most so long before.
+const OVERLAP_NS: u64 = 60 * 1_000_000_000;
+
+/// Everything that is remembered of one service.
+#[derive(Debug)]
+pub(crate) struct Service {
+    /// The name of its processes.
+    pub(crate) name: Arc<str>,
+    /// The resource of its newest process.
+    pub(crate) resource: Arc<Origin>,
+    pub(super) living: BTreeMap<RunKey, Living>,
+    pub(super) deaths: VecDeque<Death>,
+}
+
+/// Which processes of a service.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Of<'a> {
+    /// All of them.
+    All,
+    /// Those of one version.
+    Version(&'a str),
+}
+
+impl Of<'_> {
+    fn is(self, version: Option<&str>) -> bool {
+        match self {
+            Self::All => true,
+            Self::Version(wanted) => version == Some(wanted),
+        }
+    }
+}
+
+/// What rules know of a service beside the numbers.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct KnownOfService {
+    /// The severe rule that fires on most processes.
+    pub(crate) affected_rule: Option<Arc<str>>,
+    /// Which process died of its memory last.
+    pub(crate) last_death: Option<Arc<str>>,
+    /// On how many processes each rule fires.
+    pub(crate) firing: BTreeMap<Arc<str>, u64>,
+}
+
+impl Service {
+    pub(super) fn is_named(&self, name: &str) -> bool {
+        let own = text(&self.resource.attributes, SERVICE_NAME.name);
+        own.as_deref() == Some(name) || *self.name == *name
+    }
+
+    /// The time since when a process lives that began after a death and is well; without a death any process.
+    pub(super) fn well_since(&self, death_unix_ns: Option<u64>, of: Of<'_>) -> Option<u64> {
+        let after = death_unix_ns.map_or(0, |death| death.saturating_sub(OVERLAP_NS));
+        let successors = self.living(of).filter(|living| living.began_unix_ns >= after);
+        let well = successors.filter(|living| living.severe().next().is_none());
+        well.map(|living| living.well_since_unix_ns.max(death_unix_ns.unwrap_or(0)))
+            .min()
+    }
+
+    fn living(&self, of: Of<'_>) -> impl Iterator<Item = &Living> {
+        let living = self.living.values();
+        living.filter(move |living| of.is(living.version.as_deref()))
+    }
+
+    fn deaths(&self, of: Of<'_>) -> impl DoubleEndedIterator<Item = &Death> {
+        let deaths = self.deaths.iter();
+        deaths.filter(move |death| of.is(death.version.as_deref()))
+    }
+
+    /// The versions of its processes, dead ones included.
+    pub(crate) fn versions(&self) -> BTreeSet<&Arc<str>> {
+        let living = self.living.values().filter_map(|living| living.version.as_ref());
+        living
+            .chain(self.deaths.iter().filter_map(|death| death.version.as_ref()))
+            .collect()
+    }
+
+    /// On how many processes each rule fires; `severe`: only those of severity error or critical.
+    fn firing(&self, of: Of<'_>, severe: bool) -> BTreeMap<&Arc<str>, u64> {
+        let mut counts: BTreeMap<&Arc<str>, u64> = BTreeMap::new();
+        for living in self.living(of) {
+            let firing = living.firing.iter().filter(|firing| firing.is_severe || !severe);
+            let rules: BTreeSet<&Arc<str>> = firing.map(|firing| &firing.rule).collect();
+            for rule in rules {
+                *counts.entry(rule).or_default() += 1;
+            }
+        }
+        counts
+    }
+
+    /// The severe rule of which most processes have an alert, and how many.
+    fn most_affected(&self, of: Of<'_>) -> Option<(&Arc<str>, u64)> {
+        // Of equals the first.
+        let counts = self.firing(of, true).into_iter().rev();
+        counts.max_by_key(|(_, count)| *count)
+    }
+
+    /// What rules know of it beside the numbers.
+    pub(crate) fn known(&self, of: Of<'_>) -> KnownOfService {
+        let last_death = self.deaths(of).rev().find(|death| death.is_of_memory());
+        KnownOfService {
+            affected_rule: self.most_affected(of).map(|(rule, _)| Arc::clone(rule)),
+            last_death: last_death.map(|death| Arc::clone(&death.place)),
+            firing: self
+                .firing(of, false)
+                .into_iter()
+                .map(|(rule, count)| (Arc::clone(rule), count))
+                .collect(),
+        }
+    }
+
+    /// The newest of its processes that died of their memory.
+    pub(crate) fn last_death_of_memory(&self) -> Option<RunKey> {
+        let mut deaths = self.deaths.iter().rev();
+        deaths.find(|death| death.passed_on).map(|death| death.run)
+    }
+
+    /// What rules know of it.
+    pub(crate) fn facts(&self, of: Of<'_>, now_unix_ns: u64) -> ServiceFacts {
+        let counted = || {
+            let deaths = self.deaths(of);
+            deaths.filter(|death| now_unix_ns.saturating_sub(death.at_unix_ns) < COUNTED_NS)
+        };
+        let known = || counted().filter(|death| death.is_known(now_unix_ns));
+        let count = |which: fn(&Death) -> bool| known().filter(|death| which(death)).count() as u64;
+        let deaths = counted().count() as u64;
+        let knows_kills = deaths == 0 || counted().any(|death| death.oom_killed.is_some());
+        ServiceFacts {
+            processes: self.living(of).count() as u64,
+            deaths_10m: deaths,
+            deaths_in_emergency_10m: count(Death::is_in_emergency),
+            oom_kills_10m: knows_kills.then(|| count(|death| death.oom_killed == Some(true))),
+            restarts_10m: count(Death::is_short_and_failed),
+            affected: self.most_affected(of).map_or(0, |(_, count)| count),
+            well_since_unix_ns: self.well_since(self.deaths(of).next_back().map(|death| death.at_unix_ns), of),
+        }
+    }
+}
