@@ -171,10 +171,11 @@ enum Kept {
     Keyed(Box<[Option<Series>; Key::COUNT]>),
 }
 
+/// Boxed where it is large: more than half of the series are a ring or a single sample, and lie side by side.
 #[derive(Debug)]
 enum Series {
-    Counts(Buckets<Counts>),
-    Sums(Buckets<Sums>),
+    Counts(Box<Buckets<Counts>>),
+    Sums(Box<Buckets<Sums>>),
     Extremes(Box<Buckets<Extremes>>),
     Ends(Box<Buckets<Ends>>),
     Trend(Box<Buckets<Trend>>),
@@ -215,8 +216,8 @@ impl Series {
             Class::Extremes if offset > 0 => Self::Past(Box::new(Past::<Extremes>::new(length, offset))),
             Class::Ends if offset > 0 => Self::Past(Box::new(Past::<Ends>::new(length, offset))),
             Class::Trend if offset > 0 => Self::Past(Box::new(Past::<Trend>::new(length, offset))),
-            Class::Counts => Self::Counts(Buckets::over(length)),
-            Class::Sums => Self::Sums(Buckets::over(length)),
+            Class::Counts => Self::Counts(Box::new(Buckets::over(length))),
+            Class::Sums => Self::Sums(Box::new(Buckets::over(length))),
             Class::Extremes => Self::Extremes(Box::new(Buckets::over(length))),
             Class::Ends => Self::Ends(Box::new(Buckets::over(length))),
             Class::Trend => Self::Trend(Box::new(Buckets::over(length))),

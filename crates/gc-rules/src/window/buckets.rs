@@ -220,12 +220,12 @@ impl<A: Aggregate> Buckets<A> {
     }
 
     pub(super) fn memory(&self) -> usize {
-        self.older.capacity() * size_of::<Tally<A>>()
+        size_of::<Self>() + self.older.capacity() * size_of::<Tally<A>>()
     }
 
     #[expect(clippy::unused_self, reason = "one of the kinds of series, which all have it")]
     pub(super) fn most_memory(&self) -> usize {
         // A queue doubles until it has enough.
-        PLACES.next_power_of_two() * size_of::<Tally<A>>()
+        size_of::<Self>() + PLACES.next_power_of_two() * size_of::<Tally<A>>()
     }
 }

@@ -4,11 +4,20 @@ use super::{Moment, Worth};
 use crate::rule::Window;
 
 /// The newest sample; of two of one time the one that came last.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Latest {
     time: u64,
-    /// `None`: of unknown worth.
-    value: Option<f64>,
+    /// NaN: of unknown worth.
+    value: f64,
+}
+
+impl Default for Latest {
+    fn default() -> Self {
+        Self {
+            time: 0,
+            value: f64::NAN,
+        }
+    }
 }
 
 impl Latest {
@@ -18,8 +27,8 @@ impl Latest {
         }
         self.time = time;
         self.value = match worth {
-            Worth::Counts(value) => Some(value),
-            Worth::Not | Worth::Unknown => None,
+            Worth::Counts(value) => value,
+            Worth::Not | Worth::Unknown => f64::NAN,
         };
         u64::MAX
     }
@@ -31,12 +40,12 @@ impl Latest {
     }
 
     pub(super) fn samples(&self) -> (u64, u64) {
-        let known = u64::from(self.value.is_some());
+        let known = u64::from(!self.value.is_nan());
         (known, 1 - known)
     }
 
     pub(super) fn answer(&self, _window: &Window, _at: Moment) -> Option<f64> {
-        self.value
+        Some(self.value).filter(|value| !value.is_nan())
     }
 
     #[expect(clippy::unused_self, reason = "one of the kinds of series, which all have it")]
