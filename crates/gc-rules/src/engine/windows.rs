@@ -19,7 +19,7 @@ pub(super) struct Windows {
     rules: Arc<RuleSet>,
     /// Of each series of the plan its place in `live`, [`UNUSED`] if no selected rule uses it.
     places: Box<[u32]>,
-    /// The used series alone: a third of the shipped ones are for containers, limits and services.
+    /// The used series alone: an eighth of the shipped ones are for containers, limits and services.
     live: Vec<Live>,
     /// When the next sample of any of them expires.
     expires: u64,
@@ -56,6 +56,7 @@ impl Windows {
             .filter_map(|(meaning, place)| Some((meaning, live.get_mut(*place as usize)?.take()?)))
             .collect();
         let mut adopted = Self::new(rules);
+        adopted.live.reserve_exact(kept.len());
         for (place, meaning) in adopted.places.iter_mut().zip(rules.plan.meanings(&rules.windows)) {
             if let Some(kept) = kept.remove(&meaning) {
                 *place = next_place(&adopted.live);

@@ -117,7 +117,7 @@ impl Ring {
     }
 
     fn is_old(&self, time: u64, now: u64) -> bool {
-        time.saturating_add(self.over) <= now
+        self.over != u64::MAX && time.saturating_add(self.over) <= now
     }
 
     fn forget_oldest(&mut self) {
