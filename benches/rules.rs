@@ -11,7 +11,10 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use clr_gc::event::{GcReason, GcType};
-use clr_gc::gc::{Collection, Committed, GenerationSizes, MissingParts, Pause, PauseKind, Phases, StopEdges};
+use clr_gc::gc::{
+    Allocated, AllocatedUnknown, Collection, Committed, GenerationSizes, MissingParts, Pause, PauseKind, Phases,
+    StopEdges,
+};
 use divan::Bencher;
 use divan::counter::ItemsCount;
 use gc_rules::engine::Engine;
@@ -171,7 +174,11 @@ fn collection(number: i64) -> Collection {
         committed: Committed::default(),
         largest_heap_survived: None,
         throughput_cost_percent: None,
-        allocated_since_last: megabytes(30),
+        allocated: megabytes(30).ok_or(AllocatedUnknown::First).map(|bytes| Allocated {
+            since: 0,
+            until: 1_000_000,
+            bytes,
+        }),
         background: None,
         missing: MissingParts::default(),
         lossy: false,

@@ -72,8 +72,6 @@ pub(crate) struct History {
     /// Changes with everything that is taken in: whoever has seen this number has seen all.
     pub(crate) revision: u64,
     newest: Newest,
-    /// When the last collection ended to which allocations are compared.
-    compared_unix_ns: Option<u64>,
 }
 
 /// Figures of the newest collection that has them.
@@ -89,8 +87,10 @@ pub(crate) struct Newest {
     heap_at: u64,
     /// Free bytes inside them.
     pub(crate) fragmentation: Option<u64>,
-    /// Bytes that the heap has committed.
+    /// Bytes that the heap has committed, in use or kept.
     pub(crate) committed: Option<u64>,
+    /// Of those, the ones in use.
+    in_use: Option<u64>,
     /// Bytes committed for regions without objects.
     pub(crate) kept: Option<u64>,
     /// Bytes of the collector's tables.
@@ -117,7 +117,7 @@ impl Newest {
         HeapFigures {
             after: self.heap_after(),
             free: self.fragmentation,
-            committed: self.committed,
+            committed: self.in_use,
             kept: self.kept,
             bookkeeping: self.bookkeeping,
         }
@@ -138,14 +138,19 @@ impl Newest {
             self.memory_load_percent = Some(global.memory_load_percent);
         }
         self.committed = committed(collection).or(self.committed);
+        let in_use = collection.committed.after.or(collection.committed.before);
+        self.in_use = in_use.or(self.in_use);
         self.kept = collection.committed.kept.or(self.kept);
         self.bookkeeping = collection.committed.bookkeeping.or(self.bookkeeping);
     }
 }
 
-/// What the heap had committed last, as far as a collection shows it.
+/// What the heap had committed last, in use or kept, as far as a collection shows it.
 fn committed(collection: &Collection) -> Option<u64> {
-    collection.committed.after.or(collection.committed.before)
+    collection
+        .committed
+        .total_after()
+        .or(collection.committed.total_before())
 }
 
 /// A length that can be; a negative one is damage.
@@ -175,7 +180,6 @@ impl Default for History {
             incomplete: 0,
             revision: 0,
             newest: Newest::default(),
-            compared_unix_ns: None,
         }
     }
 }
@@ -193,13 +197,9 @@ impl History {
         self.buckets.time_is(now_unix_ns);
         self.buckets
             .at(at, |bucket| bucket.collection(&collection, length(collection.pause_ns)));
-        if let Some(bytes) = collection.allocated_since_last {
-            let from = self.compared_unix_ns.unwrap_or(start).min(start);
-            self.buckets.allocated((from, start.max(1)), bytes);
-        }
-        // A background collection ends long after the program went on to allocate.
-        if !collection.is_concurrent() {
-            self.compared_unix_ns = self.compared_unix_ns.max(Some(at));
+        if let Ok(allocated) = collection.allocated {
+            let over = [allocated.since, allocated.until].map(|at| base.unix_ns(at).min(now_unix_ns));
+            self.buckets.allocated((over[0], over[1].max(1)), allocated.bytes);
         }
         for pause in &collection.pauses {
             if pause.spans.is_empty() {

@@ -223,6 +223,7 @@ fn minute(history: &History, attached_unix_ns: u64, now_unix_ns: u64) -> MinuteR
         collections,
         induced,
         allocated,
+        allocated_lower_bound,
         ..
     } = pauses;
     let [g0, g0_bg, g0_fg, g1, g1_bg, g1_fg, g2, g2_bg, g2_fg, _] = collections;
@@ -239,6 +240,7 @@ fn minute(history: &History, attached_unix_ns: u64, now_unix_ns: u64) -> MinuteR
         background: g0_bg + g1_bg + g2_bg,
         induced,
         allocated,
+        allocated_lower_bound,
     }
 }
 

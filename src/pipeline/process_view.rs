@@ -214,6 +214,7 @@ pub(crate) fn add(columns: &mut HistoryColumns, bucket: &Bucket, start_ms: u64) 
     kinds.unknown.push(unknown);
     kinds.induced.push(bucket.induced);
     columns.allocated.push(bucket.allocated);
+    columns.allocated_lower_bound.push(bucket.allocated_lower_bound);
     let [gen0, gen1, gen2, loh, poh] = bucket.heap;
     let heap = &mut columns.heap;
     heap.gen0.push(gen0);

@@ -128,7 +128,7 @@ fn line(collection: &Collection, interval: Interval) -> [String; 17] {
         Mebibytes(collection.promoted()).to_string(),
         part(survived, before),
         part(collection.total(|sizes| sizes.fragmentation), collection.heap_after()),
-        Mebibytes(collection.allocated_since_last).to_string(),
+        Mebibytes(collection.allocated_since_last()).to_string(),
         Mebibytes(interval.allocated_per_second.map(|rate| rate as u64)).to_string(),
         Percent(interval.stopped_share).to_string(),
         if is_exact {

@@ -30,6 +30,9 @@ pub struct Figure {
     pub before: Option<f64>,
     /// In the second recording; `None`: unknown.
     pub after: Option<f64>,
+    /// In which recording it is a lower bound: first, second.
+    #[serde(skip_serializing_if = "is_exact")]
+    pub lower_bound: [bool; 2],
     #[serde(skip)]
     unit: Unit,
 }
@@ -62,6 +65,7 @@ pub fn compare(before: &Side, after: &Side) -> Vec<Difference> {
         name,
         before: of(before),
         after: of(after),
+        lower_bound: [false; 2],
         unit,
     };
     let rate = |count: u64, side: &Side| (side.observed_ns > 0).then(|| count as f64 / (side.observed_ns as f64 / 1e9));
@@ -73,9 +77,12 @@ pub fn compare(before: &Side, after: &Side) -> Vec<Difference> {
         figure("collections per second", Unit::PerSecond, &|side| {
             rate(side.totals.count, side)
         }),
-        figure("allocated per second", Unit::Bytes, &|side| {
-            rate(side.totals.allocated?, side)
-        }),
+        Figure {
+            lower_bound: [before, after].map(|side| side.totals.allocated_lower_bound),
+            ..figure("allocated per second", Unit::Bytes, &|side| {
+                rate(side.totals.allocated?, side)
+            })
+        },
     ];
     all.extend(quantiles(&|side| side.totals.quantiles(), before, after));
     let mut differences = vec![Difference {
@@ -129,6 +136,7 @@ fn quantiles(of: &dyn Fn(&Side) -> Option<PauseQuantiles>, before: &Side, after:
         name,
         before: a.as_ref().map(|quantiles| of(quantiles) as f64),
         after: b.as_ref().map(|quantiles| of(quantiles) as f64),
+        lower_bound: [false; 2],
         unit: Unit::Nanoseconds,
     };
     [
@@ -137,6 +145,10 @@ fn quantiles(of: &dyn Fn(&Side) -> Option<PauseQuantiles>, before: &Side, after:
         figure("pause p99", |quantiles| quantiles.p99),
         figure("pause max", |quantiles| quantiles.max),
     ]
+}
+
+fn is_exact(lower_bound: &[bool; 2]) -> bool {
+    *lower_bound == [false; 2]
 }
 
 const COLUMNS: [Column; 4] = [
@@ -166,11 +178,14 @@ pub fn write(out: &mut dyn Write, before: &Side, after: &Side, differences: &[Di
         };
         writeln!(out, "{HEADING}{name}{HEADING:#}")?;
         for figure in &difference.figures {
-            let value = |value: Option<f64>| shown(value, figure.unit);
+            let value = |value: Option<f64>, least: bool| {
+                let least = if least && value.is_some() { "≥ " } else { "" };
+                format!("{least}{}", shown(value, figure.unit))
+            };
             let cells = [
                 format!("  {}", figure.name),
-                value(figure.before),
-                value(figure.after),
+                value(figure.before, figure.lower_bound[0]),
+                value(figure.after, figure.lower_bound[1]),
                 change(figure),
             ];
             row(out, &COLUMNS, &cells)?;

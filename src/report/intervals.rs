@@ -11,7 +11,7 @@ pub struct Interval {
     pub since_last_ns: Option<i64>,
     /// The pause as a part of that time and the pause itself, 0 to 1.
     pub stopped_share: Option<f64>,
-    /// Bytes allocated per second of the time since the last collection that was not in the background.
+    /// Bytes allocated per second of the time in which they were.
     pub allocated_per_second: Option<f64>,
 }
 
@@ -20,8 +20,6 @@ pub struct Interval {
 pub struct Intervals {
     /// When its threads were restarted last.
     restarted: Option<i64>,
-    /// The same, of the last collection to which allocations are compared.
-    compared: Option<i64>,
 }
 
 impl Intervals {
@@ -35,9 +33,6 @@ impl Intervals {
             let whole = since.saturating_add(pause);
             (whole > 0).then(|| pause as f64 / whole as f64)
         });
-        let rate = since(self.compared)
-            .filter(|since| *since > 0)
-            .zip(collection.allocated_since_last);
         let ended = collection_at(collection);
         // A background collection goes on after its first stop; what it left is not compared with.
         let restarted = match collection.is_concurrent() {
@@ -45,13 +40,10 @@ impl Intervals {
             false => spans().map(|(_, to)| *to).max().or(Some(ended)),
         };
         self.restarted = self.restarted.max(restarted);
-        if !collection.is_concurrent() {
-            self.compared = self.compared.max(restarted);
-        }
         Interval {
             since_last_ns,
             stopped_share,
-            allocated_per_second: rate.map(|(since, bytes)| bytes as f64 / (since as f64 / 1e9)),
+            allocated_per_second: collection.allocated.ok().and_then(|allocated| allocated.per_second()),
         }
     }
 

@@ -99,7 +99,8 @@ pub fn write(out: &mut dyn Write, totals: &Totals, others: &[OtherStops], observ
             .promoted
             .map(|bytes| format!(", promoted {}", Bytes(bytes)))
             .unwrap_or_default();
-        writeln!(out, "allocated {}{rate}{promoted}", Bytes(allocated))?;
+        let least = if totals.allocated_lower_bound { "at least " } else { "" };
+        writeln!(out, "allocated {least}{}{rate}{promoted}", Bytes(allocated))?;
     }
     if totals.suspensions > 0 {
         let (stops, time) = (plural(totals.suspensions, "stop"), Span(totals.suspensions_ns));

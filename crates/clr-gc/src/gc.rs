@@ -5,6 +5,7 @@
 //!                            |  open stops, one per thread           (stop)
 //!                            |  what each thread did last            (trail)
 //!                            |  collections whose facts come in      (forming)
+//!                            |  bytes allocated between them         (allocated)
 //!                            '  intervals in which events are lost   (loss)
 //! ```
 //!
@@ -33,6 +34,7 @@
 //! * No value is made up: an edge that was not seen makes a duration absent.
 //! * Memory is bounded: see the constants of this module.
 
+mod allocated;
 mod collection;
 mod compact;
 mod forming;
@@ -43,6 +45,7 @@ mod stop;
 mod totals;
 mod trail;
 
+pub use allocated::{Allocated, AllocatedUnknown};
 pub use collection::{
     Collection, Committed, GenerationSizes, GlobalHistory, HeapGeneration, Missing, MissingParts, Pause, PauseKind,
     Phases, StopEdges, Suspension,

@@ -96,10 +96,30 @@ impl Series {
         if let (true, Some(ns)) = (collection.is_concurrent(), known(collection.duration_ns())) {
             self.record(&row::BACKGROUND_DURATION, Labels::NONE, ns, at, span);
         }
-        if let Some(bytes) = collection.allocated_since_last {
-            self.add(&row::ALLOCATED, Labels::NONE, bytes);
-        }
+        self.allocated(collection, base);
         self.heap(collection, at);
+    }
+
+    /// The conventions' total counts from the first collection on as long as every one after it says what was allocated;
+    /// after a gap it is absent, and begins anew with the next measurement. Ours goes on, as a lower bound.
+    fn allocated(&mut self, collection: &Collection, base: TimeBase) {
+        match collection.allocated {
+            Ok(allocated) => {
+                self.add(&row::ALLOCATED, Labels::NONE, allocated.bytes);
+                let start = base.unix_ns(allocated.since).max(self.start_unix_ns);
+                if let Some(point) = self.point(&row::TOTAL_ALLOCATED, Labels::NONE) {
+                    point.add_since(start, allocated.bytes);
+                }
+            }
+            Err(why) => {
+                self.add(
+                    &row::ALLOCATED_UNKNOWN,
+                    Labels::of([Some(Label::AllocatedUnknown(why))]),
+                    1,
+                );
+                self.forget(&row::TOTAL_ALLOCATED);
+            }
+        }
     }
 
     fn pause(&mut self, collection: &Collection, pause: &Pause, base: TimeBase, span: Option<SpanIds>) {
@@ -112,7 +132,10 @@ impl Series {
         let reason = collection.reason.map(Label::Reason);
         let end = pause.spans.last().map_or(collection.last_event, |part| part.1);
         let at = base.unix_ns(end);
-        self.add(&row::PAUSE_TIME, Labels::NONE, ns);
+        match known(pause.runtime_pause_ns()) {
+            Some(ns) => self.add(&row::PAUSE_TIME, Labels::NONE, ns),
+            None => self.add(&row::PAUSES_UNKNOWN, Labels::NONE, 1),
+        }
         self.record(
             &row::PAUSE_DURATION,
             Labels::of([generation, gc_type, reason]),
@@ -137,7 +160,10 @@ impl Series {
                 self.add(&row::PROMOTED, labels, bytes);
             }
         }
-        let committed = collection.committed.after.or(collection.committed.before);
+        let committed = collection
+            .committed
+            .total_after()
+            .or(collection.committed.total_before());
         self.set(&row::COMMITTED_SIZE, Labels::NONE, committed, at);
         if let Some(global) = &collection.global {
             self.set(&row::HEAP_COUNT, Labels::NONE, Some(global.heap_count), at);
@@ -325,6 +351,20 @@ impl Series {
             *begin += 1;
         }
         self.points.get_mut(place).map(|(_, point)| point)
+    }
+
+    /// The metric has no points any more.
+    fn forget(&mut self, definition: &'static MetricDefinition) {
+        let Some(metric) = row::METRICS.iter().position(|row| std::ptr::eq(*row, definition)) else {
+            return;
+        };
+        let range = self.range(metric);
+        let gone = range.len();
+        self.points.drain(range);
+        self.within_limit = self.within_limit.saturating_sub(gone);
+        for begin in self.begins.iter_mut().skip(metric + 1) {
+            *begin = begin.saturating_sub(gone);
+        }
     }
 
     /// Where the point is, or where it would be. A metric has few.

@@ -36,6 +36,8 @@ pub(crate) struct Bucket {
     pub(crate) lossy: u32,
     /// Bytes allocated, as far as collections show it.
     pub(crate) allocated: Option<u64>,
+    /// Of a collection that ended in it, it is not known how much was allocated before: there was more.
+    pub(crate) allocated_lower_bound: bool,
     /// Bytes in each generation after the last collection.
     pub(crate) heap: [Option<u64>; 5],
     /// Bytes that the heap had committed.
@@ -106,6 +108,7 @@ impl Bucket {
         }
         self.induced += u32::from(collection.reason.is_some_and(is_induced));
         self.lossy += u32::from(collection.lossy);
+        self.allocated_lower_bound |= collection.hides_allocation();
         if let Some(ns) = pause_ns {
             self.longest_ns = self.longest_ns.max(Some(ns));
             let class = class_of(ns);
@@ -131,6 +134,7 @@ const HAS_STOPPED: u32 = 2;
 const HAS_CONTAINER: u32 = 4;
 const HAS_RARE: u32 = 8;
 const HAS_COMMITTED: u32 = 16;
+const IS_LOWER_BOUND: u32 = 32;
 
 impl Record for Bucket {
     fn pass(&mut self, before: &Self, pass: &mut impl Pass) {
@@ -142,8 +146,10 @@ impl Record for Bucket {
         ) | bit(self.stopped_ns > 0, HAS_STOPPED)
             | bit(self.container_memory.is_some(), HAS_CONTAINER)
             | bit(self.induced > 0 || self.lossy > 0, HAS_RARE)
-            | bit(self.committed.is_some(), HAS_COMMITTED);
+            | bit(self.committed.is_some(), HAS_COMMITTED)
+            | bit(self.allocated_lower_bound, IS_LOWER_BOUND);
         pass.small(&mut has);
+        self.allocated_lower_bound = has & IS_LOWER_BOUND != 0;
         if has & HAS_STOPPED != 0 {
             pass.unsigned(&mut self.stopped_ns);
         }

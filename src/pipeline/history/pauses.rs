@@ -15,6 +15,8 @@ pub(crate) struct Pauses {
     pub(crate) induced: u64,
     /// Bytes allocated.
     pub(crate) allocated: Option<u64>,
+    /// There was more.
+    pub(crate) allocated_lower_bound: bool,
     /// Pauses by class of length.
     classes: Vec<(u8, u64)>,
 }
@@ -28,6 +30,7 @@ impl Pauses {
             *sum += u64::from(count);
         }
         self.induced += u64::from(bucket.induced);
+        self.allocated_lower_bound |= bucket.allocated_lower_bound;
         if let Some(bytes) = bucket.allocated {
             self.allocated = Some(self.allocated.unwrap_or(0).saturating_add(bytes));
         }

@@ -1,7 +1,7 @@
 //! What the history says of recordings and of hand-made collections.
 
 use clr_gc::event::GcReason;
-use clr_gc::gc::{Pause, PauseKind, StopEdges};
+use clr_gc::gc::{Allocated, AllocatedUnknown, Pause, PauseKind, StopEdges};
 use clr_gc::stream::Scope;
 use test_support::recordings;
 
@@ -207,7 +207,11 @@ fn large_numbers_take_no_more() {
         collection.reason = Some(GcReason(random() as u32));
         collection.gc_type = Some(GcType(random() as u32));
         collection.pause_ns = Some(i64::MAX - i64::from(number));
-        collection.allocated_since_last = Some(random());
+        collection.allocated = Ok(Allocated {
+            since: 0,
+            until: 1_000_000,
+            bytes: random(),
+        });
         for sizes in &mut collection.heap {
             sizes.after = Some(random());
         }
@@ -320,22 +324,37 @@ fn unknown_stays_unknown() {
 #[test]
 fn allocation_is_of_the_buckets_it_lies_in() {
     let mut history = History::default();
-    let collected = |number: u32, end: i64, bytes: Option<u64>| {
+    let collected = |number: u32, end: i64, over: Option<(i64, u64)>| {
         let mut collection = paused(number, end, 0);
         collection.gc_type = Some(GcType::BLOCKING);
         collection.start = Some(end);
-        collection.allocated_since_last = bytes;
+        let over = over.ok_or(AllocatedUnknown::First);
+        collection.allocated = over.map(|(since, bytes)| Allocated {
+            since,
+            until: end,
+            bytes,
+        });
         collection
     };
     let allocated = |history: &History, now: i64| -> Vec<Option<u64>> {
         history.buckets(at(now)).iter().map(|bucket| bucket.allocated).collect()
     };
     history.observe(collected(1, 10 * SECOND, None), base(), NEWEST, u64::MAX);
-    history.observe(collected(2, 40 * SECOND, Some(3_000_000)), base(), NEWEST, u64::MAX);
+    history.observe(
+        collected(2, 40 * SECOND, Some((10 * SECOND, 3_000_000))),
+        base(),
+        NEWEST,
+        u64::MAX,
+    );
     let million = Some(1_000_000);
     assert_eq!(allocated(&history, 40), [million, million, million, None]);
     let hours = 3 * 3600;
-    history.observe(collected(3, hours * SECOND, Some(10_760_000)), base(), NEWEST, u64::MAX);
+    history.observe(
+        collected(3, hours * SECOND, Some((40 * SECOND, 10_760_000))),
+        base(),
+        NEWEST,
+        u64::MAX,
+    );
     let last = allocated(&history, hours);
     assert_eq!(last.len() as u64, BUCKETS);
     assert!(

@@ -1,7 +1,7 @@
 //! The record of one collection, with its pauses and its heap by generation.
 
 use clr_gc::event::GcReason;
-use clr_gc::gc::{Collection, Committed, GenerationSizes, HeapGeneration, Missing, Pause, Phases};
+use clr_gc::gc::{AllocatedUnknown, Collection, Committed, GenerationSizes, HeapGeneration, Missing, Pause, Phases};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
@@ -45,9 +45,14 @@ pub struct GcRecord<'a> {
     phases: Phases,
     #[serde(serialize_with = "committed")]
     committed: Committed,
+    /// All that is committed for objects, in use or kept: `GCMemoryInfo.TotalCommittedBytes`.
+    #[serde(serialize_with = "committed_total")]
+    committed_total: Committed,
     largest_heap_survived: Option<u64>,
     throughput_cost_percent: Option<f32>,
     allocated_since_last: Option<u64>,
+    /// Why that is not known: `first`, `loss`, `missing_history`, `sweep`, `contradiction`.
+    allocated_unknown: Option<&'static str>,
     missing: Vec<&'static str>,
     complete: bool,
     lossy: bool,
@@ -140,6 +145,10 @@ fn committed<S: Serializer>(committed: &Committed, serializer: S) -> Result<S::O
     ])
 }
 
+fn committed_total<S: Serializer>(committed: &Committed, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map([("before", committed.total_before()), ("after", committed.total_after())])
+}
+
 impl<'a> GcRecord<'a> {
     /// The record of a collection; `start` is its GCStart as RFC 3339.
     pub fn new(subject: Subject, collection: &'a Collection, start: Option<String>) -> Self {
@@ -179,9 +188,11 @@ impl<'a> GcRecord<'a> {
                 .map(|reasons| reasons.names().collect()),
             phases: collection.phases,
             committed: collection.committed,
+            committed_total: collection.committed,
             largest_heap_survived: collection.largest_heap_survived,
             throughput_cost_percent: collection.throughput_cost_percent,
-            allocated_since_last: collection.allocated_since_last,
+            allocated_since_last: collection.allocated_since_last(),
+            allocated_unknown: collection.allocated.err().map(AllocatedUnknown::name),
             missing: collection.missing.iter().map(Missing::name).collect(),
             complete: collection.is_complete(),
             lossy: collection.lossy,

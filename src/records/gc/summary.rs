@@ -75,6 +75,8 @@ pub struct SummaryRecord {
     suspensions: u64,
     suspensions_ns: i64,
     allocated: Option<u64>,
+    /// More was allocated: of some collections it is not known how much before them.
+    allocated_lower_bound: bool,
     promoted: Option<u64>,
     groups: Vec<GroupRecord>,
     other_stops: Vec<OtherStopsRecord>,
@@ -109,6 +111,7 @@ impl SummaryRecord {
             suspensions: totals.suspensions,
             suspensions_ns: totals.suspensions_ns,
             allocated: totals.allocated,
+            allocated_lower_bound: totals.allocated_lower_bound,
             promoted: totals.promoted,
             groups: totals
                 .groups

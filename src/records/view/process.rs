@@ -102,8 +102,10 @@ pub struct HistoryColumns {
     pub p99_ns: Vec<Option<u64>>,
     /// Collections that ended in it.
     pub collections: KindColumns,
-    /// Bytes allocated, as far as collections show it.
+    /// Bytes allocated.
     pub allocated: Vec<Option<u64>>,
+    /// Where more was: of some collection it is not known how much before it.
+    pub allocated_lower_bound: Vec<bool>,
     /// Bytes in each generation after the last collection.
     pub heap: HeapColumns,
     /// Bytes that the heap had committed.

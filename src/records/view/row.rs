@@ -116,8 +116,10 @@ pub struct MinuteRecord {
     pub background: u64,
     /// Of all, the ones that code asked for.
     pub induced: u64,
-    /// Bytes allocated, as far as collections show it; null: no collection says.
+    /// Bytes allocated; null: no collection says.
     pub allocated: Option<u64>,
+    /// More was allocated: of some collection it is not known how much before it.
+    pub allocated_lower_bound: bool,
 }
 
 /// Half an hour in points of 30 s, the oldest first.

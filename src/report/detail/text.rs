@@ -170,13 +170,13 @@ fn heap(out: &mut dyn Write, gc: &Collection) -> io::Result<()> {
         gc.total(|sizes| sizes.budget),
     ];
     row(out, &COLUMNS, &cells("all", sums))?;
-    if let Some(bytes) = gc.allocated_since_last {
+    if let Some(bytes) = gc.allocated_since_last() {
         writeln!(out, "allocated since the previous collection: {}", Bytes(bytes))?;
     }
-    if let Some(before) = gc.committed.before {
+    if let Some(before) = gc.committed.total_before() {
         let after = gc
             .committed
-            .after
+            .total_after()
             .map(|after| format!(", {} after", Bytes(after)))
             .unwrap_or_default();
         writeln!(out, "committed: {} before{after}", Bytes(before))?;

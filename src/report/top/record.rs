@@ -110,6 +110,8 @@ pub(super) struct Minute {
     pub(super) gen2: u64,
     pub(super) background: u64,
     pub(super) allocated: Option<u64>,
+    #[serde(default)]
+    pub(super) allocated_lower_bound: bool,
 }
 
 impl Minute {

@@ -55,23 +55,14 @@ pub(super) fn columns(history: &ProcessHistory, base: TimeBase, observed_ns: i64
     // Damage must not make places: what is outside of the recording is at its edge.
     let inside = |at: i64| at.clamp(0, observed_ns);
     let mut stops: Vec<(i64, i64)> = Vec::new();
-    let mut last_end = 0;
     for collection in &history.collections {
         let at = collection_at(collection);
         let pause = collection.pause_ns.and_then(|ns| u64::try_from(ns).ok());
         let ended = places.entry(inside(at) / length).or_default();
         ended.collection(collection, pause);
-        if let Some(bytes) = collection.allocated_since_last {
-            spread(
-                &mut places,
-                (last_end, inside(collection.start.unwrap_or(at))),
-                length,
-                bytes,
-            );
-        }
-        // A background collection ends long after the program went on to allocate.
-        if !collection.is_concurrent() {
-            last_end = last_end.max(inside(at));
+        if let Ok(allocated) = collection.allocated {
+            let over = (inside(allocated.since), inside(allocated.until));
+            spread(&mut places, over, length, allocated.bytes);
         }
         for pause in &collection.pauses {
             if pause.spans.is_empty() {

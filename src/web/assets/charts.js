@@ -170,7 +170,7 @@ export function allocationChart(record, width) {
     frame.grid([[0, '0'], [0.5, bytes(max / 2)], [1, bytes(max)]]),
     frame.unknown(history.attached_ms),
     bars(frame, history, perSecond, max, 'bar allocated'),
-  ], hover(frame, history, (place) => [history.allocated[place] === null ? 'unknown' : `${bytes(perSecond(place))} per second`]));
+  ], hover(frame, history, (place) => [history.allocated[place] === null ? 'unknown' : `${history.allocated_lower_bound[place] ? 'at least ' : ''}${bytes(perSecond(place))} per second`]));
 }
 
 export const GENERATIONS = [['gen2', 'gen 2'], ['loh', 'large objects'], ['poh', 'pinned objects'], ['gen1', 'gen 1'], ['gen0', 'gen 0']];

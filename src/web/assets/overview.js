@@ -115,7 +115,7 @@ const CELLS = {
   longest: (row) => duration(row.minute?.longest_ns),
   p99: (row) => duration(row.minute?.p99_ns),
   gcs: collections,
-  allocated: (row) => (perSecond(row) === null ? DASH : bytes(perSecond(row))),
+  allocated: (row) => (perSecond(row) === null ? DASH : `${row.minute.allocated_lower_bound ? '≥ ' : ''}${bytes(perSecond(row))}`),
   heap,
   spark: (row) => spark(sparks.get(key(row))),
   note: (row) => h('span', { class: 'warnish' }, notes(row)),

@@ -71,7 +71,7 @@ function facts(process, memory) {
     fact('Stopped', percent(minute?.stopped_share), minute ? `of the last ${Math.round(minute.window_ns / 1e9)} s` : 'unknown'),
     fact('Longest pause', duration(minute?.longest_ns), minute ? `p99 ${duration(minute.p99_ns)}, median ${duration(minute.p50_ns)}` : null),
     fact('Collections', minute ? `${rate(minute.gen0 + minute.gen1 + minute.gen2 + minute.background, minute.window_ns)} /s` : DASH, minute ? `gen 2: ${minute.gen2}, background: ${minute.background}, asked for: ${minute.induced}` : null),
-    fact('Allocation', perSecond === null ? DASH : `${bytes(perSecond)}/s`, 'in the last minute'),
+    fact('Allocation', perSecond === null ? DASH : `${minute.allocated_lower_bound ? 'at least ' : ''}${bytes(perSecond)}/s`, 'in the last minute'),
     fact('Heap', h('span', { title: exact(memory.heap_after) }, bytes(memory.heap_after)), limit ? `${percent(memory.heap_after === null ? null : memory.heap_after / limit)} of ${bytes(limit)}` : 'no limit known'),
     fact('Last collection', process.last_collection_ms ? ago(process.last_collection_ms) : DASH, `${count(process.collections)} since gcwatch attached`));
 }
@@ -271,7 +271,7 @@ function render() {
       chart('Heap after collections', trendNote(history) ?? 'The newest of each ten seconds, by generation.', 'heap',
         heapLegend(history, memory.heap_limit)),
       chart('Time stopped', 'Share of each ten seconds in which all its threads were suspended.', 'stopped'),
-      chart('Allocation', 'Bytes per second, as far as collections show it.', 'allocation')) : null,
+      chart('Allocation', 'Bytes per second.', 'allocation')) : null,
     isRead ? sides([
       causes(record.causes), requests(process, link),
       lines('Longest collections', 'Of the last half hour, kept in full.', record.longest, 'longest', link),

@@ -36,7 +36,7 @@ function contents() {
     const seconds = recording.observed_ns / 1e9;
     return [
       h('td', { class: 'n' }, percent(summary.stopped_share)), h('td', { class: 'n' }, duration(summary.max_ns)), h('td', { class: 'n' }, count(summary.count)),
-      h('td', { class: 'n' }, summary.allocated === null || !seconds ? DASH : bytes(summary.allocated / seconds)), h('td', { class: 'n', title: exact(one.largest_heap) }, bytes(one.largest_heap)),
+      h('td', { class: 'n' }, summary.allocated === null || !seconds ? DASH : `${summary.allocated_lower_bound ? '≥ ' : ''}${bytes(summary.allocated / seconds)}`), h('td', { class: 'n', title: exact(one.largest_heap) }, bytes(one.largest_heap)),
       h('td', null, incidents === null ? DASH : incidents.length ? [severity(incidents[0].severity, false), ` ${incidents[0].title}`, incidents.length > 1 ? h('span', { class: 'faint' }, ` and ${incidents.length - 1} more`) : null] : 'none'),
     ];
   };
@@ -75,7 +75,7 @@ function facts({ summary, mean_ns: mean, largest_heap: largest, induced }) {
     fact('Stopped', percent(summary.stopped_share), `${summary.lower_bounds ? 'at least ' : ''}${duration(summary.stopped_ns)} of ${duration(report.observed_ns)}`),
     fact('Longest pause', duration(summary.max_ns), `mean ${duration(mean)}, median ${duration(summary.p50_ns)}, p99 ${duration(summary.p99_ns)}`),
     fact('Collections', count(summary.count), `${rate(summary.count, report.observed_ns)} a second; ${induced ? `${count(induced)} asked for by code` : 'none asked for by code'}`),
-    fact('Allocation', summary.allocated === null || !seconds ? DASH : `${bytes(summary.allocated / seconds)}/s`, summary.allocated === null ? 'not known' : `${bytes(summary.allocated)} in all`),
+    fact('Allocation', summary.allocated === null || !seconds ? DASH : `${bytes(summary.allocated / seconds)}/s`, summary.allocated === null ? 'not known' : `${summary.allocated_lower_bound ? 'at least ' : ''}${bytes(summary.allocated)} in all`),
     fact('Largest heap', h('span', { title: exact(largest) }, bytes(largest)), 'before or after a collection'),
     fact('Promoted', bytes(summary.promoted), 'survived a collection'));
 }

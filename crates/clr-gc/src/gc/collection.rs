@@ -12,21 +12,36 @@ pub use missing::{Missing, MissingParts};
 pub use pause::{Pause, PauseKind, StopEdges};
 
 use crate::event::{GcReason, GcType, HeapStats, SuspendReason};
+use crate::gc::allocated::{Allocated, AllocatedUnknown};
 use crate::gc::impact::RequestImpact;
 
-/// CommittedUsage around a collection: TotalCommittedInUse, what is committed beside it, and TotalBookkeepingCommitted;
-/// bytes (.NET 8 and later, regions).
+/// CommittedUsage around a collection, bytes (.NET 8 and later).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Committed {
-    /// Right after GCStart.
+    /// TotalCommittedInUse, right after GCStart.
     pub before: Option<u64>,
-    /// Right before GCEnd; a background collection has none.
+    /// The same right before GCEnd; a background collection has none.
     pub after: Option<u64>,
-    /// The collector's own tables, sent with [`after`](Self::after).
+    /// TotalBookkeepingCommitted: the collector's own tables, sent with [`after`](Self::after).
     pub bookkeeping: Option<u64>,
     /// Regions without objects: free ones and those that wait to be decommitted (InFree, InGlobalFree,
     /// InGlobalDecommit), sent with [`after`](Self::after).
     pub kept: Option<u64>,
+    /// The same, sent with [`before`](Self::before).
+    pub kept_before: Option<u64>,
+}
+
+impl Committed {
+    /// All that is committed for objects right after GCStart, in use or kept: `GCMemoryInfo.TotalCommittedBytes`, which
+    /// has no bookkeeping (equal to the byte on .NET 8 to 11, docs/telemetry.md).
+    pub fn total_before(&self) -> Option<u64> {
+        Some(self.before?.saturating_add(self.kept_before?))
+    }
+
+    /// The same right before GCEnd.
+    pub fn total_after(&self) -> Option<u64> {
+        Some(self.after?.saturating_add(self.kept?))
+    }
 }
 
 /// One garbage collection. Times are nanoseconds since the stream's sync point. What was never seen is `None`.
@@ -77,8 +92,8 @@ pub struct Collection {
     /// DATAS: what collecting costs, percent of the throughput (MedianThroughputCostPercent); only where it was sent in
     /// this collection.
     pub throughput_cost_percent: Option<f32>,
-    /// Bytes allocated since the previous collection (generation 0, LOH, POH).
-    pub allocated_since_last: Option<u64>,
+    /// Bytes allocated since the measurement before; see [`Allocated`].
+    pub allocated: Result<Allocated, AllocatedUnknown>,
     /// Number of the background collection that was under way at its GCStart, where that one's GCStart was seen.
     pub background: Option<u32>,
     /// The runtime made the thread of background collections anew for it (GCCreateConcurrentThread). That thread ends
@@ -99,6 +114,17 @@ impl Collection {
     /// Nothing is missing.
     pub fn is_complete(&self) -> bool {
         self.missing.is_empty()
+    }
+
+    /// Bytes allocated since the measurement before: that of the previous collection, or, for one that ran inside a
+    /// background collection and for that collection itself, whichever was last.
+    pub fn allocated_since_last(&self) -> Option<u64> {
+        self.allocated.ok().map(|allocated| allocated.bytes)
+    }
+
+    /// Bytes were allocated before it that no sum over collections has: unknown, other than the time before the first.
+    pub fn hides_allocation(&self) -> bool {
+        self.allocated.err().is_some_and(|why| why != AllocatedUnknown::First)
     }
 
     /// GCStart to GCEnd; for a background collection most of it ran beside the program.

@@ -1,6 +1,7 @@
 //! A collection while its facts come in, in whatever order, and the record that is made of them.
 
 use crate::event::{GcReason, GcStart, GcType, HeapStats, PerHeapHistory};
+use crate::gc::allocated::{Allocated, AllocatedUnknown, Measured, Spaces};
 use crate::gc::collection::{
     Collection, Committed, GenerationSizes, GlobalHistory, Missing, MissingParts, Pause, PauseKind, PerHeapSums,
     StopEdges,
@@ -10,14 +11,6 @@ use crate::gc::stop::{Part, Stop, StopId};
 
 /// Heaps that are distinguished; a runtime has at most 1024 (`MAX_SUPPORTED_CPUS` of gc.h).
 pub const MAX_HEAPS: u32 = 4096;
-
-/// Sizes of generation 0, LOH and POH after a collection, and when they were true.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct SizesAfter {
-    pub(crate) at: i64,
-    pub(crate) gen0: u64,
-    pub(crate) uoh: u64,
-}
 
 /// The facts of one collection so far.
 #[derive(Debug, Clone, Default)]
@@ -35,7 +28,8 @@ pub(crate) struct Forming {
     pub(crate) background: Option<u32>,
     /// A stop of it that was never seen is known to have been.
     pub(crate) stop_unseen: bool,
-    pub(crate) previous: Option<SizesAfter>,
+    /// Bytes allocated before it, when its histories are whole.
+    pub(crate) allocated: Option<Result<Allocated, AllocatedUnknown>>,
     pub(crate) committed: Committed,
     pub(crate) throughput_cost_percent: Option<f32>,
     /// CreateConcurrentThread came in it.
@@ -43,6 +37,7 @@ pub(crate) struct Forming {
     pub(crate) last_event: i64,
     heaps: Vec<u64>,
     sums: [Option<PerHeapSums>; 5],
+    spaces: Spaces,
     /// What survived in the heap in which the most did.
     largest: u64,
     histories: u32,
@@ -96,6 +91,7 @@ impl Forming {
             *seen |= bit;
             self.histories += 1;
             PerHeapSums::add(&mut self.sums, event);
+            self.spaces.add(event);
             let survived = event.values.iter().map(|generation| generation.survived());
             self.largest = self.largest.max(survived.fold(0, u64::saturating_add));
         }
@@ -108,6 +104,7 @@ impl Forming {
             self.global = unnumbered.global;
             self.heaps = unnumbered.heaps;
             self.sums = unnumbered.sums;
+            self.spaces = unnumbered.spaces;
             self.largest = unnumbered.largest;
             self.histories = unnumbered.histories;
         }
@@ -144,7 +141,6 @@ impl Forming {
         // Every concurrent collection stops the threads a second time (exactly once in every recording); one that ended
         // without was not seen in full.
         let final_unseen = self.announced_background() && !became_blocking && self.end.is_some() && !has_final;
-        let concurrent_start = self.announced_background() && !became_blocking;
         let first_stop_seen = stops
             .iter()
             .any(|stop| stop.runs.iter().any(|run| run.number == self.number));
@@ -210,7 +206,7 @@ impl Forming {
             pauses,
             largest_heap_survived: self.has_all_histories().then_some(self.largest),
             throughput_cost_percent: self.throughput_cost_percent,
-            allocated_since_last: self.allocated(&heap, concurrent_start, losses),
+            allocated: self.allocated(losses),
             heap_stats: self.heap_stats,
             heap,
             per_heap_histories: self.histories,
@@ -277,19 +273,33 @@ impl Forming {
         sizes
     }
 
-    /// Generation 0 is compared with what the previous ephemeral or full collection left in it (a background one does
-    /// not collect it), the large and pinned heaps with the newest GCHeapStats.
-    fn allocated(&self, heap: &[GenerationSizes; 5], background: bool, losses: &LossIntervals) -> Option<u64> {
-        let (previous, start) = (self.previous?, self.start.as_ref()?.0);
-        if background || losses.overlap(previous.at, start) {
-            return None;
+    /// What was allocated before it, unless events are missing meanwhile.
+    fn allocated(&self, losses: &LossIntervals) -> Result<Allocated, AllocatedUnknown> {
+        let allocated = self.allocated.unwrap_or(Err(AllocatedUnknown::MissingHistory))?;
+        if losses.overlap(allocated.since, allocated.until) {
+            return Err(AllocatedUnknown::Loss);
         }
-        let [gen0, _, _, loh, poh] = heap;
-        let before = gen0
-            .before?
-            .checked_add(loh.before?)?
-            .checked_add(poh.before.unwrap_or(0))?;
-        before.checked_sub(previous.gen0.checked_add(previous.uoh)?)
+        Ok(allocated)
+    }
+
+    /// What is known of its allocation, once, when its histories are whole.
+    pub(crate) fn measured(&self, at: i64) -> Option<Measured> {
+        let global = self
+            .global
+            .filter(|_| self.allocated.is_none() && self.has_all_histories())?;
+        let start = self.start.as_ref().map(|start| start.0);
+        let lasted = start.map(|start| at.saturating_sub(start));
+        Some(Measured {
+            number: self.number,
+            start,
+            at,
+            concurrent: global.mechanisms.is_concurrent(),
+            for_small_objects: matches!(&self.start, Some((_, _, start)) if start.reason == GcReason::ALLOC_SMALL),
+            heap_count: global.heap_count,
+            gen0_budget: global.gen0_budget,
+            compact_is_a_clock: global.phases.compact > lasted && lasted.is_some(),
+            spaces: self.spaces,
+        })
     }
 }
 

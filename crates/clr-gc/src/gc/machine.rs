@@ -10,6 +10,7 @@ mod stops;
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::event::{ClrEvent, DynamicData, GcReason, Kind, SuspendReason};
+use crate::gc::allocated::AllocatedBytes;
 use crate::gc::collection::{Collection, Suspension};
 use crate::gc::forming::Forming;
 use crate::gc::loss::LossIntervals;
@@ -176,8 +177,7 @@ pub struct Machine {
     background: Option<u32>,
     /// A final stop began since the last background collection ended: another one is under way.
     final_since_end: bool,
-    gen0_after: Option<(i64, u64)>,
-    uoh_after: Option<(i64, u64)>,
+    allocated: AllocatedBytes,
     others: Vec<OtherStops>,
     finalizer_thread: FinalizerThread,
     /// Too many waited to be reported: the oldest are reported at once, until a quarter of them is gone.
@@ -212,8 +212,7 @@ impl Machine {
             last_ended: None,
             background: None,
             final_since_end: false,
-            gen0_after: None,
-            uoh_after: None,
+            allocated: AllocatedBytes::default(),
             others: Vec::new(),
             finalizer_thread: FinalizerThread::default(),
             relieving: false,
@@ -289,6 +288,7 @@ impl Machine {
     /// Events are missing between `after` (`None`: since the beginning) and `before`, nanoseconds since the sync point.
     pub fn lost(&mut self, after: Option<i64>, before: i64) {
         self.losses.add(after, before);
+        self.allocated.lost();
         self.finalizers_lost(before);
     }
 

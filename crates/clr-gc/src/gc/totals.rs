@@ -76,8 +76,10 @@ pub struct Totals {
     pub unknown_suspensions: u64,
     /// Their time, ns: the known.
     pub suspensions_ns: i64,
-    /// Bytes allocated, as far as collections show it; `None` when none does.
+    /// Bytes allocated between the first measurement and the last; `None` without one.
     pub allocated: Option<u64>,
+    /// Of some collection after the first it is not known what was allocated before it: `allocated` is a lower bound.
+    pub allocated_lower_bound: bool,
     /// Bytes promoted.
     pub promoted: Option<u64>,
 }
@@ -90,7 +92,8 @@ impl Totals {
         self.lossy += u64::from(collection.lossy);
         let parts = collection.pauses.iter().filter_map(|pause| pause.pause_ns);
         self.stopped_ns = parts.fold(self.stopped_ns, i64::saturating_add);
-        add_known(&mut self.allocated, collection.allocated_since_last);
+        add_known(&mut self.allocated, collection.allocated_since_last());
+        self.allocated_lower_bound |= collection.hides_allocation();
         add_known(&mut self.promoted, collection.promoted());
         let gc_type = if collection.became_blocking {
             Some(GcType::BLOCKING)

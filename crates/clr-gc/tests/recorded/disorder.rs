@@ -61,10 +61,10 @@ fn assert_right(claimed: &Collection, truth: &Collection, context: &str) {
     claimed.committed.after = claimed.committed.after.or(truth.committed.after);
     claimed.committed.bookkeeping = claimed.committed.bookkeeping.or(truth.committed.bookkeeping);
     claimed.committed.kept = claimed.committed.kept.or(truth.committed.kept);
+    claimed.committed.kept_before = claimed.committed.kept_before.or(truth.committed.kept_before);
     claimed.throughput_cost_percent = claimed.throughput_cost_percent.or(truth.throughput_cost_percent);
-    if claimed.allocated_since_last.is_none() {
-        claimed.allocated_since_last = truth.allocated_since_last;
-    }
+    // Over which span of time it counts depends on the collections beside it; `check` compares the sums.
+    claimed.allocated = truth.allocated;
     claimed.last_event = truth.last_event;
     // An event by itself, that few collections have: only sequence numbers prove that it is not missing.
     claimed.thread_created = truth.thread_created;
@@ -88,6 +88,12 @@ fn assert_right(claimed: &Collection, truth: &Collection, context: &str) {
 /// background one was under way): when several events are gone, that may be another one without a trace.
 fn check(name: &str, truth: &[Collection], changed: &[Sent], what: &str, of_others: bool) -> usize {
     let mut claims = 0;
+    let allocated = |gcs: &[Collection]| gcs.iter().filter_map(Collection::allocated_since_last).sum::<u64>();
+    let (sum, true_sum) = (allocated(&collections(changed)), allocated(truth));
+    assert!(
+        sum <= true_sum + true_sum / 50 + (1 << 20),
+        "{name}, {what}: {sum} bytes were allocated, and {true_sum} are true"
+    );
     // What follows a collection proves that nothing of it is missing (numbers, counts, the order of edges). Nothing
     // follows the last ones; only sequence numbers could show it, and these events have none.
     let last = truth.iter().map(|gc| gc.number).max().unwrap_or(0) - 1;
@@ -102,7 +108,6 @@ fn check(name: &str, truth: &[Collection], changed: &[Sent], what: &str, of_othe
             claims += 1;
             let mut claimed = claimed.clone();
             if !of_others {
-                claimed.allocated_since_last = None;
                 claimed.background = None;
             }
             assert_right(&claimed, truth, &format!("{name}, {what}: #{}", claimed.number));

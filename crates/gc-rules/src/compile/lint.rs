@@ -313,14 +313,13 @@ pub(super) enum Only {
 }
 
 /// Fields by the beginnings of their names.
-pub(super) const ONLY_OF: [(&str, Only); 7] = [
+pub(super) const ONLY_OF: [(&str, Only); 6] = [
     ("gc.initial_pause", Only::Concurrent),
     ("gc.final_pause", Only::Concurrent),
     ("gc.foreground_within", Only::Background),
     ("gc.restart_", Only::Blocking),
     ("gc.committed_after", Only::Announced),
-    ("gc.allocated_since_last", Only::Announced),
-    ("gc.allocation_rate", Only::Announced),
+    ("gc.committed_total_after", Only::Announced),
 ];
 
 impl Only {

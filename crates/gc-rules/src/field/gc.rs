@@ -217,23 +217,24 @@ fields! { FIELDS Gc
         = |s| Some(Value::Bool(gc(s)?.global?.mechanisms.is_elevation()));
     "gc.condemned_reasons" Texts "" "Reasons for the generation, as names: `'BeforeOOM' in gc.condemned_reasons`. Unknown on .NET Core 3."
         = |s| Some(Value::Texts(Texts::Condemned(gc(s)?.global?.condemn_reasons1?)));
-    "gc.committed_before" Int "bytes" "Committed memory right after its start (.NET 8 and later)."
+    "gc.committed_before" Int "bytes" "Committed memory in use right after its start (.NET 8 and later)."
         = |s| bytes(gc(s)?.committed.before);
-    "gc.committed_after" Int "bytes" "Committed memory right before its end (.NET 8 and later); unknown for background ones."
+    "gc.committed_after" Int "bytes" "Committed memory in use right before its end (.NET 8 and later); unknown for background ones."
         = |s| bytes(gc(s)?.committed.after);
+    "gc.committed_total_before" Int "bytes" "All that is committed for objects right after its start, in use or kept (.NET 8 and later)."
+        = |s| bytes(gc(s)?.committed.total_before());
+    "gc.committed_total_after" Int "bytes" "The same right before its end, as GCMemoryInfo.TotalCommittedBytes; unknown for background ones."
+        = |s| bytes(gc(s)?.committed.total_after());
     "gc.bookkeeping" Int "bytes" "Committed for the GC's own data (.NET 8 and later)."
         = |s| bytes(gc(s)?.committed.bookkeeping);
     "gc.imbalance" Double "" "Survived bytes of the heap with the most, relative to the mean of all heaps; 1 with a single heap."
         = |s| imbalance(gc(s)?);
     "gc.throughput_cost_percent" Double "percent" "Cost of GC for the program as measured by DATAS; only in collections that adapted the number of heaps."
         = |s| gc(s)?.throughput_cost_percent.map(|cost| Value::Double(cost.into()));
-    "gc.allocated_since_last" Int "bytes" "Bytes allocated since the previous collection; unknown for the first, for background ones and after a loss."
-        = |s| bytes(gc(s)?.allocated_since_last);
-    "gc.allocation_rate" Double "bytes/s" "The same per second that the program ran since then."
-        = |s| {
-            let running = s.gc?.since_last_ns.filter(|ns| *ns > 0)?;
-            Some(Value::Double(gc(s)?.allocated_since_last? as f64 / (running as f64 / 1e9)))
-        };
+    "gc.allocated_since_last" Int "bytes" "Bytes allocated since the collection before was measured; a background one is measured at its end. Unknown for the first, after a loss and where a history is missing."
+        = |s| bytes(gc(s)?.allocated_since_last());
+    "gc.allocation_rate" Double "bytes/s" "The same per second of the time in which it was allocated."
+        = |s| gc(s)?.allocated.ok()?.per_second().map(Value::Double);
     "gc.finalization_share" Double "ratio" "Bytes kept for finalizers, relative to all survived bytes."
         = |s| ratio(Some(gc(s)?.heap_stats.as_ref()?.finalization_promoted_size), gc(s)?.promoted());
     "gc.suspend_share" Double "ratio" "Time to suspend the threads, relative to the pause."

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use clr_gc::event::{CondemnReasons1, GcReason, GcType, GlobalMechanisms, HeapStats, PauseMode, SuspendReason};
 use clr_gc::gc::{
-    Collection, Committed, GenerationSizes, GlobalHistory, HeapGeneration, Missing, MissingParts, Phases,
-    RequestImpact, StopEdges, Suspension, WorstRequest,
+    Allocated, AllocatedUnknown, Collection, Committed, GenerationSizes, GlobalHistory, HeapGeneration, Missing,
+    MissingParts, Phases, RequestImpact, StopEdges, Suspension, WorstRequest,
 };
 
 use super::given::{FieldError, Given, invalid};
@@ -75,6 +75,30 @@ fn heap_stats(given: &mut Given<'_>) -> Result<Option<HeapStats>, FieldError> {
 }
 
 /// GCGlobalHeapHistory exists if one of its fields does; the others have usual values then.
+/// `committed_before`, `committed_after`, and what is kept beside them (`kept_before`, `kept`; nothing if not given).
+fn committed(given: &mut Given<'_>) -> Result<Committed, FieldError> {
+    let (before, after) = (given.bytes("committed_before")?, given.bytes("committed_after")?);
+    let kept = |bytes: Option<u64>, beside: Option<u64>| bytes.or(beside.map(|_| 0));
+    Ok(Committed {
+        before,
+        after,
+        bookkeeping: given.bytes("bookkeeping")?,
+        kept: kept(given.bytes("kept")?, after),
+        kept_before: kept(given.bytes("kept_before")?, before),
+    })
+}
+
+/// `allocated_since_last`, and over which time (`allocated_over_ms`), which ends at the collection's start.
+fn allocated(given: &mut Given<'_>, start: i64) -> Result<Result<Allocated, AllocatedUnknown>, FieldError> {
+    let over = given.ns("allocated_over_ms", "allocated_over_ns")?.unwrap_or(0);
+    let bytes = given.bytes("allocated_since_last")?;
+    Ok(bytes.ok_or(AllocatedUnknown::First).map(|bytes| Allocated {
+        since: start.saturating_sub(over),
+        until: start,
+        bytes,
+    }))
+}
+
 fn global(
     given: &mut Given<'_>,
     generation: Option<u32>,
@@ -104,6 +128,7 @@ fn global(
     let bit = |set: Option<bool>, bit: u32| if set == Some(true) { bit } else { 0 };
     Ok(Some(GlobalHistory {
         heap_count: heap_count.unwrap_or(1),
+        gen0_budget: 0,
         condemned_generation: generation.unwrap_or(0),
         reason: why.unwrap_or(GcReason(0)),
         mechanisms: GlobalMechanisms(bit(compacting, 0x2) | bit(elevation, 0x20)),
@@ -201,15 +226,10 @@ pub(super) fn collection(at: i64, number: u32, fields: &BTreeMap<String, String>
         global,
         per_heap_histories: global.map_or(0, |global| global.heap_count),
         phases,
-        committed: Committed {
-            before: given.bytes("committed_before")?,
-            after: given.bytes("committed_after")?,
-            bookkeeping: given.bytes("bookkeeping")?,
-            kept: None,
-        },
+        committed: committed(&mut given)?,
         largest_heap_survived: given.bytes("largest_heap_survived")?,
         throughput_cost_percent: given.parsed("throughput_cost_percent", "a number")?,
-        allocated_since_last: given.bytes("allocated_since_last")?,
+        allocated: allocated(&mut given, times.start(concurrent))?,
         background: given.number("background")?,
         thread_created: given.boolean("thread_created")?.unwrap_or(false),
         missing,

@@ -10,6 +10,9 @@ attributes! {
     STOP_REASON "dotnet.gc.stop.reason" Text Own
         "Why the threads were suspended: `GC` or `GCPrep`."
         from "GCSuspendEEBegin Reason"
+    ALLOCATED_UNKNOWN_WHY "gcwatch.unknown" Text Own
+        "Why it is not known how much was allocated: `first` (the first collection of a session), `loss`, `missing_history`, `sweep` (inside a background collection that began before the session), `contradiction`."
+        from "gcwatch"
     UNTOLD "gcwatch.untold" Text Own
         "Why a collection was not exported as a span: `not_selected` (generation, pause, share) or `over_rate`."
         from "gcwatch"
@@ -35,8 +38,11 @@ metrics! { METRICS
         "The number of garbage collections, counted by collected generation. Those that were missed have no generation: the total is whole, by generation it is a lower bound."
         from "GCStart Depth (GCEnd Depth where only that was seen)"
     PAUSE_TIME "dotnet.gc.pause.time" "s" Counter [] Stable
-        "Total time that the process was paused for garbage collection, where both ends of the suspension were observed."
-        from "GCSuspendEEBegin to GCRestartEEEnd"
+        "Total time that the process was paused for garbage collection, as GC.GetTotalPauseDuration counts it: until the threads begin to be restarted. Histogram and spans have the time until they run, which is longer (microseconds, more with many threads on few cores)."
+        from "GCSuspendEEBegin to GCRestartEEBegin"
+    TOTAL_ALLOCATED "dotnet.gc.heap.total_allocated" "By" Counter [] Stable
+        "Bytes allocated on the managed heap since its start time, which is the first collection that was observed: within 2 % of GC.GetTotalAllocatedBytes, as of the last collection. Absent after a gap (lost events, a new session), then counted anew from the next collection."
+        from "GCPerHeapHistory SizeBefore - FreeListBefore - FreeObjBefore, SizeAfter - FreeListAfter - FreeObjAfter, GCGlobalHeapHistory FinalYoungestDesired"
     HEAP_SIZE "dotnet.gc.last_collection.heap.size" "By" UpDownCounter [HEAP_GENERATION] Stable
         "Size of the managed heap after the last garbage collection, fragmentation included."
         from "GCHeapStats GenerationSize"
@@ -44,8 +50,8 @@ metrics! { METRICS
         "Free space inside the managed heap after the last garbage collection."
         from "GCPerHeapHistory FreeListSpaceAfter + FreeObjSpaceAfter"
     COMMITTED_SIZE "dotnet.gc.last_collection.memory.committed_size" "By" UpDownCounter [] Stable
-        "Memory committed for the managed heap as of the last garbage collection (.NET 8 and later)."
-        from "GCDynamicEvent CommittedUsage TotalCommittedInUse: before GCEnd, in a background collection after GCStart"
+        "Memory committed for the managed heap as of the last garbage collection (.NET 8 and later), in use or kept: GCMemoryInfo.TotalCommittedBytes."
+        from "GCDynamicEvent CommittedUsage InUse + GlobalDecommit + Free + GlobalFree: before GCEnd, in a background collection after GCStart"
     PAUSE_DURATION "dotnet.gc.pause.duration" "s" Histogram [GENERATION, TYPE, REASON] Own
         "Duration of each pause, one measurement per suspension and collection in it: a background collection has two. Collections that share a suspension each get their part of it."
         from "GCSuspendEEBegin to GCRestartEEEnd"
@@ -62,8 +68,11 @@ metrics! { METRICS
         "Collections that compacted the heap."
         from "GCGlobalHeapHistory GlobalMechanisms bit 1"
     ALLOCATED "gcwatch.gc.allocated" "By" Counter [] Own
-        "Bytes allocated between collections: a lower bound that excludes background collections, losses and allocations after the last collection. The conventions' dotnet.gc.heap.total_allocated counts every byte at any time and is not exported."
-        from "GCPerHeapHistory SizeBefore, GCHeapStats"
+        "Bytes allocated since the first collection that was observed, as of the last one. A lower bound if gcwatch.gc.allocated.unknown counts anything but `first`."
+        from "as dotnet.gc.heap.total_allocated"
+    ALLOCATED_UNKNOWN "gcwatch.gc.allocated.unknown" "{collection}" Counter [ALLOCATED_UNKNOWN_WHY] Own
+        "Collections of which it is not known how much was allocated before them, by reason."
+        from "the reconstruction"
     PROMOTED "gcwatch.gc.promoted" "By" Counter [HEAP_GENERATION] Own
         "Bytes that survived collections of their generation."
         from "GCHeapStats TotalPromotedSize"

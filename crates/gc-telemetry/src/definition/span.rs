@@ -62,14 +62,14 @@ attributes! {
         "Objects kept alive only because their finalizer must run."
         from "GCHeapStats FinalizationPromotedCount"
     COMMITTED_BEFORE "dotnet.gc.committed.before" Int Own
-        "Bytes committed right after GCStart (.NET 8 and later)."
-        from "GCDynamicEvent CommittedUsage TotalCommittedInUse, first"
+        "Bytes committed for objects right after GCStart, in use or kept (.NET 8 and later)."
+        from "GCDynamicEvent CommittedUsage InUse + GlobalDecommit + Free + GlobalFree, first"
     COMMITTED_AFTER "dotnet.gc.committed.after" Int Own
-        "Bytes committed right before GCEnd (.NET 8 and later, not in background collections)."
-        from "GCDynamicEvent CommittedUsage TotalCommittedInUse, second"
+        "Bytes committed for objects right before GCEnd, in use or kept (.NET 8 and later, not in background collections)."
+        from "GCDynamicEvent CommittedUsage InUse + GlobalDecommit + Free + GlobalFree, second"
     ALLOCATED_SINCE_LAST "dotnet.gc.allocated_since_last" Int Own
-        "Bytes allocated since the previous collection in gen0, loh and poh; absent for the first one, for background ones and after a loss."
-        from "GCPerHeapHistory SizeBefore, minus GCHeapStats of the previous collection"
+        "Bytes allocated since the collection before was measured (a background one is at its end); absent for the first one, after a loss and where a history is missing."
+        from "GCPerHeapHistory SizeBefore - FreeListBefore - FreeObjBefore, less the same after the collection before"
     HEAP_SIZE_BEFORE "dotnet.gc.heap.size_before" Int Own
         "Bytes in all generations before the collection."
         from "GCPerHeapHistory SizeBefore"

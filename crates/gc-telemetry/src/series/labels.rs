@@ -3,7 +3,7 @@
 use std::fmt;
 
 use clr_gc::event::{GcReason, GcType, SuspendReason};
-use clr_gc::gc::HeapGeneration;
+use clr_gc::gc::{AllocatedUnknown, HeapGeneration};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 
@@ -21,6 +21,7 @@ pub(super) enum Label {
     Reason(GcReason),
     Stop(SuspendReason),
     NotExported(NotExported),
+    AllocatedUnknown(AllocatedUnknown),
     /// The place of a class of requests.
     Route(u8),
     /// The point that aggregates everything over the limit of series.
@@ -74,6 +75,7 @@ impl Label {
     const NOT_EXPORTED: u8 = 5;
     const OVERFLOW: u8 = 6;
     const ROUTE: u8 = 7;
+    const ALLOCATED_UNKNOWN: u8 = 8;
 
     fn packed(self) -> u64 {
         let (which, value) = match self {
@@ -83,6 +85,7 @@ impl Label {
             Self::Stop(reason) => (Self::STOP, reason.0),
             Self::NotExported(NotExported::NotSelected) => (Self::NOT_EXPORTED, 0),
             Self::NotExported(NotExported::OverRate) => (Self::NOT_EXPORTED, 1),
+            Self::AllocatedUnknown(why) => (Self::ALLOCATED_UNKNOWN, why as u32),
             Self::Overflow => (Self::OVERFLOW, 0),
             Self::Route(place) => (Self::ROUTE, u32::from(place)),
         };
@@ -102,6 +105,10 @@ impl Label {
             Self::STOP => Self::Stop(SuspendReason(value)),
             Self::NOT_EXPORTED if value == 0 => Self::NotExported(NotExported::NotSelected),
             Self::NOT_EXPORTED => Self::NotExported(NotExported::OverRate),
+            Self::ALLOCATED_UNKNOWN => {
+                let mut all = AllocatedUnknown::ALL.into_iter();
+                Self::AllocatedUnknown(all.find(|why| *why as u32 == value)?)
+            }
             Self::OVERFLOW => Self::Overflow,
             Self::ROUTE => Self::Route(u8::try_from(value).ok()?),
             _ => return None,
@@ -126,6 +133,7 @@ impl Label {
             Self::Stop(reason) => (&metric::STOP_REASON, text(&reason.to_string())),
             Self::NotExported(NotExported::NotSelected) => (&metric::UNTOLD, text("not_selected")),
             Self::NotExported(NotExported::OverRate) => (&metric::UNTOLD, text("over_rate")),
+            Self::AllocatedUnknown(why) => (&metric::ALLOCATED_UNKNOWN_WHY, text(why.name())),
             Self::Overflow => (&metric::OVERFLOW, Value::BoolValue(true)),
             Self::Route(place) => (&metric::ROUTE, text(options.routes.name(place)?)),
         };
@@ -146,6 +154,7 @@ mod tests {
             any::<u32>().prop_map(|number| Label::Reason(GcReason(number))),
             any::<u32>().prop_map(|number| Label::Stop(SuspendReason(number))),
             prop::sample::select(vec![NotExported::NotSelected, NotExported::OverRate]).prop_map(Label::NotExported),
+            prop::sample::select(AllocatedUnknown::ALL.to_vec()).prop_map(Label::AllocatedUnknown),
             Just(Label::Overflow),
         ]
     }

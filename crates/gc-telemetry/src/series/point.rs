@@ -28,8 +28,9 @@ pub(super) struct Times {
 /// State of a point.
 #[derive(Debug)]
 pub(super) enum Point {
-    /// A total, and the part of it that was already exported as deltas.
-    Sum { total: u64, exported: u64 },
+    /// A total, the part of it that was already exported as deltas, and since when it counts, where that is later than
+    /// the first attach (Unix ns).
+    Sum { total: u64, exported: u64, since: u64 },
     /// The newest value, and its time.
     Newest { value: u64, at: u64 },
     /// A distribution.
@@ -53,14 +54,19 @@ pub(super) enum Distribution {
 
 /// The value of a point, read for export.
 pub(super) enum Reading {
-    Number(Value),
+    /// A number, and since when it counts where that is later than the rest.
+    Number(Value, u64),
     Distribution(Distribution, Vec<Exemplar>),
 }
 
 impl Point {
     pub(super) fn new(definition: &MetricDefinition, options: &MetricOptions) -> Self {
         match definition.instrument {
-            Instrument::Counter => Self::Sum { total: 0, exported: 0 },
+            Instrument::Counter => Self::Sum {
+                total: 0,
+                exported: 0,
+                since: 0,
+            },
             Instrument::UpDownCounter | Instrument::Gauge => Self::Newest { value: 0, at: 0 },
             Instrument::Histogram => Self::Distribution(Box::new(Durations {
                 total: Distribution::new(&options.buckets),
@@ -74,6 +80,16 @@ impl Point {
         if let Self::Sum { total, .. } = self {
             *total = total.saturating_add(amount);
         }
+    }
+
+    /// Adds to a total that counts since its first addition.
+    pub(super) fn add_since(&mut self, start: u64, amount: u64) {
+        if let Self::Sum { since, .. } = self
+            && *since == 0
+        {
+            *since = start;
+        }
+        self.add(amount);
     }
 
     /// Ignores a value older than the newest: background collections may be observed late.
@@ -100,8 +116,8 @@ impl Point {
     /// The total, or the newest value.
     pub(super) fn total(&self, definition: &MetricDefinition) -> Option<Reading> {
         Some(match self {
-            Self::Sum { total, .. } => Reading::Number(number(*total, definition)),
-            Self::Newest { value, .. } => Reading::Number(number(*value, definition)),
+            Self::Sum { total, since, .. } => Reading::Number(number(*total, definition), *since),
+            Self::Newest { value, .. } => Reading::Number(number(*value, definition), 0),
             Self::Distribution(durations) => {
                 Reading::Distribution(durations.total.clone(), durations.exemplars.exported())
             }
@@ -111,9 +127,9 @@ impl Point {
     /// The change since the last delta export; `None` without one.
     pub(super) fn delta(&self, definition: &MetricDefinition) -> Option<Reading> {
         match self {
-            Self::Sum { total, exported } => {
+            Self::Sum { total, exported, since } => {
                 let news = total.saturating_sub(*exported);
-                (news > 0).then(|| Reading::Number(number(news, definition)))
+                (news > 0).then(|| Reading::Number(number(news, definition), *since))
             }
             Self::Newest { .. } => None,
             Self::Distribution(durations) => durations
@@ -127,7 +143,7 @@ impl Point {
     /// Marks the point as exported: the next delta starts here.
     pub(super) fn mark_exported(&mut self) {
         match self {
-            Self::Sum { total, exported } => *exported = *total,
+            Self::Sum { total, exported, .. } => *exported = *total,
             Self::Newest { .. } => {}
             Self::Distribution(durations) => {
                 if let Some(news) = &mut durations.news {
@@ -197,7 +213,10 @@ pub(super) fn metric(
         let Some(reading) = read(point) else { continue };
         let attributes = labels.attributes(options);
         match reading {
-            Reading::Number(value) => numbers.push(number_point(value, attributes, times)),
+            Reading::Number(value, since) => {
+                let start = times.start.max(since).min(times.now);
+                numbers.push(number_point(value, attributes, Times { start, ..times }));
+            }
             Reading::Distribution(Distribution::Exponential(histogram), exemplars) => {
                 exponential.push(exponential_point(&histogram, attributes, exemplars, times));
             }

@@ -339,9 +339,9 @@ fn attributes(wire: &mut Wire, collection: &Collection, phases: bool) {
             &row::FINALIZATION_PROMOTED_COUNT,
             stats.map(|stats| stats.finalization_promoted_count),
         )
-        .int(&row::COMMITTED_BEFORE, collection.committed.before)
-        .int(&row::COMMITTED_AFTER, collection.committed.after)
-        .int(&row::ALLOCATED_SINCE_LAST, collection.allocated_since_last)
+        .int(&row::COMMITTED_BEFORE, collection.committed.total_before())
+        .int(&row::COMMITTED_AFTER, collection.committed.total_after())
+        .int(&row::ALLOCATED_SINCE_LAST, collection.allocated_since_last())
         .int(&row::HEAP_SIZE_BEFORE, collection.heap_before())
         .int(&row::HEAP_SIZE_AFTER, collection.heap_after())
         .int(&row::HEAP_PROMOTED, collection.promoted());

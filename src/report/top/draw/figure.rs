@@ -1,5 +1,7 @@
 //! Figures as texts: shares, durations, rates, sizes, ages, and small charts.
 
+use crate::report::top::record::Minute;
+
 pub(super) const UNKNOWN: &str = "-";
 
 /// Bars of a small chart.
@@ -48,6 +50,18 @@ pub(super) fn rate(value: Option<f64>) -> String {
         Some(value) if value > 0.0 && value < 0.095 => format!("{value:.2}"),
         Some(value) => format!("{value:.1}"),
     }
+}
+
+/// Bytes allocated a second of the minute: `≥` where there were more.
+pub(super) fn allocated_per_second(minute: Option<&Minute>) -> String {
+    let rate = minute
+        .and_then(|minute| minute.rate(minute.allocated?))
+        .map(|bytes| bytes as u64);
+    let least = match (rate, minute) {
+        (Some(_), Some(minute)) if minute.allocated_lower_bound => "≥",
+        _ => "",
+    };
+    format!("{least}{}", bytes(rate))
 }
 
 pub(super) fn bytes(value: Option<u64>) -> String {

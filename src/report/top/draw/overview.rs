@@ -6,7 +6,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::{Cell, Paragraph, Row as TableRow, Table, TableState};
 
-use super::figure::{age, bars, bytes, duration, percent, rate, share};
+use super::figure::{age, allocated_per_second, bars, bytes, duration, percent, rate, share};
 use super::{BOLD, DIM};
 use crate::report::top::record::{Incident, Row};
 use crate::report::top::state::State;
@@ -153,11 +153,7 @@ const COLUMNS: [Column; 10] = [
         name: "alloc/s",
         width: 9,
         from: 0,
-        cell: |row| {
-            right(bytes(row.minute.and_then(|minute| {
-                minute.rate(minute.allocated?).map(|bytes| bytes as u64)
-            })))
-        },
+        cell: |row| right(allocated_per_second(row.minute.as_ref())),
     },
     Column {
         name: "half an hour",

@@ -6,7 +6,7 @@ use ratatui::style::{Color, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Paragraph, Sparkline, Wrap};
 
-use super::figure::{UNKNOWN, bytes, duration, percent, rate, share};
+use super::figure::{UNKNOWN, allocated_per_second, bytes, duration, percent, rate, share};
 use super::overview::incident_line;
 use super::{BOLD, DIM};
 use crate::report::table::folded;
@@ -117,7 +117,7 @@ fn facts(process: &Process, width: u16) -> Vec<Line<'static>> {
             duration(minute.and_then(|minute| minute.longest_ns)),
             duration(minute.and_then(|minute| minute.p99_ns)),
             rate(minute.and_then(|minute| minute.rate(minute.collections()))),
-            bytes(minute.and_then(|minute| minute.rate(minute.allocated?).map(|bytes| bytes as u64))),
+            allocated_per_second(minute.as_ref()),
         )),
     ];
     let memory = match memory.ledger.and_then(|ledger| ledger.clause()) {

@@ -8,6 +8,8 @@ use crate::event::{CondemnReasons0, CondemnReasons1, GcReason, GlobalHeapHistory
 pub struct GlobalHistory {
     /// Number of heaps that took part (it changes at run time with DATAS).
     pub heap_count: u32,
+    /// Budget of generation 0 until its next collection, of each heap, bytes.
+    pub gen0_budget: u64,
     /// Generation that was condemned.
     pub condemned_generation: u32,
     /// Why it began, by this event.
@@ -101,6 +103,7 @@ impl GlobalHistory {
         let phases = event.phases();
         Self {
             heap_count: u32::try_from(event.num_heaps).unwrap_or(0),
+            gen0_budget: event.final_youngest_desired,
             condemned_generation: event.condemned_generation,
             reason: event.reason,
             mechanisms: event.global_mechanisms,

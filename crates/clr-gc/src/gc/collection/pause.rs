@@ -44,6 +44,20 @@ pub struct Pause {
     pub edges: StopEdges,
 }
 
+impl Pause {
+    /// This collection's part of the stop as `GC.GetTotalPauseDuration` counts it: to RestartEEBegin. That the threads
+    /// run again, which RestartEEEnd says, takes a little longer: [`pause_ns`](Self::pause_ns) has that, too. `None`
+    /// where either edge was not seen.
+    pub fn runtime_pause_ns(&self) -> Option<i64> {
+        let (part, restarting) = (self.pause_ns?, self.edges.restart_begin?);
+        let after = self
+            .spans
+            .iter()
+            .map(|(from, to)| to.saturating_sub(*from.max(&restarting)).max(0));
+        Some(after.fold(part, i64::saturating_sub).max(0))
+    }
+}
+
 /// The events around a stop, nanoseconds since the sync point.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StopEdges {

@@ -1,6 +1,7 @@
 //! Collections and their parts without facts: what packed ones are read into.
 
 use crate::event::{GcReason, GlobalMechanisms, HeapStats, PauseMode};
+use crate::gc::allocated::{Allocated, AllocatedUnknown};
 use crate::gc::collection::{
     Collection, Committed, GenerationSizes, GlobalHistory, MissingParts, Pause, PauseKind, Phases, StopEdges,
 };
@@ -41,6 +42,12 @@ pub(super) const NO_HEAP_STATS: HeapStats = HeapStats {
     total_promoted_size4: None,
 };
 
+pub(super) const NO_ALLOCATED: Allocated = Allocated {
+    since: 0,
+    until: 0,
+    bytes: 0,
+};
+
 const NO_PHASES: Phases = Phases {
     mark_sized_refs: None,
     mark_roots: None,
@@ -55,6 +62,7 @@ const NO_PHASES: Phases = Phases {
 
 pub(super) const NO_GLOBAL_HISTORY: GlobalHistory = GlobalHistory {
     heap_count: 0,
+    gen0_budget: 0,
     condemned_generation: 0,
     reason: GcReason(0),
     mechanisms: GlobalMechanisms(0),
@@ -90,7 +98,7 @@ pub(super) fn blank(number: u32) -> Collection {
         committed: Committed::default(),
         largest_heap_survived: None,
         throughput_cost_percent: None,
-        allocated_since_last: None,
+        allocated: Err(AllocatedUnknown::First),
         background: None,
         thread_created: false,
         missing: MissingParts::default(),

@@ -1,8 +1,9 @@
 //! Goes over the fields of a collection, in one order for writing and for reading.
 
-use super::blank::{NO_GLOBAL_HISTORY, NO_HEAP_STATS, NO_PAUSE};
+use super::blank::{NO_ALLOCATED, NO_GLOBAL_HISTORY, NO_HEAP_STATS, NO_PAUSE};
 use super::pass::{Pass, low_32};
 use crate::event::{GcType, HeapStats};
+use crate::gc::allocated::{Allocated, AllocatedUnknown};
 use crate::gc::collection::{
     Collection, Committed, GenerationSizes, GlobalHistory, Missing, Pause, PauseKind, Phases, StopEdges,
 };
@@ -34,7 +35,7 @@ pub(super) trait Fields: Pass {
             committed,
             largest_heap_survived,
             throughput_cost_percent,
-            allocated_since_last,
+            allocated,
             background,
             thread_created,
             missing,
@@ -67,14 +68,15 @@ pub(super) trait Fields: Pass {
             after,
             bookkeeping,
             kept,
+            kept_before,
         } = committed;
-        for bytes in [before, after, bookkeeping, kept] {
+        for bytes in [before, after, bookkeeping, kept, kept_before] {
             self.optional_unsigned(bytes);
         }
         self.optional_unsigned(largest_heap_survived);
         let bits = |percent: f32| u128::from(percent.to_bits());
         self.optional(throughput_cost_percent, bits, |number| f32::from_bits(low_32(number)));
-        self.optional_unsigned(allocated_since_last);
+        self.allocated(allocated);
         self.optional_code(background, |number| number);
         self.flag(thread_created);
         for part in Missing::ALL {
@@ -85,6 +87,25 @@ pub(super) trait Fields: Pass {
         self.flag(lossy);
         self.optional(observed_by_others, u128::from, |number| number != 0);
         self.present(requests, RequestImpact::default(), Self::impact);
+    }
+
+    fn allocated(&mut self, allocated: &mut Result<Allocated, AllocatedUnknown>) {
+        let why = AllocatedUnknown::ALL;
+        let mut code = match allocated {
+            Ok(_) => 0,
+            Err(unknown) => 1 + why.iter().position(|other| other == unknown).unwrap_or(0) as u32,
+        };
+        self.small(&mut code);
+        match code.checked_sub(1) {
+            None => {
+                let mut known = allocated.unwrap_or(NO_ALLOCATED);
+                self.time(&mut known.since);
+                self.time(&mut known.until);
+                self.unsigned(&mut known.bytes);
+                *allocated = Ok(known);
+            }
+            Some(place) => *allocated = Err(*why.get(place as usize).unwrap_or(&AllocatedUnknown::Contradiction)),
+        }
     }
 
     fn impact(&mut self, impact: &mut RequestImpact) {
@@ -207,6 +228,7 @@ pub(super) trait Fields: Pass {
     fn global(&mut self, global: &mut GlobalHistory) {
         let GlobalHistory {
             heap_count,
+            gen0_budget,
             condemned_generation,
             reason,
             mechanisms,
@@ -226,6 +248,7 @@ pub(super) trait Fields: Pass {
         ] {
             self.small(number);
         }
+        self.unsigned(gen0_budget);
         self.optional_code(condemn_reasons0, |bits| bits.0);
         self.optional_code(condemn_reasons1, |bits| bits.0);
         self.phases(phases);

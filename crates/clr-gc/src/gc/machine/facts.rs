@@ -1,8 +1,9 @@
 //! The facts of collections: each finds the collection that it belongs to.
 
 use crate::event::{DynamicData, GcReason, GcStart, GcType, GlobalHeapHistory, HeapStats, PerHeapHistory};
+use crate::gc::allocated::{AllocatedUnknown, Inside};
 use crate::gc::collection::GlobalHistory;
-use crate::gc::forming::{Forming, SizesAfter};
+use crate::gc::forming::Forming;
 use crate::gc::machine::{MAX_FORMING, MAX_RUNS, Machine, Settled};
 use crate::gc::stop::{Run, Stop, StopId};
 
@@ -48,27 +49,24 @@ impl Machine {
         let previous = number.wrapping_sub(1);
         if self.last_number != Some(previous) && self.last_ended != Some(previous) {
             // A collection between was never seen, or the runtime counted one on without events.
-            (self.gen0_after, self.uoh_after) = (None, None);
+            self.allocated.forget(AllocatedUnknown::MissingHistory);
             if let (Some(last), false) = (self.last_start, self.count_may_skip) {
                 self.lost(Some(last), at);
             }
         }
         self.last_start = Some(at);
-        let (gen0, uoh) = (self.gen0_after, self.uoh_after);
-        forming.previous = gen0.zip(uoh).map(|((at, gen0), (uoh_at, uoh))| SizesAfter {
-            at: at.min(uoh_at),
-            gen0,
-            uoh,
-        });
+        let inside = match (foreground, inside) {
+            (true, _) if under_way.is_none() => Inside::Unseen,
+            (false, false) => Inside::Nothing,
+            _ => Inside::Background,
+        };
+        self.allocated.started(at, number, background, inside);
         if let Some(id) = place.and_then(|place| self.start_in_stop(place, at, event, background)) {
             forming.stops.push(id);
         }
         if background {
             self.background = Some(number);
             self.final_since_end = false;
-        } else {
-            // What it leaves, its own GCHeapStats will show.
-            (self.gen0_after, self.uoh_after) = (None, None);
         }
         self.count_may_skip = false;
         self.last_number = Some(number);
@@ -172,7 +170,6 @@ impl Machine {
                 }
             }
             self.settle(unfinished);
-            self.uoh_after = None;
         }
     }
 
@@ -186,7 +183,7 @@ impl Machine {
             if self.newly_settled().any(known) {
                 return Some(number);
             }
-            (self.gen0_after, self.uoh_after) = (None, None);
+            self.allocated.forget(AllocatedUnknown::MissingHistory);
             let mut unseen = Forming::new(number, at);
             unseen.clr_instance = self.clr_instance;
             if self.last_number.is_none_or(|last| number > last) {
@@ -219,6 +216,7 @@ impl Machine {
                 }
             }
             self.form(unseen);
+            self.measure_allocated(number, at);
             if generation == 2 {
                 self.background = Some(number);
                 for mut stop in std::mem::take(&mut self.orphan_finals) {
@@ -235,8 +233,6 @@ impl Machine {
         forming.end = Some((at, generation));
         if forming.announced_background() {
             self.final_since_end = false;
-            // It swept the large objects; how much is left its GCHeapStats will show.
-            self.uoh_after = None;
         }
         for stop in &mut self.open {
             stop.run_ended(number, at);
@@ -247,31 +243,12 @@ impl Machine {
 
     pub(super) fn heap_stats(&mut self, at: i64, thread: u64, event: &HeapStats) -> Option<u32> {
         let Some(number) = self.trails.of(thread).ended.take() else {
-            // The GCEnd before it was never seen: some collection left sizes that are not known.
-            (self.gen0_after, self.uoh_after) = (None, None);
             return None;
         };
         let forming = self.forming_mut(number)?;
         if forming.heap_stats.is_none() {
             forming.heap_stats = Some(*event);
             forming.touch(at);
-            let (announced, seen) = (forming.announced_background(), forming.start.is_some());
-            // A background collection leaves generation 0 alone. One that became blocking does not: its history says so
-            // before its GCEnd, and it has no final stop.
-            let concurrent = match forming.global {
-                Some(global) => global.mechanisms.is_concurrent(),
-                None => forming.stops.len() > 1,
-            };
-            let known = seen && (!announced || forming.global.is_some());
-            self.uoh_after = Some((
-                at,
-                event
-                    .generation_size3
-                    .saturating_add(event.generation_size4.unwrap_or(0)),
-            ));
-            if !(announced && concurrent) {
-                self.gen0_after = known.then_some((at, event.generation_size0));
-            }
             self.settle_if_whole(number);
         }
         Some(number)
@@ -303,6 +280,7 @@ impl Machine {
         let forming = self.forming_mut(number)?;
         forming.touch(at);
         forming.global.get_or_insert_with(|| GlobalHistory::of(event));
+        self.measure_allocated(number, at);
         self.settle_if_whole(number);
         Some(number)
     }
@@ -324,8 +302,21 @@ impl Machine {
         }
         forming.per_heap(event);
         forming.touch(at);
+        self.measure_allocated(number, at);
         self.settle_if_whole(number);
         Some(number)
+    }
+
+    /// What was allocated before a collection is known when its histories are whole.
+    fn measure_allocated(&mut self, number: u32, at: i64) {
+        let forming = self.forming.iter().rev().find(|forming| forming.number == number);
+        let Some(measured) = forming.and_then(|forming| forming.measured(at)) else {
+            return;
+        };
+        let allocated = self.allocated.measure(&measured);
+        if let Some(forming) = self.forming_mut(number) {
+            forming.allocated = Some(allocated);
+        }
     }
 
     pub(super) fn background_of_history(&self, history: &GlobalHistory) -> Option<u32> {
@@ -356,6 +347,7 @@ impl Machine {
                     committed.kept.get_or_insert(kept);
                 } else {
                     committed.before.get_or_insert(usage.total_committed_in_use);
+                    committed.kept_before.get_or_insert(kept);
                 }
             }
             DynamicData::SizeAdaptationTuning(tuning) => {

@@ -101,8 +101,16 @@ impl Machine {
             .map(|(stop, _)| stop)
             .chain(&self.open)
             .filter_map(Stop::first_seen);
-        let sizes = self.gen0_after.iter().chain(&self.uoh_after).map(|(at, _)| *at);
-        if let Some(oldest) = forming.chain(settled).chain(stops).chain(sizes).min() {
+        let compared = self.allocated.compared_with().into_iter();
+        let allocated = self
+            .forming
+            .iter()
+            .chain(self.settled.iter().filter_map(|(_, settled)| match settled {
+                Settled::Collection(forming) => Some(&**forming),
+                Settled::Suspension(_) => None,
+            }));
+        let since = allocated.filter_map(|forming| Some(forming.allocated?.ok()?.since));
+        if let Some(oldest) = forming.chain(settled).chain(stops).chain(compared).chain(since).min() {
             self.losses.forget_before(oldest.saturating_sub(PATIENCE_NS));
         }
     }

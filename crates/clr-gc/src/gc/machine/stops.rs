@@ -61,6 +61,7 @@ impl Machine {
         self.next_stop += 1;
         stop.triggered = std::mem::take(&mut self.triggered_outside);
         if reason == SuspendReason::FOR_GC_PREP {
+            self.allocated.final_stop(at);
             match self.background_under_way() {
                 Some(number) => self.belongs(&mut stop, number),
                 None => self.final_since_end = true,
@@ -121,6 +122,7 @@ impl Machine {
         };
         let mut stop = self.open.swap_remove(place);
         stop.restart_end(at);
+        self.allocated.restarted(at);
         let number = stop.runs.last().map(|run| run.number).or(stop.final_of);
         self.close(stop);
         self.expire(at);
@@ -148,6 +150,8 @@ impl Machine {
         self.triggered_outside = false;
         self.unnumbered = None;
         if stop.runs.is_empty() && stop.final_of.is_none() && stop.reason != Some(SuspendReason::FOR_GC) {
+            // Of a final stop whose beginning was not seen.
+            self.allocated.final_stop(stop.first_seen().unwrap_or_default());
             match self.background_under_way() {
                 Some(number) => self.belongs(&mut stop, number),
                 // Half seen, at the beginning or after a loss: nothing about it is known.

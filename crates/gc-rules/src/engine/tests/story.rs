@@ -211,7 +211,7 @@ pub(crate) fn blind(number: u32, end: i64) -> Collection {
         committed: Committed::default(),
         largest_heap_survived: None,
         throughput_cost_percent: None,
-        allocated_since_last: None,
+        allocated: Err(clr_gc::gc::AllocatedUnknown::First),
         background: None,
         missing: MissingParts::default(),
         lossy: false,
