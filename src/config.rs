@@ -17,7 +17,6 @@ use std::path::{Path, PathBuf};
 
 use crate::evidence::automatic::BurstOptions;
 use crate::evidence::black_box::BlackBoxOptions;
-use crate::intake::options::IntakeOptions;
 use crate::kubernetes;
 use crate::targets::options::TargetOptions;
 use crate::web::options::WebOptions;
@@ -101,7 +100,6 @@ pub struct Config {
     kubernetes: kubernetes::settings::Settings,
     resource: Vec<(String, String)>,
     web: WebOptions,
-    intake: Option<IntakeOptions>,
     log: LogOptions,
     self_telemetry: SelfTelemetryOptions,
 }
@@ -143,7 +141,6 @@ impl Config {
             let alerts = resolver.alerts(&document);
             let resource = resolver.resource(&document);
             let web = resolver.web(&document);
-            let intake = resolver.intake(&document);
             resolver.sections(&document);
             let findings = resolver.findings;
             let mut dropped = Vec::new();
@@ -199,7 +196,6 @@ impl Config {
                 kubernetes: (&document.kubernetes).into(),
                 resource,
                 web,
-                intake,
                 log: resolve::log(&document),
                 self_telemetry: resolve::self_telemetry(&document, &origins),
                 document,
@@ -271,11 +267,6 @@ impl Config {
         &self.web
     }
 
-    /// Where spans are listened for; `None`: nowhere.
-    pub fn intake(&self) -> Option<&IntakeOptions> {
-        self.intake.as_ref()
-    }
-
     /// The log on standard error.
     pub fn log(&self) -> &LogOptions {
         &self.log
@@ -345,7 +336,6 @@ impl Config {
             (Section::Resource, self.resource != new.resource),
             (Section::Listen, self.listen() != new.listen()),
             (Section::Web, self.web != new.web),
-            (Section::Intake, self.intake != new.intake),
             (Section::Evidence, self.bursts() != new.bursts()),
             (Section::Log, self.log != new.log),
             (Section::SelfTelemetry, self.self_telemetry != new.self_telemetry),

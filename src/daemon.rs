@@ -46,7 +46,6 @@ pub use crate::daemon::services::{Ended, Services};
 use crate::daemon::stall::Stalls;
 use crate::evidence::automatic::BurstOptions;
 use crate::evidence::black_box::BlackBoxOptions;
-use crate::intake::options::IntakeOptions;
 use crate::kubernetes;
 use crate::pipeline::PipelineSettings;
 use crate::targets::options::TargetOptions;
@@ -96,8 +95,6 @@ pub struct Options {
     pub listen: Option<SocketAddr>,
     /// Who may see what of it.
     pub web: WebOptions,
-    /// Where the spans of services are listened for; `None`: nowhere.
-    pub intake: Option<IntakeOptions>,
     /// Attributes of the daemon's own resource.
     pub own_resource: Vec<KeyValue>,
     /// Whether the daemon's own metrics are exported over OTLP; `/metrics` always has them.
@@ -348,7 +345,7 @@ async fn apply(reload: &mut impl Reload, services: &mut Services, old: &Options)
         return None;
     }
     notify_service(&[NotifyState::Reloading]);
-    if let Err(error) = services.reconfigure(&new, old) {
+    if let Err(error) = services.reconfigure(&new) {
         services.own.reloads.refused.fetch_add(1, Ordering::Relaxed);
         warn!("cannot apply the new configuration: {error:#}");
         notify_service(&[NotifyState::Ready]);

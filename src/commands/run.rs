@@ -118,7 +118,6 @@ async fn serve(
     let guard = Guard::start().context("cannot start a thread for the guard of sessions")?;
     let readers = readers.guarded(guard.clone());
     let alive = readers.alive();
-    services.listen_for_spans(&options, readers.directory())?;
     services.set_run_parts(RunParts { guard, log, alive });
     let reload = FileReload::new(flags.clone(), config, files, level);
     Ok(daemon::run(options, services, signals, reload, readers).await)

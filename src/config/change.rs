@@ -31,8 +31,6 @@ pub enum Section {
     Listen,
     /// `web`
     Web,
-    /// `requests.otlp`
-    Intake,
     /// `evidence`, but for what needs a restart
     Evidence,
     /// `log`

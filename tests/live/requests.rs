@@ -30,7 +30,7 @@ pub(crate) fn tests(tests: &mut Tests) {
     add_tests_on!(
         tests, runtimes();
         a_request_lost_what_its_own_log_says, a_request_of_server_gc_lost_what_its_own_log_says,
-        a_pause_is_in_its_victims_trace, spans_say_which_requests_there_were,
+        a_pause_is_in_its_victims_trace,
         tracing_stays_as_it_is, kills_lose_no_request_and_change_no_sampling,
         the_last_owner_of_the_filter_has_it, sources_count_where_an_sdk_is, jobs_of_a_hosted_worker_count, more_requests_than_the_limit_end_it
     );
@@ -378,76 +378,6 @@ fn ask(shop: &Shop, end: &Arc<AtomicBool>) -> JoinHandle<()> {
             get(&address, "/slow?ms=30");
         }
     })
-}
-
-/// Scenario: a service's SDK sends its spans to gcwatch, over gRPC and over HTTP; nothing is asked of the service.
-/// Guarantee: pauses are in the traces of requests, which their own log knows, with the time that they lost.
-fn spans_say_which_requests_there_were(runtime: Runtime) {
-    for protocol in ["grpc", "http/protobuf"] {
-        let executor = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .unwrap();
-        let mut receiver = executor.block_on(Receiver::start());
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let intake = format!("http://127.0.0.1:{port}");
-        let mut shop = Shop::start(
-            runtime,
-            20,
-            &[
-                ("OTEL_EXPORTER_OTLP_ENDPOINT", &intake),
-                ("OTEL_EXPORTER_OTLP_PROTOCOL", protocol),
-                ("OTEL_TRACES_SAMPLER", "always_on"),
-                ("OTEL_BSP_SCHEDULE_DELAY", "500"),
-            ],
-        );
-        let keys = format!("requests:\n  mode: otlp\n  wait: 3s\n  otlp: {{listen: \"127.0.0.1:{port}\"}}\n");
-        let _daemon = daemon(&shop, &receiver.url(), &keys);
-        let end = Arc::new(AtomicBool::new(false));
-        let client = ask(&shop, &end);
-        let mut lost: BTreeMap<String, u64> = BTreeMap::new();
-        let mut hit = 0;
-        let found = executor.block_on(async {
-            let looking = async {
-                while lost.len() < 10 || hit == 0 {
-                    let received = receiver.next().await;
-                    let resources = received.traces().resource_spans.into_iter();
-                    let scopes = resources.flat_map(|resource| resource.scope_spans);
-                    for span in scopes.flat_map(|scope| scope.spans) {
-                        if span.name == "GC pause gen2 blocking" {
-                            let id: String = span.parent_span_id.iter().map(|byte| format!("{byte:02x}")).collect();
-                            *lost.entry(id).or_default() += span.end_time_unix_nano - span.start_time_unix_nano;
-                        }
-                        let says = |key: &str| span.attributes.iter().any(|attribute| attribute.key == key);
-                        hit += u32::from(says("dotnet.gc.requests.hit"));
-                    }
-                }
-            };
-            tokio::time::timeout(PATIENCE, looking).await
-        });
-        end.store(true, Ordering::Relaxed);
-        client.join().unwrap();
-        assert!(found.is_ok(), "{protocol}: {lost:?}, {hit} collections with requests");
-        shop.process.0.wait().unwrap();
-        let log = std::fs::read_to_string(shop.path("log")).unwrap();
-        let own: BTreeMap<&str, i64> = log
-            .lines()
-            .map(|line| {
-                let fields: Vec<&str> = line.split(' ').collect();
-                let number = |place: usize| fields[place].parse::<i64>().unwrap();
-                (fields[5], (number(3) - number(2)) * 100)
-            })
-            .collect();
-        let mut apart = Vec::new();
-        for (id, lost) in &lost {
-            let own = own.get(id.as_str()).expect("a request that the service knows");
-            apart.push((lost.cast_signed() - own).abs());
-        }
-        // On a busy machine some of them began in a pause, before the program's first line ran.
-        apart.sort_unstable();
-        assert!(apart[apart.len() * 3 / 5] < 1_000_000, "{protocol}: {apart:?}");
-    }
 }
 
 /// A pause, the request that it is in, and the collection that it is linked to, when all three have come.

@@ -54,7 +54,6 @@ pub(crate) fn options(config: &Config) -> Options {
         kubernetes: config.kubernetes().clone(),
         listen: config.listen(),
         web: config.web().clone(),
-        intake: config.intake().cloned(),
         own_resource,
         export_own_metrics: own.metrics,
     }

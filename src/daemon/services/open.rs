@@ -179,8 +179,6 @@ impl Services {
             web,
             address,
             state,
-            intake: None,
-            directory: None,
             black_box,
             bursts,
             notes,
