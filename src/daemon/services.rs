@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use crate::daemon::Options;
+use crate::config::options::Options;
 use crate::daemon::bursts::Bursts;
 use crate::daemon::incident_file::IncidentFile;
 use crate::daemon::own::{Own, RunParts};
