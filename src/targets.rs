@@ -39,6 +39,7 @@ pub(crate) mod heap_limit;
 mod held_back;
 pub(crate) mod host;
 mod identity;
+pub(crate) mod inotify;
 mod inspect;
 pub(crate) mod lease;
 mod look;
