@@ -71,7 +71,7 @@ fn rule(text: &mut String, index: usize) {
         ),
         5 => (
             "gc",
-            format!("{{close: {{fn: streak, where: gc.since_last_ms < 10.0, over: {minutes}m}}}}"),
+            "{close: {fn: count, where: gc.since_last_ms < 10.0, last: 60}}".to_owned(),
             "close > 50.0",
         ),
         6 => (
@@ -88,8 +88,8 @@ fn rule(text: &mut String, index: usize) {
         ),
         8 => (
             "process",
-            format!("{{p99: {{fn: quantile, q: 0.99, of: gc.pause_ms, over: {minutes}m}}}}"),
-            "p99 > 500.0",
+            format!("{{usual: {{fn: median, of: gc.pause_ms, over: {minutes}m}}}}"),
+            "usual > 500.0",
         ),
         _ => (
             "gc",

@@ -12,22 +12,18 @@
 //! environment of the process, [`file::Watch`] awaits a change.
 
 use std::fmt;
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use crate::evidence::automatic::BurstOptions;
-use crate::evidence::black_box::BlackBoxOptions;
-use crate::intake::options::IntakeOptions;
-use crate::kubernetes;
+use crate::pipeline::{Clock, PipelineSettings};
 use crate::targets::options::TargetOptions;
-use crate::web::options::WebOptions;
-use delivery::alerts;
-use delivery::otlp::settings::OtlpSettings;
 use gc_telemetry::options::{MetricOptions, SpanOptions};
+use gc_telemetry::value::key_value;
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use strict_yaml::check::Schema;
 use strict_yaml::path::KeyPath;
 
-pub mod change;
+mod change;
 mod document;
 pub mod environment;
 pub mod file;
@@ -42,13 +38,12 @@ pub mod rule_files;
 pub mod schema;
 pub(crate) mod values;
 
-use change::{Change, Section};
 use document::Document;
 use environment::Environment;
 pub use file::load;
 use flags::ConfigFlags;
 use layers::{Layers, Origins};
-use options::{LogOptions, RuleSources, SelfTelemetryOptions};
+use options::{LogOptions, Options, SelfTelemetryOptions};
 use problem::{Origin, Problem, Problems};
 pub use resolve::ReadFile;
 use resolve::Resolver;
@@ -92,18 +87,12 @@ pub struct Loaded {
 pub struct Config {
     document: Document,
     origins: Origins,
-    targets: TargetOptions,
-    otlp: OtlpSettings,
-    spans: SpanOptions,
-    metrics: MetricOptions,
-    rules: RuleSources,
-    alerts: alerts::settings::AlertSettings,
-    kubernetes: kubernetes::settings::Settings,
-    resource: Vec<(String, String)>,
-    web: WebOptions,
-    intake: Option<IntakeOptions>,
-    log: LogOptions,
-    self_telemetry: SelfTelemetryOptions,
+    /// The log on standard error.
+    pub log: LogOptions,
+    /// Telemetry of gcwatch itself over OTLP.
+    pub self_telemetry: SelfTelemetryOptions,
+    /// What the parts are built from, but for gcwatch's own resource, which is not configured alone.
+    pub options: Options,
 }
 
 impl Config {
@@ -143,7 +132,6 @@ impl Config {
             let alerts = resolver.alerts(&document);
             let resource = resolver.resource(&document);
             let web = resolver.web(&document);
-            let intake = resolver.intake(&document);
             resolver.sections(&document);
             let findings = resolver.findings;
             let mut dropped = Vec::new();
@@ -180,12 +168,12 @@ impl Config {
             }
             new_warnings.sort_by(|one, other| one.origin.cmp(&other.origin));
             warnings.extend(new_warnings);
-            let config = Self {
-                targets: TargetOptions {
-                    requests: (&document.requests).into(),
-                    ..(&document.targets).into()
-                },
-                otlp,
+            let self_telemetry = resolve::self_telemetry(&document, &origins);
+            let targets = TargetOptions {
+                requests: (&document.requests).into(),
+                ..(&document.targets).into()
+            };
+            let pipeline = PipelineSettings {
                 spans: SpanOptions {
                     requests: (&document.requests.spans).into(),
                     ..(&document.spans).into()
@@ -194,14 +182,30 @@ impl Config {
                     routes: document.requests.routes(),
                     ..(&document.metrics).into()
                 },
+                max_runs: targets.max_targets,
+                clock: Clock::Live,
+                resource: texts(resource),
+                ..PipelineSettings::default()
+            };
+            let options = Options {
+                targets,
+                pipeline,
+                otlp,
+                state_directory: document.state.directory.clone(),
                 rules: (&document.rules).into(),
                 alerts,
+                black_box: (&document.evidence.black_box).into(),
+                bursts: (&document.evidence).into(),
                 kubernetes: (&document.kubernetes).into(),
-                resource,
+                listen: document.listen.0,
                 web,
-                intake,
+                own_resource: Vec::new(),
+                export_own_metrics: self_telemetry.metrics,
+            };
+            let config = Self {
                 log: resolve::log(&document),
-                self_telemetry: resolve::self_telemetry(&document, &origins),
+                self_telemetry,
+                options,
                 document,
                 origins,
             };
@@ -214,91 +218,11 @@ impl Config {
         }
     }
 
-    /// Which processes gcwatch attaches to, and how.
-    pub fn targets(&self) -> &TargetOptions {
-        &self.targets
-    }
-
-    /// The receiver of each signal.
-    pub fn otlp(&self) -> &OtlpSettings {
-        &self.otlp
-    }
-
     /// Whether anybody named an OTLP receiver, in the file, the environment or by a flag.
     pub fn names_otlp(&self) -> bool {
         ["otlp", "otlp.traces", "otlp.metrics", "otlp.logs", "otlp.profiles"]
             .iter()
             .any(|section| *self.origins.of(&KeyPath::of(section).key("endpoint")) != Origin::Default)
-    }
-
-    /// Which collections become spans.
-    pub fn spans(&self) -> &SpanOptions {
-        &self.spans
-    }
-
-    /// How collections become metrics.
-    pub fn metrics(&self) -> &MetricOptions {
-        &self.metrics
-    }
-
-    /// Sources of rules.
-    pub fn rules(&self) -> &RuleSources {
-        &self.rules
-    }
-
-    /// Receivers of notifications.
-    pub fn alerts(&self) -> &alerts::settings::AlertSettings {
-        &self.alerts
-    }
-
-    /// The source of pod metadata.
-    pub fn kubernetes(&self) -> &kubernetes::settings::Settings {
-        &self.kubernetes
-    }
-
-    /// Resource attributes of every target, which its own ones override: names and strings, sorted by name.
-    pub fn resource(&self) -> &[(String, String)] {
-        &self.resource
-    }
-
-    /// The address of the web server; `None`: there is none.
-    pub fn listen(&self) -> Option<SocketAddr> {
-        self.document.listen.0
-    }
-
-    /// Who may see what of the web server.
-    pub fn web(&self) -> &WebOptions {
-        &self.web
-    }
-
-    /// Where spans are listened for; `None`: nowhere.
-    pub fn intake(&self) -> Option<&IntakeOptions> {
-        self.intake.as_ref()
-    }
-
-    /// The log on standard error.
-    pub fn log(&self) -> &LogOptions {
-        &self.log
-    }
-
-    /// The directory for what outlives gcwatch.
-    pub fn state_directory(&self) -> Option<&Path> {
-        self.document.state.directory.as_deref()
-    }
-
-    /// Whether severe incidents are recorded.
-    pub fn black_box(&self) -> BlackBoxOptions {
-        BlackBoxOptions::from(&self.document.evidence.black_box)
-    }
-
-    /// Whether incidents have bursts.
-    pub fn bursts(&self) -> BurstOptions {
-        BurstOptions::from(&self.document.evidence)
-    }
-
-    /// Telemetry of gcwatch itself over OTLP.
-    pub fn self_telemetry(&self) -> &SelfTelemetryOptions {
-        &self.self_telemetry
     }
 
     fn secret_files(&self) -> Vec<PathBuf> {
@@ -332,28 +256,14 @@ impl Config {
         print::print(self)
     }
 
-    /// The differences of `new`, and which of them need a restart.
-    pub fn changes(&self, new: &Self) -> Change {
-        let different = [
-            (Section::Targets, self.targets != new.targets),
-            (Section::Otlp, self.otlp != new.otlp),
-            (Section::Spans, self.spans != new.spans),
-            (Section::Metrics, self.metrics != new.metrics),
-            (Section::Rules, self.rules != new.rules),
-            (Section::Alerts, self.alerts != new.alerts),
-            (Section::Kubernetes, self.kubernetes != new.kubernetes),
-            (Section::Resource, self.resource != new.resource),
-            (Section::Listen, self.listen() != new.listen()),
-            (Section::Web, self.web != new.web),
-            (Section::Intake, self.intake != new.intake),
-            (Section::Evidence, self.bursts() != new.bursts()),
-            (Section::Log, self.log != new.log),
-            (Section::SelfTelemetry, self.self_telemetry != new.self_telemetry),
-        ];
-        let sections = different.into_iter().filter(|(_, different)| *different);
-        Change {
-            sections: sections.map(|(section, _)| section).collect(),
-            restart: change::restart(&self.document, &new.document),
-        }
+    /// The keys that differ from those of `new` and need a restart.
+    pub fn restart(&self, new: &Self) -> Vec<KeyPath> {
+        change::restart(&self.document, &new.document)
     }
+}
+
+/// Attributes of a resource.
+pub(crate) fn texts(attributes: impl IntoIterator<Item = (String, String)>) -> Vec<KeyValue> {
+    let attribute = |(key, value): (String, String)| key_value(&key, Value::StringValue(value));
+    attributes.into_iter().map(attribute).collect()
 }

@@ -24,15 +24,12 @@ mod surroundings;
 mod usage;
 mod watcher;
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use opentelemetry_proto::tonic::common::v1::KeyValue;
 use sd_notify::NotifyState;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{oneshot, watch};
@@ -40,22 +37,13 @@ use tokio::task::JoinError;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 use tracing::{error, info, warn};
 
-use crate::config::options::RuleSources;
+use crate::config::options::Options;
 use crate::daemon::rules::RuleWatch;
 pub use crate::daemon::services::{Ended, Services};
 use crate::daemon::stall::Stalls;
-use crate::evidence::automatic::BurstOptions;
-use crate::evidence::black_box::BlackBoxOptions;
-use crate::intake::options::IntakeOptions;
-use crate::kubernetes;
-use crate::pipeline::PipelineSettings;
-use crate::targets::options::TargetOptions;
 use crate::targets::{self, Readers};
 use crate::web::PartAge;
-use crate::web::options::WebOptions;
-use delivery::alerts::settings::AlertSettings;
 use delivery::clock::now_unix_ns;
-use delivery::otlp::settings::OtlpSettings;
 use delivery::otlp::stats::Lost;
 
 /// The metrics of one interval are exported in so many parts. Those of hundreds of processes at once are megabytes,
@@ -70,39 +58,6 @@ pub(crate) const TICK: Duration = Duration::from_secs(1);
 
 /// The number of a run of gcwatch itself, where one of a process has when it started.
 pub(crate) const OWN_RUN: u64 = 0;
-
-/// Everything that is configured. By default, the shipped rules are evaluated, and nothing leaves or listens.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Options {
-    /// Which processes are attached to, and how.
-    pub targets: TargetOptions,
-    /// How collections become spans and metrics.
-    pub pipeline: PipelineSettings,
-    /// The OTLP receivers.
-    pub otlp: OtlpSettings,
-    /// The directory of what outlives the daemon.
-    pub state_directory: Option<PathBuf>,
-    /// The rule files.
-    pub rules: RuleSources,
-    /// The receivers of alerts.
-    pub alerts: AlertSettings,
-    /// Whether severe incidents are recorded, and how much of that is kept.
-    pub black_box: BlackBoxOptions,
-    /// Whether incidents have bursts.
-    pub bursts: BurstOptions,
-    /// How the pods of processes are looked up in Kubernetes.
-    pub kubernetes: kubernetes::settings::Settings,
-    /// The address of `/metrics` and the API; `None`: there is no listener.
-    pub listen: Option<SocketAddr>,
-    /// Who may see what of it.
-    pub web: WebOptions,
-    /// Where the spans of services are listened for; `None`: nowhere.
-    pub intake: Option<IntakeOptions>,
-    /// Attributes of the daemon's own resource.
-    pub own_resource: Vec<KeyValue>,
-    /// Whether the daemon's own metrics are exported over OTLP; `/metrics` always has them.
-    pub export_own_metrics: bool,
-}
 
 /// The source of new options.
 pub trait Reload: Send {
@@ -348,7 +303,7 @@ async fn apply(reload: &mut impl Reload, services: &mut Services, old: &Options)
         return None;
     }
     notify_service(&[NotifyState::Reloading]);
-    if let Err(error) = services.reconfigure(&new, old) {
+    if let Err(error) = services.reconfigure(&new) {
         services.own.reloads.refused.fetch_add(1, Ordering::Relaxed);
         warn!("cannot apply the new configuration: {error:#}");
         notify_service(&[NotifyState::Ready]);

@@ -20,7 +20,6 @@
 //! | [`report`] | tables for people |
 //! | [`kubernetes`] | which pod a process is of |
 //! | [`web`] | the listener: page, API, `/metrics`, health |
-//! | [`intake`] | takes the spans of services in, to know their requests |
 //! | [`config`] | file, environment and flags to options; rule files |
 //! | [`daemon`] | the parts of `gcwatch run` put together: reload, shutdown, the daemon's own telemetry |
 //! | [`commands`] | the command line, standard output and exit codes |
@@ -48,8 +47,6 @@ pub mod evidence;
     reason = "a guard that ended is started again after a delay"
 )]
 pub mod guard;
-#[expect(clippy::disallowed_methods, reason = "connections and requests have deadlines")]
-pub mod intake;
 #[expect(clippy::disallowed_methods, reason = "watches retry, and requests have deadlines")]
 pub mod kubernetes;
 #[expect(

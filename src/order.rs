@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules of this crate; each may use those before it.
-const ORDER: [&str; 15] = [
+const ORDER: [&str; 14] = [
     "container",
     "process",
     "guard",
@@ -17,7 +17,6 @@ const ORDER: [&str; 15] = [
     "report",
     "kubernetes",
     "web",
-    "intake",
     "config",
     "daemon",
     "commands",

@@ -47,7 +47,7 @@ fn test(args: &AlertsTestArgs) -> anyhow::Result<bool> {
         return Ok(true);
     };
     log_lines(&loaded)?;
-    let mut settings = loaded.config.alerts().clone();
+    let mut settings = loaded.config.options.alerts.clone();
     // Its lines would stand between the answers.
     settings.stdout = false;
     if settings.alertmanagers.is_empty() && settings.webhooks.is_empty() {

@@ -42,7 +42,7 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<bool> {
     let Some(loaded) = load(&args.config)? else {
         return Ok(true);
     };
-    let options = loaded.config.targets().clone();
+    let options = loaded.config.options.targets.clone();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -1,4 +1,4 @@
-//! `gcwatch rules`: check, list, show, test, schema.
+//! `gcwatch rules`: check, list, show, catalogue, test, schema.
 
 mod show;
 mod test;
@@ -13,6 +13,7 @@ use crate::report::rules::{self, CheckRecord, ProblemRecord, RuleRecord};
 use delivery::clock::now_unix_ns;
 use gc_rules::document::schema;
 use gc_rules::load::{Level, Loaded, Problem, SourceFile, load, shipped};
+use gc_rules::page::catalogue;
 use gc_rules::test_file;
 
 /// Standard input, as argument and in messages.
@@ -29,16 +30,15 @@ pub fn run(args: &RulesArgs) -> anyhow::Result<bool> {
         RulesCommand::List(args) => list(args),
         RulesCommand::Show(args) => show::show(args),
         RulesCommand::Test(args) => test::test(args),
-        RulesCommand::Schema(args) => {
-            let text = if args.tests {
-                test_file::schema_text()
-            } else {
-                schema::text()
-            };
-            io::stdout().write_all(text.as_bytes())?;
-            Ok(true)
-        }
+        RulesCommand::Catalogue => print(&catalogue::text()),
+        RulesCommand::Schema(args) if args.tests => print(&test_file::schema_text()),
+        RulesCommand::Schema(_) => print(&schema::text()),
     }
+}
+
+fn print(text: &str) -> anyhow::Result<bool> {
+    io::stdout().write_all(text.as_bytes())?;
+    Ok(true)
 }
 
 /// The result of loading the files.

@@ -20,12 +20,13 @@ pub(crate) use crate::commands::run::options::options;
 use crate::config::file::{READ_WITHIN, Watch};
 use crate::config::flags::ConfigFlags;
 use crate::config::options::LogOptions;
+use crate::config::options::Options;
 use crate::config::problem::Problems;
 use crate::config::{self, Config, Loaded};
 use crate::daemon::logging::queue::LogQueue;
 use crate::daemon::logging::{self, LogLevel};
 use crate::daemon::own::RunParts;
-use crate::daemon::{self, Options, Refused, Reload, Services, Signals};
+use crate::daemon::{self, Refused, Reload, Services, Signals};
 use crate::guard::Guard;
 use crate::targets::descriptors::{self, Descriptors};
 use crate::targets::{Readers, Reading, Rounds};
@@ -94,10 +95,10 @@ async fn serve(
 ) -> anyhow::Result<bool> {
     let signals = Signals::new()?;
     let options = options(&config);
-    let mut services = Services::open(&options).await?;
+    let services = Services::open(&options).await?;
     let level = logging::begin_queued(
-        config.log(),
-        config.self_telemetry(),
+        &config.log,
+        &config.self_telemetry,
         log.clone(),
         services.exporter.clone(),
         services.own_resource(),
@@ -118,7 +119,6 @@ async fn serve(
     let guard = Guard::start().context("cannot start a thread for the guard of sessions")?;
     let readers = readers.guarded(guard.clone());
     let alive = readers.alive();
-    services.listen_for_spans(&options, readers.directory())?;
     services.set_run_parts(RunParts { guard, log, alive });
     let reload = FileReload::new(flags.clone(), config, files, level);
     Ok(daemon::run(options, services, signals, reload, readers).await)
@@ -197,10 +197,10 @@ pub(crate) fn load(flags: &ConfigFlags) -> anyhow::Result<Option<Loaded>> {
 pub(crate) fn log_lines(loaded: &Loaded) -> anyhow::Result<()> {
     let quiet = LogOptions {
         filter: "warn".to_owned(),
-        format: loaded.config.log().format,
+        format: loaded.config.log.format,
         incidents: true,
     };
-    logging::begin(&quiet, loaded.config.self_telemetry()).context("cannot log")?;
+    logging::begin(&quiet, &loaded.config.self_telemetry).context("cannot log")?;
     for warning in &loaded.warnings {
         warn!("{warning}");
     }
@@ -324,16 +324,16 @@ impl Reload for FileReload {
                 for warning in &warnings {
                     warn!("{warning}");
                 }
-                for key in self.config.changes(&config).restart {
+                for key in self.config.restart(&config) {
                     warn!("{key} changed: restart gcwatch to apply it");
                 }
                 if let Some(watch) = watch {
                     self.watch = watch;
                     self.files = files;
                 }
-                if config.log() != self.config.log() {
-                    self.level.set_filter(config.log());
-                    info!("log.level is now {}", config.log().filter);
+                if config.log != self.config.log {
+                    self.level.set_filter(&config.log);
+                    info!("log.level is now {}", config.log.filter);
                 }
                 let options = options(&config);
                 self.config = config;

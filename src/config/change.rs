@@ -1,4 +1,4 @@
-//! The differences of two configurations, and which of them need a restart.
+//! The differences of two configurations that need a restart.
 
 use serde_json::Value;
 
@@ -7,60 +7,6 @@ use super::schema::SCHEMA;
 use super::values::FORMATS;
 use strict_yaml::check::Schema;
 use strict_yaml::path::KeyPath;
-
-/// The parts of a configuration.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Section {
-    /// `targets`
-    Targets,
-    /// `otlp`
-    Otlp,
-    /// `spans`
-    Spans,
-    /// `metrics`
-    Metrics,
-    /// `rules`
-    Rules,
-    /// `alerts`
-    Alerts,
-    /// `kubernetes`
-    Kubernetes,
-    /// `resource`
-    Resource,
-    /// `listen`
-    Listen,
-    /// `web`
-    Web,
-    /// `requests.otlp`
-    Intake,
-    /// `evidence`, but for what needs a restart
-    Evidence,
-    /// `log`
-    Log,
-    /// `self_telemetry`
-    SelfTelemetry,
-}
-
-/// The difference of two configurations.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Change {
-    /// The parts whose options differ.
-    pub sections: Vec<Section>,
-    /// The keys that differ and need a restart.
-    pub restart: Vec<KeyPath>,
-}
-
-impl Change {
-    /// Nothing differs.
-    pub fn is_empty(&self) -> bool {
-        self.sections.is_empty() && self.restart.is_empty()
-    }
-
-    /// Whether the options of a part differ.
-    pub fn has(&self, section: Section) -> bool {
-        self.sections.contains(&section)
-    }
-}
 
 /// The keys marked `x-restart` in the schema that differ.
 pub(crate) fn restart(old: &Document, new: &Document) -> Vec<KeyPath> {

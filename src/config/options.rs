@@ -1,8 +1,51 @@
 //! Options of the daemon as a whole.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use delivery::alerts::settings::AlertSettings;
+use delivery::otlp::settings::OtlpSettings;
+use opentelemetry_proto::tonic::common::v1::KeyValue;
 use strict_yaml::words;
+
+use crate::evidence::automatic::BurstOptions;
+use crate::evidence::black_box::BlackBoxOptions;
+use crate::kubernetes::settings::Settings;
+use crate::pipeline::PipelineSettings;
+use crate::targets::options::TargetOptions;
+use crate::web::options::WebOptions;
+
+/// What the parts of the daemon are built from, and changed by. By default, the shipped rules are evaluated, and nothing
+/// leaves or listens.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Options {
+    /// Which processes are attached to, and how.
+    pub targets: TargetOptions,
+    /// How collections become spans and metrics.
+    pub pipeline: PipelineSettings,
+    /// The OTLP receivers.
+    pub otlp: OtlpSettings,
+    /// The directory of what outlives the daemon.
+    pub state_directory: Option<PathBuf>,
+    /// The rule files.
+    pub rules: RuleSources,
+    /// The receivers of alerts.
+    pub alerts: AlertSettings,
+    /// Whether severe incidents are recorded, and how much of that is kept.
+    pub black_box: BlackBoxOptions,
+    /// Whether incidents have bursts.
+    pub bursts: BurstOptions,
+    /// How the pods of processes are looked up in Kubernetes.
+    pub kubernetes: Settings,
+    /// The address of `/metrics` and the API; `None`: there is no listener.
+    pub listen: Option<SocketAddr>,
+    /// Who may see what of it.
+    pub web: WebOptions,
+    /// Attributes of the daemon's own resource.
+    pub own_resource: Vec<KeyValue>,
+    /// Whether the daemon's own metrics are exported over OTLP; `/metrics` always has them.
+    pub export_own_metrics: bool,
+}
 
 words! {
     /// The format of log lines.

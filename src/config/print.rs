@@ -31,7 +31,7 @@ pub(crate) fn print(config: &Config) -> String {
         out.push('\n');
     }
     out.push_str("\n# Endpoints:\n");
-    let otlp = &config.otlp;
+    let otlp = &config.options.otlp;
     for (name, receiver) in [
         ("traces", &otlp.traces),
         ("metrics", &otlp.metrics),
@@ -77,7 +77,7 @@ fn is_empty(value: &Value) -> bool {
 
 /// The keys of the other kind of histogram, unless they were set.
 fn is_unused(config: &Config, path: &KeyPath) -> bool {
-    let explicit = matches!(config.metrics.buckets, HistogramBuckets::Explicit(_));
+    let explicit = matches!(config.options.pipeline.metrics.buckets, HistogramBuckets::Explicit(_));
     let unused = if explicit {
         "metrics.max_buckets"
     } else {

@@ -15,7 +15,6 @@ use crate::daemon::logging::queue::LogQueue;
 use crate::daemon::rules::RuleFiles;
 use crate::daemon::usage;
 use crate::guard::Guard;
-use crate::intake::IntakeStats;
 use crate::kubernetes::{self, Pods, StatsNow};
 use crate::pipeline::{Pipeline, RuleCounts};
 use crate::targets::Alive;
@@ -91,8 +90,6 @@ pub struct Own {
     pub stalls: StallCounts,
     /// What only `run` has.
     pub run: OnceLock<RunParts>,
-    /// Counted by the receiver of spans, where there is or was one.
-    pub intake: OnceLock<Arc<IntakeStats>>,
     /// Bursts for incidents.
     pub(super) bursts: Arc<BurstStats>,
 }
@@ -118,7 +115,6 @@ impl Own {
             reloads: Reloads::default(),
             stalls: StallCounts::default(),
             run: OnceLock::new(),
-            intake: OnceLock::new(),
             bursts: Arc::default(),
         }
     }
@@ -199,19 +195,6 @@ impl Own {
         sheet.put(&row::RECORDINGS, points);
     }
 
-    /// Nothing without a receiver of spans.
-    fn intake(&self, sheet: &mut MetricSnapshot) {
-        let Some(stats) = self.intake.get() else { return };
-        let points = stats
-            .spans()
-            .map(|(outcome, count)| (vec![text(&row::OUTCOME, outcome)], whole(count)));
-        sheet.put(&row::INTAKE_SPANS, points);
-        let points = stats
-            .exports_dropped()
-            .map(|(reason, count)| (vec![text(&row::ERROR_TYPE, reason)], whole(count)));
-        sheet.put(&row::INTAKE_DROPPED, points);
-    }
-
     /// Nothing without Kubernetes.
     fn pods(&self, sheet: &mut MetricSnapshot) {
         let stats = self.sources.pods_stats.now();
@@ -269,7 +252,6 @@ impl OwnMetrics for Own {
         sheet.put(&row::RELOADS, points);
         exports(&self.sources.exporter.stats(), &mut sheet);
         self.run(&mut sheet);
-        self.intake(&mut sheet);
         self.black_box(&mut sheet);
         self.bursts(&mut sheet);
         self.rules(&mut sheet);

@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use crate::daemon::Options;
+use crate::config::options::Options;
 use crate::daemon::bursts::Bursts;
 use crate::daemon::incident_file::IncidentFile;
 use crate::daemon::own::{Own, RunParts};
@@ -24,12 +24,9 @@ use crate::daemon::rules::RuleFiles;
 use crate::daemon::stall::{Stall, Stalls};
 use crate::daemon::state::StateDirectory;
 use crate::evidence::black_box::BlackBox;
-use crate::intake::options::IntakeOptions;
-use crate::intake::{Intake, IntakeError};
 use crate::kubernetes::{self, Pods};
 use crate::pipeline::Pipeline;
 use crate::targets::BlackBoxes;
-use crate::targets::directory::Directory;
 use crate::targets::host::clocks;
 use crate::web::{LiveInfo as _, OwnMetrics as _, PartAge};
 use delivery::alerts::Notifier;
@@ -69,9 +66,6 @@ pub struct Services {
     address: Option<SocketAddr>,
     /// What outlives this daemon; nobody else uses the directory meanwhile.
     state: Option<(StateDirectory, IncidentFile)>,
-    /// The receiver of spans, where there is one, and to whom their requests go.
-    intake: Option<Intake>,
-    directory: Option<Arc<Directory>>,
     /// Records severe incidents.
     black_box: Option<BlackBox>,
     /// The bursts that incidents ask for.
@@ -92,28 +86,6 @@ pub struct Ended {
 }
 
 impl Services {
-    /// Listens for spans where this is configured, and has their requests go to these processes.
-    ///
-    /// # Errors
-    ///
-    /// When the address is in use, or the certificate cannot be used.
-    pub fn listen_for_spans(&mut self, options: &Options, directory: Arc<Directory>) -> Result<(), IntakeError> {
-        self.directory = Some(directory);
-        self.set_intake(options.intake.as_ref())
-    }
-
-    fn set_intake(&mut self, options: Option<&IntakeOptions>) -> Result<(), IntakeError> {
-        // First, because the next one may have the same port.
-        self.intake = None;
-        if let (Some(options), Some(directory)) = (options, &self.directory) {
-            let stats = Arc::clone(self.own.intake.get_or_init(Arc::default));
-            let intake = Intake::start(options, Arc::clone(directory), stats)?;
-            info!("listening for spans at {} (OTLP over gRPC and HTTP)", intake.address());
-            self.intake = Some(intake);
-        }
-        Ok(())
-    }
-
     /// Logs what the opening found.
     pub fn log_notes(&self) {
         for Note { is_warning, text } in &self.notes {
@@ -198,8 +170,6 @@ impl Services {
             Some("the notifier")
         } else if self.web.as_ref().is_some_and(|(_, served)| served.is_finished()) {
             Some("the listener")
-        } else if self.intake.as_ref().is_some_and(Intake::has_failed) {
-            Some("the receiver of spans")
         } else {
             None
         }
@@ -232,16 +202,8 @@ impl Services {
     }
 
     /// Applies new options; where one cannot be used, nothing changes.
-    pub(super) fn reconfigure(&mut self, options: &Options, old: &Options) -> anyhow::Result<()> {
+    pub(super) fn reconfigure(&mut self, options: &Options) -> anyhow::Result<()> {
         self.reconfigure_receivers(options)?;
-        if options.intake != old.intake
-            && let Err(error) = self.set_intake(options.intake.as_ref())
-        {
-            // All of it was valid a moment ago.
-            let _restored = self.set_intake(old.intake.as_ref());
-            let _restored = self.reconfigure_receivers(old);
-            return Err(error).context("nothing changes");
-        }
         self.pipeline.reconfigure(options.pipeline.clone());
         self.bursts
             .configure(options.bursts, options.targets.lease_folder.clone());

@@ -142,7 +142,7 @@ pub struct ShowRecord<'a> {
     pub params: BTreeMap<&'a str, &'a str>,
     /// Names of its exceptions.
     pub exceptions: Vec<&'a str>,
-    /// Its page: `runbook_url`, or for a shipped rule its place in the catalogue.
+    /// Its page: `runbook_url`, or for a shipped rule its place in the catalogue of a release.
     pub runbook: Option<String>,
     /// Tests that name it.
     pub tests: Vec<String>,

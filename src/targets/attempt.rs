@@ -30,7 +30,6 @@ use gc_telemetry::definition::resource::SERVICE_NAME;
 use crate::process::text::bounded;
 use crate::process::{Identity, RunKey, RunState};
 use crate::targets::carryover::Carryover;
-use crate::targets::directory::Names;
 use crate::targets::facts::Facts;
 use crate::targets::filter::Subject;
 use crate::targets::heap_limit;
@@ -136,8 +135,6 @@ pub(crate) struct Begun {
     pub(crate) watched: Option<Arc<Watched>>,
     /// Its requests are read, too.
     pub(crate) reads_requests: bool,
-    /// What those who send spans may call it.
-    pub(crate) names: Names,
 }
 
 impl<S: Sink> Attempt<S> {
@@ -240,17 +237,7 @@ impl<S: Sink> Attempt<S> {
             name: &process.name,
             facts: &facts,
         };
-        let names = Names {
-            pids: (process.pid, process.ns_pid),
-            // Of a container, by the environment that its runtime gives it.
-            host: match &facts.container.container_id {
-                Some(_) => facts.variable("HOSTNAME"),
-                None => self.shared.host.name.clone(),
-            },
-            container: facts.container.clone(),
-        };
         Ok(Begun {
-            names,
             session,
             client,
             watched,

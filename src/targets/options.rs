@@ -19,23 +19,11 @@ pub struct Filter {
     pub environment: Vec<(String, Pattern)>,
 }
 
-/// Where requests are known from.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum RequestSource {
-    /// They are not.
-    #[default]
-    None,
-    /// The events of ASP.NET Core, in a second session of the process.
-    Events,
-    /// Their own spans, which others send: `crate::intake`.
-    Spans,
-}
-
 /// Of which processes requests are read, and how.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestOptions {
-    /// Where they are known from.
-    pub source: RequestSource,
+    /// Whether they are read, by the events of ASP.NET Core in a second session of the process.
+    pub enabled: bool,
     /// Only processes that one of these fits; empty: all.
     pub include: Vec<Filter>,
     /// Of those, not the ones that one of these fits.
@@ -55,7 +43,7 @@ pub struct RequestOptions {
 impl Default for RequestOptions {
     fn default() -> Self {
         Self {
-            source: RequestSource::None,
+            enabled: false,
             include: Vec::new(),
             exclude: Vec::new(),
             buffer_mb: 8,

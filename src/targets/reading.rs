@@ -21,7 +21,6 @@ use crate::targets::rounds::{Pace, Rounds};
 use crate::targets::session::READ_BYTES;
 use crate::targets::settings;
 use crate::targets::sink::RunSink;
-use crate::targets::span_requests::SpanRequests;
 use crate::targets::wall_clock::WallClock;
 
 /// How long a runtime may take to send the stream's header: it does so before it answers to the command.
@@ -81,8 +80,6 @@ pub(crate) struct Reading<T> {
     requests_unread: bool,
     /// How long outcomes wait, where requests are read.
     hold: Option<Duration>,
-    /// Requests that their own spans report; `None`: they are not known from there.
-    pub(crate) spans: Option<SpanRequests>,
 }
 
 impl<T: RunSink> Reading<T> {
@@ -114,7 +111,6 @@ impl<T: RunSink> Reading<T> {
             held: None,
             requests_unread: false,
             hold: None,
-            spans: None,
         }
     }
 
@@ -155,16 +151,10 @@ impl<T: RunSink> Reading<T> {
     /// Decodes what is there, and reports what comes of it.
     fn advance(&mut self, now: Instant, mut observer: impl FnMut(&Observed<'_>)) -> Result<(), StreamError> {
         loop {
-            let Self { stream, spans, .. } = self;
-            let advanced = stream.advance(|observed| {
-                observer(observed);
-                if let Some(spans) = spans {
-                    spans.observe(observed);
-                }
-            });
+            let advanced = self.stream.advance(&mut observer);
             self.set_base(now);
             let waiting = self.held.as_ref().map_or(0, HeldBack::memory_bytes);
-            let held = self.stream.memory_bytes() + self.spans.as_ref().map_or(0, SpanRequests::memory_bytes) + waiting;
+            let held = self.stream.memory_bytes() + waiting;
             self.report_outcomes();
             self.memory.set(held, || self.stream.largest_store())?;
             if advanced? == Advanced::Drained {
@@ -210,7 +200,6 @@ impl<T: RunSink> Reading<T> {
         if self.is_news() && now >= self.progress_at {
             self.report_progress(now);
         }
-        self.judge_spans(now, false);
         self.report_held(now);
         Ok(())
     }
@@ -230,8 +219,7 @@ impl<T: RunSink> Reading<T> {
             .map(|after| self.last_bytes + *after);
         let progress = self.is_news().then_some(self.progress_at);
         let held = self.held.as_ref().and_then(HeldBack::next);
-        let spans = self.spans.as_ref().map(SpanRequests::next);
-        let times = [self.pace.next(), header, quiet, progress, self.settings_at, held, spans];
+        let times = [self.pace.next(), header, quiet, progress, self.settings_at, held];
         times.into_iter().flatten().min()
     }
 
@@ -259,7 +247,6 @@ impl<T: RunSink> Reading<T> {
         let in_order = self.stream.decoder().ending() == Some(Ending::Clean);
         self.stream.end();
         self.report_outcomes();
-        self.judge_spans(Instant::now(), true);
         self.requests_stopped();
         self.report_progress(Instant::now());
         self.sink.closed(in_order);
@@ -307,19 +294,6 @@ impl<T: RunSink> Reading<T> {
         self.hold = Some(wait);
         self.sink.held_back(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX));
         self.held = Some(HeldBack::new(wait));
-    }
-
-    /// Requests that were reported by their spans.
-    fn judge_spans(&mut self, now: Instant, is_over: bool) {
-        let Self {
-            stream, spans, base, ..
-        } = self;
-        if let Some(batch) = spans
-            .as_mut()
-            .and_then(|spans| spans.judged(stream, *base, now, is_over))
-        {
-            self.take_requests(&batch);
-        }
     }
 
     /// Requests that ended.

@@ -29,7 +29,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
 
 use crate::targets::attempt::{Order, STOP_WITHIN, Shared, ordered_to_stop};
-use crate::targets::options::{Filter, RequestOptions, RequestSource};
+use crate::targets::options::{Filter, RequestOptions};
 use crate::targets::requests::sdk::has_sdk;
 use crate::targets::requests::stream::RequestStream;
 use crate::targets::sink::Sink;
@@ -66,7 +66,7 @@ pub(crate) enum News {
 
 /// Whether the requests of a process are asked for.
 pub(crate) fn are_wanted(options: &RequestOptions, is_meant: impl Fn(&Filter) -> bool) -> bool {
-    options.source != RequestSource::None
+    options.enabled
         && (options.include.is_empty() || options.include.iter().any(&is_meant))
         && !options.exclude.iter().any(&is_meant)
 }

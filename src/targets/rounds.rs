@@ -17,7 +17,6 @@ use crate::guard::{BEAT_EVERY, Guard};
 use crate::process::RunKey;
 use crate::targets::alive::Alive;
 use crate::targets::black_box::BlackBoxes;
-use crate::targets::directory::Directory;
 use crate::targets::session::READ_BYTES;
 
 /// From one round to the next. With the runtime's own 100 ms, and what the reconstruction and the exporter wait for,
@@ -43,7 +42,6 @@ pub struct Readers {
     guard: Option<Guard>,
     black_boxes: Option<Arc<BlackBoxes>>,
     alive: Arc<Alive>,
-    directory: Arc<Directory>,
 }
 
 impl Readers {
@@ -55,13 +53,7 @@ impl Readers {
             guard: None,
             black_boxes: None,
             alive: Arc::new(Alive::new(Instant::now())),
-            directory: Arc::default(),
         }
-    }
-
-    /// The processes that take requests by their spans.
-    pub fn directory(&self) -> Arc<Directory> {
-        Arc::clone(&self.directory)
     }
 
     /// With a guard that closes the sessions when they are not read any more. A task on the executor says that it is

@@ -16,13 +16,11 @@ use crate::process::text::bounded;
 use crate::targets::attempt::{Attempt, Begun, End, Order, STOP_WITHIN, ordered_to_stop};
 use crate::targets::carryover::Carryover;
 use crate::targets::memory::OVER_MEMORY;
-use crate::targets::options::RequestSource;
 use crate::targets::others::Watched;
 use crate::targets::reading::{Reading, StreamError};
 use crate::targets::requests::{self, News};
 use crate::targets::settings::{self, GcSettings};
 use crate::targets::sink::{RunSink, Sink};
-use crate::targets::span_requests::SpanRequests;
 
 /// How much is read at once; a runtime writes a few kilobytes per collection.
 pub(crate) const READ_BYTES: usize = 64 << 10;
@@ -49,7 +47,6 @@ impl<S: Sink> Attempt<S> {
             ahead_ns,
             watched,
             reads_requests,
-            names,
         } = begun;
         if let Err(error) = session.move_here() {
             return self.unattachable(error.obstacle());
@@ -75,19 +72,14 @@ impl<S: Sink> Attempt<S> {
         if reads_requests {
             let options = self.options.requests.clone();
             reading.hold_back(options.wait);
-            if options.source == RequestSource::Spans {
-                let place = self.shared.readers.directory().register(self.key(), names);
-                reading.spans = Some(SpanRequests::new(place, &options, reading.since));
-            } else {
-                requests = Some(requests::begin(
-                    &self.shared,
-                    Arc::clone(&client),
-                    self.visible.then(|| self.key().pid),
-                    options,
-                    ahead_ns,
-                    self.orders.clone(),
-                ));
-            }
+            requests = Some(requests::begin(
+                &self.shared,
+                Arc::clone(&client),
+                self.visible.then(|| self.key().pid),
+                options,
+                ahead_ns,
+                self.orders.clone(),
+            ));
         }
         let mut settings: Option<JoinHandle<_>> = None;
         let mut healing: Option<JoinHandle<_>> = None;

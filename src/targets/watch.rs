@@ -7,17 +7,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dotnet_diagnostics::discovery::SocketName;
-use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
+use rustix::fs::inotify::{Event, ReadFlags, WatchFlags};
 use rustix::fs::{CWD, Mode, OFlags};
-use rustix::io::Errno;
-use tokio::io::unix::AsyncFd;
 use tokio::time::{Duration, Instant, sleep, sleep_until};
+
+use crate::targets::inotify::{self, Inotify};
 
 /// How long events of a burst are gathered.
 pub(crate) const DEBOUNCE: Duration = Duration::from_millis(100);
@@ -81,13 +80,23 @@ pub(crate) enum NotWatched {
 /// asked for our rights, and may never answer.
 #[derive(Debug)]
 pub(crate) struct Watches {
-    inotify: OwnedFd,
+    inotify: Inotify,
     by_id: Mutex<BTreeMap<DirectoryId, i32>>,
 }
 
 impl Watches {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<DirectoryId, i32>> {
         self.by_id.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self, event: &Event<'_>, changes: &mut Changes) {
+        if event.events().contains(ReadFlags::IGNORED) {
+            // The directory is gone.
+            let watch = event.wd();
+            self.lock().retain(|_, known| *known != watch);
+        }
+        let name = event.file_name().and_then(|name| name.to_str().ok());
+        changes.take_in(event.events(), name);
     }
 
     /// Watches a directory that was opened as a place (`O_PATH`); blocking. Whether it is a new one.
@@ -108,28 +117,17 @@ impl Watches {
             | WatchFlags::DELETE
             | WatchFlags::MOVED_TO
             | WatchFlags::MOVED_FROM
-            | WatchFlags::ONLYDIR
             | WatchFlags::EXCL_UNLINK;
-        let watch = inotify::add_watch(&self.inotify, path, flags).map_err(io::Error::from)?;
+        let watch = self.inotify.add(path.as_ref(), flags)?;
         self.lock().insert(id, watch);
         Ok(true)
-    }
-}
-
-/// What is polled.
-#[derive(Debug)]
-struct Polled(Arc<Watches>);
-
-impl AsRawFd for Polled {
-    fn as_raw_fd(&self) -> RawFd {
-        self.0.inotify.as_raw_fd()
     }
 }
 
 /// The directories that are watched.
 #[derive(Debug)]
 pub(crate) struct SocketWatch {
-    inotify: AsyncFd<Polled>,
+    announced: inotify::Changes,
     watches: Arc<Watches>,
     pending: Changes,
     due_at: Option<Instant>,
@@ -137,18 +135,14 @@ pub(crate) struct SocketWatch {
 
 impl SocketWatch {
     /// Watches nothing yet.
-    #[expect(
-        deprecated,
-        reason = "it is for descriptors that others may close; an OwnedFd is ours alone, and `register` is unsafe"
-    )]
     pub(crate) fn new() -> io::Result<Self> {
-        let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+        let announced = inotify::Changes::begin()?;
         let watches = Arc::new(Watches {
-            inotify,
+            inotify: announced.inotify().clone(),
             by_id: Mutex::new(BTreeMap::new()),
         });
         Ok(Self {
-            inotify: AsyncFd::new(Polled(Arc::clone(&watches)))?,
+            announced,
             watches,
             pending: Changes::default(),
             due_at: None,
@@ -166,7 +160,7 @@ impl SocketWatch {
             let stays = wanted.contains(id);
             if !stays {
                 // It may be gone together with its directory.
-                let _gone = inotify::remove_watch(&self.watches.inotify, *watch);
+                self.watches.inotify.remove(*watch);
             }
             stays
         });
@@ -178,14 +172,21 @@ impl SocketWatch {
             if let Some(at) = self.due_at {
                 sleep_until(at).await;
                 // What is not read yet is returned as the next change.
-                read(&self.watches, &mut self.pending)?;
+                let Self { watches, pending, .. } = self;
+                watches
+                    .inotify
+                    .read(MOST_EVENTS, |event| watches.take(event, pending))?;
                 self.due_at = None;
                 return Ok(std::mem::take(&mut self.pending));
             }
-            let mut ready = self.inotify.readable().await?;
-            if read(&self.watches, &mut self.pending)? {
-                ready.clear_ready();
-            }
+            let Self {
+                announced,
+                watches,
+                pending,
+                ..
+            } = self;
+            let each = |event: &Event<'_>| watches.take(event, pending);
+            announced.next(MOST_EVENTS, each).await?;
             if self.pending.is_empty() {
                 sleep(REST).await;
             } else {
@@ -193,29 +194,6 @@ impl SocketWatch {
             }
         }
     }
-}
-
-/// Takes in what is announced, up to [`MOST_EVENTS`]. Whether that is all.
-fn read(watches: &Watches, changes: &mut Changes) -> io::Result<bool> {
-    let mut buffer = [MaybeUninit::uninit(); 4096];
-    let mut reader = inotify::Reader::new(&watches.inotify, &mut buffer);
-    for _ in 0..MOST_EVENTS {
-        match reader.next() {
-            Ok(event) => {
-                if event.events().contains(ReadFlags::IGNORED) {
-                    // The directory is gone.
-                    let watch = event.wd();
-                    watches.lock().retain(|_, known| *known != watch);
-                }
-                let name = event.file_name().and_then(|name| name.to_str().ok());
-                changes.take_in(event.events(), name);
-            }
-            Err(Errno::WOULDBLOCK) => return Ok(true),
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(false)
 }
 
 /// Opens a directory of this host as a place.

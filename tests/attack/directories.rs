@@ -1,17 +1,18 @@
 //! A file system that does not respond costs the process or the directory that is on it, and nothing else.
 
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::io::{Read as _, Write as _};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
+use serde_json::Value;
 use test_support::add_tests;
+use test_support::daemon::{ANY, Daemon, command};
 use test_support::harness::{Missing, Need, Tests};
 use test_support::runtimes::NET_10;
-use test_support::target::{PATIENCE, Start};
+use test_support::target::Start;
 
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(tests, need; a_hung_directory_costs_itself_alone);
@@ -111,73 +112,10 @@ impl Drop for Hung {
 /// A process that is ended.
 struct Running(Child);
 
-impl Running {
-    fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.0), signal).unwrap();
-    }
-
-    /// How it ended, if it did within this time.
-    fn ended(&mut self, within: Duration) -> Option<ExitStatus> {
-        let since = Instant::now();
-        loop {
-            let status = self.0.try_wait().unwrap();
-            if status.is_some() || since.elapsed() > within {
-                return status;
-            }
-            std::thread::yield_now();
-        }
-    }
-}
-
 impl Drop for Running {
     fn drop(&mut self) {
         let _killed = self.0.kill();
         let _ended = self.0.wait();
-    }
-}
-
-/// The daemon with this configuration, and its address.
-fn daemon(config: &Path) -> (Running, String) {
-    let mut daemon = Command::new(env!("CARGO_BIN_EXE_gcwatch"));
-    daemon
-        .arg("run")
-        .arg("--config")
-        .arg(config)
-        .stdin(Stdio::null())
-        .stderr(Stdio::piped());
-    let mut daemon = Running(daemon.spawn().unwrap());
-    let mut lines = BufReader::new(daemon.0.stderr.take().unwrap())
-        .lines()
-        .map_while(Result::ok);
-    let line = lines.find(|line| line.contains("listening at http://")).unwrap();
-    let address = line
-        .split("http://")
-        .nth(1)
-        .and_then(|rest| rest.split('/').next())
-        .unwrap();
-    let address = address.to_owned();
-    // What it says later must not fill the pipe.
-    std::thread::spawn(move || lines.for_each(|line| eprintln!("{line}")));
-    (daemon, address)
-}
-
-/// The state of a process, as the daemon's API has it.
-fn state(address: &str, pid: u32) -> Option<String> {
-    let mut stream = TcpStream::connect(address).ok()?;
-    write!(stream, "GET /api/v1/targets HTTP/1.0\r\nHost: {address}\r\n\r\n").ok()?;
-    let mut text = String::new();
-    stream.read_to_string(&mut text).ok()?;
-    let body: serde_json::Value = serde_json::from_str(text.split_once("\r\n\r\n")?.1).ok()?;
-    let targets = body.as_array().or_else(|| body["targets"].as_array())?;
-    let target = targets.iter().find(|target| target["pid"] == pid)?;
-    Some(target["state"].as_str()?.to_owned())
-}
-
-fn await_attached(address: &str, pid: u32, what: &str) {
-    let since = Instant::now();
-    while state(address, pid).as_deref() != Some("attached") {
-        assert!(since.elapsed() < PATIENCE, "{what}: {:?}", state(address, pid));
-        std::thread::yield_now();
     }
 }
 
@@ -192,36 +130,36 @@ fn a_hung_directory_costs_itself_alone() {
         .tempdir()
         .unwrap();
     let mark = folder.path().file_name().unwrap().to_str().unwrap().to_owned();
-    let config = folder.path().join("gcwatch.yaml");
-    let configure = |rules: &str| {
-        let (leases, hung) = (folder.path().join("leases"), hung.folder.display());
-        let text = format!(
-            "targets: {{include: [{{environment: {{GCWATCH_TEST_MARK: '{mark}'}}}}], lease_folder: {}, sockets: ['{hung}'], scan_interval: 1s}}\notlp: {{enabled: false}}\n\
-             listen: 127.0.0.1:0\n{rules}\n",
-            leases.display()
-        );
-        std::fs::write(&config, text).unwrap();
+    let config = |rules: &str| {
+        let hung = hung.folder.display();
+        format!(
+            "targets: {{include: [{{environment: {{GCWATCH_TEST_MARK: '{mark}'}}}}], sockets: ['{hung}'], \
+             scan_interval: 1s}}\n{rules}\n"
+        )
     };
-    configure("");
     let mut sleep = Command::new("sleep");
     sleep.arg("600").env("TMPDIR", &hung.folder).stdin(Stdio::null());
     let sleep = Running(sleep.spawn().unwrap());
     let start = Start::new(NET_10, "steady").env("GCWATCH_TEST_MARK", &mark);
     let before = start.start();
-    let (mut daemon, address) = daemon(&config);
-    await_attached(&address, before.pid(), "a process that was there");
+    let gcwatch = Command::new(env!("CARGO_BIN_EXE_gcwatch"));
+    let mut daemon = Daemon::start(command(gcwatch, folder.path(), ANY, &config("")));
+    let is_attached = |target: &Value| target["state"] == "attached";
+    daemon.await_target(before.pid(), "a process that was there", is_attached);
     let after = start.start();
-    await_attached(&address, after.pid(), "a process that starts later");
+    daemon.await_target(after.pid(), "a process that starts later", is_attached);
 
-    configure(&format!("rules: {{files: ['{}']}}", hung.folder.display()));
+    let with_rules = config(&format!("rules: {{files: ['{}']}}", hung.folder.display()));
+    std::fs::write(folder.path().join("gcwatch.yaml"), with_rules).unwrap();
     // Dropped first: no process that is waited for may still wait for it.
     let hung = hung;
     daemon.signal(Signal::HUP);
     let later = start.start();
-    await_attached(&address, later.pid(), "a process after SIGHUP");
+    daemon.await_target(later.pid(), "a process after SIGHUP", is_attached);
     daemon.signal(Signal::HUP);
     daemon.signal(Signal::TERM);
-    let status = daemon.ended(ENDS_WITHIN);
-    assert!(status.is_some_and(|status| status.success()), "{status:?}");
+    let since = Instant::now();
+    assert!(daemon.await_end().success());
+    assert!(since.elapsed() < ENDS_WITHIN, "{:?}", since.elapsed());
     drop((sleep, hung));
 }

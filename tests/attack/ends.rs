@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use test_support::add_tests;
+use test_support::daemon::{Daemon, MARK};
 use test_support::harness::Tests;
 use test_support::runtimes::{NET_10, need};
 use test_support::target::{PATIENCE, Start, Target};
 
-use crate::serving::{MARK, Serving};
+use crate::serving;
 
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(tests, need(&[NET_10]); a_crash_loop_is_one_alert, a_rollout_is_none, a_stall_is_gcwatchs_own);
@@ -24,7 +25,7 @@ fn mark() -> String {
 }
 
 /// What fires: rule and pid.
-fn alerts(daemon: &Serving) -> BTreeSet<(String, u64)> {
+fn alerts(daemon: &Daemon) -> BTreeSet<(String, u64)> {
     let alerts = daemon.json("/api/v1/alerts");
     let each = alerts["alerts"].as_array().unwrap().iter();
     each.map(|alert| {
@@ -36,7 +37,7 @@ fn alerts(daemon: &Serving) -> BTreeSet<(String, u64)> {
 
 /// Waits until what fires fits.
 fn await_alerts(
-    daemon: &Serving,
+    daemon: &Daemon,
     what: &str,
     fits: impl Fn(&BTreeSet<(String, u64)>) -> bool,
 ) -> BTreeSet<(String, u64)> {
@@ -46,7 +47,7 @@ fn await_alerts(
         if fits(&now) {
             return now;
         }
-        assert!(since.elapsed() < PATIENCE, "{what}: {now:?}\n{}", daemon.said);
+        assert!(since.elapsed() < PATIENCE, "{what}: {now:?}\n{}", daemon.said());
         std::thread::sleep(Duration::from_millis(50));
     }
 }
@@ -56,7 +57,7 @@ fn full(mark: &str) -> Target {
 }
 
 /// Waits until a severe rule on memory fires on the process.
-fn await_emergency(daemon: &Serving, pid: u32) {
+fn await_emergency(daemon: &Daemon, pid: u32) {
     let severe = ["memory.before-out-of-memory", "memory.out-of-space-soh"];
     await_alerts(daemon, "no emergency", |alerts| {
         let mut alerts = alerts.iter();
@@ -64,13 +65,13 @@ fn await_emergency(daemon: &Serving, pid: u32) {
     });
 }
 
-fn await_gone(daemon: &Serving, pid: u32) {
+fn await_gone(daemon: &Daemon, pid: u32) {
     let since = Instant::now();
     while daemon.target(pid).is_some() {
         assert!(
             since.elapsed() < PATIENCE,
             "the end of {pid} is not noticed\n{}",
-            daemon.said
+            daemon.said()
         );
         std::thread::sleep(Duration::from_millis(50));
     }
@@ -82,7 +83,7 @@ fn await_gone(daemon: &Serving, pid: u32) {
 /// fires for the processes that are gone.
 fn a_crash_loop_is_one_alert() {
     let mark = mark();
-    let daemon = Serving::start(&mark, "");
+    let daemon = serving::start(&mark, "");
     for round in 1..=4 {
         let mut target = full(&mark);
         await_emergency(&daemon, target.pid());
@@ -111,7 +112,7 @@ fn ask_to_end(target: &mut Target) {
 /// Guarantee: nothing is said of the service.
 fn a_rollout_is_none() {
     let mark = mark();
-    let daemon = Serving::start(&mark, "");
+    let daemon = serving::start(&mark, "");
     let mut before = full(&mark);
     await_emergency(&daemon, before.pid());
     for _ in 0..2 {
@@ -138,7 +139,7 @@ fn a_rollout_is_none() {
 fn a_stall_is_gcwatchs_own() {
     let stopped = Duration::from_secs(if crate::is_full() { 75 } else { 13 });
     let mark = mark();
-    let mut daemon = Serving::start(&mark, "");
+    let mut daemon = serving::start(&mark, "");
     let start = || {
         let mut start = Start::new(NET_10, "pressure").env(MARK, &mark);
         start.seconds = 200;
@@ -168,12 +169,12 @@ fn a_stall_is_gcwatchs_own() {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    assert!(about_itself, "{}", daemon.said);
+    assert!(about_itself, "{}", daemon.said());
     assert_eq!(daemon.metric("gcwatch_stalls_total"), Some(1.0));
     let seconds = daemon.metric("gcwatch_stall_duration_seconds_total").unwrap();
     assert!((seconds - stopped.as_secs_f64()).abs() < 4.0, "{seconds}");
     assert_eq!(daemon.get("/livez").0, 200);
-    assert_eq!(daemon.said.matches("gcwatch itself stalled").count(), 1);
+    assert_eq!(daemon.said().matches("gcwatch itself stalled").count(), 1);
     daemon.signal(Signal::TERM);
     assert!(daemon.await_end().success());
     for target in &mut targets {

@@ -4,19 +4,18 @@
 //! ([`test_support::hostile`]), which comes when the other one is read. By default a few modes, one after the other;
 //! `tests/attack/run` goes through all.
 
-use std::fs::File;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 use test_support::add_tests;
+use test_support::daemon::{ANY, Daemon, MARK, command, marked, until};
 use test_support::harness::Tests;
 use test_support::hostile::{ARGUMENT, MODES};
-use test_support::target::PATIENCE;
 
 use crate::is_full;
 
@@ -66,7 +65,7 @@ impl Runtime {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args([ARGUMENT, "--with-stdin", mode])
             .env("TMPDIR", folder)
-            .env("GCWATCH_TEST_MARK", folder)
+            .env(MARK, folder)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -92,107 +91,18 @@ impl Drop for Runtime {
     }
 }
 
-/// A daemon for the processes of one folder.
-struct Daemon {
-    child: Child,
-    address: String,
-    folder: TempDir,
+/// A daemon for the processes of one folder, and the folder.
+fn start() -> (Daemon, TempDir) {
+    let folder = tempfile::Builder::new().prefix("gcw").tempdir().unwrap();
+    let config = marked(&folder.path().display().to_string());
+    let mut gcwatch = Command::new(env!("CARGO_BIN_EXE_gcwatch"));
+    gcwatch.env("TMPDIR", folder.path());
+    (Daemon::start(command(gcwatch, folder.path(), ANY, &config)), folder)
 }
 
-impl Daemon {
-    fn start() -> Self {
-        let folder = tempfile::Builder::new().prefix("gcw").tempdir().unwrap();
-        let (config, log) = (folder.path().join("gcwatch.yaml"), folder.path().join("gcwatch.log"));
-        let mark = folder.path().display();
-        let text = format!("targets: {{include: [{{environment: {{GCWATCH_TEST_MARK: '{mark}'}}}}]}}\n");
-        std::fs::write(&config, text).unwrap();
-        let child = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
-            .args([
-                "run",
-                "--listen",
-                "127.0.0.1:0",
-                "--no-traces",
-                "--no-metrics",
-                "--no-logs",
-                "--config",
-            ])
-            .arg(config)
-            .arg("--lease-folder")
-            .arg(folder.path().join("leases"))
-            .env("TMPDIR", folder.path())
-            .env_remove("NOTIFY_SOCKET")
-            .stdin(Stdio::null())
-            .stderr(File::create(&log).unwrap())
-            .spawn()
-            .unwrap();
-        let mut daemon = Self {
-            child,
-            address: String::new(),
-            folder,
-        };
-        let after = |log: &str| Some(log.split_once("listening at http://")?.1.split_once('/')?.0.to_owned());
-        daemon.address = await_value("the daemon's address", || after(&daemon.log()));
-        daemon
-    }
-
-    fn log(&self) -> String {
-        std::fs::read_to_string(self.folder.path().join("gcwatch.log")).unwrap_or_default()
-    }
-
-    fn get(&self, path: &str) -> String {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let host = &self.address;
-        write!(
-            stream,
-            "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
-        )
-        .unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer.split_once("\r\n\r\n").unwrap().1.to_owned()
-    }
-
-    /// A process as it is known; null before.
-    fn target(&self, pid: u32) -> Value {
-        let all: Value = serde_json::from_str(&self.get("/api/v1/targets")).unwrap();
-        let all = all["targets"]
-            .as_array()
-            .or(all.as_array())
-            .cloned()
-            .unwrap_or_default();
-        let mut all = all.into_iter();
-        all.find(|target| target["pid"] == pid).unwrap_or_default()
-    }
-
-    /// The most memory that it ever had, bytes.
-    fn most_memory(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _it_ended_before = self.child.kill();
-        let _it_was_awaited = self.child.wait();
-        if std::thread::panicking() {
-            println!("gcwatch said:\n{}", self.log());
-        }
-    }
-}
-
-/// Asks until there is a value.
-fn await_value<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
-    let since = Instant::now();
-    loop {
-        if let Some(value) = ask() {
-            return value;
-        }
-        assert!(since.elapsed() < PATIENCE, "{what}: nothing for {PATIENCE:?}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+/// A process as it is known; null before.
+fn target(daemon: &Daemon, pid: u32) -> Value {
+    daemon.target(pid).unwrap_or_default()
 }
 
 fn number(target: &Value, name: &str) -> u64 {
@@ -201,9 +111,9 @@ fn number(target: &Value, name: &str) -> u64 {
 
 /// The neighbour goes on being read, and nothing of it is lost: its collections are numbered without a gap.
 fn assert_whole(daemon: &Daemon, neighbour: &Runtime) {
-    let before = number(&daemon.target(neighbour.pid()), "collections");
-    let target = await_value("collections of the neighbour", || {
-        let target = daemon.target(neighbour.pid());
+    let before = number(&target(daemon, neighbour.pid()), "collections");
+    let target = until("collections of the neighbour", || {
+        let target = target(daemon, neighbour.pid());
         (number(&target, "collections") >= before + 20).then_some(target)
     });
     assert_eq!(target["state"], "attached", "{target}");
@@ -218,16 +128,16 @@ fn assert_whole(daemon: &Daemon, neighbour: &Runtime) {
 /// Guarantee: the daemon's memory grows by at most 16 MB; what is too much is a session that is ended, with a reason;
 /// the neighbour loses nothing; SIGTERM ends the daemon in order while the process misbehaves.
 fn a_hostile_process_costs_itself(mode: &str) {
-    let mut daemon = Daemon::start();
-    let neighbour = Runtime::start(daemon.folder.path(), "well-behaved");
-    await_value("collections of the neighbour", || {
-        (number(&daemon.target(neighbour.pid()), "collections") > 20).then_some(())
+    let (mut daemon, folder) = start();
+    let neighbour = Runtime::start(folder.path(), "well-behaved");
+    until("collections of the neighbour", || {
+        (number(&target(&daemon, neighbour.pid()), "collections") > 20).then_some(())
     });
     let before = daemon.most_memory();
-    let hostile = Runtime::start(daemon.folder.path(), mode);
+    let hostile = Runtime::start(folder.path(), mode);
     let mut since = None;
-    let tried = await_value(mode, || {
-        let target = daemon.target(hostile.pid());
+    let tried = until(mode, || {
+        let target = target(&daemon, hostile.pid());
         if target.is_null() || target["state"] == "found" {
             return None;
         }
@@ -249,30 +159,28 @@ fn a_hostile_process_costs_itself(mode: &str) {
     assert!(grown <= ONE, "{mode}: {grown} bytes");
     if tried["reason"] == "over-memory" {
         assert_eq!(
-            daemon.log().matches("attaches again later").count(),
+            daemon.said().matches("attaches again later").count(),
             1,
             "{}",
-            daemon.log()
+            daemon.said()
         );
         assert!(
-            daemon.get("/metrics").contains("gcwatch_targets_over_memory_total"),
+            daemon.get("/metrics").1.contains("gcwatch_targets_over_memory_total"),
             "{mode}"
         );
     }
-    let pid = rustix::process::Pid::from_child(&daemon.child);
-    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-    let status = await_value("the end of the daemon", || daemon.child.try_wait().unwrap());
-    assert_eq!(status.code(), Some(0), "{}", daemon.log());
+    daemon.signal(Signal::TERM);
+    assert_eq!(daemon.await_end().code(), Some(0), "{}", daemon.said());
 }
 
 /// Scenario: six or twelve hostile processes at once, of modes that fill different stores, beside one that behaves
 /// well. Guarantee: the daemon's memory grows by at most 64 MB beyond what each costs without being counted, and the
 /// neighbour loses nothing.
 fn many_at_once_cost_what_all_may() {
-    let daemon = Daemon::start();
-    let neighbour = Runtime::start(daemon.folder.path(), "well-behaved");
-    await_value("collections of the neighbour", || {
-        (number(&daemon.target(neighbour.pid()), "collections") > 20).then_some(())
+    let (daemon, folder) = start();
+    let neighbour = Runtime::start(folder.path(), "well-behaved");
+    until("collections of the neighbour", || {
+        (number(&target(&daemon, neighbour.pid()), "collections") > 20).then_some(())
     });
     let before = daemon.most_memory();
     let modes = [
@@ -283,11 +191,11 @@ fn many_at_once_cost_what_all_may() {
     ];
     let count = if is_full() { 12 } else { 6 };
     let hostile: Vec<Runtime> = (0..count)
-        .map(|number| Runtime::start(daemon.folder.path(), modes[number % modes.len()]))
+        .map(|number| Runtime::start(folder.path(), modes[number % modes.len()]))
         .collect();
-    await_value("all of them are tried", || {
+    until("all of them are tried", || {
         let tried = |runtime: &Runtime| {
-            let target = daemon.target(runtime.pid());
+            let target = target(&daemon, runtime.pid());
             target["reason"] == "over-memory" || number(&target, "bytes") > ENOUGH / 100
         };
         hostile.iter().all(tried).then_some(())

@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use test_support::add_tests;
+use test_support::daemon::MARK;
 use test_support::harness::{Missing, Need, Tests};
 use test_support::runtimes::NET_10;
 use test_support::target::Start;
 
 use crate::frozen::{HELD_AT_MOST, ask_to_end, attached, fill, mark};
-use crate::serving::{MARK, Serving};
+use crate::serving;
 
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(tests, need; a_hung_reading_thread_holds_nobody, a_frozen_group_holds_nobody);
@@ -80,7 +81,7 @@ fn thread(pid: u32, name: &str) -> u32 {
 /// and another process is attached to as before.
 fn a_hung_reading_thread_holds_nobody() {
     let mark = mark();
-    let mut daemon = Serving::start(&mark, "");
+    let mut daemon = serving::start(&mark, "");
     let start = || Start::new(NET_10, "idle").env(MARK, &mark).start();
     let (mut ending, living) = (start(), start());
     for pid in [ending.pid(), living.pid()] {
@@ -131,7 +132,7 @@ fn a_hung_reading_thread_holds_nobody() {
 /// Guarantee: the process has exited within ten seconds, and the daemon goes on.
 fn a_frozen_group_holds_nobody() {
     let mark = mark();
-    let mut daemon = Serving::start(&mark, "");
+    let mut daemon = serving::start(&mark, "");
     let mut ending = Start::new(NET_10, "idle").env(MARK, &mark).start();
     daemon.await_target(ending.pid(), "attached", attached);
     daemon.await_guard(None);

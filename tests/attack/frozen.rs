@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal, kill_process, pidfd_getfd, pidfd_open};
 use test_support::add_tests;
+use test_support::daemon::{Daemon, MARK, await_end};
 use test_support::harness::Tests;
 use test_support::runtimes::{ALL, FETCHED, Host, NET_10, Runtime, need};
 use test_support::target::{Start, Target};
 
-use crate::serving::{MARK, Serving, await_end, command};
+use crate::serving::{self, command};
 
 pub(crate) fn tests(tests: &mut Tests) {
     let more = ALL
@@ -65,7 +66,7 @@ const STANDS: usize = 4;
 
 /// Collects until the sockets of so many sessions of the stopped daemon are full: though the processes collect, nothing
 /// more comes into them. Those of NativeAOT collect by themselves.
-pub(crate) fn fill(daemon: &Serving, targets: &mut [&mut Target], reads_stdin: bool) {
+pub(crate) fn fill(daemon: &Daemon, targets: &mut [&mut Target], reads_stdin: bool) {
     let since = Instant::now();
     let (mut before, mut stands) = (Vec::new(), 0);
     while stands < STANDS {
@@ -110,7 +111,7 @@ pub(crate) fn attached(target: &serde_json::Value) -> bool {
 }
 
 /// The number of its newest collection that is reported.
-fn newest(daemon: &Serving, pid: u32) -> Option<u64> {
+fn newest(daemon: &Daemon, pid: u32) -> Option<u64> {
     let gcs = daemon.json(&format!("/api/v1/gcs?pid={pid}&limit=1"));
     gcs["gcs"][0]["number"].as_u64()
 }
@@ -121,7 +122,7 @@ fn newest(daemon: &Serving, pid: u32) -> Option<u64> {
 /// what happened, /livez is ok, and every collection from then on is reported.
 fn a_stopped_daemon_holds_nobody(runtime: Runtime) {
     let mark = mark();
-    let mut daemon = Serving::start(&mark, "");
+    let mut daemon = serving::start(&mark, "");
     let start = || {
         // NativeAOT does not read its input, and collects by itself.
         let mode = if runtime.is_native_aot() { "pressure" } else { "idle" };
@@ -162,9 +163,9 @@ fn a_stopped_daemon_holds_nobody(runtime: Runtime) {
     assert_eq!((status, parts.lines().next()), (200, Some("ok")), "{parts}");
     assert!(daemon.metric("gcwatch_guard_releases_total") >= Some(1.0));
     assert!(
-        daemon.said.matches("the session failed").count() == 0,
+        daemon.said().matches("the session failed").count() == 0,
         "nothing is reported wrongly:\n{}",
-        daemon.said
+        daemon.said()
     );
 
     if !runtime.is_native_aot() {
@@ -199,7 +200,7 @@ fn a_stopped_daemon_holds_nobody(runtime: Runtime) {
 }
 
 /// Collects until the present session has reported a collection; its number.
-fn collect_until_reported(daemon: &Serving, target: &mut Target) -> u64 {
+fn collect_until_reported(daemon: &Daemon, target: &mut Target) -> u64 {
     let before = newest(daemon, target.pid());
     let since = Instant::now();
     loop {
@@ -221,7 +222,7 @@ fn collect_until_reported(daemon: &Serving, target: &mut Target) -> u64 {
 /// Guarantee: another guard is started and holds the session that it never saw begin: the process exits in time.
 fn a_guard_that_is_killed_comes_back() {
     let mark = mark();
-    let mut daemon = Serving::start(&mark, "");
+    let mut daemon = serving::start(&mark, "");
     let mut target = Start::new(NET_10, "idle").env(MARK, &mark).start();
     daemon.await_target(target.pid(), "attached", attached);
     let first = daemon.await_guard(None);
@@ -263,7 +264,7 @@ fn a_guard_that_is_killed_comes_back() {
 /// Scenario: a daemon without sessions is stopped for longer than the guard waits, and goes on.
 /// Guarantee: nothing is closed or reported, and it is alive.
 fn a_stopped_daemon_without_sessions_goes_on() {
-    let mut daemon = Serving::start(&mark(), "");
+    let mut daemon = serving::start(&mark(), "");
     daemon.await_guard(None);
     daemon.signal(Signal::STOP);
     std::thread::sleep(Duration::from_secs(7));
@@ -276,7 +277,7 @@ fn a_stopped_daemon_without_sessions_goes_on() {
     assert_eq!(daemon.metric("gcwatch_guard_running_ratio"), Some(1.0));
     daemon.signal(Signal::TERM);
     assert!(daemon.await_end().success());
-    assert!(!daemon.said.contains("guard"), "{}", daemon.said);
+    assert!(!daemon.said().contains("guard"), "{}", daemon.said());
 }
 
 /// Scenario: everything is logged, and nobody reads the pipe of standard error, which is full; then the configuration

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use test_support::add_tests;
+use test_support::daemon::Daemon;
 use test_support::harness::Tests;
 
-use crate::serving::Serving;
+use crate::serving;
 
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(
@@ -45,7 +46,7 @@ pub(crate) fn get(address: SocketAddr, path: &str, host: &str, within: Duration)
 }
 
 /// Health as a probe asks for it, several times.
-fn assert_healthy(daemon: &Serving, context: &str) {
+fn assert_healthy(daemon: &Daemon, context: &str) {
     for _ in 0..5 {
         let asked = Instant::now();
         let answer = get(daemon.address, "/livez", "localhost", PROBE);
@@ -58,7 +59,7 @@ fn assert_healthy(daemon: &Serving, context: &str) {
     }
 }
 
-fn end(mut daemon: Serving) {
+fn end(mut daemon: Daemon) {
     daemon.signal(Signal::TERM);
     assert!(daemon.await_end().success());
 }
@@ -68,7 +69,7 @@ fn end(mut daemon: Serving) {
 /// Guarantee: each probe is answered within a second, and so is the page once the connections have been idle for one;
 /// the daemon holds a bounded number of them.
 fn idle_connections_do_not_take_health_away() {
-    let daemon = Serving::start(NOTHING, "");
+    let daemon = serving::start(NOTHING, "");
     assert_healthy(&daemon, "nobody else");
     for count in [64, 200, 900] {
         for (kind, first) in [
@@ -102,7 +103,7 @@ fn idle_connections_do_not_take_health_away() {
 /// Scenario: 200 connections ask for everything again and again, and read a byte a second of it.
 /// Guarantee: each probe is answered within a second, and /metrics within a few.
 fn slow_readers_do_not_take_health_away() {
-    let daemon = Serving::start(NOTHING, "");
+    let daemon = serving::start(NOTHING, "");
     let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(100);
     let mut readers: Vec<TcpStream> = (0..200)
         .map(|_| {
@@ -136,7 +137,7 @@ fn slow_readers_of_recordings_hold_nothing_up() {
     let folder = state.path().join("black-box");
     std::fs::create_dir(&folder).unwrap();
     std::fs::write(folder.join(format!("{id}-27s-10s.nettrace")), vec![7; 8 << 20]).unwrap();
-    let daemon = Serving::start(
+    let daemon = serving::start(
         NOTHING,
         &format!("state: {{directory: '{}'}}\n", state.path().display()),
     );
@@ -184,7 +185,7 @@ fn follow(address: SocketAddr, view: &str) -> Option<TcpStream> {
 /// Guarantee: probes are answered within a second all the time. The others lose their places within a minute, and who
 /// then looks gets events.
 fn viewers_that_do_not_read_lose_their_places() {
-    let daemon = Serving::start(NOTHING, "");
+    let daemon = serving::start(NOTHING, "");
     let silent: Vec<TcpStream> = (0..16)
         .map(|_| follow(daemon.address, "rules").expect("a place"))
         .collect();
@@ -217,7 +218,7 @@ fn viewers_that_do_not_read_lose_their_places() {
 /// Scenario: a listener on loopback is asked under its own names, and under one that a foreign page may have.
 /// Guarantee: only its own are answered; the refusal says what to do.
 fn foreign_names_are_refused_on_loopback() {
-    let daemon = Serving::start(NOTHING, "");
+    let daemon = serving::start(NOTHING, "");
     let ask = |path: &str, host: &str| get(daemon.address, path, host, PROBE * 10).unwrap();
     for own in ["localhost", "127.0.0.1:9464", "[::1]:80"] {
         assert_eq!(ask("/api/v1/targets", own).0, 200, "{own}");
@@ -234,7 +235,7 @@ fn foreign_names_are_refused_on_loopback() {
 /// Guarantee: health is answered under any name; the rest is, unless there is a list without it.
 fn elsewhere_probes_are_answered_under_any_name() {
     for (more, others) in [("", 200), ("web: {hosts: [node-1.example]}\n", 403)] {
-        let daemon = Serving::start_at("0.0.0.0:0", NOTHING, more);
+        let daemon = serving::start_at("0.0.0.0:0", NOTHING, more);
         let address = SocketAddr::from(([127, 0, 0, 1], daemon.address.port()));
         let ask = |path: &str, host: &str| get(address, path, host, PROBE * 10).unwrap().0;
         assert_eq!(ask("/livez", "10.1.2.3:9464"), 200, "{more}");
@@ -248,7 +249,7 @@ fn elsewhere_probes_are_answered_under_any_name() {
 /// Guarantee: by each answer browsers run no script and show it in no frame; the page has neither a script nor a style
 /// of its own, and its style is there.
 fn pages_run_nothing() {
-    let daemon = Serving::start(NOTHING, "");
+    let daemon = serving::start(NOTHING, "");
     for path in ["/", "/style.css", "/metrics", "/api/v1/gcs", "/livez", "/nothing"] {
         let (_, answer) = get(daemon.address, path, "localhost", PROBE * 10).unwrap();
         let head = answer.split("\r\n\r\n").next().unwrap().to_ascii_lowercase();

@@ -24,7 +24,6 @@ mod listener;
 mod others;
 mod record;
 mod serving;
-mod spans;
 mod start_up;
 mod state;
 
@@ -53,7 +52,6 @@ fn main() -> ExitCode {
         heap_limit::tests,
         listener::tests,
         record::tests,
-        spans::tests,
         state::tests,
     ] {
         of_module(&mut tests);

@@ -3,10 +3,7 @@
 //! The process pins 60,000 objects, which a Verbose session makes the collector write down one by one: its own pauses
 //! show whether it still does. The other tool is this test, with a client of its own.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use clr_gc::event::RUNTIME_PROVIDER;
@@ -18,6 +15,7 @@ use tempfile::TempDir;
 use tokio::time::timeout;
 
 use test_support::add_tests_on;
+use test_support::daemon::{ANY, Daemon, MARK, command, marked};
 use test_support::harness::Tests;
 use test_support::runtimes::{ALL, Host, Runtime};
 use test_support::target::{PATIENCE, Start, Target};
@@ -94,91 +92,39 @@ impl Tool {
 }
 
 /// `gcwatch run`, which reads one process.
-struct Daemon {
-    child: Child,
-    said: Arc<Mutex<Vec<String>>>,
-    address: String,
+struct Reader {
+    daemon: Daemon,
     pid: u32,
     folder: TempDir,
 }
 
-impl Daemon {
+impl Reader {
     /// Starts it, and waits until it has read something of the process.
     fn start(target: &Target, mark: &str) -> Self {
         let folder = TempDir::new().unwrap();
-        let config = folder.path().join("gcwatch.yaml");
-        let text = format!("targets:\n  scan_interval: 1s\n  include:\n    - environment: {{{MARK}: {mark}}}\n");
-        std::fs::write(&config, text).unwrap();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
-            .args([
-                "run",
-                "--listen",
-                "127.0.0.1:0",
-                "--no-traces",
-                "--no-metrics",
-                "--no-logs",
-                "--config",
-            ])
-            .arg(config)
-            .arg("--lease-folder")
-            .arg(folder.path().join("leases"))
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stderr.take().unwrap())
-            .lines()
-            .map_while(Result::ok);
-        let said = Arc::new(Mutex::new(Vec::new()));
-        let listening = lines.find(|line| {
-            said.lock().unwrap().push(line.clone());
-            line.contains("listening at http://")
-        });
-        let listening = listening.unwrap_or_else(|| panic!("{said:?}"));
-        let (_, address) = listening.split_once("http://").unwrap();
-        let address = address.split('/').next().unwrap().to_owned();
-        let heard = Arc::clone(&said);
-        std::thread::spawn(move || lines.for_each(|line| heard.lock().unwrap().push(line)));
-        let daemon = Self {
-            child,
-            said,
-            address,
+        let gcwatch = Command::new(env!("CARGO_BIN_EXE_gcwatch"));
+        let reader = Self {
+            daemon: Daemon::start(command(gcwatch, folder.path(), ANY, &marked(mark))),
             pid: target.pid(),
             folder,
         };
-        daemon.await_that("it knows who is connected", |daemon| {
-            daemon.collections().iter().any(|gc| gc["observed_by_others"] == false)
+        reader.await_that("it knows who is connected", |reader| {
+            reader.collections().iter().any(|gc| gc["observed_by_others"] == false)
         });
-        daemon
+        reader
     }
 
     fn await_that(&self, what: &str, is: impl Fn(&Self) -> bool) {
         let since = Instant::now();
         while !is(self) {
-            assert!(
-                since.elapsed() < PATIENCE,
-                "{what}: never; {:#?}",
-                self.said.lock().unwrap()
-            );
+            assert!(since.elapsed() < PATIENCE, "{what}: never");
             std::thread::yield_now();
         }
     }
 
-    fn get(&self, path: &str) -> Value {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        write!(
-            stream,
-            "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-        )
-        .unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
-        serde_json::from_str(body).unwrap_or_else(|error| panic!("{path}: {error}: {body}"))
-    }
-
     /// The newest collections, newest first.
     fn collections(&self) -> Vec<Value> {
-        let of_process = self.get(&format!("/api/v1/gcs?pid={}", self.pid));
+        let of_process = self.daemon.json(&format!("/api/v1/gcs?pid={}", self.pid));
         of_process
             .as_array()
             .or_else(|| of_process["gcs"].as_array())
@@ -187,29 +133,14 @@ impl Daemon {
     }
 
     fn healings(&self) -> u64 {
-        let all = self.get("/api/v1/targets");
-        let all = all.as_array().or_else(|| all["targets"].as_array()).unwrap();
-        let of_process = all.iter().find(|target| target["pid"] == self.pid).unwrap();
-        of_process["healings"].as_u64().unwrap()
+        self.daemon.target(self.pid).unwrap()["healings"].as_u64().unwrap()
     }
 
     /// How often it said that it healed the process.
     fn reported(&self) -> usize {
-        let said = self.said.lock().unwrap();
-        said.iter()
-            .filter(|line| line.contains("another tool's session ended"))
-            .count()
+        self.daemon.said().matches("another tool's session ended").count()
     }
 }
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _gone = self.child.kill();
-        let _reaped = self.child.wait();
-    }
-}
-
-const MARK: &str = "GCWATCH_TEST_MARK";
 
 /// A process with many pinned objects, whose environment has a mark of its own.
 fn pins(runtime: Runtime) -> (Target, String) {
@@ -278,7 +209,7 @@ fn a_closed_session_goes_on_costing(runtime: Runtime) {
 /// What becomes of a process that the daemon reads when another tool's Verbose session ends as `end` says.
 fn is_healed(runtime: Runtime, end: impl FnOnce(&Tool, Session)) {
     let (mut target, mark) = pins(runtime);
-    let daemon = Daemon::start(&target, &mark);
+    let daemon = Reader::start(&target, &mark);
     let before = usual_pause(&mut target, 9);
     // Another gcwatch on the machine, one of another test, may have had a look at it by now.
     let healed_before = daemon.healings();
@@ -308,12 +239,12 @@ fn is_healed(runtime: Runtime, end: impl FnOnce(&Tool, Session)) {
         (daemon.healings(), daemon.reported()),
         (1, 1),
         "{:#?}",
-        daemon.said.lock().unwrap()
+        daemon.daemon.said()
     );
 }
 
 /// Half of the newest nine pauses are at most so long, in microseconds, as the daemon reports them.
-fn usual_pause_of(daemon: &Daemon) -> u64 {
+fn usual_pause_of(daemon: &Reader) -> u64 {
     let newest = daemon.collections();
     let mut pauses: Vec<u64> = newest.iter().take(9).filter_map(|gc| gc["pause_ns"].as_u64()).collect();
     pauses.sort_unstable();
@@ -342,7 +273,7 @@ fn a_client_that_dies_is_healed(runtime: Runtime) {
 /// client is repeated after ten), and the lock of bursts is free.
 fn a_killed_burst_is_healed(runtime: Runtime) {
     let (mut target, mark) = pins(runtime);
-    let daemon = Daemon::start(&target, &mark);
+    let daemon = Reader::start(&target, &mark);
     let before = usual_pause(&mut target, 9);
     let leases = daemon.folder.path().join("leases");
     for _ in 0..3 {
@@ -371,7 +302,7 @@ fn a_killed_burst_is_healed(runtime: Runtime) {
 /// Guarantee: one healing.
 fn probes_are_healed_together(runtime: Runtime) {
     let (target, mark) = pins(runtime);
-    let daemon = Daemon::start(&target, &mark);
+    let daemon = Reader::start(&target, &mark);
     let tool = Tool::of(&target);
     for _ in 0..10 {
         tool.executor.block_on(tool.client.process_info()).unwrap();
@@ -385,7 +316,7 @@ fn probes_are_healed_together(runtime: Runtime) {
     daemon.await_that("nobody is there any more", |daemon| {
         daemon.collections()[0]["observed_by_others"] == false
     });
-    assert!(daemon.healings() <= 2, "{:#?}", daemon.said.lock().unwrap());
+    assert!(daemon.healings() <= 2, "{}", daemon.daemon.said());
 }
 
 /// Scenario: a resident session is open; `gcwatch record --profile gc-verbose` records for two seconds, and another

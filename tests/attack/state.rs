@@ -8,11 +8,12 @@ use std::time::Duration;
 use rustix::fs::{CWD, Mode, mkfifoat};
 use rustix::process::Signal;
 use test_support::add_tests;
+use test_support::daemon::Daemon;
 use test_support::harness::Tests;
 
 use crate::directories::{Hung, need_hung};
 use crate::listener::get;
-use crate::serving::Serving;
+use crate::serving;
 
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(tests, || Ok(()); strange_files_in_it_hold_nothing_up);
@@ -20,15 +21,15 @@ pub(crate) fn tests(tests: &mut Tests) {
 }
 
 /// A daemon that reads no process, with this state directory.
-fn with_state(directory: &Path) -> Serving {
-    Serving::start("none", &format!("state: {{directory: '{}'}}\n", directory.display()))
+fn with_state(directory: &Path) -> Daemon {
+    serving::start("none", &format!("state: {{directory: '{}'}}\n", directory.display()))
 }
 
-fn answers_and_ends(mut daemon: Serving, what: &str) {
+fn answers_and_ends(mut daemon: Daemon, what: &str) {
     let answer = get(daemon.address, "/livez", "localhost", Duration::from_secs(5));
     assert_eq!(answer.map(|(status, _)| status), Some(200), "{what}");
     daemon.signal(Signal::TERM);
-    assert!(daemon.await_end().success(), "{what}:\n{}", daemon.said);
+    assert!(daemon.await_end().success(), "{what}:\n{}", daemon.said());
 }
 
 /// Scenario: in the place of each file that gcwatch has there, a FIFO whose other end nobody opens, a link to a file of
@@ -71,7 +72,7 @@ fn one_that_hangs_costs_what_outlives_gcwatch() {
     let hung = Hung::mount().unwrap();
     let daemon = with_state(&hung.folder.join("state"));
     for words in ["what outlives gcwatch is in memory only", "does not respond"] {
-        assert!(daemon.said.contains(words), "{}", daemon.said);
+        assert!(daemon.said().contains(words), "{}", daemon.said());
     }
     answers_and_ends(daemon, "hung");
 }

@@ -1,85 +1,16 @@
 //! The same reason in the daemon's log, its API, its metrics, `ps` and `doctor`.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
-use std::process::{Child, Stdio};
-use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
-
 use serde_json::Value;
 
 use test_support::add_tests;
+use test_support::daemon::{ANY, Daemon, command};
 use test_support::harness::Tests;
 
-use crate::container::{PATIENCE, Recipe, containers_with_assemblies};
+use crate::container::{Recipe, containers_with_assemblies};
 use crate::gcwatch::{doctor, through};
 
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(tests, containers_with_assemblies; one_reason_everywhere);
-}
-
-/// A daemon that reads what its configuration means; its lines.
-struct Daemon {
-    child: Child,
-    lines: Receiver<String>,
-}
-
-impl Daemon {
-    fn start(config: &str, folder: &str) -> Self {
-        let mut child = through(&[])
-            .args([
-                "run",
-                "--listen",
-                "127.0.0.1:0",
-                "--no-traces",
-                "--no-metrics",
-                "--no-logs",
-            ])
-            .args(["--config", config, "--lease-folder", folder])
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let stderr = BufReader::new(child.stderr.take().unwrap());
-        let (sender, lines) = channel();
-        std::thread::spawn(move || {
-            for line in stderr.lines().map_while(Result::ok) {
-                if sender.send(line).is_err() {
-                    break;
-                }
-            }
-        });
-        Self { child, lines }
-    }
-
-    fn await_line(&self, words: &[&str]) -> String {
-        let until = Instant::now() + PATIENCE;
-        loop {
-            let left = until.saturating_duration_since(Instant::now());
-            let line = self
-                .lines
-                .recv_timeout(left)
-                .unwrap_or_else(|error| panic!("{words:?}: {error}"));
-            if words.iter().all(|word| line.contains(word)) {
-                return line;
-            }
-        }
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _gone = self.child.kill();
-        let _reaped = self.child.wait();
-    }
-}
-
-fn get(address: &str, path: &str) -> String {
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer.split_once("\r\n\r\n").unwrap().1.to_owned()
 }
 
 /// Scenario: the daemon runs with a process in a container that it can read, and one whose directory is read-only; a
@@ -104,40 +35,22 @@ fn one_reason_everywhere() {
     let text = format!(
         "targets:\n  include: [{{name: '{mark}*'}}, {{name: nothing-has-this-name}}]\n  exclude: [{{name: {mark}out}}]\n  scan_interval: 1s\n"
     );
-    std::fs::write(&config, text).unwrap();
+    let mut daemon = Daemon::start(command(through(&[]), folder.path(), ANY, &text));
     let (config, leases) = (config.to_str().unwrap(), folder.path().join("leases"));
     let leases = leases.to_str().unwrap();
-    let daemon = Daemon::start(config, leases);
-    let listening = daemon.await_line(&["listening at http://"]);
-    let address = listening
-        .split("http://")
-        .nth(1)
-        .unwrap()
-        .split('/')
-        .next()
-        .unwrap()
-        .to_owned();
     let reason = "unwritable-directory";
     // It may be called one that is starting before.
-    daemon.await_line(&["cannot attach", reason, &bad.pid.to_string()]);
+    let is_said = |line: &String| [reason, &bad.pid.to_string()].iter().all(|word| line.contains(word));
+    while !is_said(&daemon.await_line("cannot attach")) {}
 
-    let targets: Value = serde_json::from_str(&get(&address, "/api/v1/targets")).unwrap();
-    let target = |pid: u32| {
-        targets["targets"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .find(|target| target["pid"] == pid)
-            .cloned()
-            .unwrap()
-    };
+    let target = |pid: u32| daemon.target(pid).unwrap();
     assert_eq!(
         (target(bad.pid)["state"].as_str(), target(bad.pid)["reason"].as_str()),
         (Some("unattachable"), Some(reason))
     );
     assert_eq!(target(well.pid)["state"], "attached");
     assert_eq!(target(out.pid)["state"], "excluded");
-    let metrics = get(&address, "/metrics");
+    let metrics = daemon.get("/metrics").1;
     let is_counted = |reason: &str| {
         let label = format!("gcwatch_target_reason=\"{reason}\"");
         metrics.lines().any(|line| {
@@ -172,7 +85,7 @@ fn one_reason_everywhere() {
         attached["detail"]
             .as_str()
             .unwrap()
-            .contains(&format!("process {}", daemon.child.id())),
+            .contains(&format!("process {}", daemon.pid())),
         "{attached}"
     );
     assert!(

@@ -279,7 +279,6 @@ class Shown(unittest.TestCase):
     def daemon(self, folder, web, otlp):
         import receivers
 
-        (spans,) = receivers.free_ports(1)
         config = folder / "gcwatch.yaml"
         config.write_text(f"""
 otlp: {{endpoint: "http://127.0.0.1:{otlp}"}}
@@ -287,7 +286,7 @@ metrics: {{interval: 1s}}
 # All parts that have metrics of their own.
 state: {{directory: {folder}/state}}
 evidence: {{bursts: on}}
-requests: {{mode: otlp, otlp: {{listen: "127.0.0.1:{spans}"}}}}
+requests: {{mode: diagnosticsource}}
 targets:
   include: [{{environment: {{GCWATCH_E2E: '{folder}'}}}}]
   lease_folder: {folder}/leases

@@ -120,7 +120,7 @@ class Dist(unittest.TestCase):
             names = self.check_entries(archive)
             archive.extractall(self.top / "tar")
         (top,) = (self.top / "tar").iterdir()
-        for name in ("LICENSE", "README.md", "systemd/gcwatch.service", "prometheus/gcwatch.rules.yaml", "prometheus/gcwatch.fleet.rules.yaml"):
+        for name in ("LICENSE", "README.md", "rules-catalogue.md", "systemd/gcwatch.service", "prometheus/gcwatch.rules.yaml", "prometheus/gcwatch.fleet.rules.yaml"):
             self.assertTrue((top / name).is_file(), name)
         self.assertEqual(run(top / "bin/gcwatch", "--version"), run(PROGRAM, "--version"))
         run(top / "bin/gcwatch", "run", "--check-config", "--config", top / "systemd/gcwatch.yaml")

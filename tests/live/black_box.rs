@@ -1,19 +1,17 @@
 //! Recordings of incidents, of real processes: what the daemon writes is a recording as any other.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use test_support::add_tests;
+use test_support::daemon::{ANY, Daemon, command, marked, until};
 use test_support::harness::{Need, Tests};
 use test_support::runtimes::{ALL, NET_10, Runtime};
-use test_support::target::{PATIENCE, Start, Target};
+use test_support::target::{Start, Target};
 
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(tests, need; an_incident_is_recorded, a_killed_process_leaves_a_recording);
@@ -31,120 +29,37 @@ fn runtimes() -> impl Iterator<Item = Runtime> {
     others.chain([NET_10])
 }
 
-/// The daemon with the shipped rules and a state directory, killed at the end.
-pub(crate) struct Daemon {
-    process: Child,
-    address: String,
-    folder: PathBuf,
+/// The daemon with the shipped rules and a state directory in a folder, and more lines of configuration.
+pub(crate) fn daemon(mark: &str, folder: &Path, more: &str) -> Daemon {
+    let state = folder.join("state");
+    let config = format!("{}state: {{directory: {}}}\n{more}", marked(mark), state.display());
+    Daemon::start(command(
+        Command::new(env!("CARGO_BIN_EXE_gcwatch")),
+        folder,
+        ANY,
+        &config,
+    ))
 }
 
-impl Daemon {
-    fn start(mark: &str, folder: &Path) -> Self {
-        Self::start_with(mark, folder, "")
-    }
-
-    /// With more lines of configuration.
-    pub(crate) fn start_with(mark: &str, folder: &Path, more: &str) -> Self {
-        let config = folder.join("gcwatch.yaml");
-        let otlp = if more.contains("otlp:") {
-            ""
-        } else {
-            "otlp: {enabled: false}\n"
-        };
-        let text = format!(
-            "targets: {{include: [{{environment: {{GCWATCH_TEST_MARK: '{mark}'}}}}], lease_folder: {}, \
-             scan_interval: 1s}}\n{otlp}listen: 127.0.0.1:0\nstate: {{directory: {}}}\n{more}",
-            folder.join("leases").display(),
-            folder.join("state").display()
-        );
-        fs::write(&config, text).unwrap();
-        let mut daemon = Command::new(env!("CARGO_BIN_EXE_gcwatch"));
-        daemon.arg("run").arg("--config").arg(&config);
-        let mut process = daemon.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(process.stderr.take().unwrap())
-            .lines()
-            .map_while(Result::ok);
-        let line = lines.find(|line| line.contains("listening at http://")).unwrap();
-        let address = line
-            .split("http://")
-            .nth(1)
-            .unwrap()
-            .split('/')
-            .next()
-            .unwrap()
-            .to_owned();
-        let folder = folder.to_owned();
-        // What it says later must not fill the pipe.
-        std::thread::spawn(move || lines.for_each(|line| println!("{line}")));
-        Self {
-            process,
-            address,
-            folder,
-        }
-    }
-
-    /// The status and the body of an answer.
-    pub(crate) fn get(&self, path: &str) -> (u16, Vec<u8>) {
-        let address = &self.address;
-        let mut stream = TcpStream::connect(address).unwrap();
-        let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).unwrap();
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).unwrap();
-        let head = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n").unwrap();
-        let body = answer.split_off(head + 4);
-        let status = std::str::from_utf8(&answer).unwrap().split(' ').nth(1).unwrap();
-        (status.parse().unwrap(), body)
-    }
-
-    pub(crate) fn json(&self, path: &str) -> Value {
-        serde_json::from_slice(&self.get(path).1).unwrap()
-    }
-
-    /// The first incident of a process that is recorded, as soon as there is one.
-    fn incident(&self, pid: u32) -> Value {
-        let is = |incident: &Value| incident["pid"] == pid && place(incident).is_some();
-        let find = || {
-            let incidents = self.json("/api/v1/incidents");
-            incidents["incidents"]
-                .as_array()
-                .unwrap()
-                .iter()
-                .find(|one| is(one))
-                .cloned()
-        };
-        until("an incident with a recording", find)
-    }
-
-    /// The recording at a path, as soon as it is written.
-    fn recording(&self, place: &str) -> PathBuf {
-        let bytes = until("a recording", || {
-            let (status, body) = self.get(place);
-            assert!([200, 503].contains(&status), "{}", String::from_utf8_lossy(&body));
-            (status == 200).then_some(body)
-        });
-        let path = self.folder.join("fetched.nettrace");
-        fs::write(&path, bytes).unwrap();
-        path
-    }
+/// The first incident of a process that is recorded, as soon as there is one.
+fn incident(daemon: &Daemon, pid: u32) -> Value {
+    let is = |incident: &&Value| incident["pid"] == pid && place(incident).is_some();
+    until("an incident with a recording", || {
+        let incidents = daemon.json("/api/v1/incidents");
+        incidents["incidents"].as_array().unwrap().iter().find(is).cloned()
+    })
 }
 
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _killed = self.process.kill();
-        let _ended = self.process.wait();
-    }
-}
-
-pub(crate) fn until<T>(what: &str, find: impl Fn() -> Option<T>) -> T {
-    let until = Instant::now() + PATIENCE;
-    loop {
-        if let Some(found) = find() {
-            return found;
-        }
-        assert!(Instant::now() < until, "{what} is missing");
-        sleep(Duration::from_millis(200));
-    }
+/// The recording at a path, as soon as it is written.
+fn recording(daemon: &Daemon, folder: &Path, place: &str) -> PathBuf {
+    let bytes = until("a recording", || {
+        let (status, body) = daemon.bytes(place);
+        assert!([200, 503].contains(&status), "{}", String::from_utf8_lossy(&body));
+        (status == 200).then_some(body)
+    });
+    let path = folder.join("fetched.nettrace");
+    fs::write(&path, bytes).unwrap();
+    path
 }
 
 /// Where the recording of an incident is.
@@ -215,10 +130,14 @@ fn an_incident_is_recorded() {
     for runtime in runtimes() {
         let folder = tempfile::Builder::new().prefix("gcwatch-black-box").tempdir().unwrap();
         let target = out_of_space(runtime, &mark(folder.path()));
-        let daemon = Daemon::start(&mark(folder.path()), folder.path());
-        let incident = daemon.incident(target.pid());
+        let daemon = daemon(&mark(folder.path()), folder.path(), "");
+        let incident = incident(&daemon, target.pid());
         let place = place(&incident).unwrap();
-        let numbers = check(runtime.name, &incident, &analyzed(&daemon.recording(place)));
+        let numbers = check(
+            runtime.name,
+            &incident,
+            &analyzed(&recording(&daemon, folder.path(), place)),
+        );
         let number = incident["gc_number"].as_u64().unwrap();
         assert!(numbers.last().is_some_and(|last| *last > number + 5), "{numbers:?}");
         let list = daemon.json("/api/v1/evidence/");
@@ -248,11 +167,11 @@ fn a_killed_process_leaves_a_recording() {
     for runtime in runtimes() {
         let folder = tempfile::Builder::new().prefix("gcwatch-black-box").tempdir().unwrap();
         let mut target = out_of_space(runtime, &mark(folder.path()));
-        let daemon = Daemon::start(&mark(folder.path()), folder.path());
-        let incident = daemon.incident(target.pid());
+        let daemon = daemon(&mark(folder.path()), folder.path(), "");
+        let incident = incident(&daemon, target.pid());
         let killed = Instant::now();
         target.kill();
-        let recording = daemon.recording(place(&incident).unwrap());
+        let recording = recording(&daemon, folder.path(), place(&incident).unwrap());
         assert!(
             killed.elapsed() < Duration::from_secs(9),
             "it did not wait for more to come"

@@ -1,12 +1,11 @@
 //! A real process in a container's control groups, as the daemon reports it: the container's id, limits and usage.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Instant;
 
 use test_support::add_tests;
+use test_support::daemon::{ANY, Daemon, command, marked, until};
 use test_support::harness::{Missing, Need, Tests};
 use test_support::runtimes::NET_10;
 use test_support::target::{PATIENCE, Start};
@@ -64,28 +63,6 @@ impl Drop for Groups {
     }
 }
 
-/// The daemon, killed at the end.
-struct Daemon(Child);
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _killed = self.0.kill();
-        let _ended = self.0.wait();
-    }
-}
-
-fn metrics(address: &str) -> String {
-    let mut stream = TcpStream::connect(address).unwrap();
-    write!(
-        stream,
-        "GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
-    )
-    .unwrap();
-    let mut text = String::new();
-    stream.read_to_string(&mut text).unwrap();
-    text
-}
-
 /// Scenario: a process of .NET 10 in groups of version 1 with a memory limit and a CPU quota, which are named as a
 /// container's.
 /// Guarantee: the daemon exports the container's id, its limits and what it uses, below the limit.
@@ -96,46 +73,12 @@ fn limits_and_usage_of_a_container_are_exported() {
     let mark = folder.path().file_name().unwrap().to_str().unwrap().to_owned();
     let target = Start::new(NET_10, "storm").env("GCWATCH_TEST_MARK", &mark).spawn();
     groups.take(target.pid());
-    let config = folder.path().join("gcwatch.yaml");
-    let leases = folder.path().join("leases");
-    let text = format!(
-        "targets: {{include: [{{environment: {{GCWATCH_TEST_MARK: '{mark}'}}}}], lease_folder: {}, scan_interval: 1s}}\notlp: {{enabled: false}}\n\
-         listen: 127.0.0.1:0\n",
-        leases.display()
-    );
-    std::fs::write(&config, text).unwrap();
-    let mut daemon = Command::new(env!("CARGO_BIN_EXE_gcwatch"));
-    daemon
-        .arg("run")
-        .arg("--config")
-        .arg(&config)
-        .stdin(Stdio::null())
-        .stderr(Stdio::piped());
-    let mut daemon = Daemon(daemon.spawn().unwrap());
-    let mut lines = BufReader::new(daemon.0.stderr.take().unwrap())
-        .lines()
-        .map_while(Result::ok);
-    let line = lines.find(|line| line.contains("listening at http://")).unwrap();
-    let address = line
-        .split("http://")
-        .nth(1)
-        .unwrap()
-        .split('/')
-        .next()
-        .unwrap()
-        .to_owned();
-    // What it says later must not fill the pipe.
-    let reader = std::thread::spawn(move || lines.for_each(drop));
-
-    let until = Instant::now() + PATIENCE;
-    let text = loop {
-        let text = metrics(&address);
-        if text.contains("gcwatch_container_memory_limit_bytes{") {
-            break text;
-        }
-        assert!(Instant::now() < until, "{text}");
-        std::thread::sleep(Duration::from_millis(200));
-    };
+    let gcwatch = Command::new(env!("CARGO_BIN_EXE_gcwatch"));
+    let daemon = Daemon::start(command(gcwatch, folder.path(), ANY, &marked(&mark)));
+    let text = until("the limits of the container", || {
+        let (_, text) = daemon.get("/metrics");
+        text.contains("gcwatch_container_memory_limit_bytes{").then_some(text)
+    });
     let value = |name: &str| -> f64 {
         let line = text.lines().find(|line| line.starts_with(&format!("{name}{{")));
         line.and_then(|line| line.rsplit(' ').next()?.parse().ok())
@@ -154,6 +97,5 @@ fn limits_and_usage_of_a_container_are_exported() {
     assert_eq!(value("gcwatch_container_memory_oom_kills_total"), 0.0);
     assert!(text.contains(&format!("container_id=\"{id}\"")), "{text}");
     drop(daemon);
-    reader.join().unwrap();
     drop(target);
 }

@@ -8,12 +8,13 @@ use opentelemetry_proto::tonic::profiles::v1development::Function;
 use serde_json::Value;
 use tempfile::TempDir;
 use test_support::add_tests_on;
+use test_support::daemon::{Daemon, until};
 use test_support::harness::Tests;
 use test_support::receiver::Receiver;
 use test_support::runtimes::{ALL, Host, Runtime};
 use test_support::target::{Start, Target};
 
-use crate::black_box::{Daemon, mark, until};
+use crate::black_box::{self, mark};
 use crate::evidence::usual_pause;
 
 pub(crate) fn tests(tests: &mut Tests) {
@@ -64,7 +65,7 @@ fn folder() -> TempDir {
 }
 
 fn bursts(daemon: &Daemon) -> Vec<String> {
-    let metrics = String::from_utf8(daemon.get("/metrics").1).unwrap();
+    let metrics = daemon.get("/metrics").1;
     let is = |line: &&str| line.starts_with("gcwatch_evidence_bursts_total{");
     metrics.lines().filter(is).map(str::to_owned).collect()
 }
@@ -76,7 +77,7 @@ fn an_induced_incident_names_the_site(runtime: Runtime) {
     let folder = folder();
     let target = known(runtime, "callers.dll", folder.path());
     let more = "evidence: {bursts: on, burst_for: 3s}\n";
-    let daemon = Daemon::start_with(&mark(folder.path()), folder.path(), more);
+    let daemon = black_box::daemon(&mark(folder.path()), folder.path(), more);
     let incident = incident(&daemon, target.pid(), "callers");
     let found = &incident["callers"];
     assert!(found["none_because"].is_null(), "{}: {found}", runtime.name);
@@ -117,7 +118,7 @@ fn an_incident_names_what_allocates(runtime: Runtime) {
     let more = rule(folder.path(), "allocations")
         + "evidence: {bursts: on, burst_for: 3s, profiles: on}\n"
         + &format!("otlp: {{endpoint: '{}', traces: {{enabled: false}}}}\n", receiver.url());
-    let daemon = Daemon::start_with(&mark(folder.path()), folder.path(), &more);
+    let daemon = black_box::daemon(&mark(folder.path()), folder.path(), &more);
     let incident = incident(&daemon, target.pid(), "allocations");
     let found = &incident["allocations"];
     assert!(found["none_because"].is_null(), "{found}");
@@ -132,7 +133,7 @@ fn an_incident_names_what_allocates(runtime: Runtime) {
     }
     assert!(found["sites"][0]["site"].is_string(), "{found}");
     assert!(found["total"]["samples"].as_u64() > Some(100), "{found}");
-    let (status, svg) = daemon.get(found["flame"].as_str().unwrap());
+    let (status, svg) = daemon.bytes(found["flame"].as_str().unwrap());
     let svg = String::from_utf8(svg).unwrap();
     assert!(
         status == 200 && svg.starts_with("<?xml") && svg.ends_with("</svg>\n"),
@@ -189,7 +190,7 @@ fn pauses_are_as_before_an_automatic_burst(runtime: Runtime) {
         target.lines_from_now(5);
         let before = usual_pause(&mut target);
         let more = rule(folder.path(), "allocations") + "evidence: {bursts: on, burst_for: 2s}\n";
-        let daemon = Daemon::start_with(&mark(folder.path()), folder.path(), &more);
+        let daemon = black_box::daemon(&mark(folder.path()), folder.path(), &more);
         let incident = incident(&daemon, target.pid(), "allocations");
         let why = incident["allocations"]["none_because"].as_str();
         let context = format!("{}, {pins} pins", runtime.name);

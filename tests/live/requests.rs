@@ -18,6 +18,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use test_support::add_tests_on;
+use test_support::daemon::{ANY, Daemon, command};
 use test_support::harness::Tests;
 use test_support::receiver::Receiver;
 use test_support::runtimes::{ASP, KNOWN, Runtime};
@@ -30,7 +31,7 @@ pub(crate) fn tests(tests: &mut Tests) {
     add_tests_on!(
         tests, runtimes();
         a_request_lost_what_its_own_log_says, a_request_of_server_gc_lost_what_its_own_log_says,
-        a_pause_is_in_its_victims_trace, spans_say_which_requests_there_were,
+        a_pause_is_in_its_victims_trace,
         tracing_stays_as_it_is, kills_lose_no_request_and_change_no_sampling,
         the_last_owner_of_the_filter_has_it, sources_count_where_an_sdk_is, jobs_of_a_hosted_worker_count, more_requests_than_the_limit_end_it
     );
@@ -262,7 +263,7 @@ fn a_pause_is_in_its_victims_trace(runtime: Runtime) {
     );
     let config =
         "requests:\n  mode: diagnosticsource\n  routes: [{name: collecting, path: /g*}, {name: slow, path: /slow}]\n";
-    let (_daemon, address) = daemon(&shop, &url, config);
+    let daemon = daemon(&shop, &url, config);
     let end = Arc::new(AtomicBool::new(false));
     let client = ask(&shop, &end);
     let mut spans: BTreeMap<Vec<u8>, Span> = BTreeMap::new();
@@ -282,10 +283,10 @@ fn a_pause_is_in_its_victims_trace(runtime: Runtime) {
         };
         tokio::time::timeout(PATIENCE, looking).await
     });
-    let asked = |path: &str| -> Value { serde_json::from_str(&get(&address, path)).unwrap() };
+    let asked = |path: &str| daemon.json(path);
     let listed = asked(&format!("/api/v1/evidence/requests/{}", shop.pid));
     let record = asked(&format!("/api/v1/processes/{}", shop.pid));
-    let metrics = get(&address, "/metrics");
+    let metrics = daemon.get("/metrics").1;
     for route in ["collecting", "slow"] {
         let label = format!("gcwatch_request_route=\"{route}\"");
         let counts = |line: &&str| line.starts_with("gcwatch_requests_total{") && line.contains(&label);
@@ -330,43 +331,17 @@ fn a_pause_is_in_its_victims_trace(runtime: Runtime) {
     );
 }
 
-/// A daemon that reads the service, and has attached to it, with the address where it listens.
-fn daemon(shop: &Shop, url: &str, config: &str) -> (Running, String) {
-    let (daemon, address, _) = daemon_that_says(shop, url, config);
-    (daemon, address)
-}
-
-/// The same, and what it logs from then on.
-fn daemon_that_says(shop: &Shop, url: &str, config: &str) -> (Running, String, mpsc::Receiver<String>) {
+/// A daemon that reads the service, and has attached to it; it sends spans there.
+fn daemon(shop: &Shop, url: &str, config: &str) -> Daemon {
     let config = format!(
-        "targets:\n  scan_interval: 1s\n  include:\n    - environment: {{TMPDIR: {}}}\n{config}",
+        "targets:\n  scan_interval: 1s\n  include:\n    - environment: {{TMPDIR: {}}}\n\
+         otlp: {{endpoint: '{url}', metrics: {{enabled: false}}, logs: {{enabled: false}}}}\n{config}",
         shop.tmp()
     );
-    std::fs::write(shop.path("gcwatch.yaml"), config).unwrap();
-    let mut daemon = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
-        .args(["run", "--listen", "127.0.0.1:0", "--no-metrics", "--no-logs"])
-        .args(["--endpoint", url, "--config", &shop.path("gcwatch.yaml")])
-        .args(["--lease-folder", &shop.path("leases")])
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut said = BufReader::new(daemon.stderr.take().unwrap())
-        .lines()
-        .map_while(Result::ok);
-    let daemon = Running(daemon);
-    let mut address = None;
-    let attached = said.any(|line| {
-        let listening = line.split_once("listening at http://");
-        address = address
-            .take()
-            .or(listening.map(|(_, rest)| rest.split('/').next().unwrap().to_owned()));
-        line.contains("attached")
-    });
-    assert!(attached, "it attaches");
-    let (sender, lines) = mpsc::channel();
-    // Whether somebody listens or not: its pipe must not fill.
-    std::thread::spawn(move || said.for_each(|line| drop(sender.send(line))));
-    (daemon, address.expect("it listens before it attaches"), lines)
+    let gcwatch = Command::new(env!("CARGO_BIN_EXE_gcwatch"));
+    let mut daemon = Daemon::start(command(gcwatch, shop.folder.path(), ANY, &config));
+    daemon.await_line("attached");
+    daemon
 }
 
 /// Requests that collect, and others beside them, until `end`.
@@ -378,76 +353,6 @@ fn ask(shop: &Shop, end: &Arc<AtomicBool>) -> JoinHandle<()> {
             get(&address, "/slow?ms=30");
         }
     })
-}
-
-/// Scenario: a service's SDK sends its spans to gcwatch, over gRPC and over HTTP; nothing is asked of the service.
-/// Guarantee: pauses are in the traces of requests, which their own log knows, with the time that they lost.
-fn spans_say_which_requests_there_were(runtime: Runtime) {
-    for protocol in ["grpc", "http/protobuf"] {
-        let executor = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .unwrap();
-        let mut receiver = executor.block_on(Receiver::start());
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let intake = format!("http://127.0.0.1:{port}");
-        let mut shop = Shop::start(
-            runtime,
-            20,
-            &[
-                ("OTEL_EXPORTER_OTLP_ENDPOINT", &intake),
-                ("OTEL_EXPORTER_OTLP_PROTOCOL", protocol),
-                ("OTEL_TRACES_SAMPLER", "always_on"),
-                ("OTEL_BSP_SCHEDULE_DELAY", "500"),
-            ],
-        );
-        let keys = format!("requests:\n  mode: otlp\n  wait: 3s\n  otlp: {{listen: \"127.0.0.1:{port}\"}}\n");
-        let _daemon = daemon(&shop, &receiver.url(), &keys);
-        let end = Arc::new(AtomicBool::new(false));
-        let client = ask(&shop, &end);
-        let mut lost: BTreeMap<String, u64> = BTreeMap::new();
-        let mut hit = 0;
-        let found = executor.block_on(async {
-            let looking = async {
-                while lost.len() < 10 || hit == 0 {
-                    let received = receiver.next().await;
-                    let resources = received.traces().resource_spans.into_iter();
-                    let scopes = resources.flat_map(|resource| resource.scope_spans);
-                    for span in scopes.flat_map(|scope| scope.spans) {
-                        if span.name == "GC pause gen2 blocking" {
-                            let id: String = span.parent_span_id.iter().map(|byte| format!("{byte:02x}")).collect();
-                            *lost.entry(id).or_default() += span.end_time_unix_nano - span.start_time_unix_nano;
-                        }
-                        let says = |key: &str| span.attributes.iter().any(|attribute| attribute.key == key);
-                        hit += u32::from(says("dotnet.gc.requests.hit"));
-                    }
-                }
-            };
-            tokio::time::timeout(PATIENCE, looking).await
-        });
-        end.store(true, Ordering::Relaxed);
-        client.join().unwrap();
-        assert!(found.is_ok(), "{protocol}: {lost:?}, {hit} collections with requests");
-        shop.process.0.wait().unwrap();
-        let log = std::fs::read_to_string(shop.path("log")).unwrap();
-        let own: BTreeMap<&str, i64> = log
-            .lines()
-            .map(|line| {
-                let fields: Vec<&str> = line.split(' ').collect();
-                let number = |place: usize| fields[place].parse::<i64>().unwrap();
-                (fields[5], (number(3) - number(2)) * 100)
-            })
-            .collect();
-        let mut apart = Vec::new();
-        for (id, lost) in &lost {
-            let own = own.get(id.as_str()).expect("a request that the service knows");
-            apart.push((lost.cast_signed() - own).abs());
-        }
-        // On a busy machine some of them began in a pause, before the program's first line ran.
-        apart.sort_unstable();
-        assert!(apart[apart.len() * 3 / 5] < 1_000_000, "{protocol}: {apart:?}");
-    }
 }
 
 /// A pause, the request that it is in, and the collection that it is linked to, when all three have come.
@@ -522,7 +427,7 @@ fn kills_lose_no_request_and_change_no_sampling(runtime: Runtime) {
         })
         .collect();
     for _ in 0..4 {
-        let (daemon, _) = daemon(&shop, "http://127.0.0.1:9", "requests:\n  mode: diagnosticsource\n");
+        let daemon = daemon(&shop, "http://127.0.0.1:9", "requests:\n  mode: diagnosticsource\n");
         for _ in 0..10 {
             assert_eq!(sent_on(&shop), before, "with gcwatch");
         }
@@ -644,8 +549,7 @@ fn the_last_owner_of_the_filter_has_it(runtime: Runtime) {
     let requests = all.iter().filter(|record| record["kind"] == "request").count();
     assert!(requests >= 20, "{requests}");
 
-    let (_daemon, address, said) =
-        daemon_that_says(&shop, "http://127.0.0.1:9", "requests: {mode: diagnosticsource}\n");
+    let daemon = daemon(&shop, "http://127.0.0.1:9", "requests: {mode: diagnosticsource}\n");
     // What the provider says within two seconds of a session's beginning is about that one's own filter.
     let since = Instant::now();
     while since.elapsed() < Duration::from_secs(4) {
@@ -653,19 +557,19 @@ fn the_last_owner_of_the_filter_has_it(runtime: Runtime) {
     }
     let owner = Owner::begin(&shop);
     let until = Instant::now() + PATIENCE;
-    while !said.try_iter().any(|line| line.contains("another tool uses")) {
+    while !daemon.said().contains("another tool uses") {
         ask("/seen");
         assert!(Instant::now() < until, "the daemon does not say it");
     }
-    assert!(unread(&shop, &address).unwrap().contains("another tool uses"));
+    assert!(unread(&shop, &daemon).unwrap().contains("another tool uses"));
     ask("/hop?n=0");
     let stream = owner.end();
     assert_eq!(times(&stream, "/hop"), 20);
 }
 
 /// Why the requests of a service are not read, by the page's record of it; `None`: they are.
-fn unread(shop: &Shop, address: &str) -> Option<String> {
-    let record: Value = serde_json::from_str(&get(address, &format!("/api/v1/processes/{}", shop.pid))).unwrap();
+fn unread(shop: &Shop, daemon: &Daemon) -> Option<String> {
+    let record = daemon.json(&format!("/api/v1/processes/{}", shop.pid));
     let unseen = record["unseen"].as_array().unwrap().iter();
     let requests = unseen.filter(|unseen| unseen["what"] == "what collections do to its requests");
     let why = requests.map(|unseen| unseen["why"].as_str().unwrap().to_owned()).next();
@@ -679,20 +583,20 @@ fn unread(shop: &Shop, address: &str) -> Option<String> {
 fn more_requests_than_the_limit_end_it(runtime: Runtime) {
     let shop = Shop::start(runtime, 300, &[("SLIVE", "1")]);
     let config = "requests: {mode: diagnosticsource, max_per_second: 5}\n";
-    let (_daemon, address, said) = daemon_that_says(&shop, "http://127.0.0.1:9", config);
-    assert_eq!(unread(&shop, &address), None);
+    let daemon = daemon(&shop, "http://127.0.0.1:9", config);
+    assert_eq!(unread(&shop, &daemon), None);
     let until = Instant::now() + PATIENCE;
-    while !said.try_iter().any(|line| line.contains("requests.max_per_second")) {
+    while !daemon.said().contains("requests.max_per_second") {
         get(&shop.address, "/json");
         assert!(Instant::now() < until, "the daemon does not say it");
     }
     assert!(
-        unread(&shop, &address)
+        unread(&shop, &daemon)
             .unwrap()
             .contains("more than 5 requests a second")
     );
     let collections = || -> u64 {
-        let record: Value = serde_json::from_str(&get(&address, &format!("/api/v1/processes/{}", shop.pid))).unwrap();
+        let record = daemon.json(&format!("/api/v1/processes/{}", shop.pid));
         record["newest"][0]["number"].as_u64().unwrap_or(0)
     };
     let before = collections();
@@ -703,9 +607,9 @@ fn more_requests_than_the_limit_end_it(runtime: Runtime) {
 }
 
 /// Requests of a class, by the daemon's metrics.
-fn of_class(address: &str, class: &str) -> u64 {
+fn of_class(daemon: &Daemon, class: &str) -> u64 {
     let label = format!("gcwatch_request_route=\"{class}\"");
-    let metrics = get(address, "/metrics");
+    let metrics = daemon.get("/metrics").1;
     let is = |line: &&str| line.starts_with("gcwatch_requests_total{") && line.contains(&label);
     let counts = metrics.lines().filter(is);
     counts
@@ -729,19 +633,19 @@ fn sources_count_where_an_sdk_is(runtime: Runtime) {
     for env in variants {
         let shop = Shop::start(runtime, 300, &[env, &[("SLIVE", "1")]].concat());
         let before = sent_on(&shop);
-        let (_daemon, address) = daemon(&shop, "http://127.0.0.1:9", config);
+        let daemon = daemon(&shop, "http://127.0.0.1:9", config);
         let has_sdk = !env.is_empty();
         let until = Instant::now() + PATIENCE;
         loop {
             assert_eq!(sent_on(&shop), before, "{env:?}");
-            let [requests, calls] = ["hop", "System.Net.Http"].map(|class| of_class(&address, class));
+            let [requests, calls] = ["hop", "System.Net.Http"].map(|class| of_class(&daemon, class));
             if requests > 12 && (calls > 12 || !has_sdk) {
                 assert_eq!(calls > 0, has_sdk, "{env:?}: {requests} requests, {calls} calls");
                 break;
             }
             assert!(Instant::now() < until, "{env:?}: {requests} requests, {calls} calls");
         }
-        let facts: Value = serde_json::from_str(&get(&address, &format!("/api/v1/processes/{}", shop.pid))).unwrap();
+        let facts = daemon.json(&format!("/api/v1/processes/{}", shop.pid));
         assert!(facts["requests"]["known"].as_u64().unwrap() > 0, "{facts}");
     }
 }
@@ -758,13 +662,13 @@ fn jobs_of_a_hosted_worker_count(runtime: Runtime) {
     ];
     let shop = Shop::start(runtime, 300, &env);
     let config = "requests: {mode: diagnosticsource, sources: [Acme.Jobs]}\n";
-    let (_daemon, address) = daemon(&shop, "http://127.0.0.1:9", config);
+    let daemon = daemon(&shop, "http://127.0.0.1:9", config);
     let until = Instant::now() + PATIENCE;
-    while of_class(&address, "Acme.Jobs") <= 20 {
+    while of_class(&daemon, "Acme.Jobs") <= 20 {
         get(&shop.address, "/json");
         assert!(Instant::now() < until, "no jobs");
     }
-    let metrics = get(&address, "/metrics");
+    let metrics = daemon.get("/metrics").1;
     let [jobs, lost_s] = ["count", "sum"].map(|part| {
         let name = format!("gcwatch_request_gc_pause_duration_seconds_{part}{{");
         let mut lines = metrics.lines();

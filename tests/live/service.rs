@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
 use tempfile::TempDir;
 
 use test_support::add_tests;
+use test_support::daemon::{ANY, Daemon, command, marked};
 use test_support::harness::Tests;
 use test_support::runtimes::{SERVICE, need};
 use test_support::target::PATIENCE;
@@ -40,8 +40,7 @@ impl Drop for Running {
 /// The service, two clients that ask it without a pause, and a daemon that reads it alone.
 struct Scene {
     _service: Running,
-    _daemon: Running,
-    address: String,
+    daemon: Daemon,
     end: Arc<AtomicBool>,
     clients: Vec<JoinHandle<u64>>,
     _folder: TempDir,
@@ -72,38 +71,8 @@ impl Scene {
         );
         std::thread::spawn(move || said.for_each(drop));
 
-        let config =
-            format!("targets:\n  scan_interval: 1s\n  include:\n    - environment: {{GCWATCH_TEST_MARK: {mark}}}\n");
-        std::fs::write(folder.path().join("gcwatch.yaml"), config).unwrap();
-        let mut daemon = Command::new(env!("CARGO_BIN_EXE_gcwatch"))
-            .args([
-                "run",
-                "--listen",
-                "127.0.0.1:0",
-                "--no-traces",
-                "--no-metrics",
-                "--no-logs",
-            ])
-            .arg("--config")
-            .arg(folder.path().join("gcwatch.yaml"))
-            .arg("--lease-folder")
-            .arg(folder.path().join("leases"))
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut said = BufReader::new(daemon.stderr.take().unwrap())
-            .lines()
-            .map_while(Result::ok);
-        let daemon = Running(daemon);
-        let mut heard = Vec::new();
-        let listening = said.find(|line| {
-            heard.push(line.clone());
-            line.contains("listening at http://")
-        });
-        let listening = listening.unwrap_or_else(|| panic!("{heard:?}"));
-        let (_, address) = listening.split_once("http://").unwrap();
-        let address = address.split('/').next().unwrap().to_owned();
-        std::thread::spawn(move || said.for_each(drop));
+        let gcwatch = Command::new(env!("CARGO_BIN_EXE_gcwatch"));
+        let daemon = Daemon::start(command(gcwatch, folder.path(), ANY, &marked(&mark)));
 
         let end = Arc::new(AtomicBool::new(false));
         let client = |first: usize| {
@@ -123,8 +92,7 @@ impl Scene {
         let clients = vec![client(0), client(paths.len() / 2)];
         Self {
             _service: service,
-            _daemon: daemon,
-            address,
+            daemon,
             end,
             clients,
             _folder: folder,
@@ -133,7 +101,7 @@ impl Scene {
 
     /// Rules from a warning on that fire now.
     fn fires(&self) -> BTreeSet<String> {
-        let alerts: Value = serde_json::from_str(&get(&self.address, "/api/v1/alerts")).unwrap();
+        let alerts = self.daemon.json("/api/v1/alerts");
         let alerts = alerts["alerts"].as_array().unwrap().iter();
         let bad = alerts.filter(|alert| alert["severity"] != "info");
         bad.map(|alert| alert["rule"].as_str().unwrap().to_owned()).collect()
@@ -141,7 +109,7 @@ impl Scene {
 
     /// Collections so far, all of them complete.
     fn collections(&self) -> u64 {
-        let targets: Value = serde_json::from_str(&get(&self.address, "/api/v1/targets")).unwrap();
+        let targets = self.daemon.json("/api/v1/targets");
         targets["targets"][0]["collections"].as_u64().unwrap_or(0)
     }
 

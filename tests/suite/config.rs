@@ -12,7 +12,6 @@ use std::{fs, io};
 use clap::Parser;
 use delivery::otlp::settings::{Compression, Protocol, Receiver};
 use gc_telemetry::options::{HistogramBuckets, Temporality};
-use gcwatch::config::change::Section;
 use gcwatch::config::environment::Environment;
 use gcwatch::config::flags::ConfigFlags;
 use gcwatch::config::options::LogFormat;
@@ -62,7 +61,7 @@ fn warnings(loaded: &Loaded) -> String {
 }
 
 fn traces(config: &Config) -> &Receiver {
-    config.otlp().traces.as_ref().unwrap()
+    config.options.otlp.traces.as_ref().unwrap()
 }
 
 /// Scenario: files with every kind of error.
@@ -103,7 +102,7 @@ fn page_and_schema_are_current() {
     let example = example.replace("/run/secrets/otlp-authorization", "/run/secrets/token");
     let config = config(&example, &[], &[]);
     assert_eq!(traces(&config).endpoint, "https://collector.example:4317");
-    assert_eq!(config.targets().exclude.len(), 2);
+    assert_eq!(config.options.targets.exclude.len(), 2);
 }
 
 /// Scenario: nothing is set at all.
@@ -111,19 +110,32 @@ fn page_and_schema_are_current() {
 #[test]
 fn nothing_need_be_set() {
     let config = config("", &[], &[]);
-    for receiver in [&config.otlp().traces, &config.otlp().metrics, &config.otlp().logs] {
+    for receiver in [
+        &config.options.otlp.traces,
+        &config.options.otlp.metrics,
+        &config.options.otlp.logs,
+    ] {
         let receiver = receiver.as_ref().unwrap();
         assert_eq!(receiver.endpoint, "http://localhost:4317");
         assert_eq!(receiver.protocol, Protocol::Grpc);
         assert_eq!(receiver.timeout, Duration::from_secs(10));
     }
-    assert_eq!(config.listen().unwrap().to_string(), "127.0.0.1:9464");
-    assert_eq!(*config.targets(), gcwatch::targets::options::TargetOptions::default());
-    assert_eq!(*config.spans(), gc_telemetry::options::SpanOptions::default());
-    assert_eq!(*config.metrics(), gc_telemetry::options::MetricOptions::default());
-    assert_eq!(config.otlp().limits, delivery::otlp::settings::Limits::default());
-    assert_eq!(config.log().filter, "info");
-    let own = config.self_telemetry();
+    assert_eq!(config.options.listen.unwrap().to_string(), "127.0.0.1:9464");
+    assert_eq!(
+        config.options.targets,
+        gcwatch::targets::options::TargetOptions::default()
+    );
+    assert_eq!(
+        config.options.pipeline.spans,
+        gc_telemetry::options::SpanOptions::default()
+    );
+    assert_eq!(
+        config.options.pipeline.metrics,
+        gc_telemetry::options::MetricOptions::default()
+    );
+    assert_eq!(config.options.otlp.limits, delivery::otlp::settings::Limits::default());
+    assert_eq!(config.log.filter, "info");
+    let own = &config.self_telemetry;
     assert!(!own.traces && own.metrics && own.logs.as_deref() == Some("warn"));
     for empty in [
         "",
@@ -132,7 +144,7 @@ fn nothing_need_be_set() {
         "---\n",
         "otlp: {endpoint: , headers: ~}\n",
     ] {
-        assert!(config.changes(&self::config(empty, &[], &[])).is_empty(), "{empty}");
+        assert_eq!(config.options, self::config(empty, &[], &[]).options, "{empty}");
     }
 }
 
@@ -142,13 +154,13 @@ fn nothing_need_be_set() {
 fn flags_go_over_environment_over_file() {
     let file = "listen: 127.0.0.1:1\nlog: {level: error}\notlp: {timeout: 3s}\n";
     let variables = [("GCWATCH_LISTEN", "127.0.0.1:2"), ("OTEL_LOG_LEVEL", "WARN")];
-    let listen = |config: Config| config.listen().unwrap().port();
+    let listen = |config: Config| config.options.listen.unwrap().port();
     assert_eq!(listen(config(file, &[], &[])), 1);
     assert_eq!(listen(config(file, &variables, &[])), 2);
     assert_eq!(listen(config(file, &variables, &["--listen", "127.0.0.1:3"])), 3);
-    assert_eq!(config("", &[], &["--listen", "none"]).listen(), None);
+    assert_eq!(config("", &[], &["--listen", "none"]).options.listen, None);
     let all = config(file, &variables, &["--log-format", "json"]);
-    assert_eq!((all.log().filter.as_str(), all.log().format), ("warn", LogFormat::Json));
+    assert_eq!((all.log.filter.as_str(), all.log.format), ("warn", LogFormat::Json));
     assert_eq!(
         traces(&all).timeout,
         Duration::from_secs(3),
@@ -164,7 +176,10 @@ fn flags_for_all_signals_are_for_all() {
     let variables = [("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4317")];
     let with = config(file, &variables, &[]);
     assert_eq!(traces(&with).endpoint, "http://tempo:4318/v1/traces");
-    assert_eq!(with.otlp().logs.as_ref().unwrap().endpoint, "http://collector:4317");
+    assert_eq!(
+        with.options.otlp.logs.as_ref().unwrap().endpoint,
+        "http://collector:4317"
+    );
     let flagged = config(
         file,
         &variables,
@@ -172,7 +187,7 @@ fn flags_for_all_signals_are_for_all() {
     );
     assert_eq!(traces(&flagged).endpoint, "http://other:9/v1/traces");
     assert_eq!(traces(&flagged).protocol, Protocol::HttpJson);
-    assert_eq!(flagged.otlp().logs, None);
+    assert_eq!(flagged.options.otlp.logs, None);
 }
 
 /// Scenario: invalid values of flags.
@@ -207,11 +222,11 @@ fn the_common_variables_count() {
     let receiver = traces(&http);
     assert_eq!(receiver.endpoint, "http://collector:4318/base/v1/traces");
     assert_eq!(
-        http.otlp().metrics.as_ref().unwrap().endpoint,
+        http.options.otlp.metrics.as_ref().unwrap().endpoint,
         "http://collector:4318/base/v1/metrics"
     );
     assert_eq!(
-        http.otlp().logs.as_ref().unwrap().endpoint,
+        http.options.otlp.logs.as_ref().unwrap().endpoint,
         "http://collector:4318/base/v1/logs"
     );
     assert_eq!(receiver.protocol, Protocol::HttpProtobuf);
@@ -254,12 +269,14 @@ fn the_common_variables_count() {
         ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "256"),
         ("OTEL_BLRP_SCHEDULE_DELAY", "1000"),
     ]);
-    let limits = limits.otlp().limits;
+    let limits = limits.options.otlp.limits;
     assert_eq!((limits.queue_items, limits.batch_items), (4096, 256));
     assert_eq!(limits.batch_delay, Duration::from_secs(1));
     assert_eq!(
-        set(&[("OTEL_EXPORTER_OTLP_ENDPOINT", " "), ("OTEL_TRACES_EXPORTER", "")]).otlp(),
-        set(&[]).otlp()
+        set(&[("OTEL_EXPORTER_OTLP_ENDPOINT", " "), ("OTEL_TRACES_EXPORTER", "")])
+            .options
+            .otlp,
+        set(&[]).options.otlp
     );
 }
 
@@ -287,7 +304,7 @@ fn the_variables_of_one_signal_count() {
             ("OTEL_EXPORTER_OTLP_TIMEOUT", "9000"),
         ]);
         let config = config("", &variables, &[]);
-        let otlp = config.otlp();
+        let otlp = &config.options.otlp;
         let receivers = [&otlp.traces, &otlp.metrics, &otlp.logs].map(|receiver| receiver.clone().unwrap());
         for (place, receiver) in receivers.iter().enumerate() {
             let header = receiver
@@ -314,9 +331,9 @@ fn the_variables_of_one_signal_count() {
         let exporter = format!("OTEL_{signal}_EXPORTER");
         let off = self::config("", &[(exporter.as_str(), "none")], &[]);
         let off = [
-            off.otlp().traces.is_none(),
-            off.otlp().metrics.is_none(),
-            off.otlp().logs.is_none(),
+            off.options.otlp.traces.is_none(),
+            off.options.otlp.metrics.is_none(),
+            off.options.otlp.logs.is_none(),
         ];
         assert_eq!(off.iter().position(|off| *off), Some(number));
         assert_eq!(off.iter().filter(|off| **off).count(), 1);
@@ -326,7 +343,7 @@ fn the_variables_of_one_signal_count() {
             ("OTEL_EXPORTER_OTLP_INSECURE", "false"),
             (insecure.as_str(), "true"),
         ];
-        let otlp = self::config("", &variables, &[]).otlp().clone();
+        let otlp = self::config("", &variables, &[]).options.otlp.clone();
         let schemes =
             [&otlp.traces, &otlp.metrics, &otlp.logs].map(|one| one.as_ref().unwrap().endpoint.starts_with("http:"));
         assert_eq!(schemes.iter().position(|http| *http), Some(number));
@@ -346,18 +363,21 @@ fn the_other_variables_count() {
             "EXPLICIT_BUCKET_HISTOGRAM",
         ),
     ]);
-    assert_eq!(metrics.metrics().interval, Duration::from_secs(15));
-    assert_eq!(metrics.otlp().metrics.as_ref().unwrap().timeout, Duration::from_secs(5));
+    assert_eq!(metrics.options.pipeline.metrics.interval, Duration::from_secs(15));
+    assert_eq!(
+        metrics.options.otlp.metrics.as_ref().unwrap().timeout,
+        Duration::from_secs(5)
+    );
     assert_eq!(traces(&metrics).timeout, Duration::from_secs(10));
     assert!(
-        matches!(&metrics.metrics().buckets, HistogramBuckets::Explicit(bounds) if bounds.first() == Some(&0.0005))
+        matches!(&metrics.options.pipeline.metrics.buckets, HistogramBuckets::Explicit(bounds) if bounds.first() == Some(&0.0005))
     );
     let both = [
         ("OTEL_METRIC_EXPORT_TIMEOUT", "5000"),
         ("OTEL_EXPORTER_OTLP_METRICS_TIMEOUT", "6000"),
     ];
     assert_eq!(
-        set(&both).otlp().metrics.as_ref().unwrap().timeout,
+        set(&both).options.otlp.metrics.as_ref().unwrap().timeout,
         Duration::from_secs(6)
     );
     let name = "OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION";
@@ -367,7 +387,7 @@ fn the_other_variables_count() {
         &[],
     );
     assert_eq!(
-        exponential.metrics().buckets,
+        exponential.options.pipeline.metrics.buckets,
         HistogramBuckets::Exponential { max_buckets: 160 }
     );
     for (word, temporality) in [
@@ -376,34 +396,34 @@ fn the_other_variables_count() {
         ("lowmemory", Temporality::Delta),
     ] {
         let name = "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE";
-        assert_eq!(set(&[(name, word)]).metrics().temporality, temporality);
+        assert_eq!(set(&[(name, word)]).options.pipeline.metrics.temporality, temporality);
     }
-    assert_eq!(set(&[("OTEL_LOG_LEVEL", "DEBUG")]).log().filter, "debug");
+    assert_eq!(set(&[("OTEL_LOG_LEVEL", "DEBUG")]).log.filter, "debug");
     assert_eq!(
         set(&[
             ("OTEL_LOG_LEVEL", "debug"),
             ("GCWATCH_LOG", "warn,gcwatch::targets=trace")
         ])
-        .log()
+        .log
         .filter,
         "warn,gcwatch::targets=trace"
     );
 
     let attributes = ("OTEL_RESOURCE_ATTRIBUTES", "service.name=inner,team=a%2Cb");
     let own = set(&[attributes]);
-    assert_eq!(own.self_telemetry().service_name, "inner");
-    assert_eq!(own.self_telemetry().attributes, [("team".to_owned(), "a,b".to_owned())]);
-    assert_eq!(own.resource(), [], "the targets have their own");
+    assert_eq!(own.self_telemetry.service_name, "inner");
+    assert_eq!(own.self_telemetry.attributes, [("team".to_owned(), "a,b".to_owned())]);
+    assert_eq!(own.options.pipeline.resource, [], "the targets have their own");
     assert_eq!(
         set(&[attributes, ("OTEL_SERVICE_NAME", "outer")])
-            .self_telemetry()
+            .self_telemetry
             .service_name,
         "outer"
     );
 
     let disabled = read("", &[("OTEL_SDK_DISABLED", "True")], &[]).unwrap();
-    assert_eq!(disabled.config.otlp().traces, None);
-    assert_eq!(disabled.config.self_telemetry().logs, None);
+    assert_eq!(disabled.config.options.otlp.traces, None);
+    assert_eq!(disabled.config.self_telemetry.logs, None);
     assert_eq!(
         warnings(&disabled),
         "environment OTEL_SDK_DISABLED: nothing is exported over OTLP"
@@ -453,8 +473,8 @@ fn invalid_variables_are_reported_and_ignored() {
     );
     assert_eq!(receiver.endpoint, "https://collector:4317", "as the specification says");
     assert!(receiver.headers.is_empty() && receiver.client_key.is_none());
-    assert_eq!(loaded.config.listen().unwrap().port(), 9464);
-    assert_eq!(loaded.config.otlp().limits.queue_items, 4000);
+    assert_eq!(loaded.config.options.listen.unwrap().port(), 9464);
+    assert_eq!(loaded.config.options.otlp.limits.queue_items, 4000);
 }
 
 /// Scenario: headers with secrets, from the file, a file of their own, a variable named there, and the environment.
@@ -491,8 +511,8 @@ fn secrets_are_sent_and_never_shown() {
     );
 
     let changed = self::config(&file.replace("x-two: hunter2", "x-two: hunter3"), &variables, &[]);
-    assert!(
-        config.changes(&changed).has(Section::Otlp),
+    assert_ne!(
+        config.options.otlp, changed.options.otlp,
         "a secret that changed is a change"
     );
 }
@@ -507,7 +527,7 @@ fn receivers_of_alerts_keep_their_secrets() {
     let loaded = read(file, &[("KEY", "hunter2-key")], &[]).unwrap();
     let paths = ["/run/secrets/token", "/run/secrets/token-url"].map(PathBuf::from);
     assert_eq!(loaded.files, paths);
-    let alerts = loaded.config.alerts();
+    let alerts = &loaded.config.options.alerts;
     let first = &alerts.alertmanagers[0];
     assert_eq!(first.endpoint, "http://am:9093/prefix/api/v2/alerts");
     assert_eq!(first.headers[0].1.reveal(), "Bearer from-file");
@@ -525,7 +545,7 @@ fn receivers_of_alerts_keep_their_secrets() {
         assert!(!shown.contains(secret), "{shown}");
     }
     let changed = read(file, &[("KEY", "another")], &[]).unwrap().config;
-    assert!(loaded.config.changes(&changed).has(Section::Alerts));
+    assert_ne!(loaded.config.options.alerts, changed.options.alerts);
 }
 
 /// Scenario: files with a secret in every place where it can be a mistake.
@@ -593,12 +613,8 @@ fn what_is_printed_can_be_read_again() {
     let first = config(file, &[("OTEL_METRIC_EXPORT_INTERVAL", "10000")], &["--no-metrics"]);
     let printed = first.print();
     let second = config(&printed, &[], &[]);
-    assert!(
-        first.changes(&second).is_empty(),
-        "{printed}\n{:?}",
-        first.changes(&second)
-    );
-    assert_eq!(first.resource(), second.resource());
+    assert_eq!(first.options, second.options, "{printed}");
+    assert_eq!(first.restart(&second), [], "{printed}");
     let read: serde_yaml::Value = serde_yaml::from_str(&printed).unwrap();
     assert_eq!(read["resource"]["attributes"]["yes"], "true");
     assert_eq!(read["otlp"]["metrics"]["enabled"], false);
@@ -606,32 +622,27 @@ fn what_is_printed_can_be_read_again() {
 }
 
 /// Scenario: two configurations that differ in keys that can be changed while gcwatch runs, and in ones that cannot.
-/// Guarantee: the sections are named, and the keys that need a new start.
+/// Guarantee: the parts get other options, and the keys that need a new start are named.
 #[test]
-fn changes_are_reported_by_section_and_key() {
+fn changes_reach_the_parts_and_keys_that_need_a_restart_are_named() {
     let old = config("", &[], &[]);
     let new = config(
         "listen: none\nlog: {level: debug, format: json}\nspans: {min_pause: 1ms}\ntargets: {lease_folder: /tmp/leases, max_targets: 5}\nself_telemetry: {traces: true}\n",
         &[],
         &[],
     );
-    let change = old.changes(&new);
-    assert_eq!(
-        change.sections,
-        [
-            Section::Targets,
-            Section::Spans,
-            Section::Listen,
-            Section::Log,
-            Section::SelfTelemetry
-        ]
-    );
-    let restart: Vec<String> = change.restart.iter().map(ToString::to_string).collect();
+    let (before, after) = (&old.options, &new.options);
+    assert_ne!(before.targets, after.targets);
+    assert_ne!(before.pipeline.spans, after.pipeline.spans);
+    assert_eq!(before.pipeline.metrics, after.pipeline.metrics);
+    assert_eq!((before.listen.is_some(), after.listen), (true, None));
+    assert_eq!(after.otlp, before.otlp);
+    let restart: Vec<String> = old.restart(&new).iter().map(ToString::to_string).collect();
     assert_eq!(
         restart,
         ["targets.lease_folder", "listen", "log.format", "self_telemetry"]
     );
-    assert!(old.changes(&old.clone()).is_empty());
+    assert_eq!(old.restart(&old.clone()), []);
 }
 
 /// Scenario: a file of each kind that makes careless parsers slow or large: nesting, aliases, long lines, many keys.
@@ -834,7 +845,7 @@ fn files_are_read_or_the_reason_is_reported() {
     let load = |name: &str| gcwatch::config::load(&flags(&["--config", &path(name), "--listen", "127.0.0.1:5"]));
     fs::write(path("good"), "log: {level: error}\n").unwrap();
     let good = load("good").unwrap();
-    assert_eq!(good.config.listen().unwrap().port(), 5);
+    assert_eq!(good.config.options.listen.unwrap().port(), 5);
     assert_eq!(good.files, [PathBuf::from(path("good"))]);
     fs::write(path("latin"), b"a: 1\nb: \xff\n").unwrap();
     fs::write(path("large"), "#".repeat((1 << 20) + 1)).unwrap();

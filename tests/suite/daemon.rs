@@ -2,111 +2,32 @@
 //!
 //! These daemons attach to nothing: their configuration leaves every process out. Real targets are in tests/live.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
-use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use tempfile::TempDir;
+use test_support::daemon::{self, ANY, Daemon};
 
 /// Bound on everything that is awaited.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 const NOTHING: &str = "targets:\n  include:\n    - name: no process has this name\n";
 
-struct Daemon {
-    child: Child,
-    stderr: BufReader<ChildStderr>,
-    said: String,
-    _folder: TempDir,
-}
-
-/// Any free port.
-const ANY: &str = "127.0.0.1:0";
-
 fn command(folder: &Path, config: &str, listen: &str) -> Command {
-    let file = folder.join("gcwatch.yaml");
-    std::fs::write(&file, config).unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_gcwatch"));
-    command
-        .args([
-            "run",
-            "--listen",
-            listen,
-            "--no-traces",
-            "--no-metrics",
-            "--no-logs",
-            "--config",
-        ])
-        .arg(file)
-        .arg("--lease-folder")
-        .arg(folder.join("leases"))
-        .env_remove("NOTIFY_SOCKET")
-        .stderr(Stdio::piped());
-    command
+    daemon::command(Command::new(env!("CARGO_BIN_EXE_gcwatch")), folder, listen, config)
 }
 
-impl Daemon {
-    fn start(folder: TempDir, mut command: Command) -> Self {
-        let mut child = command.spawn().unwrap();
-        let stderr = BufReader::new(child.stderr.take().unwrap());
-        let mut daemon = Self {
-            child,
-            stderr,
-            said: String::new(),
-            _folder: folder,
-        };
-        daemon.await_line("listening");
-        daemon
-    }
-
-    /// Where its own pages are, by what it said.
-    fn address(&self) -> String {
-        let listening = self.said.lines().find(|line| line.contains("listening at")).unwrap();
-        let after = listening.split("http://").nth(1).unwrap();
-        after.split('/').next().unwrap().to_owned()
-    }
-
-    /// Reads what it says up to a line with `words`.
-    fn await_line(&mut self, words: &str) -> String {
-        loop {
-            let mut line = String::new();
-            let n = self.stderr.read_line(&mut line).unwrap();
-            assert!(n > 0, "it ended without saying {words:?}:\n{}", self.said);
-            self.said.push_str(&line);
-            if line.contains(words) {
-                return line;
-            }
-        }
-    }
-
-    fn signal(&self, signal: Signal) {
-        let pid = Pid::from_raw(self.child.id().try_into().unwrap()).unwrap();
-        kill_process(pid, signal).unwrap();
-    }
-
-    /// Its exit status and all that it said.
-    fn end(mut self) -> (ExitStatus, String) {
-        self.stderr.read_to_string(&mut self.said).unwrap();
-        let begun = Instant::now();
-        loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return (status, std::mem::take(&mut self.said));
-            }
-            assert!(begun.elapsed() < PATIENCE, "it does not end:\n{}", self.said);
-            std::thread::yield_now();
-        }
-    }
+fn start(folder: TempDir, command: Command) -> Daemon {
+    Daemon::start(command).in_folder(folder)
 }
 
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _it_ended_before = self.child.kill();
-        let _it_was_awaited = self.child.wait();
-    }
+/// Its exit status and all that it said.
+fn end(mut daemon: Daemon) -> (ExitStatus, String) {
+    (daemon.await_end(), daemon.said())
 }
 
 /// Scenario: SIGTERM, as systemd and Kubernetes send it.
@@ -115,9 +36,9 @@ impl Drop for Daemon {
 fn sigterm_ends_it_in_order() {
     let folder = TempDir::new().unwrap();
     let command = command(folder.path(), NOTHING, ANY);
-    let daemon = Daemon::start(folder, command);
+    let daemon = start(folder, command);
     daemon.signal(Signal::TERM);
-    let (status, said) = daemon.end();
+    let (status, said) = end(daemon);
     assert!(status.success(), "{status}: {said}");
     assert!(said.contains("nothing was lost"), "{said}");
 }
@@ -140,21 +61,13 @@ fn own_telemetry_never_delays_the_end() {
             let down = listener.is_none();
             let mut open = Vec::new();
             let folder = TempDir::new().unwrap();
-            let file = folder.path().join("gcwatch.yaml");
             let path = if protocol == "grpc" { "" } else { "/v1" };
             let config = format!(
                 "{NOTHING}otlp: {{endpoint: 'http://{address}{path}', protocol: {protocol}}}\n\
                  self_telemetry: {{traces: true, metrics: false, log_level: info}}\n"
             );
-            std::fs::write(&file, config).unwrap();
-            let mut command = Command::new(env!("CARGO_BIN_EXE_gcwatch"));
-            command
-                .args(["run", "--listen", ANY, "--config"])
-                .arg(&file)
-                .arg("--lease-folder")
-                .arg(folder.path().join("leases"));
-            command.env_remove("NOTIFY_SOCKET").stderr(Stdio::piped());
-            let mut daemon = Daemon::start(folder, command);
+            let command = command(folder.path(), &config, ANY);
+            let mut daemon = start(folder, command);
             if down {
                 daemon.await_line("cannot reach the OTLP endpoint");
             } else {
@@ -163,7 +76,7 @@ fn own_telemetry_never_delays_the_end() {
             }
             let begun = Instant::now();
             daemon.signal(Signal::TERM);
-            let (status, said) = daemon.end();
+            let (status, said) = end(daemon);
             let took = begun.elapsed();
             assert!(
                 status.success() && said.contains("stopped; lost"),
@@ -184,7 +97,7 @@ fn the_service_supervisor_is_notified() {
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut command = command(folder.path(), NOTHING, ANY);
     command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "200000");
-    let daemon = Daemon::start(folder, command);
+    let daemon = start(folder, command);
     let mut next = || {
         let mut buffer = [0; 256];
         let n = socket.recv(&mut buffer).expect("the supervisor receives something");
@@ -198,7 +111,7 @@ fn the_service_supervisor_is_notified() {
     daemon.signal(Signal::TERM);
     let reported = std::iter::repeat_with(&mut next).find(|reported| reported != "WATCHDOG=1");
     assert_eq!(reported.as_deref(), Some("STOPPING=1"));
-    assert!(daemon.end().0.success());
+    assert!(end(daemon).0.success());
 }
 
 /// Scenario: the port is taken by something else.
@@ -236,7 +149,7 @@ fn a_wrong_reload_keeps_the_old_configuration() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("gcwatch.yaml");
     let command = command(folder.path(), NOTHING, ANY);
-    let mut daemon = Daemon::start(folder, command);
+    let mut daemon = start(folder, command);
     std::fs::write(&file, "spans: {ratio: many}\n").unwrap();
     daemon.signal(Signal::HUP);
     daemon.await_line("gcwatch.yaml:1:");
@@ -244,7 +157,7 @@ fn a_wrong_reload_keeps_the_old_configuration() {
     std::fs::write(&file, format!("{NOTHING}spans:\n  ratio: 0.5\n")).unwrap();
     daemon.await_line("new configuration is in force");
     daemon.signal(Signal::TERM);
-    assert!(daemon.end().0.success());
+    assert!(end(daemon).0.success());
 }
 
 /// A rule file with one rule, or with a mistake in its fifth line.
@@ -253,19 +166,6 @@ fn rule(id: &str, condition: &str) -> String {
         "apiVersion: gcwatch/v1\nrules:\n  - id: {id}\n    title: A rule\n    on: gc\n    when: {condition}\n    severity: info\n    summary: It is\n    \
          description: It is so.\n    remedy: None.\n    source: a test\n"
     )
-}
-
-/// The answer to a request of the daemon's API, as JSON.
-fn api(address: &str, path: &str) -> serde_json::Value {
-    let mut stream = std::net::TcpStream::connect(address).unwrap();
-    write!(
-        stream,
-        "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
-    )
-    .unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
 }
 
 /// Scenario: a folder of rule files as Kubernetes mounts a ConfigMap: links into `..data`, which is a link that is
@@ -291,25 +191,24 @@ fn rules_are_reloaded_by_swaps_and_wrong_ones_change_nothing() {
     symlink("..data/a.yaml", rules.join("a.yaml")).unwrap();
     let config = format!("{NOTHING}rules:\n  shipped: false\n  files: [{}]\n", rules.display());
     let command = command(folder.path(), &config, ANY);
-    let mut daemon = Daemon::start(folder, command);
-    let address = daemon.address();
-    let ids = || -> Vec<String> {
-        let answer = api(&address, "/api/v1/rules");
+    let mut daemon = start(folder, command);
+    let ids = |daemon: &Daemon| -> Vec<String> {
+        let answer = daemon.json("/api/v1/rules");
         let rules = answer["rules"].as_array().unwrap().iter();
         rules.map(|rule| rule["id"].as_str().unwrap().to_owned()).collect()
     };
-    assert_eq!(ids(), ["test.a"]);
+    assert_eq!(ids(&daemon), ["test.a"]);
 
     version("..2", &[("a.yaml", rule("test.b", "gc.generatoin == 2"))]);
     let said = daemon.await_line("a.yaml:6:");
     assert!(said.contains("gc.generation"), "the nearest known name: {said}");
     daemon.await_line("previous ones stay in force");
-    let answer = api(&address, "/api/v1/rules");
+    let answer = daemon.json("/api/v1/rules");
     assert_eq!(
         (&answer["health"], answer["errors"].as_array().unwrap().len()),
         (&"err".into(), 1)
     );
-    assert_eq!(ids(), ["test.a"]);
+    assert_eq!(ids(&daemon), ["test.a"]);
 
     version(
         "..3",
@@ -320,8 +219,8 @@ fn rules_are_reloaded_by_swaps_and_wrong_ones_change_nothing() {
     );
     symlink("..data/b.yml", rules.join("b.yml")).unwrap();
     daemon.await_line("2 rules are in force");
-    assert_eq!(ids(), ["test.b", "test.c"]);
-    let answer = api(&address, "/api/v1/rules");
+    assert_eq!(ids(&daemon), ["test.b", "test.c"]);
+    let answer = daemon.json("/api/v1/rules");
     assert_eq!(
         (&answer["health"], &answer["errors"]),
         (&"ok".into(), &serde_json::json!([]))
@@ -329,7 +228,7 @@ fn rules_are_reloaded_by_swaps_and_wrong_ones_change_nothing() {
 
     daemon.signal(Signal::HUP);
     daemon.signal(Signal::TERM);
-    let (status, said) = daemon.end();
+    let (status, said) = end(daemon);
     assert!(
         status.success() && said.matches("rules are in force").count() <= 3,
         "{said}"
@@ -346,22 +245,21 @@ fn wrong_rules_at_the_start_leave_those_that_ship() {
     std::fs::write(&file, rule("test.a", "gc.pause_ms > 'long'")).unwrap();
     let config = format!("{NOTHING}rules: {{files: [{}]}}\n", file.display());
     let command = command(folder.path(), &config, ANY);
-    let mut daemon = Daemon::start(folder, command);
+    let mut daemon = start(folder, command);
     daemon.await_line("rules.yaml:6:");
     daemon.await_line("shipped ones are in force until the files are valid");
-    let address = daemon.address();
-    let answer = api(&address, "/api/v1/rules");
+    let answer = daemon.json("/api/v1/rules");
     assert_eq!(answer["health"], "err");
     assert!(answer["rules"].as_array().unwrap().len() > 50, "{answer}");
 
     std::fs::write(&file, rule("test.a", "gc.pause_ms > 5.0")).unwrap();
     daemon.await_line("rules are in force");
-    let answer = api(&address, "/api/v1/rules");
+    let answer = daemon.json("/api/v1/rules");
     assert_eq!(answer["health"], "ok");
     let rules = answer["rules"].as_array().unwrap();
     assert!(rules.iter().any(|rule| rule["id"] == "test.a"), "{answer}");
     daemon.signal(Signal::TERM);
-    let (status, said) = daemon.end();
+    let (status, said) = end(daemon);
     assert!(status.success(), "{said}");
 }
 

@@ -1,8 +1,8 @@
 //! Rule files: what is said of wrong ones, what becomes of right ones, the commands, and the files made from the types.
 //!
 //! `tests/rules/errors.txt` has invalid files with their errors. After an intended change, run with
-//! `GCWATCH_UPDATE_GOLDEN=1` and read the difference; the same writes `docs/rules-reference.md`,
-//! `docs/rules-catalogue.md` and the schemas in `rules/`.
+//! `GCWATCH_UPDATE_GOLDEN=1` and read the difference; the same writes `docs/rules-reference.md`
+//! and the schemas in `rules/`.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -78,14 +78,13 @@ fn errors_are_reported_in_the_committed_words() {
     golden::compare(name, &report);
 }
 
-/// Scenario: the reference page, the catalogue and the schemas.
+/// Scenario: the reference page and the schemas.
 /// Guarantee: the committed files are what the types, the tables and the shipped rules say.
 #[test]
 fn page_and_schema_are_current() {
     golden::compare("rules/gcwatch-rules.schema.json", &schema::text());
     golden::compare("rules/gcwatch-rules-test.schema.json", &schema_text());
     golden::compare("docs/rules-reference.md", &page::text());
-    golden::compare("docs/rules-catalogue.md", &page::catalogue::text());
 }
 
 /// Scenario: the attributes of the resource that rules know, and those that gcwatch sets.

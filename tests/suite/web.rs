@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use delivery::otlp::settings::Secret;
 use gc_rules::time::TimeBase;
+use gcwatch::config::options::Options;
 use gcwatch::config::options::RuleSources;
-use gcwatch::daemon::{Options, Services};
+use gcwatch::daemon::Services;
 use gcwatch::pipeline::replay::{Cast, Player, Stage};
 use gcwatch::pipeline::{Clock, PipelineSettings};
 use gcwatch::process::{Identity, RunKey, RunState};

@@ -76,6 +76,7 @@ fn dist(args: &DistArgs) -> Result<()> {
 
     let host = programs.first().context("there is no program")?;
     let documents = tree::documents(&source, host)?;
+    put(&out, tree::CATALOGUE, &documents.catalogue)?;
     for program in &programs {
         println!("program: {}", program.described());
         let name = format!("gcwatch-{}-{}-linux", source.version, program.machine.rust());

@@ -15,6 +15,9 @@ pub(crate) const SHELLS: [(&str, &str); 3] = [
     ("zsh", "zsh/vendor-completions/_gcwatch"),
 ];
 
+/// The page of the rules that ship: what `gcwatch rules show` names.
+pub(crate) const CATALOGUE: &str = "rules-catalogue.md";
+
 /// What the program writes about itself.
 #[derive(Debug)]
 pub(crate) struct Documents {
@@ -22,9 +25,11 @@ pub(crate) struct Documents {
     pub(crate) pages: Vec<(String, Vec<u8>)>,
     /// By the paths of [`SHELLS`].
     pub(crate) completions: Vec<(&'static str, Vec<u8>)>,
+    /// The page of the rules that ship.
+    pub(crate) catalogue: Vec<u8>,
 }
 
-/// Runs the program for its manual pages and completions.
+/// Runs the program for its manual pages, completions and the page of its rules.
 pub(crate) fn documents(source: &Source, program: &Program) -> Result<Documents> {
     let said = String::from_utf8_lossy(&output(program, &["--version"])?)
         .trim()
@@ -47,7 +52,11 @@ pub(crate) fn documents(source: &Source, program: &Program) -> Result<Documents>
         .iter()
         .map(|(shell, path)| Ok((*path, output(program, &["completions", shell])?)))
         .collect::<Result<_>>()?;
-    Ok(Documents { pages, completions })
+    Ok(Documents {
+        pages,
+        completions,
+        catalogue: output(program, &["rules", "catalogue"])?,
+    })
 }
 
 fn output(program: &Program, words: &[&str]) -> Result<Vec<u8>> {
@@ -84,6 +93,7 @@ pub(crate) fn unpacked(source: &Source, program: &Program, documents: &Documents
             source.read(&format!("deploy/systemd/{name}"))?,
         );
     }
+    files.add(CATALOGUE, documents.catalogue.clone());
     add_rules(source, &mut files, "")?;
     Ok(files)
 }

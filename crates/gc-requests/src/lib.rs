@@ -2,8 +2,7 @@
 //!
 //! ASP.NET Core reports every request that ends, with its trace and span ids, when a session asks for the events of its
 //! `DiagnosticListener` ([`session`]). The same session has the edges of the collector's stops, on the same clock. This
-//! crate lays one over the other. Where requests are known from their own spans instead ([`span`]), their times are
-//! those of the host's wall clock. It does no I/O and has no clock.
+//! crate lays one over the other. It does no I/O and has no clock.
 //!
 //! ```text
 //! clr_gc::stream (events) -> payload   the strings of an event, as fields of a request
@@ -21,7 +20,6 @@
 //! | end of a request | `EndTimestamp`, `Stopwatch.GetTimestamp()` | the stream's own clock, a nanosecond |
 //! | its start | `Activity.StartTimeUtc`, 100 ns of the wall clock | as the distance of the two clocks is known |
 //! | a stop | `SuspendEEBegin` to `RestartEEBegin` of one thread | the stream's own clock |
-//! | a request by its span | the span's times | as the distance of the two clocks is known |
 //!
 //! The event's own time is not the end: a pause between the two makes it up to 14 ms late.
 //!
@@ -40,6 +38,4 @@ pub mod request;
 pub mod requests;
 pub mod route;
 pub mod session;
-pub mod span;
 pub mod stops;
-mod wire;

@@ -163,24 +163,6 @@ pub(crate) fn certain(condition: &Node, windows: &[Measure]) -> Option<bool> {
     lint::certain(condition, windows)
 }
 
-/// Why a condition can never be true together with a known value, because of the fields in them, of which some are
-/// known of background collections only and some of blocking ones.
-pub(crate) fn contradiction(condition: Option<&Node>, value: Option<&Node>, windows: &[Measure]) -> Option<String> {
-    let mut names = Vec::new();
-    let mut nodes: Vec<Node> = condition.cloned().into_iter().collect();
-    for node in condition.into_iter().chain(value) {
-        nodes.extend(lint::implied(node, &mut names));
-    }
-    if names.is_empty() || lint::certain(&Node::And(nodes.into()), windows) != Some(false) {
-        return None;
-    }
-    let mut phrases: Vec<String> = Vec::new();
-    for (start, only) in lint::ONLY_OF.iter().filter(|(start, _)| names.contains(start)) {
-        phrases.push(format!("`{}*` is {}", start.trim_end_matches('_'), only.phrase()));
-    }
-    Some(phrases.join(", and "))
-}
-
 /// Reads and checks an expression.
 ///
 /// # Errors

@@ -12,13 +12,11 @@ use serde::Deserialize;
 use crate::rule::{Division, On, Severity, Status};
 use strict_yaml::units::HumanDuration;
 
-mod clock;
 mod emit;
 pub mod schema;
 mod text;
 mod window;
 
-pub(crate) use clock::{Between, Day, Offset};
 pub(crate) use emit::Destination;
 pub(crate) use text::{EvidenceName, Id, Moment, Name, Version, is_name};
 pub(crate) use window::WindowKeys;
@@ -220,26 +218,25 @@ pub(crate) struct Worse {
     pub(crate) critical: Option<String>,
 }
 
-/// An exception of a rule: a condition, a time of day, or both.
+/// What replaces the times of day of exceptions.
+const CLOCK_REMOVED: &str = "notifications are muted by the time of day where they are routed, for example by \
+                             `time_intervals` of Alertmanager, which follow zones and summer time; an exception has a \
+                             condition (`when`)";
+
+/// An exception of a rule: a condition under which it does not fire.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-#[schemars(extend("required" = ["name"]))]
+#[schemars(extend(
+    "required" = ["name", "when"],
+    "x-removed" = {"between": CLOCK_REMOVED, "days": CLOCK_REMOVED, "zone": CLOCK_REMOVED}
+))]
 pub(crate) struct ExceptionKeys {
     /// The reason, in a few words.
     #[schemars(length(min = 1, max = 200))]
     pub(crate) name: Option<String>,
-    /// The rule does not fire while this holds. It can use the same fields as `when`. Not set: always, within `between`
-    /// and `days`.
+    /// The rule does not fire while this holds. It can use the same fields as `when`.
     #[schemars(extend("x-expression" = "bool"), length(min = 1))]
     pub(crate) when: Option<String>,
-    /// The time of day at which the exception applies: `"22:00-04:00"` ends on the next day. Write it in quotes.
-    pub(crate) between: Option<Between>,
-    /// Days of the week on which it begins; not set: every day.
-    #[schemars(length(min = 1, max = 7))]
-    pub(crate) days: Vec<Day>,
-    /// The offset of `between` and `days` from UTC: `"+02:00"`. It is fixed: summer time is not followed.
-    #[schemars(extend("x-default" = "`UTC`"))]
-    pub(crate) zone: Option<Offset>,
     /// When it expires: a day (its end in UTC) or a time; not set: never.
     pub(crate) until: Option<Moment>,
 }

@@ -47,7 +47,6 @@ pub(crate) struct Meaning<'w> {
     filter: Option<&'w Expression>,
     of: Option<&'w Expression>,
     extent: Extent,
-    offset_ns: u64,
     class: Class,
 }
 
@@ -58,7 +57,6 @@ impl<'w> Meaning<'w> {
             filter: window.filter.as_ref(),
             of: window.of.as_ref(),
             extent: window.extent,
-            offset_ns: window.offset_ns,
             class: Class::of(window),
         }
     }

@@ -9,11 +9,9 @@ use super::field::{Root, Scope};
 use super::plan::Plan;
 use super::turns::Turns;
 
-mod clock;
 mod function;
 mod word;
 
-pub use clock::{Clock, EVERY_DAY};
 pub use function::{By, Function};
 pub use word::{Division, Evidence, On, Severity, Status};
 
@@ -31,9 +29,7 @@ pub enum Extent {
 pub struct Window {
     /// Its function.
     pub function: Function,
-    /// Which quantile, for [`Function::Quantile`]; else 0.
-    pub q: f64,
-    /// What is sampled: a number. `None`: only that there is a sample (count, ratio, rate, streak).
+    /// What is sampled: a number. `None`: only that there is a sample (count, ratio, rate).
     pub of: Option<Expression>,
     /// Which samples count. Unknown: the sample is unknown, see [`Window::unknown_share`].
     pub filter: Option<Expression>,
@@ -41,8 +37,6 @@ pub struct Window {
     pub sampled: Root,
     /// Its length.
     pub extent: Extent,
-    /// How long ago it ended, nanoseconds; only of windows over time.
-    pub offset_ns: u64,
     /// Which samples are comparable with the current collection, which is not among them.
     pub by: By,
     /// With fewer samples, its value is unknown.
@@ -54,33 +48,22 @@ pub struct Window {
 }
 
 impl Window {
-    /// How long a process must have been watched before it has a value: one that ended a while ago was all seen then.
-    pub(crate) fn least_watched_ns(&self) -> u64 {
-        let past = match self.extent {
-            Extent::Over(ns) if self.offset_ns > 0 => ns.saturating_add(self.offset_ns),
-            _ => 0,
-        };
-        self.min_watched_ns.max(past)
-    }
-
     /// All that makes it what it is.
     fn identity(&self) -> impl Hash + Eq + '_ {
         let Self {
             function,
-            q,
             of,
             filter,
             sampled,
             extent,
-            offset_ns,
             by,
             min_samples,
             min_watched_ns,
             unknown_share,
         } = self;
-        let samples = (of, filter, sampled, extent, offset_ns, by);
+        let samples = (of, filter, sampled, extent, by);
         let bounds = (min_samples, min_watched_ns, unknown_share.to_bits());
-        (function, q.to_bits(), samples, bounds)
+        (function, samples, bounds)
     }
 }
 
@@ -140,16 +123,14 @@ pub struct Exception {
     pub name: Arc<str>,
     /// When it applies. Unknown: it does not.
     pub when: Expression,
-    /// The time of day at which it applies; `None`: at any.
-    pub clock: Option<Clock>,
     /// When it expires, Unix nanoseconds; `None`: never.
     pub until_unix_ns: Option<u64>,
 }
 
 impl Exception {
-    /// Whether it can apply at that time, Unix nanoseconds: it has not expired, and it is within its time of day.
+    /// Whether it can apply at that time, Unix nanoseconds: it has not expired.
     pub fn is_in_force(&self, unix_ns: u64) -> bool {
-        self.until_unix_ns.is_none_or(|until| unix_ns < until) && self.clock.is_none_or(|clock| clock.contains(unix_ns))
+        self.until_unix_ns.is_none_or(|until| unix_ns < until)
     }
 }
 

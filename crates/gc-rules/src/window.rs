@@ -3,10 +3,8 @@
 //! | Extent | What is kept | What is exact |
 //! |---|---|---|
 //! | [`Extent::Over`]: count, ratio, rate, sum, share, mean, min, max, change, newest, slope, r2 | [`BUCKETS`] sub-intervals of equal length, each with its aggregates, whatever the rate of samples | the aggregates of all samples within the covered time |
-//! | [`Extent::Over`]: quantile, median, mad, streak, rises, turns | the newest [`MAX_SAMPLES`] samples within the time | of those |
+//! | [`Extent::Over`]: median, mad, turns | the newest [`MAX_SAMPLES`] samples within the time | of those |
 //! | [`Extent::Last`] | that many samples, at most [`MAX_LAST`] | everything |
-//!
-//! A window with an offset ended that long ago; it is made of sub-intervals, and covers exactly 32 of them.
 //!
 //! # Time
 //!
@@ -17,10 +15,10 @@
 //!
 //! # What counts
 //!
-//! * Functions that count (count, ratio, rate, streak) see every sample, and whether it matches the filter. For all
+//! * Functions that count (count, ratio, rate) see every sample, and whether it matches the filter. For all
 //!   others the window only contains samples that match; `Last(n)` are the newest n of those.
 //! * A sample whose filter or value is unknown is unknown. With a higher ratio of them than `unknown_share`, the value
-//!   is unknown; below that, streak, rises and turns ignore them.
+//!   is unknown; below that, turns ignores them.
 //! * For turns, consecutive equal samples are one, with the time of the newest.
 //! * With [`By::GenerationAndType`] there are six windows in one, and the value is that of the current collection's
 //!   key. At a tick there is no current collection, and the value is unknown.
@@ -29,12 +27,11 @@
 //!
 //! None before the first sample. At most, for each key: `BUCKETS` x (12 to 48) bytes = 0.4 to 1.5 KiB for
 //! sub-intervals, 16 KiB for `MAX_SAMPLES`, 16 n bytes (n rounded up to a power of two) for `Last(n)`, and half as much
-//! again for quantile, median and mad. [`most_memory`] computes it for a window.
+//! again for median and mad. [`most_memory`] computes it for a window.
 
 mod aggregate;
 mod buckets;
 mod latest;
-mod past;
 mod samples;
 
 use clr_gc::event::GcType;
@@ -46,7 +43,6 @@ use super::rule::{By, Extent, Function, Window};
 use aggregate::{Counts, Ends, Extremes, Sums, Trend};
 use buckets::Buckets;
 use latest::Latest;
-use past::{Delayed, Past};
 use samples::Samples;
 
 /// Sub-intervals of a window over time.
@@ -127,8 +123,8 @@ impl Class {
         let over = matches!(window.extent, Extent::Over(_));
         match window.function {
             Function::Count | Function::Ratio | Function::Rate if over => Self::Counts,
-            Function::Count | Function::Ratio | Function::Rate | Function::Streak => Self::Marks,
-            Function::Quantile | Function::Median | Function::Mad => Self::Sorted,
+            Function::Count | Function::Ratio | Function::Rate => Self::Marks,
+            Function::Median | Function::Mad => Self::Sorted,
             Function::Sum | Function::Share | Function::Mean if over => Self::Sums,
             Function::Min | Function::Max if over => Self::Extremes,
             Function::Change | Function::RelativeChange | Function::Newest if over => Self::Ends,
@@ -137,14 +133,6 @@ impl Class {
             Function::Turns => Self::Runs,
             _ => Self::Samples,
         }
-    }
-
-    /// Whether a window of it can have ended a while ago: it is made of sub-intervals.
-    pub(crate) fn can_be_past(self) -> bool {
-        matches!(
-            self,
-            Self::Counts | Self::Sums | Self::Extremes | Self::Ends | Self::Trend
-        )
     }
 
     /// Whether it includes samples that do not match the filter.
@@ -181,8 +169,6 @@ enum Series {
     Trend(Box<Buckets<Trend>>),
     Latest(Latest),
     Samples(Samples),
-    /// Of a window that ended a while ago.
-    Past(Box<dyn Delayed>),
 }
 
 /// Runs the same on whichever it is.
@@ -196,7 +182,6 @@ macro_rules! each {
             Series::Trend($one) => $run,
             Series::Latest($one) => $run,
             Series::Samples($one) => $run,
-            Series::Past($one) => $run,
         }
     };
 }
@@ -209,13 +194,7 @@ impl Series {
             Extent::Over(ns) => (Some(ns), MAX_SAMPLES),
         };
         let length = over.unwrap_or(u64::MAX);
-        let offset = window.offset_ns;
         match class {
-            Class::Counts if offset > 0 => Self::Past(Box::new(Past::<Counts>::new(length, offset))),
-            Class::Sums if offset > 0 => Self::Past(Box::new(Past::<Sums>::new(length, offset))),
-            Class::Extremes if offset > 0 => Self::Past(Box::new(Past::<Extremes>::new(length, offset))),
-            Class::Ends if offset > 0 => Self::Past(Box::new(Past::<Ends>::new(length, offset))),
-            Class::Trend if offset > 0 => Self::Past(Box::new(Past::<Trend>::new(length, offset))),
             Class::Counts => Self::Counts(Box::new(Buckets::over(length))),
             Class::Sums => Self::Sums(Box::new(Buckets::over(length))),
             Class::Extremes => Self::Extremes(Box::new(Buckets::over(length))),
@@ -290,7 +269,7 @@ impl Live {
             watched: at.watched.min(at.now.saturating_sub(self.began)),
             ..at
         };
-        if at.watched < window.least_watched_ns() && !at.so_far {
+        if at.watched < window.min_watched_ns && !at.so_far {
             return None;
         }
         let series = match (window.by, &self.kept) {
@@ -327,7 +306,7 @@ impl Live {
 /// The value without any sample: a count is 0, a measured value is unknown.
 fn nothing(function: Function, at: Moment) -> Option<f64> {
     match function {
-        Function::Count | Function::Sum | Function::Streak | Function::Rises | Function::Turns => Some(0.0),
+        Function::Count | Function::Sum | Function::Turns => Some(0.0),
         Function::Rate | Function::Share => (at.watched > 0).then_some(0.0),
         _ => None,
     }

@@ -4,7 +4,8 @@
 //! The schema decides what a plain scalar is: `1000` where a string is expected is the string "1000". A key with an
 //! empty value is not set. Of JSON schema it supports what `schemars` generates for structs, enums of words, maps and
 //! lists ([`unknown_keywords`] lists what else a schema has), and in addition `format` with a check ([`Format`]),
-//! `x-minimum` and `x-maximum` in such a format, and `x-secret`: the value is never quoted.
+//! `x-minimum` and `x-maximum` in such a format, `x-secret`: the value is never quoted, and `x-removed`: keys or words
+//! that there were, each with what replaces it.
 
 use serde_json::{Map, Value};
 
@@ -144,6 +145,12 @@ impl<'a> Schema<'a> {
     }
 }
 
+/// The message on a key or a word that there was once.
+fn removed(rule: &Value, name: &str) -> Option<String> {
+    let instead = rule.get("x-removed")?.get(name)?.as_str()?;
+    Some(format!("{} was removed: {instead}", quoted(name)))
+}
+
 fn is_secret(rule: &Value) -> bool {
     rule.get("x-secret") == Some(&Value::Bool(true))
 }
@@ -162,13 +169,17 @@ impl<'a> Walk<'a> {
             return None;
         }
         let secret = secret || is_secret(rule);
+        let key = rule;
         let rule = self.schema.resolved(rule);
         let secret = secret || is_secret(rule);
         let words = words(rule);
         let read = match (type_of(rule), &node.kind) {
             (Some("object"), Kind::Mapping(entries)) => return self.mapping(node.at, entries, rule, path, secret),
             (Some("array"), Kind::Sequence(items)) => return self.sequence(node.at, items, rule, path, secret),
-            (_, Kind::Scalar(scalar)) if !words.is_empty() => one_of(scalar, &words, secret),
+            (_, Kind::Scalar(scalar)) if !words.is_empty() => match removed(key, &scalar.text) {
+                Some(message) => Err(message),
+                None => one_of(scalar, &words, secret),
+            },
             (Some("string"), Kind::Scalar(scalar)) => self.text(scalar, rule, secret),
             (Some("boolean"), Kind::Scalar(scalar)) => truth(scalar, secret),
             (Some("integer"), Kind::Scalar(scalar)) => integer(scalar, rule, secret),
@@ -206,7 +217,7 @@ impl<'a> Walk<'a> {
                 break;
             }
             let Some(rule) = known.or(others) else {
-                let message = self.unknown_key(&entry.key, properties);
+                let message = removed(rule, &entry.key).unwrap_or_else(|| self.unknown_key(&entry.key, properties));
                 self.finding(entry.at, path, message);
                 continue;
             };

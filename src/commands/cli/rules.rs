@@ -23,6 +23,8 @@ pub enum RulesCommand {
     List(RulesListArgs),
     /// Print one rule: what it finds, its condition, its tests, and what to do
     Show(RulesShowArgs),
+    /// Print all shipped rules as a page in Markdown
+    Catalogue,
     /// Run rule tests on written events or recordings, with a virtual clock
     Test(RulesTestArgs),
     /// Print the JSON schema of rule files, for editors

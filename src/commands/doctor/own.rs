@@ -7,7 +7,7 @@ use dotnet_diagnostics::text::shown;
 
 use crate::report::doctor::SelfRecord;
 use crate::targets::descriptors::Descriptors;
-use crate::targets::options::{RequestSource, TargetOptions};
+use crate::targets::options::TargetOptions;
 
 /// The host's pid namespace (`PROC_PID_INIT_INO` of the kernel's proc_ns.h).
 const HOST_PID_NAMESPACE: &str = "pid:[4026531836]";
@@ -89,7 +89,7 @@ pub(super) fn own(credentials: &Credentials, options: &TargetOptions) -> SelfRec
         security_label: label,
         file_descriptors_needed: descriptors.needed,
         file_descriptors_allowed: descriptors.allowed,
-        requests: (options.requests.source == RequestSource::Events).then(|| REQUESTS.to_owned()),
+        requests: options.requests.enabled.then(|| REQUESTS.to_owned()),
         ok: problems.is_empty(),
         detail: text(problems),
         remedy: text(remedies),

@@ -1,9 +1,8 @@
 //! The keys of `requests`.
 
 use super::targets::FilterKeys;
-use super::{Deserialize, Duration, JsonSchema, ListenAddress, Serialize, WebTls};
-use crate::intake::options::IntakeOptions;
-use crate::targets::options::{Filter, RequestOptions, RequestSource};
+use super::{Deserialize, Duration, JsonSchema, Serialize};
+use crate::targets::options::{Filter, RequestOptions};
 use gc_requests::route::{Route, Routes};
 use gc_telemetry::spans::VictimOptions;
 use strict_yaml::pattern::Pattern;
@@ -20,20 +19,23 @@ words! {
         /// The events of ASP.NET Core (8 and later), in a second session of the process: about 5 µs of its CPU for each
         /// request. The application's own tracing stays as it is.
         DiagnosticSource = "diagnosticsource",
-        /// Their own spans, which an SDK or a Collector sends to gcwatch, too. At no cost to the process.
-        Otlp = "otlp",
     }
 }
+
+/// What replaces the keys by which services sent their own spans to gcwatch.
+const SPANS_REMOVED: &str = "gcwatch takes no spans in any more; `requests.mode: diagnosticsource` knows every request, \
+                             sampled or not, with nothing to set up beside the service (docs/requests.md)";
 
 /// What collections take of the requests of web services. A change is for processes that are attached to from then on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(extend("x-removed" = {"otlp": SPANS_REMOVED}))]
 pub(crate) struct Requests {
-    /// Where requests are known from. `otlp`: from their own spans, which an SDK or a Collector sends here, too
-    /// (`requests.otlp`); those are of sampled requests. `diagnosticsource`: from the events of ASP.NET Core 8 and
-    /// later, in a second session of each process; about 5 µs of its CPU for a request, and nothing changes in its
-    /// own tracing. Another tool that uses the provider `Microsoft-Diagnostics-DiagnosticSource` (triggers of
-    /// dotnet-monitor) and gcwatch stop each other's events: the last one gets them.
+    /// Where requests are known from. `diagnosticsource`: from the events of ASP.NET Core 8 and later, in a second
+    /// session of each process; about 5 µs of its CPU for a request, and nothing changes in its own tracing. Another
+    /// tool that uses the provider `Microsoft-Diagnostics-DiagnosticSource` (triggers of dotnet-monitor) and gcwatch
+    /// stop each other's events: the last one gets them.
+    #[schemars(extend("x-removed" = {"otlp": SPANS_REMOVED}))]
     pub(crate) mode: RequestMode,
     /// Only processes that match one of these filters; without filters, all.
     pub(crate) include: Vec<FilterKeys>,
@@ -59,14 +61,11 @@ pub(crate) struct Requests {
     /// How long stops are remembered: what a longer request lost is unknown.
     #[schemars(extend("x-minimum" = "1s", "x-maximum" = "10m"))]
     pub(crate) longest: HumanDuration,
-    /// How long a collection waits for the requests that it stopped before it is reported, also to rules. SDKs send
-    /// spans every 5 s unless they are configured otherwise: a shorter wait does not see them on the collection.
+    /// How long a collection waits for the requests that it stopped before it is reported, also to rules.
     #[schemars(extend("x-maximum" = "30s"))]
     pub(crate) wait: HumanDuration,
     /// Pauses as spans in the traces of the requests that they stopped.
     pub(crate) spans: RequestSpans,
-    /// Where spans are listened for, with `mode: otlp`.
-    pub(crate) otlp: RequestIntake,
 }
 
 /// A class of requests.
@@ -76,8 +75,7 @@ pub(crate) struct RouteKeys {
     /// Its name, as metrics have it.
     #[schemars(length(min = 1, max = 64))]
     pub(crate) name: String,
-    /// Which paths it is for: `*` is for any characters, as in `/orders/*/pay`. Of spans it is compared with `http.route`,
-    /// which is a pattern of the program's own, else with the path.
+    /// Which paths it is for: `*` is for any characters, as in `/orders/*/pay`.
     #[schemars(length(min = 1, max = 256))]
     pub(crate) path: String,
 }
@@ -94,26 +92,6 @@ impl Requests {
             path: None,
         });
         Routes::new(of_paths.chain(of_sources))
-    }
-}
-
-/// The receiver of spans: gRPC and HTTP on one port.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct RequestIntake {
-    /// Its address and port. Whoever reaches it can claim requests: on another address than loopback, pods of the node
-    /// can.
-    pub(crate) listen: ListenAddress,
-    /// TLS.
-    pub(crate) tls: WebTls,
-}
-
-impl Default for RequestIntake {
-    fn default() -> Self {
-        Self {
-            listen: ListenAddress(Some(IntakeOptions::default().address)),
-            tls: WebTls::default(),
-        }
     }
 }
 
@@ -148,7 +126,6 @@ impl Default for Requests {
             longest: HumanDuration(options.longest),
             wait: HumanDuration(options.wait),
             spans: RequestSpans::default(),
-            otlp: RequestIntake::default(),
         }
     }
 }
@@ -168,11 +145,7 @@ impl Default for RequestSpans {
 impl From<&Requests> for RequestOptions {
     fn from(keys: &Requests) -> Self {
         Self {
-            source: match keys.mode {
-                RequestMode::Off => RequestSource::None,
-                RequestMode::DiagnosticSource => RequestSource::Events,
-                RequestMode::Otlp => RequestSource::Spans,
-            },
+            enabled: keys.mode == RequestMode::DiagnosticSource,
             include: keys.include.iter().map(Filter::from).collect(),
             exclude: keys.exclude.iter().map(Filter::from).collect(),
             buffer_mb: keys.buffer_mb,

@@ -3,17 +3,14 @@
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
-use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::fs::inotify;
-use tokio::io::unix::AsyncFd;
+use rustix::fs::inotify::WatchFlags;
 use tokio::time::Instant;
 
 use crate::targets::Reading;
+use crate::targets::inotify::{Changes, Inotify};
 
 /// How long nothing must happen before a change is reported: editors write in several steps, Kubernetes renames.
 const QUIET: Duration = Duration::from_millis(200);
@@ -42,32 +39,19 @@ const MOST_FILES: usize = 1000;
 pub struct Watch {
     paths: Vec<PathBuf>,
     seen: Vec<Option<u64>>,
-    notifications: io::Result<Notifications>,
+    notifications: io::Result<Changes>,
     /// There was a notification that no call has returned for yet: a cancelled call loses nothing.
     pending: bool,
     reading: Reading,
 }
 
-/// Where directories are watched, on any thread: their file systems may not respond.
-#[derive(Debug, Clone)]
-struct Inotify(Arc<OwnedFd>);
-
-impl AsRawFd for Inotify {
-    fn as_raw_fd(&self) -> RawFd {
-        self.0.as_raw_fd()
-    }
-}
-
-#[derive(Debug)]
-struct Notifications(AsyncFd<Inotify>);
-
 impl Watch {
     /// Begins to watch; changes are relative to the current contents. Needs a tokio runtime. Missing files may appear.
     /// Blocking: it reads the files.
     pub fn new(paths: Vec<PathBuf>) -> Self {
-        let notifications = Notifications::begin();
-        if let Ok(Notifications(inotify)) = &notifications {
-            inotify.get_ref().watch(&directories(&paths));
+        let notifications = Changes::begin();
+        if let Ok(notifications) = &notifications {
+            watch(notifications.inotify(), &paths);
         }
         // After the watch began, so that no change is missed.
         let seen = fingerprints(&paths);
@@ -90,9 +74,9 @@ impl Watch {
     pub async fn changed(&mut self) {
         loop {
             if !self.pending {
-                match &mut self.notifications {
+                match &self.notifications {
                     Ok(notifications) => tokio::select! {
-                        read = notifications.next() => if let Err(error) = read {
+                        read = next(notifications) => if let Err(error) = read {
                             self.notifications = Err(error);
                         },
                         () = tokio::time::sleep(SLOW_LOOK) => {}
@@ -113,16 +97,12 @@ impl Watch {
 
     /// Reads the files on a thread that may block: a network file system can be slow. `None`: it does not respond.
     async fn look(&self) -> Option<Vec<Option<u64>>> {
-        let inotify = self
-            .notifications
-            .as_ref()
-            .ok()
-            .map(|Notifications(fd)| fd.get_ref().clone());
+        let inotify = self.notifications.as_ref().ok().map(Changes::inotify).cloned();
         let paths = self.paths.clone();
         let read = self.reading.within(READ_WITHIN, move || {
             // Links may lead to other directories now; these are watched before the files are read.
             if let Some(inotify) = inotify {
-                inotify.watch(&directories(&paths));
+                watch(&inotify, &paths);
             }
             fingerprints(&paths)
         });
@@ -131,12 +111,12 @@ impl Watch {
 
     /// Waits until there is no notification for a while.
     async fn quiet(&mut self) {
-        let Ok(notifications) = &mut self.notifications else {
+        let Ok(notifications) = &self.notifications else {
             return;
         };
         let end = Instant::now() + LONGEST_WAIT;
         while Instant::now() < end {
-            match tokio::time::timeout(QUIET, notifications.next()).await {
+            match tokio::time::timeout(QUIET, next(notifications)).await {
                 Ok(Ok(())) => tokio::time::sleep(REST).await,
                 Ok(Err(_)) | Err(_) => return,
             }
@@ -144,60 +124,27 @@ impl Watch {
     }
 }
 
-impl Inotify {
-    /// Watches directories by name; blocking.
-    fn watch(&self, directories: &BTreeSet<PathBuf>) {
-        let what = inotify::WatchFlags::CREATE
-            | inotify::WatchFlags::CLOSE_WRITE
-            | inotify::WatchFlags::MODIFY
-            | inotify::WatchFlags::MOVED_TO
-            | inotify::WatchFlags::MOVED_FROM
-            | inotify::WatchFlags::DELETE
-            | inotify::WatchFlags::ONLYDIR;
-        // All of them again: a replaced directory keeps its name. For one that is already watched this changes nothing.
-        // One that cannot be watched is still read periodically.
-        for directory in directories {
-            let _ = inotify::add_watch(&*self.0, directory, what);
-        }
+/// Watches the directories that determine what `paths` are; blocking.
+fn watch(inotify: &Inotify, paths: &[PathBuf]) {
+    let what = WatchFlags::CREATE
+        | WatchFlags::CLOSE_WRITE
+        | WatchFlags::MODIFY
+        | WatchFlags::MOVED_TO
+        | WatchFlags::MOVED_FROM
+        | WatchFlags::DELETE;
+    // All of them again: a replaced directory keeps its name. One that cannot be watched is still read periodically.
+    for directory in directories(paths) {
+        let _ = inotify.add(&directory, what);
     }
 }
 
-impl Notifications {
-    fn begin() -> io::Result<Self> {
-        let inotify = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
-        // The constructor that replaces this one is `unsafe`, which this project has none of. What it is about cannot
-        // happen here: an `OwnedFd` is the same descriptor as long as it lives.
-        #[allow(deprecated, reason = "see above")]
-        let inotify = AsyncFd::new(Inotify(Arc::new(inotify)))?;
-        Ok(Self(inotify))
+/// Waits for notifications of the directories, and reads up to [`MOST_EVENTS`].
+async fn next(notifications: &Changes) -> io::Result<()> {
+    let mut taken = 0;
+    while taken == 0 {
+        notifications.next(MOST_EVENTS, |_| taken += 1).await?;
     }
-
-    /// Waits for notifications of the directories, and reads up to [`MOST_EVENTS`].
-    async fn next(&mut self) -> io::Result<()> {
-        loop {
-            let mut ready = self.0.readable().await?;
-            let mut space = [MaybeUninit::uninit(); 4096];
-            let mut reader = inotify::Reader::new(&*ready.get_inner().0, &mut space);
-            let mut taken = 0;
-            let end = loop {
-                match reader.next() {
-                    Ok(_) => taken += 1,
-                    Err(error) => break Some(error),
-                }
-                if taken >= MOST_EVENTS {
-                    break None;
-                }
-            };
-            match end {
-                Some(rustix::io::Errno::AGAIN) => ready.clear_ready(),
-                Some(rustix::io::Errno::INTR) | None => {}
-                Some(error) => return Err(error.into()),
-            }
-            if taken > 0 {
-                return Ok(());
-            }
-        }
-    }
+    Ok(())
 }
 
 /// The YAML files of a directory, sorted by name, except hidden ones. A mounted ConfigMap is a directory of links.

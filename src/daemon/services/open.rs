@@ -11,13 +11,14 @@ use gc_telemetry::origin::Origin;
 use tokio::sync::watch;
 
 use super::Services;
+use crate::config::options::Options;
+use crate::daemon::OWN_RUN;
 use crate::daemon::bursts::Bursts;
 use crate::daemon::incident_file::{Content, IncidentFile};
 use crate::daemon::outlet::DeliveryOutlet;
 use crate::daemon::own::{Own, Sources};
 use crate::daemon::rules::RuleFiles;
 use crate::daemon::state::StateDirectory;
-use crate::daemon::{OWN_RUN, Options};
 use crate::evidence::black_box::BlackBox;
 use crate::kubernetes::{self, Pods};
 use crate::pipeline::Pipeline;
@@ -179,8 +180,6 @@ impl Services {
             web,
             address,
             state,
-            intake: None,
-            directory: None,
             black_box,
             bursts,
             notes,

@@ -6,6 +6,7 @@
 //! | `recordings` | `tests/recordings` |
 //! | `harness` | tests that say `ignored` and the reason where the machine lacks what they need |
 //! | `runtimes`, `target` | real .NET runtimes and processes on them |
+//! | `daemon` | `gcwatch run`, asked over its listener |
 //! | `supervised` | the supervisor of targets, with all that it reports |
 //! | `hostile` | a fake runtime that misbehaves by a mode, also as a program |
 //! | `receiver` | an OTLP receiver, Alertmanager or webhook that answers by a script |
@@ -26,6 +27,8 @@
 
 use std::path::{Path, PathBuf};
 
+#[cfg(feature = "daemon")]
+pub mod daemon;
 pub mod golden;
 #[cfg(feature = "daemon")]
 pub mod harness;

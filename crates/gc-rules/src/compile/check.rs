@@ -34,14 +34,6 @@ pub(super) fn check<'a>(
         let what = if truth { "always" } else { "never" };
         checker.mistake(tree.at, format!("`{tree}` is {what} true, whatever is observed"));
     }
-    if let Some(part) = &part
-        && certain
-        && wanted == Wanted::Bool
-        && checker.mistakes.is_empty()
-        && let Some(why) = super::contradiction(Some(&part.node), None, names.measures)
-    {
-        checker.mistake(tree.at, format!("`{tree}` is never true: {why}"));
-    }
     match part {
         Some(part) if checker.mistakes.is_empty() => Ok(Compiled {
             measure: Measure::of(&part.node, names.measures),

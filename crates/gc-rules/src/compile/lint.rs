@@ -1,8 +1,8 @@
 //! Conditions that can never be true, or always are.
 //!
 //! A comparison with constants puts the values of its subject (a field, a window, an attribute) into groups, whose
-//! values it answers alike. So one value of each group is tried; where a subject is in several comparisons, in all
-//! combinations with those of other subjects. Whatever is no comparison with constants may be true or false.
+//! values it answers alike. So one value of each group is tried, for each subject by itself; what else there is may be
+//! true or false.
 //!
 //! "Always" leaves the unknown out: what holds of every value that can be known says nothing but that it is known, and
 //! `has` says that.
@@ -12,74 +12,32 @@ use std::cmp::Ordering;
 use super::measure::Measure;
 use super::name::words;
 use crate::expression::{Comparison, Node};
-use crate::field::Field;
 use crate::value::{Texts, Type, Value};
 
-/// Most combinations that are tried. For subjects beyond, each comparison is taken to be independent of the others.
-const MAX_TRIED: usize = 1024;
-
-/// Whether a condition has one outcome whatever is known: `Some(true)`, always true; `Some(false)`, never. `None`: both
-/// are possible, or it cannot be said.
+/// Whether a condition has one outcome whatever is known of one of its subjects: `Some(true)`, always true;
+/// `Some(false)`, never. `None`: both are possible, or it cannot be said.
 pub(super) fn certain(condition: &Node, windows: &[Measure]) -> Option<bool> {
     let mut leaves = Vec::new();
-    Outcomes::of(condition, &mut |leaf| {
+    let any = Outcomes::of(condition, &mut |leaf| {
         leaves.push(leaf);
         Outcomes::EITHER
     });
-    let mut groups = Vec::new();
-    let mut tried = 1;
-    for (place, leaf) in leaves.iter().enumerate() {
-        let is_alike = |other: &&Node| subject(other) == subject(leaf);
-        if leaves.iter().take(place).any(is_alike) {
-            continue;
-        }
-        let alike = || leaves.iter().enumerate().filter(|(_, other)| is_alike(other));
-        let about: Vec<&Node> = alike().map(|(_, leaf)| *leaf).collect();
-        let mut answers: Vec<Vec<Outcomes>> = Vec::new();
-        for sample in samples(subject(leaf), &about, windows) {
-            let group = about.iter().map(|leaf| answer(leaf, sample)).collect();
-            if !answers.contains(&group) {
-                answers.push(group);
-            }
-        }
-        // Of one comparison, what it answers depends on no other.
-        if about.len() == 1 || tried * answers.len() > MAX_TRIED {
-            let all = |place: usize| {
-                answers
-                    .iter()
-                    .filter_map(|group| group.get(place).copied())
-                    .fold(Outcomes::NONE, Outcomes::or)
-            };
-            answers = vec![(0..about.len()).map(all).collect()];
-        }
-        tried *= answers.len();
-        groups.push((alike().map(|(place, _)| place).collect(), answers));
-    }
-    match combine(condition, &groups, &mut vec![Outcomes::EITHER; leaves.len()]) {
-        Outcomes { yes: true, no: true } => None,
-        outcomes => Some(!outcomes.no),
-    }
-}
-
-/// Comparisons of one subject by place, and what they answer for each group of its values.
-type Groups = (Vec<usize>, Vec<Vec<Outcomes>>);
-
-/// The outcomes of all combinations of groups.
-fn combine(condition: &Node, subjects: &[Groups], answers: &mut Vec<Outcomes>) -> Outcomes {
-    let Some(((places, groups), rest)) = subjects.split_first() else {
-        let mut answers = answers.iter();
-        return Outcomes::of(condition, &mut |_| answers.next().copied().unwrap_or(Outcomes::EITHER));
+    let of_subject = |asked: &Node| {
+        let is_about = |leaf: &Node| subject(leaf) == asked;
+        let about: Vec<&Node> = leaves.iter().copied().filter(|leaf| is_about(leaf)).collect();
+        samples(asked, &about, windows)
+            .into_iter()
+            .map(|sample| {
+                Outcomes::of(condition, &mut |leaf| match is_about(leaf) {
+                    true => answer(leaf, sample),
+                    false => Outcomes::EITHER,
+                })
+            })
+            .fold(Outcomes::NONE, Outcomes::or)
     };
-    let mut all = Outcomes::NONE;
-    for group in groups {
-        for (place, answer) in places.iter().zip(group) {
-            if let Some(known) = answers.get_mut(*place) {
-                *known = *answer;
-            }
-        }
-        all = all.or(combine(condition, rest, answers));
-    }
-    all
+    let by_subject = leaves.iter().map(|leaf| of_subject(subject(leaf)));
+    let certain = |outcomes: Outcomes| (!outcomes.yes || !outcomes.no).then_some(!outcomes.no);
+    std::iter::once(any).chain(by_subject).find_map(certain)
 }
 
 /// Which outcomes a condition may have, besides that it is unknown.
@@ -269,83 +227,6 @@ pub(super) fn reason(node: &Node, windows: &[Measure]) -> Option<(bool, String)>
         } => Some((is_left, format!("{low} to {high}"))),
         Measure { low: Some(low), .. } => Some((is_left, format!("at least {low}, where it is known"))),
         _ => None,
-    }
-}
-
-/// What has to hold of a collection where a condition can be true at all: some fields are known of background
-/// collections only, and some of blocking ones. With the names of those fields.
-pub(super) fn implied(node: &Node, names: &mut Vec<&'static str>) -> Option<Node> {
-    match node {
-        Node::And(parts) => {
-            let implied: Vec<Node> = parts.iter().filter_map(|part| implied(part, names)).collect();
-            (!implied.is_empty()).then(|| Node::And(implied.into()))
-        }
-        Node::Or(parts) => {
-            let implied: Option<Vec<Node>> = parts.iter().map(|part| implied(part, names)).collect();
-            Some(Node::Or(implied?.into()))
-        }
-        Node::Not(inner) if matches!(**inner, Node::And(_) | Node::Or(_) | Node::If(_) | Node::Not(_)) => None,
-        Node::If(_) | Node::Has(_) => None,
-        leaf => {
-            let mut all = Vec::new();
-            for (name, condition) in ONLY_OF {
-                if leaf.any(&|node| matches!(node, Node::Field(field) if field.name.starts_with(name))) {
-                    names.push(name);
-                    all.extend(condition.nodes());
-                }
-            }
-            (!all.is_empty()).then(|| Node::And(all.into()))
-        }
-    }
-}
-
-/// Which collections a field is known of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Only {
-    /// Background ones.
-    Background,
-    /// Background ones that ran concurrently to the program.
-    Concurrent,
-    /// Those during which all threads were suspended.
-    Blocking,
-    /// All that were not announced as background.
-    Announced,
-}
-
-/// Fields by the beginnings of their names.
-pub(super) const ONLY_OF: [(&str, Only); 6] = [
-    ("gc.initial_pause", Only::Concurrent),
-    ("gc.final_pause", Only::Concurrent),
-    ("gc.foreground_within", Only::Background),
-    ("gc.restart_", Only::Blocking),
-    ("gc.committed_after", Only::Announced),
-    ("gc.committed_total_after", Only::Announced),
-];
-
-impl Only {
-    pub(super) fn phrase(self) -> &'static str {
-        match self {
-            Self::Background | Self::Concurrent => "known of background collections only",
-            Self::Blocking => "known of blocking collections only",
-            Self::Announced => "unknown of background collections",
-        }
-    }
-
-    fn nodes(self) -> Vec<Node> {
-        let equal = |name: &str, value: Node| {
-            let field = Field::of(name).map(Node::Field);
-            field.map(|field| Node::Compare(Comparison::Equal, Box::new((field, value))))
-        };
-        let background = || equal("gc.type", Node::Text("background".into()));
-        let blocking = || equal("gc.blocking", Node::Bool(true));
-        let not = |node: Option<Node>| node.map(|node| Node::Not(Box::new(node)));
-        let (first, second) = match self {
-            Self::Background => (background(), None),
-            Self::Concurrent => (background(), not(blocking())),
-            Self::Blocking => (blocking(), None),
-            Self::Announced => (not(background()), None),
-        };
-        first.into_iter().chain(second).collect()
     }
 }
 

@@ -1,4 +1,4 @@
-//! What numbers measure: their unit, and between which ends they are.
+//! What numbers measure: their unit, and of a field or a window between which ends it is.
 
 use crate::expression::{Arithmetic, Node};
 use crate::field::Field;
@@ -91,35 +91,29 @@ impl Measure {
             Node::Window(place) => windows.get(*place).copied().unwrap_or_default(),
             Node::Size(_) => Self::positive(Unit::Count),
             Node::ToDouble(node) => Self::of(node, windows),
-            Node::ToInt(node) => {
-                let whole = Self::of(node, windows);
-                Self {
-                    low: whole.low.map(f64::floor),
-                    high: whole.high.map(f64::ceil),
-                    ..whole
-                }
-            }
-            Node::Negate(node) => {
-                let Self { unit, low, high } = Self::of(node, windows);
-                Self {
-                    unit,
-                    low: high.map(|high| -high),
-                    high: low.map(|low| -low),
-                }
-            }
+            Node::ToInt(node) | Node::Negate(node) => Self::unlimited(Self::of(node, windows).unit),
             Node::If(parts) => {
                 let (this, that) = (Self::of(&parts.1, windows), Self::of(&parts.2, windows));
-                Self {
-                    unit: joined(this.unit, that.unit),
-                    low: both(this.low, that.low, f64::min),
-                    high: both(this.high, that.high, f64::max),
-                }
+                Self::unlimited(joined(this.unit, that.unit))
             }
             Node::Compute(arithmetic, sides) => {
                 let (first, second) = (Self::of(&sides.0, windows), Self::of(&sides.1, windows));
-                first.combined(*arithmetic, second)
+                Self::unlimited(match arithmetic {
+                    Arithmetic::Add | Arithmetic::Subtract => joined(first.unit, second.unit),
+                    Arithmetic::Multiply => product(first, second),
+                    Arithmetic::Divide => quotient(first, second),
+                    Arithmetic::Remainder => Unit::Unknown,
+                })
             }
             _ => Self::default(),
+        }
+    }
+
+    /// A number of this unit of which nothing else is known.
+    pub(crate) fn unlimited(unit: Unit) -> Self {
+        Self {
+            unit,
+            ..Self::default()
         }
     }
 
@@ -148,48 +142,10 @@ impl Measure {
         Self { unit, low, high }
     }
 
-    fn combined(self, arithmetic: Arithmetic, other: Self) -> Self {
-        let (a, b) = (self, other);
-        match arithmetic {
-            Arithmetic::Add => Self {
-                unit: joined(a.unit, b.unit),
-                low: both(a.low, b.low, |a, b| a + b),
-                high: both(a.high, b.high, |a, b| a + b),
-            },
-            Arithmetic::Subtract => Self {
-                unit: joined(a.unit, b.unit),
-                low: both(a.low, b.high, |a, b| a - b),
-                high: both(a.high, b.low, |a, b| a - b),
-            },
-            Arithmetic::Multiply => {
-                let positive = a.is_positive() && b.is_positive();
-                Self {
-                    unit: product(a, b),
-                    low: both(a.low, b.low, |a, b| a * b).filter(|_| positive),
-                    high: both(a.high, b.high, |a, b| a * b).filter(|_| positive),
-                }
-            }
-            Arithmetic::Divide => Self {
-                unit: quotient(a, b),
-                low: (a.is_positive() && b.is_positive()).then_some(0.0),
-                high: None,
-            },
-            Arithmetic::Remainder => Self::default(),
-        }
-    }
-
-    fn is_positive(self) -> bool {
-        self.low.is_some_and(|low| low >= 0.0)
-    }
-
     /// The value, if it is a constant.
     fn number(self) -> Option<f64> {
         self.low.filter(|low| self.unit == Unit::Any && self.high == Some(*low))
     }
-}
-
-fn both(a: Option<f64>, b: Option<f64>, combine: impl Fn(f64, f64) -> f64) -> Option<f64> {
-    Some(combine(a?, b?)).filter(|number| number.is_finite())
 }
 
 /// That of a sum, or of one of two.

@@ -6,7 +6,6 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
-use super::clock::{Between, Offset};
 use crate::rule::Evidence;
 use strict_yaml::check::Format;
 use strict_yaml::quote::quoted;
@@ -14,7 +13,7 @@ use strict_yaml::read_from_text;
 use strict_yaml::units::DURATION;
 
 /// The formats of the schema of rule files.
-pub(crate) const FORMATS: [Format; 8] = [
+pub(crate) const FORMATS: [Format; 6] = [
     DURATION,
     Format {
         name: "rules-version",
@@ -45,18 +44,6 @@ pub(crate) const FORMATS: [Format; 8] = [
         kind: "day or time",
         what: "a day such as 2027-03-01, or a time such as 2027-03-01T12:00:00Z",
         check: |text| Moment::from_str(text).map(|_| None),
-    },
-    Format {
-        name: "clock-range",
-        kind: "time of day",
-        what: "a part of the day such as 22:00-04:00",
-        check: |text| Between::from_str(text).map(|_| None),
-    },
-    Format {
-        name: "utc-offset",
-        kind: "offset from UTC",
-        what: "UTC, or an offset from it such as +02:00",
-        check: |text| Offset::from_str(text).map(|_| None),
     },
 ];
 

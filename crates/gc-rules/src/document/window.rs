@@ -6,13 +6,27 @@ use serde::Deserialize;
 use crate::rule::{By, Function};
 use strict_yaml::units::HumanDuration;
 
+/// What replaces `offset`.
+const OFFSET_REMOVED: &str = "a comparison with an hour ago is a query of what stores the metrics, for example `offset 1h` \
+                              in Prometheus (docs/telemetry.md names them); `change` and `slope` compare within a window";
+/// What replaces `fn: quantile` and its `q`.
+const QUANTILE_REMOVED: &str = "`fn: ratio` with `where: gc.pause_ms > 100` is the share of samples beyond a threshold; \
+                                there are `median` and `max`";
+/// What replaces `fn: streak`.
+const STREAK_REMOVED: &str = "`fn: count` with the same `where` and `last: 5` is 5 where it held five times in a row";
+/// What replaces `fn: rises`.
+const RISES_REMOVED: &str = "`fn: slope` or `fn: change` is positive where samples rise, `fn: r2` says how steadily";
+
 /// A window: a function of the samples of the last minutes, or of the last N samples.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-#[schemars(extend("required" = ["fn"]))]
+#[schemars(extend("required" = ["fn"], "x-removed" = {"offset": OFFSET_REMOVED, "q": QUANTILE_REMOVED}))]
 pub(crate) struct WindowKeys {
     /// The function.
     #[serde(rename = "fn")]
+    #[schemars(extend(
+        "x-removed" = {"quantile": QUANTILE_REMOVED, "streak": STREAK_REMOVED, "rises": RISES_REMOVED}
+    ))]
     pub(crate) function: Option<Function>,
     /// What is sampled, a number. Its fields determine when: `gc.*` at each collection, `suspension.*` at each
     /// suspension without a collection, all others once a second.
@@ -25,16 +39,9 @@ pub(crate) struct WindowKeys {
     /// The length of the window as a duration. Either this or `last`.
     #[schemars(extend("x-minimum" = "1s", "x-maximum" = "24h"))]
     pub(crate) over: Option<HumanDuration>,
-    /// How long ago the window ended: a comparison with the past, an hour at most. The value is unknown until the
-    /// process was watched for both. Of functions of sums, counts, extremes and trends over time.
-    #[schemars(extend("x-minimum" = "1s", "x-maximum" = "1h", "x-default" = "`0s`"))]
-    pub(crate) offset: Option<HumanDuration>,
     /// The length of the window in samples.
     #[schemars(range(min = 1, max = 4096))]
     pub(crate) last: Option<u32>,
-    /// The quantile of `fn: quantile`: 0.99.
-    #[schemars(range(min = 0, max = 1))]
-    pub(crate) q: Option<f64>,
     /// Only samples that are comparable with the current collection count. For rules `on: gc`.
     pub(crate) by: Option<By>,
     /// With fewer samples, the value is unknown.

@@ -82,7 +82,7 @@ pub(super) fn rule(
             warn(key("clear"), message);
         }
     }
-    for exception in rule.exceptions.iter().filter(|exception| exception.clock.is_none()) {
+    for exception in &rule.exceptions {
         if all(vec![rule.when.node.clone(), not(&exception.when)]) == Some(false) {
             let message = format!(
                 "exceptions.{}: it holds whenever `when` does, so the rule never fires; to switch it off, set `enabled: false`",

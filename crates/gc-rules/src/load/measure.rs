@@ -14,31 +14,27 @@ pub(super) fn of_window(function: Function, of: Option<Measure>, extent: Extent)
         Extent::Last(most) => up_to(Measure::positive(Unit::Count), f64::from(most)),
         Extent::Over(_) => Measure::positive(Unit::Count),
     };
-    let free = |unit: Unit| Measure {
-        unit,
-        ..Measure::default()
-    };
     match function {
-        Function::Count | Function::Streak | Function::Rises | Function::Turns => count,
+        Function::Count | Function::Turns => count,
         Function::Ratio | Function::R2 => up_to(Measure::positive(Unit::Share), 1.0),
         // A pause that began before the window can be longer than it.
         Function::Share => Measure::positive(Unit::Share),
         Function::Rate => Measure::positive(Unit::Named("per second")),
-        Function::Min | Function::Max | Function::Mean | Function::Quantile | Function::Median | Function::Newest => of,
+        Function::Min | Function::Max | Function::Mean | Function::Median | Function::Newest => of,
         Function::Mad => Measure::positive(whole(of.unit)),
         Function::Sum => Measure {
             unit: whole(of.unit),
             low: of.low.filter(|low| *low >= 0.0).map(|_| 0.0),
             high: None,
         },
-        Function::Change => free(whole(of.unit)),
+        Function::Change => Measure::unlimited(whole(of.unit)),
         Function::RelativeChange => Measure {
             unit: Unit::Named("ratio"),
             low: of.low.filter(|low| *low >= 0.0).map(|_| -1.0),
             high: None,
         },
-        Function::Slope => free(per_hour(of.unit)),
-        Function::RelativeSlope => free(Unit::Named("ratio per hour")),
+        Function::Slope => Measure::unlimited(per_hour(of.unit)),
+        Function::RelativeSlope => Measure::unlimited(Unit::Named("ratio per hour")),
     }
 }
 
@@ -92,7 +88,6 @@ share Share 0 ..
 min Named(\"ms\") 0 ..
 max Named(\"ms\") 0 ..
 mean Named(\"ms\") 0 ..
-quantile Named(\"ms\") 0 ..
 median Named(\"ms\") 0 ..
 mad Named(\"ms\") 0 ..
 slope Named(\"ms per hour\") .. ..
@@ -101,8 +96,6 @@ r2 Share 0 1
 change Named(\"ms\") .. ..
 relative_change Named(\"ratio\") -1 ..
 newest Named(\"ms\") 0 ..
-streak Count 0 5
-rises Count 0 5
 turns Count 0 5"
         );
     }

@@ -6,12 +6,10 @@ use super::file::typed;
 use super::measure::of_window;
 use super::report::Placed;
 use super::text::{entries, entry};
-use crate::compile::{Compiled, Measure, Wanted, contradiction};
+use crate::compile::{Compiled, Measure, Wanted};
 use crate::document::{WindowKeys, is_name};
-use crate::expression::Node as ExpressionNode;
 use crate::field::Root;
 use crate::rule::{By, Extent, Function, On, Window};
-use crate::window::Class;
 use strict_yaml::path::KeyPath;
 use strict_yaml::yaml::{Entry, Node, Position};
 
@@ -117,13 +115,6 @@ impl Composer<'_, '_> {
             (None, Some(last)) => Extent::Last(last),
             _ => return None,
         };
-        let offset_ns = keys
-            .offset
-            .and_then(|offset| u64::try_from(offset.0.as_nanos()).ok())
-            .unwrap_or(0);
-        if let Some(why) = contradiction(node_of(filter.as_ref()), node_of(of.as_ref()), &[]) {
-            fault(own.at, format!("no sample ever counts: {why}"));
-        }
         let ticks = matches!(sampled, Root::Process | Root::Stream);
         if let (Extent::Over(ns), true, Some(least)) = (extent, ticks, keys.min_samples)
             && u64::from(least) > ns / TICK_NS + 1
@@ -139,12 +130,10 @@ impl Composer<'_, '_> {
         let measure = of_window(function, of.as_ref().map(|compiled| compiled.measure), extent);
         let window = Window {
             function,
-            q: keys.q.unwrap_or_default(),
             of: of.map(|compiled| compiled.expression),
             filter: filter.map(|compiled| compiled.expression),
             sampled,
             extent,
-            offset_ns,
             by,
             min_samples: keys.min_samples.unwrap_or(usual_samples(function, keys.last)),
             min_watched_ns: keys
@@ -152,18 +141,8 @@ impl Composer<'_, '_> {
                 .map_or(0, |watched| u64::try_from(watched.0.as_nanos()).unwrap_or(u64::MAX)),
             unknown_share: keys.unknown_share.unwrap_or(UNKNOWN_SHARE),
         };
-        if offset_ns > 0 && !Class::of(&window).can_be_past() {
-            let message = format!("`fn: {}` has no `offset`; it is of the newest samples", function.name());
-            self.report
-                .error(file, spots.at("offset"), format!("{}: {what}: {message}", rough.id));
-            return None;
-        }
         Some((window, measure))
     }
-}
-
-fn node_of(compiled: Option<&Compiled>) -> Option<&ExpressionNode> {
-    compiled.map(|compiled| &compiled.expression.node)
 }
 
 /// The default of `min_samples`: at most `last`.
@@ -234,23 +213,6 @@ fn faults_of_keys(
             );
         }
         _ => {}
-    }
-    if spots.has("offset") && spots.has("last") {
-        fault(
-            spots.at("offset"),
-            "`offset` is of windows over time; use `over` instead of `last`".to_owned(),
-        );
-    }
-    match (function, spots.has("q")) {
-        (Function::Quantile, false) => fault(
-            spots.at("fn"),
-            "the quantile is missing; set `q`, as in `q: 0.99`".to_owned(),
-        ),
-        (Function::Quantile, true) | (_, false) => {}
-        (_, true) => fault(
-            spots.at("q"),
-            format!("`q` is for `fn: quantile`, not for `fn: {name}`"),
-        ),
     }
     if keys.min_samples.is_some_and(|least| least < traits.least_samples) {
         let message = format!("min_samples: `fn: {name}` requires at least {}", traits.least_samples);

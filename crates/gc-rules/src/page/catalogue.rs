@@ -1,4 +1,5 @@
-//! The catalogue of the shipped rules, `docs/rules-catalogue.md`, generated from the files in `rules/`.
+//! The catalogue of the shipped rules, made of the files in `rules/`: `gcwatch rules catalogue`, and a file of what
+//! `cargo xtask dist` makes.
 
 use std::fmt::Write as _;
 
@@ -8,10 +9,10 @@ use crate::test_file::TestFile;
 use strict_yaml::reference::paragraph;
 use strict_yaml::yaml::{Bounds, Entry, Kind, Node, parse};
 
-/// The page.
-const PAGE: &str = "docs/rules-catalogue.md";
+/// The page, as it is published.
+const PAGE: &str = "rules-catalogue.md";
 
-/// Where a shipped rule stands in the catalogue: a file of the repository, and the heading in it.
+/// Where a shipped rule stands in the catalogue: the file, and the heading in it.
 pub fn place(id: &str) -> String {
     let anchor: String = id.chars().filter(|c| *c != '.').collect();
     format!("{PAGE}#{anchor}")
@@ -54,8 +55,6 @@ pub fn text() -> String {
 
 const INTRODUCTION: &str = "\
 # Rules: catalogue
-
-<!-- Generated from the files in rules/: do not edit. `GCWATCH_UPDATE_GOLDEN=1 cargo test --test suite rules` writes it. -->
 
 The rules that ship, with what they mean and what to do. `gcwatch rules show ID` prints one of them.
 ";
@@ -194,6 +193,6 @@ mod tests {
             assert!(condition(rule).contains("when: "), "{}", rule.id);
         }
         assert!(!page.contains("## \n"));
-        assert_eq!(place("pauses.long"), "docs/rules-catalogue.md#pauseslong");
+        assert_eq!(place("pauses.long"), "rules-catalogue.md#pauseslong");
     }
 }

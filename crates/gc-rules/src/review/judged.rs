@@ -62,7 +62,7 @@ impl Judged {
     pub(super) fn others(&self, engine: &Engine, watched_ns: u64) -> NotJudged {
         let rules = engine.rules();
         let is_too_short = |rule: &Rule, state: State| {
-            state == State::Unknown && windows(rules, rule).map(Window::least_watched_ns).max() > Some(watched_ns)
+            state == State::Unknown && windows(rules, rule).map(|window| window.min_watched_ns).max() > Some(watched_ns)
         };
         let is_trend = |rule: &Rule| {
             use Function::{Change, R2, RelativeChange, RelativeSlope, Slope};

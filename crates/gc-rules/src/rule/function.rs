@@ -23,8 +23,6 @@ words! {
         Max = "max",
         /// The mean.
         Mean = "mean",
-        /// The quantile `q`, linearly interpolated.
-        Quantile = "quantile",
         /// The median.
         Median = "median",
         /// The median absolute deviation from the median: the usual spread.
@@ -41,10 +39,6 @@ words! {
         RelativeChange = "relative_change",
         /// The newest sample.
         Newest = "newest",
-        /// The number of consecutive samples, up to the newest, for which `where` holds.
-        Streak = "streak",
-        /// The number of consecutive samples, up to the newest, that are larger than the previous one.
-        Rises = "rises",
         /// How often the samples changed from rising to falling or back.
         Turns = "turns",
     }
@@ -71,13 +65,11 @@ impl Function {
         let (of, needs_where, needs_over, least_samples, usual_samples) = match self {
             Self::Count => (false, false, false, 0, 0),
             Self::Rate => (false, false, true, 0, 0),
-            Self::Streak => (false, true, false, 0, 0),
             Self::Ratio => (false, true, false, 1, 1),
-            Self::Sum | Self::Rises | Self::Turns => (true, false, false, 0, 0),
+            Self::Sum | Self::Turns => (true, false, false, 0, 0),
             Self::Share => (true, false, true, 0, 0),
             Self::Min | Self::Max | Self::Mean | Self::Newest => (true, false, false, 1, 1),
             Self::Median | Self::Mad => (true, false, false, 1, 5),
-            Self::Quantile => (true, false, false, 1, 10),
             Self::Change | Self::RelativeChange => (true, false, false, 2, 2),
             Self::Slope | Self::RelativeSlope => (true, false, false, 2, 5),
             Self::R2 => (true, false, false, 3, 5),

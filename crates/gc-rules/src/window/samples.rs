@@ -51,7 +51,7 @@ impl Samples {
     }
 
     pub(super) fn answer(&self, window: &Window, at: Moment) -> Option<f64> {
-        self.ring.answer(window.function, window.q, at)
+        self.ring.answer(window.function, at)
     }
 
     pub(super) fn memory(&self) -> usize {
@@ -86,7 +86,6 @@ struct Ring {
 #[derive(Debug, Clone, Copy)]
 struct Made {
     function: Function,
-    q: f64,
     value: f64,
 }
 
@@ -183,19 +182,16 @@ impl Ring {
         self.kept.iter().copied().filter(|(_, value)| !value.is_nan())
     }
 
-    fn answer(&self, function: Function, q: f64, at: Moment) -> Option<f64> {
+    fn answer(&self, function: Function, at: Moment) -> Option<f64> {
         match (function, self.made.get()) {
             // These change with the time alone.
             (Function::Rate, _) => self.length(at).map(|ns| self.sum() / (ns as f64 / 1e9)),
             (Function::Share, _) => self.length(at).and_then(|ns| share(self.sum(), ns)),
-            (_, Some(made)) if (made.function, made.q) == (function, q) => {
-                Some(made.value).filter(|value| !value.is_nan())
-            }
+            (_, Some(made)) if made.function == function => Some(made.value).filter(|value| !value.is_nan()),
             _ => {
-                let value = self.make(function, q).filter(|value| !value.is_nan());
+                let value = self.make(function).filter(|value| !value.is_nan());
                 self.made.set(Some(Made {
                     function,
-                    q,
                     value: value.unwrap_or(f64::NAN),
                 }));
                 value
@@ -234,7 +230,7 @@ impl Ring {
         self.known().map(|(_, value)| value).sum()
     }
 
-    fn make(&self, function: Function, q: f64) -> Option<f64> {
+    fn make(&self, function: Function) -> Option<f64> {
         let count = self.kept.len() - usize::from(self.unknown);
         let mut values = self.known().map(|(_, value)| value);
         match function {
@@ -243,8 +239,7 @@ impl Ring {
             Function::Rate | Function::Share => None,
             Function::Min => values.reduce(f64::min),
             Function::Max => values.reduce(f64::max),
-            Function::Quantile => self.ordered(|sorted| quantile(sorted, q)),
-            Function::Median => self.ordered(|sorted| quantile(sorted, 0.5)),
+            Function::Median => self.ordered(median),
             Function::Mad => self.ordered(deviation),
             Function::Slope | Function::RelativeSlope | Function::R2 => {
                 let mut trend = Trend::default();
@@ -259,16 +254,6 @@ impl Ring {
             Function::Change | Function::RelativeChange | Function::Newest => {
                 let newest = values.next_back()?;
                 change(function, values.next().unwrap_or(newest), newest)
-            }
-            Function::Streak => Some(values.rev().take_while(|value| *value > 0.0).count() as f64),
-            Function::Rises => {
-                let mut newer = values.next_back().unwrap_or_default();
-                let rises = values.rev().take_while(|older| {
-                    let rises = newer > *older;
-                    newer = *older;
-                    rises
-                });
-                Some(rises.count() as f64)
             }
             Function::Turns => Some(turns(values)),
         }
@@ -300,22 +285,15 @@ fn of_bits(bits: i64) -> i64 {
     bits ^ ((bits >> 63).cast_unsigned() >> 1).cast_signed()
 }
 
-/// Where a quantile lies among so many: the last place that is not above it, and how far it is to the next.
-fn place(count: usize, q: f64) -> Option<(usize, f64)> {
+/// Where the median lies among so many: the last place that is not above it, and how far it is to the next.
+fn middle(count: usize) -> Option<(usize, f64)> {
     let last = count.checked_sub(1)?;
-    let place = q.clamp(0.0, 1.0) * last as f64;
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "between 0 and last"
-    )]
-    let below = (place as usize).min(last);
-    Some((below, place - below as f64))
+    Some((last / 2, if last % 2 == 0 { 0.0 } else { 0.5 }))
 }
 
-/// By linear interpolation between the two that are nearest.
-fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
-    let (below, part) = place(sorted.len(), q)?;
+/// The one in the middle, or the mean of the two there.
+fn median(sorted: &[f64]) -> Option<f64> {
+    let (below, part) = middle(sorted.len())?;
     let lower = *sorted.get(below)?;
     let upper = sorted.get(below + 1).copied().unwrap_or(lower);
     Some(lower + (upper - lower) * part)
@@ -323,8 +301,8 @@ fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
 
 /// The median of the distances from the median: those nearest to it lie around it, and are taken outwards from there.
 fn deviation(sorted: &[f64]) -> Option<f64> {
-    let median = quantile(sorted, 0.5)?;
-    let (below, part) = place(sorted.len(), 0.5)?;
+    let median = median(sorted)?;
+    let (below, part) = middle(sorted.len())?;
     let (left, right) = sorted.split_at_checked(sorted.partition_point(|value| *value < median))?;
     let mut left = left.iter().rev().map(|value| median - value).peekable();
     let mut right = right.iter().map(|value| value - median).peekable();

@@ -10,12 +10,10 @@ const S: u64 = 1_000_000_000;
 fn window(function: Function, extent: Extent) -> Window {
     Window {
         function,
-        q: 0.9,
         of: None,
         filter: None,
         sampled: Root::Gc,
         extent,
-        offset_ns: 0,
         by: By::Nothing,
         min_samples: 0,
         min_watched_ns: 0,
@@ -109,10 +107,10 @@ fn naive(window: &Window, came: &[Came], at: Moment) -> Option<f64> {
             .map_or(at.watched, |one| at.now - one.time)
             .min(at.watched) as f64,
     };
-    let quantile = |values: &[f64], q: f64| {
+    let median = |values: &[f64]| {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
-        let place = q * (sorted.len() as f64 - 1.0);
+        let place = (sorted.len() as f64 - 1.0) / 2.0;
         let (below, above) = (sorted.get(place.floor() as usize)?, sorted.get(place.ceil() as usize)?);
         Some(below + (above - below) * place.fract())
     };
@@ -136,14 +134,10 @@ fn naive(window: &Window, came: &[Came], at: Moment) -> Option<f64> {
         Function::Share => (length > 0.0).then(|| (sum / length).min(1.0)),
         Function::Min => values.iter().copied().reduce(f64::min),
         Function::Max => values.iter().copied().reduce(f64::max),
-        Function::Quantile => quantile(&values, window.q),
-        Function::Median => quantile(&values, 0.5),
+        Function::Median => median(&values),
         Function::Mad => {
-            let median = quantile(&values, 0.5)?;
-            quantile(
-                &values.iter().map(|value| (value - median).abs()).collect::<Vec<_>>(),
-                0.5,
-            )
+            let middle = median(&values)?;
+            median(&values.iter().map(|value| (value - middle).abs()).collect::<Vec<_>>())
         }
         Function::Slope => line.then_some(slope),
         Function::RelativeSlope => (line && mean(&value) != 0.0).then(|| slope / mean(&value).abs()),
@@ -154,8 +148,6 @@ fn naive(window: &Window, came: &[Came], at: Moment) -> Option<f64> {
             (oldest? != 0.0).then(|| (newest.unwrap_or(0.0) - oldest.unwrap_or(0.0)) / oldest.unwrap_or(0.0).abs())
         }
         Function::Newest => newest,
-        Function::Streak => Some(values.iter().rev().take_while(|value| **value > 0.0).count() as f64),
-        Function::Rises => Some(values.windows(2).rev().take_while(|pair| pair[1] > pair[0]).count() as f64),
         Function::Turns => {
             let mut changed = values.clone();
             changed.dedup();
@@ -215,12 +207,11 @@ proptest! {
             (1..90u64).prop_map(|s| Extent::Over(s * S)),
             (1..40u32).prop_map(Extent::Last),
         ],
-        q in prop_oneof![Just(0.9), Just(0.0)],
         unknown_share in prop_oneof![Just(0.1), Just(1.0)],
         min_samples in 0..4u32,
         quiet in 0..60u64,
     ) {
-        let window = Window { q, unknown_share, min_samples, ..window(function, extent) };
+        let window = Window { unknown_share, min_samples, ..window(function, extent) };
         let mut live = Live::new(0);
         let began = 1_700_000_000 * S;
         let mut now = began;
@@ -238,48 +229,6 @@ proptest! {
             let asked = if last { now + quiet * S } else { now };
             let at = Moment { now: asked, watched: asked - began, so_far: false };
             let (ours, naive) = (value(&mut live, &window, None, at), naive(&window, &so_far, at));
-            prop_assert!(agree(function, ours, naive), "{:?} != {:?} after {} samples", ours, naive, index + 1);
-        }
-    }
-
-    /// Scenario: the same samples, in a window that ended a while ago.
-    /// Guarantee: its value is that which a window without an offset had then, in whole sub-intervals; unknown until
-    /// all of it was watched.
-    #[test]
-    fn a_window_of_the_past_is_what_it_was(
-        came in came(),
-        function in prop::sample::select(FUNCTIONS).prop_filter("of sub-intervals", |function| {
-            // These divide by the covered time, which is whole sub-intervals here: see the next test.
-            Class::of(&window(*function, Extent::Over(S))).can_be_past()
-                && !matches!(function, Function::Rate | Function::Share)
-        }),
-        over in 1..60u64,
-        offset in 1..200u64,
-        quiet in 0..300u64,
-    ) {
-        let plain = Window { unknown_share: 1.0, ..window(function, Extent::Over(over * S)) };
-        let past = Window { offset_ns: offset * S, ..plain.clone() };
-        let mut live = Live::new(0);
-        let began = 1_700_000_000 * S;
-        let (mut now, mut so_far) = (began, Vec::new());
-        let width = (over * S).div_ceil(BUCKETS);
-        for (index, (gap, late, worth)) in came.iter().enumerate() {
-            let newest = now + gap * 1_000_000;
-            let time = newest.saturating_sub(late * 1_000_000).max(began);
-            now = now.max(time);
-            let worth = worth_for(function, *worth);
-            add(&mut live, &past, None, worth, time, now);
-            so_far.push(Came { time, worth });
-            let last = index + 1 == came.len();
-            let asked = if last { now + quiet * S } else { now };
-            let ours = value(&mut live, &past, None, Moment { now: asked, watched: asked - began, so_far: false });
-            if asked - began < (over + offset) * S {
-                prop_assert_eq!(ours, None);
-                continue;
-            }
-            let then = (asked / width + 1 - (offset * S).div_ceil(width)) * width - 1;
-            let seen: Vec<Came> = so_far.iter().copied().filter(|one| one.time <= then).collect();
-            let naive = naive(&plain, &seen, Moment { now: then, watched: then - began, so_far: false });
             prop_assert!(agree(function, ours, naive), "{:?} != {:?} after {} samples", ours, naive, index + 1);
         }
     }
@@ -352,13 +301,7 @@ fn nothing_is_zero_where_it_is_counted() {
         let value = value(&mut Live::new(0), &window(function, Extent::Over(60 * S)), None, at);
         let counted = matches!(
             function,
-            Function::Count
-                | Function::Rate
-                | Function::Sum
-                | Function::Share
-                | Function::Streak
-                | Function::Rises
-                | Function::Turns
+            Function::Count | Function::Rate | Function::Sum | Function::Share | Function::Turns
         );
         assert_eq!(value, counted.then_some(0.0), "{function:?}");
     }
@@ -454,38 +397,4 @@ fn kinds_are_apart() {
         [median(small), median(full), median(None), median(Some(Key(0)))],
         [Some(2.0), Some(200.0), None, None]
     );
-}
-
-/// Scenario: two samples a second for ten minutes, then nothing; the rate over a minute, five minutes ago.
-/// Guarantee: the rate is that of whole sub-intervals, until the samples are older than the window.
-#[test]
-fn rates_of_the_past_are_of_whole_sub_intervals() {
-    let past = Window {
-        offset_ns: 300 * S,
-        ..window(Function::Rate, Extent::Over(60 * S))
-    };
-    let mut live = Live::new(0);
-    let began = 1_700_000_000 * S;
-    let rate = |live: &mut Live, second: u64| {
-        let now = began + second * S;
-        value(
-            live,
-            &past,
-            None,
-            Moment {
-                now,
-                watched: second * S,
-                so_far: false,
-            },
-        )
-    };
-    for half in 0..1200 {
-        let now = began + half * S / 2;
-        add(&mut live, &past, None, Worth::Counts(1.0), now, now);
-    }
-    assert_eq!(rate(&mut live, 359), None);
-    for (second, wanted) in [(600, 2.0), (890, 2.0), (930, 1.0), (1000, 0.0)] {
-        let rate = rate(&mut live, second).unwrap();
-        assert!((rate - wanted).abs() < 0.07, "{rate} after {second} s, not {wanted}");
-    }
 }

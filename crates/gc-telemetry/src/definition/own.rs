@@ -120,12 +120,6 @@ metrics! { METRICS
     BURSTS "gcwatch.evidence.bursts" "{burst}" Counter [BURST_KIND, OUTCOME] Own
         "Bursts for incidents (`evidence.bursts: on`): gathered; cut, the process exited or its stream broke; failed, the runtime refused; refused, the incident says why."
         from "gcwatch"
-    INTAKE_SPANS "gcwatch.intake.spans" "{span}" Counter [OUTCOME] Own
-        "Spans that services sent for their requests (`requests.mode: otlp`): matched to a process; unmatched; ambiguous, of one of several processes; dropped, for lack of memory; no_request, of another kind than server and consumer."
-        from "gcwatch"
-    INTAKE_DROPPED "gcwatch.intake.exports.dropped" "{request}" Counter [ERROR_TYPE] Own
-        "Exports of spans that were not read: full, for lack of memory; too_large; damaged; slow; unsupported encoding or compression."
-        from "gcwatch"
     RELOADS "gcwatch.config.reloads" "{reload}" Counter [OUTCOME] Own
         "Reloads of the configuration."
         from "gcwatch"

@@ -51,7 +51,7 @@ pub fn nearest<'k>(text: &str, known: impl IntoIterator<Item = &'k str>) -> Opti
 /// Keywords of a schema that [`super::Schema::check`] does not support: with one of them it would accept what the
 /// schema refuses. For the tests of schemas.
 pub fn unknown_keywords(schema: &Value, formats: &[Format]) -> Vec<String> {
-    const CHECKED: [&str; 22] = [
+    const CHECKED: [&str; 23] = [
         "type",
         "properties",
         "additionalProperties",
@@ -73,6 +73,7 @@ pub fn unknown_keywords(schema: &Value, formats: &[Format]) -> Vec<String> {
         "x-minimum",
         "x-maximum",
         "x-secret",
+        "x-removed",
         "$defs",
     ];
     const INFORMATIVE: [&str; 7] = [
@@ -157,6 +158,31 @@ mod tests {
                 "rules[1] 5:6: unknown key `idd`; did you mean `id`?",
                 "rules[1] 5:5: the key `id` is missing",
                 " 1:1: the key `id` is missing",
+            ]
+        );
+    }
+
+    /// Scenario: a key and a word that there were once.
+    /// Guarantee: the fault says what replaces them, at their place.
+    #[test]
+    fn what_was_removed_says_what_replaces_it() {
+        let schema = json!({
+            "type": "object",
+            "additionalProperties": false,
+            "properties": {
+                "mode": { "$ref": "#/$defs/Mode", "x-removed": { "port": "use `pull`" } },
+                "mood": { "type": "string" }
+            },
+            "x-removed": { "moode": "there is `mode`" },
+            "$defs": { "Mode": { "enum": ["pull", "push"] } }
+        });
+        let (_, faults) = checked(&schema, "mode: port\nmoode: a\nmodes: b");
+        assert_eq!(
+            faults,
+            [
+                "mode 1:7: `port` was removed: use `pull`",
+                " 2:1: `moode` was removed: there is `mode`",
+                " 3:1: unknown key `modes`; did you mean `mode`?",
             ]
         );
     }

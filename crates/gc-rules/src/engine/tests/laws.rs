@@ -20,7 +20,7 @@ const MANY: &str = r#"
   - {id: d, title: d, on: process, severity: warning, let: {share: {fn: share, of: gc.pause_ns, over: 30s, min_watched: 10s}}, when: "share > 0.02", clear: "share < 0.01", cooldown: 5s, summary: "{{ share }}"}
   - {id: e, title: e, on: gc, severity: critical, let: {usual: {fn: median, of: gc.pause_ms, last: 5, by: generation_and_type, min_samples: 2}}, when: "gc.pause_ms > 3.0 * usual", keep_firing_for: 0s, cooldown: 0s, group: g, summary: "{{ usual }}"}
   - {id: f, title: f, on: process, severity: error, when: "open.collection_s > 5.0", for: 2s, cooldown: 3s, group: h, summary: f}
-  - {id: g, title: g, on: process, severity: error, group: h, let: {s: {fn: slope, of: stream.silent_s, over: 1m, min_samples: 3}, m: {fn: quantile, q: 0.5, of: gc.pause_ms, over: 15s, min_samples: 2}}, when: "m > 40.0", summary: "{{ m }} {{ s }}"}
+  - {id: g, title: g, on: process, severity: error, group: h, let: {s: {fn: slope, of: stream.silent_s, over: 1m, min_samples: 3}, m: {fn: median, of: gc.pause_ms, over: 15s, min_samples: 2}}, when: "m > 40.0", summary: "{{ m }} {{ s }}"}
   - {id: h, title: h, on: gc, severity: warning, select: "process.name != 'x'", when: "gc.pause_ms > 20.0", exceptions: [{name: y, when: "process.name == 'y'"}], cooldown: 4s, summary: h}
 "#;
 

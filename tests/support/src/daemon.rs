@@ -1,0 +1,268 @@
+//! `gcwatch run` as a process of a test: started with YAML, awaited by what it says, asked over its listener.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::target::PATIENCE;
+
+/// The variable by which a daemon knows the processes of its test: others run on the same machine.
+pub const MARK: &str = "GCWATCH_TEST_MARK";
+
+/// Any free port of loopback.
+pub const ANY: &str = "127.0.0.1:0";
+
+/// The section `targets` of a daemon that reads the processes with this mark.
+pub fn marked(mark: &str) -> String {
+    format!("targets: {{include: [{{environment: {{{MARK}: '{mark}'}}}}], scan_interval: 1s}}\n")
+}
+
+/// `gcwatch run` with `config` in `folder/gcwatch.yaml` and leases of its own; it exports nothing unless `config` has
+/// `otlp`. Its standard error is a pipe.
+pub fn command(mut gcwatch: Command, folder: &Path, listen: &str, config: &str) -> Command {
+    let file = folder.join("gcwatch.yaml");
+    std::fs::write(&file, config).unwrap();
+    gcwatch.args(["run", "--listen", listen, "--config"]).arg(file);
+    gcwatch.arg("--lease-folder").arg(folder.join("leases"));
+    if !config.lines().any(|line| line.starts_with("otlp:")) {
+        gcwatch.args(["--no-traces", "--no-metrics", "--no-logs"]);
+    }
+    gcwatch
+        .env_remove("NOTIFY_SOCKET")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    gcwatch
+}
+
+/// Asks until there is a value.
+pub fn until<T>(what: &str, mut find: impl FnMut() -> Option<T>) -> T {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = find() {
+            return found;
+        }
+        assert!(Instant::now() < until, "{what}: nothing for {PATIENCE:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Waits for the end of a process; `None`: it did not end in time.
+pub fn await_end(child: &mut Child, within: Duration) -> Option<ExitStatus> {
+    let since = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return Some(status);
+        }
+        if since.elapsed() > within {
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The lines of a daemon, read by a thread: its pipe never fills.
+#[derive(Default)]
+struct Said {
+    lines: Mutex<(Vec<String>, bool)>,
+    more: Condvar,
+}
+
+/// A daemon that runs, killed at the end.
+pub struct Daemon {
+    child: Child,
+    said: Arc<Said>,
+    /// Lines that were awaited or passed by.
+    passed: usize,
+    /// Where it listens.
+    pub address: SocketAddr,
+    folder: Option<TempDir>,
+}
+
+impl Daemon {
+    /// Starts it, and waits until it listens.
+    pub fn start(mut command: Command) -> Self {
+        let mut child = command.spawn().unwrap();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let said = Arc::<Said>::default();
+        let heard = Arc::clone(&said);
+        std::thread::spawn(move || {
+            for line in stderr.lines().map_while(Result::ok) {
+                heard.lines.lock().unwrap().0.push(line);
+                heard.more.notify_all();
+            }
+            heard.lines.lock().unwrap().1 = true;
+            heard.more.notify_all();
+        });
+        let mut daemon = Self {
+            child,
+            said,
+            passed: 0,
+            address: SocketAddr::from(([0, 0, 0, 0], 0)),
+            folder: None,
+        };
+        let listening = daemon.await_line("listening at http://");
+        let (_, address) = listening.split_once("http://").unwrap();
+        daemon.address = address.split('/').next().unwrap().parse().unwrap();
+        daemon
+    }
+
+    /// The same with its folder, which is removed after its end.
+    #[must_use]
+    pub fn in_folder(mut self, folder: TempDir) -> Self {
+        self.folder = Some(folder);
+        self
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// All that it said so far.
+    pub fn said(&self) -> String {
+        let lines = self.said.lines.lock().unwrap();
+        lines.0.iter().flat_map(|line| [line, "\n"]).collect()
+    }
+
+    /// The next line with `words`.
+    pub fn await_line(&mut self, words: &str) -> String {
+        let until = Instant::now() + PATIENCE;
+        let mut lines = self.said.lines.lock().unwrap();
+        loop {
+            let found = lines.0.iter().skip(self.passed).position(|line| line.contains(words));
+            if let Some(place) = found {
+                self.passed += place + 1;
+                return lines.0[self.passed - 1].clone();
+            }
+            self.passed = lines.0.len();
+            assert!(!lines.1, "it ended without saying {words:?}:\n{}", lines.0.join("\n"));
+            let left = until.saturating_duration_since(Instant::now());
+            assert!(!left.is_zero(), "it does not say {words:?}:\n{}", lines.0.join("\n"));
+            lines = self.said.more.wait_timeout(lines, left).unwrap().0;
+        }
+    }
+
+    /// Waits for its end; then all that it said is there.
+    pub fn await_end(&mut self) -> ExitStatus {
+        let status = await_end(&mut self.child, PATIENCE);
+        let status = status.unwrap_or_else(|| panic!("it does not end:\n{}", self.said()));
+        // Its guard may hold the pipe a moment longer.
+        let (lines, bound) = (self.said.lines.lock().unwrap(), Duration::from_secs(1));
+        drop(self.said.more.wait_timeout_while(lines, bound, |lines| !lines.1));
+        status
+    }
+
+    /// Status and body of an answer.
+    pub fn bytes(&self, path: &str) -> (u16, Vec<u8>) {
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let host = self.address;
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        let head = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n").unwrap();
+        let body = answer.split_off(head + 4);
+        let status = std::str::from_utf8(&answer).unwrap().split(' ').nth(1).unwrap();
+        (status.parse().unwrap(), body)
+    }
+
+    /// The same, as text.
+    pub fn get(&self, path: &str) -> (u16, String) {
+        let (status, body) = self.bytes(path);
+        (status, String::from_utf8(body).unwrap())
+    }
+
+    /// The record that is answered.
+    pub fn json(&self, path: &str) -> Value {
+        let (status, body) = self.get(path);
+        serde_json::from_str(&body).unwrap_or_else(|error| panic!("{path}: {status}: {error}: {body}"))
+    }
+
+    /// What is known of a process.
+    pub fn target(&self, pid: u32) -> Option<Value> {
+        let mut targets = self.json("/api/v1/targets");
+        let Value::Array(targets) = targets["targets"].take() else {
+            return None;
+        };
+        targets.into_iter().find(|target| target["pid"] == pid)
+    }
+
+    /// Waits until what is known of a process fits.
+    pub fn await_target(&self, pid: u32, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
+        let since = Instant::now();
+        loop {
+            let target = self.target(pid).unwrap_or_default();
+            if fits(&target) {
+                return target;
+            }
+            assert!(since.elapsed() < PATIENCE, "process {pid}, {what}: {target}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// The value of one of its own metrics.
+    pub fn metric(&self, name: &str) -> Option<f64> {
+        let (_, text) = self.get("/metrics");
+        let line = text.lines().find(|line| line.split(['{', ' ']).next() == Some(name))?;
+        line.rsplit(' ').next()?.parse().ok()
+    }
+
+    /// The most memory that it ever had, bytes.
+    pub fn most_memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+    }
+
+    /// Its guard's process.
+    pub fn guard(&self) -> Option<Pid> {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid())).ok()?;
+        let children = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("children")).ok());
+        let pids: Vec<i32> = children
+            .flat_map(|pids| {
+                pids.split_whitespace()
+                    .filter_map(|pid| pid.parse().ok())
+                    .collect::<Vec<_>>()
+            })
+            .collect();
+        let is_guard = |pid: &&i32| {
+            std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "gcwatch-guard")
+        };
+        pids.iter().find(is_guard).and_then(|pid| Pid::from_raw(*pid))
+    }
+
+    /// Waits until it has a guard that is not `other`.
+    pub fn await_guard(&self, other: Option<Pid>) -> Pid {
+        let since = Instant::now();
+        loop {
+            match self.guard() {
+                Some(guard) if Some(guard) != other => return guard,
+                _ => std::thread::yield_now(),
+            }
+            assert!(since.elapsed() < PATIENCE, "it has no guard:\n{}", self.said());
+        }
+    }
+}
+
+impl Drop for Daemon {
+    #[allow(clippy::print_stdout, reason = "shown with the failure of its test")]
+    fn drop(&mut self) {
+        let _it_ended_before = self.child.kill();
+        let _it_was_awaited = self.child.wait();
+        if std::thread::panicking() {
+            println!("gcwatch said:\n{}", self.said());
+        }
+    }
+}
