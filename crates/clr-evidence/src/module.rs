@@ -10,7 +10,7 @@
 //! | [`Owner`] | Which modules |
 //! |---|---|
 //! | `Framework` | what lies in a shared framework's folder (`.../shared/Microsoft.NETCore.App/VERSION`); what has the name of an assembly of the runtime packs, wherever it lies: in programs that bring the runtime along all lie in one folder, and a newer version may come as a package |
-//! | `Program` | what the command line names (`dotnet Shop.Web.dll`, `/app/Shop.Web`), and what has the same first name (`Shop.Orders`) |
+//! | `Program` | what the command line names (`dotnet Shop.Web.dll`, `/app/Shop.Web`, `testhost Shop.Tests.dll`), and what has the same first name (`Shop.Orders`) |
 //! | `Library` | the others |
 //!
 //! `Microsoft.ML`, `Microsoft.EntityFrameworkCore`, and `System.Reactive` are libraries. The list of names is
@@ -91,19 +91,14 @@ impl Modules {
             .flat_map(str::split_whitespace)
             .collect();
         let is_framework = |path: &str| is_shared(path) || listed.contains(name(path));
-        let own: Vec<&str> = started(&self.command_line)
-            .filter(|started| {
-                self.paths
-                    .values()
-                    .any(|path| name(path) == *started && !is_framework(path))
-            })
+        let others = self.paths.values().filter(|path| !is_framework(path));
+        let others: HashSet<&str> = others.map(|path| name(path)).collect();
+        let own: HashSet<&str> = named(&self.command_line)
+            .filter(|named| !named.is_empty() && others.contains(named))
             .collect();
-        let is_own = |name: &str| {
-            own.iter().any(|own| {
-                let of = first(own);
-                *own == name || first(name) == of && !COMMON.contains(&of)
-            })
-        };
+        let own_firsts: HashSet<&str> = own.iter().map(|own| first(own)).collect();
+        let is_own =
+            |name: &str| own.contains(name) || own_firsts.contains(first(name)) && !COMMON.contains(&first(name));
         let owner = |path: &str| match name(path) {
             "" => None,
             _ if is_framework(path) => Some(Owner::Framework),
@@ -169,13 +164,14 @@ fn is_shared(path: &str) -> bool {
     folders.next().is_some_and(|framework| SHARED.contains(&framework)) && folders.next() == Some("shared")
 }
 
-/// The names of assemblies that a command line begins a program with: of the executable, and of the first argument that
-/// is an assembly.
-fn started(command_line: &str) -> impl Iterator<Item = &str> {
+/// The names that a command line has of assemblies: of the executable, and of each argument that is one. The runtime
+/// writes it with the assembly that the executable stands for: `/app/Shop /app/Shop.dll`. A host (`testhost`) has its
+/// own before that of what it runs.
+fn named(command_line: &str) -> impl Iterator<Item = &str> {
     let mut words = command_line.split([' ', '"', '\0']).filter(|word| !word.is_empty());
-    let executable = words.next().map(name);
-    let is_assembly = |word: &&str| word.len() > 4 && word.to_ascii_lowercase().ends_with(".dll");
-    executable.into_iter().chain(words.find(is_assembly).map(name))
+    let executable = words.next();
+    let is_assembly = |word: &&str| name(word).len() < word.rsplit(['/', '\\']).next().unwrap_or(word).len();
+    executable.into_iter().chain(words.filter(is_assembly)).map(name)
 }
 
 #[cfg(test)]
