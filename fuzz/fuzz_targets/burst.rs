@@ -20,6 +20,7 @@ fuzz_target!(|input: &[u8]| {
     assert!(total.low.is_none_or(|low| low <= total.estimate));
     burst.callers();
     pprof::encode(&burst.stacked(), &burst.account(), None, false);
-    flame::svg("x", &burst.weighted_stacks(Weight::Allocated), flame::Unit::Bytes);
-    flame::svg("x", &burst.weighted_stacks(Weight::Stopped), flame::Unit::Nanoseconds);
+    let framework = burst.framework();
+    flame::svg("x", &burst.weighted_stacks(Weight::Allocated), flame::Unit::Bytes, &framework);
+    flame::svg("x", &burst.weighted_stacks(Weight::Stopped), flame::Unit::Nanoseconds, &framework);
 });

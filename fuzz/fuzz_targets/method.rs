@@ -1,8 +1,9 @@
-//! Any bytes as the payloads of method events, and any text as the names of a method and a type: they decode or are
-//! refused, methods do not overlap, and every name can be shown.
+//! Any bytes as the payloads of the events of methods, modules and the process, and any text as the names of a method
+//! and a type: they decode or are refused, methods do not overlap, and every name can be shown.
 #![no_main]
 
 use clr_evidence::method::{Method, Methods};
+use clr_evidence::module::Modules;
 use clr_evidence::name::{Frame, type_name};
 use libfuzzer_sys::fuzz_target;
 
@@ -12,6 +13,12 @@ fuzz_target!(|input: &[u8]| {
         methods.observe(payload, None);
     }
     methods.observe(input, None);
+    let mut modules = Modules::default();
+    for payload in input.chunks(48) {
+        modules.observe(payload);
+    }
+    modules.observe_process(input);
+    modules.decide();
     if let Ok(method) = Method::decode(input) {
         let frame = Frame::of(&method.namespace, &method.name);
         assert!(!frame.name.chars().any(char::is_control));

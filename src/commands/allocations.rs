@@ -108,7 +108,8 @@ fn write(gathered: &Gathered, mut output: Output, args: &AllocationsArgs) -> any
         EvidenceFormat::Folded => folded::write(output.text(), &burst.weighted_stacks(Weight::Allocated))?,
         EvidenceFormat::Svg => {
             let title = format!("Bytes allocated: {}", gathered.name);
-            let svg = flame::svg(&title, &burst.weighted_stacks(Weight::Allocated), flame::Unit::Bytes);
+            let stacks = burst.weighted_stacks(Weight::Allocated);
+            let svg = flame::svg(&title, &stacks, flame::Unit::Bytes, &burst.framework());
             output.text().write_all(svg.as_bytes())?;
         }
         EvidenceFormat::Pprof => {

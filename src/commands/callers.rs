@@ -68,9 +68,8 @@ fn write(gathered: &Gathered, mut output: Output, args: &CallersArgs) -> anyhow:
         EvidenceFormat::Svg => {
             let title = format!("Time stopped by callers of the collector: {}", gathered.name);
             let stacks = gathered.burst.weighted_stacks(Weight::Stopped);
-            output
-                .text()
-                .write_all(flame::svg(&title, &stacks, flame::Unit::Nanoseconds).as_bytes())?;
+            let svg = flame::svg(&title, &stacks, flame::Unit::Nanoseconds, &gathered.burst.framework());
+            output.text().write_all(svg.as_bytes())?;
         }
         EvidenceFormat::Table | EvidenceFormat::Pprof => {
             let account = gathered.burst.account();

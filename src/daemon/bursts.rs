@@ -364,7 +364,7 @@ impl Task {
                 let drawn = (!stacks.is_empty()).then(|| {
                     let is_biased = allocations.method == Method::Tick;
                     Box::new(Drawn {
-                        flame: flame::svg("Bytes allocated", &stacks, flame::Unit::Bytes),
+                        flame: flame::svg("Bytes allocated", &stacks, flame::Unit::Bytes, &done.burst.framework()),
                         profile: self.is_profiled.then(|| self.profile(&done.burst, is_biased)),
                     })
                 });

@@ -176,6 +176,7 @@ pub fn callers(callers: &Callers, window: Window) -> Finding {
     let found = callers.callers.iter().take(MOST_FOUND).map(|caller| FoundCaller {
         api: caller.api.map(str::to_owned),
         site: caller.site.as_deref().map(short),
+        called_by: caller.called_by.as_deref().map(short),
         reason: caller.reason.to_owned(),
         frames: frames(&caller.frames),
         collections: caller.collections,
@@ -202,6 +203,7 @@ pub fn allocations(allocations: &Allocations, window: Window) -> Finding {
     });
     let sites = allocations.sites.iter().take(MOST_FOUND).map(|one| FoundSite {
         site: one.site.as_deref().map(short),
+        called_by: one.called_by.as_deref().map(short),
         r#type: one.r#type.as_deref().map(|name| short(&type_name(name))),
         frames: frames(&one.frames),
         amount: amount(&one.amount),

@@ -20,8 +20,8 @@ pub const SAMPLES_SINCE: u32 = 10;
 
 /// Upper limit of the target's event buffers, megabytes. Most is used by the rundown: 4 MB for 11,000 methods.
 pub const BUFFER_MB: u32 = 32;
-/// JIT-compiled and precompiled methods: all that is needed for names.
-const RUNDOWN_KEYWORD: u64 = 0x30;
+/// Modules, JIT-compiled and precompiled methods: all that is needed for names, and for whose code they are.
+const RUNDOWN_KEYWORD: u64 = 0x38;
 const KEYWORD_GC: u64 = 0x1;
 const KEYWORD_ALLOCATION_SAMPLING: u64 = 0x800_0000_0000;
 const INFORMATIONAL: u32 = 4;

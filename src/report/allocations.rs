@@ -6,6 +6,7 @@ use clr_evidence::allocations::{Allocations, Amount, Method};
 use clr_evidence::burst::Account;
 use clr_evidence::diff::{Change, What};
 use clr_evidence::name::type_name;
+use clr_evidence::site::place;
 
 use crate::report::table::{Column, FAINT, HEADING, head, left, right, row};
 use crate::report::units::{Bytes, plural};
@@ -67,12 +68,17 @@ pub fn write(
         "several types"
     };
     for one in allocations.sites.iter().take(top) {
-        let site = one.site.clone().unwrap_or_else(|| "[no frame]".to_owned());
+        let site = place(one.called_by.as_deref(), one.site.as_deref());
         let what = one.r#type.as_deref().map_or_else(|| untyped.to_owned(), type_name);
         row(out, &columns, &cells(&one.amount, seconds, format!("{site} ({what})")))?;
         if stacks {
-            for frame in one.frames.iter().skip(1).take(MAX_FRAMES) {
-                writeln!(out, "{:42}{FAINT}{frame}{FAINT:#}", "")?;
+            for stack in &one.stacks {
+                if one.stacks.len() > 1 {
+                    writeln!(out, "{:42}{FAINT}{}:{FAINT:#}", "", plural(stack.count, "sample"))?;
+                }
+                for frame in stack.frames.iter().skip(1).take(MAX_FRAMES) {
+                    writeln!(out, "{:42}{FAINT}{frame}{FAINT:#}", "")?;
+                }
             }
         }
     }

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use clr_evidence::burst::Account;
 use clr_evidence::callers::{Caller, Callers};
+use clr_evidence::site::{Stack, place};
 
 use crate::report::table::{FAINT, HEADING};
 use crate::report::units::{Span, plural};
@@ -43,8 +44,8 @@ pub fn write(out: &mut dyn Write, callers: &Callers, account: &Account, top: usi
             writeln!(out, "    {FAINT}{requests} led to no collection{FAINT:#}")?;
         }
         if stacks {
-            for caller in &site.callers {
-                stack(out, caller)?;
+            for one in site.callers.iter().flat_map(|caller| &caller.stacks) {
+                stack(out, one)?;
             }
         }
     }
@@ -96,7 +97,7 @@ fn sites(callers: &Callers) -> Vec<Site<'_>> {
 }
 
 fn name(caller: &Caller) -> String {
-    let site = caller.site.as_deref().unwrap_or("[no frame]");
+    let site = place(caller.called_by.as_deref(), caller.site.as_deref());
     match caller.api {
         Some("allocation") => format!("{site} -> allocation ({})", caller.reason),
         Some(api) => format!("{site} -> {api}"),
@@ -104,12 +105,12 @@ fn name(caller: &Caller) -> String {
     }
 }
 
-fn stack(out: &mut dyn Write, caller: &Caller) -> io::Result<()> {
-    writeln!(out, "    {FAINT}{} of them:{FAINT:#}", caller.collections)?;
-    for frame in caller.frames.iter().take(MAX_FRAMES) {
+fn stack(out: &mut dyn Write, stack: &Stack) -> io::Result<()> {
+    writeln!(out, "    {FAINT}{}:{FAINT:#}", plural(stack.count, "request"))?;
+    for frame in stack.frames.iter().take(MAX_FRAMES) {
         writeln!(out, "        {FAINT}{frame}{FAINT:#}")?;
     }
-    match caller.frames.len().checked_sub(MAX_FRAMES).filter(|more| *more > 0) {
+    match stack.frames.len().checked_sub(MAX_FRAMES).filter(|more| *more > 0) {
         Some(more) => writeln!(out, "        {FAINT}... {more} more{FAINT:#}"),
         None => Ok(()),
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use clr_evidence::site::place;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -21,16 +22,24 @@ pub(crate) fn tests(tests: &mut Tests) {
     };
     add_tests_on!(
         tests, known();
-        every_caller_is_named, every_caller_is_named_with_server_gc, forms_of_methods_are_named, a_burst_may_be_interrupted,
+        every_caller_is_named, every_caller_is_named_with_server_gc, every_caller_is_named_in_optimized_code,
+        forms_of_methods_are_named, a_library_and_who_called_it_are_named, a_burst_may_be_interrupted,
         a_process_may_be_killed_in_a_burst
     );
-    add_tests_on!(tests, known().filter(samples); who_allocates_is_named);
+    add_tests_on!(tests, known().filter(samples); who_allocates_is_named, a_library_that_allocates_and_who_called_it_are_named);
+    add_tests_on!(tests, known().filter(|runtime| major(runtime) >= 11); runtime_async_is_named);
     add_tests_on!(tests, known().filter(|runtime| !samples(runtime)); ticks_leave_the_process_as_it_was);
 }
 
 /// Samples allocations by chance.
 fn samples(runtime: &Runtime) -> bool {
-    runtime.version.is_some_and(|version| version.starts_with("10."))
+    major(runtime) >= 10
+}
+
+/// The first number of its version.
+fn major(runtime: &Runtime) -> u32 {
+    let version = runtime.version.unwrap_or("3");
+    version.split('.').next().unwrap().parse().unwrap()
 }
 
 /// A program of tests/workload/known, which writes its own log.
@@ -148,6 +157,18 @@ fn callers(runtime: Runtime, knobs: &[(&'static str, &'static str)]) {
         for caller in &of_site {
             let called = &caller["api"];
             assert!(called.is_null() || called == api, "{context}: {caller}");
+            // The library's, and who called it; of the program's own methods there is nobody else to name.
+            let called_by = caller["called_by"].as_str();
+            assert_eq!(
+                called_by.is_some_and(|program| program.starts_with("Shop.Program.")),
+                name.starts_with("ThirdParty."),
+                "{context}: {caller}"
+            );
+            assert_eq!(
+                called_by.is_some(),
+                name.starts_with("ThirdParty."),
+                "{context}: {caller}"
+            );
             assert_eq!(
                 number(caller, "triggers"),
                 number(caller, "collections") + number(caller, "without_collection"),
@@ -182,6 +203,128 @@ fn every_caller_is_named(runtime: Runtime) {
 /// Guarantee: the same.
 fn every_caller_is_named_with_server_gc(runtime: Runtime) {
     callers(runtime, &[("gcServer", "1")]);
+}
+
+/// Scenario: the same with code that is optimized at once, the framework's too: calls of the collector are inlined, on
+/// .NET 11 into a local function.
+/// Guarantee: the same, and every call of `GC.Collect` that has a frame of it is known by that.
+fn every_caller_is_named_in_optimized_code(runtime: Runtime) {
+    callers(runtime, &[("TieredCompilation", "0"), ("ReadyToRun", "0")]);
+}
+
+/// A row as it is read.
+fn row(record: &Value) -> String {
+    place(record["called_by"].as_str(), record["site"].as_str())
+}
+
+/// Scenario: a library whose name begins as the framework's do collects for a method of the program; the program
+/// collects by itself.
+/// Guarantee: the library is named with the program's method that called it, as often as the program counted; no two
+/// rows read alike, in the table either.
+fn a_library_and_who_called_it_are_named(runtime: Runtime) {
+    let mut known = Known::start(runtime, "layers.dll", 8, &[]);
+    let kept = known.path("kept.nettrace");
+    let all = known.ask("callers", &["--for", "3s", "--keep", &kept]);
+    let log = known.log(&all[0]);
+    let mut compared = 0;
+    for (name, (least, most)) in log {
+        let name = name.replace('_', " ");
+        let of_row: Vec<&Value> = all[1..]
+            .iter()
+            .filter(|caller| caller["api"] == "GC.Collect" && row(caller) == name)
+            .collect();
+        // What allocates is collected for as well.
+        let Some(caller) = of_row.first() else {
+            assert!(
+                !name.contains("Learn") && !name.contains("Clean"),
+                "{}: {name} of {all:#?}",
+                runtime.name
+            );
+            continue;
+        };
+        assert_eq!(of_row.len(), 1, "{}: {all:#?}", runtime.name);
+        let collections = caller["collections"].as_u64().unwrap();
+        assert!(
+            (least..=most).contains(&collections),
+            "{}: {caller}, {least} to {most}",
+            runtime.name
+        );
+        compared += 1;
+    }
+    assert_eq!(compared, 2, "{}: {all:#?}", runtime.name);
+    let table = gcwatch(&["callers", &kept, "--format", "table"]);
+    let table = String::from_utf8(table.stdout).unwrap();
+    let learns = "Shop.Layers.Program.Learn -> Microsoft.Acme.Learning.Trainer.Trim -> GC.Collect: ";
+    assert_eq!(table.matches(learns).count(), 1, "{}: {table}", runtime.name);
+}
+
+/// Scenario: the same library allocates for the program, also in code that is compiled for a value type of the
+/// program's; the framework does; a method calls itself at every depth.
+/// Guarantee: each is one row with about the bytes that the program counted, and together they are nearly all.
+fn a_library_that_allocates_and_who_called_it_are_named(runtime: Runtime) {
+    let mut known = Known::start(runtime, "layers.dll", 10, &[]);
+    let all = known.ask("allocations", &["--for", "4s"]);
+    let log = known.log(&all[0]);
+    let sites: Vec<&Value> = all
+        .iter()
+        .filter(|record| record["kind"] == "allocation_site")
+        .collect();
+    let bytes = |record: &Value| record["estimate"].as_f64().unwrap();
+    let mut named = 0.0;
+    for (name, (whole, part)) in log
+        .into_iter()
+        .filter(|(name, _)| !name.contains("Clean") && !name.contains("Learn"))
+    {
+        let name = name.replace('_', " ");
+        let of_row: Vec<_> = sites.iter().filter(|site| row(site) == name).collect();
+        assert_eq!(of_row.len(), 1, "{}: {name} of {sites:#?}", runtime.name);
+        let ratio = bytes(of_row[0]) * 2.0 / (whole + part) as f64;
+        assert!((0.6..1.6).contains(&ratio), "{}: {name}: {ratio}", runtime.name);
+        named += bytes(of_row[0]);
+    }
+    assert!(named > 0.95 * bytes(&all[0]), "{}: {sites:#?}", runtime.name);
+}
+
+/// Scenario: a program that is compiled with runtime-async collects and allocates after awaits, with many methods that
+/// wait for each other.
+/// Guarantee: its sites are named as often as it counted; the objects that keep what waits are named, and everything
+/// that was allocated has a type.
+fn runtime_async_is_named(runtime: Runtime) {
+    let mut known = Known::start(runtime, "async11.dll", 8, &[]);
+    let all = known.ask("callers", &["--for", "3s"]);
+    let log = known.log(&all[0]);
+    assert_eq!(log.len(), 4, "{log:?}");
+    for (site, (least, most)) in log {
+        let site = site.replace('_', " ").replace("`1", "<T>");
+        let of_site = all[1..].iter().filter(|caller| caller["site"] == site.as_str());
+        let of_site: Vec<&Value> = of_site.filter(|caller| caller["reason"] == "Induced").collect();
+        let collections: u64 = of_site
+            .iter()
+            .map(|caller| caller["collections"].as_u64().unwrap())
+            .sum();
+        assert!(
+            (least..=most).contains(&collections),
+            "{site}: {collections}, {least} to {most}"
+        );
+        assert!(
+            least > 10 && of_site.iter().all(|caller| caller["api"] == "GC.Collect"),
+            "{of_site:?}"
+        );
+    }
+    let known = Known::start(runtime, "async11.dll", 8, &[]);
+    let all = known.ask("allocations", &["--for", "4s"]);
+    let types: Vec<&Value> = all
+        .iter()
+        .filter(|record| record["kind"] == "allocation_type")
+        .collect();
+    assert!(types.iter().all(|one| one["type"].is_string()), "{types:#?}");
+    let states: Vec<_> = types
+        .iter()
+        .filter(|one| one["name"] == "async state (runtime-async)")
+        .collect();
+    assert_eq!(states.len(), 1, "{types:#?}");
+    let share = states[0]["estimate"].as_f64().unwrap() / all[0]["estimate"].as_f64().unwrap();
+    assert!((0.01..0.25).contains(&share), "{share}: {types:#?}");
 }
 
 /// Scenario: sixty forms of methods that the C# compiler and the runtime give names of their own: lambdas, local

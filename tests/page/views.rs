@@ -1,5 +1,6 @@
 //! Each view with what it must show, and pictures of all of them.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::time::Duration;
 
@@ -250,7 +251,7 @@ fn what_a_burst_found_is_shown() {
         .find(|run| run.pid == 7777)
         .unwrap();
     let stacks = [(vec!["Main".to_owned(), "Shop.Images.Load".to_owned()], 4_000_000)];
-    let svg = flame::svg("Bytes allocated", &stacks.into(), flame::Unit::Bytes);
+    let svg = flame::svg("Bytes allocated", &stacks.into(), flame::Unit::Bytes, &BTreeSet::new());
     let amount = FoundAmount {
         estimate: 4_000_000,
         low: Some(3_500_000),
@@ -267,10 +268,13 @@ fn what_a_burst_found_is_shown() {
         method: Some("sampled".to_owned()),
         sites: vec![
             site("Shop.Orders.Field", "string"),
-            site(
-                "Shop.Memory.Images.Thumbnails.LoadOfOneKindFromTheStoreOfAll",
-                "System.Collections.Generic.Dictionary<string, byte[]>",
-            ),
+            FoundSite {
+                called_by: Some("Shop.Program.Learn".to_owned()),
+                ..site(
+                    "Shop.Memory.Images.Thumbnails.LoadOfOneKindFromTheStoreOfAll",
+                    "System.Collections.Generic.Dictionary<string, byte[]>",
+                )
+            },
         ],
         flame: pipeline.flames().put(run, 1, &svg),
         ..FoundAllocations::default()

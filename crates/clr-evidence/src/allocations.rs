@@ -1,6 +1,7 @@
 //! Who allocates: samples, summed by type and by site.
 //!
-//! A site is the nearest frame that is not of the framework, with the own methods that call it. .NET 10 samples by
+//! A site is the nearest frame that is not of the framework; where that is a library's, with the program's method that
+//! called it. .NET 10 samples by
 //! chance (`AllocationSampled`): [`estimate`](crate::estimate) says what the samples stand for. Older runtimes have
 //! only `AllocationTick`, one about every 100 KB and heap: the type that happens to cross the line gets all of it, so
 //! what allocates in step with the ticks counts too much or too little. Its estimates are biased, and have no interval.
@@ -10,14 +11,16 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde::Serialize;
 
 use crate::estimate::Sum;
-use crate::name::{Frame, clean, type_name};
-use crate::site::{SiteKey, Typical, site};
+use crate::name::{CONTINUATION, Frame, clean, type_name};
+use crate::site::{Site, Stack, Ways, are_said, typical};
 use crate::stacks::StackId;
 
 /// Distinct types that are kept. Samples of others count without their type.
 pub const MAX_TYPES: usize = 8_192;
 /// Distinct pairs of type and stack that are kept. Samples of others count without their stack.
 pub const MAX_GROUPS: usize = 1 << 16;
+/// What allocates the objects in which runtime-async keeps a method that waits.
+const ALLOCATES_CONTINUATION: &str = "System.Runtime.CompilerServices.AsyncHelpers.AllocContinuation";
 /// Characters of a type's name that are kept.
 const MAX_TYPE_CHARS: usize = 1024;
 
@@ -112,41 +115,43 @@ impl Samples {
     pub(crate) fn report(&self, frames: impl Fn(Option<StackId>) -> Vec<Frame>) -> Allocations {
         let method = if self.ticks > 0 { Method::Tick } else { Method::Sampled };
         let mut all = Sum::default();
-        let mut by_type: BTreeMap<TypeId, Sum> = BTreeMap::new();
-        let mut by_site: BTreeMap<SiteKey, (Typical, Sum, BTreeSet<TypeId>)> = BTreeMap::new();
-        for (&(type_id, stack), sum) in &self.groups {
+        let mut by_type: BTreeMap<Option<&str>, Sum> = BTreeMap::new();
+        let mut by_site: BTreeMap<Site, (Ways, Sum, BTreeSet<Option<&str>>)> = BTreeMap::new();
+        for (stack, type_name, sum) in self.by_stack() {
+            let frames = frames(stack);
+            let type_name = allocated(type_name, &frames);
+            let frames = from_site(frames);
             all.add(sum);
-            by_type.entry(type_id).or_default().add(sum);
-            let frames = from_site(frames(stack));
-            let (typical, of_site, types) = by_site.entry(SiteKey::of(&frames)).or_default();
-            typical.see(frames, sum.samples);
+            by_type.entry(type_name).or_default().add(sum);
+            let (ways, of_site, types) = by_site.entry(Site::of(&frames)).or_default();
+            ways.see(frames, sum.samples);
             of_site.add(sum);
-            types.insert(type_id);
+            types.insert(type_name);
         }
         let mut types: Vec<TypeAllocations> = by_type
             .iter()
-            .map(|(&type_id, sum)| {
-                let raw = self.type_text(type_id);
-                TypeAllocations {
-                    kind: "allocation_type",
-                    r#type: raw.map(str::to_owned),
-                    name: raw.map(type_name),
-                    amount: Amount::of(sum, method),
-                }
+            .map(|(raw, sum)| TypeAllocations {
+                kind: "allocation_type",
+                r#type: raw.map(str::to_owned),
+                name: raw.map(type_name),
+                amount: Amount::of(sum, method),
             })
             .collect();
         let mut sites: Vec<SiteAllocations> = by_site
-            .into_values()
-            .map(|(typical, sum, types)| {
-                let frames = typical.into_frames();
+            .into_iter()
+            .map(|(Site { site, called_by }, (ways, sum, types))| {
+                let stacks = ways.into_stacks();
+                let (frames, raw_frames) = typical(&stacks);
                 let only = types.first().copied().flatten().filter(|_| types.len() == 1);
                 SiteAllocations {
                     kind: "allocation_site",
-                    site: site(&frames).map(|frame| frame.name.clone()),
-                    r#type: self.type_text(only).map(str::to_owned),
+                    site,
+                    called_by,
+                    r#type: only.map(str::to_owned),
                     amount: Amount::of(&sum, method),
-                    raw_frames: frames.iter().map(|frame| frame.raw.clone()).collect(),
-                    frames: frames.into_iter().map(|frame| frame.name).collect(),
+                    frames,
+                    raw_frames,
+                    stacks,
                 }
             })
             .collect();
@@ -162,12 +167,20 @@ impl Samples {
     }
 }
 
+/// What was allocated, as far as a sample says it. Those of the objects in which runtime-async keeps a method that waits
+/// have an empty name (.NET 11), and its helper between them and the method.
+pub(crate) fn allocated<'a>(type_name: Option<&'a str>, frames: &[Frame]) -> Option<&'a str> {
+    type_name.or_else(|| {
+        let mut inner = frames.iter().take_while(|frame| !frame.is_own());
+        inner
+            .any(|frame| frame.raw.starts_with(ALLOCATES_CONTINUATION))
+            .then_some(CONTINUATION)
+    })
+}
+
 /// From the nearest own frame outwards; all, where there is none.
 fn from_site(mut frames: Vec<Frame>) -> Vec<Frame> {
-    match frames
-        .iter()
-        .position(|frame| !frame.is_framework && !frame.is_unknown())
-    {
+    match frames.iter().position(Frame::is_own) {
         Some(own) => frames.split_off(own),
         None => frames,
     }
@@ -224,7 +237,8 @@ impl Allocations {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TypeAllocations {
     kind: &'static str,
-    /// As the runtime writes it; `None`: it does not say (NativeAOT).
+    /// As the runtime writes it; `None`: it does not say (NativeAOT). Of the objects in which runtime-async keeps a
+    /// method that waits it is [`CONTINUATION`], which the runtime leaves out here.
     pub r#type: Option<String>,
     /// For people.
     pub name: Option<String>,
@@ -237,8 +251,11 @@ pub struct TypeAllocations {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SiteAllocations {
     kind: &'static str,
-    /// The nearest own frame.
+    /// The nearest frame that is not of the framework; where there is none, the nearest that has a name. `None`: no
+    /// frame has one.
     pub site: Option<String>,
+    /// Where the site is a library's: the nearest frame of the program itself behind it; `None`: there is none.
+    pub called_by: Option<String>,
     /// What is allocated there; `None`: several types, or it is unknown.
     pub r#type: Option<String>,
     /// How much.
@@ -248,6 +265,9 @@ pub struct SiteAllocations {
     pub frames: Vec<String>,
     /// The same as the runtime writes them.
     pub raw_frames: Vec<String>,
+    /// Where there were several ways to the site: the most frequent ones, with the samples of each.
+    #[serde(skip_serializing_if = "are_said")]
+    pub stacks: Vec<Stack>,
 }
 
 #[cfg(test)]
@@ -306,6 +326,29 @@ mod tests {
                 (Some("Shop.Program.Main"), Some("System.Byte[]"), 1, 1),
             ]
         );
+    }
+
+    /// Scenario: samples without a type, as .NET 11 writes them of what keeps a method that waits, and another one.
+    /// Guarantee: the first have a name, the other has none.
+    #[test]
+    fn what_keeps_a_method_that_waits_is_named() {
+        let of = |frames: &[(&str, &str)]| frames.iter().map(|(of, name)| Frame::of(of, name)).collect::<Vec<_>>();
+        let waits = of(&[
+            (
+                "System.RuntimeTypeHandle",
+                "<InternalAllocNoChecks>g__InternalAllocNoChecksWorker|31_0",
+            ),
+            ("System.Runtime.CompilerServices.AsyncHelpers", "AllocContinuation"),
+            ("Cafe.Program", "DeepAsync"),
+        ]);
+        assert_eq!(allocated(None, &waits), Some(CONTINUATION));
+        assert_eq!(allocated(Some("System.String"), &waits), Some("System.String"));
+        assert_eq!(allocated(None, &waits[2..]), None);
+        let behind = of(&[
+            ("Cafe.Program", "New"),
+            ("System.Runtime.CompilerServices.AsyncHelpers", "AllocContinuation"),
+        ]);
+        assert_eq!(allocated(None, &behind), None);
     }
 
     /// Scenario: ticks of .NET 8.

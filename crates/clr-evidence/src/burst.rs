@@ -1,6 +1,6 @@
 //! A stream of a burst in, what it shows out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use clr_gc::event::{ClrEvent, RUNTIME_PROVIDER};
 use clr_gc::gc::{LIVE_SETTLE_NS, Settling};
@@ -9,9 +9,10 @@ use nettrace::limits::Limits;
 use nettrace::{Ending, TraceHeader};
 use serde::Serialize;
 
-use crate::allocations::{Allocations, Samples};
+use crate::allocations::{Allocations, Samples, allocated};
 use crate::callers::{Callers, Triggers};
 use crate::method::{METHOD_DC_END_VERBOSE, METHOD_LOAD_VERBOSE, Methods, RUNDOWN_PROVIDER};
+use crate::module::{MODULE_DC_END, MODULE_LOAD, Modules, Owner, PROCESS_INFO_PROVIDER};
 use crate::name::Frame;
 use crate::pprof::Stacked;
 use crate::stacks::{StackId, Stacks};
@@ -87,6 +88,7 @@ struct State {
     samples: Samples,
     stacks: Stacks,
     methods: Methods,
+    modules: Modules,
     /// The process that the first event is of.
     process: Option<Option<u64>>,
     other_processes: u64,
@@ -176,6 +178,7 @@ impl Burst {
                 .triggers
                 .outcome(&outcome, self.state.sync, self.state.window);
         }
+        self.state.modules.decide();
         run
     }
 
@@ -196,7 +199,7 @@ impl Burst {
         groups
             .map(|(stack, type_name, sum)| Stacked {
                 frames: addresses(stack).iter().copied().zip(self.frames(stack)).collect(),
-                type_name: type_name.map(str::to_owned),
+                type_name: allocated(type_name, &self.frames(stack)).map(str::to_owned),
                 samples: sum.samples,
                 bytes: sum.bytes,
             })
@@ -206,12 +209,17 @@ impl Burst {
     fn frames(&self, stack: Option<StackId>) -> Vec<Frame> {
         let Some(stack) = stack else { return Vec::new() };
         let addresses = self.state.stacks.frames(stack).iter();
-        addresses
-            .map(|address| match self.state.methods.at(*address) {
-                Some(method) => Frame::of(&method.namespace, &method.name),
-                None => Frame::unknown(*address),
-            })
-            .collect()
+        addresses.map(|address| self.frame(*address)).collect()
+    }
+
+    fn frame(&self, address: u64) -> Frame {
+        match self.state.methods.at(address) {
+            Some(method) => {
+                let module = self.state.modules.owner(method.module);
+                Frame::in_module(&method.namespace, &method.name, module)
+            }
+            None => Frame::unknown(address),
+        }
     }
 
     fn window(&self) -> Window {
@@ -228,7 +236,7 @@ impl Burst {
         let stats = decoder.stats();
         let methods = &self.state.methods;
         let addresses = self.state.stacks.all().filter(|address| methods.at(*address).is_none());
-        let unknown: std::collections::BTreeSet<u64> = addresses.collect();
+        let unknown: BTreeSet<u64> = addresses.collect();
         Account {
             window: self.window(),
             lost_events: stats.lost,
@@ -249,22 +257,30 @@ impl Burst {
         match of {
             Weight::Allocated => {
                 for (stack, type_name, sum) in self.state.samples.by_stack() {
-                    let mut frames: Vec<String> =
-                        self.frames(stack).into_iter().rev().map(|frame| frame.name).collect();
+                    let frames = self.frames(stack);
+                    let type_name = allocated(type_name, &frames);
+                    let mut frames: Vec<String> = frames.into_iter().rev().map(|frame| frame.name).collect();
                     frames.push(type_name.map_or_else(|| "[unknown type]".to_owned(), crate::name::type_name));
                     *weighted.entry(frames).or_default() += sum.bytes.round() as u64;
                 }
             }
             Weight::Stopped => {
-                for caller in self.callers().callers {
-                    let mut frames: Vec<String> = caller.frames.into_iter().rev().collect();
-                    frames.push(caller.api.unwrap_or(caller.reason).to_owned());
-                    let ns = caller.stopped_ns.unwrap_or(0).max(0);
-                    *weighted.entry(frames).or_default() += u64::try_from(ns).unwrap_or(0);
+                for (frames, called, stopped_ns) in self.state.triggers.by_stack(|stack| self.frames(stack)) {
+                    let mut frames: Vec<String> = frames.into_iter().rev().map(|frame| frame.name).collect();
+                    frames.push(called.to_owned());
+                    *weighted.entry(frames).or_default() += stopped_ns;
                 }
             }
         }
         weighted
+    }
+
+    /// The names in [`Self::weighted_stacks`] of what is the framework's code. After [`Burst::finish`].
+    pub fn framework(&self) -> BTreeSet<String> {
+        let addresses: BTreeSet<u64> = self.state.stacks.all().collect();
+        let frames = addresses.into_iter().map(|address| self.frame(address));
+        let framework = frames.filter(|frame| frame.owner == Some(Owner::Framework));
+        framework.map(|frame| frame.name).collect()
     }
 }
 
@@ -299,7 +315,13 @@ impl State {
             self.rundown = Some((first, at));
             if matches!(metadata.event_id, METHOD_DC_END_VERBOSE | METHOD_LOAD_VERBOSE) {
                 self.methods.observe(event.payload, Some(self.stacks.addresses()));
+            } else if metadata.event_id == MODULE_DC_END {
+                self.modules.observe(event.payload);
             }
+            return;
+        }
+        if metadata.provider == PROCESS_INFO_PROVIDER {
+            self.modules.observe_process(event.payload);
             return;
         }
         if metadata.provider != RUNTIME_PROVIDER {
@@ -309,6 +331,10 @@ impl State {
         self.last = Some(self.last.map_or(at, |last| last.max(at)));
         if metadata.event_id == METHOD_LOAD_VERBOSE {
             self.methods.observe(event.payload, None);
+            return;
+        }
+        if metadata.event_id == MODULE_LOAD {
+            self.modules.observe(event.payload);
             return;
         }
         let Ok(clr) = &observed.decoded else { return };

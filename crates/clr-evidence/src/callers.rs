@@ -30,7 +30,7 @@ use crate::burst::Window;
 use crate::callers::api::asked;
 pub use crate::callers::record::{Caller, Callers, Evidence};
 use crate::name::Frame;
-use crate::site::{SiteKey, Typical, site};
+use crate::site::{Site, Ways, typical};
 use crate::stacks::StackId;
 
 /// Collections and stops of which the caller is known and the end is not. More are those of a stream whose facts were
@@ -224,31 +224,33 @@ impl Triggers {
 
     /// The records, those that stopped the process longest first.
     pub(crate) fn report(&self, frames: impl Fn(Option<StackId>) -> Vec<Frame>, window: Window) -> Callers {
-        type Name = (Option<&'static str>, &'static str, SiteKey);
-        let mut by_name: BTreeMap<Name, (Option<Evidence>, Typical, Sum)> = BTreeMap::new();
+        type Row = (Option<&'static str>, &'static str, Site);
+        let mut rows: BTreeMap<Row, (Option<Evidence>, Ways, Sum)> = BTreeMap::new();
         let mut all = Sum::default();
         for (&(reason, stack), sum) in &self.sums {
-            let frames = frames(stack);
-            let (api, evidence, asked_by) = asked(reason, sum, frames);
-            let name = (api, reason_name(reason), SiteKey::of(&asked_by));
-            let (best, typical, of_name) = by_name.entry(name).or_default();
+            let (api, evidence, asked_by) = asked(reason, sum, frames(stack));
+            let row = (api, reason_name(reason), Site::of(&asked_by));
+            let (best, ways, of_row) = rows.entry(row).or_default();
             *best = (*best).max(evidence);
-            typical.see(asked_by, sum.triggers.max(sum.collections));
-            of_name.add(sum);
+            ways.see(asked_by, sum.triggers.max(sum.collections));
+            of_row.add(sum);
             all.add(sum);
         }
-        let mut callers: Vec<Caller> = by_name
+        let mut callers: Vec<Caller> = rows
             .into_iter()
-            .map(|((api, reason, _), (api_from, typical, sum))| {
-                let frames = typical.into_frames();
+            .map(|((api, reason, Site { site, called_by }), (api_from, ways, sum))| {
+                let stacks = ways.into_stacks();
+                let (frames, raw_frames) = typical(&stacks);
                 Caller {
                     kind: "caller",
                     api,
                     api_from,
-                    site: site(&frames).map(|frame| frame.name.clone()),
+                    site,
+                    called_by,
                     reason,
-                    raw_frames: frames.iter().map(|frame| frame.raw.clone()).collect(),
-                    frames: frames.into_iter().map(|frame| frame.name).collect(),
+                    frames,
+                    raw_frames,
+                    stacks,
                     triggers: sum.triggers,
                     collections: sum.collections,
                     without_collection: sum.without_collection,
@@ -267,6 +269,18 @@ impl Triggers {
             unasked_stops: self.unasked.triggers,
             unasked_stopped_ns: self.unasked.stopped(),
         }
+    }
+
+    /// Each stack from the method that asked outwards, what it called, and for how long the process was stopped.
+    pub(crate) fn by_stack(
+        &self,
+        frames: impl Fn(Option<StackId>) -> Vec<Frame>,
+    ) -> impl Iterator<Item = (Vec<Frame>, &'static str, u64)> {
+        self.sums.iter().map(move |(&(reason, stack), sum)| {
+            let (api, _, asked_by) = asked(reason, sum, frames(stack));
+            let stopped_ns = u64::try_from(sum.stopped_ns).unwrap_or(0);
+            (asked_by, api.unwrap_or(reason_name(reason)), stopped_ns)
+        })
     }
 }
 

@@ -4,7 +4,7 @@
 //! sorted by name. Each has its full name and its weight as a title, which browsers show. What is narrower than
 //! [`LEAST_WIDTH`] is left out, and its weight is stated.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 /// Width of the picture, pixels.
@@ -72,7 +72,8 @@ impl<'a> Node<'a> {
     }
 }
 
-struct Drawing {
+struct Drawing<'a> {
+    framework: &'a BTreeSet<String>,
     body: String,
     unit: Unit,
     all: u64,
@@ -82,7 +83,7 @@ struct Drawing {
     left_out: u64,
 }
 
-impl Drawing {
+impl Drawing<'_> {
     fn width(&self, weight: u64) -> f64 {
         (WIDTH - 2.0 * MARGIN) * weight as f64 / self.all.max(1) as f64
     }
@@ -121,7 +122,7 @@ impl Drawing {
             "<g><title>{full}: {} ({share:.1} %)</title><rect class=\"c{}\" x=\"{left:.1}\" y=\"{top:.1}\" \
              width=\"{:.1}\" height=\"{:.1}\" rx=\"2\"/>",
             self.unit.text(weight),
-            colour(name),
+            colour(name, self.framework),
             (width - 0.5).max(0.3),
             ROW - 1.0,
         );
@@ -138,10 +139,11 @@ impl Drawing {
     }
 }
 
-/// The picture. Stacks have their outermost frame first.
-pub fn svg(title: &str, stacks: &BTreeMap<Vec<String>, u64>, unit: Unit) -> String {
+/// The picture. Stacks have their outermost frame first; `framework`: the names of frames that are the framework's.
+pub fn svg(title: &str, stacks: &BTreeMap<Vec<String>, u64>, unit: Unit, framework: &BTreeSet<String>) -> String {
     let root = Node::of(stacks);
     let mut drawing = Drawing {
+        framework,
         body: String::new(),
         unit,
         all: root.weight,
@@ -188,13 +190,9 @@ g:hover rect{stroke:#1b1b1b;stroke-width:1}\
 @media (prefers-color-scheme:dark){.page{fill:#15181c}text{fill:#f2f2f2}.note{fill:#aaa}.c0{fill:#8a4b22}\
 .c1{fill:#85601a}.c2{fill:#8b3f2a}.c3{fill:#6f5d1c}.c4{fill:#7c5230}.c5{fill:#37516e}g:hover rect{stroke:#fff}}";
 
-/// The framework is blue, own code is warm; the same name has the same colour in every picture.
-fn colour(name: &str) -> u32 {
-    if name == "all"
-        || ["System.", "Microsoft.", "Interop.", "Internal."]
-            .iter()
-            .any(|start| name.starts_with(start))
-    {
+/// The framework is blue, own code and libraries are warm; the same name has the same colour in every picture.
+fn colour(name: &str, framework: &BTreeSet<String>) -> u32 {
+    if name == "all" || framework.contains(name) {
         return 5;
     }
     name.bytes()
@@ -260,6 +258,7 @@ mod tests {
             "<b>&\"",
             &stacks(&[(&["<script>alert('x')</script>", "A\u{1}B"], 10)]),
             Unit::Bytes,
+            &BTreeSet::new(),
         );
         assert!(
             !svg.contains("<script") && !svg.contains("<b>") && !svg.contains('\u{1}'),
@@ -276,6 +275,7 @@ mod tests {
             "t",
             &stacks(&[(&["Main", "A"], 300), (&["Main", "B"], 100)]),
             Unit::Bytes,
+            &BTreeSet::new(),
         );
         let attribute = |name: &str, key: &str| -> f64 {
             let at = svg.find(&format!("<title>{name}:")).unwrap();
@@ -293,9 +293,14 @@ mod tests {
     /// Guarantee: what is left out is stated.
     #[test]
     fn what_is_not_drawn_is_stated() {
-        let one = svg("t", &stacks(&[(&["A"], 1_000_000), (&["B"], 100)]), Unit::Bytes);
+        let one = svg(
+            "t",
+            &stacks(&[(&["A"], 1_000_000), (&["B"], 100)]),
+            Unit::Bytes,
+            &BTreeSet::new(),
+        );
         assert!(!one.contains("<title>B:") && one.contains("frames of 100.0 B in all are too narrow"));
-        assert!(svg("t", &stacks(&[]), Unit::Bytes).contains("nothing was seen"));
+        assert!(svg("t", &stacks(&[]), Unit::Bytes, &BTreeSet::new()).contains("nothing was seen"));
     }
 
     /// Scenario: long names in narrow frames.

@@ -6,6 +6,7 @@
 //! ```text
 //! bytes -> clr_gc::stream (events, collections) -> burst -> stacks  addresses, interned while the stream runs
 //!                                                    |----> method  the methods at these addresses (rundown)
+//!                                                    |----> module  whose code they are (rundown)
 //!                                                    '----> name    a name that a person reads
 //!                                                             |
 //!                                   callers: who asked, collections, time stopped
@@ -19,10 +20,11 @@
 //! | [`burst`] | a stream in, [`callers::Callers`] or [`allocations::Allocations`] out |
 //! | [`stacks`] | interned stacks |
 //! | [`method`] | methods by address |
+//! | [`module`] | modules: framework, library, or the program's own |
 //! | [`name`] | readable names |
 //! | [`callers`] | triggers, and which collections and stops are theirs |
 //! | [`allocations`] | samples, summed by type and site |
-//! | `site` | which stacks are one site |
+//! | [`site`] | which stacks are one row, and the ways to it |
 //! | [`estimate`] | how many bytes a sample stands for, and exact 95 % intervals |
 //! | [`folded`], [`flame`], [`pprof`] | formats of other tools |
 //! | [`diff`] | two outputs side by side |
@@ -31,7 +33,7 @@
 //!
 //! * Nothing is dropped silently: what has no name, no stack or no place is counted where it belongs.
 //! * Memory is bounded, whatever the stream: [`stacks::MAX_STACKS`], [`method::MAX_METHODS`],
-//!   [`callers::MAX_PENDING`].
+//!   [`module::MAX_MODULES`], [`callers::MAX_PENDING`].
 //! * Unknown is `None`.
 
 // Time is a value: no clock is asked here (clippy.toml).
@@ -45,7 +47,8 @@ pub mod estimate;
 pub mod flame;
 pub mod folded;
 pub mod method;
+pub mod module;
 pub mod name;
 pub mod pprof;
-pub(crate) mod site;
+pub mod site;
 pub mod stacks;

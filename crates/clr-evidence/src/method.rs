@@ -42,7 +42,7 @@ pub struct Method {
     pub name: String,
 }
 
-/// Why a payload is no method.
+/// Why a payload is no method, or no module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{field} is cut short")]
 pub struct NoMethod {
@@ -93,13 +93,13 @@ impl Method {
     }
 }
 
-fn number<const N: usize>(rest: &mut &[u8], field: &'static str) -> Result<u64, NoMethod> {
+pub(crate) fn number<const N: usize>(rest: &mut &[u8], field: &'static str) -> Result<u64, NoMethod> {
     let (head, tail) = rest.split_first_chunk::<N>().ok_or(NoMethod { field })?;
     *rest = tail;
     Ok(head.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)))
 }
 
-fn text(rest: &mut &[u8], field: &'static str) -> Result<String, NoMethod> {
+pub(crate) fn text(rest: &mut &[u8], field: &'static str) -> Result<String, NoMethod> {
     let unit = |pair: &[u8]| pair.iter().rev().fold(0, |value, byte| value << 8 | u16::from(*byte));
     let length = rest
         .chunks_exact(2)

@@ -25,6 +25,10 @@ mod type_syntax;
 use self::compiler_generated::{fsharp_closure, state_machine};
 use self::member::Own;
 use self::type_syntax::parse;
+use crate::module::Owner;
+
+/// The type of the objects in which runtime-async (.NET 11) keeps a method that waits. Samples do not name it.
+pub const CONTINUATION: &str = "System.Runtime.CompilerServices.Continuation";
 
 /// How deep types may nest before the rest is left as it is.
 const MAX_DEPTH: u32 = 12;
@@ -36,13 +40,18 @@ pub struct Frame {
     pub name: String,
     /// As the runtime writes it; the address where nothing names it.
     pub raw: String,
-    /// It is of the base libraries or of ASP.NET Core, or made by the runtime: not the code of who asks.
-    pub is_framework: bool,
+    /// Whose code it is; `None`: nothing names it.
+    pub owner: Option<Owner>,
 }
 
 impl Frame {
-    /// A frame of a method.
+    /// A frame of a method whose module is unknown: its namespace says whose it is.
     pub fn of(namespace: &str, name: &str) -> Self {
+        Self::in_module(namespace, name, None)
+    }
+
+    /// A frame of a method in a module of this owner; `None`: it is unknown.
+    pub fn in_module(namespace: &str, name: &str, module: Option<Owner>) -> Self {
         let raw = if namespace.is_empty() {
             name.to_owned()
         } else {
@@ -51,7 +60,7 @@ impl Frame {
         Self {
             name: method(namespace, name),
             raw: clean(&raw),
-            is_framework: is_framework(namespace, name),
+            owner: Some(owner(namespace, name, module)),
         }
     }
 
@@ -60,35 +69,51 @@ impl Frame {
         Self {
             name: "[unknown]".to_owned(),
             raw: format!("{address:#x}"),
-            is_framework: false,
+            owner: None,
         }
     }
 
     /// Whether nothing names it.
     pub fn is_unknown(&self) -> bool {
-        self.name == "[unknown]"
+        self.owner.is_none()
+    }
+
+    /// Whether it is of the program, or of a library that is no part of the framework.
+    pub fn is_own(&self) -> bool {
+        matches!(self.owner, Some(Owner::Library | Owner::Program))
     }
 }
 
-/// Base libraries, ASP.NET Core, and what the compiler and the runtime make.
-fn is_framework(namespace: &str, name: &str) -> bool {
-    if namespace == "dynamicClass" {
-        return name.starts_with("IL_STUB") || name.starts_with("InvokeStub_");
+/// Whose code a method is. What the compiler and the runtime make is the framework's, whatever module it is in.
+fn owner(namespace: &str, name: &str, module: Option<Owner>) -> Owner {
+    if is_made(namespace, name) {
+        return Owner::Framework;
     }
-    // Collections and values that the C# compiler makes for expressions of whoever calls them.
-    if namespace.starts_with("<>") || namespace.starts_with("<PrivateImplementationDetails>") {
-        return true;
+    if let Some(owner) = module.filter(|_| namespace != "dynamicClass") {
+        return owner;
     }
     let first = namespace.split(['.', '+']).next().unwrap_or_default();
     let is_nested = namespace.len() > first.len();
-    matches!(first, "System" | "Microsoft" | "Internal") && is_nested || first == "Interop"
+    if matches!(first, "System" | "Microsoft" | "Internal") && is_nested || first == "Interop" {
+        Owner::Framework
+    } else {
+        Owner::Program
+    }
+}
+
+/// Stubs of the runtime; collections and values that the C# compiler makes for expressions of whoever calls them.
+fn is_made(namespace: &str, name: &str) -> bool {
+    if namespace == "dynamicClass" {
+        return name.starts_with("IL_STUB") || name.starts_with("InvokeStub_");
+    }
+    namespace.starts_with("<>") || namespace.starts_with("<PrivateImplementationDetails>")
 }
 
 /// The readable name of a method; `namespace` is the full name of its type.
 pub fn method(namespace: &str, name: &str) -> String {
     let name = without_tier(name);
     if namespace == "dynamicClass" {
-        return if is_framework(namespace, name) {
+        return if is_made(namespace, name) {
             clean(name)
         } else {
             clean(&format!("{name} (dynamic method)"))
@@ -131,6 +156,9 @@ pub fn method(namespace: &str, name: &str) -> String {
 
 /// The readable name of a type: ``System.Collections.Generic.List`1[System.Int32]`` is `List<int>`.
 pub fn type_name(raw: &str) -> String {
+    if raw == CONTINUATION {
+        return "async state (runtime-async)".to_owned();
+    }
     match parse(raw) {
         Some(parsed) => clean(&parsed.short()),
         None => clean(raw),
@@ -348,6 +376,10 @@ mod tests {
                 "AnonymousType0<int, string>",
             ),
             ("<>z__ReadOnlyArray`1[System.Int32]", "ReadOnlyArray<int>"),
+            (
+                "System.Runtime.CompilerServices.Continuation",
+                "async state (runtime-async)",
+            ),
             ("", ""),
             ("[", "["),
         ];
@@ -356,8 +388,8 @@ mod tests {
         }
     }
 
-    /// Scenario: frames of base libraries, stubs and own code.
-    /// Guarantee: own code is recognised.
+    /// Scenario: frames of base libraries, stubs and own code, whose modules are unknown.
+    /// Guarantee: own code is recognised by its namespace.
     #[test]
     fn own_code_is_not_the_framework() {
         let table = [
@@ -374,7 +406,38 @@ mod tests {
             ("<PrivateImplementationDetails>", "ComputeStringHash", true),
         ];
         for (namespace, name, expected) in table {
-            assert_eq!(Frame::of(namespace, name).is_framework, expected, "{namespace}");
+            assert_eq!(!Frame::of(namespace, name).is_own(), expected, "{namespace}");
+        }
+    }
+
+    /// Scenario: the same in modules whose owner is known.
+    /// Guarantee: the module says whose code it is, but for what the compiler and the runtime make.
+    #[test]
+    fn the_module_says_whose_code_it_is() {
+        let (framework, library, program) = (Owner::Framework, Owner::Library, Owner::Program);
+        let table = [
+            ("Microsoft.ML.Trainers.Trainer", "Train", library, library),
+            ("System.Reactive.Subject`1", "OnNext", library, library),
+            ("Shared.Cache", "Trim", framework, framework),
+            ("Microsoft.Tool.Program", "Main", program, program),
+            ("dynamicClass", "IL_STUB_PInvoke", program, framework),
+            ("dynamicClass", "Compiled", framework, program),
+            (
+                "<>z__ReadOnlyArray`1[System.Int32]",
+                "GetEnumerator",
+                program,
+                framework,
+            ),
+            (
+                "<PrivateImplementationDetails>",
+                "ComputeStringHash",
+                library,
+                framework,
+            ),
+        ];
+        for (namespace, name, module, expected) in table {
+            let frame = Frame::in_module(namespace, name, Some(module));
+            assert_eq!(frame.owner, Some(expected), "{namespace}");
         }
     }
 

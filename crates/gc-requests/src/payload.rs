@@ -6,7 +6,7 @@
 //! Arguments   u16 count, then so many pairs: key, value, each UTF-16 ended by 0
 //! ```
 //!
-//! Layout: `DiagnosticSourceEventSource.Event` of System.Diagnostics.DiagnosticSource, seen on 8, 9 and 10.
+//! Layout: `DiagnosticSourceEventSource.Event` of System.Diagnostics.DiagnosticSource, seen on 8 to 11.
 
 use crate::route::Routes;
 use crate::session::{END_REQUEST, SOURCE, UNHANDLED};
@@ -197,14 +197,44 @@ impl Text<'_> {
         (id != [0; N]).then_some(id)
     }
 
-    /// `ActivityTraceFlags`, as its ToString() writes it.
+    /// Whether `ActivityTraceFlags` say that a span is recorded. Its ToString() writes the names of the flags,
+    /// separated by commas (`Recorded, RandomTraceId`), or a number where a flag has no name. Names that came later than
+    /// these are no matter. `None`: there is no activity.
     fn flags(self) -> Option<bool> {
-        match self.ascii(&mut [0; MAX_UNITS])? {
-            "None" => Some(false),
-            "Recorded" => Some(true),
-            // Flags without a name (such as the random one of Trace Context 2) make it a number.
-            other => other.parse::<u8>().ok().map(|flags| flags & 1 == 1),
+        let mut flags = self;
+        while let Some((flag, rest)) = flags.split_comma() {
+            if flag.is("Recorded") || flag.is_odd() {
+                return Some(true);
+            }
+            flags = rest;
         }
+        (!self.0.is_empty()).then_some(false)
+    }
+
+    /// What is before the first comma, without spaces around it, and what is behind it; `None`: nothing is left.
+    fn split_comma(self) -> Option<(Self, Self)> {
+        const SPACE: [u8; 2] = [b' ', 0];
+        let comma = self.0.chunks_exact(2).position(|unit| unit == [b',', 0]);
+        let (mut head, rest) = self.0.split_at_checked(comma.map_or(self.0.len(), |at| at * 2))?;
+        while let Some(trimmed) = head.strip_prefix(&SPACE) {
+            head = trimmed;
+        }
+        while let Some(trimmed) = head.strip_suffix(&SPACE) {
+            head = trimmed;
+        }
+        (!self.0.is_empty()).then_some((Text(head), Text(rest.get(2..).unwrap_or_default())))
+    }
+
+    /// Whether it is an odd decimal number, however large.
+    fn is_odd(self) -> bool {
+        let mut digits = self
+            .units()
+            .map(|unit| char::from_u32(unit.into()).and_then(|unit| unit.to_digit(10)));
+        let mut last = None;
+        digits.all(|digit| {
+            last = digit;
+            digit.is_some()
+        }) && last.is_some_and(|digit| digit % 2 == 1)
     }
 
     fn path(self) -> Option<String> {
@@ -313,7 +343,60 @@ mod tests {
         }
     }
 
+    /// Scenario: flags as runtimes write them: before DiagnosticSource 11 and since, one that has no name yet, and names
+    /// of later versions.
+    /// Guarantee: sampled is who is recorded, whatever else is said; without an activity it is unknown.
+    #[test]
+    fn flags_say_who_is_sampled() {
+        let table = [
+            ("None", Some(false)),
+            ("Recorded", Some(true)),
+            ("RandomTraceId", Some(false)),
+            ("Recorded, RandomTraceId", Some(true)),
+            ("RandomTraceId, Recorded", Some(true)),
+            ("RandomTraceId,Recorded", Some(true)),
+            ("RandomTraceId, Unheard", Some(false)),
+            ("NotRecorded, RecordedElsewhere", Some(false)),
+            (
+                "Unheard, OfThisAndThat, AndOfSomethingThatIsLongerThanAnId, Recorded",
+                Some(true),
+            ),
+            ("0", Some(false)),
+            ("1", Some(true)),
+            ("2", Some(false)),
+            ("3", Some(true)),
+            ("254", Some(false)),
+            ("255", Some(true)),
+            ("340282366920938463463374607431768211457", Some(true)),
+            ("1x", Some(false)),
+            ("x1", Some(false)),
+            (",", Some(false)),
+            (" ", Some(false)),
+            ("", None),
+        ];
+        for (flags, sampled) in table {
+            let bytes = payload(END_REQUEST, &[("EndTimestamp", "1"), ("ActivityTraceFlags", flags)]);
+            assert_eq!(Ended::read(&bytes).unwrap().sampled, sampled, "{flags}");
+        }
+    }
+
     proptest! {
+        /// Scenario: any flags of a byte, written as .NET does: with none named, the first one, the first two, or three.
+        /// Guarantee: sampled is the lowest bit.
+        #[test]
+        fn the_lowest_flag_is_sampled(flags: u8, named in 0_usize..4) {
+            let names = ["Recorded", "RandomTraceId", "Unheard"].into_iter().take(named);
+            let set: Vec<&str> = names.enumerate().filter(|(bit, _)| flags >> bit & 1 == 1).map(|(_, name)| name).collect();
+            let text = match (flags, u32::from(flags).checked_shr(named as u32)) {
+                (0, _) => "None".to_owned(),
+                (_, Some(0)) => set.join(", "),
+                // A flag without a name makes all of them a number.
+                _ => flags.to_string(),
+            };
+            let bytes = payload(END_REQUEST, &[("EndTimestamp", "1"), ("ActivityTraceFlags", &text)]);
+            prop_assert_eq!(Ended::read(&bytes).unwrap().sampled, Some(flags & 1 == 1), "{}", text);
+        }
+
         /// Scenario: any bytes, and events of which bytes were cut off or changed.
         /// Guarantee: an answer or none.
         #[test]

@@ -24,12 +24,17 @@ function amount(found) {
     h('td', { class: 'number' }, count(found.samples))];
 }
 
+// The program's own method before the library's that it called.
+function who({ site, called_by: program }) {
+  return [program ? [h('code', null, program), ' → '] : null, h('code', null, site ?? 'no frame')];
+}
+
 function callersTable({ callers }) {
   if (!callers?.callers.length) return null;
   return h('table', { class: 'found' },
     h('thead', null, h('tr', null, ['who', 'call', 'collections', 'stopped'].map((name) => h('th', null, name)))),
     h('tbody', null, callers.callers.map((caller) => h('tr', { title: caller.frames.join('\n') },
-      h('td', null, h('code', null, caller.site ?? 'no frame')),
+      h('td', null, who(caller)),
       h('td', null, caller.api ?? caller.reason),
       h('td', { class: 'number' }, count(caller.collections)),
       h('td', { class: 'number' }, caller.stopped_ns === null ? 'unknown' : span(caller.stopped_ns / 1e9))))));
@@ -44,7 +49,7 @@ function allocationsTable({ allocations }) {
     h('thead', null, h('tr', null, ['who', 'type', 'bytes', '95 % interval', 'samples'].map((name) => h('th', null, name)))),
     h('tbody', null,
       allocations.sites.map((site) => h('tr', { title: site.frames.join('\n') },
-        h('td', null, h('code', null, site.site ?? 'no frame')), h('td', null, h('code', null, type(site.type))), amount(site))),
+        h('td', null, who(site)), h('td', null, h('code', null, type(site.type))), amount(site))),
       allocations.types.map((one) => h('tr', null,
         h('td', { class: 'faint' }, 'all sites'), h('td', null, h('code', null, one.type ?? 'unknown')), amount(one)))));
 }

@@ -51,9 +51,11 @@ pub(super) fn asked(
     }
 }
 
-/// The public method that a frame of `System.GC` is, or is behind.
+/// The public method that a frame of `System.GC` is, or is behind: `_Collect`, or since .NET 11 a local function of it,
+/// `<_Collect>g____PInvoke|8_0`.
 fn api(called: &str) -> &'static str {
-    match called.trim_start_matches('_') {
+    let outer = called.strip_prefix('<').and_then(|called| called.split('>').next());
+    match outer.unwrap_or(called).trim_matches('_') {
         name if name.starts_with("Collect") => "GC.Collect",
         "AddMemoryPressure" => "AddMemoryPressure",
         "RemoveMemoryPressure" => "RemoveMemoryPressure",
@@ -68,7 +70,7 @@ fn api(called: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::site::site;
+    use crate::site::Site;
 
     fn frames(raw: &[(&str, &str)]) -> Vec<Frame> {
         raw.iter().map(|(namespace, name)| Frame::of(namespace, name)).collect()
@@ -85,7 +87,7 @@ mod tests {
             collections: 1,
             ..Sum::default()
         };
-        let table: [Case<'_>; 8] = [
+        let table: [Case<'_>; 11] = [
             (
                 1,
                 &[
@@ -125,6 +127,27 @@ mod tests {
                 Some("A.Low.Enter"),
             ),
             (
+                1,
+                &[("System.GC", "<_Collect>g____PInvoke|8_0"), ("A.Cache", "Trim")],
+                Some("GC.Collect"),
+                Some("A.Cache.Trim"),
+            ),
+            (
+                7,
+                &[
+                    ("System.GC", "<_AddMemoryPressure>g____PInvoke|54_0"),
+                    ("A.Bitmap", ".ctor"),
+                ],
+                Some("AddMemoryPressure"),
+                Some("A.Bitmap..ctor"),
+            ),
+            (
+                1,
+                &[("System.GC", "<_StartNoGCRegion>g____PInvoke|26_0"), ("A.Low", "Enter")],
+                Some("TryStartNoGCRegion"),
+                Some("A.Low.Enter"),
+            ),
+            (
                 0,
                 &[("System.String", "Ctor"), ("A.R", "Line")],
                 Some("allocation"),
@@ -142,7 +165,7 @@ mod tests {
         for (reason, raw, api, by) in table {
             let (called, _, rest) = asked(reason, &collected, frames(raw));
             assert_eq!(called, api, "{raw:?}");
-            assert_eq!(site(&rest).map(|frame| frame.name.as_str()), by, "{raw:?}");
+            assert_eq!(Site::of(&rest).site.as_deref(), by, "{raw:?}");
         }
     }
 

@@ -52,8 +52,11 @@ pub struct FoundCallers {
 pub struct FoundCaller {
     /// What was called; null: nothing says it.
     pub api: Option<String>,
-    /// The nearest frame of own code.
+    /// The nearest frame that is not of the framework.
     pub site: Option<String>,
+    /// Where that is a library's, the program's own method that called it.
+    #[serde(default)]
+    pub called_by: Option<String>,
     /// The runtime's reason.
     pub reason: String,
     /// Readable names, from the method that asked outwards; the innermost ones.
@@ -114,8 +117,11 @@ pub struct FoundType {
 /// A place that allocates.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FoundSite {
-    /// The nearest frame of own code.
+    /// The nearest frame that is not of the framework.
     pub site: Option<String>,
+    /// Where that is a library's, the program's own method that called it.
+    #[serde(default)]
+    pub called_by: Option<String>,
     /// What it allocates; null: several types, or it is unknown.
     pub r#type: Option<String>,
     /// Readable names, from the site outwards; the innermost ones.
@@ -187,9 +193,9 @@ impl FoundCallers {
 }
 
 impl FoundCaller {
-    /// `Shop.Cache.Trim -> GC.Collect`.
+    /// `Shop.Cache.Trim -> GC.Collect`; of a library `Shop.Program.Learn -> Acme.Trainer.Fit -> GC.Collect`.
     pub fn name(&self) -> String {
-        let site = self.site.as_deref().unwrap_or("[no frame]");
+        let site = place(self.called_by.as_deref(), self.site.as_deref());
         match self.api.as_deref() {
             Some("allocation") => format!("{site} -> allocation ({})", self.reason),
             Some(api) => format!("{site} -> {api}"),
@@ -217,7 +223,7 @@ impl FoundAllocations {
             return format!("no sample of an allocation{time}");
         }
         let sites = self.sites.iter().map(|one| {
-            let site = one.site.as_deref().unwrap_or("[no frame]");
+            let site = place(one.called_by.as_deref(), one.site.as_deref());
             let what = one.r#type.as_deref().unwrap_or("several types");
             format!("{site} ({what}): {}", one.amount.text())
         });
@@ -241,6 +247,12 @@ impl FoundAmount {
             _ => format!("{:.1} MB", mb(self.estimate)),
         }
     }
+}
+
+/// The site, behind the program's method that called it where it is a library's.
+fn place(called_by: Option<&str>, site: Option<&str>) -> String {
+    let site = site.unwrap_or("[no frame]");
+    called_by.map_or_else(|| site.to_owned(), |program| format!("{program} -> {site}"))
 }
 
 fn plural(count: u64, noun: &str) -> String {
@@ -284,6 +296,12 @@ mod tests {
             "Shop.Cache.Trim -> GC.Collect: 41 collections, 0.830 s stopped; \
              [no frame] -> GC.Collect: 1 collection, 0.830 s stopped in 10.0 s"
         );
+        found.callers.truncate(1);
+        found.callers[0].called_by = Some("Shop.Program.Night".to_owned());
+        assert_eq!(
+            found.clause(),
+            "Shop.Program.Night -> Shop.Cache.Trim -> GC.Collect: 41 collections, 0.830 s stopped in 10.0 s"
+        );
         found.callers.clear();
         assert_eq!(found.clause(), "nobody asked for a collection in 10.0 s");
         assert_eq!(FoundCallers::none("busy".to_owned()).clause(), "not asked: busy");
@@ -310,6 +328,13 @@ mod tests {
             ..FoundAllocations::default()
         };
         assert_eq!(found.clause(), "Shop.Report.Render (byte[]): 71.6 MB (68.1 to 75.2)");
+        found.sites[0].called_by = Some("Shop.Program.Main".to_owned());
+        assert!(
+            found
+                .clause()
+                .starts_with("Shop.Program.Main -> Shop.Report.Render (byte[]): ")
+        );
+        found.sites[0].called_by = None;
         found.method = Some("tick".to_owned());
         (found.sites[0].amount.low, found.sites[0].amount.high) = (None, None);
         assert_eq!(found.clause(), "Shop.Report.Render (byte[]): 71.6 MB, biased");
