@@ -47,6 +47,20 @@ fuzz TARGET:
 dist *ARGS:
     cargo xtask dist {{ARGS}}
 
+# Programs, packages, a registry on loopback, and what a user pulls from it (docs/releasing.md).
+release-test *ARGS:
+    tests/release/run {{ARGS}}
+
+# Prints the version, or writes a new one into every place that has it.
+version NEW="":
+    cargo xtask version {{NEW}}
+
+# Workflows, versions, addresses: what a release rests on.
+release-check:
+    tests/deploy/build actionlint
+    tests/deploy/run workflows
+    cargo xtask check
+
 # Licences, duplicates, advisories (needs cargo-deny).
 deny:
     cargo deny check
