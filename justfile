@@ -61,6 +61,10 @@ release-check:
     tests/deploy/run workflows
     cargo xtask check
 
+# What the published libraries changed since a tag or commit, and whether their version may (needs cargo-semver-checks).
+semver SINCE:
+    cargo semver-checks --baseline-rev {{SINCE}} -p nettrace -p dotnet-diagnostics -p clr-gc
+
 # Licences, duplicates, advisories (needs cargo-deny).
 deny:
     cargo deny check

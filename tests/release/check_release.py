@@ -204,7 +204,7 @@ class Release(unittest.TestCase):
         packages = [re.search(r"/(gcwatch\S*)\.nupkg", line)[1] for line in printed("tool")]
         self.assertEqual(packages, [f"gcwatch.linux-arm64.{VERSION}", f"gcwatch.linux-x64.{VERSION}", f"gcwatch.{VERSION}"])
         (crates,) = printed("crates")
-        self.assertEqual(crates, "cargo publish --locked --package=nettrace --package=clr-gc --package=dotnet-diagnostics")
+        self.assertEqual(crates, "cargo publish --locked --package=nettrace --package=dotnet-diagnostics --package=clr-gc")
 
     def test_refused(self):
         """Scenario: tags and addresses that are not ready. Guarantee: each is refused with what to do."""

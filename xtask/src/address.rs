@@ -88,12 +88,7 @@ mod tests {
     fn placeholders_are_no_addresses() {
         assert_eq!(host("https://host.test:443/a/b"), "host.test:443");
         assert_eq!(host("127.0.0.1:5000/gcwatch"), "127.0.0.1:5000");
-        for placeholder in [
-            "",
-            "https://git.example/a/b",
-            "registry.example/gcwatch",
-            "registry.example:5000/a",
-        ] {
+        for placeholder in ["", "https://host.example/a/b", "host.example/a", "host.example:5000/a"] {
             assert!(!is_set(placeholder), "{placeholder}");
         }
         for address in ["https://git.test/a", "127.0.0.1:5000/a", "host.test/example"] {

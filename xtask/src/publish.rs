@@ -88,7 +88,7 @@ pub(crate) fn publish(source: &Source, out: &Path, what: What, is_dry: bool) -> 
             }
         }
         What::Crates => {
-            let crates = ["nettrace", "clr-gc", "dotnet-diagnostics"].map(|name| format!("--package={name}"));
+            let crates = ["nettrace", "dotnet-diagnostics", "clr-gc"].map(|name| format!("--package={name}"));
             run(
                 "cargo",
                 [vec!["publish".to_owned(), "--locked".to_owned()], crates.to_vec()].concat(),

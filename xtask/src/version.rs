@@ -7,7 +7,13 @@ use crate::source::Source;
 /// Where else it is written; `{}` is the version.
 const PLACES: [(&str, &[&str]); 9] = [
     ("Cargo.toml", &["[workspace.package]\nversion = \"{}\"\n"]),
-    ("crates/clr-gc/Cargo.toml", &["nettrace = { version = \"{}\","]),
+    (
+        "crates/clr-gc/Cargo.toml",
+        &[
+            "nettrace = { version = \"{}\",",
+            "dotnet-diagnostics = { version = \"{}\",",
+        ],
+    ),
     ("deploy/container/Containerfile", &["\nARG VERSION={}\n"]),
     (
         "deploy/helm/gcwatch/Chart.yaml",
