@@ -209,8 +209,11 @@ class Release(unittest.TestCase):
     def test_refused(self):
         """Scenario: tags and addresses that are not ready. Guarantee: each is refused with what to do."""
         self.assertIn("is not v", self.xtask("check", "--tag", "v99.0.0", status=1))
-        placeholder = {"GCWATCH_REGISTRY": "registry.example/team"}
+        placeholder = {"GCWATCH_REGISTRY": "host.example/team", "GCWATCH_PACKAGES": "https://host.example/feed"}
         self.assertIn("no registry", self.xtask("publish", "image", "--out", self.out, status=1, env=placeholder))
+        # What a project may do without is left out.
+        self.assertEqual(self.xtask("publish", "tool", "--out", self.out, env=placeholder), "")
+        self.assertEqual(self.xtask("publish", "crates", "--out", self.out, env={"CARGO_REGISTRY_TOKEN": ""}), "")
 
 
 class Discovery:

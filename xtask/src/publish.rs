@@ -70,9 +70,10 @@ pub(crate) fn publish(source: &Source, out: &Path, what: What, is_dry: bool) -> 
             }
         }
         What::Tool => {
-            let feed = source.addresses.packages.as_deref();
-            let feed =
-                feed.context("no feed: set `packages` in [workspace.metadata.addresses], or GCWATCH_PACKAGES")?;
+            let Some(feed) = source.addresses.packages.as_deref() else {
+                eprintln!("left out: the .NET tool: [workspace.metadata.addresses] has no `packages`");
+                return Ok(());
+            };
             let mut packages = files(out, ".nupkg")?;
             // The pointer last: it names the others.
             packages.sort_by_key(|path| is_pointer(path, &source.version));
@@ -88,6 +89,11 @@ pub(crate) fn publish(source: &Source, out: &Path, what: What, is_dry: bool) -> 
             }
         }
         What::Crates => {
+            let has_token = std::env::var_os("CARGO_REGISTRY_TOKEN").is_some_and(|token| !token.is_empty());
+            if !is_dry && !has_token {
+                eprintln!("left out: the libraries: CARGO_REGISTRY_TOKEN is not set");
+                return Ok(());
+            }
             let crates = ["nettrace", "dotnet-diagnostics", "clr-gc"].map(|name| format!("--package={name}"));
             run(
                 "cargo",
