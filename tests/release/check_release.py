@@ -219,22 +219,38 @@ class Release(unittest.TestCase):
 
 
 class Discovery:
-    """What helm asks an API server before a dry run: version and groups."""
+    """What helm asks an API server before a dry run: version, groups, and which kinds there are. No object is there."""
 
-    ANSWERS = {
-        "/version": {"major": "1", "minor": "34", "gitVersion": "v1.34.0"},
-        "/api": {"kind": "APIVersions", "versions": ["v1"]},
-        "/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": []},
-        "/api/v1": {"kind": "APIResourceList", "groupVersion": "v1", "resources": []},
+    KINDS = {
+        "v1": [("serviceaccounts", "ServiceAccount", True), ("configmaps", "ConfigMap", True), ("services", "Service", True)],
+        "apps/v1": [("daemonsets", "DaemonSet", True)],
+        "rbac.authorization.k8s.io/v1": [("clusterroles", "ClusterRole", False), ("clusterrolebindings", "ClusterRoleBinding", False)],
     }
 
+    @classmethod
+    def answers(cls):
+        def resources(version):
+            kinds = [{"name": name, "kind": kind, "namespaced": inside, "singularName": "", "verbs": ["get", "create"]} for name, kind, inside in cls.KINDS[version]]
+            return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": version, "resources": kinds}
+
+        groups = [version for version in cls.KINDS if "/" in version]
+        preferred = [{"groupVersion": version, "version": "v1"} for version in groups]
+        named = [{"name": version.split("/")[0], "versions": [each], "preferredVersion": each} for version, each in zip(groups, preferred)]
+        return {
+            "/version": {"major": "1", "minor": "34", "gitVersion": "v1.34.0"},
+            "/api": {"kind": "APIVersions", "versions": ["v1"]},
+            "/api/v1": resources("v1"),
+            "/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": named},
+            **{f"/apis/{version}": resources(version) for version in groups},
+        }
+
     def __enter__(self):
-        answers = self.ANSWERS
+        answers = self.answers()
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self):
                 found = answers.get(self.path.split("?")[0])
-                body = json.dumps(found or {"kind": "Status", "code": 404}).encode()
+                body = json.dumps(found or {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404}).encode()
                 self.send_response(200 if found else 404)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(body)))
