@@ -47,6 +47,24 @@ fuzz TARGET:
 dist *ARGS:
     cargo xtask dist {{ARGS}}
 
+# Programs, packages, a registry on loopback, and what a user pulls from it (docs/releasing.md).
+release-test *ARGS:
+    tests/release/run {{ARGS}}
+
+# Prints the version, or writes a new one into every place that has it.
+version NEW="":
+    cargo xtask version {{NEW}}
+
+# Workflows, versions, addresses: what a release rests on.
+release-check:
+    tests/deploy/build actionlint
+    tests/deploy/run workflows
+    cargo xtask check
+
+# What the published libraries changed since a tag or commit, and whether their version may (needs cargo-semver-checks).
+semver SINCE:
+    cargo semver-checks --baseline-rev {{SINCE}} -p nettrace -p dotnet-diagnostics -p clr-gc
+
 # Licences, duplicates, advisories (needs cargo-deny).
 deny:
     cargo deny check

@@ -9,6 +9,23 @@ use crate::records::view::UsageRecord;
 use gc_telemetry::definition::own as row;
 use gc_telemetry::snapshot::{MetricSnapshot, Number, text, whole};
 
+/// The units of `/proc`, which differ between machines: aarch64 has pages of 4, 16 or 64 KiB.
+#[derive(Debug, Clone, Copy)]
+struct Units {
+    page_bytes: u64,
+    ticks_per_second: u64,
+}
+
+impl Units {
+    /// As the kernel says them.
+    fn here() -> Self {
+        Self {
+            page_bytes: page_size() as u64,
+            ticks_per_second: clock_ticks_per_second(),
+        }
+    }
+}
+
 /// The kernel's figures for this process. A value that cannot be read is absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Usage {
@@ -22,7 +39,7 @@ struct Usage {
 impl Usage {
     fn read() -> Self {
         let stat = fs::read("/proc/self/stat").unwrap_or_default();
-        let mut usage = Self::of_stat(&stat);
+        let mut usage = Self::of_stat(&stat, Units::here());
         usage.descriptors = fs::read_dir("/proc/self/fd")
             .ok()
             // The directory that is being read is one of them.
@@ -30,18 +47,16 @@ impl Usage {
         usage
     }
 
-    fn of_stat(stat: &[u8]) -> Self {
+    fn of_stat(stat: &[u8], units: Units) -> Self {
         let Some(stat) = parse_stat(stat) else {
             return Self::default();
         };
-        let seconds = |ticks: u64| ticks as f64 / clock_ticks_per_second() as f64;
+        let seconds = |ticks: u64| ticks as f64 / units.ticks_per_second as f64;
         Self {
             user_seconds: Some(seconds(stat.user_ticks)),
             system_seconds: Some(seconds(stat.system_ticks)),
             threads: Some(stat.threads),
-            resident_bytes: stat
-                .resident_pages
-                .map(|pages| pages.saturating_mul(page_size() as u64)),
+            resident_bytes: stat.resident_pages.map(|pages| pages.saturating_mul(units.page_bytes)),
             descriptors: None,
         }
     }
@@ -74,19 +89,24 @@ pub(crate) fn report(sheet: &mut MetricSnapshot) {
 
 #[cfg(test)]
 mod tests {
-    use super::Usage;
+    use super::{Units, Usage};
 
-    /// Scenario: `/proc/self/stat` of a process, and text that is none.
-    /// Guarantee: ticks become seconds and pages bytes; what cannot be read is unknown.
+    /// Scenario: `/proc/self/stat` on machines with pages of 4 and of 64 KiB, and text that is none.
+    /// Guarantee: ticks become seconds and pages bytes in the machine's own units; what cannot be read is unknown.
     #[test]
     fn ticks_and_pages_become_seconds_and_bytes() {
         let stat = b"7 (a) S 1 7 7 0 -1 4194560 10 0 0 0 250 50 0 0 20 0 5 0 100 1000000 42 1844";
-        let usage = Usage::of_stat(stat);
-        let ticks = rustix::param::clock_ticks_per_second() as f64;
-        assert_eq!(usage.user_seconds, Some(250.0 / ticks));
-        assert_eq!(usage.system_seconds, Some(50.0 / ticks));
-        assert_eq!(usage.threads, Some(5));
-        assert_eq!(usage.resident_bytes, Some(42 * rustix::param::page_size() as u64));
-        assert_eq!(Usage::of_stat(b"nonsense"), Usage::default());
+        for (page_bytes, ticks_per_second) in [(4 << 10, 100), (16 << 10, 250), (64 << 10, 1000)] {
+            let units = Units {
+                page_bytes,
+                ticks_per_second,
+            };
+            let usage = Usage::of_stat(stat, units);
+            assert_eq!(usage.user_seconds, Some(250.0 / ticks_per_second as f64));
+            assert_eq!(usage.system_seconds, Some(50.0 / ticks_per_second as f64));
+            assert_eq!(usage.threads, Some(5));
+            assert_eq!(usage.resident_bytes, Some(42 * page_bytes));
+            assert_eq!(Usage::of_stat(b"nonsense", units), Usage::default());
+        }
     }
 }

@@ -9,6 +9,7 @@ import io
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from xml.etree import ElementTree
 
 PROJECT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = pathlib.Path(os.environ.get("GCWATCH") or PROJECT / "target" / "debug" / "gcwatch")
-VERSION = "0.1.0"
+VERSION = re.search(r'\[workspace.package\]\nversion = "(.*)"', (PROJECT / "Cargo.toml").read_text())[1]
 # GCWATCH_XTASK: one that is built.
 XTASK = [os.environ["GCWATCH_XTASK"]] if os.environ.get("GCWATCH_XTASK") else ["cargo", "xtask"]
 PATIENCE = 600
@@ -207,6 +208,122 @@ class Dist(unittest.TestCase):
                 to = root / ("bin/" + name if path == os.path.realpath(program) else path.lstrip("/"))
                 to.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(path, to)
+
+    def test_rpm(self):
+        """Scenario: rpm reads the package. Guarantee: digests and fields are right, the configuration is kept, and the files are the .deb's."""
+        package = self.one("*.rpm")
+        if not shutil.which("rpm"):
+            left_out("rpm is not here")
+        database = ["rpm", "--dbpath", self.top / "rpm-read"]
+        self.assertRegex(run(*database, "--checksig", "--verbose", package), r"Header SHA256 digest: OK\n.*Payload SHA256 digest: OK")
+        query = [*database, "--query", "--package", package]
+        said = run(*query, "--queryformat", "%{NAME} %{VERSION} %{RELEASE} %{ARCH} %{LICENSE} %{BUILDTIME} %{SOURCEPACKAGE}")
+        self.assertEqual(said, f"gcwatch {VERSION} 1 x86_64 Apache-2.0 {self.of_commit()} (none)")
+        self.assertEqual(run(*query, "--configfiles"), "/etc/gcwatch/gcwatch.yaml\n")
+        self.assertEqual("libc.so.6" in run(*query, "--requires"), not is_static())
+        self.assertEqual(run(*query, "--recommends"), "ca-certificates\n")
+        self.assertIn("systemctl try-restart gcwatch.service", run(*query, "--scripts"))
+        files = run("dpkg-deb", "--contents", self.one("*.deb")).splitlines() if shutil.which("dpkg-deb") else []
+        of_deb = {line.split()[-1].lstrip(".") for line in files if not line.startswith("d")}
+        lines = run(*query, "--queryformat", "[%{FILEMODES:perms} %{FILEUSERNAME} %{FILENAMES}\n]").splitlines()
+        self.assertLessEqual({line.split()[1] for line in lines}, {"root"})
+        of_rpm = {line.split()[2] for line in lines if not line.startswith("d")}
+        if of_deb:
+            self.assertEqual(of_rpm, {path.replace("zsh/vendor-completions", "zsh/site-functions") for path in of_deb})
+
+    def test_rpm_installs(self):
+        """Scenario: installed in an empty root, configuration changed, upgraded to itself, removed.
+        Guarantee: the program is there with its mode, rpm verifies every file, the changed configuration is kept beside."""
+        package = self.one("*.rpm")
+        if not shutil.which("rpm") or os.geteuid() != 0:
+            left_out("installing takes rpm and root")
+        root = self.top / "rpm-root"
+        root.mkdir()
+        # Debian's rpm knows no package that has a shell; the scripts run where there is one.
+        words = ["rpm", "--root", root, "--nodeps", "--noscripts"]
+        run(*words, "--install", package)
+        program = root / "usr/bin/gcwatch"
+        self.assertEqual((sha256(program.read_bytes()), program.stat().st_mode & 0o777), (sha256(PROGRAM.read_bytes()), 0o755))
+        run("rpm", "--root", root, "--verify", "--nodeps", "gcwatch")
+        configuration = root / "etc/gcwatch/gcwatch.yaml"
+        configuration.write_text("# Mine.\n")
+        run(*words, "--upgrade", "--replacepkgs", package)
+        self.assertEqual(configuration.read_text(), "# Mine.\n")
+        run("rpm", "--root", root, "--erase", "--noscripts", "gcwatch")
+        self.assertEqual([str(path) for path in root.rglob("*gcwatch*")], [str(root / "etc/gcwatch"), f"{configuration}.rpmsave"])
+
+    def test_rpm_scripts(self):
+        """Scenario: the scripts, with a systemctl that writes down what it is asked, at installation, upgrade and removal.
+        Guarantee: the preset decides at the first installation; an upgrade restarts only what runs; a removal stops it."""
+        package = self.one("*.rpm")
+        if not shutil.which("rpm"):
+            left_out("rpm is not here")
+        scripts = PROJECT / "deploy/packages/rpm"
+        (self.top / "asked").mkdir()
+        (self.top / "asked/systemctl").write_text(f'#!/bin/sh\necho "$@" >>{self.top}/asked/log\nexit 1\n')
+        (self.top / "asked/systemctl").chmod(0o755)
+        (self.top / "asked/system").mkdir()
+
+        def asked(name, number):
+            log = self.top / "asked/log"
+            log.write_text("")
+            # As on a host that systemd runs.
+            text = (scripts / name).read_text().replace("/run/systemd/system", str(self.top / "asked/system"))
+            run("sh", "-euc", text, name, number, env={**os.environ, "PATH": f"{self.top}/asked:{os.environ['PATH']}"})
+            return log.read_text().splitlines()
+
+        self.assertEqual(asked("post", 1), ["daemon-reload", "preset gcwatch.service"])
+        self.assertEqual(asked("post", 2), ["daemon-reload"])
+        self.assertEqual(asked("preun", 1), [])
+        self.assertEqual(asked("preun", 0), ["disable --now gcwatch.service"])
+        self.assertEqual(asked("postun", 1), ["daemon-reload", "try-restart gcwatch.service"])
+        self.assertEqual(asked("postun", 0), ["daemon-reload"])
+        said = run("rpm", "--dbpath", self.top / "rpm-read", "--query", "--package", package, "--scripts")
+        for name in ("post", "preun", "postun"):
+            self.assertIn((scripts / name).read_text().strip(), said)
+
+    def test_image_of_all_machines(self):
+        """Scenario: the archive that is pushed. Guarantee: one name leads to an index, and that to the images of the archives that engines load."""
+        def opened(pattern):
+            with tarfile.open(self.one(pattern)) as archive:
+                return {entry.name: archive.extractfile(entry).read() for entry in archive if entry.isfile()}
+
+        both, one = opened(f"gcwatch-{VERSION}-oci.tar"), opened("*-oci-amd64.tar")
+        (listed,) = json.loads(both["index.json"])["manifests"]
+        self.assertEqual(listed["annotations"], {"org.opencontainers.image.ref.name": VERSION})
+        index = json.loads(both["blobs/" + listed["digest"].replace(":", "/")])
+        self.assertEqual(index["mediaType"], listed["mediaType"])
+        (image,) = index["manifests"]
+        (alone,) = json.loads(one["index.json"])["manifests"]
+        self.assertEqual((image["digest"], image["platform"]), (alone["digest"], alone["platform"]))
+        self.assertLessEqual({name for name in one if name.startswith("blobs/")}, set(both))
+
+    def test_addresses(self):
+        """Scenario: packed with addresses, and with the placeholders of the sources. Guarantee: packages, image, chart and list name the
+        repository, the chart has the registry; with placeholders nothing names one."""
+        out = self.top / "addressed"
+        make(out, GCWATCH_REPOSITORY="https://git.test/team/gcwatch", GCWATCH_REGISTRY="registry.test/team")
+
+        def named(folder):
+            texts = {}
+            with tarfile.open(next(folder.glob("gcwatch-chart-*"))) as chart:
+                texts["chart"] = chart.extractfile("gcwatch/Chart.yaml").read().decode()
+                texts["values"] = chart.extractfile("gcwatch/values.yaml").read().decode()
+            with zipfile.ZipFile(folder / f"gcwatch.{VERSION}.nupkg") as package:
+                texts["tool"] = package.read("gcwatch.nuspec").decode()
+            with tarfile.open(folder / f"gcwatch-{VERSION}-oci.tar") as image:
+                texts["image"] = "".join(image.extractfile(each).read().decode("utf-8", "replace") for each in image if each.size < 9999 and each.isfile())
+            texts["list"] = next(folder.glob("*.cdx.json")).read_text()
+            if shutil.which("dpkg-deb"):
+                texts["deb"] = run("dpkg-deb", "--field", next(folder.glob("*.deb")))
+            if shutil.which("rpm"):
+                texts["rpm"] = run("rpm", "--dbpath", self.top / "rpm-read", "--query", "--package", next(folder.glob("*.rpm")), "--info")
+            return texts
+
+        for name, text in named(out).items():
+            self.assertIn('registry: "registry.test/team"' if name == "values" else "https://git.test/team/gcwatch", text, name)
+        for name, text in named(self.out).items():
+            self.assertNotRegex(text, r"(git|registry|packages)\.example/", name)
 
     def test_image(self):
         """Scenario: the image archive as Docker and as an OCI reader open it. Guarantee: both lead to the same config and the same one layer;

@@ -40,6 +40,11 @@ impl Files {
         self.empty.push(path.into());
     }
 
+    /// The files with their paths, sorted.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &File)> {
+        self.files.iter().map(|(path, file)| (path.as_str(), file))
+    }
+
     /// How many bytes the files have.
     pub(crate) fn size(&self) -> usize {
         self.files.values().map(|file| file.bytes.len()).sum()

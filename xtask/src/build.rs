@@ -15,6 +15,15 @@ pub(crate) enum Machine {
 }
 
 impl Machine {
+    pub(crate) const ALL: [Self; 2] = [Self::X86, Self::Arm];
+
+    /// The one that this runs on.
+    pub(crate) fn here() -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|machine| machine.rust() == std::env::consts::ARCH)
+    }
+
     /// As Rust's targets say it.
     pub(crate) fn rust(self) -> &'static str {
         match self {
@@ -97,7 +106,7 @@ fn elf(bytes: &[u8]) -> Option<(Machine, bool)> {
     Some((machine, is_static))
 }
 
-/// Builds the static programs that this machine's toolchains can make.
+/// Builds the static programs that this machine's toolchains can make: for this machine, and across for the other one.
 pub(crate) fn all(source: &Source, profile: &str) -> Result<Vec<Program>> {
     let installed = Command::new("rustup").args(["target", "list", "--installed"]).output();
     let installed = installed.map_or(String::new(), |output| {
@@ -105,22 +114,60 @@ pub(crate) fn all(source: &Source, profile: &str) -> Result<Vec<Program>> {
     });
     let has = |target: &str| installed.lines().any(|line| line == target);
 
-    let musl = "x86_64-unknown-linux-musl";
     let mut programs = Vec::new();
-    if has(musl) && is_there("musl-gcc") {
-        println!("x86_64: {musl}");
-        programs.push(one(source, profile, musl, Some("musl-gcc"))?);
-    } else {
-        println!("x86_64: static glibc, because the target {musl} or musl-gcc is not installed");
-        programs.push(one(source, profile, "x86_64-unknown-linux-gnu", None)?);
-    }
-    let (arm, compiler) = ("aarch64-unknown-linux-musl", "aarch64-linux-musl-gcc");
-    if has(arm) && is_there(compiler) {
-        programs.push(one(source, profile, arm, Some(compiler))?);
-    } else {
-        println!("left out: aarch64: the target {arm} or {compiler} is not installed");
+    for machine in Machine::ALL {
+        let Some(toolchain) = Toolchain::find(machine, has, is_there) else {
+            let rust = machine.rust();
+            println!(
+                "left out: {rust}: needs the target {rust}-unknown-linux-musl, and {rust}-linux-musl-gcc or cargo-zigbuild"
+            );
+            continue;
+        };
+        println!("{}: {} with {}", machine.rust(), toolchain.target, toolchain.compiler);
+        programs.push(one(source, profile, &toolchain)?);
     }
     Ok(programs)
+}
+
+/// What builds a static program for a machine.
+#[derive(Debug, PartialEq, Eq)]
+struct Toolchain {
+    target: String,
+    /// Of the C code in it.
+    compiler: String,
+    /// `cargo zigbuild` brings compiler and linker.
+    is_zig: bool,
+    /// The compiler also links: the machine's own linker makes no program for another machine.
+    links: bool,
+}
+
+impl Toolchain {
+    /// The first that is there: musl of this machine, a compiler across, zig, and glibc for this machine.
+    fn find(machine: Machine, has: impl Fn(&str) -> bool, is_there: impl Fn(&str) -> bool) -> Option<Self> {
+        let is_here = Some(machine) == Machine::here();
+        let musl = format!("{}-unknown-linux-musl", machine.rust());
+        let across = format!("{}-linux-musl-gcc", machine.rust());
+        let found = |target: String, compiler: &str, is_zig, links| {
+            let compiler = compiler.to_owned();
+            Some(Self {
+                target,
+                compiler,
+                is_zig,
+                links,
+            })
+        };
+        if has(&musl) && is_here && is_there("musl-gcc") {
+            found(musl, "musl-gcc", false, false)
+        } else if has(&musl) && is_there(&across) {
+            found(musl, &across, false, true)
+        } else if has(&musl) && is_there("cargo-zigbuild") {
+            found(musl, "zig", true, false)
+        } else if is_here {
+            found(format!("{}-unknown-linux-gnu", machine.rust()), "cc", false, false)
+        } else {
+            None
+        }
+    }
 }
 
 fn is_there(program: &str) -> bool {
@@ -128,7 +175,8 @@ fn is_there(program: &str) -> bool {
         .is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join(program).exists()))
 }
 
-fn one(source: &Source, profile: &str, target: &str, compiler: Option<&str>) -> Result<Program> {
+fn one(source: &Source, profile: &str, toolchain: &Toolchain) -> Result<Program> {
+    let target = toolchain.target.as_str();
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let root = source.root.display().to_string();
     let home = std::env::var("CARGO_HOME")
@@ -161,7 +209,7 @@ fn one(source: &Source, profile: &str, target: &str, compiler: Option<&str>) -> 
     command
         .current_dir(&source.root)
         .args([
-            "build",
+            if toolchain.is_zig { "zigbuild" } else { "build" },
             "--locked",
             "--bin",
             "gcwatch",
@@ -177,8 +225,13 @@ fn one(source: &Source, profile: &str, target: &str, compiler: Option<&str>) -> 
         .env("CARGO_INCREMENTAL", "0")
         .env("SOURCE_DATE_EPOCH", source.epoch.to_string())
         .env(format!("CARGO_PROFILE_{}_STRIP", profile.to_uppercase()), "debuginfo");
-    if let Some(compiler) = compiler {
-        command.env(format!("CC_{}", target.replace('-', "_")), compiler);
+    let target_name = target.replace('-', "_");
+    if !toolchain.is_zig && target.ends_with("-musl") {
+        command.env(format!("CC_{target_name}"), &toolchain.compiler);
+    }
+    if toolchain.links {
+        let variable = format!("CARGO_TARGET_{}_LINKER", target_name.to_uppercase());
+        command.env(variable, &toolchain.compiler);
     }
     if !command.status().context("cannot run cargo")?.success() {
         bail!("the program for {target} was not built");
@@ -189,4 +242,41 @@ fn one(source: &Source, profile: &str, target: &str, compiler: Option<&str>) -> 
         bail!("{} is not static", program.path.display());
     }
     Ok(program)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Machine, Toolchain};
+
+    /// Scenario: machines with nothing, with musl, with a compiler across, with zig alone.
+    /// Guarantee: this machine always has a program; another one only where something links for it.
+    #[test]
+    fn what_builds_is_what_is_there() {
+        let here = Machine::here().unwrap();
+        let [other] = Machine::ALL
+            .into_iter()
+            .filter(|machine| *machine != here)
+            .collect::<Vec<_>>()[..]
+        else {
+            panic!("two machines")
+        };
+        let find = |machine, programs: &[&str]| {
+            let found = Toolchain::find(machine, |_| !programs.is_empty(), |name| programs.contains(&name));
+            found.map(|found| (found.target, found.compiler, found.links))
+        };
+        let musl = |machine: Machine| format!("{}-unknown-linux-musl", machine.rust());
+        let across = format!("{}-linux-musl-gcc", other.rust());
+        assert_eq!(find(here, &[]).unwrap().0, format!("{}-unknown-linux-gnu", here.rust()));
+        assert_eq!(find(here, &["musl-gcc"]), Some((musl(here), "musl-gcc".into(), false)));
+        assert_eq!(find(other, &[]), None);
+        assert_eq!(find(other, &["musl-gcc"]), None);
+        assert_eq!(
+            find(other, &[&across, "cargo-zigbuild"]),
+            Some((musl(other), across.clone(), true))
+        );
+        assert_eq!(
+            find(other, &["cargo-zigbuild"]),
+            Some((musl(other), "zig".into(), false))
+        );
+    }
 }

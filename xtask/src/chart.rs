@@ -1,24 +1,47 @@
 //! The Helm chart, packed as `helm package` does, with the dates of the commit.
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 
 use crate::archive::{self, Files};
 use crate::source::Source;
 
 const CHART: &str = "deploy/helm/gcwatch";
+const REGISTRY: &str = "  registry: \"\"\n";
 
-/// The chart's own version.
-pub(crate) fn version(source: &Source) -> Result<String> {
-    let text = String::from_utf8(source.read(&format!("{CHART}/Chart.yaml"))?).context("Chart.yaml is no text")?;
-    let version = text.lines().find_map(|line| line.strip_prefix("version:"));
-    Ok(version.context("Chart.yaml has no version")?.trim().to_owned())
-}
-
-/// The package. Links of the chart to dashboards and alert rules become files.
+/// The package. Links of the chart to dashboards and alert rules become files; where the addresses are set, `values.yaml`
+/// has the registry and `Chart.yaml` the repository.
 pub(crate) fn package(source: &Source) -> Result<Vec<u8>> {
     let mut files = Files::default();
     for name in source.list(CHART)? {
-        files.add(name.clone(), source.read(&format!("{CHART}/{name}"))?);
+        let mut bytes = source.read(&format!("{CHART}/{name}"))?;
+        match name.as_str() {
+            "Chart.yaml" => bytes = described(source, text(bytes, &name)?).into_bytes(),
+            "values.yaml" => bytes = preset(source, text(bytes, &name)?)?.into_bytes(),
+            _ => {}
+        }
+        files.add(name, bytes);
     }
     archive::gzip(&files.tar("gcwatch", source.epoch)?)
+}
+
+fn preset(source: &Source, values: String) -> Result<String> {
+    ensure!(
+        values.matches(REGISTRY).count() == 1,
+        "values.yaml has no empty image.registry"
+    );
+    Ok(match &source.addresses.registry {
+        Some(registry) => values.replace(REGISTRY, &format!("  registry: \"{registry}\"\n")),
+        None => values,
+    })
+}
+
+fn described(source: &Source, mut chart: String) -> String {
+    if let Some(repository) = &source.addresses.repository {
+        chart += &format!("home: {repository}\nsources: [{repository}]\n");
+    }
+    chart
+}
+
+fn text(bytes: Vec<u8>, name: &str) -> Result<String> {
+    String::from_utf8(bytes).with_context(|| format!("{name} is no text"))
 }

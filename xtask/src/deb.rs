@@ -7,7 +7,8 @@ use crate::build::Program;
 use crate::source::Source;
 use crate::tree::{self, Documents};
 
-const CONFIGURATION: &str = "etc/gcwatch/gcwatch.yaml";
+/// Kept when it was changed.
+pub(crate) const CONFIGURATION: &str = "etc/gcwatch/gcwatch.yaml";
 
 /// The package, for this program.
 pub(crate) fn package(source: &Source, program: &Program, documents: &Documents) -> Result<Vec<u8>> {
@@ -28,7 +29,8 @@ pub(crate) fn package(source: &Source, program: &Program, documents: &Documents)
     Ok(archive::ar(&members, source.epoch))
 }
 
-fn data(source: &Source, program: &Program, documents: &Documents) -> Result<Files> {
+/// What it installs.
+pub(crate) fn data(source: &Source, program: &Program, documents: &Documents) -> Result<Files> {
     let mut files = Files::default();
     files.add_with("usr/bin/gcwatch", program.bytes.clone(), 0o755);
     let unit = String::from_utf8(source.read("deploy/systemd/gcwatch.service")?).context("the unit is no text")?;
@@ -62,6 +64,8 @@ fn fields(source: &Source, program: &Program, size: usize) -> String {
     } else {
         "Depends: libc6, libgcc-s1\n"
     };
+    let homepage = source.addresses.repository.as_ref();
+    let homepage = homepage.map_or(String::new(), |page| format!("Homepage: {page}\n"));
     format!(
         "Package: gcwatch\n\
          Version: {}\n\
@@ -72,10 +76,11 @@ fn fields(source: &Source, program: &Program, size: usize) -> String {
          Recommends: ca-certificates\n\
          Section: admin\n\
          Priority: optional\n\
+         {homepage}\
          Description: reports the garbage collections of .NET processes\n \
          gcwatch attaches to every .NET process of this host and exports each garbage\n \
          collection as traces, metrics and alerts. The processes need no change.\n",
-        source.version,
+        source.package_version(),
         program.machine.debian(),
         size.div_ceil(1024),
     )

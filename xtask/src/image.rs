@@ -1,26 +1,144 @@
-//! The container image, as an archive that Docker, Podman and containerd load: what deploy/container/Containerfile
-//! makes, without an engine.
+//! The container image: what deploy/container/Containerfile makes, without an engine. One archive for each machine, which
+//! Docker, Podman and containerd load, and one for all machines, which is pushed to a registry.
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
 use crate::archive::{self, Files};
 use crate::build::Program;
 use crate::source::Source;
 
-/// The archive: an OCI layout, and Docker's `manifest.json` over the same blobs.
-pub(crate) fn archive(source: &Source, program: &Program, certificates: Vec<u8>) -> Result<Vec<u8>> {
-    let mut root = Files::default();
-    root.add_with("gcwatch", program.bytes.clone(), 0o555);
-    root.add_with("etc/ssl/certs/ca-certificates.crt", certificates, 0o444);
-    let passwd = "root:x:0:0:root:/:/nologin\nnobody:x:65534:65534:nobody:/:/nologin\n";
-    root.add_with("etc/passwd", passwd, 0o444);
-    root.add_with("etc/group", "root:x:0:\nnogroup:x:65534:\n", 0o444);
-    // A volume is mounted over it.
-    root.add_folder("run");
-    let tar = root.tar("", source.epoch)?;
-    let layer = archive::gzip(&tar)?;
+const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 
+/// The image of one machine.
+#[derive(Debug)]
+pub(crate) struct Image {
+    architecture: &'static str,
+    config: Vec<u8>,
+    layer: Vec<u8>,
+    manifest: Vec<u8>,
+}
+
+impl Image {
+    pub(crate) fn new(source: &Source, program: &Program, certificates: &[u8]) -> Result<Self> {
+        let mut root = Files::default();
+        root.add_with("gcwatch", program.bytes.clone(), 0o555);
+        root.add_with("etc/ssl/certs/ca-certificates.crt", certificates, 0o444);
+        let passwd = "root:x:0:0:root:/:/nologin\nnobody:x:65534:65534:nobody:/:/nologin\n";
+        root.add_with("etc/passwd", passwd, 0o444);
+        root.add_with("etc/group", "root:x:0:\nnogroup:x:65534:\n", 0o444);
+        // A volume is mounted over it.
+        root.add_folder("run");
+        let tar = root.tar("", source.epoch)?;
+        let layer = archive::gzip(&tar)?;
+
+        let architecture = program.machine.debian();
+        let labels = labels(source);
+        let created = date(source.epoch)?;
+        let config = json!({
+            "architecture": architecture,
+            "os": "linux",
+            "created": created,
+            "config": {
+                "User": "0:0",
+                // Of glibc's allocator, where the program has that one: an arena for each thread takes 1 to 2 MiB more.
+                "Env": ["MALLOC_ARENA_MAX=1"],
+                "ExposedPorts": {"9464/tcp": {}},
+                "Entrypoint": ["/gcwatch"],
+                "Cmd": ["run"],
+                "WorkingDir": "/",
+                "Labels": labels,
+            },
+            "rootfs": {"type": "layers", "diff_ids": [format!("sha256:{}", archive::sha256(&tar))]},
+            "history": [{"created": created, "created_by": "cargo xtask dist"}],
+        });
+        let config = serde_json::to_vec(&config)?;
+        let manifest = json!({
+            "schemaVersion": 2,
+            "mediaType": MANIFEST,
+            "config": described("application/vnd.oci.image.config.v1+json", &config),
+            "layers": [described("application/vnd.oci.image.layer.v1.tar+gzip", &layer)],
+            "annotations": labels,
+        });
+        let manifest = serde_json::to_vec(&manifest)?;
+        Ok(Self {
+            architecture,
+            config,
+            layer,
+            manifest,
+        })
+    }
+
+    /// How an index lists it.
+    fn listed(&self) -> Value {
+        let mut listed = described(MANIFEST, &self.manifest);
+        listed["platform"] = json!({"architecture": self.architecture, "os": "linux"});
+        listed
+    }
+
+    fn add_blobs(&self, files: &mut Files) {
+        for bytes in [&self.config, &self.manifest, &self.layer] {
+            files.add(blob(bytes), bytes.clone());
+        }
+    }
+
+    /// The archive that engines load: an OCI layout, and Docker's `manifest.json` over the same blobs.
+    pub(crate) fn archive(&self, source: &Source) -> Result<Vec<u8>> {
+        // The registry that a chart on one's own machine names.
+        let name = format!("localhost/gcwatch:{}", source.version);
+        let mut listed = self.listed();
+        listed["annotations"] = json!({
+            "io.containerd.image.name": name,
+            "org.opencontainers.image.ref.name": source.version,
+        });
+        let of_docker = json!([{
+            "Config": blob(&self.config),
+            "RepoTags": [name],
+            "Layers": [blob(&self.layer)],
+        }]);
+        let mut files = layout(&[listed])?;
+        files.add("manifest.json", serde_json::to_vec(&of_docker)?);
+        self.add_blobs(&mut files);
+        files.tar("", source.epoch)
+    }
+}
+
+/// The archive with the images of all machines under one name: an OCI layout whose index leads to an index.
+pub(crate) fn of_all(source: &Source, images: &[Image]) -> Result<Vec<u8>> {
+    let index = json!({
+        "schemaVersion": 2,
+        "mediaType": INDEX,
+        "manifests": images.iter().map(Image::listed).collect::<Vec<_>>(),
+        "annotations": labels(source),
+    });
+    let index = serde_json::to_vec(&index)?;
+    let mut listed = described(INDEX, &index);
+    listed["annotations"] = json!({"org.opencontainers.image.ref.name": source.version});
+    let mut files = layout(&[listed])?;
+    files.add(blob(&index), index);
+    for image in images {
+        image.add_blobs(&mut files);
+    }
+    files.tar("", source.epoch)
+}
+
+/// The digest that the image of [`of_all`] has in a registry.
+pub(crate) fn digest(archive: &[u8]) -> Result<String> {
+    let mut archive = tar::Archive::new(archive);
+    for entry in archive.entries()? {
+        let entry = entry?;
+        if entry.path()?.as_os_str() == "index.json" {
+            let index: Value = serde_json::from_reader(entry)?;
+            let digest = index["manifests"][0]["digest"].as_str();
+            return Ok(digest.context("index.json names no digest")?.to_owned());
+        }
+    }
+    anyhow::bail!("the archive has no index.json")
+}
+
+/// What a reader of the image learns about it without running it.
+fn labels(source: &Source) -> Value {
     let mut labels = json!({
         "org.opencontainers.image.title": "gcwatch",
         "org.opencontainers.image.description": "Reports every GC of every .NET process on this host",
@@ -30,60 +148,19 @@ pub(crate) fn archive(source: &Source, program: &Program, certificates: Vec<u8>)
     if let Some(commit) = &source.commit {
         labels["org.opencontainers.image.revision"] = json!(commit);
     }
-    let created = date(source.epoch)?;
-    let config = json!({
-        "architecture": program.machine.debian(),
-        "os": "linux",
-        "created": created,
-        "config": {
-            "User": "0:0",
-            // Of glibc's allocator, where the program has that one: an arena for each thread takes 1 to 2 MiB more.
-            "Env": ["MALLOC_ARENA_MAX=1"],
-            "ExposedPorts": {"9464/tcp": {}},
-            "Entrypoint": ["/gcwatch"],
-            "Cmd": ["run"],
-            "WorkingDir": "/",
-            "Labels": labels,
-        },
-        "rootfs": {"type": "layers", "diff_ids": [format!("sha256:{}", archive::sha256(&tar))]},
-        "history": [{"created": created, "created_by": "cargo xtask dist"}],
-    });
-    let config = serde_json::to_vec(&config)?;
-    let manifest = json!({
-        "schemaVersion": 2,
-        "mediaType": "application/vnd.oci.image.manifest.v1+json",
-        "config": described("application/vnd.oci.image.config.v1+json", &config),
-        "layers": [described("application/vnd.oci.image.layer.v1.tar+gzip", &layer)],
-        "annotations": labels,
-    });
-    let manifest = serde_json::to_vec(&manifest)?;
-    // The registry that a chart on one's own machine names.
-    let name = format!("localhost/gcwatch:{}", source.version);
-    let mut described_manifest = described("application/vnd.oci.image.manifest.v1+json", &manifest);
-    described_manifest["platform"] = json!({"architecture": program.machine.debian(), "os": "linux"});
-    described_manifest["annotations"] = json!({
-        "io.containerd.image.name": name,
-        "org.opencontainers.image.ref.name": source.version,
-    });
-    let index = json!({
-        "schemaVersion": 2,
-        "mediaType": "application/vnd.oci.image.index.v1+json",
-        "manifests": [described_manifest],
-    });
-    let of_docker = json!([{
-        "Config": blob(&config),
-        "RepoTags": [name],
-        "Layers": [blob(&layer)],
-    }]);
+    if let Some(repository) = &source.addresses.repository {
+        labels["org.opencontainers.image.source"] = json!(repository);
+        labels["org.opencontainers.image.url"] = json!(repository);
+    }
+    labels
+}
 
+fn layout(listed: &[Value]) -> Result<Files> {
+    let index = json!({"schemaVersion": 2, "mediaType": INDEX, "manifests": listed});
     let mut files = Files::default();
     files.add("oci-layout", r#"{"imageLayoutVersion":"1.0.0"}"#);
     files.add("index.json", serde_json::to_vec(&index)?);
-    files.add("manifest.json", serde_json::to_vec(&of_docker)?);
-    for bytes in [config, manifest, layer] {
-        files.add(blob(&bytes), bytes);
-    }
-    files.tar("", source.epoch)
+    Ok(files)
 }
 
 fn blob(bytes: &[u8]) -> String {

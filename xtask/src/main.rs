@@ -1,18 +1,24 @@
-//! `cargo xtask dist`: what is installed, made into `target/dist` from a clean tree.
+//! Releases: what is installed, made into `target/dist` from a clean tree, and published from there.
 //!
 //! Everything but the program itself is written here, byte by byte the same for the same program: entries are sorted,
-//! owned by root, and dated by the commit (or `SOURCE_DATE_EPOCH`).
+//! owned by root, and dated by the commit (or `SOURCE_DATE_EPOCH`). Version and addresses come from `Cargo.toml` alone.
+//! Every step of the release workflow is one of these commands, and runs on a laptop as well (docs/releasing.md).
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for the terminal")]
 
+mod address;
 mod archive;
 mod build;
 mod chart;
 mod deb;
 mod image;
+mod notes;
 mod nuget;
+mod publish;
+mod rpm;
 mod sbom;
 mod source;
 mod tree;
+mod version;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -20,14 +26,65 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result};
 use clap::{Args, Parser};
 
-use crate::build::Program;
+use crate::build::{Machine, Program};
+use crate::publish::What;
 use crate::source::Source;
 
 /// Tasks of the repository.
 #[derive(Debug, Parser)]
 enum Task {
-    /// Make packages, image and chart
+    /// Build the static programs that this machine can build, into target/programs
+    Build {
+        /// The profile that they are built with
+        #[arg(long, default_value = "dist")]
+        profile: String,
+        /// Also from a tree with changes that are not committed
+        #[arg(long)]
+        allow_dirty: bool,
+    },
+    /// Make packages, images and chart
     Dist(DistArgs),
+    /// Print the version, or write a new one into every place that has it
+    Version {
+        /// The new version
+        new: Option<String>,
+    },
+    /// Check that every place has the version; with a tag also that it can be released
+    Check {
+        /// The tag, `v` and the version
+        #[arg(long)]
+        tag: Option<String>,
+    },
+    /// Print version and addresses as lines for a shell
+    Addresses,
+    /// Print the notes of the release
+    Notes,
+    /// Log in at the registry with REGISTRY_USER and REGISTRY_PASSWORD
+    Login,
+    /// Publish what `dist` made
+    Publish {
+        what: What,
+        /// Print the commands instead
+        #[arg(long)]
+        dry_run: bool,
+        /// Where `dist` put everything [default: target/dist]
+        #[arg(long, value_name = "FOLDER")]
+        out: Option<PathBuf>,
+    },
+    /// Sign SHA256SUMS, or images by digest, with cosign
+    Sign {
+        /// NAME@sha256:DIGEST
+        images: Vec<String>,
+        /// A key instead of the identity of the workflow
+        #[arg(long, value_name = "FILE")]
+        key: Option<PathBuf>,
+        /// Print the commands instead
+        #[arg(long)]
+        dry_run: bool,
+        /// Where `dist` put everything [default: target/dist]
+        #[arg(long, value_name = "FOLDER")]
+        out: Option<PathBuf>,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -35,9 +92,9 @@ struct DistArgs {
     /// The profile that the program is built with
     #[arg(long, default_value = "dist")]
     profile: String,
-    /// Pack this program instead of building one
+    /// Pack this program instead of building one; once for each machine
     #[arg(long, value_name = "FILE")]
-    binary: Option<PathBuf>,
+    binary: Vec<PathBuf>,
     /// Where everything is put [default: target/dist]
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
@@ -50,8 +107,7 @@ struct DistArgs {
 }
 
 fn main() -> ExitCode {
-    let Task::Dist(args) = Task::parse();
-    match dist(&args) {
+    match run(Task::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("xtask: {error:#}");
@@ -60,12 +116,50 @@ fn main() -> ExitCode {
     }
 }
 
-fn dist(args: &DistArgs) -> Result<()> {
+fn run(task: Task) -> Result<()> {
     let source = Source::here()?;
+    let dist_folder = |out: Option<PathBuf>| out.unwrap_or_else(|| source.root.join("target/dist"));
+    match task {
+        Task::Build { profile, allow_dirty } => {
+            source.check_clean(allow_dirty)?;
+            let out = source.root.join("target/programs");
+            std::fs::create_dir_all(&out)?;
+            for program in build::all(&source, &profile)? {
+                println!("program: {}", program.described());
+                std::fs::copy(&program.path, out.join(format!("gcwatch-{}", program.machine.rust())))?;
+            }
+        }
+        Task::Dist(args) => dist(&source, &args)?,
+        Task::Version { new: None } => println!("{}", source.version),
+        Task::Version { new: Some(new) } => {
+            let today = jiff::Timestamp::now().to_string();
+            version::set(&source, &new, today.get(..10).unwrap_or_default())?;
+            println!("next: cargo check, which writes Cargo.lock, and tests/deploy/run --update");
+        }
+        Task::Check { tag: None } => version::check(&source)?,
+        Task::Check { tag: Some(tag) } => version::check_release(&source, &tag)?,
+        Task::Addresses => print!("{}", source.addresses.lines(&source.version)),
+        Task::Notes => print!("{}", notes::write(&source)?),
+        Task::Login => publish::login(&source)?,
+        Task::Publish { what, dry_run, out } => publish::publish(&source, &dist_folder(out), what, dry_run)?,
+        Task::Sign {
+            images,
+            key,
+            dry_run,
+            out,
+        } => publish::sign(&source, &dist_folder(out), &images, key.as_deref(), dry_run)?,
+    }
+    Ok(())
+}
+
+fn dist(source: &Source, args: &DistArgs) -> Result<()> {
     source.check_clean(args.allow_dirty)?;
-    let programs = match &args.binary {
-        Some(file) => vec![Program::read(file)?],
-        None => build::all(&source, &args.profile)?,
+    version::check(source)?;
+    let programs = if args.binary.is_empty() {
+        build::all(source, &args.profile)?
+    } else {
+        let programs = args.binary.iter().map(|file| Program::read(file));
+        programs.collect::<Result<Vec<_>>>()?
     };
     let out = args.out.clone().unwrap_or_else(|| source.root.join("target/dist"));
     // What an earlier run left must not get into SHA256SUMS.
@@ -74,57 +168,49 @@ fn dist(args: &DistArgs) -> Result<()> {
     }
     std::fs::create_dir_all(&out).with_context(|| format!("cannot make {}", out.display()))?;
 
-    let host = programs.first().context("there is no program")?;
-    let documents = tree::documents(&source, host)?;
-    put(&out, tree::CATALOGUE, &documents.catalogue)?;
+    let runs_here = |program: &&Program| Some(program.machine) == Machine::here();
+    let host = programs.iter().find(runs_here).or(programs.first());
+    let documents = tree::documents(source, host.context("there is no program")?)?;
+    let mut images = Vec::new();
+    let (version, package_version) = (&source.version, source.package_version());
+    let put = |name: &str, bytes: &[u8]| put(&out, name, bytes);
+    put(tree::CATALOGUE, &documents.catalogue)?;
     for program in &programs {
         println!("program: {}", program.described());
-        let name = format!("gcwatch-{}-{}-linux", source.version, program.machine.rust());
-        let files = tree::unpacked(&source, program, &documents)?;
+        let (rust, debian) = (program.machine.rust(), program.machine.debian());
+        let name = format!("gcwatch-{version}-{rust}-linux");
+        let files = tree::unpacked(source, program, &documents)?;
         put(
-            &out,
             &format!("{name}.tar.gz"),
             &archive::gzip(&files.tar(&name, source.epoch)?)?,
         )?;
-        let package = deb::package(&source, program, &documents)?;
         put(
-            &out,
-            &format!("gcwatch_{}_{}.deb", source.version, program.machine.debian()),
-            &package,
+            &format!("gcwatch_{package_version}_{debian}.deb"),
+            &deb::package(source, program, &documents)?,
+        )?;
+        put(
+            &format!("gcwatch-{package_version}-1.{rust}.rpm"),
+            &rpm::package(source, program, &documents)?,
         )?;
         match std::fs::read(&args.certificates) {
             Ok(certificates) => {
-                let image = image::archive(&source, program, certificates)?;
-                put(
-                    &out,
-                    &format!("gcwatch-{}-oci-{}.tar", source.version, program.machine.debian()),
-                    &image,
-                )?;
+                let image = image::Image::new(source, program, &certificates)?;
+                put(&format!("gcwatch-{version}-oci-{debian}.tar"), &image.archive(source)?)?;
+                images.push(image);
             }
             Err(error) => println!("left out: image: {}: {error}", args.certificates.display()),
         }
-        let id = nuget::id(program);
         put(
-            &out,
-            &format!("{id}.{}.nupkg", source.version),
-            &nuget::of_platform(&source, program)?,
+            &format!("{}.{version}.nupkg", nuget::id(program)),
+            &nuget::of_platform(source, program)?,
         )?;
     }
-    put(
-        &out,
-        &format!("gcwatch.{}.nupkg", source.version),
-        &nuget::pointer(&source, &programs)?,
-    )?;
-    put(
-        &out,
-        &format!("gcwatch-chart-{}.tgz", chart::version(&source)?),
-        &chart::package(&source)?,
-    )?;
-    put(
-        &out,
-        &format!("gcwatch-{}.cdx.json", source.version),
-        &sbom::write(&source)?,
-    )?;
+    if !images.is_empty() {
+        put(&format!("gcwatch-{version}-oci.tar"), &image::of_all(source, &images)?)?;
+    }
+    put(&format!("gcwatch.{version}.nupkg"), &nuget::pointer(source, &programs)?)?;
+    put(&format!("gcwatch-chart-{version}.tgz"), &chart::package(source)?)?;
+    put(&format!("gcwatch-{version}.cdx.json"), &sbom::write(source)?)?;
     sums(&out)
 }
 

@@ -58,6 +58,12 @@ fn begun(source: &Source, id: &str, kind: &str) -> Result<Files> {
     files.add("LICENSE.md", source.read("LICENSE")?);
     let namespace = "http://schemas.microsoft.com/packaging/2010/07/nuspec.xsd";
     let version = &source.version;
+    let repository = source.addresses.repository.as_ref().map_or(String::new(), |page| {
+        let commit = source.commit.as_deref().unwrap_or_default();
+        format!(
+            "    <projectUrl>{page}</projectUrl>\n    <repository type=\"git\" url=\"{page}\" commit=\"{commit}\" />\n"
+        )
+    });
     let nuspec = format!(
         r#"{HEAD}
 <package xmlns="{namespace}">
@@ -68,7 +74,8 @@ fn begun(source: &Source, id: &str, kind: &str) -> Result<Files> {
     <description>Reports every GC of every .NET process on this host</description>
     <license type="expression">Apache-2.0</license>
     <readme>README.md</readme>
-    <packageTypes><packageType name="{kind}" /></packageTypes>
+    <tags>dotnet gc garbage-collection diagnostics opentelemetry prometheus</tags>
+{repository}    <packageTypes><packageType name="{kind}" /></packageTypes>
   </metadata>
 </package>
 "#

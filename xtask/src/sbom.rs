@@ -1,14 +1,13 @@
 //! The list of what is inside the program: CycloneDX 1.5.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::process::Command;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
 use crate::archive::sha256;
 use crate::image::date;
-use crate::source::Source;
+use crate::source::{Source, cargo};
 
 /// What it is linked for: the list is the same wherever it is made.
 const PLATFORM: &str = "x86_64-unknown-linux-musl";
@@ -17,7 +16,7 @@ const PLATFORM: &str = "x86_64-unknown-linux-musl";
 pub(crate) fn write(source: &Source) -> Result<Vec<u8>> {
     let linked = linked(source)?;
     let filter = ["--format-version", "1", "--filter-platform", PLATFORM];
-    let metadata: Value = serde_json::from_slice(&cargo(source, "metadata", &filter)?)?;
+    let metadata: Value = serde_json::from_slice(&cargo(&source.root, "metadata", &filter)?)?;
     let packages: BTreeMap<&str, &Value> = each(&metadata["packages"])
         .filter(|package| {
             let word = |key: &str| package[key].as_str().unwrap_or_default().to_owned();
@@ -93,6 +92,9 @@ pub(crate) fn write(source: &Source) -> Result<Vec<u8>> {
         "components": components,
         "dependencies": dependencies,
     });
+    if let Some(repository) = &source.addresses.repository {
+        list["metadata"]["component"]["externalReferences"] = json!([{"type": "vcs", "url": repository}]);
+    }
     // A serial number that is the same for the same list.
     let digest = sha256(&serde_json::to_vec(&list)?);
     let part = |from: usize, to: usize| digest.get(from..to).unwrap_or_default();
@@ -122,7 +124,7 @@ fn linked(source: &Source) -> Result<BTreeSet<(String, String)>> {
         "--prefix",
         "none",
     ];
-    let text = String::from_utf8(cargo(source, "tree", &words)?).context("cargo tree writes no text")?;
+    let text = String::from_utf8(cargo(&source.root, "tree", &words)?).context("cargo tree writes no text")?;
     let package = |line: &str| {
         let mut words = line.split_whitespace();
         Some((
@@ -131,19 +133,6 @@ fn linked(source: &Source) -> Result<BTreeSet<(String, String)>> {
         ))
     };
     Ok(text.lines().filter_map(package).collect())
-}
-
-fn cargo(source: &Source, command: &str, words: &[&str]) -> Result<Vec<u8>> {
-    let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .current_dir(&source.root)
-        .args([command, "--locked"])
-        .args(words)
-        .output()
-        .with_context(|| format!("cannot run cargo {command}"))?;
-    if !output.status.success() {
-        bail!("cargo {command}: {}", String::from_utf8_lossy(&output.stderr).trim());
-    }
-    Ok(output.stdout)
 }
 
 fn each(list: &Value) -> impl Iterator<Item = &Value> {

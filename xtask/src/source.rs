@@ -5,6 +5,8 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
+use crate::address::Addresses;
+
 /// The tree, its version and its date.
 #[derive(Debug)]
 pub(crate) struct Source {
@@ -14,6 +16,7 @@ pub(crate) struct Source {
     pub(crate) commit: Option<String>,
     /// Seconds since 1970.
     pub(crate) epoch: u64,
+    pub(crate) addresses: Addresses,
 }
 
 impl Source {
@@ -38,12 +41,19 @@ impl Source {
             .parse()
             .context("SOURCE_DATE_EPOCH is no number of seconds")?;
         let version = env!("CARGO_PKG_VERSION").to_owned();
+        let addresses = Addresses::read(&root)?;
         Ok(Self {
             root,
+            addresses,
             version,
             commit,
             epoch,
         })
+    }
+
+    /// The version as dpkg and rpm order it: what comes before a release is older than it.
+    pub(crate) fn package_version(&self) -> String {
+        self.version.replacen('-', "~", 1)
     }
 
     /// Refuses a tree that is not what its commit says.
@@ -78,6 +88,20 @@ impl Source {
         found.sort();
         Ok(found)
     }
+}
+
+/// What a command of cargo writes.
+pub(crate) fn cargo(root: &Path, command: &str, words: &[&str]) -> Result<Vec<u8>> {
+    let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .current_dir(root)
+        .args([command, "--locked"])
+        .args(words)
+        .output()
+        .with_context(|| format!("cannot run cargo {command}"))?;
+    if !output.status.success() {
+        bail!("cargo {command}: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(output.stdout)
 }
 
 fn git(root: &Path, words: &[&str]) -> Option<String> {

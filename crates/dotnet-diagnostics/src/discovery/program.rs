@@ -79,13 +79,17 @@ impl Program {
 
     /// In words, when it is made for another machine than this program: for which, or by what it is emulated.
     pub fn foreign(&self) -> Option<String> {
+        self.foreign_to(Machine::own())
+    }
+
+    fn foreign_to(&self, ours: Option<Machine>) -> Option<String> {
         if let Some(emulator) = &self.emulator {
             return Some(format!(
                 "its program is of another architecture and runs in {}",
                 crate::text::shown(emulator)
             ));
         }
-        let (theirs, ours) = (self.machine?, Machine::own()?);
+        let (theirs, ours) = (self.machine?, ours?);
         (theirs != ours).then(|| format!("its program is made for {theirs}, this one for {ours}"))
     }
 }
@@ -100,6 +104,20 @@ mod tests {
         header.resize(18, 0);
         header.extend(machine);
         header
+    }
+
+    /// Scenario: programs for x86_64 and aarch64, seen from either machine, and from one that is in no list.
+    /// Guarantee: a program is foreign on the other machine alone; where the own machine is unknown, nothing is.
+    #[test]
+    fn each_machine_knows_its_own() {
+        let (x86, arm) = (Machine(62), Machine(183));
+        for (program, ours, theirs) in [([62, 0], x86, arm), ([183, 0], arm, x86)] {
+            let program = Program::new(None, &header(1, program));
+            assert_eq!(program.foreign_to(Some(ours)), None);
+            let text = program.foreign_to(Some(theirs)).unwrap();
+            assert_eq!(text, format!("its program is made for {ours}, this one for {theirs}"));
+            assert_eq!(program.foreign_to(None), None);
+        }
     }
 
     /// Scenario: this very program, headers of other machines in both byte orders, a script, a cut file, and an

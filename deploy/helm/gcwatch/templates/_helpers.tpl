@@ -42,7 +42,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- define "gcwatch.image" -}}
 {{- with .Values.image -}}
 {{- if not .registry }}
-{{- fail "image.registry is empty, and no public registry has gcwatch: push the image to yours and say --set image.registry=HOST/PATH, or load the image archive on every node and say --set image.registry=localhost (deploy/README.md)" }}
+{{- fail "image.registry is empty in the chart of the sources: push the image to a registry and say --set image.registry=HOST/PATH, or load the image archive on every node and say --set image.registry=localhost (deploy/README.md)" }}
 {{- end }}
 {{- .registry }}/{{ .repository }}
 {{- if .digest }}@{{ .digest }}{{ else }}:{{ default $.Chart.AppVersion .tag }}{{ end }}

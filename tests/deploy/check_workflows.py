@@ -1,0 +1,173 @@
+"""What GitHub runs and shows: workflows, forms, Dependabot's file; and the compose file of the first minutes.
+
+A workflow is a list of commands of the repository. So each step is checked here: it is an action pinned by commit, or a program of the tree."""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import tempfile
+import unittest
+
+import yaml
+
+import tools
+from tools import PROJECT
+
+GITHUB = PROJECT / ".github"
+WORKFLOWS = sorted((GITHUB / "workflows").glob("*.yml"))
+# With which words a step may begin: what runs on a laptop, too.
+COMMANDS = ("cargo xtask ", "cargo test ", 'cargo "+$(.ci/tools --oldest-rust)" check ', ".ci/", "tests/", "fuzz/", "chmod ")
+AS_ROOT = 'sudo env PATH="$PATH" HOME="$HOME" '
+
+
+class Workflows(unittest.TestCase):
+    def steps(self):
+        for path in WORKFLOWS:
+            (workflow,) = tools.documents(path.read_text())
+            for name, job in workflow["jobs"].items():
+                for step in job["steps"]:
+                    yield f"{path.name}: {name}", step
+
+    def test_actionlint(self):
+        """Scenario: actionlint reads the workflows. Guarantee: it finds nothing: syntax, expressions, types, names of contexts and permissions."""
+        lint = tools.folder("actionlint", "actionlint") / "actionlint"
+        tools.run(lint, "-shellcheck=", "-pyflakes=", *WORKFLOWS)
+
+    def test_actions_are_pinned(self):
+        """Scenario: every action. Guarantee: a whole commit, with its version behind it; one version of each."""
+        found = {}
+        for path in WORKFLOWS:
+            for line in path.read_text().splitlines():
+                if "uses:" in line:
+                    pinned = re.fullmatch(r"\s*(?:- )?uses: ([\w.-]+/[\w./-]+)@([0-9a-f]{40}) # (v\d+\.\d+\.\d+)", line)
+                    self.assertTrue(pinned, f"{path.name}: {line.strip()}")
+                    self.assertEqual(found.setdefault(pinned[1], pinned[0].split("@")[1]), pinned[0].split("@")[1])
+        self.assertIn("actions/checkout", found)
+
+    def test_steps_are_commands(self):
+        """Scenario: every step. Guarantee: one command, of a program that is in the tree and can be run; nothing from outside goes into its text."""
+        for where, step in self.steps():
+            if "run" not in step:
+                continue
+            command = step["run"]
+            self.assertEqual(len(command.strip().splitlines()), 1, where)
+            plain = command.removeprefix(AS_ROOT).lstrip('"')
+            self.assertTrue(plain.startswith(COMMANDS), f"{where}: {command}")
+            self.assertFalse(re.search(r"\$\{\{ *(github|steps|inputs|secrets)", command), f"{where}: {command}: use env")
+            program = plain.split()[0]
+            if program.startswith((".ci/", "tests/", "fuzz/")) and "$" not in program:
+                self.assertTrue(os.access(PROJECT / program, os.X_OK), f"{where}: {program}")
+
+    def test_suites_are_there(self):
+        """Scenario: the matrices of the nightly run. Guarantee: each suite has its script."""
+        (nightly,) = tools.documents((GITHUB / "workflows/nightly.yml").read_text())
+        for suite in nightly["jobs"]["suites"]["strategy"]["matrix"]["suite"]:
+            self.assertTrue(os.access(PROJECT / "tests" / suite / "run", os.X_OK), suite)
+
+    def test_rights_are_few(self):
+        """Scenario: the permissions of each workflow. Guarantee: reading by default; more only in the job that publishes; no key stays in a checkout;
+        every job has a limit of time."""
+        for path in WORKFLOWS:
+            (workflow,) = tools.documents(path.read_text())
+            self.assertEqual(workflow["permissions"], {"contents": "read"}, path.name)
+            for name, job in workflow["jobs"].items():
+                self.assertIn("timeout-minutes", job, f"{path.name}: {name}")
+                if "permissions" in job:
+                    self.assertEqual((path.name, name), ("release.yml", "publish"))
+        for where, step in self.steps():
+            if step.get("uses", "").startswith("actions/checkout@"):
+                self.assertIs(step["with"]["persist-credentials"], False, where)
+
+    def test_release_has_every_step(self):
+        """Scenario: docs/releasing.md and the workflow. Guarantee: the same commands in the same order."""
+        (release,) = tools.documents((GITHUB / "workflows/release.yml").read_text())
+        runs = [step["run"] for job in release["jobs"].values() for step in job["steps"] if "run" in step]
+        done = [" ".join(run.split()[2:4]) for run in runs if run.startswith("cargo xtask")]
+        done = [word.removesuffix(" --binary").removesuffix(" --tag").removesuffix(' "$IMAGE"') for word in done]
+        self.assertEqual(done, ["check", "build", "dist", "sign", "login", "publish image", "publish chart", "sign", "publish release", "publish tool", "publish crates"])
+        text = (PROJECT / "docs/releasing.md").read_text()
+        for command in done:
+            self.assertRegex(text, f"`(cargo xtask )?{command}", command)
+
+
+class Forms(unittest.TestCase):
+    def test_issue_forms(self):
+        """Scenario: the forms. Guarantee: what GitHub asks of one: a name, a description, questions with an id each, and one that has to be answered."""
+        forms = sorted(path for path in (GITHUB / "ISSUE_TEMPLATE").glob("*.yml") if path.name != "config.yml")
+        self.assertGreaterEqual(len(forms), 3)
+        for path in forms:
+            (form,) = tools.documents(path.read_text())
+            self.assertLessEqual({"name", "description", "body"}, set(form), path.name)
+            ids = [each["id"] for each in form["body"] if each["type"] != "markdown"]
+            self.assertEqual(len(ids), len(set(ids)), path.name)
+            for each in form["body"]:
+                self.assertIn(each["type"], {"markdown", "input", "textarea", "dropdown", "checkboxes"})
+                self.assertIn("label", each["attributes"], path.name)
+            self.assertTrue(any(each.get("validations", {}).get("required") for each in form["body"]), path.name)
+
+    def test_dependabot(self):
+        """Scenario: the folders that Dependabot looks into. Guarantee: each has files of its ecosystem."""
+        (document,) = tools.documents((GITHUB / "dependabot.yml").read_text())
+        files = {"cargo": "Cargo.toml", "github-actions": ".github/workflows/*.yml", "docker": "*Containerfile", "docker-compose": "compose.yaml", "pip": "requirements.txt"}
+        for update in document["updates"]:
+            for folder in update.get("directories", [update.get("directory")]):
+                self.assertTrue(list((PROJECT / folder.strip("/")).glob(files[update["package-ecosystem"]])), folder)
+
+
+class Compose(unittest.TestCase):
+    FILE = PROJECT / "deploy/compose/compose.yaml"
+
+    def test_files(self):
+        """Scenario: what the compose file mounts and builds from. Guarantee: it is there, mounted for reading; ports are on loopback alone; images have
+        a version."""
+        # Merge keys are the compose format's.
+        document = yaml.safe_load(self.FILE.read_text())
+        for name, service in document["services"].items():
+            for volume in service.get("volumes", []):
+                source, _, mode = volume.split(":")
+                self.assertTrue((self.FILE.parent / source).exists(), f"{name}: {source}")
+                self.assertEqual(mode, "ro")
+            for port in service.get("ports", []):
+                self.assertTrue(port.startswith("127.0.0.1:"), f"{name}: {port}")
+            if "build" in service:
+                self.assertTrue((self.FILE.parent / service["build"]["context"] / service["build"]["dockerfile"]).is_file(), name)
+            else:
+                self.assertRegex(service["image"], r"^[\w/-]+:v?\d+\.\d+\.\d+$", name)
+
+    def test_gcwatch(self):
+        """Scenario: gcwatch's part. Guarantee: the rights of the chart and no more; its configuration is valid."""
+        service = yaml.safe_load(self.FILE.read_text())["services"]["gcwatch"]
+        values = yaml.safe_load((tools.CHART / "values.yaml").read_text())["securityContext"]["capabilities"]
+        self.assertEqual((service["cap_drop"], service["cap_add"]), (values["drop"], values["add"]))
+        self.assertIs(service["read_only"], True)
+        self.assertNotIn("privileged", service)
+        configuration = self.FILE.parent / "gcwatch.yaml"
+        tools.run(tools.gcwatch(), "run", "--check-config", "--config", configuration)
+
+    def test_prometheus(self):
+        """Scenario: its configuration beside the rules, as mounted. Guarantee: promtool accepts it."""
+        promtool = tools.program("promtool")
+        held = tempfile.TemporaryDirectory(prefix="gcw-compose.")
+        self.addCleanup(held.cleanup)
+        folder = pathlib.Path(held.name)
+        shutil.copy(self.FILE.parent / "prometheus.yaml", folder)
+        shutil.copy(PROJECT / "deploy/prometheus/gcwatch.rules.yaml", folder)
+        tools.run(promtool, "check", "config", folder / "prometheus.yaml")
+
+    def test_datasources(self):
+        """Scenario: Grafana's data sources. Guarantee: their hosts are services of the file; the file of dashboards names the folder that is mounted."""
+        services = yaml.safe_load(self.FILE.read_text())["services"]
+        provisioning = PROJECT / "deploy/grafana/provisioning"
+        for source in yaml.safe_load((provisioning / "datasources.yaml").read_text())["datasources"]:
+            self.assertIn(source["url"].split("//")[1].split(":")[0], services)
+        (provider,) = yaml.safe_load((provisioning / "dashboards.yaml").read_text())["providers"]
+        mounted = [volume.split(":")[1] for volume in services["grafana"]["volumes"]]
+        self.assertIn(provider["options"]["path"], mounted)
+        for path in (PROJECT / "deploy/grafana/dashboards").glob("*.json"):
+            json.loads(path.read_text())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,124 @@
+//! Where releases are published: `repository` and `[workspace.metadata.addresses]` in `Cargo.toml`, set once by whoever
+//! publishes. Nothing else in the tree has these addresses; packages, image and chart get them when they are made.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use serde_json::Value;
+
+use crate::source::cargo;
+
+/// The addresses that are set. The placeholders under `.example` are none.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Addresses {
+    /// The page of the repository, without a slash at its end.
+    pub(crate) repository: Option<String>,
+    /// Registry and path of the image and the chart: `HOST/PATH`.
+    pub(crate) registry: Option<String>,
+    /// The feed of the .NET tool.
+    pub(crate) packages: Option<String>,
+}
+
+impl Addresses {
+    /// Those of `Cargo.toml`. `GCWATCH_REPOSITORY`, `GCWATCH_REGISTRY` and `GCWATCH_PACKAGES` override them.
+    pub(crate) fn read(root: &Path) -> Result<Self> {
+        let words = ["--no-deps", "--format-version", "1"];
+        let metadata: Value = serde_json::from_slice(&cargo(root, "metadata", &words)?)?;
+        let (repository, addresses) = (env!("CARGO_PKG_REPOSITORY"), &metadata["metadata"]["addresses"]);
+        let given = |variable: &str, written: Option<&str>| {
+            let written = written.map(str::to_owned);
+            let address = std::env::var(variable).ok().or(written)?;
+            Some(address.trim_end_matches('/').to_owned()).filter(|address| is_set(address))
+        };
+        Ok(Self {
+            repository: given("GCWATCH_REPOSITORY", Some(repository)),
+            registry: given("GCWATCH_REGISTRY", addresses["registry"].as_str()),
+            packages: given("GCWATCH_PACKAGES", addresses["packages"].as_str()),
+        })
+    }
+
+    /// The registry, to publish to it.
+    pub(crate) fn registry(&self) -> Result<&str> {
+        let missing =
+            "no registry: set `registry` in [workspace.metadata.addresses] of Cargo.toml, or GCWATCH_REGISTRY";
+        self.registry.as_deref().context(missing)
+    }
+
+    /// As lines for a shell: `REGISTRY=...`. A placeholder is an empty value.
+    pub(crate) fn lines(&self, version: &str) -> String {
+        let line =
+            |name: &str, address: &Option<String>| format!("{name}={}\n", address.as_deref().unwrap_or_default());
+        [
+            format!("VERSION={version}\n"),
+            line("REPOSITORY", &self.repository),
+            line("REGISTRY", &self.registry),
+            line("PACKAGES", &self.packages),
+        ]
+        .concat()
+    }
+}
+
+/// The host of an address, with its port.
+pub(crate) fn host(address: &str) -> &str {
+    let address = address.split_once("://").map_or(address, |(_, rest)| rest);
+    address.split('/').next().unwrap_or_default()
+}
+
+/// Whether it is on this machine: then without TLS.
+pub(crate) fn is_loopback(address: &str) -> bool {
+    let name = host(address).rsplit_once(':').map_or(host(address), |(name, _)| name);
+    matches!(name, "localhost" | "127.0.0.1" | "[::1]")
+}
+
+fn is_set(address: &str) -> bool {
+    let name = host(address).rsplit_once(':').map_or(host(address), |(name, _)| name);
+    !name.is_empty() && name != "example" && !name.ends_with(".example")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::{host, is_loopback, is_set};
+    use crate::source::{Source, cargo};
+
+    /// Scenario: addresses with and without scheme, port and path; the names that are reserved for examples.
+    /// Guarantee: a placeholder is no address; loopback is what needs no TLS.
+    #[test]
+    fn placeholders_are_no_addresses() {
+        assert_eq!(host("https://host.test:443/a/b"), "host.test:443");
+        assert_eq!(host("127.0.0.1:5000/gcwatch"), "127.0.0.1:5000");
+        for placeholder in ["", "https://host.example/a/b", "host.example/a", "host.example:5000/a"] {
+            assert!(!is_set(placeholder), "{placeholder}");
+        }
+        for address in ["https://git.test/a", "127.0.0.1:5000/a", "host.test/example"] {
+            assert!(is_set(address), "{address}");
+        }
+        assert!(is_loopback("127.0.0.1:5000/a") && is_loopback("localhost/a") && is_loopback("[::1]:5000/a"));
+        assert!(!is_loopback("localhost.test/a") && !is_loopback("10.0.0.1:5000/a"));
+    }
+    /// Scenario: every file of the tree. Guarantee: none but Cargo.toml has an address that is set there, so that who
+    /// publishes sets it once.
+    #[test]
+    fn cargo_toml_alone_has_the_addresses() {
+        let source = Source::here().unwrap();
+        let words = ["--no-deps", "--format-version", "1"];
+        let metadata = cargo(&source.root, "metadata", &words).unwrap();
+        let metadata: serde_json::Value = serde_json::from_slice(&metadata).unwrap();
+        let written = metadata["metadata"]["addresses"].as_object().unwrap().values();
+        let mut addresses: Vec<_> = written.map(|address| address.as_str().unwrap()).collect();
+        addresses.push(env!("CARGO_PKG_REPOSITORY"));
+        assert_eq!(addresses.len(), 3);
+        let mut search = Command::new("git");
+        search.current_dir(&source.root).args(["grep", "-lF"]);
+        for address in addresses {
+            let address = address.split_once("://").map_or(address, |(_, rest)| rest);
+            search.args(["-e", address]);
+        }
+        let found = search.args(["--", ":!Cargo.toml"]).output().unwrap();
+        // An archive of the sources has no list of files.
+        if source.root.join(".git").exists() {
+            assert_eq!(String::from_utf8_lossy(&found.stdout), "");
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! The version: `[workspace.package]` of `Cargo.toml` has it, and every other place is written from there.
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+use crate::source::Source;
+
+/// Where else it is written; `{}` is the version.
+const PLACES: [(&str, &[&str]); 9] = [
+    ("Cargo.toml", &["[workspace.package]\nversion = \"{}\"\n"]),
+    (
+        "crates/clr-gc/Cargo.toml",
+        &[
+            "nettrace = { version = \"{}\",",
+            "dotnet-diagnostics = { version = \"{}\",",
+        ],
+    ),
+    ("deploy/container/Containerfile", &["\nARG VERSION={}\n"]),
+    (
+        "deploy/helm/gcwatch/Chart.yaml",
+        &["\nversion: {}\n", "\nappVersion: {}\n"],
+    ),
+    ("deploy/kustomize/base/daemonset.yaml", &[" image: gcwatch:{}\n"]),
+    ("deploy/kustomize/overlays/plain/kustomization.yaml", &[" newTag: {}\n"]),
+    (
+        "deploy/kustomize/overlays/sidecar/deployment.yaml",
+        &[" image: gcwatch:{}\n"],
+    ),
+    (
+        "deploy/kustomize/overlays/sidecar/kustomization.yaml",
+        &[" newTag: {}\n"],
+    ),
+    (
+        "docs/kubernetes.md",
+        &[
+            "gcwatch-{}-oci-amd64.tar\n",
+            "gcwatch-chart-{}.tgz ",
+            "/gcwatch:{} . && podman push REGISTRY/gcwatch:{}\n",
+        ],
+    ),
+];
+const CHANGELOG: &str = "CHANGELOG.md";
+const UNRELEASED: &str = "\n## Unreleased\n";
+
+/// Refuses a tree in which a place has another version.
+pub(crate) fn check(source: &Source) -> Result<()> {
+    for (path, forms) in PLACES {
+        let text = text(source, path)?;
+        for form in forms {
+            let written = form.replace("{}", &source.version);
+            ensure!(
+                text.contains(&written),
+                "{path} has not {:?}: `cargo xtask version VERSION` writes every place",
+                written.trim()
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Refuses what cannot be released: a tag of another version, no section of it in the changelog, no addresses.
+pub(crate) fn check_release(source: &Source, tag: &str) -> Result<()> {
+    check(source)?;
+    let version = tag.strip_prefix('v').unwrap_or_default();
+    ensure!(
+        version == source.version,
+        "the tag {tag} is not v{}, the version in Cargo.toml",
+        source.version
+    );
+    changes(source)?;
+    ensure!(
+        source.addresses.repository.is_some() && source.addresses.registry.is_some(),
+        "set `repository` and `registry` in Cargo.toml: [workspace.package] and [workspace.metadata.addresses]"
+    );
+    Ok(())
+}
+
+/// Writes a new version into every place, and dates its section of the changelog.
+pub(crate) fn set(source: &Source, new: &str, date: &str) -> Result<()> {
+    ensure!(is_version(new), "{new} is no version like 1.2.3 or 1.2.3-rc.1");
+    check(source)?;
+    for (path, forms) in PLACES {
+        let mut text = text(source, path)?;
+        for form in forms {
+            text = text.replace(&form.replace("{}", &source.version), &form.replace("{}", new));
+        }
+        write(source, path, &text)?;
+    }
+    let changelog = text(source, CHANGELOG)?;
+    if section(&changelog, new).is_none() {
+        ensure!(
+            changelog.contains(UNRELEASED),
+            "{CHANGELOG} has no heading \"Unreleased\""
+        );
+        let released = changelog.replacen(UNRELEASED, &format!("{UNRELEASED}\n## {new} - {date}\n"), 1);
+        write(source, CHANGELOG, &released)?;
+    }
+    Ok(())
+}
+
+/// What the changelog has about the version.
+pub(crate) fn changes(source: &Source) -> Result<String> {
+    let changelog = text(source, CHANGELOG)?;
+    let section = section(&changelog, &source.version);
+    Ok(section
+        .with_context(|| format!("{CHANGELOG} has no section \"## {} - DATE\"", source.version))?
+        .to_owned())
+}
+
+/// The section under `## VERSION - DATE`.
+fn section<'a>(changelog: &'a str, version: &str) -> Option<&'a str> {
+    let (_, rest) = changelog.split_once(&format!("\n## {version} - "))?;
+    let (_, rest) = rest.split_once('\n')?;
+    Some(rest.split("\n## ").next().unwrap_or(rest).trim())
+}
+
+/// Three numbers, and perhaps what comes before the release.
+fn is_version(text: &str) -> bool {
+    let (numbers, before) = text.split_once('-').unwrap_or((text, "0"));
+    let is_number = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
+    let is_word = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    numbers.split('.').count() == 3 && numbers.split('.').all(is_number) && before.split('.').all(is_word)
+}
+
+fn text(source: &Source, path: &str) -> Result<String> {
+    String::from_utf8(source.read(path)?).with_context(|| format!("{path} is no text"))
+}
+
+fn write(source: &Source, path: &str, text: &str) -> Result<()> {
+    match std::fs::write(source.root.join(path), text) {
+        Ok(()) => Ok(()),
+        Err(error) => bail!("cannot write {path}: {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PLACES, changes, check, check_release, is_version, section, set};
+    use crate::address::Addresses;
+    use crate::source::Source;
+
+    /// Scenario: this tree. Guarantee: every place has the version of Cargo.toml.
+    #[test]
+    fn every_place_has_the_version() {
+        check(&Source::here().unwrap()).unwrap();
+    }
+
+    /// Scenario: a new version is set in a copy, twice. Guarantee: every place has it, the changelog has its section once,
+    /// and the tag of another version, or no address, releases nothing.
+    #[test]
+    fn a_new_version_is_everywhere() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut source = Source::here().unwrap();
+        for path in PLACES.iter().map(|(path, _)| *path).chain(["CHANGELOG.md"]) {
+            let to = folder.path().join(path);
+            std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+            std::fs::copy(source.root.join(path), to).unwrap();
+        }
+        source.root = folder.path().to_owned();
+        for bad in ["1.2", "v1.2.3", "1.2.3-", "1.2.x", "1.2.3\n"] {
+            set(&source, bad, "2026-01-02").unwrap_err();
+        }
+        set(&source, "99.0.1", "2026-01-02").unwrap();
+        check(&source).unwrap_err();
+        source.version = "99.0.1".to_owned();
+        set(&source, "99.0.1", "2026-01-03").unwrap();
+        check(&source).unwrap();
+        let changelog = std::fs::read_to_string(folder.path().join("CHANGELOG.md")).unwrap();
+        assert_eq!(changelog.matches("## 99.0.1 - ").count(), 1);
+        assert!(changelog.contains("## 99.0.1 - 2026-01-02\n"));
+        assert!(!changes(&source).unwrap().is_empty());
+
+        source.addresses = Addresses::default();
+        check_release(&source, "v99.0.1").unwrap_err();
+        source.addresses.repository = Some("https://host.test/a".to_owned());
+        source.addresses.registry = Some("host.test/a".to_owned());
+        check_release(&source, "v99.0.1").unwrap();
+        check_release(&source, "99.0.1").unwrap_err();
+        check_release(&source, "v99.0.2").unwrap_err();
+    }
+
+    /// Scenario: a changelog of two versions, one a prefix of the other. Guarantee: each section ends where the next begins.
+    #[test]
+    fn a_section_is_of_one_version() {
+        let text = "# Changelog\n\n## Unreleased\n\n## 1.2.30 - 2026-01-02\n\n* b\n\n### Added\n\n* c\n\n## 1.2.3 - 2026-01-01\n\n* a\n";
+        assert_eq!(section(text, "1.2.30"), Some("* b\n\n### Added\n\n* c"));
+        assert_eq!(section(text, "1.2.3"), Some("* a"));
+        assert_eq!(section(text, "1.2"), None);
+        assert!(is_version("1.2.3-rc.1") && !is_version("1.2.3+a b"));
+    }
+}
