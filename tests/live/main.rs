@@ -19,6 +19,7 @@ mod daemon_targets;
 mod diagnostics;
 mod endpoints;
 mod evidence;
+mod figures;
 mod foreign;
 mod gcwatch;
 mod incident_evidence;
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
         endpoints::tests,
         incident_evidence::tests,
         requests::tests,
+        figures::tests,
         matrix::tests,
         labelled::tests,
         ledger::tests,
