@@ -15,8 +15,8 @@ use crate::pipeline::PipelineSettings;
 use crate::targets::options::TargetOptions;
 use crate::web::options::WebOptions;
 
-/// What the parts of the daemon are built from, and changed by. By default, the shipped rules are evaluated, and nothing
-/// leaves or listens.
+/// What the parts of the daemon are built from, and changed by. By default, the shipped rules are evaluated, and
+/// nothing leaves or listens.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Options {
     /// Which processes are attached to, and how.
