@@ -181,6 +181,7 @@ fn collection(number: i64) -> Collection {
         }),
         background: None,
         missing: MissingParts::default(),
+        implausible: clr_gc::gc::Implausible::default(),
         lossy: false,
         observed_by_others: None,
         requests: None,

@@ -135,7 +135,7 @@ impl Newest {
         }
         if let Some(global) = &collection.global {
             self.heap_count = Some(global.heap_count);
-            self.memory_load_percent = Some(global.memory_load_percent);
+            self.memory_load_percent = collection.memory_load_percent();
         }
         self.committed = committed(collection).or(self.committed);
         let in_use = collection.committed.after.or(collection.committed.before);

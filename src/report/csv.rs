@@ -15,7 +15,7 @@ use crate::records::gc::GcRecord;
 use crate::report::intervals::Interval;
 
 /// Fields of the record, in the order of the columns; a path is a JSON pointer.
-const FIELDS: [&str; 51] = [
+const FIELDS: [&str; 52] = [
     "/pid",
     "/clr_instance",
     "/number",
@@ -52,6 +52,7 @@ const FIELDS: [&str; 51] = [
     "/largest_heap_survived",
     "/throughput_cost_percent",
     "/missing",
+    "/implausible",
     "/complete",
     "/lossy",
     "/observed_by_others",

@@ -41,6 +41,7 @@ mod forming;
 mod impact;
 mod loss;
 mod machine;
+mod plausible;
 mod stop;
 mod totals;
 mod trail;
@@ -59,5 +60,6 @@ pub use machine::{
     Finalizers, LIVE_SETTLE_NS, MAX_CLOSED, MAX_FORMING, MAX_OFFSET_NS, MAX_OPEN_STOPS, MAX_RUNS, MAX_SETTLED,
     MAX_STOPS, Machine, Open, OtherStops, Outcome, PATIENCE_NS, Settling,
 };
+pub use plausible::{FIGURES, Figure, Implausible};
 pub use totals::{Group, PauseQuantiles, Totals};
 pub use trail::MAX_THREADS;

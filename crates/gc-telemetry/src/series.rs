@@ -87,6 +87,9 @@ impl Series {
         }
         self.add(&row::INCOMPLETE, Labels::NONE, u64::from(!collection.is_complete()));
         self.add(&row::LOSSY, Labels::NONE, u64::from(collection.lossy));
+        for figure in collection.implausible.iter() {
+            self.add(&row::IMPLAUSIBLE, Labels::of([Some(Label::Figure(figure))]), 1);
+        }
         if collection.is_compacting() == Some(true) {
             self.add(&row::COMPACTIONS, Labels::of([generation]), 1);
         }
@@ -167,14 +170,14 @@ impl Series {
         self.set(&row::COMMITTED_SIZE, Labels::NONE, committed, at);
         if let Some(global) = &collection.global {
             self.set(&row::HEAP_COUNT, Labels::NONE, Some(global.heap_count), at);
-            self.set(&row::MEMORY_LOAD, Labels::NONE, Some(global.memory_load_percent), at);
+            self.set(&row::MEMORY_LOAD, Labels::NONE, collection.memory_load_percent(), at);
         }
         if let Some(stats) = &collection.heap_stats {
             self.set(&row::PINNED_OBJECTS, Labels::NONE, Some(stats.pinned_object_count), at);
-            self.set(&row::HANDLES, Labels::NONE, Some(stats.gc_handle_count), at);
-            self.set(&row::SYNC_BLOCKS, Labels::NONE, Some(stats.sink_block_count), at);
-            let promoted = stats.finalization_promoted_count;
-            self.set(&row::FINALIZATION_PROMOTED, Labels::NONE, Some(promoted), at);
+            self.set(&row::HANDLES, Labels::NONE, collection.handles(), at);
+            self.set(&row::SYNC_BLOCKS, Labels::NONE, collection.sync_blocks(), at);
+            let promoted = collection.finalization_promoted_count();
+            self.set(&row::FINALIZATION_PROMOTED, Labels::NONE, promoted, at);
         }
     }
 

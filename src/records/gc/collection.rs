@@ -1,7 +1,9 @@
 //! The record of one collection, with its pauses and its heap by generation.
 
 use clr_gc::event::GcReason;
-use clr_gc::gc::{AllocatedUnknown, Collection, Committed, GenerationSizes, HeapGeneration, Missing, Pause, Phases};
+use clr_gc::gc::{
+    AllocatedUnknown, Collection, Committed, Figure, GenerationSizes, HeapGeneration, Missing, Pause, Phases,
+};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
@@ -54,6 +56,8 @@ pub struct GcRecord<'a> {
     /// Why that is not known: `first`, `loss`, `missing_history`, `sweep`, `contradiction`.
     allocated_unknown: Option<&'static str>,
     missing: Vec<&'static str>,
+    /// Figures that cannot be, by their names here: they are null.
+    implausible: Vec<&'static str>,
     complete: bool,
     lossy: bool,
     observed_by_others: Option<bool>,
@@ -175,12 +179,12 @@ impl<'a> GcRecord<'a> {
             heap_after: collection.heap_after(),
             promoted: collection.promoted(),
             pinned_objects: stats.map(|stats| stats.pinned_object_count),
-            sync_blocks: stats.map(|stats| stats.sink_block_count),
-            gc_handles: stats.map(|stats| stats.gc_handle_count),
-            finalization_promoted_bytes: stats.map(|stats| stats.finalization_promoted_size),
-            finalization_promoted_count: stats.map(|stats| stats.finalization_promoted_count),
+            sync_blocks: collection.sync_blocks(),
+            gc_handles: collection.handles(),
+            finalization_promoted_bytes: collection.finalization_promoted_bytes(),
+            finalization_promoted_count: collection.finalization_promoted_count(),
             heap_count: global.map(|global| global.heap_count),
-            memory_load_percent: global.map(|global| global.memory_load_percent),
+            memory_load_percent: collection.memory_load_percent(),
             pause_mode: global.map(|global| global.pause_mode.to_string()),
             compacting: collection.is_compacting(),
             condemned_reasons: global
@@ -193,6 +197,7 @@ impl<'a> GcRecord<'a> {
             throughput_cost_percent: collection.throughput_cost_percent,
             allocated_since_last: collection.allocated_since_last(),
             allocated_unknown: collection.allocated.err().map(AllocatedUnknown::name),
+            implausible: collection.implausible.iter().map(Figure::name).collect(),
             missing: collection.missing.iter().map(Missing::name).collect(),
             complete: collection.is_complete(),
             lossy: collection.lossy,

@@ -97,7 +97,8 @@ fn title(out: &mut dyn Write, gc: &Collection, detail: &Detail, start: Option<&s
             out,
             "{} · memory load {} % · latency mode {} · {}",
             plural(global.heap_count.into(), "heap"),
-            global.memory_load_percent,
+            gc.memory_load_percent()
+                .map_or_else(|| UNKNOWN.to_owned(), |percent| percent.to_string()),
             global.pause_mode,
             mechanisms.join(" "),
         )?;
@@ -189,13 +190,21 @@ fn heap(out: &mut dyn Write, gc: &Collection) -> io::Result<()> {
             out,
             "{}, {}, {}; promoted for finalization: {} ({})",
             plural(stats.pinned_object_count.into(), "pinned object"),
-            plural(stats.gc_handle_count.into(), "handle"),
-            plural(stats.sink_block_count.into(), "sync block"),
-            plural(stats.finalization_promoted_count, "object"),
-            Bytes(stats.finalization_promoted_size),
+            counted(gc.handles().map(u64::from), "handle"),
+            counted(gc.sync_blocks().map(u64::from), "sync block"),
+            counted(gc.finalization_promoted_count(), "object"),
+            gc.finalization_promoted_bytes()
+                .map_or_else(|| UNKNOWN.to_owned(), |bytes| Bytes(bytes).to_string()),
         )?;
     }
     Ok(())
+}
+
+fn counted(count: Option<u64>, of: &str) -> String {
+    match count {
+        Some(count) => plural(count, of),
+        None => format!("{UNKNOWN} {of}s"),
+    }
 }
 
 fn phases(out: &mut dyn Write, gc: &Collection) -> io::Result<()> {

@@ -14,6 +14,7 @@ pub use pause::{Pause, PauseKind, StopEdges};
 use crate::event::{GcReason, GcType, HeapStats, SuspendReason};
 use crate::gc::allocated::{Allocated, AllocatedUnknown};
 use crate::gc::impact::RequestImpact;
+use crate::gc::plausible::Implausible;
 
 /// CommittedUsage around a collection, bytes (.NET 8 and later).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -101,6 +102,8 @@ pub struct Collection {
     pub thread_created: bool,
     /// What was never seen of it.
     pub missing: MissingParts,
+    /// Figures that cannot be: they are unknown.
+    pub implausible: Implausible,
     /// Events are missing somewhere in its time.
     pub lossy: bool,
     /// A session of another tool was open in the process meanwhile. No event says so: whoever reads a live process sets

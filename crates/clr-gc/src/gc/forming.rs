@@ -7,6 +7,7 @@ use crate::gc::collection::{
     StopEdges,
 };
 use crate::gc::loss::LossIntervals;
+use crate::gc::plausible::{self, Implausible};
 use crate::gc::stop::{Part, Stop, StopId};
 
 /// Heaps that are distinguished; a runtime has at most 1024 (`MAX_SUPPORTED_CPUS` of gc.h).
@@ -174,7 +175,7 @@ impl Forming {
             .fold(self.last_event, i64::max);
         let duration = start.zip(end).map(|(start, end)| end - start).filter(|&ns| ns >= 0);
         let heap = self.sizes();
-        Collection {
+        let mut collection = Collection {
             number: self.number,
             generation: self
                 .start
@@ -219,10 +220,13 @@ impl Forming {
             background: self.background,
             thread_created: self.thread_created,
             missing,
+            implausible: Implausible::default(),
             lossy: losses.overlap(first, last),
             observed_by_others: None,
             requests: None,
-        }
+        };
+        plausible::judge(&mut collection);
+        collection
     }
 
     fn pause(&self, stop: &Stop, became_blocking: bool) -> Pause {

@@ -11,6 +11,7 @@ mod compact;
 mod cuts;
 mod disorder;
 mod events;
+mod figures;
 mod finalizers;
 mod formats;
 mod open;

@@ -198,17 +198,17 @@ fields! { FIELDS Gc
     "gc.pinned_objects" Int "" "Pinned objects that it found."
         = |s| number(Some(gc(s)?.heap_stats.as_ref()?.pinned_object_count));
     "gc.sync_blocks" Int "" "Sync blocks in use."
-        = |s| number(Some(gc(s)?.heap_stats.as_ref()?.sink_block_count));
+        = |s| number(gc(s)?.sync_blocks());
     "gc.gc_handles" Int "" "GC handles in use."
-        = |s| number(Some(gc(s)?.heap_stats.as_ref()?.gc_handle_count));
+        = |s| number(gc(s)?.handles());
     "gc.finalization_promoted_bytes" Int "bytes" "Bytes kept because their finalizers have to run."
-        = |s| bytes(Some(gc(s)?.heap_stats.as_ref()?.finalization_promoted_size));
+        = |s| bytes(gc(s)?.finalization_promoted_bytes());
     "gc.finalization_promoted_count" Int "" "Objects kept because their finalizers have to run."
-        = |s| bytes(Some(gc(s)?.heap_stats.as_ref()?.finalization_promoted_count));
+        = |s| bytes(gc(s)?.finalization_promoted_count());
     "gc.heap_count" Int "" "Number of heaps; with DATAS it changes."
         = |s| number(Some(gc(s)?.global?.heap_count));
     "gc.memory_load_percent" Int "percent" "Memory load of the host or the container, as reported by the GC."
-        = |s| number(Some(gc(s)?.global?.memory_load_percent));
+        = |s| number(gc(s)?.memory_load_percent());
     "gc.pause_mode" Text "" "Latency mode: `Batch`, `Interactive`, `LowLatency`, `SustainedLowLatency`, `NoGC`."
         = |s| Some(Value::Text(mode_name(gc(s)?.global?.pause_mode)));
     "gc.compacting" Bool "" "It moved objects."
@@ -236,7 +236,7 @@ fields! { FIELDS Gc
     "gc.allocation_rate" Double "bytes/s" "The same per second of the time in which it was allocated."
         = |s| gc(s)?.allocated.ok()?.per_second().map(Value::Double);
     "gc.finalization_share" Double "ratio" "Bytes kept for finalizers, relative to all survived bytes."
-        = |s| ratio(Some(gc(s)?.heap_stats.as_ref()?.finalization_promoted_size), gc(s)?.promoted());
+        = |s| ratio(gc(s)?.finalization_promoted_bytes(), gc(s)?.promoted());
     "gc.suspend_share" Double "ratio" "Time to suspend the threads, relative to the pause."
         = |s| {
             let pause = gc(s)?.pause_ns.filter(|ns| *ns > 0)?;

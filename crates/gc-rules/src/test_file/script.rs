@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use clr_gc::event::{CondemnReasons1, GcReason, GcType, GlobalMechanisms, HeapStats, PauseMode, SuspendReason};
 use clr_gc::gc::{
-    Allocated, AllocatedUnknown, Collection, Committed, GenerationSizes, GlobalHistory, HeapGeneration, Missing,
-    MissingParts, Phases, RequestImpact, StopEdges, Suspension, WorstRequest,
+    Allocated, AllocatedUnknown, Collection, Committed, GenerationSizes, GlobalHistory, HeapGeneration, Implausible,
+    Missing, MissingParts, Phases, RequestImpact, StopEdges, Suspension, WorstRequest,
 };
 
 use super::given::{FieldError, Given, invalid};
@@ -233,6 +233,7 @@ pub(super) fn collection(at: i64, number: u32, fields: &BTreeMap<String, String>
         background: given.number("background")?,
         thread_created: given.boolean("thread_created")?.unwrap_or(false),
         missing,
+        implausible: Implausible::default(),
         lossy: given.boolean("lossy")?.unwrap_or(false),
         observed_by_others: given.boolean("observed_by_others")?,
         requests: requests(&mut given)?,

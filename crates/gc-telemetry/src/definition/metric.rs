@@ -13,6 +13,9 @@ attributes! {
     ALLOCATED_UNKNOWN_WHY "gcwatch.unknown" Text Own
         "Why it is not known how much was allocated: `first` (the first collection of a session), `loss`, `missing_history`, `sweep` (inside a background collection that began before the session), `contradiction`."
         from "gcwatch"
+    FIGURE "gcwatch.figure" Text Own
+        "A figure that was beyond its bound, by its name in records."
+        from "gcwatch"
     UNTOLD "gcwatch.untold" Text Own
         "Why a collection was not exported as a span: `not_selected` (generation, pause, share) or `over_rate`."
         from "gcwatch"
@@ -112,6 +115,9 @@ metrics! { METRICS
     LOSSY "gcwatch.collections.lossy" "{collection}" Counter [] Own
         "Collections during which events were lost."
         from "sequence numbers of the stream"
+    IMPLAUSIBLE "gcwatch.collections.implausible" "{figure}" Counter [FIGURE] Own
+        "Figures of the runtime that cannot be, such as memory that was never written: they are unknown everywhere."
+        from "GCHeapStats, GCPerHeapHistory, GCGlobalHeapHistory, GCDynamicEvent"
     UNTOLD_SPANS "gcwatch.collections.untold" "{collection}" Counter [UNTOLD] Own
         "Collections not exported as spans. All metrics include them."
         from "gcwatch"

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use clr_gc::event::{GcReason, GcType, SuspendReason};
-use clr_gc::gc::{AllocatedUnknown, HeapGeneration};
+use clr_gc::gc::{AllocatedUnknown, FIGURES, Figure, HeapGeneration};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 
@@ -22,6 +22,7 @@ pub(super) enum Label {
     Stop(SuspendReason),
     NotExported(NotExported),
     AllocatedUnknown(AllocatedUnknown),
+    Figure(Figure),
     /// The place of a class of requests.
     Route(u8),
     /// The point that aggregates everything over the limit of series.
@@ -76,6 +77,7 @@ impl Label {
     const OVERFLOW: u8 = 6;
     const ROUTE: u8 = 7;
     const ALLOCATED_UNKNOWN: u8 = 8;
+    const FIGURE: u8 = 9;
 
     fn packed(self) -> u64 {
         let (which, value) = match self {
@@ -86,6 +88,7 @@ impl Label {
             Self::NotExported(NotExported::NotSelected) => (Self::NOT_EXPORTED, 0),
             Self::NotExported(NotExported::OverRate) => (Self::NOT_EXPORTED, 1),
             Self::AllocatedUnknown(why) => (Self::ALLOCATED_UNKNOWN, why as u32),
+            Self::Figure(figure) => (Self::FIGURE, figure as u32),
             Self::Overflow => (Self::OVERFLOW, 0),
             Self::Route(place) => (Self::ROUTE, u32::from(place)),
         };
@@ -108,6 +111,10 @@ impl Label {
             Self::ALLOCATED_UNKNOWN => {
                 let mut all = AllocatedUnknown::ALL.into_iter();
                 Self::AllocatedUnknown(all.find(|why| *why as u32 == value)?)
+            }
+            Self::FIGURE => {
+                let mut all = FIGURES.into_iter().map(|(figure, _, _)| figure);
+                Self::Figure(all.find(|figure| *figure as u32 == value)?)
             }
             Self::OVERFLOW => Self::Overflow,
             Self::ROUTE => Self::Route(u8::try_from(value).ok()?),
@@ -134,6 +141,7 @@ impl Label {
             Self::NotExported(NotExported::NotSelected) => (&metric::UNTOLD, text("not_selected")),
             Self::NotExported(NotExported::OverRate) => (&metric::UNTOLD, text("over_rate")),
             Self::AllocatedUnknown(why) => (&metric::ALLOCATED_UNKNOWN_WHY, text(why.name())),
+            Self::Figure(figure) => (&metric::FIGURE, text(figure.name())),
             Self::Overflow => (&metric::OVERFLOW, Value::BoolValue(true)),
             Self::Route(place) => (&metric::ROUTE, text(options.routes.name(place)?)),
         };
@@ -155,6 +163,7 @@ mod tests {
             any::<u32>().prop_map(|number| Label::Stop(SuspendReason(number))),
             prop::sample::select(vec![NotExported::NotSelected, NotExported::OverRate]).prop_map(Label::NotExported),
             prop::sample::select(AllocatedUnknown::ALL.to_vec()).prop_map(Label::AllocatedUnknown),
+            prop::sample::select(FIGURES.to_vec()).prop_map(|(figure, _, _)| Label::Figure(figure)),
             Just(Label::Overflow),
         ]
     }

@@ -324,20 +324,17 @@ fn attributes(wire: &mut Wire, collection: &Collection, phases: bool) {
             global.map(|global| pause_mode_name(global.pause_mode)),
         )
         .int(&row::HEAP_COUNT, global.map(|global| global.heap_count))
-        .int(
-            &row::MEMORY_LOAD_PERCENT,
-            global.map(|global| global.memory_load_percent),
-        )
+        .int(&row::MEMORY_LOAD_PERCENT, collection.memory_load_percent())
         .int(&row::PINNED_OBJECTS, stats.map(|stats| stats.pinned_object_count))
-        .int(&row::SYNC_BLOCKS, stats.map(|stats| stats.sink_block_count))
-        .int(&row::HANDLES, stats.map(|stats| stats.gc_handle_count))
+        .int(&row::SYNC_BLOCKS, collection.sync_blocks())
+        .int(&row::HANDLES, collection.handles())
         .int(
             &row::FINALIZATION_PROMOTED_BYTES,
-            stats.map(|stats| stats.finalization_promoted_size),
+            collection.finalization_promoted_bytes(),
         )
         .int(
             &row::FINALIZATION_PROMOTED_COUNT,
-            stats.map(|stats| stats.finalization_promoted_count),
+            collection.finalization_promoted_count(),
         )
         .int(&row::COMMITTED_BEFORE, collection.committed.total_before())
         .int(&row::COMMITTED_AFTER, collection.committed.total_after())

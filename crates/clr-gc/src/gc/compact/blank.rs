@@ -5,6 +5,7 @@ use crate::gc::allocated::{Allocated, AllocatedUnknown};
 use crate::gc::collection::{
     Collection, Committed, GenerationSizes, GlobalHistory, MissingParts, Pause, PauseKind, Phases, StopEdges,
 };
+use crate::gc::plausible::Implausible;
 
 pub(super) const NO_PAUSE: Pause = Pause {
     start: None,
@@ -102,6 +103,7 @@ pub(super) fn blank(number: u32) -> Collection {
         background: None,
         thread_created: false,
         missing: MissingParts::default(),
+        implausible: Implausible::default(),
         lossy: false,
         observed_by_others: None,
         requests: None,

@@ -8,6 +8,7 @@ use crate::gc::collection::{
     Collection, Committed, GenerationSizes, GlobalHistory, Missing, Pause, PauseKind, Phases, StopEdges,
 };
 use crate::gc::impact::{RequestImpact, WorstRequest};
+use crate::gc::plausible::Implausible;
 
 /// The fields of a collection, each written or read by a [`Pass`].
 pub(super) trait Fields: Pass {
@@ -39,6 +40,7 @@ pub(super) trait Fields: Pass {
             background,
             thread_created,
             missing,
+            implausible,
             lossy,
             observed_by_others,
             requests,
@@ -84,6 +86,11 @@ pub(super) trait Fields: Pass {
             self.flag(&mut absent);
             missing.add(part, absent);
         }
+        self.as_number(
+            implausible,
+            |figures| figures.bits().into(),
+            |bits| Implausible::of_bits(low_32(bits)),
+        );
         self.flag(lossy);
         self.optional(observed_by_others, u128::from, |number| number != 0);
         self.present(requests, RequestImpact::default(), Self::impact);

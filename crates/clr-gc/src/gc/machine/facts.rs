@@ -242,9 +242,7 @@ impl Machine {
     }
 
     pub(super) fn heap_stats(&mut self, at: i64, thread: u64, event: &HeapStats) -> Option<u32> {
-        let Some(number) = self.trails.of(thread).ended.take() else {
-            return None;
-        };
+        let number = self.trails.of(thread).ended.take()?;
         let forming = self.forming_mut(number)?;
         if forming.heap_stats.is_none() {
             forming.heap_stats = Some(*event);

@@ -214,6 +214,7 @@ pub(crate) fn blind(number: u32, end: i64) -> Collection {
         allocated: Err(clr_gc::gc::AllocatedUnknown::First),
         background: None,
         missing: MissingParts::default(),
+        implausible: clr_gc::gc::Implausible::default(),
         lossy: false,
         observed_by_others: None,
         requests: None,

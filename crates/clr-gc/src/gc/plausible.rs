@@ -1,0 +1,318 @@
+//! What cannot be is not a value.
+//!
+//! Some runtimes pass memory that was never written on as a figure: FinalizationPromotedSize 0xBAADBAADBAADBAAD in the
+//! first collections under server GC (.NET 9 and 10, CoreCLR and NativeAOT; 3 of 430 recordings). Each figure has a
+//! bound that the same collection proves; beyond it the figure is unknown, and the collection names it
+//! ([`Collection::implausible`]). The bounds are in one table, [`FIGURES`], which docs/telemetry.md shows. Phases have
+//! theirs, the length of the collection, in [`Phases`](crate::gc::Phases): .NET 8 breaks it in every compacting
+//! collection, so it is not counted here.
+
+use std::fmt;
+
+use crate::gc::collection::Collection;
+
+/// No process has more: the user half of a 48-bit address space.
+const ADDRESSES: u64 = 1 << 47;
+
+/// The smallest object of a 32-bit process, bytes; 24 on 64 bits.
+const SMALLEST_OBJECT: u64 = 12;
+
+/// A figure of the runtime's that has a bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Figure {
+    /// GCHeapStats FinalizationPromotedSize.
+    FinalizationPromotedBytes,
+    /// GCHeapStats FinalizationPromotedCount.
+    FinalizationPromotedCount,
+    /// GCHeapStats GCHandleCount.
+    Handles,
+    /// GCHeapStats SinkBlockCount.
+    SyncBlocks,
+    /// GCGlobalHeapHistory MemoryPressure.
+    MemoryLoad,
+    /// Sizes of generations before.
+    SizesBefore,
+    /// Sizes of generations after.
+    SizesAfter,
+    /// What survived in generations, by either event.
+    Survived,
+    /// Free space in generations.
+    Fragmentation,
+    /// Budgets of generations.
+    Budget,
+    /// CommittedUsage.
+    Committed,
+    /// SizeAdaptationTuning MedianThroughputCostPercent.
+    ThroughputCost,
+}
+
+/// Each figure with its name in records and its bound, in words.
+pub const FIGURES: [(Figure, &str, &str); 12] = [
+    (
+        Figure::FinalizationPromotedBytes,
+        "finalization_promoted_bytes",
+        "the heap before the collection or after it, whichever is larger",
+    ),
+    (
+        Figure::FinalizationPromotedCount,
+        "finalization_promoted_count",
+        "the same, divided by the smallest object (12 bytes)",
+    ),
+    (Figure::Handles, "gc_handles", "2^31"),
+    (Figure::SyncBlocks, "sync_blocks", "2^26, the runtime's own limit"),
+    (Figure::MemoryLoad, "memory_load_percent", "100"),
+    (Figure::SizesBefore, "heap_before", "2^47, the address space"),
+    (Figure::SizesAfter, "heap_after", "2^47, the address space"),
+    (
+        Figure::Survived,
+        "promoted",
+        "the heap before the collection or after it, whichever is larger",
+    ),
+    (
+        Figure::Fragmentation,
+        "fragmentation",
+        "the heap before the collection or after it, whichever is larger",
+    ),
+    (Figure::Budget, "budget", "2^47, the address space"),
+    (Figure::Committed, "committed", "2^47, the address space"),
+    (Figure::ThroughputCost, "throughput_cost_percent", "0 to 100"),
+];
+
+impl Figure {
+    /// The name in records.
+    pub fn name(self) -> &'static str {
+        let of = FIGURES.iter().find(|(figure, _, _)| *figure == self);
+        of.map_or("", |(_, name, _)| name)
+    }
+}
+
+/// Figures of a collection that are beyond their bounds.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub struct Implausible(u16);
+
+impl Implausible {
+    /// None is.
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// This one is.
+    pub fn contains(self, figure: Figure) -> bool {
+        self.0 & (1 << figure as u8) != 0
+    }
+
+    /// Those that are, in the table's order.
+    pub fn iter(self) -> impl Iterator<Item = Figure> {
+        let all = FIGURES.iter().map(|(figure, _, _)| *figure);
+        all.filter(move |figure| self.contains(*figure))
+    }
+
+    pub(crate) fn bits(self) -> u32 {
+        self.0.into()
+    }
+
+    pub(crate) fn of_bits(bits: u32) -> Self {
+        Self(bits as u16)
+    }
+
+    fn add(&mut self, figure: Figure, is_beyond: bool) {
+        self.0 |= u16::from(is_beyond) << figure as u8;
+    }
+}
+
+impl fmt::Debug for Implausible {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.iter().map(Figure::name)).finish()
+    }
+}
+
+/// Takes every figure that cannot be out of a collection, and names it there.
+pub(crate) fn judge(collection: &mut Collection) {
+    let mut beyond = Implausible::default();
+    let mut forget = |value: &mut Option<u64>, bound: u64, figure: Figure| {
+        if value.is_some_and(|bytes| bytes > bound) {
+            *value = None;
+            beyond.add(figure, true);
+        }
+    };
+    for sizes in &mut collection.heap {
+        forget(&mut sizes.before, ADDRESSES, Figure::SizesBefore);
+        forget(&mut sizes.after, ADDRESSES, Figure::SizesAfter);
+        forget(&mut sizes.budget, ADDRESSES, Figure::Budget);
+    }
+    let committed = &mut collection.committed;
+    for bytes in [
+        &mut committed.before,
+        &mut committed.after,
+        &mut committed.bookkeeping,
+        &mut committed.kept,
+        &mut committed.kept_before,
+    ] {
+        forget(bytes, ADDRESSES, Figure::Committed);
+    }
+    let heap = collection
+        .heap_before()
+        .max(collection.heap_after())
+        .unwrap_or(ADDRESSES);
+    for sizes in &mut collection.heap {
+        forget(&mut sizes.promoted, heap, Figure::Survived);
+        forget(&mut sizes.survived, heap, Figure::Survived);
+        forget(&mut sizes.fragmentation, heap, Figure::Fragmentation);
+    }
+    if let Some(stats) = &collection.heap_stats {
+        let objects = heap / SMALLEST_OBJECT;
+        beyond.add(
+            Figure::FinalizationPromotedBytes,
+            stats.finalization_promoted_size > heap,
+        );
+        beyond.add(
+            Figure::FinalizationPromotedCount,
+            stats.finalization_promoted_count > objects,
+        );
+        beyond.add(Figure::Handles, stats.gc_handle_count > 1 << 31);
+        beyond.add(Figure::SyncBlocks, stats.sink_block_count > 1 << 26);
+    }
+    if let Some(global) = &collection.global {
+        beyond.add(Figure::MemoryLoad, global.memory_load_percent > 100);
+    }
+    if let Some(cost) = collection.throughput_cost_percent
+        && !(0.0..=100.0).contains(&cost)
+    {
+        collection.throughput_cost_percent = None;
+        beyond.add(Figure::ThroughputCost, true);
+    }
+    collection.implausible = beyond;
+}
+
+impl Collection {
+    fn plausible<T>(&self, figure: Figure, value: Option<T>) -> Option<T> {
+        value.filter(|_| !self.implausible.contains(figure))
+    }
+
+    /// Bytes kept for finalizers.
+    pub fn finalization_promoted_bytes(&self) -> Option<u64> {
+        let stats = self.heap_stats.as_ref();
+        self.plausible(
+            Figure::FinalizationPromotedBytes,
+            stats.map(|stats| stats.finalization_promoted_size),
+        )
+    }
+
+    /// Objects kept for finalizers.
+    pub fn finalization_promoted_count(&self) -> Option<u64> {
+        let stats = self.heap_stats.as_ref();
+        self.plausible(
+            Figure::FinalizationPromotedCount,
+            stats.map(|stats| stats.finalization_promoted_count),
+        )
+    }
+
+    /// GC handles in use.
+    pub fn handles(&self) -> Option<u32> {
+        let stats = self.heap_stats.as_ref();
+        self.plausible(Figure::Handles, stats.map(|stats| stats.gc_handle_count))
+    }
+
+    /// Sync blocks in use.
+    pub fn sync_blocks(&self) -> Option<u32> {
+        let stats = self.heap_stats.as_ref();
+        self.plausible(Figure::SyncBlocks, stats.map(|stats| stats.sink_block_count))
+    }
+
+    /// Load of the physical memory or of the container's limit, percent.
+    pub fn memory_load_percent(&self) -> Option<u32> {
+        let global = self.global.as_ref();
+        self.plausible(Figure::MemoryLoad, global.map(|global| global.memory_load_percent))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::event::HeapStats;
+    use crate::gc::compact::CompactCollection;
+    use crate::gc::forming::Forming;
+    use crate::gc::loss::LossIntervals;
+
+    /// A collection of which only these statistics were seen.
+    fn with(stats: HeapStats) -> Collection {
+        let mut forming = Forming::new(1, 0);
+        forming.heap_stats = Some(stats);
+        forming.into_collection(&[], &LossIntervals::default())
+    }
+
+    fn stats() -> HeapStats {
+        HeapStats {
+            generation_size0: 1 << 20,
+            total_promoted_size0: 1 << 10,
+            generation_size1: 0,
+            total_promoted_size1: 0,
+            generation_size2: 4 << 20,
+            total_promoted_size2: 1 << 20,
+            generation_size3: 0,
+            total_promoted_size3: 0,
+            finalization_promoted_size: 100,
+            finalization_promoted_count: 2,
+            pinned_object_count: 1,
+            sink_block_count: 7,
+            gc_handle_count: 90,
+            clr_instance: Some(1),
+            generation_size4: Some(0),
+            total_promoted_size4: Some(0),
+        }
+    }
+
+    /// Scenario: the statistics of a healthy collection, and the same with the mark of memory that was never written.
+    /// Guarantee: the figure is unknown and named, the others are as they were, packed and unpacked alike.
+    #[test]
+    fn memory_that_was_never_written_is_no_figure() {
+        let healthy = with(stats());
+        assert!(healthy.implausible.is_empty());
+        assert_eq!(healthy.finalization_promoted_bytes(), Some(100));
+        let garbage = with(HeapStats {
+            finalization_promoted_size: 0xBAAD_BAAD_BAAD_BAAD,
+            ..stats()
+        });
+        let names: Vec<&str> = garbage.implausible.iter().map(Figure::name).collect();
+        assert_eq!(names, ["finalization_promoted_bytes"]);
+        assert_eq!(garbage.finalization_promoted_bytes(), None);
+        assert_eq!(garbage.finalization_promoted_count(), Some(2));
+        assert_eq!(CompactCollection::new(garbage.clone()).unpack(), garbage);
+    }
+
+    proptest! {
+        /// Scenario: one bit of one figure is flipped.
+        /// Guarantee: what is left is within its bound: no more is kept for finalizers than the heap holds, no
+        /// generation is larger than the address space, and every figure that is unknown is named.
+        #[test]
+        fn a_flipped_bit_is_within_the_bounds_or_unknown(place in 0usize..11, bit in 0u32..64) {
+            let mut changed = stats();
+            let figures: [&mut u64; 11] = [
+                &mut changed.generation_size0,
+                &mut changed.total_promoted_size0,
+                &mut changed.generation_size1,
+                &mut changed.total_promoted_size1,
+                &mut changed.generation_size2,
+                &mut changed.total_promoted_size2,
+                &mut changed.generation_size3,
+                &mut changed.total_promoted_size3,
+                &mut changed.finalization_promoted_size,
+                &mut changed.finalization_promoted_count,
+                changed.generation_size4.as_mut().unwrap(),
+            ];
+            if let Some(figure) = figures.into_iter().nth(place) {
+                *figure ^= 1 << bit;
+            }
+            let collection = with(changed);
+            let heap = collection.heap_after().unwrap_or(0);
+            prop_assert!(collection.heap.iter().all(|sizes| sizes.after.is_none_or(|bytes| bytes <= ADDRESSES)));
+            prop_assert!(collection.heap.iter().all(|sizes| sizes.promoted.is_none_or(|bytes| bytes <= heap)));
+            prop_assert!(collection.finalization_promoted_bytes().is_none_or(|bytes| bytes <= heap));
+            let unknown = collection.heap.iter().filter(|sizes| sizes.after.is_none()).count();
+            prop_assert_eq!(unknown > 0, collection.implausible.contains(Figure::SizesAfter));
+        }
+    }
+}
