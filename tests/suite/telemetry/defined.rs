@@ -359,6 +359,14 @@ fn metric_table(metrics: &[&MetricDefinition]) -> String {
     out
 }
 
+fn figure_table() -> String {
+    let mut out = String::from("| Figure | At most |\n|---|---|\n");
+    for (_, name, bound) in clr_gc::gc::FIGURES {
+        writeln!(out, "| `{name}` | {bound} |").unwrap();
+    }
+    out
+}
+
 /// Scenario: `docs/telemetry.md`.
 /// Guarantee: each table between its marks is made from the definitions. Run with `GCWATCH_UPDATE_GOLDEN=1` after a
 /// change.
@@ -382,6 +390,7 @@ fn the_documentation_is_current() {
         ("container", metric_table(container::METRICS)),
         ("own", metric_table(own::METRICS)),
         ("own points", rows(own::ALL)),
+        ("figures", figure_table()),
     ];
     let mut current = fs::read_to_string(test_support::repository(PAGE)).unwrap();
     for (name, table) in tables {
