@@ -1,16 +1,15 @@
 //! The memory ledger of real processes in memory control groups: each has its memory in one known place.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::Value;
 use test_support::add_tests;
 use test_support::harness::{Missing, Need, Tests};
 use test_support::runtimes::{ALL, NET_10, Runtime};
 use test_support::target::{PATIENCE, Start, Target};
+
+use crate::daemon::Scene;
 
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(tests, need; verdicts_are_right);
@@ -60,71 +59,9 @@ impl Drop for Group {
     }
 }
 
-/// The daemon, killed at the end.
-struct Daemon(Child, String);
-
-impl Daemon {
-    fn start(mark: &str, folder: &std::path::Path) -> Self {
-        let (config, rules) = (folder.join("gcwatch.yaml"), folder.join("rules.yaml"));
-        let rule = "apiVersion: gcwatch/v1\nrules:\n  - {id: test.memory, title: Memory, on: process, \
-                    when: process.pid > 0, severity: warning, summary: It lives, evidence: [ledger]}\n";
-        std::fs::write(&rules, rule).unwrap();
-        let text = format!(
-            "targets: {{include: [{{environment: {{GCWATCH_TEST_MARK: '{mark}'}}}}], lease_folder: {}, \
-             scan_interval: 1s}}\notlp: {{enabled: false}}\nlisten: 127.0.0.1:0\nrules: {{files: [{}]}}\n",
-            folder.join("leases").display(),
-            rules.display()
-        );
-        std::fs::write(&config, text).unwrap();
-        let mut daemon = Command::new(env!("CARGO_BIN_EXE_gcwatch"));
-        daemon.arg("run").arg("--config").arg(&config);
-        let mut daemon = daemon.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(daemon.stderr.take().unwrap())
-            .lines()
-            .map_while(Result::ok);
-        let line = lines.find(|line| line.contains("listening at http://")).unwrap();
-        let address = line.split("http://").nth(1).unwrap().split('/').next().unwrap();
-        let daemon = Self(daemon, address.to_owned());
-        // What it says later must not fill the pipe.
-        std::thread::spawn(move || lines.for_each(drop));
-        daemon
-    }
-
-    fn get(&self, path: &str) -> Value {
-        let address = &self.1;
-        let mut stream = TcpStream::connect(address).unwrap();
-        write!(
-            stream,
-            "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
-        )
-        .unwrap();
-        let mut text = String::new();
-        stream.read_to_string(&mut text).unwrap();
-        let body = text.split("\r\n\r\n").nth(1).unwrap_or_default();
-        serde_json::from_str(body).unwrap_or(Value::Null)
-    }
-
-    /// The ledger of a process as soon as it is so.
-    fn ledger(&self, pid: u32, what: &str, is: impl Fn(&Value) -> bool) -> Value {
-        let until = Instant::now() + PATIENCE;
-        loop {
-            let record = self.get(&format!("/api/v1/processes/{pid}"));
-            let ledger = &record["memory"]["ledger"];
-            if is(ledger) {
-                return ledger.clone();
-            }
-            assert!(Instant::now() < until, "{what}: {ledger}");
-            std::thread::sleep(Duration::from_millis(500));
-        }
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _killed = self.0.kill();
-        let _ended = self.0.wait();
-    }
-}
+/// Everybody has an incident that gathers the ledger.
+const RULES: &str = "apiVersion: gcwatch/v1\nrules:\n  - {id: test.memory, title: Memory, on: process, \
+                     when: process.pid > 0, severity: warning, summary: It lives, evidence: [ledger]}\n";
 
 /// A program with its memory in one place.
 struct Case {
@@ -203,15 +140,13 @@ fn bytes(ledger: &Value, line: &str) -> u64 {
 /// incident of a rule that gathers the ledger has it, as a record and as a clause.
 fn verdicts_are_right() {
     for runtime in runtimes() {
-        let folder = tempfile::Builder::new().prefix("gcwatch-ledger").tempdir().unwrap();
-        let mark = folder.path().file_name().unwrap().to_str().unwrap().to_owned();
+        let scene = Scene::new();
+        let mark = scene.mark();
         let targets: Vec<(&Case, Target, Group)> = CASES
             .iter()
             .map(|case| {
                 let group = Group::new(&format!("{mark}{}", case.mode)).unwrap();
-                let mut start = Start::new(runtime, case.mode)
-                    .env("GCWATCH_TEST_MARK", &mark)
-                    .knobs(case.knobs);
+                let mut start = scene.marked(Start::new(runtime, case.mode)).knobs(case.knobs);
                 start.seconds = 120;
                 for (name, value) in case.env {
                     start = start.env(name, value);
@@ -222,13 +157,14 @@ fn verdicts_are_right() {
                 (case, target, group)
             })
             .collect();
-        let daemon = Daemon::start(&mark, folder.path());
+        let daemon = scene.daemon(Some(RULES));
         for (case, target, _) in &targets {
             let what = format!("{} {}", runtime.name, case.mode);
             let is = |ledger: &Value| {
                 ledger["counted"] == true && bytes(ledger, case.line) >= case.least && !ledger["live"].is_null()
             };
-            let ledger = daemon.ledger(target.pid(), &what, is);
+            let record = daemon.process(target.pid(), &what, |record| is(&record["memory"]["ledger"]));
+            let ledger = record["memory"]["ledger"].clone();
             println!("{what}: {ledger}");
             assert_eq!(ledger["verdict"], case.verdict, "{what}: {ledger}");
             assert_eq!(bytes(&ledger, "limit"), LIMIT, "{what}: {ledger}");

@@ -42,9 +42,10 @@ pub const NET_10: Runtime = runtime("net10.0.0", Some("10.0.0"), Host::StartupHo
 pub const SERVICE: Runtime = runtime("svc10.0.14", Some("10.0.14"), Host::Run);
 
 /// ASP.NET Core, which runs a web service's assembly. They may not be there.
-pub const ASP: [Runtime; 2] = [
+pub const ASP: [Runtime; 3] = [
     runtime("asp8.0.33", Some("8.0.33"), Host::Run),
     runtime("asp10.0.14", Some("10.0.14"), Host::Run),
+    runtime("asp11.0.0", Some("11.0.0"), Host::Run),
 ];
 
 /// Programs that know the right answer, and the assemblies that they need: no runtime. They may not be there.
@@ -54,16 +55,20 @@ pub const KNOWN: Runtime = runtime("known", None, Host::Run);
 pub const FETCHED: [Runtime; 2] = [CORE_3_1, NET_10];
 
 /// All that tests know. Those after the first two come from a folder of packs and may not be there.
-pub const ALL: [Runtime; 9] = [
+pub const ALL: [Runtime; 13] = [
     CORE_3_1,
     NET_10,
     runtime("net3.1.3", None, Host::Run),
     runtime("net8.0.33", Some("8.0.33"), Host::Run),
     runtime("net9.0.22", Some("9.0.22"), Host::Run),
     runtime("net10.0.14", Some("10.0.14"), Host::Run),
+    runtime("net11.0.0", Some("11.0.0"), Host::Run),
     runtime("aot8.0.33", Some("8.0.33"), Host::NativeAot),
     runtime("aot9.0.22", Some("9.0.22"), Host::NativeAot),
     runtime("aotserver9.0.22", Some("9.0.22"), Host::NativeAot),
+    runtime("aotserver10.0.12", Some("10.0.12"), Host::NativeAot),
+    runtime("aot11.0.0", Some("11.0.0"), Host::NativeAot),
+    runtime("aotserver11.0.0", Some("11.0.0"), Host::NativeAot),
 ];
 
 /// The cache, filled once per test run.

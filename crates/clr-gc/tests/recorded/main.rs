@@ -17,3 +17,4 @@ mod open;
 mod recordings;
 mod settling;
 mod stops;
+mod tools;
