@@ -140,6 +140,8 @@ fn collection(number: i64) -> Collection {
         became_blocking: false,
         reason: Some(GcReason::ALLOC_SMALL),
         trigger: None,
+        trigger_thread: None,
+        requested_by_tool: None,
         start: Some(end - pause),
         end: Some(end),
         start_thread: Some(1),

@@ -23,6 +23,8 @@ pub struct Identity {
     pub name: String,
     /// The runtime's version, once it is known.
     pub runtime: Option<String>,
+    /// Its program was compiled ahead of time (NativeAOT): such a runtime does not send its settings.
+    pub native_aot: Option<bool>,
     /// The attributes of the OpenTelemetry resource.
     pub resource: Vec<KeyValue>,
     /// What decides which attributes others may add.

@@ -13,7 +13,7 @@ use crate::daemon::Services;
 use crate::kubernetes::{self, settings::Settings};
 use crate::pipeline::{Measured, Pipeline, Run, Surroundings};
 use crate::process::RunKey;
-use crate::targets::heap_limit::MemoryReader;
+use crate::targets::heap_limit::{MemoryReader, MemoryReading};
 use delivery::clock::now_unix_ns;
 
 /// How often the figures of processes and their containers are read.
@@ -93,14 +93,19 @@ async fn figures(pipeline: Pipeline) {
                 let attached = run.is_attached();
                 let figures = attached.then(|| reader.read(key.pid, key.start_time)).flatten();
                 // Without figures the process is gone, or has never been in our `/proc`.
-                let (memory, heap_limit) = figures
-                    .map(|figures| memory.read(key, figures.memory_limit))
+                let MemoryReading {
+                    memory,
+                    heap_limit,
+                    machine,
+                } = figures
+                    .map(|figures| memory.read(key, run.major(), figures.memory_limit))
                     .unwrap_or_default();
                 let kills = figures.and_then(|_| reader.kills(key.pid)).unwrap_or_default();
                 let measured = Measured {
                     figures,
                     memory,
                     heap_limit,
+                    machine,
                 };
                 (run, measured, kills)
             };

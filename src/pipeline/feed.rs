@@ -195,6 +195,7 @@ impl Feed {
             collection: unix_ns(open.collection),
             background: unix_ns(open.background),
             finalizers: unix_ns(open.finalizers),
+            requested_by_tool: open.requested_by_tool,
         };
     }
 

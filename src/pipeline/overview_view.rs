@@ -90,7 +90,7 @@ pub(crate) fn row_of(
     ProcessRow {
         minute: attached.map(|attached| minute(history, attached, now)),
         heap_after: newest.heap_after(),
-        heap_limit: heap_limit(parts),
+        heap_limit: parts.heap_limit(),
         container_memory: figures.memory.working_set.or(figures.memory.usage),
         container_limit: figures.memory_limit,
         collections: history.collections,
@@ -107,19 +107,6 @@ pub(crate) fn row_of(
             session.since_unix_ns,
             open,
         )
-    }
-}
-
-/// Maximum bytes of the heap, as far as it is known from outside or from its settings.
-pub(crate) fn heap_limit(parts: &Parts) -> Option<u64> {
-    let configured = || int(&parts.identity.resource().attributes, settings::HARD_LIMIT.name);
-    parts.heap_limit.or_else(configured)
-}
-
-fn int(attributes: &[KeyValue], name: &str) -> Option<u64> {
-    match value(attributes, name)? {
-        Value::IntValue(number) => u64::try_from(*number).ok(),
-        _ => None,
     }
 }
 

@@ -9,7 +9,7 @@ use gc_telemetry::definition::settings;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 
 use crate::pipeline::history::{BUCKET_NS, Bucket, Cause, HISTORY_NS, History, Mark, Pauses, Remembered};
-use crate::pipeline::overview_view::{heap_limit, now_of, open_incidents, whole_row};
+use crate::pipeline::overview_view::{now_of, open_incidents, whole_row};
 use crate::pipeline::registry::Pipeline;
 use crate::pipeline::run::{Parts, Run};
 use crate::pipeline::view::{json_value, record_of};
@@ -172,7 +172,8 @@ fn memory(parts: &Parts) -> MemoryRecord {
         heap_free: newest.fragmentation,
         heap_after,
         heap_committed: newest.committed,
-        heap_limit: heap_limit(parts),
+        heap_limit: parts.heap_limit(),
+        heap_limit_note: heap_limit_note(parts),
         heap_count: newest.heap_count,
         load_percent: newest.memory_load_percent,
         resident: parts.memory.resident,
@@ -181,6 +182,36 @@ fn memory(parts: &Parts) -> MemoryRecord {
         container_usage: figures.memory.usage,
         container_limit: figures.memory_limit,
         ledger: parts.ledger.newest(),
+    }
+}
+
+/// What people must know of the limit of its heap beside the number.
+fn heap_limit_note(parts: &Parts) -> Option<String> {
+    let who = parts.identity.who();
+    if let Some(limit) = parts.unseen_limit() {
+        let remedy = if who.runtime.as_deref().is_some_and(is_blind) {
+            "10.0.11 or later does, or set DOTNET_GCHeapHardLimit"
+        } else {
+            "if it came after the start, restart the process; or set DOTNET_GCHeapHardLimit"
+        };
+        return Some(format!(
+            "the runtime does not see the container's limit of {} MiB: {remedy}",
+            limit >> 20
+        ));
+    }
+    let is_guess = who.native_aot == Some(true) && parts.heap_limit().is_some();
+    is_guess.then(|| "this runtime does not say: as its environment and its container have it".to_owned())
+}
+
+/// Whether a runtime of this version does not see a limit of a control group that is the root of what is mounted: 9.0
+/// to 10.0.10 (runtime issue 130092).
+fn is_blind(version: &str) -> bool {
+    let mut numbers = version.split(['.', '-', '+']).map(|part| part.parse::<u32>().ok());
+    let mut next = || numbers.next().flatten();
+    match (next(), next(), next()) {
+        (Some(9), _, _) => true,
+        (Some(10), Some(0), patch) => patch.is_some_and(|patch| patch < 11),
+        _ => false,
     }
 }
 
@@ -252,6 +283,7 @@ pub(crate) fn cause(cause: &Cause) -> CauseRecord {
         reason: cause.reason.map(|reason| reason.to_string()),
         generation: cause.generation,
         gc_type: cause.gc_type.map(type_name),
+        requested_by_tool: cause.requested_by_tool,
         rest: cause.is_rest,
         count: cause.count,
         unknown_pauses: cause.unknown_pauses,
@@ -277,6 +309,7 @@ pub(crate) fn line(collection: &Collection, base: TimeBase) -> CollectionLine {
         generation: collection.generation,
         gc_type,
         reason: collection.reason.map(|reason| reason.to_string()),
+        requested_by_tool: collection.requested_by_tool,
         pause_ns: collection.pause_ns,
         suspend_ns: collection.suspend_ns,
         heap_before: collection.heap_before(),
@@ -293,6 +326,7 @@ fn line_of_mark(mark: &Mark) -> CollectionLine {
         generation: mark.generation.and_then(|generation| u32::try_from(generation).ok()),
         gc_type: mark.gc_type().map(type_name),
         reason: mark.reason().map(|reason| reason.to_string()),
+        requested_by_tool: None,
         pause_ns: mark.pause_ns.and_then(|ns| i64::try_from(ns).ok()),
         suspend_ns: None,
         heap_before: None,
@@ -339,6 +373,9 @@ fn figures(parts: &Parts) -> StreamFigures {
         finalizers_waiting: session.finalizers_waiting,
     }
 }
+
+/// The first version of CoreCLR that sends its settings.
+const SETTINGS_SINCE: u32 = 9;
 
 fn collections(what: &str, count: u64) -> String {
     match count {
@@ -397,10 +434,21 @@ fn unseen(parts: &Parts, collector: &Option<String>) -> Vec<Unseen> {
             "runtimes send it from .NET 8 on",
         );
     }
+    let who = parts.identity.who();
+    let says_nothing =
+        who.native_aot == Some(true) || parts.identity.major().is_some_and(|major| major < SETTINGS_SINCE);
     if session.first_attach_unix_ns.is_some() && collector.is_none() {
+        let why = match who.native_aot {
+            _ if !says_nothing => "they are being read, or could not be",
+            Some(true) => "this runtime does not say: NativeAOT sends none",
+            _ => "this runtime does not say: .NET sends them from 9 on",
+        };
+        add("the collector's settings".to_owned(), why);
+    }
+    if session.first_attach_unix_ns.is_some() && parts.heap_limit().is_none() && says_nothing {
         add(
-            "the collector's settings".to_owned(),
-            "runtimes before .NET 9 and native AOT do not send them, or they are being read",
+            "a limit of its heap".to_owned(),
+            "this runtime does not say; neither its environment nor its container has one",
         );
     }
     if parts.group_figures().memory_limit.is_none() && session.first_attach_unix_ns.is_some() {

@@ -238,6 +238,7 @@ impl Stage {
             ns_pid: Some(pid),
             name: self.cast.service.clone(),
             runtime: None,
+            native_aot: None,
             resource,
             provenance: Provenance::default(),
         }

@@ -77,6 +77,11 @@ impl Run {
         self.clock
     }
 
+    /// The first number of its runtime's version.
+    pub(crate) fn major(&self) -> Option<u32> {
+        self.parts().identity.major()
+    }
+
     pub(crate) fn parts(&self) -> MutexGuard<'_, Parts> {
         self.parts.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -99,7 +99,7 @@ fn of_run(run: &Run) -> Vec<(Severity, Want)> {
                         is_behind: parts.session.is_behind(),
                         major: parts.identity.major(),
                         heap: newest.committed.max(newest.heap_after()),
-                        heap_limit: parts.heap_limit,
+                        heap_limit: parts.heap_limit(),
                         container: memory.working_set.or(memory.usage),
                         container_limit: group.memory_limit,
                         pinned_objects: newest.pinned_objects,

@@ -15,7 +15,7 @@ use crate::records::gc::GcRecord;
 use crate::report::intervals::Interval;
 
 /// Fields of the record, in the order of the columns; a path is a JSON pointer.
-const FIELDS: [&str; 52] = [
+const FIELDS: [&str; 53] = [
     "/pid",
     "/clr_instance",
     "/number",
@@ -56,6 +56,7 @@ const FIELDS: [&str; 52] = [
     "/complete",
     "/lossy",
     "/observed_by_others",
+    "/requested_by_tool",
     "/thread_created",
     "/requests_hit",
     "/request_time_lost_ns",

@@ -168,7 +168,7 @@ pub fn write_figures(out: &mut dyn Write, collections: &[Collection]) -> io::Res
     if let Some(largest) = sizes.flatten().max() {
         parts.push(format!("largest heap {}", Bytes(largest)));
     }
-    let induced = |one: &&Collection| one.reason.is_some_and(is_induced);
+    let induced = |one: &&Collection| is_induced(one);
     let induced = collections.iter().filter(induced).count() as u64;
     if induced > 0 {
         parts.push(format!("{} asked for by code", plural(induced, "collection")));

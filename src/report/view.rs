@@ -138,10 +138,7 @@ fn process(
             .flat_map(|one| [one.heap_before(), one.heap_after()])
             .flatten()
             .max(),
-        induced: collections
-            .iter()
-            .filter(|one| one.reason.is_some_and(is_induced))
-            .count() as u64,
+        induced: collections.iter().filter(|one| is_induced(one)).count() as u64,
         history: charts::columns(history, base, observed_ns),
         heap: charts::heap(collections, base, observed_ns, bounds.heap_points),
         pauses: charts::marks(collections, base, observed_ns, bounds.marks),

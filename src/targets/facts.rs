@@ -2,11 +2,13 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use dotnet_diagnostics::discovery::{Process, parse_stat};
 
 use crate::container::{ContainerIdentity, identity};
+use crate::targets::elf;
 
 const MAX_ENVIRON_BYTES: u64 = 1 << 20;
 const MAX_CMDLINE_BYTES: u64 = 16 << 10;
@@ -23,6 +25,8 @@ pub(crate) struct Facts {
     pub(crate) command_line: Option<String>,
     /// The program that runs.
     pub(crate) executable: Option<PathBuf>,
+    /// That was compiled ahead of time (NativeAOT), runtime and all.
+    pub(crate) native_aot: Option<bool>,
     /// Its parent's pid.
     pub(crate) parent: Option<u32>,
     /// Effective user id.
@@ -72,6 +76,9 @@ impl Facts {
             environ: bytes("environ", MAX_ENVIRON_BYTES),
             command_line: bytes("cmdline", MAX_CMDLINE_BYTES).map(|text| joined(&text)),
             executable: std::fs::read_link(directory.join("exe")).ok(),
+            native_aot: File::open(directory.join("exe"))
+                .ok()
+                .and_then(|file| elf::is_native_aot(|buffer, at| file.read_exact_at(buffer, at))),
             parent: bytes("stat", MAX_SMALL_BYTES).and_then(|stat| Some(parse_stat(&stat)?.parent)),
             uid,
             user: passwd
@@ -167,6 +174,7 @@ mod tests {
         let facts = Facts::read(std::process::id(), Some(rustix::process::geteuid().as_raw()));
         assert!(facts.environ.is_some() && facts.parent.is_some());
         assert_eq!(facts.executable, std::env::current_exe().ok());
+        assert_eq!(facts.native_aot, Some(false));
         assert!(matches!(facts.monotonic_ahead_ns, None | Some(0)));
     }
 }

@@ -7,6 +7,13 @@
 //! Sources: `gcconfig.h` and `gc.cpp` (`compute_hard_limit`) of the runtime. Limits of single object heaps
 //! (`GCHeapHardLimitSOH` and its like) are not compared.
 //!
+//! NativeAOT knows neither `COMPlus_` nor the file, whose settings its compiler put into the program. Until 10 a number
+//! that begins with `0x` is none for it, and no limit is in force (seen on 9.0.22: 745 MB with
+//! `DOTNET_GCHeapHardLimit=0x6000000`, 89 with `6000000`); 11 takes both.
+//!
+//! All of this is a guess, which the runtime's own word refutes where there is one (`settings`): see
+//! `pipeline::run::Parts::heap_limit`.
+//!
 //! What is compared is the lesser of two figures that are never below what the collector has committed and used. The
 //! process's anonymous memory, which has everything else of the process too. And what is writable of the range that the
 //! collector reserved, which is larger than the limit: parts of it are made writable as they are needed; on .NET 10 its
@@ -19,7 +26,7 @@
 mod memory;
 mod read;
 
-pub(crate) use memory::MemoryReader;
+pub(crate) use memory::{MemoryReader, MemoryReading};
 pub(crate) use read::at_limit;
 
 use serde_json::Value;
@@ -38,8 +45,54 @@ struct Limit {
     source: String,
 }
 
+/// How a runtime takes its settings.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Takes {
+    /// Both prefixes of variables, numbers with `0x` and without, and the file.
+    #[default]
+    CoreClr,
+    /// One prefix, and no file.
+    NativeAot {
+        /// Numbers with `0x`, too.
+        hex_prefix: bool,
+    },
+}
+
+/// The first version of NativeAOT that takes numbers with `0x`.
+const NATIVE_AOT_TAKES_0X_SINCE: u32 = 11;
+
+impl Takes {
+    /// By the program and the first number of its runtime's version. Where that is not known, it may take them all.
+    fn of(native_aot: Option<bool>, major: Option<u32>) -> Self {
+        match native_aot {
+            Some(true) => Self::NativeAot {
+                hex_prefix: major.is_none_or(|major| major >= NATIVE_AOT_TAKES_0X_SINCE),
+            },
+            Some(false) | None => Self::CoreClr,
+        }
+    }
+
+    fn prefixes(self) -> &'static [&'static str] {
+        match self {
+            Self::CoreClr => &["DOTNET", "COMPlus"],
+            Self::NativeAot { .. } => &["DOTNET"],
+        }
+    }
+
+    fn number(self, text: &str) -> Option<u64> {
+        let text = text.trim();
+        let bare = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
+        let digits = match (self, bare) {
+            (Self::NativeAot { hex_prefix: false }, Some(_)) => return None,
+            (_, bare) => bare.unwrap_or(text),
+        };
+        u64::from_str_radix(digits, 16).ok()
+    }
+}
+
 /// What the limit is made of.
 struct Sources<'a> {
+    takes: Takes,
     variable: &'a dyn Fn(&str) -> Option<String>,
     /// The text of its `runtimeconfig.json`.
     runtime_config: Option<Value>,
@@ -97,13 +150,15 @@ impl Sources<'_> {
 
     /// A setting that is not zero, and what sets it.
     fn setting(&self, name: &str) -> Option<(u64, String)> {
-        let of_environment = ["DOTNET", "COMPlus"].into_iter().find_map(|prefix| {
+        let of_environment = self.takes.prefixes().iter().find_map(|prefix| {
             let variable = format!("{prefix}_GC{name}");
             let value = (self.variable)(&variable)?;
-            let digits = value.trim().trim_start_matches("0x").trim_start_matches("0X");
-            Some((u64::from_str_radix(digits, 16).ok()?, variable))
+            Some((self.takes.number(&value)?, variable))
         });
         let of_file = || {
+            if self.takes != Takes::CoreClr {
+                return None;
+            }
             let key = format!("System.GC.{name}");
             let properties = self
                 .runtime_config
@@ -201,6 +256,7 @@ mod tests {
             found.map(|(_, value)| (*value).to_owned())
         };
         let sources = Sources {
+            takes: Takes::CoreClr,
             variable: &variable,
             runtime_config: serde_json::from_str(config).ok(),
             container,
@@ -242,6 +298,33 @@ mod tests {
         assert_eq!(bytes(&[("DOTNET_GCHeapHardLimitLOH", "6000000")], "", mib(200)), None);
         let limit = limit(&both, "", None, None).unwrap();
         assert_eq!(limit.source, "DOTNET_GCHeapHardLimit");
+    }
+
+    /// Scenario: the variable with `0x` and without, with the old prefix, and a file beside the program; of NativeAOT 10,
+    /// 11 and of an unknown version.
+    /// Guarantee: until 10 a number with `0x` sets nothing and the container's part counts; the old prefix and the file
+    /// set nothing on any.
+    #[test]
+    fn native_aot_takes_less() {
+        let config = r#"{"runtimeOptions": {"configProperties": {"System.GC.HeapHardLimit": 104857600}}}"#;
+        let mib = |major: Option<u32>, name: &str, value: &str| {
+            let variable = |asked: &str| (asked == name).then(|| value.to_owned());
+            let sources = Sources {
+                takes: Takes::of(Some(true), major),
+                variable: &variable,
+                runtime_config: serde_json::from_str(config).ok(),
+                container: Some(200 << 20),
+                machine: None,
+            };
+            sources.limit().map(|limit| limit.bytes >> 20)
+        };
+        let name = "DOTNET_GCHeapHardLimit";
+        assert_eq!(mib(Some(10), name, "0x6000000"), Some(150));
+        assert_eq!(mib(Some(10), name, "6000000"), Some(96));
+        assert_eq!(mib(Some(11), name, "0x6000000"), Some(96));
+        assert_eq!(mib(Some(11), name, "6000000"), Some(96));
+        assert_eq!(mib(None, name, "0X6000000"), Some(96));
+        assert_eq!(mib(Some(11), "COMPlus_GCHeapHardLimit", "6000000"), Some(150));
     }
 
     /// Scenario: a process's maps with the collector's range, in parts of all rights, among files, stacks and small

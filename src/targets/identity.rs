@@ -51,6 +51,7 @@ pub(crate) fn sketch(process: &Process, service: Option<String>) -> Identity {
         ns_pid: Some(process.ns_pid),
         name: short_name(&process.name).to_owned(),
         runtime: None,
+        native_aot: None,
         resource: resource.0,
         provenance: Provenance::default(),
     }
@@ -161,6 +162,7 @@ pub(crate) fn identity(
         ns_pid: Some(process.ns_pid),
         name,
         runtime,
+        native_aot: facts.native_aot,
         resource: resource.0,
         provenance: Provenance {
             own_names,

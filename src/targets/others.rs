@@ -5,7 +5,7 @@
 //! When a session ends, the runtime still counts it among those that want its events (`ep-config.c`; runtime issue
 //! 121462). What a Verbose session of dotnet-trace, dotnet-monitor or a profiler asked for is then made for as long as
 //! any other session is open, though nobody gets it, and ours always is: with 100,000 pinned handles pauses of 3 ms
-//! become 20 to 40 ms on .NET 8, 9 and 10, and stay so. Without a resident session nothing would be left. So whoever
+//! become 20 to 50 ms on .NET 8 to 11, and stay so. Without a resident session nothing would be left. So whoever
 //! keeps a session open has to heal the process: one plain session, begun and ended
 //! ([`Client::recompute_levels`](dotnet_diagnostics::Client::recompute_levels)).
 //!
@@ -15,6 +15,14 @@
 //! All but our own, which are counted where they are made, are of others. A number that is there no more is a
 //! connection that ended, also when another one took its place between two looks. One look serves all processes
 //! ([`Watching`]); it decides ([`Others`], pure), and the task that reads the process heals it.
+//!
+//! # Heap dumps
+//!
+//! While a session stands that asks for a heap dump, every session that begins makes the runtime collect and dump again
+//! (keywords are OR-ed). On .NET 11 such a session can make the runtime wait for its reader, too, with all threads
+//! stopped, and commands wait behind that. So nothing is healed from the time that a dump was seen on, until a session
+//! ended (the runtime says so in every stream) or no other tool is connected; for [`DUMP_AT_MOST`] where neither can be
+//! seen.
 //!
 //! # What is not seen
 //!
@@ -38,6 +46,7 @@ use std::time::Duration;
 use dotnet_diagnostics::OpenConnections;
 use tokio::time::Instant;
 
+pub(crate) use tables::connections;
 pub(crate) use watching::{Watched, Watching};
 
 /// From the beginning of one healing of a process to the next: other tools may come and go more often.
@@ -45,6 +54,8 @@ const HEAL_EVERY: Duration = Duration::from_secs(10);
 /// The longest wait after healings that failed. Each doubles it: a runtime that is stopped would find all of them when
 /// it goes on.
 const RETRY_AT_MOST: Duration = Duration::from_secs(320);
+/// The longest time that a heap dump keeps a process from being healed, where its end cannot be seen.
+const DUMP_AT_MOST: Duration = Duration::from_secs(60);
 /// So long after a healing collections still come that were slow: they are reported with what was read late.
 const REPORTED_WITHIN: Duration = Duration::from_secs(1);
 
@@ -57,6 +68,24 @@ pub(crate) struct Seen {
     pub(crate) whole: bool,
     /// Ours, which were the same during the whole look.
     pub(crate) own: OpenConnections,
+}
+
+/// What came of a healing that did not fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Healed {
+    /// The process is healed.
+    Yes,
+    /// Its runtime is busy with a command of another tool: nothing was begun.
+    Busy,
+}
+
+/// A heap dump of another tool.
+#[derive(Debug, Clone, Copy)]
+struct Dump {
+    /// Nanoseconds since the stream's sync point: its collection.
+    at: i64,
+    /// When it was seen.
+    seen: Instant,
 }
 
 /// What is known of other tools' connections to one process.
@@ -80,6 +109,10 @@ pub(crate) struct Others {
     failures: u32,
     /// When the last one ended.
     healed_at: Option<Instant>,
+    /// The newest heap dump.
+    dump: Option<Dump>,
+    /// Nanoseconds since the stream's sync point: the newest end of a session.
+    session_ended: Option<i64>,
 }
 
 impl Others {
@@ -104,6 +137,9 @@ impl Others {
             return false;
         };
         self.open = Some(others > 0).filter(|open| *open || seen.whole);
+        if self.open == Some(false) {
+            self.dump = None;
+        }
         if let Some(before) = self.before.replace(seen)
             && let Some(now) = &self.before
             && (now.whole || !before.whole)
@@ -129,9 +165,29 @@ impl Others {
         self.open
     }
 
+    /// Another tool's heap dump is under way, or is over; `at` as in [`Self::session_ended`].
+    pub(crate) fn dumped(&mut self, at: i64, now: Instant) {
+        let at = self.dump.map_or(at, |dump| dump.at.max(at));
+        self.dump = Some(Dump { at, seen: now });
+    }
+
+    /// A session of the process ended, `at` nanoseconds after the stream's sync point. It may be one of ours.
+    pub(crate) fn session_ended(&mut self, at: i64) {
+        self.session_ended = self.session_ended.max(Some(at));
+    }
+
+    /// The session of a heap dump may stand.
+    fn may_dump(&self, now: Instant) -> bool {
+        self.dump.is_some_and(|dump| {
+            let is_over = self.session_ended.is_some_and(|ended| ended > dump.at);
+            !is_over && now < dump.seen + DUMP_AT_MOST
+        })
+    }
+
     /// Whether a healing is to begin now.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
-        self.asked && !self.heals && self.not_before.is_none_or(|at| at <= now)
+        let is_time = self.not_before.is_none_or(|at| at <= now);
+        self.asked && !self.heals && is_time && !self.may_dump(now)
     }
 
     /// Begins a healing, if one is due: what is seen to end from now on asks for another one.
@@ -146,15 +202,19 @@ impl Others {
         true
     }
 
-    /// The healing that was begun is over.
-    pub(crate) fn ended(&mut self, healed: bool, now: Instant) {
+    /// The healing that was begun is over; `None`: it failed.
+    pub(crate) fn ended(&mut self, healed: Option<Healed>, now: Instant) {
         self.heals = false;
-        if healed {
-            self.failures = 0;
-            self.healed_at = Some(now);
-        } else {
-            self.failures = self.failures.saturating_add(1).min(16);
-            self.asked = true;
+        match healed {
+            Some(Healed::Yes) => {
+                self.failures = 0;
+                self.healed_at = Some(now);
+            }
+            Some(Healed::Busy) => self.asked = true,
+            None => {
+                self.failures = self.failures.saturating_add(1).min(16);
+                self.asked = true;
+            }
         }
     }
 

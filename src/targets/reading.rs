@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use clr_gc::event::GcReason;
+use clr_gc::event::{ClrEvent, GcReason};
 use clr_gc::gc::{LIVE_SETTLE_NS, Open, Outcome, Settling};
 use clr_gc::stream::{Advanced, GcStream, Observed, Scope, StreamLimits};
 use gc_rules::time::TimeBase;
@@ -21,6 +21,7 @@ use crate::targets::rounds::{Pace, Rounds};
 use crate::targets::session::READ_BYTES;
 use crate::targets::settings;
 use crate::targets::sink::RunSink;
+use crate::targets::tool_thread::ToolThread;
 use crate::targets::wall_clock::WallClock;
 
 /// How long a runtime may take to send the stream's header: it does so before it answers to the command.
@@ -74,6 +75,8 @@ pub(crate) struct Reading<T> {
     adapts: bool,
     /// What is known of other tools' sessions in the process; `None`: they cannot be seen.
     pub(crate) others: Option<Arc<Watched>>,
+    /// Whose heap dumps are not the program's requests.
+    pub(crate) tool_thread: ToolThread,
     /// What waits for the requests that it hit; `None`: requests are not read.
     held: Option<HeldBack>,
     /// The sink knows that requests are not read.
@@ -108,6 +111,7 @@ impl<T: RunSink> Reading<T> {
             scarce_at: None,
             adapts: false,
             others: None,
+            tool_thread: ToolThread::new(None),
             held: None,
             requests_unread: false,
             hold: None,
@@ -151,7 +155,13 @@ impl<T: RunSink> Reading<T> {
     /// Decodes what is there, and reports what comes of it.
     fn advance(&mut self, now: Instant, mut observer: impl FnMut(&Observed<'_>)) -> Result<(), StreamError> {
         loop {
-            let advanced = self.stream.advance(&mut observer);
+            let Self { stream, others, .. } = self;
+            let advanced = stream.advance(|observed| {
+                observer(observed);
+                if let (Ok(ClrEvent::ProcessInfo(_)), Some(run)) = (&observed.decoded, &others) {
+                    run.others().session_ended(observed.at);
+                }
+            });
             self.set_base(now);
             let waiting = self.held.as_ref().map_or(0, HeldBack::memory_bytes);
             let held = self.stream.memory_bytes() + waiting;
@@ -275,6 +285,13 @@ impl<T: RunSink> Reading<T> {
             if let Outcome::Collection(collection) = &mut outcome {
                 let now = Instant::now();
                 collection.observed_by_others = self.others.as_ref().and_then(|run| run.others().observes(now));
+                if collection.is_requested() && collection.requested_by_tool.is_none() {
+                    let thread = collection.trigger_thread;
+                    collection.requested_by_tool = thread.and_then(|thread| self.tool_thread.is(thread));
+                }
+                if let (Some(true), Some(run)) = (collection.requested_by_tool, &self.others) {
+                    run.others().dumped(collection.last_event, now);
+                }
                 if matches!(
                     collection.reason,
                     Some(GcReason::OUT_OF_SPACE_SOH | GcReason::OUT_OF_SPACE_LOH)
@@ -358,10 +375,20 @@ impl<T: RunSink> Reading<T> {
 
     fn report_open(&mut self) {
         let open = self.stream.open();
-        if open != self.reported_open {
-            self.reported_open = open;
-            self.sink.open(open);
+        if open == self.reported_open {
+            return;
         }
+        self.reported_open = open;
+        let mut open = open;
+        if open.requested_by_tool.is_none() {
+            open.requested_by_tool = open.requester.and_then(|thread| self.tool_thread.is(thread));
+        }
+        if let (Some(true), Some(begun), Some(run)) =
+            (open.requested_by_tool, open.stop.or(open.collection), &self.others)
+        {
+            run.others().dumped(begun, Instant::now());
+        }
+        self.sink.open(open);
     }
 }
 

@@ -6,7 +6,7 @@ use std::task::{Poll, ready};
 use std::time::Duration;
 
 use clr_gc::stream::GcStream;
-use dotnet_diagnostics::{Error, Session};
+use dotnet_diagnostics::{Client, Error, Session};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
@@ -16,11 +16,12 @@ use crate::process::text::bounded;
 use crate::targets::attempt::{Attempt, Begun, End, Order, STOP_WITHIN, ordered_to_stop};
 use crate::targets::carryover::Carryover;
 use crate::targets::memory::OVER_MEMORY;
-use crate::targets::others::Watched;
+use crate::targets::others::{Healed, Watched};
 use crate::targets::reading::{Reading, StreamError};
 use crate::targets::requests::{self, News};
 use crate::targets::settings::{self, GcSettings};
 use crate::targets::sink::{RunSink, Sink};
+use crate::targets::tool_thread::ToolThread;
 
 /// How much is read at once; a runtime writes a few kilobytes per collection.
 pub(crate) const READ_BYTES: usize = 64 << 10;
@@ -28,6 +29,8 @@ pub(crate) const READ_BYTES: usize = 64 << 10;
 const SETTINGS_AFTER: Duration = Duration::from_secs(1);
 /// How long the session that heals may take; it is over within a tenth of a second.
 const HEAL_WITHIN: Duration = Duration::from_secs(5);
+/// How long a runtime may take to answer before it: one that is busy with somebody else's command does not.
+const IDLE_WITHIN: Duration = Duration::from_secs(1);
 
 /// The state of a process whose session the guard closed; the guard itself logs it, for all at once.
 const CLOSED_BY_GUARD: &str = "gcwatch read nothing for several seconds, so that its guard closed the session; \
@@ -65,6 +68,7 @@ impl<S: Sink> Attempt<S> {
             reading.settings_at = Some(reading.since + SETTINGS_AFTER);
         }
         reading.others.clone_from(&watched);
+        reading.tool_thread = ToolThread::new(self.visible.then(|| self.key().pid));
         if let Some(keeper) = self.shared.readers.keeper(self.key()) {
             reading.stream.keep(keeper);
         }
@@ -143,8 +147,7 @@ impl<S: Sink> Attempt<S> {
                     } else if watched.others().begin(Instant::now()) {
                         // A task of its own, as for the settings.
                         let client = Arc::clone(&client);
-                        let heal = async move { client.recompute_levels(HEAL_WITHIN).await };
-                        healing = Some(self.shared.commands.spawn(heal));
+                        healing = Some(self.shared.commands.spawn(heal(client)));
                     }
                 }
                 news = next(&mut requests) => match news {
@@ -247,13 +250,17 @@ impl<S: Sink> Attempt<S> {
         self.report(state);
     }
 
-    fn take_healed(&self, reading: &mut Reading<S::Run>, healed: Result<(), String>) {
+    fn take_healed(&self, reading: &mut Reading<S::Run>, healed: Result<Healed, String>) {
         let (pid, name) = (self.key().pid, bounded(&self.sketch.one_name()));
         if let Some(watched) = &reading.others {
-            watched.others().ended(healed.is_ok(), Instant::now());
+            watched.others().ended(healed.as_ref().ok().copied(), Instant::now());
         }
         match healed {
-            Ok(()) => {
+            Ok(Healed::Busy) => tracing::debug!(
+                target: "gcwatch::targets", pid, name,
+                "another tool's session ended, and the runtime is busy with a command of another tool: healed later"
+            ),
+            Ok(Healed::Yes) => {
                 reading.sink.healed();
                 tracing::info!(
                     target: "gcwatch::targets", pid, name,
@@ -302,6 +309,16 @@ impl<S: Sink> Attempt<S> {
                 target: "gcwatch::targets", pid = self.key().pid, "cannot read its GC settings: {}", bounded(&problem)
             ),
         }
+    }
+}
+
+/// Heals a process. Its runtime takes one command after the other: one that waits behind a heap dump would begin a
+/// session whenever that is over, on .NET 11 after any time. A question that is not answered leaves nothing behind.
+async fn heal(client: Arc<Client>) -> Result<Healed, Error> {
+    match timeout(IDLE_WITHIN, client.probe()).await {
+        Err(_) => Ok(Healed::Busy),
+        Ok(Err(error)) => Err(error),
+        Ok(Ok(_)) => client.recompute_levels(HEAL_WITHIN).await.map(|()| Healed::Yes),
     }
 }
 

@@ -211,6 +211,7 @@ async fn an_alert_fires_once_and_resolves() {
         ns_pid: None,
         name: "Shop.Checkout".to_owned(),
         runtime: None,
+        native_aot: None,
         resource: notices::resource().attributes,
         provenance: gcwatch::process::Provenance::default(),
     };

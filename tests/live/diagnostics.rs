@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dotnet_diagnostics::discovery::{Evidence, Process, Reason, Scan};
 use dotnet_diagnostics::message::{
-    CollectVersion, Compromise, EventFilter, Provider, RUNTIME_PROVIDER, Rundown, SessionConfig,
+    CollectVersion, Compromise, EventFilter, Provider, RUNTIME_PROVIDER, Rundown, SessionConfig, WhenFull,
 };
 use dotnet_diagnostics::reverse::ReversePort;
 use dotnet_diagnostics::{Client, Deadlines, Endpoint, Error, Session};
@@ -18,11 +18,20 @@ use test_support::{add_tests, add_tests_on};
 const START: Duration = Duration::from_secs(30);
 
 pub(crate) fn tests(tests: &mut Tests) {
-    let others = ["net3.1.3", "net8.0.33", "net9.0.22", "net10.0.14", "aot9.0.22"].map(named);
+    let others = [
+        "net3.1.3",
+        "net8.0.33",
+        "net9.0.22",
+        "net10.0.14",
+        "net11.0.0",
+        "aot9.0.22",
+        "aot11.0.0",
+    ];
+    let others = others.map(named);
     add_tests_on!(tests, FETCHED.into_iter().chain(others); every_runtime_is_recorded);
     let later = [NET_10]
         .into_iter()
-        .chain(["net8.0.33", "net10.0.14", "aot9.0.22"].map(named));
+        .chain(["net8.0.33", "net10.0.14", "net11.0.0", "aot9.0.22"].map(named));
     add_tests_on!(tests, later; a_suspended_runtime_connects_and_is_resumed);
     let newest = named("net10.0.14");
     add_tests_on!(tests, [CORE_3_1, newest]; missing_sockets_are_explained);
@@ -65,9 +74,10 @@ async fn record(session: &mut Session) -> Vec<u8> {
 /// Guarantee: found, asked, recorded and stopped, in the form of each command that the runtime knows.
 #[tokio::main(flavor = "current_thread")]
 async fn every_runtime_is_recorded(runtime: Runtime) {
-    use CollectVersion::{V2, V3, V4, V5};
+    use CollectVersion::{V2, V3, V4, V5, V6};
     let version = runtime.version;
     let newest = match version.unwrap_or_default().split('.').next() {
+        Some("11") => V6,
         Some("10") => V5,
         Some("9") => V4,
         _ => V2,
@@ -104,18 +114,20 @@ async fn every_runtime_is_recorded(runtime: Runtime) {
     assert_eq!(stacks, newest < V3, "{}", runtime.name);
     record(&mut session).await;
 
-    // Everything that only the newest form can express: this provider's GCStart and GCEnd, a rundown of nothing.
+    // Everything that only the newest form can express: this provider's GCStart and GCEnd, a rundown of nothing, and
+    // a runtime that waits for its reader.
     let mut provider = Provider::new(RUNTIME_PROVIDER, 0x1, 4);
     provider.filter = Some(EventFilter::Only(vec![1, 2]));
     let config = SessionConfig {
         rundown: Rundown::Keyword(0x10),
         providers: vec![provider],
+        when_full: WhenFull::Block,
         ..SessionConfig::default()
     };
     let mut session = client.collect_tracing(&config).await.unwrap();
     assert_eq!(session.version(), newest, "{}", runtime.name);
     record(&mut session).await;
-    for form in [V2, V3, V4, V5].into_iter().filter(|form| *form <= newest) {
+    for form in [V2, V3, V4, V5, V6].into_iter().filter(|form| *form <= newest) {
         let plain = SessionConfig::garbage_collection();
         let mut session = client.collect_tracing_with(&plain, &[form]).await.unwrap();
         record(&mut session).await;

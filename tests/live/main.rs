@@ -15,13 +15,16 @@
 mod alertmanager;
 mod black_box;
 mod container;
+mod daemon;
 mod daemon_targets;
 mod diagnostics;
+mod dumps;
 mod endpoints;
 mod evidence;
 mod figures;
 mod foreign;
 mod gcwatch;
+mod heap_limits;
 mod incident_evidence;
 mod labelled;
 mod ledger;
@@ -55,6 +58,8 @@ fn main() -> ExitCode {
         matrix::tests,
         labelled::tests,
         ledger::tests,
+        dumps::tests,
+        heap_limits::tests,
         black_box::tests,
         processes::tests,
         diagnostics::tests,

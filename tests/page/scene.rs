@@ -166,6 +166,7 @@ fn identity(pid: u32, service: &str, pod: Option<&str>) -> Identity {
         ns_pid: Some(1),
         name: "run".to_owned(),
         runtime: Some("10.0.1".to_owned()),
+        native_aot: Some(false),
         resource,
         provenance: Provenance::default(),
     }
@@ -267,6 +268,7 @@ impl Scene {
                     private: Some(260 * MIB),
                 },
                 heap_limit: limit_mib.map(|mib| mib * MIB * 3 / 4),
+                machine: None,
             };
             begin += recording.length_ns;
             self.services.pipeline.measured(feed.run(), measured, begin);

@@ -68,6 +68,7 @@ fn identity(pid: u32) -> Identity {
         ns_pid: None,
         name: format!("process-{pid}"),
         runtime: None,
+        native_aot: None,
         resource: Vec::new(),
         provenance: Provenance::default(),
     }

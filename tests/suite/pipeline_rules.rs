@@ -113,6 +113,7 @@ fn feed(pipeline: &Pipeline) -> Feed {
         ns_pid: None,
         name: "checkout".to_owned(),
         runtime: None,
+        native_aot: None,
         resource: vec![notices::attribute("service.name", "checkout")],
         provenance: gcwatch::process::Provenance::default(),
     };
@@ -537,4 +538,57 @@ rules:
     };
     assert_eq!(fired(1 << 20), 0);
     assert_ne!(fired(1 << 40), 0);
+}
+
+/// Scenario: a process whose control group has a limit of 450 MiB, in which three quarters of that look like the limit
+/// of its heap; its runtime sends its settings, without a limit, or with one; one of them is configured to assume a
+/// size of the memory.
+/// Guarantee: the runtime's word counts for the rules and for people: what it does not see is said with what to do, by
+/// its version, and three quarters of it are no limit.
+#[test]
+fn a_limit_that_the_runtime_does_not_see_is_no_limit_of_its_heap() {
+    const LIMIT: u64 = 450 << 20;
+    let seen = |runtime: &str, settings: &[(&str, Value)]| {
+        let (pipeline, _kept) = pipeline(Clock::Recorded, SpanOptions::default());
+        let mut feed = feed(&pipeline);
+        let figures = gcwatch::container::Figures {
+            memory_limit: Some(LIMIT),
+            ..Default::default()
+        };
+        let measured = Measured {
+            figures: Some(figures),
+            heap_limit: Some(LIMIT / 4 * 3),
+            machine: Some(64 << 30),
+            ..Measured::default()
+        };
+        pipeline.measured(feed.run(), measured, BASE);
+        let settings = settings
+            .iter()
+            .map(|(name, value)| gc_telemetry::value::key_value(name, value.clone()));
+        feed.learned(Some(runtime.to_owned()), settings.collect());
+        let memory = pipeline.process(7, BASE).unwrap().memory;
+        (memory.heap_limit, memory.heap_limit_note)
+    };
+    let sent = ("dotnet.gc.settings.large_pages", Value::BoolValue(false));
+    let limit = ("dotnet.gc.settings.hard_limit", Value::IntValue(96 << 20));
+    let assumed = ("dotnet.gc.settings.physical_memory", Value::IntValue(1 << 30));
+    assert_eq!(seen("10.0.10", &[]), (Some(LIMIT / 4 * 3), None), "not said yet");
+    assert_eq!(seen("10.0.10", &[sent.clone(), limit]), (Some(96 << 20), None));
+    assert_eq!(seen("10.0.10", &[sent.clone(), assumed]), (None, None));
+    let note = "the runtime does not see the container's limit of 450 MiB: ";
+    for (runtime, remedy) in [
+        ("9.0.22", "10.0.11 or later does, or set DOTNET_GCHeapHardLimit"),
+        ("10.0.10", "10.0.11 or later does, or set DOTNET_GCHeapHardLimit"),
+        (
+            "10.0.11",
+            "if it came after the start, restart the process; or set DOTNET_GCHeapHardLimit",
+        ),
+        (
+            "11.0.0",
+            "if it came after the start, restart the process; or set DOTNET_GCHeapHardLimit",
+        ),
+    ] {
+        let (limit, text) = seen(runtime, std::slice::from_ref(&sent));
+        assert_eq!((limit, text), (None, Some(format!("{note}{remedy}"))), "{runtime}");
+    }
 }

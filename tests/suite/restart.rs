@@ -99,6 +99,7 @@ fn open(services: &Services) -> Feed {
         ns_pid: None,
         name: "Shop.Checkout".to_owned(),
         runtime: None,
+        native_aot: None,
         resource: notices::resource().attributes,
         provenance: Provenance::default(),
     };

@@ -358,6 +358,7 @@ async fn names_are_shown_as_text() {
         ns_pid: None,
         name: name.to_owned(),
         runtime: None,
+        native_aot: None,
         resource: Vec::new(),
         provenance: gcwatch::process::Provenance::default(),
     };

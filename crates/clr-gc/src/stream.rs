@@ -228,6 +228,11 @@ impl GcStream {
                                 self.runtime = self.runtime.take().or_else(|| start.version());
                             }
                             let pid = event.process.or(header.process_id.map(u64::from));
+                            if let ClrEvent::ProcessInfo(_) = clr {
+                                // It does not say of which runtime it is.
+                                let of_process = self.processes.iter_mut().filter(|process| process.key.pid == pid);
+                                of_process.for_each(|process| process.machine.session_ended(event.thread));
+                            }
                             let known = (&mut self.processes, self.max_processes);
                             let new = (self.settling, &self.losses, is_core_clr(header));
                             match process_of(known, pid, clr, new) {

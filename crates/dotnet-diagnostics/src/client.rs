@@ -170,7 +170,7 @@ impl Client {
     /// When a session ends, the runtime computes the level and the keywords of each of its providers over all sessions,
     /// and the one that is ending is still among them (`ep-config.c`; runtime issue 121462). So what a Verbose session
     /// asked for is made for as long as any other session is open, though nobody gets it: with many pinned handles
-    /// pauses become ten times as long, on 8, 9 and 10. The beginning of any later session of the same provider puts
+    /// pauses become ten times as long, on 8 to 11. The beginning of any later session of the same provider puts
     /// it right; one of another provider does not. A client that dies leaves the same behind.
     ///
     /// To be called where somebody else's session may have ended while another one goes on, and after each session of
@@ -196,7 +196,7 @@ impl Client {
     }
 
     /// Ends a session by its id. [`Session::request_stop`] does this for a session that is read here. The stream must
-    /// be drained at the same time, else neither ends. Runtimes (3.1 to 10, NativeAOT) answer OK also when there is no
+    /// be drained at the same time, else neither ends. Runtimes (3.1 to 11, NativeAOT) answer OK also when there is no
     /// such session.
     ///
     /// # Errors

@@ -39,5 +39,5 @@ pub use request::Request;
 pub use runtime_error::RuntimeError;
 pub use session_config::{
     Compromise, DEFAULT_BUFFER_MB, DEFAULT_RUNDOWN_KEYWORD, EventFilter, INDUCING_KEYWORDS, MAX_PROVIDERS, Provider,
-    RUNTIME_PROVIDER, Rundown, SessionConfig,
+    RUNTIME_PROVIDER, Rundown, SessionConfig, WhenFull,
 };

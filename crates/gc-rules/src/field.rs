@@ -16,7 +16,9 @@ use clr_gc::gc::{Collection, Suspension};
 
 use super::value::{Type, Value};
 
-pub use process::{ContainerFacts, FactValue, HEAP_LIMIT, MemoryFacts, Open, ProcessFacts, RequestFacts, StreamFacts};
+pub use process::{
+    ContainerFacts, FactValue, HEAP_LIMIT, MemoryFacts, Open, ProcessFacts, RequestFacts, StreamFacts, UNSEEN_LIMIT,
+};
 pub use service::{AFFECTED_RULE, EXPECTED, FIRING, LAST_DEATH, OF_VERSION, ServiceFacts, WatcherFacts};
 
 /// What a field belongs to: where it can be used, and when it is sampled.

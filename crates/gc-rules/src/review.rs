@@ -321,6 +321,7 @@ fn open(history: History<'_>, base: TimeBase) -> Open {
             .and_then(|edges| unix(edges.suspend_begin)),
         collection: begun(false),
         background: begun(true),
+        requested_by_tool: unended.and_then(|collection| collection.requested_by_tool),
         finalizers: None,
     }
 }

@@ -47,7 +47,7 @@
 //! | Format | Who writes it | Here |
 //! |---|---|---|
 //! | NetPerf | .NET Core 2.x, newer ones on request | refused: [`Error::NetPerf`] |
-//! | V4 | .NET Core 3.0 to .NET 10 | [`Format::V4`] |
+//! | V4 | .NET Core 3.0 to .NET 11 | [`Format::V4`] |
 //! | "V5" | .NET 5 and later: V4 with tags in its metadata; on the wire it says 4 | [`Format::V4`] |
 //! | V6 | one-collect (`dotnet-trace collect-linux`) | [`Format::V6`]; higher minor versions too |
 //! | V7 | no writer yet | refused: [`Error::UnsupportedVersion`] |

@@ -7,9 +7,12 @@ use dotnet_diagnostics::message::ProcessInfo;
 use dotnet_diagnostics::text::shown;
 use dotnet_diagnostics::{Client, Deadlines, Endpoint};
 
+use tokio::task::spawn_blocking;
+
 use super::Looked;
 use crate::report::doctor::Diagnosis;
 use crate::targets::heap_limit;
+use crate::targets::silence::why_silent;
 
 /// Deadline for a runtime's answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(3);
@@ -57,8 +60,15 @@ pub(super) async fn verdict(looked: Looked, scan: &Scan) -> Diagnosis {
                 diagnosis.remedy = Some(heap_limit::REMEDY.to_owned());
             }
         }
-        Err(obstacle) => {
+        Err(mut obstacle) => {
             diagnosis.runtime = version().and_then(|library| Some(library.version()?.to_owned()));
+            if obstacle.reason == Reason::Silent
+                && let Some((why, remedy)) =
+                    silent(&process, standing.holder.is_some(), diagnosis.runtime.as_deref()).await
+            {
+                obstacle.detail = format!("{}; {why}", obstacle.detail);
+                obstacle.remedy = remedy;
+            }
             diagnosis.ok = false;
             diagnosis.verdict = obstacle.reason.as_str();
             let remedy = match (obstacle.reason, process.visible) {
@@ -80,6 +90,13 @@ pub(super) async fn verdict(looked: Looked, scan: &Scan) -> Diagnosis {
         }
     }
     diagnosis
+}
+
+/// Why it does not respond.
+async fn silent(process: &Process, held: bool, version: Option<&str>) -> Option<(String, String)> {
+    let major = version.and_then(|version| version.split('.').next()?.parse().ok());
+    let process = process.clone();
+    spawn_blocking(move || why_silent(&process, held, major)).await.ok()?
 }
 
 async fn ask(process: &Process) -> Result<Option<ProcessInfo>, Obstacle> {

@@ -64,10 +64,10 @@ pub(crate) fn kind_of(generation: Option<u32>, gc_type: Option<GcType>) -> usize
     }
 }
 
-/// Whether code asked for it.
-pub(crate) fn is_induced(reason: GcReason) -> bool {
-    let name = reason.to_string();
-    name.starts_with("Induced")
+/// Whether code asked for it, and no tool.
+pub(crate) fn is_induced(collection: &Collection) -> bool {
+    let is_asked_for = |reason: GcReason| reason.to_string().starts_with("Induced");
+    collection.requested_by_tool != Some(true) && collection.reason.is_some_and(is_asked_for)
 }
 
 /// The class of a length.
@@ -106,7 +106,7 @@ impl Bucket {
         if let Some(count) = self.collections.get_mut(kind) {
             *count = count.saturating_add(1);
         }
-        self.induced += u32::from(collection.reason.is_some_and(is_induced));
+        self.induced += u32::from(is_induced(collection));
         self.lossy += u32::from(collection.lossy);
         self.allocated_lower_bound |= collection.hides_allocation();
         if let Some(ns) = pause_ns {

@@ -17,6 +17,8 @@ pub(crate) struct Cause {
     pub(crate) generation: Option<u32>,
     /// Their type.
     pub(crate) gc_type: Option<GcType>,
+    /// A tool asked for them, for heap dumps.
+    pub(crate) requested_by_tool: bool,
     /// This row is for all that have no row of their own.
     pub(crate) is_rest: bool,
     /// How many.
@@ -40,9 +42,13 @@ impl Causes {
             reason: collection.reason,
             generation: collection.generation,
             gc_type: type_of(collection),
+            requested_by_tool: collection.requested_by_tool == Some(true),
             ..Cause::default()
         };
-        let key = |cause: &Cause| (cause.is_rest, cause.reason, cause.generation, cause.gc_type);
+        let key = |cause: &Cause| {
+            let kind = (cause.reason, cause.generation, cause.gc_type);
+            (cause.is_rest, cause.requested_by_tool, kind)
+        };
         if self.0.len() >= MOST_CAUSES && self.0.iter().all(|known| key(known) != key(&new)) {
             new = Cause {
                 is_rest: true,

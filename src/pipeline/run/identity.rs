@@ -3,12 +3,24 @@
 use std::sync::Arc;
 
 use gc_rules::field::ProcessFacts;
-use gc_telemetry::definition::resource as row;
+use gc_telemetry::definition::{resource as row, settings};
 use gc_telemetry::origin::Origin;
 use gc_telemetry::value::facts;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
 
 use crate::process::Identity;
+
+/// What a runtime says of the limit of its heap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SaidLimit {
+    /// Nothing: it does not send its settings, or they have not been read.
+    Nothing,
+    /// There is none. It sees none of a container either: it would have taken a part of that.
+    NoLimit,
+    /// Bytes.
+    Bytes(u64),
+}
 
 /// Who a run is.
 #[derive(Debug)]
@@ -45,6 +57,26 @@ impl RunIdentity {
     /// The first number of its runtime's version.
     pub(crate) fn major(&self) -> Option<u32> {
         self.identity.runtime.as_deref()?.split('.').next()?.parse().ok()
+    }
+
+    /// What the runtime says of the limit of its heap.
+    pub(crate) fn said_limit(&self) -> SaidLimit {
+        let value = |name: &str| {
+            let attribute = self.resource.attributes.iter().find(|known| known.key == name)?;
+            attribute.value.as_ref()?.value.as_ref()
+        };
+        match (value(settings::HARD_LIMIT.name), value(settings::LARGE_PAGES.name)) {
+            (Some(Value::IntValue(limit)), _) => u64::try_from(*limit).map_or(SaidLimit::Nothing, SaidLimit::Bytes),
+            // Every event of the settings has a value for it.
+            (None, Some(_)) => SaidLimit::NoLimit,
+            _ => SaidLimit::Nothing,
+        }
+    }
+
+    /// The runtime is configured to assume a size of the memory, whatever its container's limit is.
+    pub(crate) fn assumes_memory(&self) -> bool {
+        let mut attributes = self.resource.attributes.iter();
+        attributes.any(|attribute| attribute.key == settings::PHYSICAL_MEMORY.name)
     }
 
     /// Whether its container or its pod is known.

@@ -7,7 +7,7 @@ use delivery::alerts::Notices;
 use gc_requests::request::Request;
 use gc_rules::alert::Verdict;
 use gc_rules::engine::collection_at;
-use gc_rules::field::{HEAP_LIMIT, MemoryFacts, ProcessFacts, StreamFacts};
+use gc_rules::field::{HEAP_LIMIT, MemoryFacts, ProcessFacts, StreamFacts, UNSEEN_LIMIT};
 use gc_rules::rule::{Evidence, RuleSet};
 use gc_rules::time::TimeBase;
 use gc_telemetry::options::Temporality;
@@ -22,7 +22,7 @@ use crate::container::Figures;
 use crate::container::ledger::{HeapFigures, Reading, Resident, Sources, divide};
 use crate::pipeline::history::History;
 use crate::pipeline::run::container::RunContainer;
-use crate::pipeline::run::identity::RunIdentity;
+use crate::pipeline::run::identity::{RunIdentity, SaidLimit};
 use crate::pipeline::run::ledger::RunLedger;
 use crate::pipeline::run::requests::RecentRequests;
 use crate::pipeline::run::rules::RunRules;
@@ -39,7 +39,10 @@ pub(crate) struct Parts {
     pub(crate) session: RunSession,
     pub(crate) container: RunContainer,
     pub(crate) memory: MemoryFacts,
-    pub(crate) heap_limit: Option<u64>,
+    /// Maximum bytes that its heap can commit, as it looks from outside.
+    seen_heap_limit: Option<u64>,
+    /// The memory of the machine.
+    machine: Option<u64>,
     /// A collection showed that the limit which its surroundings name is not in force.
     has_no_such_limit: bool,
     pub(crate) ledger: RunLedger,
@@ -59,6 +62,8 @@ pub struct Measured {
     pub memory: MemoryFacts,
     /// Maximum bytes that its heap can commit, as far as that is seen from outside.
     pub heap_limit: Option<u64>,
+    /// The memory of the machine, bytes.
+    pub machine: Option<u64>,
 }
 
 /// What came of a collection.
@@ -77,7 +82,8 @@ impl Parts {
             session: RunSession::new(now_unix_ns),
             container: RunContainer::default(),
             memory: MemoryFacts::default(),
-            heap_limit: None,
+            seen_heap_limit: None,
+            machine: None,
             has_no_such_limit: false,
             ledger: RunLedger::default(),
             requests: RecentRequests::default(),
@@ -98,11 +104,34 @@ impl Parts {
         self.telemetry.begin(&settings.metrics, start_unix_ns);
     }
 
+    /// Maximum bytes that its heap can commit: the runtime's own word, else what follows from outside.
+    pub(crate) fn heap_limit(&self) -> Option<u64> {
+        match self.identity.said_limit() {
+            SaidLimit::Bytes(limit) => Some(limit),
+            SaidLimit::NoLimit => None,
+            SaidLimit::Nothing => self.seen_heap_limit,
+        }
+    }
+
+    /// The limit of its container, where the runtime does not see it: then it says that its heap has none. Seen on 9.0
+    /// to 10.0.10 where its control group is the root of what is mounted (runtime issue 130092), and on all where the
+    /// limit came after the start.
+    pub(crate) fn unseen_limit(&self) -> Option<u64> {
+        let limit = self.group_figures().memory_limit?;
+        let restricts = self.machine.is_none_or(|machine| limit < machine);
+        let is_unseen = self.identity.said_limit() == SaidLimit::NoLimit && !self.identity.assumes_memory();
+        Some(limit).filter(|_| restricts && is_unseen)
+    }
+
     /// What the rules know of who it is.
     fn process_facts(&self) -> ProcessFacts {
-        let heap = self.heap_limit.and_then(|limit| i64::try_from(limit).ok());
-        let heap = heap.map(|limit| key_value(HEAP_LIMIT, Value::IntValue(limit)));
-        self.identity.facts(self.container.limits().chain(heap))
+        let attribute = |name, limit: Option<u64>| {
+            let limit = limit.and_then(|limit| i64::try_from(limit).ok())?;
+            Some(key_value(name, Value::IntValue(limit)))
+        };
+        let heap = attribute(HEAP_LIMIT, self.heap_limit());
+        let unseen = attribute(UNSEEN_LIMIT, self.unseen_limit());
+        self.identity.facts(self.container.limits().chain(heap).chain(unseen))
     }
 
     /// What the rules know of how it is read, of its memory and its container.
@@ -190,9 +219,10 @@ impl Parts {
             self.know_ledger();
         }
         // A reading that failed is no news of the limits.
-        let heap_limit = measured.heap_limit.or(self.heap_limit);
+        self.machine = measured.machine.or(self.machine);
+        let heap_limit = measured.heap_limit.or(self.seen_heap_limit);
         let heap_limit = heap_limit.filter(|_| !self.has_no_such_limit);
-        let has_other_heap = std::mem::replace(&mut self.heap_limit, heap_limit) != heap_limit;
+        let has_other_heap = std::mem::replace(&mut self.seen_heap_limit, heap_limit) != heap_limit;
         if !self.container.observe(measured.figures) && !has_other_heap {
             return Notices::default();
         }
@@ -269,7 +299,7 @@ impl Parts {
         let mut notices = Notices::default();
         if self.refutes_limit(&collection) {
             self.has_no_such_limit = true;
-            self.heap_limit = None;
+            self.seen_heap_limit = None;
             notices = self.update_rules(at);
         }
         let verdict = match self.rules.as_mut() {
@@ -287,9 +317,8 @@ impl Parts {
     }
 
     /// Whether more is committed after a collection than the limit allows by far: then the runtime did not take it.
-    /// NativeAOT ignores `DOTNET_GCHeapHardLimit=0x6000000`, for which CoreCLR takes 96 MiB: it knows no `0x`.
     fn refutes_limit(&self, collection: &Collection) -> bool {
-        let committed = collection.committed.after.zip(self.heap_limit);
+        let committed = collection.committed.after.zip(self.seen_heap_limit);
         committed.is_some_and(|(committed, limit)| committed > limit.saturating_add(limit / 4))
     }
 

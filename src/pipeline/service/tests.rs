@@ -35,6 +35,7 @@ fn identity(own_names: &[&str], container: ContainerIdentity, command: u64) -> I
         ns_pid: None,
         name: "app".to_owned(),
         runtime: None,
+        native_aot: None,
         resource: Vec::new(),
         provenance: Provenance {
             own_names: own_names.iter().map(|&name| name.to_owned()).collect(),

@@ -65,6 +65,9 @@ pub struct MemoryRecord {
     pub heap_committed: Option<u64>,
     /// Bytes that it may commit at most.
     pub heap_limit: Option<u64>,
+    /// What people must know of that limit beside the number: the runtime does not see the container's, or does not
+    /// say its own. A sentence.
+    pub heap_limit_note: Option<String>,
     /// Number of heaps.
     pub heap_count: Option<u32>,
     /// Load of the machine or of the container as the runtime sees it, percent.
@@ -178,6 +181,8 @@ pub struct CauseRecord {
     /// `blocking`, `background`, `foreground`.
     #[serde(rename = "type")]
     pub gc_type: Option<String>,
+    /// A tool asked for them, for heap dumps, and not the program.
+    pub requested_by_tool: bool,
     /// This row is for all that have no row of their own.
     pub rest: bool,
     /// How many.
@@ -204,6 +209,8 @@ pub struct CollectionLine {
     pub gc_type: Option<String>,
     /// Why it began.
     pub reason: Option<String>,
+    /// A tool asked for it, for a heap dump, and not the program; null: it is another one, or that is not known.
+    pub requested_by_tool: Option<bool>,
     /// How long it stopped the process.
     pub pause_ns: Option<i64>,
     /// Of that, until all threads were suspended.

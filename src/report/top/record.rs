@@ -148,7 +148,7 @@ pub struct Process {
 }
 
 /// Where its memory is.
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Memory {
     pub(super) heap_live: Option<u64>,
@@ -156,6 +156,7 @@ pub(super) struct Memory {
     pub(super) heap_committed: Option<u64>,
     pub(super) resident: Option<u64>,
     pub(super) ledger: Option<Ledger>,
+    pub(super) heap_limit_note: Option<String>,
 }
 
 /// Columns of ten seconds each.

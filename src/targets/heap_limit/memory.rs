@@ -7,9 +7,20 @@ use dotnet_diagnostics::discovery::parse_stat;
 use gc_rules::field::MemoryFacts;
 
 use super::read::{MAX_STATUS_BYTES, machine, runtime_config, text};
-use super::{Configured, Sources, anonymous, kib};
+use super::{Configured, Sources, Takes, anonymous, kib};
 use crate::process::RunKey;
 use crate::targets::facts::Facts;
+
+/// What was read of a process. What cannot be read is unknown.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct MemoryReading {
+    /// Its memory as the kernel counts it.
+    pub(crate) memory: MemoryFacts,
+    /// What its heap may take, as it looks from outside.
+    pub(crate) heap_limit: Option<u64>,
+    /// The memory of the machine.
+    pub(crate) machine: Option<u64>,
+}
 
 /// Reads the memory of many processes, again and again. What they are configured with is read once.
 #[derive(Debug, Default)]
@@ -19,30 +30,33 @@ pub(crate) struct MemoryReader {
 }
 
 impl MemoryReader {
-    /// The memory of a process, whose container has that memory limit, and what its heap may take; blocking. What cannot
-    /// be read is unknown.
-    pub(crate) fn read(&mut self, key: RunKey, container: Option<u64>) -> (MemoryFacts, Option<u64>) {
+    /// The memory of a process, whose runtime has that version and whose container has that memory limit, and what its
+    /// heap may take; blocking.
+    pub(crate) fn read(&mut self, key: RunKey, major: Option<u32>, container: Option<u64>) -> MemoryReading {
         let file = |name: &str| text(File::open(format!("/proc/{}/{name}", key.pid)).ok()?, MAX_STATUS_BYTES);
         let status = file("status");
         let configured = self
             .configured
             .get(&key)
             .cloned()
-            .unwrap_or_else(|| configured(key.pid));
+            .unwrap_or_else(|| configured(key.pid, major));
         // Another one may have its pid by now.
         let is_same = || Some(parse_stat(file("stat")?.as_bytes())?.start_time == key.start_time);
         if is_same() != Some(true) {
-            return (MemoryFacts::default(), None);
+            return MemoryReading::default();
         }
         self.machine = self.machine.or_else(machine);
         let limit = configured.limit(container, self.machine);
         self.configured.entry(key).or_insert(configured);
         let status = status.as_deref();
-        let memory = MemoryFacts {
-            resident: status.and_then(|status| kib(status, "VmRSS:")?.checked_mul(1024)),
-            private: status.and_then(anonymous),
-        };
-        (memory, limit.map(|limit| limit.bytes))
+        MemoryReading {
+            memory: MemoryFacts {
+                resident: status.and_then(|status| kib(status, "VmRSS:")?.checked_mul(1024)),
+                private: status.and_then(anonymous),
+            },
+            heap_limit: limit.map(|limit| limit.bytes),
+            machine: self.machine,
+        }
     }
 
     /// Forgets all processes but these.
@@ -51,9 +65,10 @@ impl MemoryReader {
     }
 }
 
-fn configured(pid: u32) -> Configured {
+fn configured(pid: u32, major: Option<u32>) -> Configured {
     let facts = Facts::read(pid, None);
     let sources = Sources {
+        takes: Takes::of(facts.native_aot, major),
         variable: &|name| facts.variable(name),
         runtime_config: runtime_config(pid, &facts),
         container: None,
@@ -79,7 +94,8 @@ mod tests {
             start_time: parse_stat(&stat).unwrap().start_time,
         };
         let mut reader = MemoryReader::default();
-        let (facts, limit) = reader.read(key, Some(400 << 20));
+        let read = reader.read(key, Some(10), Some(400 << 20));
+        let facts = read.memory;
         assert!(facts.resident.is_some_and(|bytes| bytes > 1 << 20));
         assert!(
             facts
@@ -87,13 +103,14 @@ mod tests {
                 .zip(facts.resident)
                 .is_some_and(|(private, resident)| private <= resident + (1 << 30))
         );
-        assert_eq!(limit, Some(300 << 20));
-        assert_eq!(reader.read(key, None).1, None);
+        assert_eq!(read.heap_limit, Some(300 << 20));
+        assert!(read.machine.is_some_and(|bytes| bytes > 1 << 20));
+        assert_eq!(reader.read(key, None, None).heap_limit, None);
         let other = RunKey {
             start_time: key.start_time + 1,
             ..key
         };
-        assert_eq!(reader.read(other, Some(400 << 20)), (MemoryFacts::default(), None));
+        assert_eq!(reader.read(other, None, Some(400 << 20)), MemoryReading::default());
         assert_eq!(reader.configured.len(), 1);
         reader.keep(&[]);
         assert!(reader.configured.is_empty());

@@ -8,7 +8,7 @@ use dotnet_diagnostics::discovery::Process;
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
 use serde_json::Value;
 
-use super::{Sources, anonymous, committed, is_full, sentence};
+use super::{Sources, Takes, anonymous, committed, is_full, sentence};
 use crate::container::Reader;
 use crate::targets::facts::Facts;
 
@@ -31,6 +31,8 @@ pub(crate) fn at_limit(process: &Process, facts: &Facts) -> Option<String> {
     }
     let text = |name: &str, limit| text(File::open(format!("/proc/{}/{name}", process.pid)).ok()?, limit);
     let sources = Sources {
+        // Its version is not known before it is asked.
+        takes: Takes::of(facts.native_aot, None),
         variable: &|name| facts.variable(name),
         runtime_config: runtime_config(process.pid, facts),
         container,
@@ -45,7 +47,7 @@ pub(crate) fn at_limit(process: &Process, facts: &Facts) -> Option<String> {
     // used.
     let committed = committed(&text("maps", MAX_MAPS_BYTES)?, limit.bytes);
     let used = committed.map_or(anonymous, |committed| committed.min(anonymous));
-    // Twice the limit is in use where it is not in force: NativeAOT takes no `0x6000000`.
+    // Twice the limit is in use where it is not in force: NativeAOT until 10 takes no `0x6000000`.
     let in_force = used <= limit.bytes.saturating_mul(2);
     (in_force && is_full(used, limit.bytes)).then(|| sentence("its heap", used, limit.bytes, &limit.source))
 }

@@ -78,6 +78,14 @@ pub(crate) fn look(watched: &[Arc<Watched>]) -> Vec<Option<Seen>> {
     looked
 }
 
+/// How many connections a runtime has accepted that listens there, ours among them; blocking. `None`: that cannot be
+/// seen.
+pub(crate) fn connections(pid: u32, path: &Path) -> Option<usize> {
+    let run = Arc::new(Watched::at(Some(pid), path)?);
+    let seen = look(&[run]).into_iter().next()??;
+    Some(seen.accepted.len())
+}
+
 fn seen(run: &Watched, ours: &Table, theirs: Option<&Table>, in_ours: bool, own: OpenConnections) -> Option<Seen> {
     let found = |table: &Table| table.get(&run.name).cloned().unwrap_or_default();
     let mut entries = found(ours);

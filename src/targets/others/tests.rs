@@ -51,7 +51,7 @@ impl Scene {
         let now = self.at(seconds);
         let begins = self.others.begin(now);
         if begins {
-            self.others.ended(true, now);
+            self.others.ended(Some(Healed::Yes), now);
         }
         begins
     }
@@ -114,7 +114,7 @@ fn a_healing_that_fails_is_repeated() {
         let now = scene.at(second.into());
         if scene.others.begin(now) {
             tried.push(second);
-            scene.others.ended(tried.len() > 3, now);
+            scene.others.ended((tried.len() > 3).then_some(Healed::Yes), now);
         }
         if tried.len() < 4 {
             assert_eq!(scene.others.observes(now), Some(true), "{second}");
@@ -198,4 +198,56 @@ fn a_healing_can_wait() {
     scene.others.postpone(scene.at(30.0));
     assert!(!scene.others.begin(scene.at(29.0)));
     assert!(scene.others.begin(scene.at(30.0)));
+}
+
+/// Scenario: a Verbose session ends while another tool's heap dump is seen; the session of the dump ends, as the stream
+/// says; a second dump is seen after the end of its session; a third, of which the stream shows no end, while the tool
+/// is connected, and when it is not; a fourth that is never seen to end.
+/// Guarantee: nothing is healed while a dump's session may stand, and all is healed when it is over, seen or not.
+#[test]
+fn nothing_is_healed_beside_a_heap_dump() {
+    let mut scene = Scene::new();
+    scene.look(&[1, 7, 8]);
+    scene.look(&[1, 8]);
+    scene.others.dumped(100, scene.at(1.0));
+    assert!(!scene.heal(1.0));
+    scene.others.session_ended(99);
+    assert!(!scene.heal(2.0), "that was another session");
+    scene.others.session_ended(200);
+    assert!(scene.heal(3.0));
+
+    scene.look(&[1]);
+    scene.others.session_ended(300);
+    scene.others.dumped(250, scene.at(20.0));
+    assert!(scene.heal(20.0), "its session had ended before it was reported");
+
+    scene.look(&[1, 9]);
+    scene.look(&[1, 10]);
+    scene.others.dumped(400, scene.at(40.0));
+    assert!(!scene.heal(40.0));
+    scene.look(&[1]);
+    assert!(scene.heal(41.0), "no other tool is connected");
+
+    scene.look(&[1, 11]);
+    scene.look(&[1, 12]);
+    scene.others.dumped(500, scene.at(60.0));
+    assert!(!scene.heal(119.0));
+    assert!(scene.heal(121.0));
+}
+
+/// Scenario: a healing meets a runtime that is busy; then one that is not.
+/// Guarantee: it is tried again after the usual time, and that is no failure.
+#[test]
+fn a_busy_runtime_is_healed_later() {
+    let mut scene = Scene::new();
+    scene.look(&[1, 7]);
+    scene.look(&[1]);
+    for seconds in [0.0, 10.0, 20.0, 30.0] {
+        let now = scene.at(seconds);
+        assert!(scene.others.begin(now), "{seconds}");
+        scene.others.ended(Some(Healed::Busy), now);
+        assert!(!scene.others.is_due(scene.at(seconds + 9.0)));
+    }
+    assert!(scene.heal(40.0));
+    assert!(!scene.heal(60.0));
 }

@@ -73,7 +73,8 @@ function step(neighbour, label, rel) {
 }
 
 export function because(line) {
-  return [`, because ${reason(line.reason)}`, line.reason && reason(line.reason) !== line.reason ? ` (${line.reason})` : ''];
+  const why = reason(line.reason, line.requested_by_tool);
+  return [`, because ${why}`, line.reason && why !== line.reason ? ` (${line.reason})` : ''];
 }
 
 export function figures(line, gc) {

@@ -152,6 +152,7 @@ const REASONS = {
   OutOfSpaceLOH: 'no space for large objects',
 };
 
-export function reason(name) {
+export function reason(name, byTool = false) {
+  if (byTool) return 'a tool asked for it, for a heap dump';
   return name ? (REASONS[name] ?? name) : 'not seen';
 }

@@ -72,7 +72,7 @@ function facts(process, memory) {
     fact('Longest pause', duration(minute?.longest_ns), minute ? `p99 ${duration(minute.p99_ns)}, median ${duration(minute.p50_ns)}` : null),
     fact('Collections', minute ? `${rate(minute.gen0 + minute.gen1 + minute.gen2 + minute.background, minute.window_ns)} /s` : DASH, minute ? `gen 2: ${minute.gen2}, background: ${minute.background}, asked for: ${minute.induced}` : null),
     fact('Allocation', perSecond === null ? DASH : `${minute.allocated_lower_bound ? 'at least ' : ''}${bytes(perSecond)}/s`, 'in the last minute'),
-    fact('Heap', h('span', { title: exact(memory.heap_after) }, bytes(memory.heap_after)), limit ? `${percent(memory.heap_after === null ? null : memory.heap_after / limit)} of ${bytes(limit)}` : 'no limit known'),
+    fact('Heap', h('span', { title: exact(memory.heap_after) }, bytes(memory.heap_after)), [limit ? `${percent(memory.heap_after === null ? null : memory.heap_after / limit)} of ${bytes(limit)}` : 'no limit known', memory.heap_limit_note && memory.heap_limit === null ? h('span', { class: 'block' }, memory.heap_limit_note) : null]),
     fact('Last collection', process.last_collection_ms ? ago(process.last_collection_ms) : DASH, `${count(process.collections)} since gcwatch attached`));
 }
 
@@ -99,7 +99,7 @@ export function causes(list, since = 'Since gcwatch attached') {
     list.length ? h('div', { class: 'scroll' }, h('table', null,
       h('thead', null, h('tr', null, ['Reason', 'Collection'].map((title) => h('th', { scope: 'col' }, title)), ['Count', 'Stopped', 'Share', 'Longest'].map((title) => h('th', { class: 'n', scope: 'col' }, title)))),
       h('tbody', null, list.map((cause) => h('tr', null,
-        h('td', null, cause.rest ? 'all others' : h('b', null, cause.reason ?? 'not seen'), h('span', { class: 'sub' }, cause.rest || !cause.reason || reason(cause.reason) === cause.reason ? '' : reason(cause.reason))),
+        h('td', null, cause.rest ? 'all others' : h('b', null, cause.reason ?? 'not seen'), h('span', { class: 'sub' }, cause.rest || !cause.reason || reason(cause.reason, cause.requested_by_tool) === cause.reason ? '' : reason(cause.reason, cause.requested_by_tool))),
         h('td', null, cause.rest ? DASH : kind(cause.generation, cause.type)),
         h('td', { class: 'n' }, count(cause.count)),
         h('td', { class: 'n', title: cause.unknown_pauses ? `of ${cause.unknown_pauses} the pause is not known` : null }, cause.longest_ns === null ? DASH : `${cause.unknown_pauses ? '≥ ' : ''}${duration(cause.pause_ns)}`),
@@ -186,7 +186,7 @@ function figures(memory) {
     ['Free between them', memory.heap_free, 'fragmentation: the heap can use it again'],
     ['Heap', memory.heap_after, 'both together'],
     ['Committed by the heap', memory.heap_committed, '.NET 8 and later'],
-    ['Limit of the heap', memory.heap_limit, 'hard limit, or what its container leaves to it'],
+    ['Limit of the heap', memory.heap_limit, memory.heap_limit_note ?? 'hard limit, or what its container leaves to it'],
     ['Own memory of the process', memory.private, 'heap, native allocations, stacks, compiled code'],
     ['Resident', memory.resident, 'with pages of files'],
     ['Container uses', memory.container_working_set, 'what cannot be freed at once'],

@@ -57,7 +57,7 @@ pub const KNOWN: Runtime = runtime("known", None, Host::Run);
 pub const FETCHED: [Runtime; 2] = [CORE_3_1, NET_10];
 
 /// All that tests know. Those after the first two come from a folder of packs and may not be there.
-pub const ALL: [Runtime; 10] = [
+pub const ALL: [Runtime; 13] = [
     CORE_3_1,
     NET_10,
     runtime("net3.1.3", None, Host::Run),
@@ -68,6 +68,9 @@ pub const ALL: [Runtime; 10] = [
     runtime("aot8.0.33", Some("8.0.33"), Host::NativeAot),
     runtime("aot9.0.22", Some("9.0.22"), Host::NativeAot),
     runtime("aotserver9.0.22", Some("9.0.22"), Host::NativeAot),
+    runtime("aotserver10.0.12", Some("10.0.12"), Host::NativeAot),
+    runtime("aot11.0.0", Some("11.0.0"), Host::NativeAot),
+    runtime("aotserver11.0.0", Some("11.0.0"), Host::NativeAot),
 ];
 
 /// The cache, filled once per test run.

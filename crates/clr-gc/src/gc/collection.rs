@@ -62,6 +62,12 @@ pub struct Collection {
     pub reason: Option<GcReason>,
     /// Reason of the newest GCTriggered since the previous GCStart.
     pub trigger: Option<GcReason>,
+    /// Thread of that GCTriggered: the one that needed the collection or asked for it.
+    pub trigger_thread: Option<u64>,
+    /// A tool asked for it over the diagnostics socket, for a heap dump, and not the program. Only of those with the
+    /// reason [`GcReason::INDUCED`]; `None`: it is another one, or that is not known. Whoever reads a live process may
+    /// know more.
+    pub requested_by_tool: Option<bool>,
     /// GCStart.
     pub start: Option<i64>,
     /// GCEnd.
@@ -128,6 +134,11 @@ impl Collection {
     /// Bytes were allocated before it that no sum over collections has: unknown, other than the time before the first.
     pub fn hides_allocation(&self) -> bool {
         self.allocated.err().is_some_and(|why| why != AllocatedUnknown::First)
+    }
+
+    /// Somebody asked for it as `GC.Collect` does, and what is known of the request is of it.
+    pub fn is_requested(&self) -> bool {
+        self.reason == Some(GcReason::INDUCED) && self.trigger == Some(GcReason::INDUCED)
     }
 
     /// GCStart to GCEnd; for a background collection most of it ran beside the program.

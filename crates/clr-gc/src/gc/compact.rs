@@ -159,6 +159,8 @@ mod tests {
             missing,
             lossy: some,
             observed_by_others: some.then_some(number > 9),
+            trigger_thread: of(number),
+            requested_by_tool: some.then_some(number > 7),
             requests: some.then_some(RequestImpact {
                 hit: number,
                 lost_ns: number / 2,

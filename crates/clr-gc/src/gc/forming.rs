@@ -22,6 +22,9 @@ pub(crate) struct Forming {
     /// GCEnd: when, and the generation it names.
     pub(crate) end: Option<(i64, u32)>,
     pub(crate) trigger: Option<GcReason>,
+    pub(crate) trigger_thread: Option<u64>,
+    /// Events of a heap dump came in it.
+    pub(crate) dumped: bool,
     pub(crate) heap_stats: Option<HeapStats>,
     pub(crate) global: Option<GlobalHistory>,
     pub(crate) stops: Vec<StopId>,
@@ -111,6 +114,13 @@ impl Forming {
         }
     }
 
+    /// Requested, as `GC.Collect` does it.
+    pub(crate) fn is_induced(&self) -> bool {
+        self.start
+            .as_ref()
+            .is_some_and(|(_, _, start)| start.reason == GcReason::INDUCED)
+    }
+
     /// As many histories as heaps.
     pub(crate) fn has_all_histories(&self) -> bool {
         self.global
@@ -187,6 +197,10 @@ impl Forming {
             became_blocking,
             reason: self.start.as_ref().map(|start| start.2.reason),
             trigger: self.trigger,
+            trigger_thread: self.trigger_thread,
+            // A dump walks other collections that come in its time, too, and the program may ask for one of them; the
+            // thread says so where it is known.
+            requested_by_tool: self.dumped.then_some(true).filter(|_| self.is_induced()),
             start,
             end,
             start_thread: self.start.as_ref().map(|start| start.1),

@@ -6,6 +6,7 @@ mod memory;
 mod open;
 mod settling;
 mod stops;
+mod tools;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -17,6 +18,7 @@ use crate::gc::loss::LossIntervals;
 use crate::gc::stop::{Stop, StopId};
 use crate::gc::trail::Trails;
 use finalizers::FinalizerThread;
+use tools::ToolThread;
 
 pub use finalizers::Finalizers;
 pub use open::Open;
@@ -166,6 +168,9 @@ pub struct Machine {
     losses: LossIntervals,
     /// Newest GCTriggered since the previous GCStart.
     trigger: Option<GcReason>,
+    /// The thread of it.
+    trigger_thread: Option<u64>,
+    tools: ToolThread,
     /// A GCTriggered since the last stop ended: on server GC it comes before the suspension.
     triggered_outside: bool,
     /// A triggered stop without collection since the last GCStart: the runtime counts one on without events.
@@ -205,6 +210,8 @@ impl Machine {
             trails: Trails::default(),
             losses: LossIntervals::default(),
             trigger: None,
+            trigger_thread: None,
+            tools: ToolThread::default(),
             triggered_outside: false,
             count_may_skip: false,
             last_number: None,
@@ -276,6 +283,13 @@ impl Machine {
                 }
                 return Some(number);
             }
+            ClrEvent::BulkRootEdge(_) => {
+                let number = self.running()?;
+                if let Some(forming) = self.forming_mut(number) {
+                    forming.dumped = true;
+                }
+                return Some(number);
+            }
             event => match Share::of(event.kind()) {
                 Share::Running => return self.running().or_else(|| self.background_under_way()),
                 Share::Background => return self.background_under_way(),
@@ -283,6 +297,11 @@ impl Machine {
             },
         }
         None
+    }
+
+    /// A session of the process ended: this thread wrote ProcessInfo.
+    pub(crate) fn session_ended(&mut self, thread: u64) {
+        self.tools.session_ended(thread);
     }
 
     /// Events are missing between `after` (`None`: since the beginning) and `before`, nanoseconds since the sync point.

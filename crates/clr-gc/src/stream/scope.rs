@@ -50,6 +50,7 @@ pub(super) fn rebuilds(kind: Kind) -> bool {
             | Kind::CreateConcurrentThread
             | Kind::FinalizersBegin
             | Kind::FinalizersEnd
+            | Kind::BulkRootEdge
     )
 }
 

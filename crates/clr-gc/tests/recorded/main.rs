@@ -18,3 +18,4 @@ mod open;
 mod recordings;
 mod settling;
 mod stops;
+mod tools;

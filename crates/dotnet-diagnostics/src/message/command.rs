@@ -33,6 +33,8 @@ pub enum CollectVersion {
     V4,
     /// CollectTracing5, .NET 10 and later: event ids per provider.
     V5,
+    /// CollectTracing6, .NET 11 and later: what happens while the buffers are full.
+    V6,
 }
 
 /// Which form of ProcessInfo: later ones have more fields.
@@ -48,12 +50,13 @@ pub enum InfoVersion {
 
 impl Command {
     /// Every command that this crate implements, in the order of their numbers.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::StopTracing,
         Self::CollectTracing(CollectVersion::V2),
         Self::CollectTracing(CollectVersion::V3),
         Self::CollectTracing(CollectVersion::V4),
         Self::CollectTracing(CollectVersion::V5),
+        Self::CollectTracing(CollectVersion::V6),
         Self::ProcessInfo(InfoVersion::V1),
         Self::ResumeRuntime,
         Self::ProcessEnvironment,
@@ -77,6 +80,7 @@ impl Command {
             Self::CollectTracing(CollectVersion::V3) => 0x04,
             Self::CollectTracing(CollectVersion::V4) => 0x05,
             Self::CollectTracing(CollectVersion::V5) => 0x06,
+            Self::CollectTracing(CollectVersion::V6) => 0x07,
             Self::ProcessInfo(InfoVersion::V1) => 0x00,
             Self::ResumeRuntime => 0x01,
             Self::ProcessEnvironment => 0x02,
@@ -100,6 +104,7 @@ impl Command {
             Self::CollectTracing(CollectVersion::V3) => "CollectTracing3",
             Self::CollectTracing(CollectVersion::V4) => "CollectTracing4",
             Self::CollectTracing(CollectVersion::V5) => "CollectTracing5",
+            Self::CollectTracing(CollectVersion::V6) => "CollectTracing6",
             Self::ProcessInfo(InfoVersion::V1) => "ProcessInfo",
             Self::ResumeRuntime => "ResumeRuntime",
             Self::ProcessEnvironment => "ProcessEnvironment",
@@ -150,6 +155,7 @@ mod tests {
             ("CollectTracing3", 2, 4),
             ("CollectTracing4", 2, 5),
             ("CollectTracing5", 2, 6),
+            ("CollectTracing6", 2, 7),
             ("ProcessInfo", 4, 0),
             ("ResumeRuntime", 4, 1),
             ("ProcessEnvironment", 4, 2),

@@ -92,7 +92,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::frame::{Progress, decode_frame};
-    use super::super::session_config::{EventFilter, Provider, Rundown};
+    use super::super::session_config::{EventFilter, Provider, Rundown, WhenFull};
     use super::*;
 
     fn provider() -> impl Strategy<Value = Provider> {
@@ -119,11 +119,14 @@ mod tests {
         /// Guarantee: whole it comes back, cut it is an error.
         #[test]
         fn sessions_round_trip(
-            buffer_mb in 1u32.., keyword: u64, stacks: bool, providers in proptest::collection::vec(provider(), 1..4),
+            buffer_mb in 1u32.., keyword: u64, stacks: bool, blocks: bool,
+            providers in proptest::collection::vec(provider(), 1..4),
         ) {
             let rundown = Rundown::Keyword(keyword.max(1));
-            let config = SessionConfig { buffer_mb, rundown, stacks, providers, allow_inducing_keywords: true };
-            let request = Request::CollectTracing { version: CollectVersion::V5, config };
+            let when_full = if blocks { WhenFull::Block } else { WhenFull::Drop };
+            let config =
+                SessionConfig { buffer_mb, rundown, stacks, providers, when_full, allow_inducing_keywords: true };
+            let request = Request::CollectTracing { version: CollectVersion::V6, config };
             let bytes = request.encode().unwrap();
             let Progress::Complete { frame, .. } = decode_frame(&bytes).unwrap() else { panic!("whole frame") };
             prop_assert_eq!(Request::decode(frame), Ok(request));
@@ -151,6 +154,7 @@ mod tests {
             (CollectVersion::V2, Rundown::Default, true),
             (CollectVersion::V3, Rundown::Default, false),
             (CollectVersion::V4, Rundown::Keyword(0x10), false),
+            (CollectVersion::V5, Rundown::Keyword(0x10), false),
         ] {
             let bytes = Request::CollectTracing {
                 version,

@@ -32,8 +32,22 @@ pub struct SessionConfig {
     pub stacks: bool,
     /// Whose events, which groups of them, in which detail.
     pub providers: Vec<Provider>,
+    /// What the runtime does while the buffers are full.
+    pub when_full: WhenFull,
     /// Lets the [`INDUCING_KEYWORDS`] through. False unless a full collection in the target is what is wanted.
     pub allow_inducing_keywords: bool,
+}
+
+/// What the runtime does while the buffers of a session are full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WhenFull {
+    /// It drops new events.
+    #[default]
+    Drop,
+    /// The thread that writes waits until the session is read, and in a collection so do all threads: whoever asks for
+    /// this must read without a rest. Possible from .NET 11; older runtimes drop ([`Compromise::Drops`]). Never for a
+    /// standing session.
+    Block,
 }
 
 /// What the runtime sends about loaded code when a session ends.
@@ -87,6 +101,8 @@ pub enum Compromise {
     DefaultRundown,
     /// Events are not filtered by id.
     NoEventFilter,
+    /// Events are dropped while the buffers are full.
+    Drops,
 }
 
 impl Default for SessionConfig {
@@ -96,6 +112,7 @@ impl Default for SessionConfig {
             rundown: Rundown::None,
             stacks: false,
             providers: Vec::new(),
+            when_full: WhenFull::default(),
             allow_inducing_keywords: false,
         }
     }
@@ -182,10 +199,10 @@ impl SessionConfig {
     /// The forms of the command to try, best first: the oldest that can express everything, then older ones, which can
     /// express less. An older form than needed is never tried first: plain sessions work on every runtime at once.
     pub fn versions(&self) -> &'static [CollectVersion] {
-        use CollectVersion::{V2, V3, V4, V5};
-        let all = &[V5, V4, V3, V2];
+        use CollectVersion::{V2, V3, V4, V5, V6};
+        let all = &[V6, V5, V4, V3, V2];
         let fits = |version: &&CollectVersion| self.compromises(**version).is_empty();
-        let best = all.iter().rev().find(fits).copied().unwrap_or(V5);
+        let best = all.iter().rev().find(fits).copied().unwrap_or(V6);
         let from = all.iter().position(|version| *version == best).unwrap_or(0);
         all.get(from..).unwrap_or(all)
     }
@@ -203,6 +220,9 @@ impl SessionConfig {
         if version < CollectVersion::V5 && self.providers.iter().any(|provider| provider.filter.is_some()) {
             compromises.push(Compromise::NoEventFilter);
         }
+        if version < CollectVersion::V6 && self.when_full == WhenFull::Block {
+            compromises.push(Compromise::Drops);
+        }
         compromises
     }
 }
@@ -216,7 +236,7 @@ mod tests {
     /// lost.
     #[test]
     fn the_oldest_sufficient_form_comes_first() {
-        use CollectVersion::{V2, V3, V4, V5};
+        use CollectVersion::{V2, V3, V4, V5, V6};
         let mut config = SessionConfig::garbage_collection();
         assert_eq!(config.versions(), [V3, V2]);
         assert_eq!(config.compromises(V2), [Compromise::StacksIncluded]);
@@ -231,6 +251,10 @@ mod tests {
         assert_eq!(config.versions(), [V5, V4, V3, V2]);
         assert_eq!(config.compromises(V4), [Compromise::NoEventFilter]);
         assert_eq!(config.compromises(V5), []);
+        config.when_full = WhenFull::Block;
+        assert_eq!(config.versions(), [V6, V5, V4, V3, V2]);
+        assert_eq!(config.compromises(V5), [Compromise::Drops]);
+        assert_eq!(config.compromises(V6), []);
     }
 
     /// Scenario: each keyword that induces collections, on the runtime's provider and on another one.

@@ -52,6 +52,10 @@ impl FactValue {
 /// `runtimeconfig.json` or its container. It is for the rules alone.
 pub const HEAP_LIMIT: &str = "gcwatch.process.heap_limit";
 
+/// The attribute of the memory limit of the process's container, where the runtime does not see it. It is for the rules
+/// alone.
+pub const UNSEEN_LIMIT: &str = "gcwatch.process.unseen_limit";
+
 impl ProcessFacts {
     /// Identity and resource attributes of a run. NaN is dropped.
     pub fn new(
@@ -185,6 +189,8 @@ pub struct Open {
     pub collection: Option<u64>,
     /// The background collection: GCStart without GCEnd.
     pub background: Option<u64>,
+    /// A tool asked for the collection that is in progress, for a heap dump; `None`: not known, or nobody asked.
+    pub requested_by_tool: Option<bool>,
     /// The round of the finalizer thread: GCFinalizersBegin without GCFinalizersEnd.
     pub finalizers: Option<u64>,
 }
@@ -261,8 +267,10 @@ fields! { FIELDS Process
         = |s| attribute(s, "process.executable.path");
     "process.watched_s" Double "s" "Seconds since the first attach; in a recording, since its beginning."
         = |s| age(s, s.stream.since_unix_ns);
-    "process.heap_limit" Int "bytes" "Maximum bytes that the heap can commit: the runtime's setting (.NET 9 and later), else GCHeapHardLimit or GCHeapHardLimitPercent of the environment or runtimeconfig.json, else three quarters of the container's memory limit. Unknown without a limit, and in a recording without settings."
+    "process.heap_limit" Int "bytes" "Maximum bytes that the heap can commit: the runtime's setting (.NET 9 and later), else GCHeapHardLimit or GCHeapHardLimitPercent of the environment or runtimeconfig.json, else three quarters of the container's memory limit. Unknown without a limit, where the runtime says that there is none, and in a recording without settings."
         = heap_limit;
+    "process.unseen_limit" Int "bytes" "The memory limit of the container where the runtime says that its heap has none (.NET 9 and later): it does not see the container's. Unknown otherwise, and in a recording."
+        = |s| attribute(s, UNSEEN_LIMIT);
     "settings.server" Bool "" "Server GC: one heap per core. Settings are known for .NET 9 and later (CoreCLR)."
         = |s| attribute(s, "dotnet.gc.settings.server");
     "settings.concurrent" Bool "" "Background collections are enabled."
@@ -352,6 +360,8 @@ fields! { STREAM_FIELDS Stream
         = |s| open(s, s.stream.open.stop);
     "open.collection_s" Double "s" "How long a blocking or foreground collection has been in progress; 0 if none is. Unknown as `open.stop_s`."
         = |s| open(s, s.stream.open.collection);
+    "open.requested_by_tool" Bool "" "A tool asked for the collection that is in progress, for a heap dump: the process goes on when the tool reads, or ends. Unknown where nothing is in progress, and where it is not known who asked."
+        = |s| s.stream.open.requested_by_tool.filter(|_| !s.stream.behind).map(Value::Bool);
     "open.background_s" Double "s" "How long a background collection has been in progress; 0 if none is. Unknown as `open.stop_s`."
         = |s| open(s, s.stream.open.background);
     "open.finalizers_s" Double "s" "How long the finalizer thread has been running finalizers without coming to an end; 0 if it waits for work. Unknown where `process.finalizers_waiting` is."

@@ -126,6 +126,8 @@ pub enum Unfinished {
     Stop,
     /// A blocking collection.
     Collection,
+    /// A blocking collection that a tool asked for, for a heap dump.
+    Dump,
     /// A background collection.
     Background,
     /// A round of the finalizer thread.

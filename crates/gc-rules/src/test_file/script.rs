@@ -236,6 +236,8 @@ pub(super) fn collection(at: i64, number: u32, fields: &BTreeMap<String, String>
         implausible: Implausible::default(),
         lossy: given.boolean("lossy")?.unwrap_or(false),
         observed_by_others: given.boolean("observed_by_others")?,
+        requested_by_tool: given.boolean("requested_by_tool")?,
+        trigger_thread: None,
         requests: requests(&mut given)?,
     };
     given.rest()?;

@@ -91,6 +91,9 @@ attributes! {
     OBSERVED_BY_OTHERS "dotnet.gc.observed_by_others" Bool Own
         "A session of another tool was open in the process, or its consequences were not over yet: the collection may have been slower for it. True from the first look after the session began, every 2 s; absent where it cannot be known, and in recordings."
         from "/proc/PID/net/unix"
+    REQUESTED_BY_TOOL "dotnet.gc.requested_by_tool" Bool Own
+        "A tool asked for the collection over the diagnostics socket, for a heap dump, and not the program. Only of those with the reason Induced; absent where it is not known."
+        from "GCTriggered by the thread that serves the socket; GCBulkRootEdge"
     REQUESTS_HIT "dotnet.gc.requests.hit" Int Own
         "Requests that the collection stopped, of those that ended within `requests.wait` of it. Absent unless `requests.mode` is on for the process."
         from "Microsoft.AspNetCore.Hosting.EndRequest, GCSuspendEEBegin to GCRestartEEBegin"

@@ -358,6 +358,7 @@ fn attributes(wire: &mut Wire, collection: &Collection, phases: bool) {
         .texts(&row::MISSING, collection.missing.iter().map(Missing::name))
         .bool(&row::LOSSY, Some(collection.lossy))
         .bool(&row::OBSERVED_BY_OTHERS, collection.observed_by_others)
+        .bool(&row::REQUESTED_BY_TOOL, collection.requested_by_tool)
         .int(&row::REQUESTS_HIT, collection.requests.map(|impact| impact.hit))
         .ms(
             &row::REQUEST_TIME_LOST_MS,

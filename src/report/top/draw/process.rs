@@ -120,7 +120,8 @@ fn facts(process: &Process, width: u16) -> Vec<Line<'static>> {
             allocated_per_second(minute.as_ref()),
         )),
     ];
-    let memory = match memory.ledger.and_then(|ledger| ledger.clause()) {
+    let note = memory.heap_limit_note.as_deref().map(|note| format!("limit: {note}"));
+    let memory = match memory.ledger.as_ref().and_then(|ledger| ledger.clause()) {
         Some(clause) => format!("memory: {clause}"),
         None => format!(
             "heap {} live, {} free in it, {} committed, {} resident",
@@ -134,6 +135,9 @@ fn facts(process: &Process, width: u16) -> Vec<Line<'static>> {
     let limits = limits(row);
     if !limits.is_empty() {
         lines.push(Line::from(limits));
+    }
+    if let Some(note) = note {
+        lines.extend(paragraph(&note, width, Style::new()));
     }
     lines.push(Line::default());
     lines

@@ -84,6 +84,8 @@ pub(super) fn blank(number: u32) -> Collection {
         became_blocking: false,
         reason: None,
         trigger: None,
+        trigger_thread: None,
+        requested_by_tool: None,
         start: None,
         end: None,
         start_thread: None,

@@ -21,6 +21,8 @@ pub(super) trait Fields: Pass {
             became_blocking,
             reason,
             trigger,
+            trigger_thread,
+            requested_by_tool,
             start,
             end,
             start_thread,
@@ -51,6 +53,8 @@ pub(super) trait Fields: Pass {
         self.flag(became_blocking);
         self.optional_code(reason, |reason| reason.0);
         self.optional_code(trigger, |reason| reason.0);
+        self.optional_unsigned(trigger_thread);
+        self.optional(requested_by_tool, u128::from, |number| number != 0);
         self.optional_time(start);
         self.optional_time(end);
         self.optional_unsigned(start_thread);

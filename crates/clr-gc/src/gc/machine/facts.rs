@@ -45,6 +45,7 @@ impl Machine {
         forming.start = Some((at, thread, *event));
         forming.background = under_way;
         forming.trigger = self.trigger.take();
+        forming.trigger_thread = self.trigger_thread.take();
         forming.touch(at);
         let previous = number.wrapping_sub(1);
         if self.last_number != Some(previous) && self.last_ended != Some(previous) {

@@ -1,5 +1,6 @@
 //! What has begun and not ended.
 
+use crate::event::GcReason;
 use crate::gc::machine::Machine;
 
 /// What has begun and not ended, by the events that came so far. Times are nanoseconds since the sync point; `None`:
@@ -13,6 +14,10 @@ pub struct Open {
     pub collection: Option<i64>,
     /// The background collection under way: its GCStart.
     pub background: Option<i64>,
+    /// The thread that asked for the stop or the collection, as `GC.Collect` does, or else stopped the threads.
+    pub requester: Option<u64>,
+    /// That is the thread that serves tools: for a heap dump. `None`: nothing is open, or it is not known.
+    pub requested_by_tool: Option<bool>,
     /// The round of the finalizer thread.
     pub finalizers: Option<i64>,
     /// Objects whose finalizers have not run; `None`: not known.
@@ -33,6 +38,8 @@ impl Open {
             stop: older(self.stop, other.stop),
             collection: older(self.collection, other.collection),
             background: older(self.background, other.background),
+            requester: self.requester.or(other.requester),
+            requested_by_tool: self.requested_by_tool.or(other.requested_by_tool),
             finalizers: older(self.finalizers, other.finalizers),
             finalizers_waiting: match (self.finalizers_waiting, other.finalizers_waiting) {
                 (Some(a), Some(b)) => Some(a.saturating_add(b)),
@@ -62,7 +69,22 @@ impl Machine {
                 .max()
         };
         let finalizers = self.finalizers();
+        let running = self
+            .forming
+            .iter()
+            .rev()
+            .find(|forming| forming.start.is_some() && forming.end.is_none() && !forming.announced_background());
+        let asked = match running {
+            Some(running) => running.trigger_thread.filter(|_| running.is_induced()),
+            None => self
+                .trigger_thread
+                .filter(|_| stop.is_some_and(|stop| stop.triggered) && self.trigger == Some(GcReason::INDUCED)),
+        };
+        // With one heap, who asks stops the threads, before GCTriggered: a dump that stalls may keep that back.
+        let requester = asked.or(stop.map(|stop| stop.thread));
         Open {
+            requester,
+            requested_by_tool: requester.and_then(|thread| self.tools.is(thread)),
             finalizers: finalizers.begun,
             finalizers_waiting: finalizers.waiting,
             stop: stop.and_then(|stop| stop.first_seen()).filter(is_whole),

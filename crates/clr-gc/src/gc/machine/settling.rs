@@ -63,7 +63,11 @@ impl Machine {
         for stop in &mut stops {
             stop.void |= self.lossy(stop);
         }
-        let collection = forming.into_collection(&stops.iter().collect::<Vec<_>>(), &self.losses);
+        let mut collection = forming.into_collection(&stops.iter().collect::<Vec<_>>(), &self.losses);
+        if collection.is_requested() {
+            let known = collection.trigger_thread.and_then(|thread| self.tools.is(thread));
+            collection.requested_by_tool = known.or(collection.requested_by_tool);
+        }
         if self.settling != Settling::AtTheEnd && !self.is_finished && !self.losses.is_empty() {
             self.forget_losses();
         }

@@ -33,6 +33,7 @@ impl Machine {
 
     pub(super) fn suspend_begin(&mut self, at: i64, thread: u64, reason: SuspendReason, count: Option<u32>) {
         self.trails.of(thread).ended = None;
+        self.tools.stopped();
         if let Some(place) = self.open.iter().position(|stop| stop.thread == thread) {
             if self.open[place].begin == Some(at) {
                 return;
@@ -99,6 +100,8 @@ impl Machine {
 
     pub(super) fn triggered(&mut self, thread: u64, reason: GcReason) {
         self.trigger = Some(reason);
+        self.trigger_thread = Some(thread);
+        self.tools.triggered(thread, reason);
         let own = self.open.iter().position(|stop| stop.thread == thread && stop.is_gc());
         match own {
             Some(place) => self.open[place].triggered = true,

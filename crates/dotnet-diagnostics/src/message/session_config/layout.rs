@@ -1,6 +1,6 @@
 //! The layout of a session in each form of CollectTracing, written and read: the newer the form, the more fields.
 
-use super::{EventFilter, MAX_PROVIDERS, Provider, Rundown, SessionConfig};
+use super::{EventFilter, MAX_PROVIDERS, Provider, Rundown, SessionConfig, WhenFull};
 use crate::message::command::CollectVersion;
 use crate::message::error::MessageError;
 use crate::message::primitive::{Fields, Payload};
@@ -9,20 +9,24 @@ use crate::message::primitive::{Fields, Payload};
 const FORMAT_NETTRACE: u32 = 1;
 /// CollectTracing5's session type for a stream over the socket (1 would be user_events).
 const SESSION_TYPE_STREAM: u32 = 0;
+/// CollectTracing6's mode in which the writer waits while the buffers are full (0 drops).
+const MODE_BLOCK: u32 = 1;
 
 impl SessionConfig {
     /// Writes the payload of this form of the command.
     pub(in crate::message) fn encode(&self, version: CollectVersion) -> Result<Vec<u8>, MessageError> {
         self.check()?;
         let mut payload = Payload::default();
-        if version == CollectVersion::V5 {
+        if version >= CollectVersion::V5 {
             payload.u32(SESSION_TYPE_STREAM);
         }
         payload.u32(self.buffer_mb).u32(FORMAT_NETTRACE);
         match version {
             CollectVersion::V2 => payload.bool(self.rundown.keyword() != 0),
             CollectVersion::V3 => payload.bool(self.rundown.keyword() != 0).bool(self.stacks),
-            CollectVersion::V4 | CollectVersion::V5 => payload.u64(self.rundown.keyword()).bool(self.stacks),
+            CollectVersion::V4 | CollectVersion::V5 | CollectVersion::V6 => {
+                payload.u64(self.rundown.keyword()).bool(self.stacks)
+            }
         };
         payload.count("the number of providers", self.providers.len())?;
         for provider in &self.providers {
@@ -32,7 +36,7 @@ impl SessionConfig {
                 "a provider's arguments",
                 provider.arguments.as_deref().unwrap_or_default(),
             )?;
-            if version == CollectVersion::V5 {
+            if version >= CollectVersion::V5 {
                 // Not enabled and empty means "no id is excluded", that is everything.
                 let (enable, ids) = match &provider.filter {
                     None => (false, [].as_slice()),
@@ -47,13 +51,19 @@ impl SessionConfig {
                 }
             }
         }
+        if version >= CollectVersion::V6 {
+            payload.u32(match self.when_full {
+                WhenFull::Drop => 0,
+                WhenFull::Block => MODE_BLOCK,
+            });
+        }
         Ok(payload.bytes)
     }
 
     /// Reads the payload of this form of the command. What the form cannot express is as the runtime understands it.
     pub(in crate::message) fn decode(version: CollectVersion, payload: &[u8]) -> Result<Self, MessageError> {
         let mut fields = Fields::new(payload);
-        if version == CollectVersion::V5 {
+        if version >= CollectVersion::V5 {
             let session_type = fields.u32("the session type")?;
             limited("the session type", session_type, SESSION_TYPE_STREAM)?;
         }
@@ -81,7 +91,7 @@ impl SessionConfig {
             let name = fields.string("a provider's name")?;
             let arguments = Some(fields.string("a provider's arguments")?).filter(|text| !text.is_empty());
             let mut filter = None;
-            if version == CollectVersion::V5 {
+            if version >= CollectVersion::V5 {
                 let enable = fields.bool("a provider's filter flag")?;
                 let ids = fields.u32("the number of event ids of a provider")?;
                 limited("the number of event ids of a provider", ids, (fields.left() / 4) as u32)?;
@@ -102,11 +112,20 @@ impl SessionConfig {
                 filter,
             });
         }
+        let mut when_full = WhenFull::Drop;
+        if version >= CollectVersion::V6 {
+            let mode = fields.u32("the mode of full buffers")?;
+            limited("the mode of full buffers", mode, MODE_BLOCK)?;
+            if mode == MODE_BLOCK {
+                when_full = WhenFull::Block;
+            }
+        }
         Ok(Self {
             buffer_mb,
             rundown,
             stacks,
             providers,
+            when_full,
             allow_inducing_keywords: true,
         })
     }
@@ -155,5 +174,13 @@ mod tests {
         ]
         .concat();
         assert_eq!(config.encode(CollectVersion::V5).unwrap(), newest);
+        let drops = [newest.as_slice(), &[0; 4]].concat();
+        assert_eq!(config.encode(CollectVersion::V6).unwrap(), drops);
+        let blocks = SessionConfig {
+            when_full: WhenFull::Block,
+            ..config
+        };
+        let newest = [newest.as_slice(), &[1, 0, 0, 0]].concat();
+        assert_eq!(blocks.encode(CollectVersion::V6).unwrap(), newest);
     }
 }

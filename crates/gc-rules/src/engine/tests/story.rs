@@ -198,6 +198,8 @@ pub(crate) fn blind(number: u32, end: i64) -> Collection {
         trigger: None,
         start: None,
         end: Some(end),
+        trigger_thread: None,
+        requested_by_tool: None,
         start_thread: None,
         last_event: end,
         pauses: Vec::new(),

@@ -124,6 +124,12 @@ pub(super) fn played(events: &[TestEvent], known: &ProcessFacts, start: i128) ->
                     collection: begun,
                     ..Open::default()
                 },
+                Unfinished::Dump => Open {
+                    stop: begun,
+                    collection: begun,
+                    requested_by_tool: Some(true),
+                    ..Open::default()
+                },
                 Unfinished::Background => Open {
                     background: begun,
                     ..Open::default()

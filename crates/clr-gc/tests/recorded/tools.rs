@@ -1,0 +1,75 @@
+//! Collections that a tool asked for, for a heap dump.
+
+use clr_gc::event::GcReason;
+use clr_gc::gc::{Machine, Settling};
+use clr_gc::stream::Scope;
+
+use crate::recordings::{self, Recording};
+
+/// Scenario: a plain session beside which another tool takes a heap dump, of a program that asks for no collection; the
+/// stream of such a dump itself; programs that ask for collections, without any tool.
+/// Guarantee: the dump's collection is the tool's, by the thread that asked or by the dump; nothing is made up of the
+/// others, and only of requests anything is said.
+#[test]
+fn a_heap_dump_is_the_tools() {
+    for name in recordings::present(&["net11-dump-beside", "net11-dump"]) {
+        let recording = Recording::read(name);
+        let of_tool = recording
+            .collections()
+            .iter()
+            .filter(|gc| gc.requested_by_tool == Some(true));
+        let of_tool: Vec<_> = of_tool.map(|gc| (gc.reason, gc.generation)).collect();
+        assert_eq!(of_tool, [(Some(GcReason::INDUCED), Some(2))], "{name}");
+        let others = recording
+            .collections()
+            .iter()
+            .filter(|gc| gc.reason != Some(GcReason::INDUCED));
+        assert!(
+            others.map(|gc| gc.requested_by_tool).all(|known| known.is_none()),
+            "{name}"
+        );
+    }
+    for name in recordings::names() {
+        if name.starts_with("net11-dump") {
+            continue;
+        }
+        let recording = Recording::read(&name);
+        assert!(
+            recording
+                .collections()
+                .iter()
+                .all(|gc| gc.requested_by_tool != Some(true)),
+            "{name}"
+        );
+    }
+}
+
+/// Scenario: the plain session beside a dump, event by event.
+/// Guarantee: from the begin of the dump's stop to the end of its collection, the thread that asked for it is named, and
+/// before and after no other stop is its.
+#[test]
+fn who_asked_is_known_while_it_goes_on() {
+    for name in recordings::present(&["net11-dump-beside"]) {
+        let whole = Recording::read(name);
+        let dump = whole
+            .collections()
+            .iter()
+            .find(|gc| gc.requested_by_tool == Some(true))
+            .unwrap();
+        let mut machine = Machine::new(None, Settling::AtTheEnd);
+        let mut named = Vec::new();
+        Recording::of(&recordings::bytes(name), Scope::Collections, |observed| {
+            let Ok(event) = &observed.decoded else { return };
+            machine.observe(observed.at, observed.event.thread, event);
+            let open = machine.open();
+            if open.stop.is_some() && open.requester == dump.trigger_thread {
+                named.push(observed.at);
+            }
+        });
+        assert_eq!(named.first(), dump.pauses[0].edges.suspend_begin.as_ref(), "{name}");
+        assert!(
+            named.last() >= dump.end.as_ref() && named.last() <= Some(&dump.last_event),
+            "{name}"
+        );
+    }
+}

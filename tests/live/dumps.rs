@@ -1,0 +1,189 @@
+//! Heap dumps of other tools beside the daemon: whose collections they are, and what stops a process whose dump is not
+//! read. The tool is this test, with a client of its own.
+
+use std::time::{Duration, Instant};
+
+use clr_gc::event::RUNTIME_PROVIDER;
+use dotnet_diagnostics::discovery::SocketAddress;
+use dotnet_diagnostics::message::{Provider, SessionConfig, WhenFull};
+use dotnet_diagnostics::{Client, Deadlines, Endpoint, Session};
+use serde_json::Value;
+use test_support::add_tests_on;
+use test_support::harness::Tests;
+use test_support::runtimes::{ALL, Host, NET_10, Runtime};
+use test_support::target::{PATIENCE, Start, Target};
+
+use crate::daemon::{Daemon, Scene};
+use crate::gcwatch::gcwatch;
+
+pub(crate) fn tests(tests: &mut Tests) {
+    let packs: Vec<Runtime> = ALL
+        .into_iter()
+        .filter(|runtime| runtime.host == Host::Run && !runtime.is_core_3())
+        .collect();
+    add_tests_on!(tests, [NET_10].into_iter().chain(packs.iter().copied()); a_dump_is_the_tools);
+    let waits = packs
+        .into_iter()
+        .filter(|runtime| runtime.version.is_some_and(|version| version.starts_with("11.")));
+    add_tests_on!(tests, waits; a_dump_that_is_not_read_is_no_debugger);
+}
+
+/// What dotnet-gcdump asks for.
+const DUMP: u64 = 0x198_0001;
+const VERBOSE: u32 = 5;
+/// How long the stalled dump is not read: longer than the rules for what does not end wait.
+const RESTS: Duration = Duration::from_secs(14);
+
+/// Another tool, with its executor.
+struct Tool {
+    executor: tokio::runtime::Runtime,
+    client: Client,
+}
+
+impl Tool {
+    fn of(target: &Target) -> Self {
+        let address = SocketAddress::chosen(target.socket().unwrap());
+        let endpoint = Endpoint::socket(address, Some(target.pid()));
+        Self {
+            executor: tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap(),
+            client: Client::with_deadlines(endpoint, Deadlines::uniform(PATIENCE)),
+        }
+    }
+
+    fn begin(&self, keywords: u64, buffer_mb: u32, when_full: WhenFull) -> Session {
+        let config = SessionConfig {
+            buffer_mb,
+            when_full,
+            providers: vec![Provider::new(RUNTIME_PROVIDER, keywords, VERBOSE)],
+            allow_inducing_keywords: true,
+            ..SessionConfig::default()
+        };
+        self.executor.block_on(self.client.collect_tracing(&config)).unwrap()
+    }
+
+    /// Ends it, and reads what is left of it; its length.
+    fn end(&self, mut session: Session) -> usize {
+        let mut length = 0;
+        self.executor
+            .block_on(session.drain(|bytes| length += bytes.len()))
+            .unwrap();
+        length
+    }
+}
+
+fn rules(record: &Value) -> Vec<String> {
+    let incidents = record["incidents"].as_array().unwrap().iter();
+    let names = incidents.flat_map(|incident| {
+        let alerts = incident["alerts"].as_array().into_iter().flatten();
+        let of_alerts = alerts.filter_map(|alert| alert["rule"].as_str());
+        of_alerts.chain(incident["rule"].as_str()).collect::<Vec<_>>()
+    });
+    names.map(str::to_owned).collect()
+}
+
+/// A daemon that has read collections of the process.
+fn reads(scene: &Scene, target: &Target) -> Daemon {
+    let daemon = scene.daemon();
+    daemon.process(target.pid(), "read", |record| {
+        record["process"]["collections"].as_u64() > Some(3)
+    });
+    daemon
+}
+
+/// Scenario: a process that never asks for a collection; another tool takes a heap dump of it.
+/// Guarantee: the dump's collection is the tool's, for people and for rules, and nothing says that the program called
+/// GC.Collect.
+fn a_dump_is_the_tools(runtime: Runtime) {
+    let scene = Scene::new();
+    let target = scene.marked(Start::new(runtime, "steady")).start();
+    let daemon = reads(&scene, &target);
+    let tool = Tool::of(&target);
+    let length = tool.end(tool.begin(DUMP, 64, WhenFull::Drop));
+    assert!(length > 100_000, "no dump: {length} bytes");
+    let by_tool = |record: &Value| {
+        let mut causes = record["causes"].as_array().unwrap().iter();
+        causes.any(|cause| cause["requested_by_tool"] == true) && !rules(record).is_empty()
+    };
+    let record = daemon.process(target.pid(), runtime.name, by_tool);
+    let causes = record["causes"].as_array().unwrap();
+    for cause in causes.iter().filter(|cause| cause["reason"] == "Induced") {
+        assert_eq!(cause["requested_by_tool"], true, "{}: {cause}", runtime.name);
+    }
+    assert_eq!(record["process"]["minute"]["induced"], 0, "{}", runtime.name);
+    let induced: Vec<String> = rules(&record)
+        .into_iter()
+        .filter(|rule| rule.starts_with("induced."))
+        .collect();
+    assert!(!induced.is_empty(), "{:?}", rules(&record));
+    assert!(
+        induced.iter().all(|rule| rule.starts_with("induced.by-tool")),
+        "{induced:?}"
+    );
+}
+
+/// Scenario: a Verbose session of another tool ends, which leaves a process to be healed; at once a heap dump begins
+/// whose reader rests for 14 s, and for which the runtime waits; then it is read, and ends.
+/// Guarantee: while all threads stand, doctor names the tool and no signal or debugger, and nothing is healed. No rule
+/// says that the process is stopped or that the program called GC.Collect; the stop is the tool's. Afterwards the
+/// process is healed, without a failure.
+fn a_dump_that_is_not_read_is_no_debugger(runtime: Runtime) {
+    let scene = Scene::new();
+    // Trees of half a million nodes.
+    let target = scene.marked(Start::new(runtime, "longpause")).start();
+    let daemon = reads(&scene, &target);
+    let tool = Tool::of(&target);
+    let verbose = tool.begin(0x1, 64, WhenFull::Drop);
+    std::thread::sleep(Duration::from_secs(5));
+    tool.end(verbose);
+    let dump = tool.begin(DUMP, 4, WhenFull::Block);
+    let began = Instant::now();
+    std::thread::sleep(RESTS / 2);
+    let pid = target.pid().to_string();
+    let output = gcwatch(&["doctor", "--pid", &pid, "--format", "ndjson"]);
+    let lines = String::from_utf8(output.stdout).unwrap();
+    let verdict = lines
+        .lines()
+        .find(|line| line.contains("\"kind\":\"diagnosis\""))
+        .unwrap();
+    assert!(verdict.contains("\"verdict\":\"silent\""), "{verdict}");
+    assert!(
+        verdict.contains("a tool does not read the events that it asked for"),
+        "{verdict}"
+    );
+    assert!(!verdict.contains("it is stopped by"), "{verdict}");
+    std::thread::sleep(RESTS.saturating_sub(began.elapsed()));
+    let record = daemon.get(&format!("/api/v1/processes/{pid}"));
+    assert_eq!(record["stream"]["healings"], 0, "{}", record["stream"]);
+    println!("while it stands: {:?}", rules(&record));
+    let length = tool.end(dump);
+    assert!(length > 4 << 20, "no dump: {length} bytes");
+
+    let is_read = |record: &Value| {
+        let mut longest = record["longest"].as_array().unwrap().iter();
+        longest.any(|line| line["pause_ns"].as_i64() > Some(5_000_000_000))
+            && record["stream"]["healings"].as_u64() >= Some(1)
+    };
+    let record = daemon.process(target.pid(), runtime.name, is_read);
+    let stop = &record["longest"][0];
+    assert_eq!(
+        (&stop["reason"], &stop["requested_by_tool"]),
+        (&Value::from("Induced"), &Value::from(true)),
+        "{stop}"
+    );
+    let rules = rules(&record);
+    println!("afterwards: {rules:?}");
+    assert!(rules.iter().any(|rule| rule == "induced.by-tool-long"), "{rules:?}");
+    let of_program = [
+        "induced.blocking",
+        "induced.repeated",
+        "induced.storm",
+        "watcher.stopped",
+    ];
+    let blames = |rule: &String| of_program.iter().any(|start| rule.starts_with(start));
+    assert!(!rules.iter().any(blames), "{rules:?}");
+    let failed = daemon.said().into_iter().filter(|line| line.contains("that failed"));
+    assert_eq!(failed.collect::<Vec<_>>(), Vec::<String>::new());
+}

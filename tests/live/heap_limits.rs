@@ -1,0 +1,186 @@
+//! Limits of heaps of real processes, as the daemon shows them: what NativeAOT takes of its environment, and whether a
+//! runtime sees the limit of its control group.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use serde_json::Value;
+use test_support::add_tests_on;
+use test_support::harness::{Missing, Need, Tests};
+use test_support::runtimes::{ALL, Runtime};
+use test_support::target::{PATIENCE, Start};
+
+use crate::daemon::Scene;
+
+pub(crate) fn tests(tests: &mut Tests) {
+    let native: Vec<Runtime> = ALL.into_iter().filter(|runtime| runtime.is_native_aot()).collect();
+    add_tests_on!(tests, native.iter().copied(); native_aot_until_10_takes_no_hexadecimal_prefix);
+    for runtime in ALL {
+        if ["net9.0.22", "net10.0.14", "net11.0.0"].contains(&runtime.name) {
+            let name = format!(
+                "{}::{}::the_limit_of_a_group_is_seen_or_not",
+                module_path!(),
+                runtime.name
+            );
+            tests.add(
+                name,
+                move || need(runtime),
+                move || the_limit_of_a_group_is_seen_or_not(runtime),
+            );
+        }
+    }
+}
+
+fn need(runtime: Runtime) -> Need {
+    runtime.need()?;
+    let group = Group::new("need");
+    let missing = || Missing::Ignored("no memory control groups of version 1 can be made here".to_owned());
+    group.map(drop).ok_or_else(missing)
+}
+
+const MIB: u64 = 1 << 20;
+const LIMIT: u64 = 450 * MIB;
+const NOT_SEEN: &str = "the runtime does not see the container's limit of 450 MiB: ";
+
+/// A memory group of version 1 that is named as Docker's are, removed at the end.
+struct Group(PathBuf);
+
+impl Group {
+    /// Without a limit. `None`: this machine or this user cannot make one.
+    fn new(name: &str) -> Option<Self> {
+        let digits = name.bytes().fold(u64::from(std::process::id()), |hash, byte| {
+            hash.wrapping_mul(31).wrapping_add(byte.into())
+        });
+        let parent = PathBuf::from("/sys/fs/cgroup/memory/gcwatch-limits");
+        std::fs::create_dir_all(&parent).ok()?;
+        let group = Self(parent.join(format!("docker-{digits:064x}.scope")));
+        std::fs::create_dir(&group.0).ok()?;
+        group.limit()?;
+        Some(group)
+    }
+
+    fn limit(&self) -> Option<()> {
+        std::fs::write(self.0.join("memory.limit_in_bytes"), LIMIT.to_string()).ok()
+    }
+
+    /// Runs with this thread in the group, so that processes that it starts are in it from their first instruction.
+    fn inside<T>(&self, run: impl FnOnce() -> T) -> T {
+        let own = rustix::thread::gettid().as_raw_nonzero().to_string();
+        std::fs::write(self.0.join("tasks"), &own).unwrap();
+        let done = run();
+        std::fs::write("/sys/fs/cgroup/memory/tasks", &own).unwrap();
+        done
+    }
+
+    fn take(&self, pid: u32) {
+        std::fs::write(self.0.join("cgroup.procs"), pid.to_string()).unwrap();
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // A process that has just ended may still be in it.
+        let until = Instant::now() + PATIENCE;
+        while std::fs::remove_dir(&self.0).is_err() && self.0.exists() && Instant::now() < until {
+            std::thread::yield_now();
+        }
+        // The last one that is in it removes it.
+        let _others = self.0.parent().map(std::fs::remove_dir);
+    }
+}
+
+fn unseen(record: &Value) -> String {
+    let lines = record["unseen"].as_array().unwrap().iter();
+    lines
+        .map(|line| format!("{}: {}\n", line["what"], line["why"]))
+        .collect()
+}
+
+/// Scenario: two programs of each NativeAOT with a limit of 96 MiB in their environment, written with `0x` and without.
+/// Guarantee: without, the limit is shown; with, from 11 on alone. It is said that this runtime does not say it, nor how
+/// its collector is set up.
+fn native_aot_until_10_takes_no_hexadecimal_prefix(runtime: Runtime) {
+    let scene = Scene::new();
+    let limited = |value: &str| {
+        scene
+            .marked(Start::new(runtime, "steady"))
+            .env("DOTNET_GCHeapHardLimit", value)
+    };
+    let (plain, prefixed) = (limited("6000000").start(), limited("0x6000000").start());
+    let daemon = scene.daemon();
+    let is_known =
+        |record: &Value| record["stream"]["events"].as_u64() > Some(0) && !record["memory"]["private"].is_null();
+    let plain = daemon.process(plain.pid(), runtime.name, is_known);
+    assert_eq!(plain["memory"]["heap_limit"], 96 * MIB, "{}", plain["memory"]);
+    let note = plain["memory"]["heap_limit_note"].as_str().unwrap();
+    assert!(note.starts_with("this runtime does not say"), "{note}");
+    let record = daemon.process(prefixed.pid(), runtime.name, is_known);
+    let limit = &record["memory"]["heap_limit"];
+    if runtime.version.is_some_and(|version| version.starts_with("11.")) {
+        assert_eq!(*limit, 96 * MIB, "{}", record["memory"]);
+    } else {
+        assert!(limit.is_null(), "{}", record["memory"]);
+        assert!(
+            unseen(&record).contains("a limit of its heap\": \"this runtime does not say"),
+            "{}",
+            unseen(&record)
+        );
+    }
+    if record["process"]["collector"].is_null() {
+        assert!(
+            unseen(&record).contains("settings\": \"this runtime does not say"),
+            "{}",
+            unseen(&record)
+        );
+    }
+}
+
+/// Scenario: a process that starts in a memory group of 450 MiB; one that is put into it after its start.
+/// Guarantee: the first has three quarters of it as the limit of its heap, by the runtime's own word. The second has
+/// none: its runtime does not see it, which is said, and an alert; nothing is compared with three quarters.
+fn the_limit_of_a_group_is_seen_or_not(runtime: Runtime) {
+    let scene = Scene::new();
+    let groups = ["inside", "later"].map(|name| Group::new(&format!("{}{name}", scene.mark())).unwrap());
+    let [inside, later] = &groups;
+    let start = scene.marked(Start::new(runtime, "steady"));
+    let seeing = inside.inside(|| start.start());
+    let blind = start.start();
+    later.take(blind.pid());
+    let daemon = scene.daemon();
+    let is_known = |record: &Value| {
+        !record["memory"]["container_limit"].is_null()
+            && record["settings"].as_array().is_some_and(|all| !all.is_empty())
+    };
+    let record = daemon.process(seeing.pid(), runtime.name, is_known);
+    let memory = &record["memory"];
+    assert_eq!(
+        (&memory["container_limit"], &memory["heap_limit"]),
+        (&Value::from(LIMIT), &Value::from(LIMIT / 4 * 3))
+    );
+    assert!(memory["heap_limit_note"].is_null(), "{memory}");
+    let said = record["settings"].as_array().unwrap().iter();
+    let mut said = said.filter(|setting| setting["name"] == "dotnet.gc.settings.hard_limit");
+    assert_eq!(said.next().unwrap()["value"], LIMIT / 4 * 3);
+
+    let fires = |record: &Value| {
+        let incidents = record["incidents"].as_array().unwrap().iter();
+        is_known(record) && incidents.clone().any(|incident| incident["rule"] == "limits.not-seen")
+    };
+    let record = daemon.process(blind.pid(), runtime.name, fires);
+    let memory = &record["memory"];
+    assert_eq!(memory["container_limit"], LIMIT, "{memory}");
+    assert!(memory["heap_limit"].is_null(), "{memory}");
+    assert!(
+        memory["heap_limit_note"].as_str().unwrap().starts_with(NOT_SEEN),
+        "{memory}"
+    );
+    let rules: Vec<&str> = record["incidents"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|one| one["rule"].as_str())
+        .collect();
+    assert_eq!(rules, ["limits.not-seen"]);
+    // They end before their groups.
+    drop((seeing, blind));
+}
