@@ -168,6 +168,7 @@ mod tests {
             ns_pid: None,
             name: "app".to_owned(),
             runtime: None,
+            native_aot: None,
             resource: vec![attribute("own", "process"), attribute("found", "proc")],
             provenance: Provenance {
                 own_names: vec!["own".to_owned()],

