@@ -403,7 +403,7 @@ async fn settings_are_read() {
     let supervised = Supervised::start(scene.options());
     let reports = |runtime: Runtime| {
         let version = runtime.version.unwrap_or_default();
-        !runtime.is_native_aot() && (version.starts_with("9.") || version.starts_with("10."))
+        !runtime.is_native_aot() && ["9.", "10.", "11."].iter().any(|major| version.starts_with(major))
     };
     for (runtime, target) in &mut targets {
         supervised.log.until(target.pid(), runtime.name, Run::is_attached).await;

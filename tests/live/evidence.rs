@@ -236,7 +236,7 @@ fn a_library_and_who_called_it_are_named(runtime: Runtime) {
         // What allocates is collected for as well.
         let Some(caller) = of_row.first() else {
             assert!(
-                !name.contains("Learn") && !name.contains("Clean"),
+                !name.contains("Program.Learn") && !name.contains("Clean"),
                 "{}: {name} of {all:#?}",
                 runtime.name
             );
@@ -273,7 +273,7 @@ fn a_library_that_allocates_and_who_called_it_are_named(runtime: Runtime) {
     let mut named = 0.0;
     for (name, (whole, part)) in log
         .into_iter()
-        .filter(|(name, _)| !name.contains("Clean") && !name.contains("Learn"))
+        .filter(|(name, _)| !name.contains("Clean") && !name.contains("Program.Learn"))
     {
         let name = name.replace('_', " ");
         let of_row: Vec<_> = sites.iter().filter(|site| row(site) == name).collect();
