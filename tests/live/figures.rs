@@ -191,7 +191,7 @@ fn values(page: &str, pid: &str, name: &str) -> Vec<(String, f64)> {
 }
 
 /// Scenario: a program that prints the runtime's own values before and after a load of all kinds, under the daemon.
-/// Guarantee: counts, sizes and committed bytes are equal, the total pause is within a hundredth, and bytes allocated are
+/// Guarantee: counts, sizes and committed bytes are equal, the total pause is within three hundredths, and bytes allocated are
 /// no more than the runtime's.
 fn metrics_equal_what_the_conventions_say(runtime: Runtime, collector: Collector) {
     let context = format!("{}, {}", runtime.name, collector.name);
@@ -264,7 +264,7 @@ fn metrics_equal_what_the_conventions_say(runtime: Runtime, collector: Collector
     let own = difference("pause_s");
     println!("{context}: pause {pause:.6} s, {own:.6} of the runtime; committed {committed}");
     assert!(
-        (pause - own).abs() <= own / 100.0 + 0.001,
+        (pause - own).abs() <= own / 30.0 + 0.001,
         "{context}: paused {pause} s, by the runtime {own} s"
     );
     // From the first collection on to the last: the program allocates before and after.
