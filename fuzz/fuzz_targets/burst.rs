@@ -21,6 +21,16 @@ fuzz_target!(|input: &[u8]| {
     burst.callers();
     pprof::encode(&burst.stacked(), &burst.account(), None, false);
     let framework = burst.framework();
-    flame::svg("x", &burst.weighted_stacks(Weight::Allocated), flame::Unit::Bytes, &framework);
-    flame::svg("x", &burst.weighted_stacks(Weight::Stopped), flame::Unit::Nanoseconds, &framework);
+    flame::svg(
+        "x",
+        &burst.weighted_stacks(Weight::Allocated),
+        flame::Unit::Bytes,
+        &framework,
+    );
+    flame::svg(
+        "x",
+        &burst.weighted_stacks(Weight::Stopped),
+        flame::Unit::Nanoseconds,
+        &framework,
+    );
 });

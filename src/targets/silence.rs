@@ -3,7 +3,8 @@
 //!
 //! A thread that writes a session's stream waits in `sock_alloc_send_pskb` while the socket is full: whoever asked for
 //! the events does not read them. From .NET 11 on a session can ask the runtime to wait for its reader
-//! (`CollectTracing6`, which dotnet-gcdump uses for its heap dump): then the threads that write events wait, too, in the
+//! (`CollectTracing6`, which dotnet-gcdump uses for its heap dump): then the threads that write events wait, too,
+//! in the
 //! middle of a collection with all others stopped.
 
 use std::path::{Path, PathBuf};
@@ -138,7 +139,7 @@ mod tests {
     /// Scenario: a process in each state, with threads that wait anywhere.
     /// Guarantee: each cause by its own sign; without a folder of threads nothing is known.
     #[test]
-    fn causes_are_told_apart() {
+    fn causes_are_distinct() {
         let waits = ["futex_do_wait", "0"];
         assert_eq!(cause_of("T (stopped)", "0", &waits), Some(Cause::Stopped));
         assert_eq!(cause_of("t (tracing stop)", "42", &waits), Some(Cause::Traced(42)));

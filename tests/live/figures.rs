@@ -191,7 +191,8 @@ fn values(page: &str, pid: &str, name: &str) -> Vec<(String, f64)> {
 }
 
 /// Scenario: a program that prints the runtime's own values before and after a load of all kinds, under the daemon.
-/// Guarantee: counts, sizes and committed bytes are equal, the total pause is within three hundredths, and bytes allocated are
+/// Guarantee: counts, sizes and committed bytes are equal, the total pause is within three hundredths, and bytes
+/// allocated are
 /// no more than the runtime's.
 fn metrics_equal_what_the_conventions_say(runtime: Runtime, collector: Collector) {
     let context = format!("{}, {}", runtime.name, collector.name);

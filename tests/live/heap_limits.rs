@@ -97,7 +97,8 @@ fn unseen(record: &Value) -> String {
 }
 
 /// Scenario: two programs of each NativeAOT with a limit of 96 MiB in their environment, written with `0x` and without.
-/// Guarantee: without, the limit is shown; with, from 11 on alone. It is said that this runtime does not say it, nor how
+/// Guarantee: without, the limit is shown; with, from 11 on alone. Records show that this runtime does not say
+/// it, nor how
 /// its collector is set up.
 fn native_aot_until_10_takes_no_hexadecimal_prefix(runtime: Runtime) {
     let scene = Scene::new();

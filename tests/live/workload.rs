@@ -19,7 +19,8 @@ fn the_program_is_built_from_its_source() {
 }
 
 /// Scenario: a program of tests/workload/known, which the compiler of a .NET SDK has built (jobs.dll:
-/// tests/workload/build-jobs; layers.dll and its library: tests/workload/build-layers), or its source was changed without the other.
+/// tests/workload/build-jobs; layers.dll and its library: tests/workload/build-layers), or its source was changed
+/// without the other.
 /// Guarantee: it is seen.
 fn known_programs_have_their_sources() {
     assert_digests(

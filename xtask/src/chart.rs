@@ -8,7 +8,8 @@ use crate::source::Source;
 const CHART: &str = "deploy/helm/gcwatch";
 const REGISTRY: &str = "  registry: \"\"\n";
 
-/// The package. Links of the chart to dashboards and alert rules become files; where the addresses are set, `values.yaml`
+/// The package. Links of the chart to dashboards and alert rules become files; where the addresses are set,
+/// `values.yaml`
 /// has the registry and `Chart.yaml` the repository.
 pub(crate) fn package(source: &Source) -> Result<Vec<u8>> {
     let mut files = Files::default();

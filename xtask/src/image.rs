@@ -1,4 +1,5 @@
-//! The container image: what deploy/container/Containerfile makes, without an engine. One archive for each machine, which
+//! The container image: what deploy/container/Containerfile makes, without an engine. One archive for each
+//! machine, which
 //! Docker, Podman and containerd load, and one for all machines, which is pushed to a registry.
 
 use anyhow::{Context as _, Result};

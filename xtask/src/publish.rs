@@ -1,4 +1,5 @@
-//! What is in `target/dist` goes to where people get it from. Each step runs a program that a release machine has anyway:
+//! What is in `target/dist` goes to where people get it from. Each step runs a program that a release machine has
+//! anyway:
 //! skopeo, helm, dotnet, cargo, gh, cosign. `--dry-run` prints the commands instead.
 
 use std::io::Write as _;

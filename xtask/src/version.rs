@@ -178,7 +178,8 @@ mod tests {
         check_release(&source, "v99.0.2").unwrap_err();
     }
 
-    /// Scenario: a changelog of two versions, one a prefix of the other. Guarantee: each section ends where the next begins.
+    /// Scenario: a changelog of two versions, one a prefix of the other. Guarantee: each section ends where the
+    /// next begins.
     #[test]
     fn a_section_is_of_one_version() {
         let text = "# Changelog\n\n## Unreleased\n\n## 1.2.30 - 2026-01-02\n\n* b\n\n### Added\n\n* c\n\n## 1.2.3 - 2026-01-01\n\n* a\n";

@@ -167,7 +167,8 @@ impl Samples {
     }
 }
 
-/// What was allocated, as far as a sample says it. Those of the objects in which runtime-async keeps a method that waits
+/// What was allocated, as far as a sample says it. Those of the objects in which runtime-async keeps a method that
+/// waits
 /// have an empty name (.NET 11), and its helper between them and the method.
 pub(crate) fn allocated<'a>(type_name: Option<&'a str>, frames: &[Frame]) -> Option<&'a str> {
     type_name.or_else(|| {

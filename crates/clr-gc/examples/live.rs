@@ -1,6 +1,7 @@
 //! Prints the garbage collections of a running process as they happen, until it exits: `live PID`.
 //!
-//! The crate `dotnet-diagnostics` attaches and reads; this crate rebuilds collections. Nothing is loaded into the process.
+//! The crate `dotnet-diagnostics` attaches and reads; this crate rebuilds collections. Nothing is loaded into the
+//! process.
 
 use std::error::Error;
 use std::io::Write;

@@ -23,7 +23,8 @@ fn figures_are_within_their_bounds() {
 }
 
 /// Scenario: every recording without loss.
-/// Guarantee: of at least 99 of 100 collections it is known how much was allocated before them; those of which it is not
+/// Guarantee: of at least 99 of 100 collections it is known how much was allocated before them; those of which it
+/// is not
 /// say why, and are the first ones, or inside of a background collection that began before the session.
 #[test]
 fn what_was_allocated_is_known_of_nearly_all_collections() {

@@ -45,7 +45,8 @@ fn a_heap_dump_is_the_tools() {
 }
 
 /// Scenario: the plain session beside a dump, event by event.
-/// Guarantee: from the begin of the dump's stop to the end of its collection, the thread that asked for it is named, and
+/// Guarantee: from the begin of the dump's stop to the end of its collection, the thread that asked for it is
+/// named, and
 /// before and after no other stop is its.
 #[test]
 fn who_asked_is_known_while_it_goes_on() {
