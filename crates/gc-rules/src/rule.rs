@@ -292,7 +292,11 @@ impl Rule {
     pub fn amount_now(&self, scope: &Scope<'_>) -> Option<f64> {
         let amount = self.amount.as_ref()?.number(scope)?.max(0.0);
         // Slopes are per hour.
-        Some(if self.unit == Some(HarmUnit::BytesPerMinute) { amount / 60.0 } else { amount })
+        Some(if self.unit == Some(HarmUnit::BytesPerMinute) {
+            amount / 60.0
+        } else {
+            amount
+        })
     }
 
     /// The severity of its alert with these values: the highest whose condition holds. An evaluation that fails does not

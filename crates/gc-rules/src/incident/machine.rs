@@ -153,7 +153,9 @@ impl Incidents {
 
     /// What holds at one evaluation is one message: the beginning, with all that was found then.
     fn as_one(&self, changes: Vec<IncidentChange>) -> Vec<IncidentChange> {
-        let began = changes.iter().filter(|change| matches!(change, IncidentChange::Began(_)));
+        let began = changes
+            .iter()
+            .filter(|change| matches!(change, IncidentChange::Began(_)));
         let began: Vec<u64> = began.map(|change| change.incident().number).collect();
         if began.is_empty() {
             return changes;

@@ -144,7 +144,10 @@ impl IncidentRecord {
         let rule = head.map_or(&incident.symptom, Member::rule);
         let alert = head.map(|head| &head.alert);
         let causes: Vec<_> = incident.causes().into_iter().map(CauseRecord::new).collect();
-        let remedy = causes.first().map_or(&*rule.remedy, |cause| cause.remedy.as_str()).to_owned();
+        let remedy = causes
+            .first()
+            .map_or(&*rule.remedy, |cause| cause.remedy.as_str())
+            .to_owned();
         let owned = |texts: &[(std::sync::Arc<str>, Box<str>)]| -> BTreeMap<String, String> {
             let texts = texts.iter();
             texts.map(|(name, text)| (name.to_string(), text.to_string())).collect()

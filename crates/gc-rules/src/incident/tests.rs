@@ -467,7 +467,11 @@ fn only_harm_begins_an_incident() {
     assert_eq!(causes(&process.records()[0])[0].0, "old");
     let mut told = Vec::new();
     for second in 52..400 {
-        let what = if second % 20 == 0 { What::Full(300) } else { What::Nothing };
+        let what = if second % 20 == 0 {
+            What::Full(300)
+        } else {
+            What::Nothing
+        };
         let said = process.step(f64::from(second), &what);
         if !said.is_empty() {
             told.push((second, said));
@@ -492,7 +496,11 @@ fn a_consequence_is_a_part_of_its_cause() {
         (10.0, What::Full(50), "began memory.short error"),
         (11.0, What::Full(70), ""),
     ]);
-    let members: Vec<String> = process.records()[0].members.iter().map(|member| member.rule.clone()).collect();
+    let members: Vec<String> = process.records()[0]
+        .members
+        .iter()
+        .map(|member| member.rule.clone())
+        .collect();
     assert_eq!(members, ["memory.short", "time.stopped", "old"]);
     let mut process = with_roles();
     process.play(&[

@@ -74,7 +74,13 @@ pub(super) fn move_rule(rule: &mut Rule, to: &impl Fn(usize) -> usize) {
     move_node(&mut rule.when.node, to);
     let worse = rule.worse.iter_mut().map(|(_, condition)| condition);
     let amounts = rule.amount.iter_mut().chain(&mut rule.lasting);
-    for expression in rule.select.iter_mut().chain(&mut rule.clear).chain(amounts).chain(worse) {
+    for expression in rule
+        .select
+        .iter_mut()
+        .chain(&mut rule.clear)
+        .chain(amounts)
+        .chain(worse)
+    {
         move_node(&mut expression.node, to);
     }
     for exception in &mut rule.exceptions {

@@ -82,7 +82,9 @@ impl Open {
         let share = alert.amount.zip(harm).filter(|(_, harm)| *harm > 0.0);
         let share = share.map(|(explained, harm)| (explained / harm).min(1.0));
         let known = self.incident.members.iter().position(|member| is_of(member, alert));
-        let Some(known) = known.filter(|_| share.is_some()) else { return };
+        let Some(known) = known.filter(|_| share.is_some()) else {
+            return;
+        };
         if let Some(member) = Arc::make_mut(&mut self.incident).members.get_mut(known) {
             member.share = share.map(|share| member.share.map_or(share, |known| known.max(share)));
         }

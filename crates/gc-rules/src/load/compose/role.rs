@@ -131,7 +131,11 @@ pub(in crate::load) fn check(drafts: &[Draft<'_>], rules: &[Arc<Rule>], complete
                 if complete {
                     let near = nearest(id, symptoms().map(|symptom| &*symptom.id));
                     let hint = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
-                    report.error(file, at, format!("{}: {key}: there is no symptom `{id}`{hint}", rule.id));
+                    report.error(
+                        file,
+                        at,
+                        format!("{}: {key}: there is no symptom `{id}`{hint}", rule.id),
+                    );
                 }
                 continue;
             };
