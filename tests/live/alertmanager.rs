@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use clr_gc::gc::Outcome;
-use delivery::alerts::settings::{AlertSettings as Alerts, Alertmanager, Webhook};
+use delivery::alerts::settings::{AlertSettings as Alerts, Alertmanager as AlertmanagerSettings, Webhook};
 use delivery::otlp::settings::{self, Compression, Protocol};
 use gc_rules::rule::Severity;
 use gc_rules::time::TimeBase;
@@ -195,7 +195,7 @@ async fn an_alert_fires_once_and_resolves() {
             paths: vec![folder.path().to_owned()],
         },
         alerts: Alerts {
-            alertmanagers: vec![Alertmanager {
+            alertmanagers: vec![AlertmanagerSettings {
                 receiver: to(format!("{}/api/v2/alerts", alertmanager.url)),
                 min_severity: Severity::Info,
             }],

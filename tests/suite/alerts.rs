@@ -161,7 +161,7 @@ async fn failures_are_retried() {
         Reply::Hang,
     ]);
     let mut to = alertmanager(&receiver);
-    to.timeout = Duration::from_millis(300);
+    to.receiver.timeout = Duration::from_millis(300);
     let notifier = Notifier::start(&only(to, NEVER)).unwrap();
     notifier.notify(&resource(), &[began(5)]);
     for _ in 0..5 {
