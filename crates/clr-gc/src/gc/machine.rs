@@ -252,8 +252,11 @@ impl Machine {
             ClrEvent::GcStart(event) => return self.in_order(at).start(at, thread, event),
             ClrEvent::GcEnd(event) => return self.in_order(at).end(at, thread, event.count, event.depth),
             ClrEvent::HeapStats(event) => {
-                self.finalizable_found(at, event.finalization_promoted_count);
-                return self.in_order(at).heap_stats(at, thread, event);
+                let number = self.in_order(at).heap_stats(at, thread, event);
+                let of = number.and_then(|number| self.forming.iter().find(|forming| forming.number == number));
+                let by_background = of.is_some_and(Forming::announced_background);
+                self.finalizable_found(at, event.finalization_promoted_count, by_background);
+                return number;
             }
             ClrEvent::FinalizersBegin(_) => self.finalizers_begin(at),
             ClrEvent::FinalizersEnd(event) => self.finalizers_end(at, event.count),
