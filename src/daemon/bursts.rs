@@ -359,16 +359,21 @@ impl Task {
         let window = done.burst.account().window;
         let (finding, drawn) = match self.evidence {
             Evidence::Allocations => {
-                let stacks = done.burst.weighted_stacks(Weight::Allocated);
+                // One after the other: each has its own copy of the stacks, by reference.
                 let allocations = done.burst.allocations();
-                let drawn = (!stacks.is_empty()).then(|| {
-                    let is_biased = allocations.method == Method::Tick;
-                    Box::new(Drawn {
-                        flame: flame::svg("Bytes allocated", &stacks, flame::Unit::Bytes, &done.burst.framework()),
-                        profile: self.is_profiled.then(|| self.profile(&done.burst, is_biased)),
-                    })
+                let is_biased = allocations.method == Method::Tick;
+                let finding = automatic::allocations(&allocations, window);
+                drop(allocations);
+                let stacks = done.burst.weighted_stacks(Weight::Allocated);
+                let framework = done.burst.framework();
+                let flame = (!stacks.is_empty())
+                    .then(|| flame::svg("Bytes allocated", &stacks, flame::Unit::Bytes, &framework));
+                drop(stacks);
+                let drawn = flame.map(|flame| {
+                    let profile = self.is_profiled.then(|| self.profile(&done.burst, is_biased));
+                    Box::new(Drawn { flame, profile })
                 });
-                (automatic::allocations(&allocations, window), drawn)
+                (finding, drawn)
             }
             _ => (automatic::callers(&done.burst.callers(), window), None),
         };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clr_evidence::allocations::{Allocations, Amount, Method};
 use clr_evidence::burst::Window;
 use clr_evidence::callers::Callers;
-use clr_evidence::name::type_name;
+use clr_evidence::name::{Name, type_name};
 use gc_rules::incident::{
     Finding, FoundAllocations, FoundAmount, FoundCaller, FoundCallers, FoundSite, FoundType, MOST_FOUND,
 };
@@ -20,8 +20,6 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 const FULL_PERCENT: u64 = 95;
 /// Frames of a stack that an incident has.
 const MOST_FRAMES: usize = 8;
-/// Characters of a name that an incident has: names are what the process says.
-const MOST_CHARS: usize = 256;
 
 /// Whether incidents have bursts, and of which length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -175,8 +173,8 @@ pub fn none(evidence: Evidence, because: String) -> Finding {
 pub fn callers(callers: &Callers, window: Window) -> Finding {
     let found = callers.callers.iter().take(MOST_FOUND).map(|caller| FoundCaller {
         api: caller.api.map(str::to_owned),
-        site: caller.site.as_deref().map(short),
-        called_by: caller.called_by.as_deref().map(short),
+        site: text(caller.site.as_ref()),
+        called_by: text(caller.called_by.as_ref()),
         reason: caller.reason.to_owned(),
         frames: frames(&caller.frames),
         collections: caller.collections,
@@ -198,13 +196,13 @@ pub fn callers(callers: &Callers, window: Window) -> Finding {
 /// What an incident has of a burst's allocations.
 pub fn allocations(allocations: &Allocations, window: Window) -> Finding {
     let types = allocations.types.iter().take(MOST_FOUND).map(|one| FoundType {
-        r#type: one.name.as_deref().map(short),
+        r#type: one.name.clone(),
         amount: amount(&one.amount),
     });
     let sites = allocations.sites.iter().take(MOST_FOUND).map(|one| FoundSite {
-        site: one.site.as_deref().map(short),
-        called_by: one.called_by.as_deref().map(short),
-        r#type: one.r#type.as_deref().map(|name| short(&type_name(name))),
+        site: text(one.site.as_ref()),
+        called_by: text(one.called_by.as_ref()),
+        r#type: one.r#type.as_deref().map(type_name),
         frames: frames(&one.frames),
         amount: amount(&one.amount),
     });
@@ -233,15 +231,12 @@ fn amount(amount: &Amount) -> FoundAmount {
     }
 }
 
-fn frames(frames: &[String]) -> Vec<String> {
-    frames.iter().take(MOST_FRAMES).map(|frame| short(frame)).collect()
+fn frames(frames: &[Name]) -> Vec<String> {
+    frames.iter().take(MOST_FRAMES).map(Name::to_string).collect()
 }
 
-fn short(name: &str) -> String {
-    match name.char_indices().nth(MOST_CHARS) {
-        None => name.to_owned(),
-        Some((end, _)) => format!("{}…", name.get(..end).unwrap_or_default()),
-    }
+fn text(name: Option<&Name>) -> Option<String> {
+    name.map(Name::to_string)
 }
 
 #[cfg(test)]
@@ -361,13 +356,5 @@ mod tests {
         ] {
             assert!(matches!(on(Evidence::Callers, &condition, others), Decision::Wait(_)));
         }
-    }
-
-    /// Scenario: a name that a hostile process made endless.
-    /// Guarantee: what an incident has of it is bounded.
-    #[test]
-    fn names_are_bounded() {
-        assert_eq!(short(&"é".repeat(100_000)).chars().count(), MOST_CHARS + 1);
-        assert_eq!(short("Shop.Cache.Trim"), "Shop.Cache.Trim");
     }
 }
