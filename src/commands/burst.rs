@@ -1,8 +1,6 @@
 //! What `callers` and `allocations` have in common: a burst of a process, or the same from a recording.
 
-use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, IsTerminal, Write};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +18,7 @@ use crate::commands::cli::{BurstArgs, EvidenceFormat, SubjectArgs};
 use crate::commands::output::{say, terminal_width};
 use crate::evidence::burst::{Done, Question, StoppedBy};
 use crate::evidence::lock::Turn;
+use crate::files::Beside;
 use crate::recording::source::Source;
 use crate::report::table::{self, Folding};
 
@@ -152,16 +151,19 @@ impl Asked {
         let stopped = stops()?;
         let stop = || stopped.notified();
         let pid = self.process.pid;
-        let _turn = if args.force {
+        let turn = if args.force {
             // Not waited for; where nobody has it, it also says whom to heal if this program is killed.
             Turn::take(args.lease_folder.clone(), pid, self.process.uid).ok()
         } else {
             let waits = |holder: &str| say(format_args!("waiting: another burst runs on this host ({holder})"));
             tokio::select! {
-                turn = Turn::wait(args.lease_folder.clone(), pid, self.process.uid, waits) => Some(turn?),
+                turn = Turn::wait(args.lease_folder.clone(), pid, self.process.uid, waits) => Some(turn),
                 () = stop() => return Ok(None),
             }
         };
+        if let Some(no_lock) = turn.as_ref().and_then(Turn::no_lock) {
+            say(no_lock);
+        }
         let time = args.duration.unwrap_or(default_time);
         if io::stderr().is_terminal() {
             say(format_args!(
@@ -188,8 +190,11 @@ impl Asked {
             not_healed,
             ..
         } = crate::evidence::burst::run(&self.client, question, time, stop, keep).await?;
+        if let (Some(file), None) = (kept, &keep_error) {
+            keep_error = file.complete().err();
+        }
         if let Some(error) = &keep_error {
-            say(format_args!("the recording is not whole: {error}"));
+            say(format_args!("the recording is not kept: {error}"));
         }
         if let Some(cut) = &cut {
             say(format_args!("process {pid}: {cut}; what came before is reported"));
@@ -236,7 +241,12 @@ fn stops() -> anyhow::Result<Arc<Notify>> {
 /// Where the results go, and how.
 pub(crate) struct Output {
     pub(crate) format: EvidenceFormat,
-    out: Box<dyn Write>,
+    out: Out,
+}
+
+enum Out {
+    Stdout(Folding<BufWriter<io::Stdout>>),
+    File(BufWriter<Beside>),
 }
 
 impl Output {
@@ -254,41 +264,40 @@ impl Output {
         }
         let coloured = format == EvidenceFormat::Table && args.output.is_none();
         table::colour(coloured && AutoStream::choice(&stdout) != ColorChoice::Never);
-        let out: Box<dyn Write> = match &args.output {
+        let out = match &args.output {
             None => {
                 let wants = on_terminal && format == EvidenceFormat::Table;
                 let width = wants.then(|| terminal_width(&stdout)).flatten();
-                Box::new(Folding::new(BufWriter::new(stdout), width))
+                Out::Stdout(Folding::new(BufWriter::new(stdout), width))
             }
-            Some(file) => Box::new(BufWriter::new(private_file(file, args.force)?)),
+            Some(file) => Out::File(BufWriter::new(private_file(file, args.force)?)),
         };
         Ok(Self { format, out })
     }
 
     pub(crate) fn record(&mut self, record: &impl Serialize) -> io::Result<()> {
-        serde_json::to_writer(&mut self.out, record)?;
-        self.out.write_all(b"\n")
+        serde_json::to_writer(self.text(), record)?;
+        self.text().write_all(b"\n")
     }
 
     pub(crate) fn text(&mut self) -> &mut dyn Write {
-        &mut self.out
+        match &mut self.out {
+            Out::Stdout(out) => out,
+            Out::File(out) => out,
+        }
     }
 
-    pub(crate) fn finish(mut self) -> io::Result<()> {
-        self.out.flush()
+    pub(crate) fn finish(self) -> io::Result<()> {
+        match self.out {
+            Out::Stdout(mut out) => out.flush(),
+            Out::File(out) => out.into_inner()?.complete(),
+        }
     }
 }
 
 /// Names of methods are nobody else's business. A file that is there is replaced with `force` only.
-fn private_file(file: &Path, force: bool) -> anyhow::Result<File> {
-    let mut options = OpenOptions::new();
-    options.write(true).mode(0o600);
-    if force {
-        options.create(true).truncate(true);
-    } else {
-        options.create_new(true);
-    }
-    match options.open(file) {
+fn private_file(file: &Path, force: bool) -> anyhow::Result<Beside> {
+    match Beside::new(file, force) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             anyhow::bail!("{} exists; --force replaces it", file.display())
         }

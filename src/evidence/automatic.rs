@@ -16,6 +16,10 @@ use super::burst::{BUFFER_MB, MAX_PINNED_FOR_VERBOSE, Question, SAMPLES_SINCE};
 
 /// How long an incident waits for a moment in which a burst may begin; later, what it is about may be over.
 pub const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a service has no burst after one that did not end in its time: meanwhile others waited.
+pub const AFTER_LATE: Duration = Duration::from_secs(60 * 60);
+/// How long the end of an automatic burst may take: the names of a large program come within some seconds.
+pub const END_WITHIN: Duration = Duration::from_secs(10);
 /// From this share of its limit on, in percent, a heap is left alone.
 const FULL_PERCENT: u64 = 95;
 /// Frames of a stack that an incident has.
@@ -70,6 +74,10 @@ pub struct Others {
     pub is_one_running: bool,
     /// How long ago the newest one of this process began.
     pub of_process: Option<Duration>,
+    /// How long ago the newest one of its service was that did not end in its time.
+    pub late_of_service: Option<Duration>,
+    /// gcwatch died during one of this process.
+    pub was_fatal: bool,
 }
 
 /// Whether a burst begins.
@@ -88,6 +96,15 @@ pub enum Decision {
 pub fn decide(evidence: Evidence, condition: &Condition, others: Others, options: &BurstOptions) -> Decision {
     if let Some(why) = at_limit(condition) {
         return Decision::Never(why);
+    }
+    if others.was_fatal {
+        return Decision::Never("gcwatch was killed in the middle of a burst of this process".to_owned());
+    }
+    if let Some(ago) = others.late_of_service.filter(|ago| *ago < AFTER_LATE) {
+        return Decision::Never(format!(
+            "the last burst of this service, {} ago, did not end in its time, and took the turn of others",
+            minutes(ago)
+        ));
     }
     if let Some(ago) = others.of_process.filter(|ago| *ago < options.every) {
         return Decision::Never(format!(
@@ -317,6 +334,27 @@ mod tests {
             on(Evidence::Callers, &well(8), after(1800)),
             Decision::Start(_)
         ));
+    }
+
+    /// Scenario: a service's last burst did not end in its time, just under and after an hour ago; gcwatch died during
+    /// one of the process.
+    /// Guarantee: there is none within the hour, and of that process never again.
+    #[test]
+    fn what_took_the_turn_of_others_has_none() {
+        let late = |seconds| Others {
+            late_of_service: Some(Duration::from_secs(seconds)),
+            ..Others::default()
+        };
+        let why = reason(on(Evidence::Callers, &well(8), late(3599)));
+        assert!(why.contains("59 min ago, did not end in its time"), "{why}");
+        let later = on(Evidence::Callers, &well(8), late(3600));
+        assert_eq!(later, Decision::Start(Question::Callers));
+        let fatal = Others {
+            was_fatal: true,
+            ..Others::default()
+        };
+        let why = reason(on(Evidence::Callers, &well(8), fatal));
+        assert!(why.contains("gcwatch was killed"), "{why}");
     }
 
     /// Scenario: Verbose work on .NET 8 with too many pinned objects, before any collection, and of an unknown runtime.

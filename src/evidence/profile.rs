@@ -214,20 +214,22 @@ mod tests {
     /// Guarantee: every row is there once, behind the empty one of its table; every place leads to what it was made of.
     #[test]
     fn a_profile_refers_to_what_its_tables_have() {
-        let main = Frame::of("Shop.Program", "Main");
-        let parse = Frame::of("Shop.Orders+<ParseAsync>d__7", "MoveNext");
-        let (main, parse) = ((10, &main), (20, &parse));
-        let stacked = |frames: &[(u64, &'static Frame)], type_name: Option<&'static str>, bytes| Stacked {
-            frames: frames.to_vec(),
+        let names = [
+            Frame::of("Shop.Program", "Main"),
+            Frame::of("Shop.Orders+<ParseAsync>d__7", "MoveNext"),
+        ];
+        let (main, parse) = ((10, &names[0]), (20, &names[1]));
+        let stacked = |frames: Vec<_>, type_name, bytes| Stacked {
+            frames,
             type_name,
             samples: 1,
             bytes,
         };
         let both = [parse, main];
         let stacks = [
-            stacked(&both, Some("System.String"), 102_400.4),
-            stacked(&both, Some("System.Byte[]"), 1e6),
-            stacked(&[main], None, 24.0),
+            stacked(both.to_vec(), Some("System.String"), 102_400.4),
+            stacked(both.to_vec(), Some("System.Byte[]"), 1e6),
+            stacked(vec![main], None, 24.0),
         ];
         let subject = Subject {
             incident: "b62235ca546ae1fd",

@@ -4,14 +4,15 @@
 //! incident's id (or `died`); 27 s before it and 10 s after are in it. All of it but the seconds is the recording's id.
 
 use std::collections::VecDeque;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
+use delivery::make_private;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -94,10 +95,7 @@ impl Files {
             dropped: AtomicU64::new(0),
             of_dead: Mutex::default(),
         };
-        match DirBuilder::new().mode(0o700).create(&files.folder) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-            _ => {}
-        }
+        make_private(&files.folder)?;
         for left in files.listed(PARTIAL)? {
             if let Some(id) = left.name.strip_suffix(PARTIAL) {
                 let name = format!("{id}-cut{ENDING}");
