@@ -20,7 +20,7 @@ use crate::evidence::burst::{Done, Question, StoppedBy};
 use crate::evidence::lock::Turn;
 use crate::files::Beside;
 use crate::recording::source::Source;
-use crate::report::table::{self, Folding};
+use crate::report::table::{self, Escape, Folding};
 
 /// A burst, or what a recording has of one.
 pub(crate) struct Gathered {
@@ -246,7 +246,7 @@ pub(crate) struct Output {
 
 enum Out {
     Stdout(Folding<BufWriter<io::Stdout>>),
-    File(BufWriter<Beside>),
+    File(Folding<BufWriter<Beside>>),
 }
 
 impl Output {
@@ -264,13 +264,21 @@ impl Output {
         }
         let coloured = format == EvidenceFormat::Table && args.output.is_none();
         table::colour(coloured && AutoStream::choice(&stdout) != ColorChoice::Never);
+        let escape = match format {
+            EvidenceFormat::Ndjson => Escape::Json,
+            EvidenceFormat::Pprof => Escape::Raw,
+            EvidenceFormat::Table | EvidenceFormat::Folded | EvidenceFormat::Svg => Escape::Replaced,
+        };
         let out = match &args.output {
             None => {
                 let wants = on_terminal && format == EvidenceFormat::Table;
                 let width = wants.then(|| terminal_width(&stdout)).flatten();
-                Out::Stdout(Folding::new(BufWriter::new(stdout), width))
+                Out::Stdout(Folding::new(BufWriter::new(stdout), width, escape))
             }
-            Some(file) => Out::File(BufWriter::new(private_file(file, args.force)?)),
+            Some(file) => {
+                let file = BufWriter::new(private_file(file, args.force)?);
+                Out::File(Folding::new(file, None, escape))
+            }
         };
         Ok(Self { format, out })
     }
@@ -290,7 +298,7 @@ impl Output {
     pub(crate) fn finish(self) -> io::Result<()> {
         match self.out {
             Out::Stdout(mut out) => out.flush(),
-            Out::File(out) => out.into_inner()?.complete(),
+            Out::File(out) => out.finish()?.into_inner()?.complete(),
         }
     }
 }
