@@ -13,12 +13,14 @@ use dotnet_diagnostics::{Client, Endpoint};
 use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
+use tokio::time::{MissedTickBehavior, interval};
 
 use crate::commands::cli::{BurstArgs, EvidenceFormat, SubjectArgs};
 use crate::commands::output::{say, terminal_width};
 use crate::evidence::burst::{Done, Question, StoppedBy};
 use crate::evidence::lock::Turn;
 use crate::files::Beside;
+use crate::guard::{BEAT_EVERY, Guard};
 use crate::recording::source::Source;
 use crate::report::table::{self, Escape, Folding};
 
@@ -126,7 +128,7 @@ pub(crate) struct Asked {
 impl Asked {
     pub(crate) async fn find(pid: u32) -> anyhow::Result<Self> {
         let process = Scan::host().inspect(pid)?;
-        let client = Client::new(Endpoint::of(&process)?);
+        let client = guarded(Client::new(Endpoint::of(&process)?));
         let info = client.probe().await?;
         let runtime = info.and_then(|info| info.runtime_version);
         Ok(Self {
@@ -218,6 +220,30 @@ impl Asked {
             is_whole: cut.is_none() && not_healed.is_none() && keep_error.is_none(),
         }))
     }
+}
+
+/// A client whose streams a guard closes when this program is stopped (Ctrl-Z), so that the process can exit all the
+/// same. In an executor, which must be the one that reads.
+pub(crate) fn guarded(client: Client) -> Client {
+    let guard = match Guard::start() {
+        Ok(guard) => guard,
+        Err(error) => {
+            say(format_args!(
+                "no guard ({error}): while gcwatch is stopped, the process might not be able to exit"
+            ));
+            return client;
+        }
+    };
+    let beating = guard.clone();
+    tokio::spawn(async move {
+        let mut beats = interval(BEAT_EVERY);
+        beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            beats.tick().await;
+            beating.beat();
+        }
+    });
+    client.guarded(Some(Arc::new(guard)))
 }
 
 /// Notified by each Ctrl-C, and by the signal of those that stop a service.

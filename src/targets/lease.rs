@@ -31,6 +31,7 @@ use rustix::io::Errno;
 
 use crate::process::RunKey;
 use crate::process::text::bounded;
+use crate::targets::user::uid_of;
 
 /// The file of the lease for a burst: one on the host.
 const BURST_FILE: &str = "burst.lease";
@@ -305,14 +306,6 @@ fn is_lock_of_others(path: &Path, owners: &[u32]) -> bool {
     let lockers = lockers(path);
     let counts = |pid: &u32| uid_of(*pid).is_some_and(|uid| owners.contains(&uid));
     !lockers.is_empty() && !lockers.iter().any(counts)
-}
-
-/// The user that a process runs as; `None`: it is gone. The owner of its folder in `/proc` would be root for one that
-/// cannot be traced.
-fn uid_of(pid: u32) -> Option<u32> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let uids = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
-    uids.split_whitespace().next()?.parse().ok()
 }
 
 /// Locks the file, which is made if it is not there. `None`: somebody else has it. `owners`: whose locks count.

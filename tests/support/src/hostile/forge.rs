@@ -6,6 +6,12 @@ use rustix::time::{ClockId, clock_gettime};
 
 pub(super) const PROVIDER: &str = "Microsoft-Windows-DotNETRuntime";
 
+const RUNDOWN_PROVIDER: &str = "Microsoft-Windows-DotNETRuntimeRundown";
+
+/// Ids of definitions: `AllocationSampled`, `MethodDCEndVerbose`.
+const SAMPLED: u32 = 303;
+const METHOD: u32 = 9144;
+
 /// Ids of the events that collections consist of, with the versions that newer runtimes send.
 const KINDS: [(u32, u32); 9] = [
     (1, 2),
@@ -65,7 +71,46 @@ impl Forge {
                 ..Metadata::default()
             })?;
         }
+        for (id, provider, event_id) in [(SAMPLED, PROVIDER, 303), (METHOD, RUNDOWN_PROVIDER, 144)] {
+            encoder.metadata(&Metadata {
+                id,
+                provider: provider.to_owned(),
+                event_id,
+                version: Some(0),
+                ..Metadata::default()
+            })?;
+        }
         Ok(Self { encoder, sequence: 0 })
+    }
+
+    /// A sample of an allocation.
+    pub fn sample(&mut self, stack: u32, at: i64, payload: &[u8]) -> Result<(), EncodeError> {
+        self.with_stack(SAMPLED, stack, at, payload)
+    }
+
+    /// A method of the rundown.
+    pub fn method(&mut self, at: i64, payload: &[u8]) -> Result<(), EncodeError> {
+        self.with_stack(METHOD, 0, at, payload)
+    }
+
+    fn with_stack(&mut self, id: u32, stack_id: u32, at: i64, payload: &[u8]) -> Result<(), EncodeError> {
+        self.sequence = self.sequence.wrapping_add(1);
+        self.encoder.event(&EventRecord {
+            metadata_id: id,
+            sequence: self.sequence,
+            capture_thread: 1,
+            thread: 1,
+            timestamp: at,
+            is_sorted: true,
+            stack_id,
+            payload,
+            ..EventRecord::default()
+        })
+    }
+
+    /// Ends a block.
+    pub fn flush(&mut self) -> Result<(), EncodeError> {
+        self.encoder.flush()
     }
 
     /// An event on capture thread 1.
