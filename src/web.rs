@@ -14,8 +14,9 @@
 //! Read only: no request changes anything. It listens on loopback by default, because it shows the names of processes.
 //! At most 64 connections at a time, each at most 90 s idle and ten minutes old, and 16 more that follow events; health
 //! is answered beyond that (`connections`). With a certificate it speaks TLS (`tls`); what may hold secrets is served
-//! on loopback to root and the user of gcwatch, or after a login (`access`, `peer`). On loopback it answers to names of loopback only (`hosts`). The page
-//! runs its own scripts only, and cannot insert HTML: its policy requires trusted types and allows none.
+//! on loopback to root and the user of gcwatch, or after a login (`access`, `peer`). On loopback it answers to names of
+//! loopback only (`hosts`). The page runs its own scripts only, and cannot insert HTML: its policy requires trusted
+//! types and allows none.
 
 mod access;
 mod answer;

@@ -180,8 +180,8 @@ fn beside(text: &str, columns: &[Column], most: Option<usize>) -> String {
 /// Characters that are room for a few words.
 const LEAST_WORDS: usize = 16;
 
-/// What becomes of characters that a terminal would obey, or that deceive ([`is_plain`]): what is written has names that
-/// processes, recordings and other daemons made up.
+/// What becomes of characters that a terminal would obey, or that deceive ([`is_plain`]): what is written has names
+/// that processes, recordings and other daemons made up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Escape {
     /// Text: each has U+FFFD in its place. Newlines, tabs and the styles of this module stay.

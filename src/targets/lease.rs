@@ -4,8 +4,8 @@
 //! holder ends, however it ends; the file names its holder, who deletes it. An unlocked one is not held.
 //!
 //! Whoever can open a file can lock it, so it has mode 0600; others see in `/proc/locks` that it is locked, and by
-//! which process. A lock of a process that is gone (a descriptor of it lives on elsewhere), or of a user whose word does
-//! not count in the folder, is none: the file is made anew.
+//! which process. A lock of a process that is gone (a descriptor of it lives on elsewhere), or of a user whose word
+//! does not count in the folder, is none: the file is made anew.
 //!
 //! # Which folder
 //!
@@ -16,10 +16,10 @@
 //! the one in the later folder is given up.
 //!
 //! A folder counts when it is a real directory that belongs to root, to us or to the process's user, and others cannot
-//! write to it. The configured one may belong to anybody where only root can have made it: that of a service with a user
-//! of its own. So a process's user can keep gcwatch from that user's own processes and from no others. (An abstract
-//! socket as the lock would need no folder, but is one per network namespace, which containers have each their own of,
-//! and anybody could take it.)
+//! write to it. The configured one may belong to anybody where only root can have made it: that of a service with a
+//! user of its own. So a process's user can keep gcwatch from that user's own processes and from no others. (An
+//! abstract socket as the lock would need no folder, but is one per network namespace, which containers have each their
+//! own of, and anybody could take it.)
 
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
@@ -285,7 +285,7 @@ fn lockers(path: &Path) -> Vec<u32> {
     lockers_in(&locks, &format!("{major:02x}:{minor:02x}:{}", there.st_ino))
 }
 
-/// Of lines such as `7: FLOCK  ADVISORY  WRITE 4711 00:19:812 0 EOF`; those of who waits have an arrow behind the number.
+/// Of lines such as `7: FLOCK ADVISORY WRITE 4711 00:19:812 0 EOF`; those of who waits have an arrow behind the number.
 fn lockers_in(locks: &str, place: &str) -> Vec<u32> {
     let of_line = |line: &str| {
         let mut fields = line.split_whitespace().skip(1);

@@ -37,8 +37,8 @@ use super::peer::Ends;
 const AT_ONCE: usize = 64;
 /// Further ones that may ask for health.
 const RESERVED: usize = 16;
-/// The same with TLS, whose handshake takes a round trip and a signature: at 20,000 connections a second the oldest place
-/// is six milliseconds old when it is given away.
+/// The same with TLS, whose handshake takes a round trip and a signature: at 20,000 connections a second the oldest
+/// place is six milliseconds old when it is given away.
 const RESERVED_TLS: usize = 128;
 /// A connection that has been idle, or slow to read its answer, for so long makes room for another one.
 const GRACE: Duration = Duration::from_secs(1);

@@ -59,7 +59,7 @@ pub(super) struct Link {
 #[derive(Debug)]
 struct Taken {
     address: IpAddr,
-    /// Closes its connection, and tells it from others.
+    /// Closes its connection, by which it is known.
     slow: Arc<Notify>,
 }
 

@@ -166,8 +166,8 @@ fn who_died_in_a_burst_begins_none_again() {
 }
 
 /// Scenario: `gcwatch callers` is stopped (Ctrl-Z) while it reads a process.
-/// Guarantee: within ten seconds its stream is closed, so that the process's writes do not wait; it says so when it goes
-/// on, and ends.
+/// Guarantee: within ten seconds its stream is closed, so that the process's writes do not wait; it says so when it
+/// goes on, and ends.
 fn a_stopped_command_holds_nobody() {
     let folder = folder();
     let runtime = Runtime::start(folder.path(), "well-behaved");

@@ -2,8 +2,8 @@
 //!
 //! The outermost frame is at the bottom; a frame is as wide as what its stacks weigh. Frames of the same parent are
 //! sorted by name. Each has its full name and its weight as a title, which browsers show. What is narrower than
-//! [`LEAST_WIDTH`] is left out, and its weight is stated; of a picture that would be larger than [`MOST_BYTES`], what is
-//! narrower than as many doublings of it as it takes.
+//! [`LEAST_WIDTH`] is left out, and its weight is stated; of a picture that would be larger than [`MOST_BYTES`], what
+//! is narrower than as many doublings of it as it takes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -56,7 +56,8 @@ impl Unit {
     }
 }
 
-/// The stacks above a frame: neighbours in the order of their frames, so that a frame of the next row is a part of them.
+/// The stacks above a frame: neighbours in the order of their frames, so that a frame of the next row is a part of
+/// them.
 type Above<'a> = [(&'a [&'a str], u64)];
 
 /// The frames of a row above these: name, weight, and their stacks.
@@ -146,8 +147,8 @@ impl Drawing<'_> {
     }
 }
 
-/// The picture, of at most [`MOST_BYTES`]. Stacks have their outermost frame first; `framework`: the names of frames that
-/// are the framework's.
+/// The picture, of at most [`MOST_BYTES`]. Stacks have their outermost frame first; `framework`: the names of frames
+/// that are the framework's.
 pub fn svg(title: &str, stacks: &BTreeMap<Vec<&str>, u64>, unit: Unit, framework: &BTreeSet<&str>) -> String {
     let stacks: Vec<(&[&str], u64)> = stacks
         .iter()

@@ -78,8 +78,9 @@ impl Drop for Place {
 
 /// Serves one connection. Its errors are the client's and are not reported.
 ///
-/// Answers other than health, and those that wait for a disk, are made in turns, one after the other, with whatever else there is to do in between: a
-/// connection may send hundreds of requests at once, and the metrics of a thousand processes take milliseconds.
+/// Answers other than health, and those that wait for a disk, are made in turns, one after the other, with whatever
+/// else there is to do in between: a connection may send hundreds of requests at once, and the metrics of a thousand
+/// processes take milliseconds.
 pub(super) async fn answer(
     (stream, ends): (TcpStream, Ends),
     tls: Option<TlsAcceptor>,

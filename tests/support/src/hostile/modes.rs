@@ -25,7 +25,7 @@ pub enum Does {
     StreamV6(Pieces),
     /// The same, and no command to stop is obeyed or answered.
     NeverStops(Pieces),
-    /// The same, but for sessions with stacks: a burst, as much as is told, and as much again when it is stopped.
+    /// The same, but for sessions with stacks: a burst, as much as it has, and as much again when it is stopped.
     Burst(Pieces),
     /// A stream that is these bytes and then nothing, without an end.
     Bytes(&'static [u8]),
@@ -209,7 +209,7 @@ fn time_runs_back(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError
 const STACKS: u64 = 1500;
 const FRAMES: u64 = 100;
 
-/// Samples of allocations with a stack each, which no other sample has. `number` tells one call from the next.
+/// Samples of allocations with a stack each, which no other sample has. `number`: of the call.
 pub(super) fn samples(forge: &mut Forge, number: u64) -> Result<(), EncodeError> {
     let at = monotonic();
     for stack in number * STACKS..(number + 1) * STACKS {
