@@ -115,9 +115,12 @@ impl Leases {
             let file = std::fs::File::open(&path).ok()?;
             file.take(MAX_HOLDER_BYTES).read_to_string(&mut text).ok()?;
             let pid = text.trim().split_once(BURST_OF)?.1.parse().ok()?;
-            // Held: the burst goes on.
-            drop(lock_there(&path).ok()??);
-            Some(pid)
+            match lock_there(&path) {
+                // Not there any more: it had a lock that does not count.
+                Ok(Some(_)) | Err(Errno::NOENT) => Some(pid),
+                // Held: the burst goes on.
+                Ok(None) | Err(_) => None,
+            }
         })
     }
 

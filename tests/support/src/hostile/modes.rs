@@ -209,9 +209,9 @@ fn time_runs_back(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError
 const STACKS: u64 = 1500;
 const FRAMES: u64 = 100;
 
-/// Samples of allocations with a stack each, which no other sample has. `number`: of the call.
-pub(super) fn samples(forge: &mut Forge, number: u64) -> Result<(), EncodeError> {
-    let at = monotonic();
+/// Samples of allocations with a stack each, which no other sample has. `number`: of the call; `at`: when
+/// they claim to be.
+pub(super) fn samples(forge: &mut Forge, number: u64, at: i64) -> Result<(), EncodeError> {
     for stack in number * STACKS..(number + 1) * STACKS {
         let frames = (0..FRAMES).map(|frame| METHODS + frame * METHOD_BYTES + stack % METHOD_BYTES);
         let frames: Vec<u8> = frames.flat_map(u64::to_le_bytes).collect();

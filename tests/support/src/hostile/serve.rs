@@ -13,7 +13,7 @@ use dotnet_diagnostics::message::{
 };
 use nettrace::Format;
 
-use super::forge::Forge;
+use super::forge::{Forge, monotonic};
 use super::modes::{Does, Mode, methods, samples};
 
 /// How long a client may take to send a command.
@@ -143,13 +143,16 @@ impl Serving {
     /// A session with stacks: samples while it is wanted, then many more, with the time of when it was, and names.
     fn burst(&self, mut stream: UnixStream, id: u64) -> Result<()> {
         let mut forge = Forge::new(Format::V4).map_err(Error::other)?;
-        samples(&mut forge, 0).map_err(Error::other)?;
+        // Its reader knows by now when it began.
+        std::thread::sleep(Duration::from_millis(200));
+        let at = monotonic();
+        samples(&mut forge, 0, at).map_err(Error::other)?;
         stream.write_all(&forge.take().map_err(Error::other)?)?;
         while self.is_wanted(id) {
             std::thread::sleep(Duration::from_millis(20));
         }
         for number in 1..10 {
-            samples(&mut forge, number).map_err(Error::other)?;
+            samples(&mut forge, number, at).map_err(Error::other)?;
             stream.write_all(&forge.take().map_err(Error::other)?)?;
         }
         methods(&mut forge).map_err(Error::other)?;
