@@ -184,7 +184,7 @@ const LEAST_WORDS: usize = 16;
 /// that processes, recordings and other daemons made up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Escape {
-    /// Text: each has U+FFFD in its place. Newlines, tabs and the styles of this module stay.
+    /// Text: each has U+FFFD in its place. Ends of lines, tabs and the styles of this module stay.
     Replaced,
     /// Records of JSON: each is an escape sequence of JSON, so that nothing is lost.
     Json,
@@ -202,7 +202,7 @@ pub struct Folding<W> {
     escape: Escape,
     /// The line that is not complete yet.
     line: Vec<u8>,
-    /// The beginning of a character or of a style.
+    /// The beginning of a character, of a style, or of the end of a line.
     begun: Vec<u8>,
 }
 
@@ -265,6 +265,17 @@ impl<W: Write> Folding<W> {
             }
             if is_styled && STYLES.into_iter().any(|style| style.starts_with(rest)) {
                 break;
+            }
+            // The end of a line of CSV.
+            if self.escape == Escape::Replaced && c == '\r' {
+                if rest == "\r" {
+                    break;
+                }
+                if let Some(behind) = rest.strip_prefix("\r\n") {
+                    out.push_str("\r\n");
+                    rest = behind;
+                    continue;
+                }
             }
             rest = rest.get(c.len_utf8()..).unwrap_or_default();
             if is_plain(c) || c == '\n' || (c == '\t' && self.escape == Escape::Replaced) {
@@ -456,6 +467,8 @@ mod tests {
                 through(Escape::Replaced, b"a\xffb\xe2\x80", piece),
                 "a\u{fffd}b\u{fffd}"
             );
+            let csv = through(Escape::Replaced, b"a,b\r\n\r1\r", piece);
+            assert_eq!(csv, "a,b\r\n\u{fffd}1\u{fffd}");
         }
         let mut raw = Folding::new(Vec::new(), None, Escape::Raw);
         raw.write_all(b"\x1f\x8b\xff").unwrap();

@@ -225,7 +225,10 @@ fn a_lock_of_another_user_is_none() {
     let lease = lease().unwrap();
     let locks = || {
         let mut command = Command::new("flock");
-        command.arg("-s").arg("-w").arg("60").arg(&lease).args(["sleep", "600"]);
+        command
+            .args(["--no-fork", "-s", "-w", "60"])
+            .arg(&lease)
+            .args(["sleep", "600"]);
         command.uid(65_534).gid(65_534).stderr(Stdio::null());
         command
     };
