@@ -161,6 +161,7 @@ fn collection(number: i64) -> Collection {
                 restart_end: Some(end),
                 thread: 1,
             },
+            account: None,
         }],
         pause_ns: Some(pause),
         suspend_ns: Some(20_000),

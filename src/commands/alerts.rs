@@ -12,6 +12,7 @@ use delivery::alerts::stats::ReceiverStats;
 use delivery::alerts::{IncidentNotice, Notifier};
 use delivery::clock::now_unix_ns;
 use gc_rules::incident::sample;
+use gc_rules::rule::Severity;
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use serde::Serialize;
 
@@ -48,6 +49,15 @@ fn test(args: &AlertsTestArgs) -> anyhow::Result<bool> {
     };
     log_lines(&loaded)?;
     let mut settings = loaded.config.options.alerts.clone();
+    // The test incident is information, and is for all of them.
+    settings
+        .alertmanagers
+        .iter_mut()
+        .for_each(|to| to.min_severity = Severity::Info);
+    settings
+        .webhooks
+        .iter_mut()
+        .for_each(|to| to.min_severity = Severity::Info);
     // Its lines would stand between the answers.
     settings.stdout = false;
     if settings.alertmanagers.is_empty() && settings.webhooks.is_empty() {

@@ -1,4 +1,4 @@
-//! Incidents in the daemon's own log: one line when one begins, gets worse, ends, and when a burst found
+//! Incidents in the daemon's own log: one line when one begins, gets worse, is explained, ends, and when a burst found
 //! something for it.
 //!
 //! Over OTLP an incident is a log record of its process already, so that these lines go to standard error alone (see
@@ -20,6 +20,7 @@ pub(crate) fn write(notice: &IncidentNotice, resource: &Resource) {
         IncidentChange::Refreshed(_) => return,
         IncidentChange::Began(_) => "incident",
         IncidentChange::Worse(..) => "incident is worse",
+        IncidentChange::Explained(_) => "cause of incident",
         IncidentChange::Gathered(_, Evidence::Allocations) => "who allocates",
         IncidentChange::Gathered(..) => "who makes it collect",
         IncidentChange::Ended(_) => "incident is over",
@@ -37,6 +38,7 @@ pub(crate) fn write(notice: &IncidentNotice, resource: &Resource) {
     let lasted = ended.then(|| lasted(notice)).flatten();
     let ending = record.ending.map(|ending| ending.name());
     let memory = record.evidence_text(Evidence::Ledger);
+    let cause = record.causes.first().map(|cause| cause.summary.as_str());
     let black_box = record.evidence_place(Evidence::BlackBox);
     let callers = record.evidence_text(Evidence::Callers);
     let allocations = record.evidence_text(Evidence::Allocations);
@@ -61,7 +63,7 @@ pub(crate) fn write(notice: &IncidentNotice, resource: &Resource) {
         ($level:ident) => {
             $level!(
                 target: TARGET,
-                service, pod, pid, severity, rule, memory, black_box, callers, allocations, lasted, ending, remedy, incident = record.id, "{title}"
+                service, pod, pid, severity, rule, cause, memory, black_box, callers, allocations, lasted, ending, remedy, incident = record.id, "{title}"
             )
         };
     }

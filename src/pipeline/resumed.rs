@@ -127,14 +127,24 @@ impl Pipeline {
                 let process: Arc<str> = state.process.as_str().into();
                 let known = notice(run, &process, IncidentChange::Refreshed(Arc::clone(&incident)));
                 self.shared().outlet().resumed(&resource, vec![known]);
+                let is_gone = rules.rule(&incident.symptom.id).is_none();
                 // That of gcwatch itself began with the daemon that was.
-                if same_boot && run.start_time != OWN_START {
+                if same_boot && run.start_time != OWN_START && !is_gone {
                     resumed.put(run, &process, &resource, incident);
                     continue;
                 }
+                if is_gone {
+                    tracing::info!(
+                        rule = &*incident.symptom.id,
+                        pid = run.pid,
+                        "an incident of before the restart ends: there is no such rule any more (CHANGELOG.md says which one \
+                         replaces those of earlier versions)"
+                    );
+                }
+                let ending = if is_gone { IncidentEnding::RuleChanged } else { IncidentEnding::ProcessEnded };
                 let mut incidents = Incidents::default();
                 incidents.resume(incident, now_unix_ns);
-                let changes = incidents.end(IncidentEnding::ProcessEnded, now_unix_ns);
+                let changes = incidents.end(ending, now_unix_ns);
                 let notices = changes
                     .into_iter()
                     .map(|change| notice(run, &process, change))

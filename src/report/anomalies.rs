@@ -133,21 +133,33 @@ pub fn write(out: &mut dyn Write, review: &Review, base: TimeBase) -> io::Result
     incidents.sort_by_key(|incident| (Reverse(incident.severity), incident.number));
     let mut explained = HashSet::new();
     for incident in incidents.iter().take(MOST_LISTED) {
-        let Some(cause) = incident.cause() else { continue };
+        let Some(head) = incident.head() else { continue };
         let name = incident.severity.name();
         if incident.severity >= Severity::Warning {
             write!(out, "{MARK}{name:<8}{MARK:#}")?;
         } else {
             write!(out, "{name:<8}")?;
         }
-        let rule = cause.rule();
-        writeln!(out, "  {}  {FAINT}{}{FAINT:#}", rule.title, when(incident, cause, base))?;
-        writeln!(out, "          {}", wrapped(&cause.alert.summary, 10))?;
+        let rule = head.rule();
+        writeln!(out, "  {}  {FAINT}{}{FAINT:#}", rule.title, when(incident, head, base))?;
+        writeln!(out, "          {}", wrapped(&head.alert.summary, 10))?;
+        let causes = incident.causes();
+        for cause in &causes {
+            let share = cause
+                .share
+                .map_or_else(String::new, |share| format!(" ({:.0} %)", share * 100.0));
+            writeln!(out, "          cause: {}{share}", cause.rule().title)?;
+            writeln!(out, "            {}", wrapped(&cause.alert.summary, 12))?;
+        }
+        if causes.is_empty() && head.rule().amount.is_some() {
+            writeln!(out, "          cause: none of the known ones explains 30 % of it")?;
+        }
         let members: Vec<String> = incident.members.iter().map(member).collect();
         writeln!(out, "          {FAINT}{}{FAINT:#}", wrapped(&members.join(", "), 10))?;
-        // The remedy of a rule is written once.
-        if explained.insert(rule.id.clone()) && !rule.remedy.is_empty() {
-            writeln!(out, "          {FAINT}-> {}{FAINT:#}", wrapped(&rule.remedy, 13))?;
+        // The remedy of a rule is written once: that of the main cause, where one is known.
+        let advice = causes.first().map_or(rule, |cause| cause.rule());
+        if explained.insert(advice.id.clone()) && !advice.remedy.is_empty() {
+            writeln!(out, "          {FAINT}-> {}{FAINT:#}", wrapped(&advice.remedy, 13))?;
         }
     }
     let more = incidents.len().saturating_sub(MOST_LISTED);
@@ -167,13 +179,13 @@ fn member(member: &Member) -> String {
 }
 
 /// Start, collection and duration.
-fn when(incident: &Incident, cause: &Member, base: TimeBase) -> String {
+fn when(incident: &Incident, head: &Member, base: TimeBase) -> String {
     let offset = |unix_ns: u64| i64::try_from(unix_ns.saturating_sub(base.unix_ns(0))).unwrap_or(i64::MAX);
     let mut text = format!("at {} s", Seconds(Some(offset(incident.began_unix_ns))));
-    if let Some(number) = cause.alert.collection {
+    if let Some(number) = head.alert.collection {
         text.push_str(&format!(", #{number}"));
     }
-    let last = incident.members.iter().map(|member| member.alert.last_unix_ns).max();
+    let last = incident.harms().map(|member| member.alert.last_unix_ns).max();
     let lasted = last.unwrap_or(0).saturating_sub(incident.began_unix_ns);
     let lasted = Span(i64::try_from(lasted).unwrap_or(i64::MAX));
     if lasted.0 > 0 {

@@ -7,8 +7,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use clr_gc::gc::Outcome;
-use delivery::alerts::settings::{AlertSettings as Alerts, Webhook};
+use delivery::alerts::settings::{AlertSettings as Alerts, Alertmanager as AlertmanagerSettings, Webhook};
 use delivery::otlp::settings::{self, Compression, Protocol};
+use gc_rules::rule::Severity;
 use gc_rules::time::TimeBase;
 use gcwatch::config::options::Options;
 use gcwatch::config::options::RuleSources;
@@ -194,10 +195,14 @@ async fn an_alert_fires_once_and_resolves() {
             paths: vec![folder.path().to_owned()],
         },
         alerts: Alerts {
-            alertmanagers: vec![to(format!("{}/api/v2/alerts", alertmanager.url))],
+            alertmanagers: vec![AlertmanagerSettings {
+                receiver: to(format!("{}/api/v2/alerts", alertmanager.url)),
+                min_severity: Severity::Info,
+            }],
             webhooks: vec![Webhook {
                 receiver: to(by_gcwatch.url()),
                 secret: None,
+                min_severity: Severity::Info,
             }],
             resend_interval: RESEND,
             external_url: Some("http://gcwatch.example:9464".to_owned()),

@@ -5,9 +5,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use delivery::alerts::Notifier;
-use delivery::alerts::settings::{AlertSettings, Webhook};
+use delivery::alerts::settings::{AlertSettings, Alertmanager, Webhook};
 use delivery::alerts::stats::ReceiverStats;
 use delivery::otlp::settings::{self, Compression, Protocol, Secret};
+use gc_rules::rule::Severity;
 use gc_rules::time::TimeBase;
 use gcwatch::config::options::Options;
 use gcwatch::config::options::RuleSources;
@@ -38,18 +39,22 @@ fn to(receiver: &Receiver, path: &str) -> settings::Receiver {
     }
 }
 
-fn alertmanager(receiver: &Receiver) -> settings::Receiver {
-    to(receiver, "/api/v2/alerts")
+fn alertmanager(receiver: &Receiver) -> Alertmanager {
+    Alertmanager {
+        receiver: to(receiver, "/api/v2/alerts"),
+        min_severity: Severity::Info,
+    }
 }
 
 fn webhook(receiver: &Receiver) -> Webhook {
     Webhook {
         receiver: to(receiver, "/hook/secret-token"),
         secret: Some(Secret::new("Jefe")),
+        min_severity: Severity::Info,
     }
 }
 
-fn only(alertmanager: settings::Receiver, resend_interval: Duration) -> AlertSettings {
+fn only(alertmanager: Alertmanager, resend_interval: Duration) -> AlertSettings {
     AlertSettings {
         alertmanagers: vec![alertmanager],
         resend_interval,
@@ -156,7 +161,7 @@ async fn failures_are_retried() {
         Reply::Hang,
     ]);
     let mut to = alertmanager(&receiver);
-    to.timeout = Duration::from_millis(300);
+    to.receiver.timeout = Duration::from_millis(300);
     let notifier = Notifier::start(&only(to, NEVER)).unwrap();
     notifier.notify(&resource(), &[began(5)]);
     for _ in 0..5 {
@@ -270,6 +275,7 @@ async fn a_reload_sends_firing_alerts_to_a_new_alertmanager() {
     while first.try_next().is_some() {}
     let mut wrong = only(alertmanager(&first), NEVER);
     wrong.alertmanagers[0]
+        .receiver
         .headers
         .push(("a b".to_owned(), Secret::new("hunter2")));
     let error = notifier.reconfigure(&wrong).unwrap_err().to_string();

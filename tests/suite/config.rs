@@ -529,8 +529,8 @@ fn receivers_of_alerts_keep_their_secrets() {
     assert_eq!(loaded.files, paths);
     let alerts = &loaded.config.options.alerts;
     let first = &alerts.alertmanagers[0];
-    assert_eq!(first.endpoint, "http://am:9093/prefix/api/v2/alerts");
-    assert_eq!(first.headers[0].1.reveal(), "Bearer from-file");
+    assert_eq!(first.receiver.endpoint, "http://am:9093/prefix/api/v2/alerts");
+    assert_eq!(first.receiver.headers[0].1.reveal(), "Bearer from-file");
     let [one, two] = alerts.webhooks.as_slice() else {
         panic!("{alerts:?}")
     };

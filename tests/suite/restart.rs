@@ -8,6 +8,7 @@ use clr_gc::gc::Outcome;
 use delivery::alerts::settings::{AlertSettings, Webhook};
 use delivery::clock::now_unix_ns;
 use delivery::otlp::settings::{self, Compression, Protocol};
+use gc_rules::rule::Severity;
 use gc_rules::time::TimeBase;
 use gcwatch::config::options::Options;
 use gcwatch::config::options::RuleSources;
@@ -79,7 +80,11 @@ impl Host {
                 paths: vec![self.folder.path().join("rules.yaml")],
             },
             alerts: AlertSettings {
-                webhooks: vec![Webhook { receiver, secret: None }],
+                webhooks: vec![Webhook {
+                    receiver,
+                    secret: None,
+                    min_severity: Severity::Info,
+                }],
                 ..AlertSettings::default()
             },
             state_directory: self.with_state.then(|| self.folder.path().join("state")),

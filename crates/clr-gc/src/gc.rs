@@ -6,6 +6,7 @@
 //!                            |  what each thread did last            (trail)
 //!                            |  collections whose facts come in      (forming)
 //!                            |  bytes allocated between them         (allocated)
+//!                            |  what stops were spent on             (account)
 //!                            '  intervals in which events are lost   (loss)
 //! ```
 //!
@@ -34,6 +35,7 @@
 //! * No value is made up: an edge that was not seen makes a duration absent.
 //! * Memory is bounded: see the constants of this module.
 
+mod account;
 mod allocated;
 mod collection;
 mod compact;
@@ -46,6 +48,7 @@ mod stop;
 mod totals;
 mod trail;
 
+pub use account::{Account, Asker, Cause, MARKED_BYTE_NS, MAX_MARKED_HEAPS, Part, PartKind, StoppedTime};
 pub use allocated::{Allocated, AllocatedUnknown};
 pub use collection::{
     Collection, Committed, GenerationSizes, GlobalHistory, HeapGeneration, Missing, MissingParts, Pause, PauseKind,

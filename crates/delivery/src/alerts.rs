@@ -227,11 +227,19 @@ impl Notifier {
                 }
             }
             let message = state.message(resource, notice);
-            for (queue, _) in &state.queues {
-                if refreshes {
-                    queue.refresh(&message);
-                } else {
-                    queue.put(&message);
+            let severity = incident.severity;
+            for (queue, _) in state
+                .queues
+                .iter()
+                .filter(|(queue, _)| severity >= queue.kind.min_severity())
+            {
+                match notice.change {
+                    _ if refreshes => queue.refresh(&message),
+                    // It never got what was less severe.
+                    IncidentChange::Worse(_, before) if before < queue.kind.min_severity() => {
+                        queue.put(&Arc::new(message.alone()));
+                    }
+                    _ => queue.put(&message),
                 }
             }
         }
@@ -244,7 +252,10 @@ impl Notifier {
         for notice in notices.iter().filter(|notice| notice.change.incident().notifies()) {
             let message = state.message(resource, notice);
             let queues = state.queues.iter().map(|(queue, _)| queue);
-            let alertmanagers = queues.filter(|queue| matches!(queue.kind, ReceiverKind::Alertmanager { .. }));
+            let severity = notice.change.incident().severity;
+            let alertmanagers = queues.filter(|queue| {
+                matches!(queue.kind, ReceiverKind::Alertmanager { .. }) && severity >= queue.kind.min_severity()
+            });
             alertmanagers.for_each(|queue| queue.put(&message));
         }
     }
@@ -374,13 +385,18 @@ pub fn subject(run: RunKey, process: &str, resource: &Resource) -> IncidentSubje
 /// The receivers with their names; equal names are numbered.
 fn wanted(settings: &AlertSettings) -> Vec<(String, ReceiverKind, &Receiver)> {
     let resend = settings.resend_interval;
-    let alertmanagers = settings
-        .alertmanagers
-        .iter()
-        .map(|receiver| ("alertmanager", ReceiverKind::Alertmanager { resend }, receiver));
+    let alertmanagers = settings.alertmanagers.iter().map(|alertmanager| {
+        let min_severity = alertmanager.min_severity;
+        let kind = ReceiverKind::Alertmanager { resend, min_severity };
+        ("alertmanager", kind, &alertmanager.receiver)
+    });
     let webhooks = settings.webhooks.iter().map(|webhook| {
-        let secret = webhook.secret.clone();
-        ("webhook", ReceiverKind::Webhook { secret }, &webhook.receiver)
+        let (secret, min_severity) = (webhook.secret.clone(), webhook.min_severity);
+        (
+            "webhook",
+            ReceiverKind::Webhook { secret, min_severity },
+            &webhook.receiver,
+        )
     });
     let mut wanted: Vec<(String, ReceiverKind, &Receiver)> = Vec::new();
     for (prefix, kind, receiver) in alertmanagers.chain(webhooks) {

@@ -23,7 +23,7 @@ pub struct Alert {
     pub rule: Arc<Rule>,
     /// Number of the alert, unique in the run of the process.
     pub number: u64,
-    /// When the condition began to hold, Unix nanoseconds, by the time of the observed events.
+    /// When the harm began, or else when the condition began to hold, Unix nanoseconds, by the time of the observed events.
     pub active_unix_ns: u64,
     /// When it began to fire.
     pub started_unix_ns: u64,
@@ -47,6 +47,8 @@ pub struct Alert {
     pub suppressed: u64,
     /// The highest value so far of the figure that its summary is about; `None`: it is about none, or unknown.
     pub peak: Option<f64>,
+    /// How large the harm is, or how much of it this explains, in the rule's unit, at the newest rendering that knew it.
+    pub amount: Option<f64>,
     /// Its severity: the highest so far.
     pub severity: Severity,
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 
-use crate::rule::{Division, On, Severity, Status};
+use crate::rule::{Division, On, Role, Severity, Status};
 use strict_yaml::units::HumanDuration;
 
 mod emit;
@@ -108,7 +108,7 @@ pub(crate) struct Defaults {
 /// One rule.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-#[schemars(extend("required" = ["id", "title", "on", "severity", "when", "summary"]))]
+#[schemars(extend("required" = ["id", "title", "on", "when", "summary"]))]
 pub(crate) struct Rule {
     /// Unique in all files, words with dots: `gc.pause.long`. It identifies the rule's state; do not use it again for
     /// another rule.
@@ -116,6 +116,24 @@ pub(crate) struct Rule {
     /// What the rule finds, in a few words.
     #[schemars(length(min = 1, max = 200))]
     pub(crate) title: Option<String>,
+    /// What the rule is for; not set: its alert is an incident, as that of a symptom.
+    pub(crate) role: Option<Role>,
+    /// The symptoms that a cause explains, by id.
+    #[schemars(length(max = 20))]
+    pub(crate) of: Vec<Id>,
+    /// How large the harm of a symptom is over its time: nanoseconds stopped, bytes, or bytes per hour (a slope). It is
+    /// what causes are measured by.
+    #[schemars(extend("x-expression" = "double"), length(min = 1))]
+    pub(crate) harm: Option<String>,
+    /// How much of the harm a cause explains, in the unit of `harm` of its symptoms and over the same time.
+    #[schemars(extend("x-expression" = "double"), length(min = 1))]
+    pub(crate) explains: Option<String>,
+    /// How long the harm has lasted when the symptom fires, in seconds; not set: since `when` holds.
+    #[schemars(extend("x-expression" = "double"), length(min = 1))]
+    pub(crate) lasting: Option<String>,
+    /// The symptom, by id, of which those that a cause explains are a consequence: with an incident of it, where there is
+    /// one, they are one incident.
+    pub(crate) consequence_of: Option<Id>,
     /// How reliable the rule is.
     #[schemars(extend("x-default" = "`experimental`"))]
     pub(crate) status: Option<Status>,
@@ -163,7 +181,8 @@ pub(crate) struct Rule {
     pub(crate) cooldown: Option<HumanDuration>,
     /// The group: one of `groups`, of this file or another.
     pub(crate) group: Option<Name>,
-    /// Severity of the alert.
+    /// Severity of the alert. Required, except for causes and notes, which are information.
+    #[schemars(extend("x-default" = "`info` for causes and notes"))]
     pub(crate) severity: Option<Severity>,
     /// Conditions under which the alert is more severe: a higher severity and a condition each. It rises while the alert
     /// fires, and does not fall until its end.

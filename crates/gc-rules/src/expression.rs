@@ -193,6 +193,15 @@ impl Expression {
         self.node.holds(scope)
     }
 
+    /// Its value, if it is a finite number and known.
+    pub fn number(&self, scope: &Scope<'_>) -> Option<f64> {
+        match self.evaluate(scope) {
+            Ok(Some(Value::Int(number))) => Some(number as f64),
+            Ok(Some(Value::Double(number))) => Some(number).filter(|number| number.is_finite()),
+            _ => None,
+        }
+    }
+
     /// Whether it is one window and nothing else.
     pub(crate) fn is_window(&self) -> bool {
         matches!(self.node, Node::Window(_))

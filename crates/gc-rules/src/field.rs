@@ -16,6 +16,7 @@ use clr_gc::gc::{Collection, Suspension};
 
 use super::value::{Type, Value};
 
+pub(crate) use gc::STOPPED_PARTS;
 pub use process::{
     ContainerFacts, FactValue, HEAP_LIMIT, MemoryFacts, Open, ProcessFacts, RequestFacts, StreamFacts, UNSEEN_LIMIT,
 };
@@ -93,7 +94,11 @@ impl Field {
 
 /// All fields, in the order of the reference page.
 pub static ALL: LazyLock<Vec<&'static Field>> = LazyLock::new(|| {
-    let gc = gc::FIELDS.iter().chain(gc::HEAP_FIELDS).chain(gc::SUSPENSION_FIELDS);
+    let gc = gc::FIELDS
+        .iter()
+        .chain(gc::STOPPED_FIELDS)
+        .chain(gc::HEAP_FIELDS)
+        .chain(gc::SUSPENSION_FIELDS);
     let of_process = process::FIELDS.iter().chain(process::STREAM_FIELDS);
     let others = service::SERVICE_FIELDS.iter().chain(service::WATCHER_FIELDS);
     gc.chain(of_process).chain(others).collect()

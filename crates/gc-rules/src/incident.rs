@@ -1,22 +1,30 @@
-//! Incidents: what a person sees of one process and one cause.
+//! Incidents: what a person sees of one harm on one process.
 //!
 //! ```text
-//! transitions + rules that hold -> Incidents -> Began | Worse | Refreshed | Ended -> receivers, log
+//! transitions + rules that hold -> Incidents -> Began | Worse | Explained | Refreshed | Ended -> receivers, log
 //!                                            -> open  -> API, page, analyze
 //! ```
 //!
 //! # Which alerts are one incident
 //!
-//! All alerts of a group on one process, with those of groups that follow it (`follows` in a rule file). A rule without
-//! a group is alone. Where the consequence begins first, its cause joins it later; where it began two incidents, they
-//! become one, and the other ends as merged.
+//! Only harm begins an incident: a symptom, or a rule without a role. It has the name of the one that it began with for
+//! ever, its beginning, and the highest severity of its harms so far. All harms of a group on one process are one
+//! incident, with those of groups that follow it (`follows` in a rule file); a rule without a group is alone. Where the
+//! consequence begins first, its cause joins it later; where it began two incidents, they become one, and the other ends
+//! as merged. Rules that their group inhibits are members: they hold, though they fire no alert.
+//!
+//! # What explains it
+//!
+//! Rules of role `cause` that hold meanwhile are members, too, with the share of the harm that they explain. They never
+//! begin, name, date, worsen or prolong it. The main cause is the one that explains most, and at least
+//! [`EXPLAINS_ENOUGH`]; when it is first known, or becomes another one, that is a message, at most one in
+//! [`EXPLAINED_EVERY_NS`]. A cause may say that what it explains is a consequence of another symptom: with an incident of
+//! that one, both are one.
 //!
 //! # What it says
 //!
-//! Its cause is the first of its rules in the order of the files, of a group that follows none of the others; one that
-//! is information only where all of them are. A cause is only replaced by a better one, also when it no longer holds.
-//! Its severity is the highest so far. Rules that their group inhibits are members: they hold, though they fire no
-//! alert.
+//! Its head is the gravest of its harms: among equals the first in the order of the files, of a group that follows none
+//! of the others. What holds at one evaluation is one message.
 //!
 //! # When it ends
 //!
@@ -50,7 +58,7 @@ pub use found::{
 };
 pub use machine::Incidents;
 pub(crate) use machine::follows;
-pub use record::{EvidenceRecord, IncidentRecord, IncidentSubject, MemberRecord, id_of};
+pub use record::{CauseRecord, EvidenceRecord, IncidentRecord, IncidentSubject, MemberRecord, id_of};
 pub use sample::sample;
 pub use stored::StoredIncident;
 
@@ -66,6 +74,12 @@ pub const RESUME_NS: u64 = 15 * 60_000_000_000;
 /// Incidents of one process that begin within so long have one recording in common: that is how long it follows the
 /// events, 10 seconds.
 pub const RECORDED_NS: u64 = 10_000_000_000;
+
+/// The share of a harm that a cause explains at least to be named.
+pub const EXPLAINS_ENOUGH: f64 = 0.3;
+
+/// How often another main cause of an incident is a message, at most: 5 minutes.
+pub const EXPLAINED_EVERY_NS: u64 = 5 * 60_000_000_000;
 
 /// How often the newest state of an open incident is passed on, at most: 10 seconds.
 pub const REFRESH_NS: u64 = 10_000_000_000;
@@ -83,7 +97,7 @@ words! {
         Recovered = "recovered",
         /// The process is not read any more: excluded, over a limit, or read by another gcwatch.
         Unwatched = "unwatched",
-        /// Its cause began another incident, which it is a part of.
+        /// It is a part of another incident.
         Merged = "merged",
         /// The rules were removed or changed, or an exception applies now.
         RuleChanged = "rule-changed",
@@ -108,6 +122,8 @@ pub struct Member {
     pub count: u64,
     /// The highest value so far of the figure that its summary is about.
     pub peak: Option<f64>,
+    /// Of a cause: the largest share of the harm that it explained so far, 0 to 1; `None`: it is no cause, or unknown.
+    pub share: Option<f64>,
     /// The group of the rule.
     pub group: Option<Arc<str>>,
     /// When it joined: when it began to hold.
@@ -125,6 +141,11 @@ impl Member {
     pub fn rule(&self) -> &Arc<Rule> {
         &self.alert.rule
     }
+
+    /// Whether it is harm, and no cause.
+    pub fn is_harm(&self) -> bool {
+        self.rule().is_harm()
+    }
 }
 
 /// An incident of one process.
@@ -132,23 +153,25 @@ impl Member {
 pub struct Incident {
     /// Its number, unique in the run of the process.
     pub number: u64,
-    /// The rule that it began with. Receivers know it by that, whatever its cause is later.
-    pub began_as: Arc<Rule>,
+    /// The rule that it began with, which names it for ever.
+    pub symptom: Arc<Rule>,
     /// The group of that rule.
     pub group: Option<Arc<str>>,
     /// The labels of the alert that it began with.
     pub labels: Arc<[(Arc<str>, Box<str>)]>,
     /// The highest severity so far.
     pub severity: Severity,
-    /// When it began, Unix nanoseconds, by the time of the observed events.
+    /// When the harm began, Unix nanoseconds, by the time of the observed events.
     pub began_unix_ns: u64,
+    /// When it was noticed.
+    pub noticed_unix_ns: u64,
     /// When it ended; `None`: it is open.
     pub ended_unix_ns: Option<u64>,
     /// Why it ended.
     pub ending: Option<IncidentEnding>,
     /// When its process exited.
     pub process_ended_unix_ns: Option<u64>,
-    /// Its members: the cause first, then in the order in which they joined.
+    /// Its members: the head first, then in the order in which they joined.
     pub members: Vec<Member>,
     /// Where the memory of the process was, if a rule of a member has it gathered: as it was last, and from the
     /// process's exit on as it was then.
@@ -160,22 +183,45 @@ pub struct Incident {
 }
 
 impl Incident {
-    /// The cause; an incident has at least one member.
-    pub fn cause(&self) -> Option<&Member> {
+    /// The gravest of its harms; an incident has at least one member.
+    pub fn head(&self) -> Option<&Member> {
         self.members.first()
+    }
+
+    /// Its harms.
+    pub fn harms(&self) -> impl Iterator<Item = &Member> {
+        self.members.iter().filter(|member| member.is_harm())
+    }
+
+    /// What explains enough of it, the largest share first.
+    pub fn causes(&self) -> Vec<&Member> {
+        // Of what is a consequence of this very incident, the cause is known.
+        let is_own = |member: &&Member| {
+            let consequence_of = member.rule().consequence_of.as_ref();
+            consequence_of.is_some_and(|symptom| self.harms().any(|harm| harm.rule().id == *symptom))
+        };
+        let causes = self.members.iter().filter(|member| member.explains_enough());
+        let mut causes: Vec<&Member> = causes.filter(|member| !is_own(member)).collect();
+        causes.sort_by(|a, b| b.share.partial_cmp(&a.share).unwrap_or(std::cmp::Ordering::Equal));
+        causes
+    }
+
+    /// What explains most of it, and enough.
+    pub fn main_cause(&self) -> Option<&Member> {
+        self.causes().first().copied()
     }
 
     /// The alert that it began with, or the newest of its rule.
     pub fn first_alert(&self) -> Option<&Arc<Alert>> {
         let mut members = self.members.iter();
         members
-            .find(|member| member.rule().id == self.began_as.id)
+            .find(|member| member.rule().id == self.symptom.id)
             .map(|member| &member.alert)
     }
 
     /// Whether receivers are notified of it: by the rule of one of its members.
     pub fn notifies(&self) -> bool {
-        self.members.iter().any(|member| member.rule().emit.notify)
+        self.harms().any(|member| member.rule().emit.notify)
     }
 
     /// Whether a rule of one of its members has this gathered.
@@ -210,6 +256,8 @@ pub enum IncidentChange {
     Began(Arc<Incident>),
     /// Its severity rose from this one.
     Worse(Arc<Incident>, Severity),
+    /// Its main cause is known now, or is another one.
+    Explained(Arc<Incident>),
     /// Its figures or members changed; not worth a message.
     Refreshed(Arc<Incident>),
     /// A burst found something, or there was none: for logs, not for people's receivers.
@@ -224,6 +272,7 @@ impl IncidentChange {
         match self {
             Self::Began(incident)
             | Self::Worse(incident, _)
+            | Self::Explained(incident)
             | Self::Refreshed(incident)
             | Self::Gathered(incident, _)
             | Self::Ended(incident) => incident,
@@ -235,11 +284,12 @@ impl IncidentChange {
         !matches!(self, Self::Refreshed(_))
     }
 
-    /// `began`, `worse`, `refreshed`, `gathered` or `ended`.
+    /// `began`, `worse`, `explained`, `refreshed`, `gathered` or `ended`.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Began(_) => "began",
             Self::Worse(..) => "worse",
+            Self::Explained(_) => "explained",
             Self::Refreshed(_) => "refreshed",
             Self::Gathered(..) => "gathered",
             Self::Ended(_) => "ended",

@@ -13,7 +13,7 @@ mod function;
 mod word;
 
 pub use function::{By, Function};
-pub use word::{Division, Evidence, On, Severity, Status};
+pub use word::{Division, Evidence, HarmUnit, On, Role, Severity, Status};
 
 /// The length of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -190,6 +190,12 @@ pub struct Texts {
     pub when: Arc<str>,
     /// `clear`; empty: when `when` is false.
     pub clear: Arc<str>,
+    /// `harm`, of a symptom.
+    pub harm: Arc<str>,
+    /// `explains`, of a cause.
+    pub explains: Arc<str>,
+    /// `lasting`, of a symptom.
+    pub lasting: Arc<str>,
     /// `worse`: severity and condition.
     pub worse: Vec<(Arc<str>, Arc<str>)>,
     /// Windows: name, and keys with values.
@@ -211,6 +217,18 @@ pub struct Rule {
     pub source: Arc<str>,
     /// How reliable it is.
     pub status: Status,
+    /// What it is for; `None`: it has no role.
+    pub role: Option<Role>,
+    /// The symptoms that a cause explains, by id.
+    pub of: Vec<Arc<str>>,
+    /// How large the harm of a symptom is, or how much of it a cause explains, in [`Self::unit`]; `None`: it says nothing.
+    pub amount: Option<Expression>,
+    /// The unit of [`Self::amount`].
+    pub unit: Option<HarmUnit>,
+    /// How long the harm has lasted when the rule fires, seconds; `None`: since the condition holds.
+    pub lasting: Option<Expression>,
+    /// The symptom, by id, of which those that this cause explains are a consequence.
+    pub consequence_of: Option<Arc<str>>,
     /// Severity of its alerts, at least.
     pub severity: Severity,
     /// When it is evaluated.
@@ -265,6 +283,22 @@ pub struct Rule {
 }
 
 impl Rule {
+    /// Whether its alerts begin incidents.
+    pub fn is_harm(&self) -> bool {
+        matches!(self.role, None | Some(Role::Symptom))
+    }
+
+    /// The value of [`Self::amount`] now, in its unit; `None`: unknown.
+    pub fn amount_now(&self, scope: &Scope<'_>) -> Option<f64> {
+        let amount = self.amount.as_ref()?.number(scope)?.max(0.0);
+        // Slopes are per hour.
+        Some(if self.unit == Some(HarmUnit::BytesPerMinute) {
+            amount / 60.0
+        } else {
+            amount
+        })
+    }
+
     /// The severity of its alert with these values: the highest whose condition holds. An evaluation that fails does not
     /// hold.
     pub fn severity_now(&self, scope: &Scope<'_>) -> Severity {

@@ -51,11 +51,7 @@ impl Template {
         };
         let with_unit = values().find(|(expression, form)| *form != Form::Plain && expression.is_measured());
         let about = with_unit.or_else(|| values().find(|(expression, _)| expression.is_window()))?;
-        match about.0.evaluate(scope) {
-            Ok(Some(Value::Int(number))) => Some(number as f64),
-            Ok(Some(Value::Double(number))) => Some(number).filter(|number| number.is_finite()),
-            _ => None,
-        }
+        about.0.number(scope)
     }
 
     /// The string, at most `most` bytes (at least those of `…`, which ends a truncated one). Control characters of

@@ -27,7 +27,7 @@ pub fn incident_record(
     let time = match change {
         IncidentChange::Began(_) => incident.began_unix_ns,
         IncidentChange::Ended(_) => incident.ended_unix_ns.unwrap_or(observed_unix_ns),
-        IncidentChange::Gathered(..) => observed_unix_ns,
+        IncidentChange::Gathered(..) | IncidentChange::Explained(_) => observed_unix_ns,
         IncidentChange::Worse(..) | IncidentChange::Refreshed(_) => {
             let newest = incident.members.iter().map(|member| member.since_unix_ns);
             newest.max().unwrap_or(observed_unix_ns)
@@ -38,15 +38,17 @@ pub fn incident_record(
         values: members.collect(),
     });
     let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-    let mut list = Attributes::with_capacity(16);
+    let cause = record.causes.first();
+    let mut list = Attributes::with_capacity(20);
     list.text(&row::INCIDENT_ID, Some(record.id.as_str()))
         .text(&row::INCIDENT_STATE, Some(change.name()))
         .text(&row::INCIDENT_ENDING, record.ending.map(|ending| ending.name()))
         .text(&row::INCIDENT_SEVERITY, Some(record.severity.name()))
         .text(&row::INCIDENT_TITLE, Some(record.title.as_str()))
-        .text(&row::INCIDENT_BEGAN_AS, Some(record.began_as.as_str()))
+        .text(&row::INCIDENT_SYMPTOM, Some(record.symptom.as_str()))
+        .text(&row::INCIDENT_CAUSE, cause.map(|cause| cause.rule.as_str()))
+        .text(&row::INCIDENT_CAUSE_TITLE, cause.map(|cause| cause.title.as_str()))
         .text(&row::RULE_ID, Some(record.rule.as_str()))
-        .text(&row::RULE_GROUP, record.group.as_deref())
         .text(&row::INCIDENT_STARTED, record.since.as_deref())
         .text(&row::BLACK_BOX, record.evidence_place(Evidence::BlackBox))
         .text(&row::INCIDENT_CALLERS, record.evidence_text(Evidence::Callers))

@@ -88,8 +88,9 @@ pub(super) fn time_base(recording: &Recording) -> TimeBase {
     TimeBase::at(header.and_then(|header| header.unix_ns_of_offset(0)).unwrap_or(0))
 }
 
-/// No alert is as severe as `--fail-on`.
+/// No harm is as severe as `--fail-on`: causes and notes never fail it.
 pub(super) fn passes(args: &AnalyzeArgs, review: &Review) -> bool {
-    let below = |least| review.alerts().all(|reviewed| reviewed.alert.severity() < least);
+    let mut harms = review.alerts().filter(|reviewed| reviewed.alert.rule.is_harm());
+    let below = |least| harms.all(|reviewed| reviewed.alert.severity() < least);
     args.fail_on.is_none_or(below)
 }

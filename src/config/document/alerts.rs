@@ -5,6 +5,7 @@ use super::{BTreeMap, Deserialize, Duration, Hidden, JsonSchema, PathBuf, Serial
 use crate::config::options::RuleSources;
 use crate::config::values::WebUrl;
 use delivery::alerts::settings::AlertSettings;
+use gc_rules::rule::Severity;
 use strict_yaml::units::HumanDuration;
 
 /// The rules for anomalies.
@@ -78,6 +79,8 @@ impl Default for Alerts {
 pub(crate) struct Alertmanager {
     /// URL, as in a browser; `/api/v2/alerts` is appended.
     pub(crate) url: Option<WebUrl>,
+    /// The severity from which on incidents are sent; one that becomes as severe later is sent then.
+    pub(crate) min_severity: Severity,
     /// Headers of every request: names and values. Values are never shown.
     #[schemars(extend("x-secret" = true))]
     pub(crate) headers: BTreeMap<String, Hidden>,
@@ -100,6 +103,7 @@ impl Default for Alertmanager {
     fn default() -> Self {
         Self {
             url: None,
+            min_severity: Severity::Warning,
             headers: BTreeMap::new(),
             headers_from: BTreeMap::new(),
             timeout: HumanDuration(TIMEOUT),
@@ -123,6 +127,8 @@ pub(crate) struct Webhook {
     /// The source of the key that signs requests: `X-Gcwatch-Signature: sha256=…` is the HMAC-SHA256 of the body.
     /// Without it, requests are not signed.
     pub(crate) secret_from: Option<SecretSource>,
+    /// The severity from which on incidents are sent; one that becomes as severe later is sent then.
+    pub(crate) min_severity: Severity,
     /// Headers of every request: names and values. Values are never shown.
     #[schemars(extend("x-secret" = true))]
     pub(crate) headers: BTreeMap<String, Hidden>,
@@ -146,6 +152,7 @@ impl Default for Webhook {
             url: None,
             url_from: None,
             secret_from: None,
+            min_severity: Severity::Warning,
             headers: BTreeMap::new(),
             headers_from: BTreeMap::new(),
             timeout: HumanDuration(TIMEOUT),

@@ -35,7 +35,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn alertmanager(&mut self, keys: &Alertmanager, path: &KeyPath) -> Option<Receiver> {
+    fn alertmanager(&mut self, keys: &Alertmanager, path: &KeyPath) -> Option<settings::Alertmanager> {
         let headers = self.headers(path, &keys.headers, &keys.headers_from);
         let client = self.client(path, keys.client_certificate.is_some(), keys.client_key.is_some());
         let Some(url) = &keys.url else {
@@ -49,7 +49,10 @@ impl Resolver<'_> {
             return None;
         }
         let pem = [&keys.certificate, &keys.client_certificate, &keys.client_key];
-        Some(receiver(format!("{base}{API}"), headers, keys.timeout.0, pem, client))
+        Some(settings::Alertmanager {
+            receiver: receiver(format!("{base}{API}"), headers, keys.timeout.0, pem, client),
+            min_severity: keys.min_severity,
+        })
     }
 
     fn webhook(&mut self, keys: &Webhook, path: &KeyPath) -> Option<settings::Webhook> {
@@ -82,6 +85,7 @@ impl Resolver<'_> {
         Some(settings::Webhook {
             receiver: receiver(url.reveal().to_owned(), headers, keys.timeout.0, pem, client),
             secret,
+            min_severity: keys.min_severity,
         })
     }
 

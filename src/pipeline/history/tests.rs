@@ -62,6 +62,7 @@ fn paused(number: u32, from: i64, length: i64) -> Box<Collection> {
         shared_with: Vec::new(),
         kind: PauseKind::Blocking,
         edges: StopEdges::default(),
+        account: None,
     }];
     Box::new(collection)
 }

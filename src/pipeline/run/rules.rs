@@ -213,7 +213,10 @@ impl RunRules {
                 let place = self.incident_spans.iter().position(|(known, _)| *known == number);
                 place.map(|place| self.incident_spans.swap_remove(place).1)
             }
-            IncidentChange::Worse(..) | IncidentChange::Refreshed(_) | IncidentChange::Gathered(..) => {
+            IncidentChange::Worse(..)
+            | IncidentChange::Explained(_)
+            | IncidentChange::Refreshed(_)
+            | IncidentChange::Gathered(..) => {
                 let mut spans = self.incident_spans.iter();
                 spans.find(|(known, _)| *known == number).map(|(_, span)| *span)
             }

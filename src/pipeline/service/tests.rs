@@ -111,6 +111,7 @@ impl Host {
     fn notice(&mut self, pid: u32, id: &str, ending: Option<Ending>) {
         let alert = Arc::new(Alert {
             peak: None,
+            amount: None,
             severity: self.rules.rule(id).unwrap().severity,
             rule: Arc::clone(self.rules.rule(id).unwrap()),
             number: 1,

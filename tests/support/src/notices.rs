@@ -94,6 +94,7 @@ pub fn fired(pid: u32) -> Notice {
         count: 1,
         suppressed: 0,
         peak: None,
+        amount: None,
         severity: rule().severity,
     };
     Notice {

@@ -12,6 +12,7 @@ pub use missing::{Missing, MissingParts};
 pub use pause::{Pause, PauseKind, StopEdges};
 
 use crate::event::{GcReason, GcType, HeapStats, SuspendReason};
+use crate::gc::account::{Account, Cause, Stopped};
 use crate::gc::allocated::{Allocated, AllocatedUnknown};
 use crate::gc::impact::RequestImpact;
 use crate::gc::plausible::Implausible;
@@ -141,6 +142,23 @@ impl Collection {
         self.reason == Some(GcReason::INDUCED) && self.trigger == Some(GcReason::INDUCED)
     }
 
+    /// What its parts of the stops were spent on: parts that add up to those of the stops whose length is known. Of a
+    /// heap dump that another tool asked for, all is the dump's.
+    pub fn account(&self) -> Account {
+        let mut account = Account::default();
+        for pause in &self.pauses {
+            match (&pause.account, pause.pause_ns) {
+                (Some(parts), _) => account.add(parts),
+                (None, Some(ns)) => account.add(&Account::unexplained(ns)),
+                (None, None) => {}
+            }
+        }
+        if self.requested_by_tool == Some(true) {
+            return account.all_of(Cause::HeapDump);
+        }
+        account
+    }
+
     /// GCStart to GCEnd; for a background collection most of it ran beside the program.
     pub fn duration_ns(&self) -> Option<i64> {
         // A GCEnd that came before its GCStart is damage, not a length.
@@ -197,4 +215,23 @@ pub struct Suspension {
     /// A GCTriggered came in it: a no-GC region or a request that led to no collection. Without one a memory limit was
     /// refreshed.
     pub triggered: bool,
+}
+
+impl Suspension {
+    /// A background collection's own stop, of which nothing else was seen.
+    pub fn is_for_background(&self) -> bool {
+        self.reason != Some(SuspendReason::FOR_GC)
+    }
+
+    /// What it was spent on; `None` where its length is not known.
+    pub fn account(&self) -> Option<Account> {
+        self.stopped_ns?;
+        let spans = [(self.edges.suspend_begin?, self.edges.restart_end?)];
+        let stopped = Stopped::of(self.edges, &spans, PauseKind::Final);
+        Some(if self.is_for_background() {
+            stopped.divide()
+        } else {
+            stopped.without_collection()
+        })
+    }
 }

@@ -1,10 +1,11 @@
 //! A collection while its facts come in, in whatever order, and the record that is made of them.
 
 use crate::event::{GcReason, GcStart, GcType, HeapStats, PerHeapHistory};
+use crate::gc::account::{Account, Marking, Stopped};
 use crate::gc::allocated::{Allocated, AllocatedUnknown, Measured, Spaces};
 use crate::gc::collection::{
     Collection, Committed, GenerationSizes, GlobalHistory, Missing, MissingParts, Pause, PauseKind, PerHeapSums,
-    StopEdges,
+    Phases, StopEdges,
 };
 use crate::gc::loss::LossIntervals;
 use crate::gc::plausible::{self, Implausible};
@@ -39,6 +40,10 @@ pub(crate) struct Forming {
     /// CreateConcurrentThread came in it.
     pub(crate) thread_created: bool,
     pub(crate) last_event: i64,
+    /// When GCGlobalHeapHistory came.
+    pub(crate) history_at: Option<i64>,
+    /// Its marks.
+    pub(crate) marking: Option<Marking>,
     heaps: Vec<u64>,
     sums: [Option<PerHeapSums>; 5],
     spaces: Spaces,
@@ -183,7 +188,6 @@ impl Forming {
             .iter()
             .filter_map(|stop| stop.last_seen())
             .fold(self.last_event, i64::max);
-        let duration = start.zip(end).map(|(start, end)| end - start).filter(|&ns| ns >= 0);
         let heap = self.sizes();
         let mut collection = Collection {
             number: self.number,
@@ -225,10 +229,7 @@ impl Forming {
             heap_stats: self.heap_stats,
             heap,
             per_heap_histories: self.histories,
-            phases: self
-                .global
-                .map(|global| global.phases.within(duration))
-                .unwrap_or_default(),
+            phases: self.phases(),
             global: self.global,
             committed: self.committed,
             background: self.background,
@@ -253,6 +254,14 @@ impl Forming {
         } else {
             PauseKind::Blocking
         };
+        let spans = own.and_then(|part| part.spans.clone()).unwrap_or_default();
+        let pause_ns = own.and_then(Part::ns);
+        // Of damaged times a span may end before it begins.
+        let can_be = spans.iter().all(|(from, to)| from <= to);
+        let account = pause_ns.map(|ns| match can_be {
+            true => self.stopped(stop, &spans, kind).divide(),
+            false => Account::unexplained(ns),
+        });
         Pause {
             start: own.and_then(|part| part.start),
             suspend_ns: if own.is_some_and(|part| part.first) {
@@ -260,8 +269,9 @@ impl Forming {
             } else {
                 Some(0)
             },
-            pause_ns: own.and_then(Part::ns),
-            spans: own.and_then(|part| part.spans.clone()).unwrap_or_default(),
+            pause_ns,
+            spans,
+            account,
             stopped_ns: stop.stopped_ns(),
             shared_with: parts
                 .iter()
@@ -271,6 +281,31 @@ impl Forming {
             kind,
             edges: StopEdges::of(stop),
         }
+    }
+
+    fn stopped<'a>(&'a self, stop: &Stop, spans: &'a [(i64, i64)], kind: PauseKind) -> Stopped<'a> {
+        let start = self.start.as_ref();
+        let sent = self.global.as_ref();
+        Stopped {
+            start: start.map(|start| start.0),
+            history: self.history_at,
+            is_compacting: sent.is_some_and(|sent| sent.mechanisms.is_compaction()),
+            phases: self.phases(),
+            marking: self.marking.as_ref(),
+            heaps: sent.map_or(0, |sent| sent.heap_count),
+            is_full: start.is_some_and(|start| start.2.depth == Some(2)),
+            is_foreground: start.is_some_and(|start| start.2.gc_type == Some(GcType::FOREGROUND)),
+            handles: self.heap_stats.map(|stats| stats.gc_handle_count),
+            ..Stopped::of(StopEdges::of(stop), spans, kind)
+        }
+    }
+
+    /// Its phase times, those that can be.
+    fn phases(&self) -> Phases {
+        let (start, end) = (self.start.as_ref().map(|start| start.0), self.end.map(|end| end.0));
+        let duration = start.zip(end).map(|(start, end)| end - start).filter(|&ns| ns >= 0);
+        let sent = self.global.map(|global| global.phases.within(duration));
+        sent.unwrap_or_default()
     }
 
     fn sizes(&self) -> [GenerationSizes; 5] {

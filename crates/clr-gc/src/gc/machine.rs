@@ -11,6 +11,7 @@ mod tools;
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::event::{ClrEvent, DynamicData, GcReason, Kind, SuspendReason};
+use crate::gc::account::Marks;
 use crate::gc::allocated::AllocatedBytes;
 use crate::gc::collection::{Collection, Suspension};
 use crate::gc::forming::Forming;
@@ -82,8 +83,7 @@ enum Share {
 impl Share {
     fn of(kind: Kind) -> Self {
         match kind {
-            Kind::MarkWithType
-            | Kind::MarkStackRoots
+            Kind::MarkStackRoots
             | Kind::MarkFinalizeQueueRoots
             | Kind::MarkHandles
             | Kind::MarkOlderGenerationRoots
@@ -183,6 +183,8 @@ pub struct Machine {
     /// A final stop began since the last background collection ended: another one is under way.
     final_since_end: bool,
     allocated: AllocatedBytes,
+    /// Those of the collection that runs.
+    marks: Marks,
     others: Vec<OtherStops>,
     finalizer_thread: FinalizerThread,
     /// Too many waited to be reported: the oldest are reported at once, until a quarter of them is gone.
@@ -220,6 +222,7 @@ impl Machine {
             background: None,
             final_since_end: false,
             allocated: AllocatedBytes::default(),
+            marks: Marks::default(),
             others: Vec::new(),
             finalizer_thread: FinalizerThread::default(),
             relieving: false,
@@ -249,8 +252,11 @@ impl Machine {
             ClrEvent::GcStart(event) => return self.in_order(at).start(at, thread, event),
             ClrEvent::GcEnd(event) => return self.in_order(at).end(at, thread, event.count, event.depth),
             ClrEvent::HeapStats(event) => {
-                self.finalizable_found(at, event.finalization_promoted_count);
-                return self.in_order(at).heap_stats(at, thread, event);
+                let number = self.in_order(at).heap_stats(at, thread, event);
+                let of = number.and_then(|number| self.forming.iter().find(|forming| forming.number == number));
+                let by_background = of.is_some_and(Forming::announced_background);
+                self.finalizable_found(at, event.finalization_promoted_count, by_background);
+                return number;
             }
             ClrEvent::FinalizersBegin(_) => self.finalizers_begin(at),
             ClrEvent::FinalizersEnd(event) => self.finalizers_end(at, event.count),
@@ -288,6 +294,11 @@ impl Machine {
                 if let Some(forming) = self.forming_mut(number) {
                     forming.dumped = true;
                 }
+                return Some(number);
+            }
+            ClrEvent::MarkWithType(event) => {
+                let number = self.running().or_else(|| self.background_under_way())?;
+                self.marks.mark(number, at, event);
                 return Some(number);
             }
             event => match Share::of(event.kind()) {

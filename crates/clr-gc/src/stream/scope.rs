@@ -44,6 +44,7 @@ pub(super) fn rebuilds(kind: Kind) -> bool {
             | Kind::RestartEeBegin
             | Kind::RestartEeEnd
             | Kind::GcTriggered
+            | Kind::MarkWithType
             | Kind::GlobalHeapHistory
             | Kind::PerHeapHistory
             | Kind::DynamicEvent

@@ -6,6 +6,7 @@ use clr_gc::gc::{Collection, Outcome, Settling};
 use clr_gc::stream::{GcStream, Scope};
 use nettrace::Ending;
 
+use crate::account::assert_adds_up;
 use crate::recordings::{self, Recording};
 
 /// Recordings that are small enough to be cut at every byte.
@@ -41,6 +42,7 @@ fn check(name: &str, bytes: &[u8], cut: usize, truth: &HashMap<u32, Collection>)
     let clean = cut == bytes.len();
     assert_eq!(ending == Some(Ending::Clean), clean, "{name} cut at {cut}: {ending:?}");
     let mut whole = 0;
+    collections.iter().for_each(|gc| assert_adds_up(gc, name));
     for claimed in collections.iter().filter(|gc| gc.is_complete() && !gc.lossy) {
         let mut truth = truth[&claimed.number].clone();
         // That a thread asks for a tool is known when it has done what only such a thread does.

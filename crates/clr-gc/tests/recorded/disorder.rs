@@ -1,9 +1,10 @@
 //! Events dropped, doubled and moved: no panic, and no incorrect value in a collection that claims to be whole.
 
 use clr_gc::event::{Layout, PointerSize, decode};
-use clr_gc::gc::{Collection, Machine, Outcome, Settling};
+use clr_gc::gc::{Account, Cause, Collection, Machine, Outcome, Settling};
 use clr_gc::stream::Scope;
 
+use crate::account::assert_adds_up;
 use crate::recordings::{self, Recording};
 
 /// An event by itself.
@@ -48,6 +49,29 @@ fn collections<'e>(events: impl IntoIterator<Item = &'e Sent>) -> Vec<Collection
         .collect()
 }
 
+/// Marks are events by themselves, too: without one of them less is explained, and nothing is explained by what it was
+/// not; but phase times are whole microseconds. What is not divided among roots stays with the phase.
+fn assert_accounts(claimed: &Account, truth: &Account, ns: i64, context: &str) {
+    assert_eq!(claimed.total(), ns, "{context}");
+    let roots: i64 = truth
+        .parts()
+        .filter(|part| part.cause.id().starts_with("roots."))
+        .map(|part| part.ns)
+        .sum();
+    for part in claimed.parts().filter(|part| part.cause != Cause::Unexplained) {
+        let true_ns = truth.of(part.cause).unwrap_or(0);
+        let most = if part.cause == Cause::Relocate {
+            true_ns + roots
+        } else {
+            true_ns
+        };
+        assert!(
+            part.ns >= 0 && part.ns <= most + 1_000,
+            "{context}: {part:?} of {most} ns"
+        );
+    }
+}
+
 /// Of the two that claim to be whole and right, everything that the promise covers is equal. Facts that come in events
 /// of their own that no other event proves (the trigger, committed memory, what DATAS measured) may be absent, and so
 /// may what is a fact of another collection (that it was under way).
@@ -72,6 +96,10 @@ fn assert_right(claimed: &Collection, truth: &Collection, context: &str) {
     // An event by itself, that few collections have: only sequence numbers prove that it is not missing.
     claimed.thread_created = truth.thread_created;
     for (pause, true_pause) in claimed.pauses.iter_mut().zip(&truth.pauses) {
+        if let (Some(account), Some(true_account), Some(ns)) = (&pause.account, &true_pause.account, pause.pause_ns) {
+            assert_accounts(account, true_account, ns, context);
+            pause.account = true_pause.account;
+        }
         // RestartEEBegin is no edge that a duration needs.
         pause.edges.restart_begin = pause.edges.restart_begin.or(true_pause.edges.restart_begin);
     }
@@ -271,6 +299,7 @@ fn hostile_events_do_no_harm() {
             changed.extend(std::iter::repeat_n(again, 500));
             for gc in collections(&changed) {
                 reported += 1;
+                assert_adds_up(&gc, name);
                 assert!(gc.duration_ns().is_none_or(|ns| ns >= 0), "{gc:?}");
                 assert!(gc.pauses.len() <= clr_gc::gc::MAX_STOPS, "{gc:?}");
                 assert!(

@@ -5,6 +5,7 @@
     reason = "a test fails by panicking, and says what it does"
 )]
 
+mod account;
 mod agreement;
 mod bounds;
 mod compact;

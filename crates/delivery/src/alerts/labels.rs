@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use gc_rules::incident::id_of;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::resource::v1::Resource;
 
@@ -34,8 +35,8 @@ const LEFT_OUT: [&str; 8] = [
     "service.instance.id",
 ];
 
-/// The labels of an incident as an alert: `alertname` (the id of the rule that it began with), `severity`, `group`,
-/// `process`, `pid`, `instance`, then the rule's own, then those of the process's resource. Of two equal names the
+/// The labels of an incident as an alert: `alertname` (the id of its symptom), `severity`, `incident` (its id), `process`,
+/// `pid`, `instance`, then the rule's own, then those of the process's resource. Of two equal names the
 /// later one gets a number appended.
 pub(crate) fn labels(notice: &IncidentNotice, resource: &Resource) -> Labels {
     let incident = notice.change.incident();
@@ -46,9 +47,9 @@ pub(crate) fn labels(notice: &IncidentNotice, resource: &Resource) -> Labels {
         attributes.find(|attribute| attribute.key == key).and_then(text)
     };
     let fixed = [
-        ("alertname", Some(incident.began_as.id.to_string())),
+        ("alertname", Some(incident.symptom.id.to_string())),
         (SEVERITY, Some(incident.severity.name().to_owned())),
-        ("group", incident.group.as_deref().map(str::to_owned)),
+        ("incident", Some(id_of(incident, Some(notice.run)))),
         ("process", Some(notice.process.to_string())),
         ("pid", pid),
         ("instance", attribute("service.instance.id")),

@@ -143,14 +143,14 @@ impl Message {
         alert
     }
 
-    /// As the webhooks of Alertmanager send it, grouped by rule and process.
+    /// As the webhooks of Alertmanager send it, grouped by incident.
     pub(crate) fn webhook(&self, external_url: Option<&str>) -> Value {
         if let Some(body) = &self.stored {
             return body.clone();
         }
         let status = if self.is_firing() { "firing" } else { "resolved" };
         let label = |name: &str| self.labels.get(name).map(|value| (name.to_owned(), value.clone()));
-        let group: Labels = ["alertname", "instance", "pid"].into_iter().filter_map(label).collect();
+        let group: Labels = ["alertname", "incident"].into_iter().filter_map(label).collect();
         let before = self.before.as_deref();
         let is_common =
             |label: &(&String, &String)| before.is_none_or(|other| other.labels.get(label.0) == Some(label.1));
@@ -215,6 +215,7 @@ fn annotations(notice: &IncidentNotice) -> BTreeMap<String, String> {
     let text = |evidence| record.evidence_text(evidence).map(str::to_owned);
     let (callers, allocations) = (text(Evidence::Callers), text(Evidence::Allocations));
     let mut annotations = record.annotations;
+    let cause = record.causes.first();
     let members = record.members.iter().map(MemberRecord::line);
     let fixed = [
         ("summary", Some(record.summary)),
@@ -226,9 +227,10 @@ fn annotations(notice: &IncidentNotice) -> BTreeMap<String, String> {
         ("black_box", black_box),
         ("callers", callers),
         ("allocations", allocations),
-        ("incident", Some(record.id)),
         ("rules", Some(members.collect::<Vec<_>>().join(", "))),
-        ("cause", Some(record.rule).filter(|rule| *rule != record.began_as)),
+        ("cause", cause.map(|cause| cause.rule.clone())),
+        ("cause_title", cause.map(|cause| cause.line())),
+        ("cause_summary", cause.map(|cause| cause.summary.clone())),
         ("gc_number", record.gc_number.map(|number| number.to_string())),
         ("ending", record.ending.map(|ending| ending.name().to_owned())),
         ("process_ended", record.process_ended),

@@ -5,6 +5,7 @@ use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use gc_rules::rule::Severity;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Notify;
@@ -39,8 +40,23 @@ pub(crate) enum Pending {
 /// How alerts are sent to a receiver.
 #[derive(Clone, PartialEq)]
 pub(crate) enum ReceiverKind {
-    Alertmanager { resend: Duration },
-    Webhook { secret: Option<Secret> },
+    Alertmanager {
+        resend: Duration,
+        min_severity: Severity,
+    },
+    Webhook {
+        secret: Option<Secret>,
+        min_severity: Severity,
+    },
+}
+
+impl ReceiverKind {
+    /// It gets incidents once they have at least this severity.
+    pub(crate) fn min_severity(&self) -> Severity {
+        match self {
+            Self::Alertmanager { min_severity, .. } | Self::Webhook { min_severity, .. } => *min_severity,
+        }
+    }
 }
 
 struct State {
@@ -97,7 +113,7 @@ impl ReceiverQueue {
         counted: Arc<Notify>,
     ) -> Self {
         let pending = match kind {
-            ReceiverKind::Alertmanager { resend } => Pending::Alertmanager(Board::new(resend)),
+            ReceiverKind::Alertmanager { resend, .. } => Pending::Alertmanager(Board::new(resend)),
             ReceiverKind::Webhook { .. } => Pending::Webhook(Outbox::default()),
         };
         Self {
@@ -336,13 +352,13 @@ impl ReceiverQueue {
         let first = messages.first()?;
         let url = self.external_url.as_deref();
         let (body, signature) = match &self.kind {
-            ReceiverKind::Alertmanager { resend } => {
+            ReceiverKind::Alertmanager { resend, .. } => {
                 let lasts = u64::try_from((*resend * INTERVALS).as_nanos()).unwrap_or(u64::MAX);
                 let until = now_unix_ns().saturating_add(lasts);
                 let alerts: Vec<_> = messages.iter().map(|message| message.postable(until, url)).collect();
                 (serde_json::Value::from(alerts).to_string().into_bytes(), None)
             }
-            ReceiverKind::Webhook { secret } => {
+            ReceiverKind::Webhook { secret, .. } => {
                 let body = first.webhook(url).to_string().into_bytes();
                 let signature = secret.as_ref().and_then(|secret| signature(secret, &body));
                 (body, signature)

@@ -3,14 +3,16 @@
 use std::fmt;
 use std::time::Duration;
 
+use gc_rules::rule::Severity;
+
 use crate::alerts::post::host;
 use crate::transport::receiver::{Receiver, Secret};
 
 /// The receivers of alerts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AlertSettings {
-    /// Alertmanagers; each gets all alerts. The endpoint is the URL that alerts are posted to (`…/api/v2/alerts`).
-    pub alertmanagers: Vec<Receiver>,
+    /// Alertmanagers; each gets all alerts of its severity.
+    pub alertmanagers: Vec<Alertmanager>,
     /// Webhooks.
     pub webhooks: Vec<Webhook>,
     /// Each change is a line on standard output.
@@ -36,6 +38,15 @@ impl Default for AlertSettings {
     }
 }
 
+/// An Alertmanager.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Alertmanager {
+    /// The endpoint is the URL that alerts are posted to (`…/api/v2/alerts`).
+    pub receiver: Receiver,
+    /// It gets incidents once they have at least this severity.
+    pub min_severity: Severity,
+}
+
 /// A webhook: it gets each change once.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Webhook {
@@ -43,6 +54,8 @@ pub struct Webhook {
     pub receiver: Receiver,
     /// The key of the signature in `X-Gcwatch-Signature`; `None`: requests are not signed.
     pub secret: Option<Secret>,
+    /// It gets incidents once they have at least this severity.
+    pub min_severity: Severity,
 }
 
 impl fmt::Debug for Webhook {

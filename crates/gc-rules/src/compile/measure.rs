@@ -50,7 +50,7 @@ impl Unit {
     }
 
     /// In a message: `in ms`.
-    pub(super) fn phrase(self) -> String {
+    pub(crate) fn phrase(self) -> String {
         match self {
             Self::Any | Self::Unknown | Self::Count => "a number without a unit".to_owned(),
             Self::Share => "a share, 0 to 1".to_owned(),

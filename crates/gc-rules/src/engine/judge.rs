@@ -201,6 +201,9 @@ pub(super) fn ended(mut alert: Arc<Alert>, at: u64) -> Arc<Alert> {
 pub(super) fn alert(rule: &Arc<Rule>, scope: &Scope<'_>, active: u64, collection: Option<u32>) -> Alert {
     let labels = rule.labels.iter();
     let labels = labels.map(|(name, text)| (Arc::clone(name), text.render_label(scope).into()));
+    let lasted = rule.lasting.as_ref().and_then(|lasting| lasting.number(scope));
+    let lasted_ns = lasted.map_or(0, |seconds| (seconds.max(0.0) * 1e9) as u64);
+    let active = active.min(scope.now_unix_ns.saturating_sub(lasted_ns));
     let mut alert = Alert {
         rule: Arc::clone(rule),
         number: 0,
@@ -216,6 +219,7 @@ pub(super) fn alert(rule: &Arc<Rule>, scope: &Scope<'_>, active: u64, collection
         count: 1,
         suppressed: 0,
         peak: rule.summary.figure(scope),
+        amount: None,
         severity: rule.severity_now(scope),
     };
     render(&mut alert, rule, scope);
@@ -233,6 +237,7 @@ pub(super) fn render(alert: &mut Alert, rule: &Rule, scope: &Scope<'_>) {
     if alert.summary.is_empty() || !summary.contains(UNKNOWN) || alert.summary.contains(UNKNOWN) {
         alert.summary = summary.into();
     }
+    alert.amount = rule.amount_now(scope).or(alert.amount);
     alert.annotations = annotations.collect();
     alert.values = values.collect();
 }

@@ -1,7 +1,7 @@
 //! `gc.*` and `suspension.*`.
 
 use clr_gc::event::{GcReason, GcType, PauseMode, SuspendReason};
-use clr_gc::gc::{Collection, GenerationSizes, PauseKind, Phases};
+use clr_gc::gc::{Cause, Collection, GenerationSizes, PauseKind, Phases};
 
 use super::{Field, Root, Scope, fields};
 use crate::value::{Texts, Type, Value};
@@ -118,6 +118,12 @@ fn survival(sizes: &GenerationSizes) -> Option<Value<'static>> {
     ratio(sizes.survived, sizes.before)
 }
 
+/// What its stops were spent on, of this cause; unknown as long as a part of one is.
+fn stopped(gc: &Collection, cause: Cause) -> Option<Value<'static>> {
+    gc.pause_ns?;
+    ns(gc.account().of(cause))
+}
+
 fn reason_name(reason: Option<GcReason>) -> Option<Value<'static>> {
     reason.map(|reason| Value::Text(reason.name().unwrap_or("Unknown")))
 }
@@ -153,6 +159,8 @@ fields! { FIELDS Gc
         "GCStress", "LowMemoryBlocking", "InducedCompacting", "LowMemoryHost", "PMFullGC", "LowMemoryHostBlocking", "BGCTuningSOH",
         "BGCTuningLOH", "BGCStepping", "InducedAggressive", "Unknown"] "Reason of the collection."
         = |s| reason_name(gc(s)?.reason);
+    "gc.asked_by" Text "" ["allocation.small", "allocation.large", "program", "limit", "tool", "collector", "unknown"] "Who asked for it: an allocation, the program, memory that runs short (also where generation 2 was collected for that), another tool for a heap dump, the collector itself."
+        = |s| gc(s).map(|gc| Value::Text(gc.asker().id()));
     "gc.trigger" Text "" ["AllocSmall", "Induced", "LowMemory", "Empty", "AllocLarge", "OutOfSpaceSOH", "OutOfSpaceLOH", "InducedNotForced",
         "GCStress", "LowMemoryBlocking", "InducedCompacting", "LowMemoryHost", "PMFullGC", "LowMemoryHostBlocking", "BGCTuningSOH",
         "BGCTuningLOH", "BGCStepping", "InducedAggressive", "Unknown"] "Reason of the newest GCTriggered before it; unknown if there is none."
@@ -309,27 +317,27 @@ macro_rules! generation {
     ($($index:literal $name:literal $what:literal),+ $(,)?) => {
         /// Sizes by generation.
         pub(super) static HEAP_FIELDS: &[Field] = &[$(
-            heap_field(concat!("gc.heap.", $name, ".before"), Type::Int, "bytes", concat!("Bytes in ", $what, " before it."),
+            gc_field(concat!("gc.heap.", $name, ".before"), Type::Int, "bytes", concat!("Bytes in ", $what, " before it."),
                 |s| bytes(gc(s)?.heap.get($index)?.before)),
-            heap_field(concat!("gc.heap.", $name, ".after"), Type::Int, "bytes", concat!("Bytes in ", $what, " after it, free space included."),
+            gc_field(concat!("gc.heap.", $name, ".after"), Type::Int, "bytes", concat!("Bytes in ", $what, " after it, free space included."),
                 |s| bytes(gc(s)?.heap.get($index)?.after)),
-            heap_field(concat!("gc.heap.", $name, ".promoted"), Type::Int, "bytes", concat!("Bytes that survived in ", $what, "; only of collected generations."),
+            gc_field(concat!("gc.heap.", $name, ".promoted"), Type::Int, "bytes", concat!("Bytes that survived in ", $what, "; only of collected generations."),
                 |s| bytes(gc(s)?.heap.get($index)?.promoted)),
-            heap_field(concat!("gc.heap.", $name, ".fragmentation"), Type::Int, "bytes", concat!("Free bytes inside ", $what, " after it."),
+            gc_field(concat!("gc.heap.", $name, ".fragmentation"), Type::Int, "bytes", concat!("Free bytes inside ", $what, " after it."),
                 |s| bytes(gc(s)?.heap.get($index)?.fragmentation)),
-            heap_field(concat!("gc.heap.", $name, ".fragmentation_ratio"), Type::Double, "ratio", concat!("Free bytes inside ", $what, " after it, relative to its bytes."),
+            gc_field(concat!("gc.heap.", $name, ".fragmentation_ratio"), Type::Double, "ratio", concat!("Free bytes inside ", $what, " after it, relative to its bytes."),
                 |s| ratio(gc(s)?.heap.get($index)?.fragmentation, gc(s)?.heap.get($index)?.after)),
-            heap_field(concat!("gc.heap.", $name, ".budget"), Type::Int, "bytes", concat!("Bytes that can be allocated in ", $what, " before the next collection."),
+            gc_field(concat!("gc.heap.", $name, ".budget"), Type::Int, "bytes", concat!("Bytes that can be allocated in ", $what, " before the next collection."),
                 |s| bytes(gc(s)?.heap.get($index)?.budget)),
-            heap_field(concat!("gc.heap.", $name, ".survived"), Type::Int, "bytes", concat!("Bytes that survived in ", $what, ", pinned or not, from the per-heap histories."),
+            gc_field(concat!("gc.heap.", $name, ".survived"), Type::Int, "bytes", concat!("Bytes that survived in ", $what, ", pinned or not, from the per-heap histories."),
                 |s| bytes(gc(s)?.heap.get($index)?.survived)),
-            heap_field(concat!("gc.heap.", $name, ".survival_ratio"), Type::Double, "ratio", concat!("Bytes that survived in ", $what, ", relative to those before it."),
+            gc_field(concat!("gc.heap.", $name, ".survival_ratio"), Type::Double, "ratio", concat!("Bytes that survived in ", $what, ", relative to those before it."),
                 |s| survival(gc(s)?.heap.get($index)?)),
         )+];
     };
 }
 
-const fn heap_field(
+const fn gc_field(
     name: &'static str,
     kind: Type,
     unit: &'static str,
@@ -355,9 +363,58 @@ generation! {
     4 "poh" "the pinned object heap (.NET 5 and later)",
 }
 
+macro_rules! stopped {
+    ($($name:literal $cause:ident $what:literal;)+) => {
+        /// What the stops were spent on: the account of stopped time, part by part.
+        pub(super) static STOPPED_FIELDS: &[Field] = &[$(
+            gc_field(concat!("gc.stopped.", $name, "_ns"), Type::Int, "ns", concat!($what, "."), |s| {
+                stopped(gc(s)?, Cause::$cause)
+            }),
+        )+];
+
+        /// How tests of rules give a part: in milliseconds, in nanoseconds.
+        pub(crate) static STOPPED_PARTS: &[(&str, &str, Cause)] = &[$(
+            (concat!("stopped.", $name, "_ms"), concat!("stopped.", $name, "_ns"), Cause::$cause),
+        )+];
+    };
+}
+
+stopped! {
+    "threads_slow" SlowThreads "Waiting until the last thread had stopped";
+    "prepare" Prepare "Preparing it: which generation, how many heaps";
+    "roots_stacks" Stacks "Looking through stacks of threads, at marking and at relocation";
+    "roots_handles" Handles "Looking through GC handles, at marking and at relocation";
+    "roots_dependent_handles" DependentHandles "Looking through dependent handles (`ConditionalWeakTable`), at marking and at relocation";
+    "roots_sized_references" SizedReferences "Looking through sized references, at marking and at relocation";
+    "roots_old_to_young" OldToYoung "Looking through old objects for references to young ones, at marking and at relocation";
+    "roots_finalizer_queue" FinalizerQueue "Looking through the queue of finalizable objects, at marking and at relocation";
+    "roots_background" BackgroundRoots "Looking through what a background collection under way had on its list, at marking and at relocation";
+    "weak" Weak "Clearing weak references, and sync blocks of dead objects";
+    "survivors" Survivors "Marking what survives";
+    "plan" Plan "Planning where survivors go";
+    "relocate" Relocate "Updating references in what survives";
+    "compact" Compact "Moving objects";
+    "sweep" Sweep "Sweeping";
+    "finish" Finish "What comes after the phases";
+    "resume" Resume "Letting the threads run again";
+    "background_mark" BackgroundMark "Marking in the stops of a background collection; 0 for others";
+    "tool_heap_dump" HeapDump "A heap dump that another tool asked for: all but the waiting for threads; 0 for others";
+    "unexplained" Unexplained "What nothing explains";
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Scenario: the fields of the account.
+    /// Guarantee: each cause that events of a collection show has one, under its own name.
+    #[test]
+    fn each_cause_has_its_field() {
+        let elsewhere = [Cause::NoCollection, Cause::NoCpu, Cause::ToolSession];
+        let causes = Cause::ALL.into_iter().filter(|cause| !elsewhere.contains(cause));
+        let names = causes.map(|cause| format!("gc.stopped.{}_ns", cause.id().replace(['.', '-'], "_")));
+        assert!(names.eq(STOPPED_FIELDS.iter().map(|field| field.name)));
+    }
 
     /// The phases of a sweeping collection, of which `mark_roots` is so long.
     fn sweeping(mark_roots: i64) -> Phases {

@@ -248,6 +248,12 @@ fn open(scope: &Scope<'_>, begun: Option<u64>) -> Option<Value<'static>> {
     age(scope, Some(begun.unwrap_or(now)).filter(|_| !scope.stream.behind))
 }
 
+/// Since when the process is stopped for the GC, as far as something is in progress.
+fn stopped_since(scope: &Scope<'_>) -> Option<u64> {
+    let open = &scope.stream.open;
+    open.stop.into_iter().chain(open.collection).min()
+}
+
 fields! { FIELDS Process
     "process.pid" Int "" "Pid on the host; in a recording, the pid in the stream."
         = |s| s.process.pid.map(|pid| Value::Int(pid.into()));
@@ -360,6 +366,13 @@ fields! { STREAM_FIELDS Stream
         = |s| open(s, s.stream.open.stop);
     "open.collection_s" Double "s" "How long a blocking or foreground collection has been in progress; 0 if none is. Unknown as `open.stop_s`."
         = |s| open(s, s.stream.open.collection);
+    "open.stopped_s" Double "s" "How long the process has been stopped for the GC: the longer of the two. Unknown as `open.stop_s`."
+        = |s| open(s, stopped_since(s));
+    "open.stopped_ns" Int "ns" "The same in nanoseconds."
+        = |s| {
+            let ns = stopped_since(s).map_or(0, |begun| s.now_unix_ns.saturating_sub(begun));
+            Some(Value::Int(i64::try_from(ns).ok()?)).filter(|_| !s.stream.behind)
+        };
     "open.requested_by_tool" Bool "" "A tool asked for the collection that is in progress, for a heap dump: the process goes on when the tool reads, or ends. Unknown where nothing is in progress, and where it is not known who asked."
         = |s| s.stream.open.requested_by_tool.filter(|_| !s.stream.behind).map(Value::Bool);
     "open.background_s" Double "s" "How long a background collection has been in progress; 0 if none is. Unknown as `open.stop_s`."

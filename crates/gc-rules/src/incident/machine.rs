@@ -12,7 +12,7 @@ use super::black_box::Recorder;
 use super::{Finding, Holding, Incident, IncidentChange, IncidentEnding, Member, REFRESH_NS};
 use crate::alert::{Alert, Ending, RunKey, Transition};
 use crate::ledger::Ledger;
-use crate::rule::{Evidence, RuleSet};
+use crate::rule::{Evidence, Role, RuleSet};
 use crate::time::moved;
 
 /// The incidents of one process.
@@ -49,6 +49,7 @@ impl Incidents {
             ending: IncidentEnding::Unknown,
             changed: false,
             resumes_until: until_unix_ns,
+            explained: None,
         });
     }
 
@@ -134,6 +135,8 @@ impl Incidents {
         let mut changes = Vec::new();
         for transition in transitions {
             match transition {
+                // What explains harm is taken from what holds, once that is known.
+                Transition::Fired(alert) if !alert.rule.is_harm() => {}
                 Transition::Fired(alert) => {
                     self.expire(alert.started_unix_ns, &mut changes);
                     self.join(rules, alert, &mut changes);
@@ -142,9 +145,45 @@ impl Incidents {
             }
         }
         self.hold(rules, holding, now, &mut changes);
+        self.explain(rules, holding, now, &mut changes);
         self.expire(now, &mut changes);
         self.refresh(now, &mut changes);
-        changes
+        self.as_one(changes)
+    }
+
+    /// What holds at one evaluation is one message: the beginning, with all that was found then.
+    fn as_one(&self, changes: Vec<IncidentChange>) -> Vec<IncidentChange> {
+        let began = changes
+            .iter()
+            .filter(|change| matches!(change, IncidentChange::Began(_)));
+        let began: Vec<u64> = began.map(|change| change.incident().number).collect();
+        if began.is_empty() {
+            return changes;
+        }
+        let merged = |number: u64| {
+            changes.iter().any(|change| {
+                matches!(change, IncidentChange::Ended(incident)
+                    if incident.number == number && incident.ending == Some(IncidentEnding::Merged))
+            })
+        };
+        let nobody_knows: Vec<u64> = began.iter().copied().filter(|number| merged(*number)).collect();
+        let one = |change: IncidentChange| {
+            let number = change.incident().number;
+            if nobody_knows.contains(&number) {
+                return None;
+            }
+            let newest = || self.open().find(|incident| incident.number == number);
+            match change {
+                IncidentChange::Began(incident) => Some(IncidentChange::Began(newest().map_or(incident, Arc::clone))),
+                IncidentChange::Worse(..) | IncidentChange::Explained(_) | IncidentChange::Refreshed(_)
+                    if began.contains(&number) =>
+                {
+                    None
+                }
+                other => Some(other),
+            }
+        };
+        changes.into_iter().filter_map(one).collect()
     }
 
     /// Advances the time, without alerts: after the process exited.
@@ -169,11 +208,12 @@ impl Incidents {
             let gathers = alert.rule.evidence.contains(&Evidence::Ledger);
             let mut incident = Incident {
                 number: self.number,
-                began_as: Arc::clone(&alert.rule),
+                symptom: Arc::clone(&alert.rule),
                 group: group_name(rules, place.group),
                 labels: Arc::clone(&alert.labels),
                 severity: alert.severity(),
-                began_unix_ns: alert.started_unix_ns,
+                began_unix_ns: alert.active_unix_ns,
+                noticed_unix_ns: alert.started_unix_ns,
                 ended_unix_ns: None,
                 ending: None,
                 process_ended_unix_ns: None,
@@ -193,6 +233,7 @@ impl Incidents {
                 passed_on: alert.started_unix_ns,
                 changed: false,
                 resumes_until: 0,
+                explained: None,
             });
             return;
         };
@@ -238,21 +279,57 @@ impl Incidents {
             .collect();
         let mut home = home;
         for at in merged.into_iter().rev() {
-            let other = self.open.remove(at);
-            if at < home {
-                home -= 1;
-            }
-            if let Some(open) = self.open.get_mut(home) {
-                let incident = Arc::make_mut(&mut open.incident);
-                incident.members.extend(other.incident.members.iter().cloned());
-                open.changed = true;
-            }
-            changes.push(IncidentChange::Ended(finished(
-                other.incident,
-                IncidentEnding::Merged,
-                now,
-            )));
+            home = self.fold(at, home, now, changes);
         }
+    }
+
+    /// One becomes a part of another: the place of that one afterwards.
+    fn fold(&mut self, at: usize, home: usize, now: u64, changes: &mut Vec<IncidentChange>) -> usize {
+        let other = self.open.remove(at);
+        let home = if at < home { home - 1 } else { home };
+        if let Some(open) = self.open.get_mut(home) {
+            let incident = Arc::make_mut(&mut open.incident);
+            incident.members.extend(other.incident.members.iter().cloned());
+            open.changed = true;
+        }
+        let ended = finished(other.incident, IncidentEnding::Merged, now);
+        changes.push(IncidentChange::Ended(ended));
+        home
+    }
+
+    /// What explains the incidents that are open, and which of them are consequences of others.
+    fn explain(&mut self, rules: &RuleSet, holding: &[Holding], now: u64, changes: &mut Vec<IncidentChange>) {
+        for held in holding.iter().filter(|held| held.alert.rule.role == Some(Role::Cause)) {
+            let place = place(rules, &held.alert);
+            for open in &mut self.open {
+                open.explain(rules, &held.alert, &place);
+            }
+        }
+        for number in self.open().map(|incident| incident.number).collect::<Vec<_>>() {
+            let Some(at) = self.open.iter().position(|open| open.incident.number == number) else {
+                continue;
+            };
+            let Some(home) = self.consequence(at) else { continue };
+            let home = self.fold(at, home, now, changes);
+            if let Some(open) = self.open.get_mut(home) {
+                open.settle(rules, self.recorder.as_mut(), now, changes);
+            }
+        }
+        for open in &mut self.open {
+            if open.is_news(now) {
+                changes.push(IncidentChange::Explained(Arc::clone(&open.incident)));
+            }
+        }
+    }
+
+    /// The incident of which one is a consequence, by its main cause.
+    fn consequence(&self, at: usize) -> Option<usize> {
+        let main = self.open.get(at)?.incident.main_cause()?;
+        let symptom = main.rule().consequence_of.as_ref()?;
+        let is_of = |open: &Open| open.incident.harms().any(|member| member.rule().id == *symptom);
+        let mut others = self.open.iter().enumerate();
+        let other = others.find(|(other, open)| *other != at && is_of(open) && !open.incident.is_over());
+        other.map(|(place, _)| place)
     }
 
     fn ended(&mut self, alert: &Arc<Alert>, ending: Ending, changes: &mut Vec<IncidentChange>) {
@@ -290,7 +367,7 @@ impl Incidents {
 
     /// What holds now: figures of members, and rules that their group inhibits.
     fn hold(&mut self, rules: &RuleSet, holding: &[Holding], now: u64, changes: &mut Vec<IncidentChange>) {
-        for held in holding {
+        for held in holding.iter().filter(|held| held.alert.rule.is_harm()) {
             let alert = &held.alert;
             let place = place(rules, alert);
             let known = |open: &Open| open.incident.members.iter().any(|member| is_of(member, alert));

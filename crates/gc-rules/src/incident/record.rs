@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{FoundAllocations, FoundCallers, Incident, IncidentEnding, Member};
 use crate::alert::RunKey;
 use crate::ledger::Ledger;
-use crate::rule::{Evidence, On, Severity};
+use crate::rule::{Evidence, On, Role, Severity};
 use crate::time::rfc3339;
 
 /// Where recordings are served.
@@ -39,24 +39,24 @@ pub struct IncidentRecord {
     pub ending: Option<IncidentEnding>,
     /// The highest severity so far.
     pub severity: Severity,
-    /// The rule of its cause.
+    /// The rule that it is named by: the `alertname` of receivers. It never changes.
+    pub symptom: String,
+    /// The same.
     pub rule: String,
-    /// The group of that rule.
-    pub group: Option<String>,
-    /// The rule that it began with: the `alertname` of receivers.
-    pub began_as: String,
-    /// Title of the cause.
+    /// Title of its gravest harm.
     pub title: String,
-    /// What happened, one sentence, with the newest figures of the cause.
+    /// What happened, one sentence, with the newest figures of that harm.
     pub summary: String,
     /// What it means.
     pub description: String,
-    /// What to do.
+    /// What to do: of its main cause, or else of its gravest harm.
     pub remedy: String,
     /// The next command to type.
     pub command: Option<String>,
-    /// When it began, RFC 3339.
+    /// When the harm began, RFC 3339.
     pub since: Option<String>,
+    /// When it was noticed.
+    pub noticed: Option<String>,
     /// When it ended.
     pub until: Option<String>,
     /// When its process exited.
@@ -71,11 +71,13 @@ pub struct IncidentRecord {
     pub resource: BTreeMap<String, String>,
     /// Labels of the alert that it began with.
     pub labels: BTreeMap<String, String>,
-    /// Annotations of the cause.
+    /// Annotations of its gravest harm.
     pub annotations: BTreeMap<String, String>,
-    /// Number of the collection on which the cause began.
+    /// Number of the collection on which that harm began.
     pub gc_number: Option<u32>,
-    /// Its rules: the cause first, then in the order in which they joined.
+    /// What explains at least 30 % of the harm, the largest share first; empty: nothing does.
+    pub causes: Vec<CauseRecord>,
+    /// Its rules: the gravest harm first, then in the order in which they joined.
     pub members: Vec<MemberRecord>,
     /// What was gathered for it, and where that is.
     pub evidence: Vec<EvidenceRecord>,
@@ -99,11 +101,28 @@ pub struct EvidenceRecord {
     pub text: String,
 }
 
+/// What explains an incident.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct CauseRecord {
+    /// Id of the rule.
+    pub rule: String,
+    /// What explains it, a few words.
+    pub title: String,
+    /// The share of the harm, 0 to 1.
+    pub share: Option<f64>,
+    /// One sentence with figures.
+    pub summary: String,
+    /// What to do.
+    pub remedy: String,
+}
+
 /// A rule of an incident.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct MemberRecord {
     /// Id of the rule.
     pub rule: String,
+    /// What it is for; null: it has no role, and is harm.
+    pub role: Option<Role>,
     /// Title of the rule.
     pub title: String,
     /// Severity of the rule.
@@ -121,29 +140,33 @@ pub struct MemberRecord {
 impl IncidentRecord {
     /// The record of an incident.
     pub fn new(incident: &Incident, subject: &IncidentSubject) -> Self {
-        let cause = incident.cause();
-        let rule = cause.map_or(&incident.began_as, Member::rule);
-        let alert = cause.map(|cause| &cause.alert);
+        let head = incident.head();
+        let rule = head.map_or(&incident.symptom, Member::rule);
+        let alert = head.map(|head| &head.alert);
+        let causes: Vec<_> = incident.causes().into_iter().map(CauseRecord::new).collect();
+        let remedy = causes
+            .first()
+            .map_or(&*rule.remedy, |cause| cause.remedy.as_str())
+            .to_owned();
         let owned = |texts: &[(std::sync::Arc<str>, Box<str>)]| -> BTreeMap<String, String> {
             let texts = texts.iter();
             texts.map(|(name, text)| (name.to_string(), text.to_string())).collect()
         };
-        let group = cause.map_or(&incident.group, |cause| &cause.group);
         Self {
             kind: "incident",
             id: id_of(incident, subject.run),
             state: if incident.is_open() { "firing" } else { "ended" },
             ending: incident.ending,
             severity: incident.severity,
-            rule: rule.id.to_string(),
-            group: group.as_deref().map(str::to_owned),
-            began_as: incident.began_as.id.to_string(),
+            symptom: incident.symptom.id.to_string(),
+            rule: incident.symptom.id.to_string(),
             title: rule.title.to_string(),
             summary: alert.map_or_else(String::new, |alert| alert.summary.to_string()),
             description: rule.description.to_string(),
-            remedy: rule.remedy.to_string(),
+            remedy,
             command: command(incident, subject.run),
             since: rfc3339(incident.began_unix_ns),
+            noticed: rfc3339(incident.noticed_unix_ns),
             until: incident.ended_unix_ns.and_then(rfc3339),
             process_ended: incident.process_ended_unix_ns.and_then(rfc3339),
             pid: subject.run.map(|run| run.pid).filter(|pid| *pid != 0),
@@ -153,6 +176,7 @@ impl IncidentRecord {
             labels: owned(&incident.labels),
             annotations: alert.map(|alert| owned(&alert.annotations)).unwrap_or_default(),
             gc_number: alert.and_then(|alert| alert.collection),
+            causes,
             members: incident.members.iter().map(MemberRecord::new).collect(),
             evidence: evidence(incident),
             ledger: incident.ledger.as_deref().copied(),
@@ -207,6 +231,26 @@ fn evidence(incident: &Incident) -> Vec<EvidenceRecord> {
     all.chain(callers).chain(allocations).collect()
 }
 
+impl CauseRecord {
+    fn new(member: &Member) -> Self {
+        Self {
+            rule: member.rule().id.to_string(),
+            title: member.rule().title.to_string(),
+            share: member.share,
+            summary: member.alert.summary.to_string(),
+            remedy: member.rule().remedy.to_string(),
+        }
+    }
+
+    /// `Old objects refer to young ones (62 %)`.
+    pub fn line(&self) -> String {
+        match self.share {
+            Some(share) => format!("{} ({:.0} %)", self.title, share * 100.0),
+            None => self.title.clone(),
+        }
+    }
+}
+
 impl MemberRecord {
     /// `pauses.long (info, 3 times)`: the rule and how often it held.
     pub fn line(&self) -> String {
@@ -221,6 +265,7 @@ impl MemberRecord {
     fn new(member: &Member) -> Self {
         Self {
             rule: member.rule().id.to_string(),
+            role: member.rule().role,
             title: member.rule().title.to_string(),
             severity: member.alert.severity(),
             count: member.count,
@@ -235,7 +280,7 @@ impl MemberRecord {
 fn command(incident: &Incident, run: Option<RunKey>) -> Option<String> {
     let is_late = incident.process_ended_unix_ns.is_some() || !incident.is_open();
     // That of a service is 0, and gcwatch itself is no .NET process.
-    let is_own = incident.began_as.on == On::Watcher;
+    let is_own = incident.symptom.on == On::Watcher;
     let pid = run.filter(|run| !is_late && !is_own && run.pid > 0)?.pid;
     Some(format!(
         "gcwatch record --pid {pid} --duration 60s -o {pid}.nettrace && gcwatch analyze {pid}.nettrace"
@@ -245,7 +290,7 @@ fn command(incident: &Incident, run: Option<RunKey>) -> Option<String> {
 /// FNV-1a of whose it is and which: the same in every state of it, and in every receiver.
 pub fn id_of(incident: &Incident, run: Option<RunKey>) -> String {
     let run = run.unwrap_or(RunKey { pid: 0, start_time: 0 });
-    let group = incident.group.as_deref().unwrap_or(&incident.began_as.id);
+    let group = incident.group.as_deref().unwrap_or(&incident.symptom.id);
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     let numbers = [u64::from(run.pid), run.start_time, incident.number];
     let bytes = numbers

@@ -11,20 +11,23 @@ use super::sample::sample_rule;
 use super::{Found, Incident, Member};
 use crate::alert::Alert;
 use crate::ledger::Ledger;
-use crate::rule::{Emit, Evidence, Rule, RuleSet, Severity};
+use crate::rule::{Emit, Evidence, Role, Rule, RuleSet, Severity};
 
 /// An open incident, for a file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StoredIncident {
     number: u64,
-    began_as: StoredRule,
+    #[serde(alias = "began_as")]
+    symptom: StoredRule,
     group: Option<String>,
     labels: Vec<(String, String)>,
     severity: Severity,
     began_unix_ns: u64,
+    /// Not in files of older versions, as all that follow with a default.
+    #[serde(default)]
+    noticed_unix_ns: Option<u64>,
     process_ended_unix_ns: Option<u64>,
     members: Vec<StoredMember>,
-    /// Not in files of older versions.
     #[serde(default)]
     ledger: Option<Ledger>,
     #[serde(default)]
@@ -40,6 +43,8 @@ struct StoredRule {
     title: String,
     description: String,
     remedy: String,
+    #[serde(default)]
+    role: Option<Role>,
     severity: Severity,
     notify: bool,
     #[serde(default)]
@@ -53,6 +58,8 @@ struct StoredMember {
     group: Option<String>,
     count: u64,
     peak: Option<f64>,
+    #[serde(default)]
+    share: Option<f64>,
     since_unix_ns: u64,
     until_unix_ns: Option<u64>,
     severity: Severity,
@@ -69,11 +76,12 @@ impl StoredIncident {
     pub fn of(incident: &Incident) -> Self {
         Self {
             number: incident.number,
-            began_as: StoredRule::of(&incident.began_as),
+            symptom: StoredRule::of(&incident.symptom),
             group: incident.group.as_deref().map(str::to_owned),
             labels: owned(&incident.labels),
             severity: incident.severity,
             began_unix_ns: incident.began_unix_ns,
+            noticed_unix_ns: Some(incident.noticed_unix_ns),
             process_ended_unix_ns: incident.process_ended_unix_ns,
             members: incident.members.iter().map(StoredMember::of).collect(),
             ledger: incident.ledger.as_deref().copied(),
@@ -97,11 +105,12 @@ impl StoredIncident {
         let members = self.members.iter().map(|member| member.restore(rules));
         Some(Arc::new(Incident {
             number: self.number,
-            began_as: self.began_as.restore(rules)?,
+            symptom: self.symptom.restore(rules)?,
             group: self.group.as_deref().map(Arc::from),
             labels: shared(&self.labels),
             severity: self.severity,
             began_unix_ns: self.began_unix_ns,
+            noticed_unix_ns: self.noticed_unix_ns.unwrap_or(self.began_unix_ns),
             ended_unix_ns: None,
             ending: None,
             process_ended_unix_ns: self.process_ended_unix_ns,
@@ -120,6 +129,7 @@ impl StoredRule {
             title: rule.title.to_string(),
             description: rule.description.to_string(),
             remedy: rule.remedy.to_string(),
+            role: rule.role,
             severity: rule.severity,
             notify: rule.emit.notify,
             evidence: rule.evidence.clone(),
@@ -136,6 +146,7 @@ impl StoredRule {
         rule.title = self.title.as_str().into();
         rule.description = self.description.as_str().into();
         rule.remedy = self.remedy.as_str().into();
+        rule.role = self.role;
         rule.severity = self.severity;
         rule.evidence = self.evidence.clone();
         rule.emit = Emit {
@@ -154,6 +165,7 @@ impl StoredMember {
             group: member.group.as_deref().map(str::to_owned),
             count: member.count,
             peak: member.peak,
+            share: member.share,
             since_unix_ns: member.since_unix_ns,
             until_unix_ns: member.until_unix_ns,
             severity: alert.severity,
@@ -184,12 +196,14 @@ impl StoredMember {
             count: self.count,
             suppressed: 0,
             peak: self.peak,
+            amount: None,
             severity: self.severity,
         };
         Some(Member {
             alert: Arc::new(alert),
             count: self.count,
             peak: self.peak,
+            share: self.share,
             group: self.group.as_deref().map(Arc::from),
             since_unix_ns: self.since_unix_ns,
             until_unix_ns: self.until_unix_ns,
@@ -229,8 +243,8 @@ mod tests {
         let restored = stored.restore(&RuleSet::default()).unwrap();
         assert_eq!(StoredIncident::of(&restored), stored);
         assert_eq!(
-            restored.cause().unwrap().alert.summary,
-            incident.cause().unwrap().alert.summary
+            restored.head().unwrap().alert.summary,
+            incident.head().unwrap().alert.summary
         );
         assert!(restored.notifies() && restored.is_open());
         let mut incidents = Incidents::default();

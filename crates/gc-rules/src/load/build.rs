@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::compose::{Composer, Groups};
+use super::compose::{Composer, Groups, role};
 use super::draft::drafts;
 use super::file::{Words, check, is_readable, tree, words};
 use super::report::{Placed, Report};
@@ -62,6 +62,9 @@ pub(super) fn load(files: &[SourceFile]) -> Result<Loaded, Vec<Problem>> {
         .filter_map(|draft| composer.rule(draft).map(Arc::new))
         .collect();
     let (used_groups, windows, expiries) = (composer.used_groups, composer.windows, composer.expiries);
+    if report.errors() == 0 {
+        role::check(&drafts, &rules, complete, &mut report);
+    }
     if report.errors() == 0 {
         lint::unknown_rules(&drafts, &rules, &mut report);
     }

@@ -2,6 +2,7 @@
 
 mod condition;
 mod exception;
+pub(super) mod role;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use crate::document;
 use crate::document::schema::schema;
 use crate::expression::Expression;
 use crate::field::{Field, Root};
-use crate::rule::{Emit, Group, On, Part, Rule, Status, Template, Texts, Window};
+use crate::rule::{Emit, Group, On, Part, Role, Rule, Severity, Status, Template, Texts, Window};
 use strict_yaml::check::nearest;
 use strict_yaml::path::KeyPath;
 use strict_yaml::quote::quoted;
@@ -28,10 +29,13 @@ use strict_yaml::units::HumanDuration;
 use strict_yaml::yaml::Position;
 
 /// Keys whose values are neither expressions nor templates.
-const PLAIN: [&str; 18] = [
+const PLAIN: [&str; 21] = [
     "id",
     "title",
     "status",
+    "role",
+    "of",
+    "consequence_of",
     "on",
     "for",
     "keep_firing_for",
@@ -104,6 +108,9 @@ fn texts_of(draft: &Draft<'_>) -> Texts {
         select: text("select"),
         when: text("when"),
         clear: text("clear"),
+        harm: text("harm"),
+        explains: text("explains"),
+        lasting: text("lasting"),
         worse,
         windows,
     }
@@ -178,6 +185,7 @@ impl Composer<'_, '_> {
         let when = self.of_key(draft, &mut rough, "when", roots);
         let clear = self.of_key(draft, &mut rough, "clear", roots);
         let worse = self.worse(draft, &mut rough, &keys, roots);
+        let role = self.role(draft, &mut rough, &keys, roots);
         let exceptions = self.exceptions(draft, &mut rough, roots);
         let summary = draft.keys.get("summary").copied();
         let summary = summary.and_then(|placed| self.template(placed, &mut rough, "summary", roots));
@@ -192,7 +200,9 @@ impl Composer<'_, '_> {
             annotations.push((RUNBOOK.into(), Template { parts }));
         }
         self.timing(draft, &keys, on);
-        let group = self.group(draft, &keys);
+        // Causes and notes are in no group: that of the defaults is for the other rules of the file.
+        let is_harm = matches!(keys.role, None | Some(Role::Symptom));
+        let group = self.group(draft, &keys).filter(|_| is_harm);
         if self.report.errors() > errors {
             return None;
         }
@@ -211,7 +221,13 @@ impl Composer<'_, '_> {
             remedy: text(keys.remedy),
             source: text(keys.source),
             status: keys.status.unwrap_or(Status::Experimental),
-            severity: keys.severity?,
+            role: keys.role,
+            of: keys.of.iter().map(|id| id.0.as_str().into()).collect(),
+            amount: role.amount,
+            unit: role.unit,
+            lasting: role.lasting,
+            consequence_of: keys.consequence_of.as_ref().map(|id| id.0.as_str().into()),
+            severity: keys.severity.unwrap_or(Severity::Info),
             on: on?,
             select: select.map(|compiled| compiled.expression),
             expect: keys.expect.iter().map(|name| name.trim().into()).collect(),

@@ -15,34 +15,19 @@ macro_rules! shipped {
 /// Name and text of each rule file in `rules/`, in the order in which they are read.
 const FILES: &[(&str, &str)] = shipped!(".yaml":
     "memory"
-    "induced"
-    "pauses"
-    "churn"
-    "fragmentation"
-    "background"
-    "leaks"
-    "adaptation"
-    "settings"
-    "limits"
+    "time"
     "watcher"
     "services"
-    "causes"
+    "notes"
 );
 
 /// The tests of these files.
 const TESTS: &[(&str, &str)] = shipped!(".test.yaml":
     "memory"
-    "induced"
-    "pauses"
-    "churn"
-    "fragmentation"
-    "background"
-    "leaks"
-    "adaptation"
-    "settings"
-    "limits"
+    "time"
     "watcher"
     "services"
+    "notes"
 );
 
 /// The shipped rules, as in `rules/`.

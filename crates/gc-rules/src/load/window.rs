@@ -73,7 +73,14 @@ pub(super) fn moved(expression: &Expression, to: &impl Fn(usize) -> usize) -> Ex
 pub(super) fn move_rule(rule: &mut Rule, to: &impl Fn(usize) -> usize) {
     move_node(&mut rule.when.node, to);
     let worse = rule.worse.iter_mut().map(|(_, condition)| condition);
-    for expression in rule.select.iter_mut().chain(&mut rule.clear).chain(worse) {
+    let amounts = rule.amount.iter_mut().chain(&mut rule.lasting);
+    for expression in rule
+        .select
+        .iter_mut()
+        .chain(&mut rule.clear)
+        .chain(amounts)
+        .chain(worse)
+    {
         move_node(&mut expression.node, to);
     }
     for exception in &mut rule.exceptions {

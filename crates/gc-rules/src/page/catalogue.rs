@@ -62,8 +62,9 @@ The rules that ship, with what they mean and what to do. `gcwatch rules show ID`
 fn entry(out: &mut String, rule: &Rule, rules: &RuleSet, tests: &[SourceFile]) {
     let group = rule.group.and_then(|place| rules.groups.get(place));
     let group = group.map_or_else(String::new, |group| format!(", group `{}`", group.name));
+    let role = rule.role.map_or_else(String::new, |role| format!("{}, ", role.name()));
     let head = format!(
-        "**{}** ({}, `on: {}`, {}{group})",
+        "**{}** ({role}{}, `on: {}`, {}{group})",
         rule.title,
         rule.severity.name(),
         rule.on.name(),
@@ -130,6 +131,11 @@ pub fn condition(rule: &Rule) -> String {
     }
     key("when", &rule.texts.when);
     key("clear", &rule.texts.clear);
+    key("of", &rule.of.iter().map(|id| &**id).collect::<Vec<_>>().join(", "));
+    key("harm", &rule.texts.harm);
+    key("explains", &rule.texts.explains);
+    key("lasting", &rule.texts.lasting);
+    key("consequence_of", rule.consequence_of.as_deref().unwrap_or_default());
     for (severity, condition) in &rule.texts.worse {
         key(&format!("worse.{severity}"), condition);
     }

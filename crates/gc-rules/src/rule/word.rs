@@ -19,6 +19,30 @@ words! {
 }
 
 words! {
+    /// What the rule is for. Without a role its alert begins an incident, as that of a symptom.
+    pub enum Role {
+        /// Harm, measured where it is felt. It begins an incident, which has its name, beginning and severity.
+        Symptom = "symptom",
+        /// An explanation of symptoms: listed in their incidents by what it explains of them. It begins no incident.
+        Cause = "cause",
+        /// Worth knowing for whoever looks at the process. It is a part of no incident.
+        Note = "note",
+    }
+}
+
+words! {
+    /// The unit of a harm.
+    pub enum HarmUnit {
+        /// Nanoseconds, of stopped time.
+        Nanoseconds = "ns",
+        /// Bytes.
+        Bytes = "bytes",
+        /// Bytes a minute.
+        BytesPerMinute = "bytes/min",
+    }
+}
+
+words! {
     /// How reliable the rule is.
     pub enum Status {
         /// Reliable; its threshold is proven.

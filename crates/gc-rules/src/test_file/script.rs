@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use clr_gc::event::{CondemnReasons1, GcReason, GcType, GlobalMechanisms, HeapStats, PauseMode, SuspendReason};
 use clr_gc::gc::{
-    Allocated, AllocatedUnknown, Collection, Committed, GenerationSizes, GlobalHistory, HeapGeneration, Implausible,
-    Missing, MissingParts, Phases, RequestImpact, StopEdges, Suspension, WorstRequest,
+    Account, Allocated, AllocatedUnknown, Cause, Collection, Committed, GenerationSizes, GlobalHistory, HeapGeneration,
+    Implausible, Missing, MissingParts, Pause, Phases, RequestImpact, StopEdges, Suspension, WorstRequest,
 };
+
+use crate::field::STOPPED_PARTS;
 
 use super::given::{FieldError, Given, invalid};
 use super::times::Times;
@@ -182,11 +184,12 @@ pub(super) fn collection(at: i64, number: u32, fields: &BTreeMap<String, String>
         initial: given.ns("initial_pause_ms", "initial_pause_ns")?,
         last: given.ns("final_pause_ms", "final_pause_ns")?,
     };
-    let pauses = if concurrent {
+    let mut pauses = if concurrent {
         times.background()
     } else {
         times.blocking()
     };
+    stopped(&mut given, &mut pauses, times.suspend)?;
     let trigger = reason(&mut given, "trigger")?;
     let heap_stats = heap_stats(&mut given)?;
     let global = global(&mut given, generation, why)?;
@@ -242,6 +245,26 @@ pub(super) fn collection(at: i64, number: u32, fields: &BTreeMap<String, String>
     };
     given.rest()?;
     Ok(collection)
+}
+
+/// What the first stop was spent on, if the fields say of any part; what they do not say of is unexplained.
+fn stopped(given: &mut Given<'_>, pauses: &mut [Pause], suspend: Option<i64>) -> Result<(), FieldError> {
+    let mut parts: Vec<(Cause, i64)> = Vec::new();
+    for (ms, ns, cause) in STOPPED_PARTS {
+        parts.extend(given.ns(ms, ns)?.map(|ns| (*cause, ns)));
+    }
+    let Some((_, ns, _)) = STOPPED_PARTS.first().filter(|_| !parts.is_empty()) else {
+        return Ok(());
+    };
+    let Some(pause) = pauses.first_mut() else {
+        return Err(invalid(ns, "without `pause_ms` there is no stop to divide"));
+    };
+    if !parts.iter().any(|(cause, _)| *cause == Cause::SlowThreads) {
+        parts.extend(suspend.map(|ns| (Cause::SlowThreads, ns)));
+    }
+    let account = Account::of_parts(parts, pause.pause_ns.unwrap_or(0));
+    pause.account = Some(account.ok_or_else(|| invalid(ns, "the parts are longer than the stop"))?);
+    Ok(())
 }
 
 fn requests(given: &mut Given<'_>) -> Result<Option<RequestImpact>, FieldError> {
@@ -344,6 +367,27 @@ mod tests {
             gc.pauses.iter().map(|pause| pause.kind).collect::<Vec<_>>(),
             [PauseKind::Initial, PauseKind::Final]
         );
+    }
+
+    /// Scenario: a stop with some of its parts, and with parts that are longer than it.
+    /// Guarantee: the parts add up to the stop, what is not given is unexplained; the longer ones are refused.
+    #[test]
+    fn parts_of_a_stop_add_up() {
+        let given = [
+            ("pause_ms", "30"),
+            ("suspend_ms", "2"),
+            ("stopped.roots_stacks_ms", "25"),
+        ];
+        let account = collection(1_000_000_000, 7, &fields(&given)).unwrap().account();
+        let of = |cause| account.of(cause);
+        assert_eq!(account.total(), 30_000_000);
+        assert_eq!(
+            (of(Cause::SlowThreads), of(Cause::Stacks)),
+            (Some(2_000_000), Some(25_000_000))
+        );
+        assert_eq!((of(Cause::Unexplained), of(Cause::Plan)), (Some(3_000_000), Some(0)));
+        let longer = [("pause_ms", "30"), ("stopped.plan_ms", "31")];
+        assert!(collection(0, 7, &fields(&longer)).is_err());
     }
 
     /// Scenario: unknown fields and invalid values.

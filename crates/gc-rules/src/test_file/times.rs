@@ -73,5 +73,6 @@ fn stop(begin: i64, ns: i64, suspend: Option<i64>, kind: PauseKind) -> Pause {
             restart_end: Some(begin + ns),
             thread: 1,
         },
+        account: None,
     }
 }

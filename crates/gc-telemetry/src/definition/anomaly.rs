@@ -58,28 +58,34 @@ attributes! {
         "Id of the incident, the same in all its records."
         from "process and rules"
     INCIDENT_STATE "gcwatch.incident.state" Text Own
-        "`began`, `worse` when its severity rose, or `ended`."
+        "`began`, `worse` when its severity rose, `explained` when its main cause is known or another one, or `ended`."
         from "rules"
     INCIDENT_ENDING "gcwatch.incident.ending" Text Own
         "Why the incident ended: `cleared`, `unknown`, `process-ended`, `recovered`, `unwatched`, `merged`, `rule-changed`."
         from "rules"
-    INCIDENT_BEGAN_AS "gcwatch.incident.began_as" Text Own
-        "Id of the rule that the incident began with: the `alertname` of receivers."
+    INCIDENT_SYMPTOM "gcwatch.incident.symptom" Text Own
+        "Id of the symptom that the incident is named by: the `alertname` of receivers."
         from "rules"
+    INCIDENT_CAUSE "gcwatch.incident.cause" Text Own
+        "Id of the cause that explains most of it, and at least 30 %; absent while nothing does."
+        from "rules"
+    INCIDENT_CAUSE_TITLE "gcwatch.incident.cause.title" Text Own
+        "That cause in a few words."
+        from "rule file"
     INCIDENT_SEVERITY "gcwatch.incident.severity" Text Own
         "The highest severity so far: `info`, `warning`, `error` or `critical`."
         from "rules"
     INCIDENT_STARTED "gcwatch.incident.started" Text Own
-        "When the incident began, RFC 3339."
+        "When the harm began, RFC 3339."
         from "rules"
     INCIDENT_TITLE "gcwatch.incident.title" Text Own
-        "What its cause is, in a few words."
+        "What its gravest harm is, in a few words."
         from "rule file"
     INCIDENT_COMMAND "gcwatch.incident.command" Text Own
         "The next command to type."
         from "process"
     INCIDENT_MEMBERS "gcwatch.incident.members" Texts Own
-        "The rules of the incident, the cause first, with how often each held."
+        "The rules of the incident, the gravest harm first, with how often each held."
         from "rules"
     BLACK_BOX "gcwatch.incident.black_box" Text Own
         "Where gcwatch serves the recording of the process's events around the beginning of the incident; of severity error and worse, or of rules with `evidence: [black-box]`."

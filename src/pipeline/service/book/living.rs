@@ -11,7 +11,7 @@ use crate::container::ContainerIdentity;
 const MAX_FIRING: usize = 128;
 
 /// The families whose alerts are about memory.
-const OF_MEMORY: [&str; 3] = ["memory.", "limits.", "leaks."];
+const OF_MEMORY: [&str; 1] = ["memory."];
 
 /// A process that lives.
 #[derive(Debug)]

@@ -1,5 +1,7 @@
 //! What a collection has of a stop of the managed threads, and the edges of the stop itself.
 
+use crate::gc::account::Account;
+
 /// What a stop was for, from the view of one collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PauseKind {
@@ -42,6 +44,9 @@ pub struct Pause {
     pub kind: PauseKind,
     /// The edges as they were seen.
     pub edges: StopEdges,
+    /// What this collection's part was spent on: parts that add up to [`pause_ns`](Self::pause_ns). `None` where that
+    /// is not known.
+    pub account: Option<Account>,
 }
 
 impl Pause {

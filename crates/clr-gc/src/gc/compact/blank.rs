@@ -22,6 +22,7 @@ pub(super) const NO_PAUSE: Pause = Pause {
         restart_end: None,
         thread: 0,
     },
+    account: None,
 };
 
 pub(super) const NO_HEAP_STATS: HeapStats = HeapStats {

@@ -3,6 +3,7 @@
 use super::blank::{NO_ALLOCATED, NO_GLOBAL_HISTORY, NO_HEAP_STATS, NO_PAUSE};
 use super::pass::{Pass, low_32};
 use crate::event::{GcType, HeapStats};
+use crate::gc::account::Account;
 use crate::gc::allocated::{Allocated, AllocatedUnknown};
 use crate::gc::collection::{
     Collection, Committed, GenerationSizes, GlobalHistory, Missing, Pause, PauseKind, Phases, StopEdges,
@@ -149,6 +150,7 @@ pub(super) trait Fields: Pass {
             shared_with,
             kind,
             edges,
+            account,
         } = pause;
         self.optional_time(start);
         self.optional_signed(suspend_ns);
@@ -179,6 +181,28 @@ pub(super) trait Fields: Pass {
             self.optional_time(edge);
         }
         self.unsigned(thread);
+        self.present(account, Account::default(), Self::account);
+    }
+
+    fn account(&mut self, account: &mut Account) {
+        let (parts, known, estimated) = account.raw();
+        self.small(known);
+        self.small(estimated);
+        // Most parts are 0, and the number of those that are not is a bit each.
+        let mut there = parts
+            .iter()
+            .enumerate()
+            .fold(0, |there, (place, ns)| there | u32::from(*ns != 0) << place);
+        self.small(&mut there);
+        for (place, ns) in parts.iter_mut().enumerate() {
+            if there >> place & 1 != 0 {
+                self.as_number(
+                    ns,
+                    |ns| ns.cast_unsigned().into(),
+                    |number| (number as u64).cast_signed(),
+                );
+            }
+        }
     }
 
     fn heap_stats(&mut self, stats: &mut HeapStats) {

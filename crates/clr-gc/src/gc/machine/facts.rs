@@ -276,9 +276,14 @@ impl Machine {
             self.unnumbered = Some((thread, unnumbered));
         }
         let number = number?;
+        let marking = self.marks.take(number);
         let forming = self.forming_mut(number)?;
         forming.touch(at);
-        forming.global.get_or_insert_with(|| GlobalHistory::of(event));
+        if forming.global.is_none() {
+            forming.global = Some(GlobalHistory::of(event));
+            forming.history_at = Some(at);
+            forming.marking = marking;
+        }
         self.measure_allocated(number, at);
         self.settle_if_whole(number);
         Some(number)

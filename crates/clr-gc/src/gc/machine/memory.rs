@@ -29,6 +29,7 @@ impl Machine {
             + self.others.capacity() * size_of::<OtherStops>()
             + self.trails.memory_bytes()
             + self.finalizer_thread.memory_bytes()
+            + self.marks.memory_bytes()
             + self.losses.memory_bytes();
         let parts = settled.chain(forming).chain(closed).chain(stops).chain(unnumbered);
         tables + parts.sum::<usize>()

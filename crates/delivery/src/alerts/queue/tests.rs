@@ -10,9 +10,15 @@ use crate::transport::receiver::{Compression, Protocol, Receiver};
 
 const RESEND: Duration = Duration::from_secs(60);
 
-const ALERTMANAGER: ReceiverKind = ReceiverKind::Alertmanager { resend: RESEND };
+const ALERTMANAGER: ReceiverKind = ReceiverKind::Alertmanager {
+    resend: RESEND,
+    min_severity: Severity::Info,
+};
 
-const WEBHOOK: ReceiverKind = ReceiverKind::Webhook { secret: None };
+const WEBHOOK: ReceiverKind = ReceiverKind::Webhook {
+    secret: None,
+    min_severity: Severity::Info,
+};
 
 fn queue(kind: ReceiverKind, answers: impl IntoIterator<Item = Answer>) -> Arc<ReceiverQueue> {
     let receiver = Receiver {

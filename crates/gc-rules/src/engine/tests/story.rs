@@ -249,6 +249,7 @@ pub(crate) fn stop(from: i64, to: i64, kind: PauseKind) -> Pause {
         shared_with: Vec::new(),
         kind,
         edges: edges(from, to),
+        account: None,
     }
 }
 

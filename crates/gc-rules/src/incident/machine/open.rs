@@ -1,11 +1,14 @@
-//! An incident that has not ended: its members, its cause, its severity, and when it is over.
+//! An incident that has not ended: its members, its head, its causes, its severity, and when it is over.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use super::place::{Place, follows, group_name, group_place};
 use crate::alert::Alert;
 use crate::incident::black_box::Recorder;
-use crate::incident::{AFTERMATH_NS, Incident, IncidentChange, IncidentEnding, LINGER_NS, Member};
+use crate::incident::{
+    AFTERMATH_NS, EXPLAINED_EVERY_NS, EXPLAINS_ENOUGH, Incident, IncidentChange, IncidentEnding, LINGER_NS, Member,
+};
 use crate::ledger::Ledger;
 use crate::rule::{Evidence, RuleSet, Severity};
 
@@ -21,6 +24,8 @@ pub(super) struct Open {
     pub(super) changed: bool,
     /// Until then its members need not hold: it was resumed, and the windows of its rules are filling.
     pub(super) resumes_until: u64,
+    /// The main cause that receivers know, and since when.
+    pub(super) explained: Option<(Arc<str>, u64)>,
 }
 
 impl Open {
@@ -63,7 +68,44 @@ impl Open {
         self.changed = true;
     }
 
-    /// The cause to the front, and the severity up.
+    /// A cause that holds: a member with its share of the harm, if this has a symptom that it is of. The harm is over
+    /// when its process exited.
+    pub(super) fn explain(&mut self, rules: &RuleSet, alert: &Arc<Alert>, place: &Place) {
+        if self.incident.process_ended_unix_ns.is_some() {
+            return;
+        }
+        let of = |member: &&Member| alert.rule.of.contains(&member.rule().id) && member.until_unix_ns.is_none();
+        let Some(harm) = self.incident.harms().find(of).map(|member| member.alert.amount) else {
+            return;
+        };
+        self.put(rules, alert, place);
+        let share = alert.amount.zip(harm).filter(|(_, harm)| *harm > 0.0);
+        let share = share.map(|(explained, harm)| (explained / harm).min(1.0));
+        let known = self.incident.members.iter().position(|member| is_of(member, alert));
+        let Some(known) = known.filter(|_| share.is_some()) else {
+            return;
+        };
+        if let Some(member) = Arc::make_mut(&mut self.incident).members.get_mut(known) {
+            member.share = share.map(|share| member.share.map_or(share, |known| known.max(share)));
+        }
+    }
+
+    /// Whether its main cause is news for receivers.
+    pub(super) fn is_news(&mut self, now: u64) -> bool {
+        let Some(main) = self.incident.main_cause() else {
+            return false;
+        };
+        let id = &main.rule().id;
+        let told = self.explained.as_ref();
+        if told.is_some_and(|(known, at)| known == id || now < at.saturating_add(EXPLAINED_EVERY_NS)) {
+            return false;
+        }
+        self.explained = Some((Arc::clone(id), now));
+        (self.changed, self.passed_on) = (false, now);
+        true
+    }
+
+    /// The head to the front, and the severity up.
     pub(super) fn settle(
         &mut self,
         rules: &RuleSet,
@@ -71,7 +113,7 @@ impl Open {
         now: u64,
         changes: &mut Vec<IncidentChange>,
     ) {
-        let worst = self.incident.members.iter().map(|member| member.alert.severity()).max();
+        let worst = self.incident.harms().map(|member| member.alert.severity()).max();
         let best = (0..self.incident.members.len()).min_by_key(|&at| self.weight(rules, at, worst));
         let incident = Arc::make_mut(&mut self.incident);
         if let Some(best) = best.filter(|best| *best > 0 && *best < incident.members.len()) {
@@ -90,18 +132,19 @@ impl Open {
         }
     }
 
-    /// The lower, the more a member is the cause: information explains nothing that is worse; then how many groups of
-    /// other members it follows, then the order of the files.
-    fn weight(&self, rules: &RuleSet, at: usize, worst: Option<Severity>) -> (bool, usize, usize) {
-        let Some(member) = self.incident.members.get(at) else {
-            return (true, usize::MAX, usize::MAX);
+    /// The lower, the more a member is the head: a cause never is; information is not where there is worse; then how many
+    /// groups of other members it follows, then, of symptoms, the severity, then the order of the files.
+    fn weight(&self, rules: &RuleSet, at: usize, worst: Option<Severity>) -> impl Ord + use<> {
+        let Some(member) = self.incident.members.get(at).filter(|member| member.is_harm()) else {
+            return (true, usize::MAX, None, usize::MAX);
         };
         let explains = Some(member.alert.severity()) == worst || member.alert.severity() > Severity::Info;
         let group = member.group.as_deref().and_then(|group| group_place(rules, group));
         let followed = group.map_or(0, |group| {
             self.groups(rules).filter(|cause| follows(rules, group, *cause)).count()
         });
-        (!explains, followed, member.rank)
+        let gravity = member.rule().role.map(|_| Reverse(member.alert.severity()));
+        (!explains, followed, gravity, member.rank)
     }
 
     /// When and why it ended, if it is over at `now`.
@@ -120,16 +163,20 @@ impl Open {
 
 impl Incident {
     pub(super) fn is_over(&self) -> bool {
-        self.members.iter().all(|member| member.until_unix_ns.is_some())
+        self.harms().all(|member| member.until_unix_ns.is_some())
     }
 
     fn last_end(&self) -> u64 {
-        let ends = self.members.iter().filter_map(|member| member.until_unix_ns);
+        let ends = self.harms().filter_map(|member| member.until_unix_ns);
         ends.max().unwrap_or(self.began_unix_ns)
     }
 }
 
 impl Member {
+    pub(in crate::incident) fn explains_enough(&self) -> bool {
+        self.share.is_some_and(|share| share >= EXPLAINS_ENOUGH)
+    }
+
     /// The newest state of an alert of its rule.
     pub(super) fn observe(&mut self, alert: &Arc<Alert>) {
         if alert.active_unix_ns != self.alert.active_unix_ns {
@@ -150,6 +197,7 @@ pub(super) fn member(rules: &RuleSet, alert: &Arc<Alert>, place: &Place) -> Memb
         alert: Arc::clone(alert),
         count: alert.count,
         peak: alert.peak,
+        share: None,
         group: group_name(rules, place.group),
         since_unix_ns: alert.active_unix_ns,
         until_unix_ns: None,

@@ -233,3 +233,52 @@ rules:
 ";
     passes(rules, tests);
 }
+
+/// Scenario: keys without their role, a cause that explains in another unit, one of a rule that is no symptom, a cause
+/// with a severity, a rule without one.
+/// Guarantee: each is an error at its place, with what to do.
+#[test]
+fn mistakes_in_roles_are_reported() {
+    let text = "\
+apiVersion: gcwatch/v1
+rules:
+  - {id: s, role: symptom, title: T, on: process, severity: info, when: stopped > 1.0, harm: stopped,
+     let: {stopped: {fn: sum, of: gc.pause_ns, over: 1m}}, summary: S, description: D, remedy: R}
+  - {id: c, role: cause, of: [s], title: T, on: process, when: kept > 1.0, explains: kept,
+     let: {kept: {fn: newest, of: double(gc.heap_after), last: 1}}, summary: S, description: D, remedy: R}
+  - {id: d, role: cause, of: [c, t], title: T, on: gc, when: gc.pause_ns > 1, explains: gc.pause_ns,
+     summary: S, description: D, remedy: R}
+  - {id: e, role: cause, of: [s], title: T, on: gc, severity: info, when: gc.pause_ns > 1, explains: gc.pause_ms,
+     summary: S, description: D, remedy: R}
+  - {id: f, title: T, on: gc, when: gc.pause_ns > 1, harm: gc.pause_ns, summary: S, description: D, remedy: R}
+  - {id: g, role: cause, title: T, on: gc, when: gc.pause_ns > 1, summary: S, description: D, remedy: R}
+";
+    let problems = |text: &str| -> Vec<String> {
+        let file = SourceFile {
+            name: "r.yaml".to_owned(),
+            text: text.to_owned(),
+        };
+        let problems = load(&[file]).unwrap_err();
+        problems.iter().map(ToString::to_string).collect()
+    };
+    let found = problems(text).join("\n");
+    for expected in [
+        "e: explains: it is in ms; a harm is measured in ns, bytes, or bytes per hour (a slope)",
+        "e: severity: a cause or a note is information; remove it",
+        "f: harm: only rules `role: symptom` have it",
+        "f: severity is missing; only causes and notes have none",
+        "g: of is missing: a cause explains symptoms",
+        "g: explains is missing: a cause explains symptoms",
+    ] {
+        assert!(found.contains(expected), "{expected}\n{found}");
+    }
+    let rest: Vec<&str> = text.lines().collect();
+    let found = problems(&rest[..8].join("\n")).join("\n");
+    for expected in [
+        "c: explains: it is in bytes, and the harm of `s` in ns",
+        "d: of: there is no symptom `c`; did you mean `s`?",
+        "d: of: there is no symptom `t`; did you mean `s`?",
+    ] {
+        assert!(found.contains(expected), "{expected}\n{found}");
+    }
+}

@@ -1,0 +1,44 @@
+//! The account of stopped time: what each stop was spent on, in parts that add up to it.
+//!
+//! ```text
+//! edges of the stop, GCStart, marks of one heap, phase times -> divide -> Account of one stop -> StoppedTime
+//! ```
+//!
+//! Where each part comes from ([`Cause`] names them):
+//!
+//! | From | To | Part |
+//! |---|---|---|
+//! | SuspendEEBegin | SuspendEEEnd | threads that are slow to stop |
+//! | SuspendEEEnd | the marking begins | preparation |
+//! | one GCMarkWithType of a heap | its next one | the kind of root that it names, or weak references and finalization |
+//! | the last of them | GCGlobalHeapHistory | plan, relocation, compaction, sweep: as long as their phase times say |
+//! | GCGlobalHeapHistory | RestartEEBegin | what follows |
+//! | RestartEEBegin | RestartEEEnd | threads resume |
+//! | SuspendEEEnd | RestartEEBegin of a background collection's own stop | its marking |
+//!
+//! All of these are measured. Two things are estimated. What a kind of root leads to is marked in the same time in which
+//! the roots are looked through: the bytes that were marked, at [`MARKED_BYTE_NS`] each, are counted as survivors, and
+//! only the rest as roots. And relocation goes over the same roots again: it is divided in the proportion of the
+//! marking.
+//!
+//! With several heaps the marks of the heap that was last to finish its roots count: the others waited for it. Sums over
+//! heaps would be longer than the stop.
+//!
+//! What no event says is [`Cause::Unexplained`]. Marks that are not complete are not used: a mark that is missing would
+//! give its time to another kind.
+
+mod asker;
+mod cause;
+mod divide;
+mod marks;
+mod parts;
+mod total;
+
+pub use asker::Asker;
+pub use cause::Cause;
+pub use divide::MARKED_BYTE_NS;
+pub(crate) use divide::Stopped;
+pub use marks::MAX_MARKED_HEAPS;
+pub(crate) use marks::{Marking, Marks};
+pub use parts::{Account, Part, PartKind};
+pub use total::StoppedTime;
