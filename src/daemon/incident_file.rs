@@ -278,3 +278,30 @@ fn write(path: &Path, content: &Content) -> io::Result<()> {
     file.write_all(&serde_json::to_vec(content)?)?;
     file.complete()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: a newer gcwatch left its file, with fields that this one does not know; then this one writes.
+    /// Guarantee: that it was there is said, and it is set aside as it was.
+    #[test]
+    fn a_newer_file_is_set_aside() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(NAME);
+        let newer = "{\"version\":2,\"incidents\":{\"of\":\"another form\"}}";
+        fs::write(&path, newer).unwrap();
+        let error = read(&path).unwrap_err().to_string();
+        assert!(error.contains("its version is 2, this gcwatch reads 1"), "{error}");
+        let content = Content {
+            version: VERSION,
+            boot_id: None,
+            incidents: Vec::new(),
+            unsent: Vec::new(),
+        };
+        write(&path, &content).unwrap();
+        assert_eq!(read(&path).unwrap().map(|content| content.version), Some(VERSION));
+        let aside = folder.path().join("incidents.v2.json");
+        assert_eq!(fs::read_to_string(aside).unwrap(), newer);
+    }
+}

@@ -311,6 +311,39 @@ mod tests {
         }
     }
 
+    fn link(address: &str) -> Link {
+        let address = std::net::SocketAddr::new(address.parse().unwrap(), 1);
+        Link {
+            slow: Arc::default(),
+            ended: watch::channel(false).1,
+            ends: Ends {
+                peer: address,
+                own: address,
+            },
+        }
+    }
+
+    /// Scenario: one address has all places of viewers; another asks, again and again; then the first asks once more.
+    /// Guarantee: the other gets half of them, the oldest of the first are closed, and nobody gets more by asking.
+    #[tokio::test]
+    async fn addresses_share_the_places_of_viewers() {
+        let viewers = Viewers::default();
+        let first: Vec<Link> = (0..MOST_VIEWERS).map(|_| link("10.0.0.1")).collect();
+        let places: Vec<_> = first.iter().map(|link| viewers.take(link).unwrap()).collect();
+        assert!(viewers.take(&link("::ffff:10.0.0.1")).is_none());
+        let mut others = Vec::new();
+        while let Some(place) = viewers.take(&link("10.0.0.2")) {
+            others.push(place);
+        }
+        assert_eq!((others.len(), viewers.count()), (MOST_VIEWERS / 2, MOST_VIEWERS));
+        for link in first.iter().take(MOST_VIEWERS / 2) {
+            link.slow.notified().await;
+        }
+        assert!(viewers.take(&link("10.0.0.1")).is_none());
+        drop((places, others));
+        assert_eq!(viewers.count(), 0);
+    }
+
     /// Scenario: a record whose text holds newlines, as names of processes may.
     /// Guarantee: an event is one line of data.
     #[test]

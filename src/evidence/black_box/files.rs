@@ -522,6 +522,25 @@ mod tests {
         }
     }
 
+    /// Scenario: the directory of recordings is a link to one with more of them than may be.
+    /// Guarantee: it is refused, and nothing in the other one is deleted.
+    #[test]
+    fn recordings_of_others_are_left_alone() {
+        let (state, foreign) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        for pid in 0..9 {
+            let name = format!("20261123T114742Z-shop-{pid}-died-1s-0s.nettrace");
+            fs::write(foreign.path().join(name), "mine").unwrap();
+        }
+        std::os::unix::fs::symlink(foreign.path(), state.path().join(FOLDER)).unwrap();
+        let options = BlackBoxOptions {
+            max_files: 2,
+            ..BlackBoxOptions::default()
+        };
+        let error = Files::open(state.path(), &options).unwrap_err();
+        assert_eq!(error.to_string(), "it is no directory, or a link to one");
+        assert_eq!(fs::read_dir(foreign.path()).unwrap().count(), 9);
+    }
+
     /// Scenario: a gcwatch that is killed while it writes; the next one writes two more, of which one may stay.
     /// Guarantee: what was cut is a recording; files are for their user alone; the oldest give way, others are left
     /// alone.
