@@ -112,7 +112,18 @@ impl Burst {
     /// Of which nothing was read.
     pub fn new(origin: Origin) -> Self {
         let (settling, limits) = match origin {
-            Origin::File => (Settling::AtTheEnd, StreamLimits::default()),
+            Origin::File => (
+                Settling::AtTheEnd,
+                StreamLimits {
+                    decoder: Limits {
+                        // Of whole machines, too, but read as they came.
+                        max_pending_bytes: 4 << 20,
+                        max_stack_bytes: 8 << 20,
+                        ..Limits::for_files()
+                    },
+                    ..StreamLimits::default()
+                },
+            ),
             Origin::Live => (
                 Settling::After(LIVE_SETTLE_NS),
                 StreamLimits {
