@@ -188,7 +188,7 @@ fn a_service_under_load_is_healthy() {
 }
 
 /// Scenario: the same service answers with large arrays, for more than a minute.
-/// Guarantee: it is said that large objects make it collect.
+/// Guarantee: the rules report that large objects make it collect.
 fn a_service_of_large_objects_is_not() {
     let scene = Scene::new(true, &["/loh?mb=4", "/json"]);
     let wanted = ["churn.large-objects"];

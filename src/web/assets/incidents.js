@@ -77,6 +77,16 @@ function causeLine(cause, incident) {
   return h('p', { class: 'cause' }, h('b', null, `Cause: ${cause.title}${share}. `), prose(cause.summary, incident.pid));
 }
 
+// What the process was stopped for: the largest parts.
+function accountLine({ account }) {
+  const parts = account?.parts.filter((part) => part.share >= 0.05).slice(0, 4) ?? [];
+  if (!parts.length) return null;
+  const rest = 1 - parts.reduce((sum, part) => sum + part.share, 0);
+  const text = parts.map((part) => `${part.title} ${Math.round(part.share * 100)} %`).join(', ');
+  return h('p', { class: 'evidence' }, h('b', null, `Stopped for ${span(account.total / 1e9)} of the last ${span(account.over_ns / 1e9)}: `),
+    `${text}${rest >= 0.01 ? `, other ${Math.round(rest * 100)} %` : ''}`);
+}
+
 const command = (incident) => h('p', null, h('code', null, incident.command));
 
 export function incidentCard(incident, { named = true, open = false } = {}) {
@@ -92,6 +102,7 @@ export function incidentCard(incident, { named = true, open = false } = {}) {
     named ? h('p', { class: 'where' }, where(incident), incident.process_ended ? h('span', { class: 'tag' }, 'process exited') : null) : null,
     h('p', { class: 'summary' }, prose(incident.summary, incident.pid)),
     incident.causes.map((cause) => causeLine(cause, incident)),
+    accountLine(incident),
     incident.evidence.map((evidence) => evidenceOf(incident, evidence)),
     incident.remedy ? h('p', { class: 'remedy' }, h('b', null, 'What to do: '), prose(incident.remedy, incident.pid)) : null,
     // Where there are many, what to type is one click away.

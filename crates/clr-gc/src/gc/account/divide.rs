@@ -9,8 +9,8 @@ use crate::gc::collection::{PauseKind, Phases, StopEdges};
 /// arrays) to 1 in recordings. What the marking of a kind of root took beyond that was spent on the roots themselves.
 pub const MARKED_BYTE_NS: u64 = 1;
 
-/// What any process takes to look through a kind of root, nanoseconds: the stacks of a handful of threads, a few hundred
-/// handles (measured: 20 to 60 µs). Of short stops that is much, and nothing can be done about it.
+/// What any process takes to look through a kind of root, nanoseconds: the stacks of a handful of threads, a few
+/// hundred handles (measured: 20 to 60 µs). Of short stops that is much, and nothing can be done about it.
 const FEW_ROOTS_NS: i64 = 100_000;
 
 /// What the free space in front of a pinned object takes at most, nanoseconds (measured: 40 to 300).
