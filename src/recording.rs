@@ -89,6 +89,9 @@ pub struct Recording {
     pub header: Option<TraceHeader>,
     /// From the sync point, which is the beginning of the session, to the last event.
     pub observed_ns: i64,
+    /// It has events of collections or the runtime; without any, nothing is known of collections: there were none, or the
+    /// session did not ask for them.
+    pub has_gc_events: bool,
     /// A sentence when the recording is truncated.
     pub cut: Option<String>,
     /// The error that ended reading.
@@ -103,6 +106,7 @@ impl Recording {
         let mut program = Program::default();
         let mut process = None;
         let held = Cell::new(0);
+        let mut has_gc_events = false;
         let mut both = |observed: &Observed<'_>| {
             if matches!(
                 observed.decoded,
@@ -110,6 +114,11 @@ impl Recording {
             ) {
                 held.set(held.get() + 1);
             }
+            // The name of the process and a rundown are there whatever the session asked for.
+            has_gc_events |= !matches!(
+                observed.decoded,
+                Err(_) | Ok(ClrEvent::ProcessInfo(_) | ClrEvent::RundownSettings(_) | ClrEvent::RuntimeDcStart(_))
+            );
             // Clocks of another process may be others.
             if *process.get_or_insert(observed.event.process) == observed.event.process {
                 requests.observe(observed);
@@ -171,6 +180,7 @@ impl Recording {
             program,
             header,
             observed_ns,
+            has_gc_events,
             cut,
             error,
         }

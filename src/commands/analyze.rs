@@ -24,6 +24,7 @@ use crate::recording::{ProcessHistory, Recording};
 use crate::records::gc::{GcRecord, SummaryRecord, SuspensionRecord};
 use crate::records::request::RequestRecord;
 use crate::report::intervals::{Interval, Intervals};
+use crate::report::table::wrapped;
 use crate::report::{account, anomalies, collections, csv, memory, requests, summary, view};
 use gc_rules::account::AccountRecord;
 use gc_rules::incident::IncidentRecord;
@@ -127,7 +128,8 @@ fn all(file: &Path, args: &AnalyzeArgs, rules: Option<&Arc<RuleSet>>, output: &m
                     output.record(&anomalies::JudgedRecord::new(*subject, review, recording.observed_ns))?;
                 }
                 let observed = recording.observed_ns;
-                let summary = SummaryRecord::new(*subject, &history.totals, &history.other_stops, observed);
+                let summary = SummaryRecord::new(*subject, &history.totals, &history.other_stops, observed)
+                    .known_if(recording.has_gc_events);
                 let ledger = memory::newest(&history.collections).map(|(_, ledger)| ledger);
                 output.record(&summary.with(ledger))?;
             }
@@ -158,6 +160,12 @@ fn table(
         ];
         let title: Vec<String> = title.into_iter().flatten().collect();
         writeln!(out, "\n{}", title.join(" · "))?;
+        if !recording.has_gc_events {
+            let text = "no event of a collection: nothing was collected, or the session did not ask for such events \
+                        (provider Microsoft-Windows-DotNETRuntime, keyword 0x1)";
+            writeln!(out, "{}", wrapped(text, 0))?;
+            continue;
+        }
         if history.collections.is_empty() {
             writeln!(out, "no collections")?;
         } else {

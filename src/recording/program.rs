@@ -47,7 +47,7 @@ impl Program {
 /// The first assembly before the first option, else the executable. Paths may hold spaces, which a command line does
 /// not show: what follows the last separator is the name in any case.
 fn name_of(command_line: &str) -> Option<String> {
-    let words = || command_line.split_whitespace();
+    let words = || Words(command_line);
     let plain = words().take_while(|word| !word.starts_with('-'));
     let is_assembly = |word: &&str| word.len() > 4 && word.to_ascii_lowercase().ends_with(".dll");
     // A host of one's own names its own assembly first, then the one that it runs.
@@ -68,6 +68,24 @@ fn name_of(command_line: &str) -> Option<String> {
     };
     let printable: String = name.chars().filter(|c| !c.is_control()).collect();
     (!printable.is_empty()).then_some(printable)
+}
+
+/// The words of a command line: separated by spaces, or in double quotes, as on Windows.
+#[derive(Clone)]
+struct Words<'a>(&'a str);
+
+impl<'a> Iterator for Words<'a> {
+    type Item = &'a str;
+
+    fn next(&mut self) -> Option<&'a str> {
+        let rest = self.0.trim_start();
+        let (word, rest) = match rest.strip_prefix('"') {
+            Some(quoted) => quoted.split_once('"').unwrap_or((quoted, "")),
+            None => rest.split_once(char::is_whitespace).unwrap_or((rest, "")),
+        };
+        self.0 = rest;
+        (!word.is_empty()).then_some(word)
+    }
 }
 
 fn base(path: &str) -> &str {
@@ -93,6 +111,9 @@ mod tests {
             ("/opt/run /opt/run.dll /srv/Shop.dll x.dll", Some("Shop")),
             ("/srv/orders /srv/orders.dll --config x.dll", Some("orders")),
             ("C:\\apps\\Orders.exe", Some("Orders")),
+            ("\"C:\\Program Files\\Shop\\Shop.Api.exe\" --urls x  ", Some("Shop.Api")),
+            ("\"dotnet\" \"C:\\My Apps\\Shop.Api.dll\" --urls x", Some("Shop.Api")),
+            ("\"C:\\Shop\\Shop.Api.exe", Some("Shop.Api")),
             ("/srv/a\u{1b}[31mb", Some("a[31mb")),
             (".dll", None),
             ("  ", None),

@@ -61,11 +61,12 @@ pub struct SummaryRecord {
     #[serde(flatten)]
     subject: Subject,
     observed_ns: i64,
-    count: u64,
+    /// `null`, as the sums: the recording has no event of a collection, and nothing is known.
+    count: Option<u64>,
     incomplete: u64,
     lossy: u64,
-    pause_ns: i64,
-    stopped_ns: i64,
+    pause_ns: Option<i64>,
+    stopped_ns: Option<i64>,
     stopped_share: Option<f64>,
     /// The length of a suspension is unknown: the sums and the share are lower bounds.
     lower_bounds: bool,
@@ -100,11 +101,11 @@ impl SummaryRecord {
             kind: "summary",
             subject,
             observed_ns,
-            count: totals.count,
+            count: Some(totals.count),
             incomplete: totals.incomplete,
             lossy: totals.lossy,
-            pause_ns: totals.pause_ns(),
-            stopped_ns: totals.stopped_ns,
+            pause_ns: Some(totals.pause_ns()),
+            stopped_ns: Some(totals.stopped_ns),
             stopped_share: share(totals.stopped_ns, observed_ns),
             lower_bounds: totals.has_unknown_pauses(),
             p50_ns: quantiles.map(|quantiles| quantiles.p50),
@@ -129,6 +130,15 @@ impl SummaryRecord {
 }
 
 impl SummaryRecord {
+    /// The same of a recording without an event of a collection.
+    #[must_use]
+    pub fn known_if(mut self, has_gc_events: bool) -> Self {
+        if !has_gc_events {
+            (self.count, self.pause_ns, self.stopped_ns, self.stopped_share) = (None, None, None, None);
+        }
+        self
+    }
+
     /// The same with where the heap's memory was at its end.
     #[must_use]
     pub fn with(mut self, ledger: Option<Ledger>) -> Self {
