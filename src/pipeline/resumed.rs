@@ -141,7 +141,11 @@ impl Pipeline {
                          replaces those of earlier versions)"
                     );
                 }
-                let ending = if is_gone { IncidentEnding::RuleChanged } else { IncidentEnding::ProcessEnded };
+                let ending = if is_gone {
+                    IncidentEnding::RuleChanged
+                } else {
+                    IncidentEnding::ProcessEnded
+                };
                 let mut incidents = Incidents::default();
                 incidents.resume(incident, now_unix_ns);
                 let changes = incidents.end(ending, now_unix_ns);

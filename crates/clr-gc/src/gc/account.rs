@@ -16,13 +16,13 @@
 //! | RestartEEBegin | RestartEEEnd | threads resume |
 //! | SuspendEEEnd | RestartEEBegin of a background collection's own stop | its marking |
 //!
-//! All of these are measured. Two things are estimated. What a kind of root leads to is marked in the same time in which
-//! the roots are looked through: the bytes that were marked, at [`MARKED_BYTE_NS`] each, are counted as survivors, and
-//! only the rest as roots. And relocation goes over the same roots again: it is divided in the proportion of the
-//! marking.
+//! All of these are measured. Two things are estimated. What a kind of root leads to is marked in the same time in
+//! which the roots are looked through: the bytes that were marked, at [`MARKED_BYTE_NS`] each, are counted as
+//! survivors, and only the rest as roots. And relocation goes over the same roots again: it is divided in the
+//! proportion of the marking.
 //!
-//! With several heaps the marks of the heap that was last to finish its roots count: the others waited for it. Sums over
-//! heaps would be longer than the stop.
+//! With several heaps the marks of the heap that was last to finish its roots count: the others waited for it. Sums
+//! over heaps would be longer than the stop.
 //!
 //! What no event says is [`Cause::Unexplained`]. Marks that are not complete are not used: a mark that is missing would
 //! give its time to another kind.

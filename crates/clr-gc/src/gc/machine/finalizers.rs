@@ -54,7 +54,11 @@ impl FinalizerThread {
         (self.sends, self.counts) = (true, true);
         let ran = u64::from(ran);
         let beyond = ran.saturating_sub(self.of_round);
-        self.early = if in_background { self.early.saturating_add(beyond) } else { 0 };
+        self.early = if in_background {
+            self.early.saturating_add(beyond)
+        } else {
+            0
+        };
         // What a collection found after the round looked last waits for the next one. It is part of what was found
         // during the round: a count that began too late, or missed a collection, is right again here.
         self.waiting = self.waiting.saturating_sub(ran).min(self.of_round.saturating_sub(ran));
@@ -64,7 +68,11 @@ impl FinalizerThread {
     }
 
     fn found(&mut self, at: i64, objects: u64, by_background: bool) {
-        let ran = if by_background { std::mem::take(&mut self.early) } else { 0 };
+        let ran = if by_background {
+            std::mem::take(&mut self.early)
+        } else {
+            0
+        };
         let objects = objects.saturating_sub(ran);
         if objects == 0 {
             return;
