@@ -9,6 +9,7 @@
 //!
 //! | Module | What it is |
 //! |---|---|
+//! | [`files`] | files for their user alone, written beside their place |
 //! | [`container`] | which container a process is in, its limits and what it uses |
 //! | [`process`] | plain values: which run of a process, who it is, its state, how far its stream was read |
 //! | [`guard`] | the process that closes sessions when this one is stopped or hangs |
@@ -42,6 +43,7 @@ pub mod container;
 pub mod daemon;
 #[expect(clippy::disallowed_methods, reason = "a burst ends by its time, and has deadlines")]
 pub mod evidence;
+mod files;
 #[expect(
     clippy::disallowed_methods,
     reason = "a guard that ended is started again after a delay"

@@ -5,7 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules of this crate; each may use those before it.
-const ORDER: [&str; 14] = [
+const ORDER: [&str; 15] = [
+    "files",
     "container",
     "process",
     "guard",

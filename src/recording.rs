@@ -1,5 +1,8 @@
 //! A recording read to its end: the collections of every process in it, and the record of its stream.
 
+use std::cell::Cell;
+
+use clr_gc::event::ClrEvent;
 use clr_gc::gc::{Collection, Finalizers, OtherStops, Outcome, Settling, Suspension, Totals};
 use clr_gc::stream::{GcStream, Observed, ProcessKey, Scope};
 use gc_requests::request::Request;
@@ -29,7 +32,20 @@ pub enum RecordingError {
         /// The decoder's error, with its offset.
         source: nettrace::Error,
     },
+    /// More than is held of one recording.
+    #[error(
+        "{name} has more than {MOST_HELD} beginnings and ends of collections and stops, which is what is held of one \
+         recording; what came before is reported"
+    )]
+    TooLong {
+        /// The file, as in messages.
+        name: String,
+    },
 }
+
+/// Most beginnings and ends of collections, and beginnings of stops, of one recording: nineteen hours with ten
+/// collections a second. Each is at most the only trace of a collection, which takes a kilobyte.
+pub const MOST_HELD: u64 = 1 << 21;
 
 /// The GC history of one process in a recording.
 #[derive(Debug, Default)]
@@ -86,7 +102,14 @@ impl Recording {
         let mut requests = Requests::recorded();
         let mut program = Program::default();
         let mut process = None;
+        let held = Cell::new(0);
         let mut both = |observed: &Observed<'_>| {
+            if matches!(
+                observed.decoded,
+                Ok(ClrEvent::GcStart(_) | ClrEvent::GcEnd(_) | ClrEvent::SuspendEeBegin(_))
+            ) {
+                held.set(held.get() + 1);
+            }
             // Clocks of another process may be others.
             if *process.get_or_insert(observed.event.process) == observed.event.process {
                 requests.observe(observed);
@@ -94,7 +117,7 @@ impl Recording {
             program.observe(observed);
             observer(observed);
         };
-        let error = feed(source, &mut stream, &mut both).err();
+        let error = feed(source, &mut stream, &mut both, &held).err();
         let judged = std::iter::from_fn(|| requests.next(i64::MAX, |from, to| stream.is_lossy(from, to)));
         let judged: Vec<Request> = judged.collect();
         stream.end();
@@ -158,6 +181,7 @@ fn feed(
     source: &mut Source,
     stream: &mut GcStream,
     observer: &mut impl FnMut(&Observed<'_>),
+    held: &Cell<u64>,
 ) -> Result<(), RecordingError> {
     loop {
         let space = stream.space(source.read_size());
@@ -172,6 +196,9 @@ fn feed(
             .map_err(|source| RecordingError::Stream { name: name(), source })?;
         if n == 0 || stream.decoder().ending().is_some() {
             return Ok(());
+        }
+        if held.get() > MOST_HELD {
+            return Err(RecordingError::TooLong { name: name() });
         }
     }
 }

@@ -61,6 +61,7 @@ pub(crate) mod standing;
 mod supervise;
 mod threads;
 mod tool_thread;
+mod user;
 pub(crate) mod wall_clock;
 mod watch;
 
@@ -72,3 +73,4 @@ pub(crate) use identity::{name_of, own_identity};
 pub use rounds::{Readers, Rounds};
 pub use supervise::{Unfinished, supervise};
 pub use threads::{NotRead, Reading};
+pub(crate) use user::uid_of;

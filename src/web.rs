@@ -14,8 +14,9 @@
 //! Read only: no request changes anything. It listens on loopback by default, because it shows the names of processes.
 //! At most 64 connections at a time, each at most 90 s idle and ten minutes old, and 16 more that follow events; health
 //! is answered beyond that (`connections`). With a certificate it speaks TLS (`tls`); what may hold secrets is served
-//! on loopback or after a login only (`access`). On loopback it answers to names of loopback only (`hosts`). The page
-//! runs its own scripts only, and cannot insert HTML: its policy requires trusted types and allows none.
+//! on loopback to root and the user of gcwatch, or after a login (`access`, `peer`). On loopback it answers to names of
+//! loopback only (`hosts`). The page runs its own scripts only, and cannot insert HTML: its policy requires trusted
+//! types and allows none.
 
 mod access;
 mod answer;
@@ -30,6 +31,7 @@ mod hosts;
 mod metrics;
 pub mod openapi;
 pub mod options;
+mod peer;
 pub mod report;
 mod site;
 pub(crate) mod tls;
@@ -48,9 +50,11 @@ use tokio::net::TcpListener;
 
 use self::access::{Access, Verdict};
 use self::connections::Routers;
+use self::events::Link;
 use self::health::{health, no_place};
 use self::hosts::Hosts;
 use self::options::WebOptions;
+use self::peer::{Ends, is_proxied};
 pub use self::site::{LiveInfo, OwnMetrics, PartAge, RuleInfo, Site, WatcherInfo};
 use self::tls::Certificate;
 pub use self::tls::TlsError;
@@ -146,6 +150,17 @@ struct Guard {
     access: Access,
 }
 
+impl Guard {
+    /// The connection whose user decides; `None`: no user of this host may see it without a login.
+    fn asked_by(&self, request: &Request) -> Option<Ends> {
+        let (uri, headers) = (request.uri(), request.headers());
+        let is_direct = Hosts::is_of_loopback(uri, headers) && !is_proxied(headers);
+        let depends = is_direct && self.access.depends_on_user(uri.path());
+        let link = request.extensions().get::<Link>().filter(|_| depends)?;
+        Some(link.ends)
+    }
+}
+
 fn router(site: Site) -> Router {
     health()
         .route("/", get(shell))
@@ -178,7 +193,11 @@ fn router(site: Site) -> Router {
 /// Refuses foreign names, and has browsers run the page's own scripts only and show the answer nowhere else.
 async fn guarded(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
     let mut answer = if guard.hosts.allow(request.uri(), request.headers()) {
-        match guard.access.verdict(request.uri().path(), request.headers()) {
+        let is_own = match guard.asked_by(&request) {
+            Some(ends) => ends.is_of_own_user().await,
+            None => false,
+        };
+        match guard.access.verdict(request.uri().path(), request.headers(), is_own) {
             Verdict::Served => next.run(request).await,
             verdict => guard.access.refusal(verdict),
         }

@@ -2,20 +2,22 @@
 //! and a type: they decode or are refused, methods do not overlap, and every name can be shown.
 #![no_main]
 
+use clr_evidence::budget::Budget;
 use clr_evidence::method::{Method, Methods};
 use clr_evidence::module::Modules;
 use clr_evidence::name::{Frame, type_name};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
+    let mut budget = Budget::default();
     let mut methods = Methods::default();
     for payload in input.chunks(64) {
-        methods.observe(payload, None);
+        methods.observe(payload, None, &mut budget);
     }
-    methods.observe(input, None);
+    methods.observe(input, None, &mut budget);
     let mut modules = Modules::default();
     for payload in input.chunks(48) {
-        modules.observe(payload);
+        modules.observe(payload, &mut budget);
     }
     modules.observe_process(input);
     modules.decide();

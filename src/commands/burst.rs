@@ -1,8 +1,6 @@
 //! What `callers` and `allocations` have in common: a burst of a process, or the same from a recording.
 
-use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, IsTerminal, Write};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,13 +13,16 @@ use dotnet_diagnostics::{Client, Endpoint};
 use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
+use tokio::time::{MissedTickBehavior, interval};
 
 use crate::commands::cli::{BurstArgs, EvidenceFormat, SubjectArgs};
 use crate::commands::output::{say, terminal_width};
 use crate::evidence::burst::{Done, Question, StoppedBy};
 use crate::evidence::lock::Turn;
+use crate::files::Beside;
+use crate::guard::{BEAT_EVERY, Guard};
 use crate::recording::source::Source;
-use crate::report::table::{self, Folding};
+use crate::report::table::{self, Escape, Folding};
 
 /// A burst, or what a recording has of one.
 pub(crate) struct Gathered {
@@ -127,7 +128,7 @@ pub(crate) struct Asked {
 impl Asked {
     pub(crate) async fn find(pid: u32) -> anyhow::Result<Self> {
         let process = Scan::host().inspect(pid)?;
-        let client = Client::new(Endpoint::of(&process)?);
+        let client = guarded(Client::new(Endpoint::of(&process)?));
         let info = client.probe().await?;
         let runtime = info.and_then(|info| info.runtime_version);
         Ok(Self {
@@ -152,16 +153,19 @@ impl Asked {
         let stopped = stops()?;
         let stop = || stopped.notified();
         let pid = self.process.pid;
-        let _turn = if args.force {
+        let turn = if args.force {
             // Not waited for; where nobody has it, it also says whom to heal if this program is killed.
             Turn::take(args.lease_folder.clone(), pid, self.process.uid).ok()
         } else {
             let waits = |holder: &str| say(format_args!("waiting: another burst runs on this host ({holder})"));
             tokio::select! {
-                turn = Turn::wait(args.lease_folder.clone(), pid, self.process.uid, waits) => Some(turn?),
+                turn = Turn::wait(args.lease_folder.clone(), pid, self.process.uid, waits) => Some(turn),
                 () = stop() => return Ok(None),
             }
         };
+        if let Some(no_lock) = turn.as_ref().and_then(Turn::no_lock) {
+            say(no_lock);
+        }
         let time = args.duration.unwrap_or(default_time);
         if io::stderr().is_terminal() {
             say(format_args!(
@@ -188,8 +192,11 @@ impl Asked {
             not_healed,
             ..
         } = crate::evidence::burst::run(&self.client, question, time, stop, keep).await?;
+        if let (Some(file), None) = (kept, &keep_error) {
+            keep_error = file.complete().err();
+        }
         if let Some(error) = &keep_error {
-            say(format_args!("the recording is not whole: {error}"));
+            say(format_args!("the recording is not kept: {error}"));
         }
         if let Some(cut) = &cut {
             say(format_args!("process {pid}: {cut}; what came before is reported"));
@@ -215,6 +222,30 @@ impl Asked {
     }
 }
 
+/// A client whose streams a guard closes when this program is stopped (Ctrl-Z), so that the process can exit all the
+/// same. In an executor, which must be the one that reads.
+pub(crate) fn guarded(client: Client) -> Client {
+    let guard = match Guard::start() {
+        Ok(guard) => guard,
+        Err(error) => {
+            say(format_args!(
+                "no guard ({error}): while gcwatch is stopped, the process might not be able to exit"
+            ));
+            return client;
+        }
+    };
+    let beating = guard.clone();
+    tokio::spawn(async move {
+        let mut beats = interval(BEAT_EVERY);
+        beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            beats.tick().await;
+            beating.beat();
+        }
+    });
+    client.guarded(Some(Arc::new(guard)))
+}
+
 /// Notified by each Ctrl-C, and by the signal of those that stop a service.
 fn stops() -> anyhow::Result<Arc<Notify>> {
     let mut interrupts = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
@@ -236,7 +267,12 @@ fn stops() -> anyhow::Result<Arc<Notify>> {
 /// Where the results go, and how.
 pub(crate) struct Output {
     pub(crate) format: EvidenceFormat,
-    out: Box<dyn Write>,
+    out: Out,
+}
+
+enum Out {
+    Stdout(Folding<BufWriter<io::Stdout>>),
+    File(Folding<BufWriter<Beside>>),
 }
 
 impl Output {
@@ -254,41 +290,48 @@ impl Output {
         }
         let coloured = format == EvidenceFormat::Table && args.output.is_none();
         table::colour(coloured && AutoStream::choice(&stdout) != ColorChoice::Never);
-        let out: Box<dyn Write> = match &args.output {
+        let escape = match format {
+            EvidenceFormat::Ndjson => Escape::Json,
+            EvidenceFormat::Pprof => Escape::Raw,
+            EvidenceFormat::Table | EvidenceFormat::Folded | EvidenceFormat::Svg => Escape::Replaced,
+        };
+        let out = match &args.output {
             None => {
                 let wants = on_terminal && format == EvidenceFormat::Table;
                 let width = wants.then(|| terminal_width(&stdout)).flatten();
-                Box::new(Folding::new(BufWriter::new(stdout), width))
+                Out::Stdout(Folding::new(BufWriter::new(stdout), width, escape))
             }
-            Some(file) => Box::new(BufWriter::new(private_file(file, args.force)?)),
+            Some(file) => {
+                let file = BufWriter::new(private_file(file, args.force)?);
+                Out::File(Folding::new(file, None, escape))
+            }
         };
         Ok(Self { format, out })
     }
 
     pub(crate) fn record(&mut self, record: &impl Serialize) -> io::Result<()> {
-        serde_json::to_writer(&mut self.out, record)?;
-        self.out.write_all(b"\n")
+        serde_json::to_writer(self.text(), record)?;
+        self.text().write_all(b"\n")
     }
 
     pub(crate) fn text(&mut self) -> &mut dyn Write {
-        &mut self.out
+        match &mut self.out {
+            Out::Stdout(out) => out,
+            Out::File(out) => out,
+        }
     }
 
-    pub(crate) fn finish(mut self) -> io::Result<()> {
-        self.out.flush()
+    pub(crate) fn finish(self) -> io::Result<()> {
+        match self.out {
+            Out::Stdout(mut out) => out.flush(),
+            Out::File(out) => out.finish()?.into_inner()?.complete(),
+        }
     }
 }
 
 /// Names of methods are nobody else's business. A file that is there is replaced with `force` only.
-fn private_file(file: &Path, force: bool) -> anyhow::Result<File> {
-    let mut options = OpenOptions::new();
-    options.write(true).mode(0o600);
-    if force {
-        options.create(true).truncate(true);
-    } else {
-        options.create_new(true);
-    }
-    match options.open(file) {
+fn private_file(file: &Path, force: bool) -> anyhow::Result<Beside> {
+    match Beside::new(file, force) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             anyhow::bail!("{} exists; --force replaces it", file.display())
         }

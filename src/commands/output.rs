@@ -4,10 +4,11 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::fd::AsFd;
 
 use anstream::{AutoStream, ColorChoice};
+use dotnet_diagnostics::text::shown;
 use serde::Serialize;
 
 use crate::commands::cli::{Format, FormatArgs};
-use crate::report::table::{self, Folding};
+use crate::report::table::{self, Escape, Folding};
 
 /// Size of the buffer of standard output.
 const WRITE_BYTES: usize = 64 * 1024;
@@ -40,7 +41,10 @@ impl Output {
         table::width(width);
         table::colour(format == Format::Table && AutoStream::choice(&stdout) != ColorChoice::Never);
         let out = BufWriter::with_capacity(WRITE_BYTES, stdout);
-        let out = Folding::new(out, width.filter(|_| format == Format::Table));
+        let out = match format {
+            Format::Table => Folding::new(out, width, Escape::Replaced),
+            Format::Ndjson => Folding::new(out, None, Escape::Json),
+        };
         Self { format, out }
     }
 
@@ -85,6 +89,7 @@ pub fn say(sentence: impl std::fmt::Display) {
     let mut stderr = io::stderr();
     let width = stderr.is_terminal().then(|| terminal_width(&stderr)).flatten();
     let text = format!("gcwatch: {sentence}");
+    let text = text.lines().map(shown).collect::<Vec<_>>().join("\n");
     let text = width.map_or_else(|| text.clone(), |most| table::folded(&text, most));
     let _ignored = writeln!(stderr, "{text}");
 }

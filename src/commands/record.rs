@@ -15,6 +15,7 @@ use dotnet_diagnostics::message::{Command, Provider, Rundown, SessionConfig};
 use dotnet_diagnostics::{Client, Endpoint, Session};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::commands::burst::guarded;
 use crate::commands::cli::RecordArgs;
 use crate::commands::output::say;
 use crate::commands::ps;
@@ -41,7 +42,7 @@ pub fn run(args: &RecordArgs) -> anyhow::Result<bool> {
 
 async fn record(args: &RecordArgs) -> anyhow::Result<bool> {
     let process = Scan::host().inspect(args.process.pid())?;
-    let client = Client::new(Endpoint::of(&process)?);
+    let client = guarded(Client::new(Endpoint::of(&process)?));
     let info = client.probe().await?;
     let mut config = SessionConfig {
         buffer_mb: args.buffer_mb.unwrap_or(args.profile.buffer_mb()),

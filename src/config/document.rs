@@ -58,8 +58,9 @@ pub(crate) struct Document {
     /// Resource attributes of every target. The identity of a process (`service.name` and so on) comes from the process
     /// itself: its `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` override these.
     pub(crate) resource: Resource,
-    /// Address and port of `/metrics`, `/livez`, `/readyz` and the API, or `none`. There is no authentication: consider
-    /// this before you use an address that other hosts can reach.
+    /// Address and port of `/metrics`, `/livez`, `/readyz` and the API, or `none`. There is no authentication without
+    /// `web.token_from` or `web.users_from`, and `web.protects: all`: consider this before you use an address that other
+    /// hosts can reach.
     #[schemars(extend("x-restart" = true))]
     pub(crate) listen: ListenAddress,
     /// The listener.

@@ -10,7 +10,9 @@
 //! ends with what heals the process; when gcwatch is killed meanwhile, the lease of the burst says whom the next one is
 //! to heal (`targets::others`).
 
-use std::collections::BTreeMap;
+mod marks;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
@@ -22,21 +24,23 @@ use clr_evidence::burst::{Burst, Weight};
 use clr_evidence::flame;
 use delivery::otlp::Exporter;
 use dotnet_diagnostics::discovery::Scan;
-use dotnet_diagnostics::{Client, Endpoint, Guard};
+use dotnet_diagnostics::{Client, Deadlines, Endpoint, Guard};
 use gc_rules::incident::Finding;
 use gc_rules::rule::Evidence;
 use tokio::sync::Notify;
 use tracing::warn;
 
-use crate::evidence::automatic::{self, BurstOptions, Decision, Others, PATIENCE};
+use crate::evidence::automatic::{self, BurstOptions, Decision, END_WITHIN, Others, PATIENCE};
 use crate::evidence::burst::{self, Done, Question, StoppedBy};
-use crate::evidence::lock::{NoTurn, Turn};
+use crate::evidence::lock::Turn;
 use crate::evidence::profile::{self, Profiled, Subject};
-use crate::pipeline::{Pipeline, Want};
+use crate::pipeline::{Pipeline, ServiceKey, Want};
 use crate::process::RunKey;
 use crate::targets::host::clocks;
 
-/// Runs whose last burst is remembered; of more, the oldest is forgotten.
+pub(super) use self::marks::BurstMarks;
+
+/// Runs and services whose last burst is remembered; of more, the oldest is forgotten.
 const MOST_REMEMBERED: usize = 4096;
 
 /// An incident of a run, and what it asks for.
@@ -90,6 +94,8 @@ impl BurstStats {
 enum Ended {
     /// With what else is made of it, if it is one of allocations.
     Found(Box<Finding>, Outcome, Option<Box<Drawn>>),
+    /// The same; its process did not end it in time.
+    Late(Box<Finding>),
     /// Somebody else had the turn.
     Busy,
 }
@@ -107,6 +113,7 @@ struct Drawn {
 #[derive(Debug)]
 struct Running {
     want: WantKey,
+    service: ServiceKey,
     ended: Receiver<Ended>,
     stop: Arc<Notify>,
 }
@@ -124,17 +131,41 @@ struct State {
     lease_folder: PathBuf,
     guard: Option<Arc<dyn Guard>>,
     running: Option<Running>,
+    /// That others cannot know of a burst was said.
+    no_lock_reported: Arc<AtomicBool>,
+    /// The runs during whose bursts gcwatch died; `None`: nothing outlives it.
+    marks: Option<Arc<BurstMarks>>,
     /// When the newest burst of each run began.
     newest: BTreeMap<RunKey, Instant>,
-    /// Since when wants wait.
-    waiting: BTreeMap<WantKey, Instant>,
+    /// How long wants wait in which no burst ran, in the order in which they came.
+    waiting: BTreeMap<WantKey, Waits>,
+    /// Wants so far.
+    came: u64,
+    /// When the newest burst of each service ended that did not end in its time.
+    late: BTreeMap<ServiceKey, Instant>,
+    /// When the newest burst of each service began.
+    of_service: BTreeMap<ServiceKey, Instant>,
+    last_tick: Option<Instant>,
+}
+
+/// A want that waits.
+#[derive(Debug, Clone, Copy, Default)]
+struct Waits {
+    /// Which one it was.
+    number: u64,
+    waited: Duration,
 }
 
 impl Bursts {
-    pub(super) fn new(stats: Arc<BurstStats>) -> Self {
+    /// `marks` are those of the state directory; `None`: there is none.
+    pub(super) fn new(stats: Arc<BurstStats>, marks: Option<BurstMarks>) -> Self {
+        let state = State {
+            marks: marks.map(Arc::new),
+            ..State::default()
+        };
         Self {
             stats,
-            state: Mutex::default(),
+            state: Mutex::new(state),
         }
     }
 
@@ -179,11 +210,16 @@ impl Bursts {
                         // It waits again.
                         state.newest.remove(&run);
                         let waits = state.waiting.get(&running.want);
-                        if waits.is_none_or(|since| now.saturating_duration_since(*since) >= PATIENCE) {
+                        if waits.is_none_or(|waits| waits.waited >= PATIENCE) {
                             self.stats.count(evidence, Outcome::Refused);
                             let because = "another burst runs on this host".to_owned();
                             pipeline.found(run, number, automatic::none(evidence, because));
                         }
+                    }
+                    Ended::Late(finding) => {
+                        remember(&mut state.late, running.service.clone(), now);
+                        self.stats.count(evidence, Outcome::Cut);
+                        pipeline.found(run, number, *finding);
                     }
                     Ended::Found(mut finding, outcome, drawn) => {
                         if let (Finding::Allocations(found), Some(drawn)) = (&mut *finding, drawn) {
@@ -203,9 +239,31 @@ impl Bursts {
             state.waiting.clear();
             return;
         }
-        let wants = pipeline.wants();
-        let keys: Vec<WantKey> = wants.iter().map(Want::key).collect();
+        let mut wants = pipeline.wants();
+        let keys: BTreeSet<WantKey> = wants.iter().map(Want::key).collect();
         state.waiting.retain(|key, _| keys.contains(key));
+        // The turn that others have is no time that a want waited.
+        let passed = state
+            .last_tick
+            .replace(now)
+            .map(|last| now.saturating_duration_since(last));
+        let passed = passed.filter(|_| state.running.is_none()).unwrap_or_default();
+        for want in &wants {
+            state.came += 1;
+            let came = Waits {
+                number: state.came,
+                waited: Duration::ZERO,
+            };
+            state.waiting.entry(want.key()).or_insert(came).waited += passed;
+        }
+        // Services without a burst first, then those whose burst was longest ago; of these, who came first.
+        wants.sort_by_key(|want| {
+            let newest = state.of_service.get(&want.service);
+            (
+                newest.copied(),
+                state.waiting.get(&want.key()).map(|waits| waits.number),
+            )
+        });
         for mut want in wants {
             let key = want.key();
             if state.running.as_ref().is_some_and(|running| running.want == key) {
@@ -216,14 +274,20 @@ impl Bursts {
             let others = Others {
                 is_one_running: state.running.is_some(),
                 of_process: newest.map(|began| now.saturating_duration_since(*began)),
+                late_of_service: state
+                    .late
+                    .get(&want.service)
+                    .map(|ended| now.saturating_duration_since(*ended)),
+                was_fatal: state.marks.as_ref().is_some_and(|marks| marks.has(want.run)),
             };
-            let since = *state.waiting.entry(key).or_insert(now);
+            let waited = state.waiting.get(&key).map_or(Duration::ZERO, |waits| waits.waited);
             match automatic::decide(want.evidence, &want.condition, others, &state.options) {
                 Decision::Start(question) => {
-                    state.remember(want.run, now);
+                    remember(&mut state.newest, want.run, now);
+                    remember(&mut state.of_service, want.service.clone(), now);
                     state.running = Some(begin(&want, question, state, exporter.takes_profiles()));
                 }
-                Decision::Wait(_) if now.saturating_duration_since(since) < PATIENCE => {}
+                Decision::Wait(_) if waited < PATIENCE => {}
                 Decision::Wait(because) | Decision::Never(because) => {
                     state.waiting.remove(&key);
                     self.stats.count(want.evidence, Outcome::Refused);
@@ -249,14 +313,13 @@ impl Bursts {
     }
 }
 
-impl State {
-    fn remember(&mut self, run: RunKey, now: Instant) {
-        self.newest.insert(run, now);
-        if self.newest.len() > MOST_REMEMBERED {
-            let oldest = self.newest.iter().min_by_key(|(_, began)| **began);
-            if let Some(oldest) = oldest.map(|(run, _)| *run) {
-                self.newest.remove(&oldest);
-            }
+/// Of too many, the oldest is forgotten.
+fn remember<K: Ord + Clone>(times: &mut BTreeMap<K, Instant>, key: K, now: Instant) {
+    times.insert(key, now);
+    if times.len() > MOST_REMEMBERED {
+        let oldest = times.iter().min_by_key(|(_, time)| **time);
+        if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
+            times.remove(&oldest);
         }
     }
 }
@@ -274,6 +337,8 @@ fn begin(want: &Want, question: Question, state: &State, is_profiled: bool) -> R
         time: state.options.time,
         lease_folder: state.lease_folder.clone(),
         guard: state.guard.clone(),
+        no_lock_reported: Arc::clone(&state.no_lock_reported),
+        marks: state.marks.clone(),
         stop: Arc::clone(&stop),
     };
     let begun = std::thread::Builder::new().name("burst".to_owned()).spawn(move || {
@@ -285,6 +350,7 @@ fn begin(want: &Want, question: Question, state: &State, is_profiled: bool) -> R
     }
     Running {
         want: want.key(),
+        service: want.service.clone(),
         ended,
         stop,
     }
@@ -302,6 +368,8 @@ struct Task {
     time: Duration,
     lease_folder: PathBuf,
     guard: Option<Arc<dyn Guard>>,
+    no_lock_reported: Arc<AtomicBool>,
+    marks: Option<Arc<BurstMarks>>,
     stop: Arc<Notify>,
 }
 
@@ -329,20 +397,34 @@ impl Task {
             Ok(endpoint) => endpoint,
             Err(error) => return self.failed(error.to_string()),
         };
-        let _turn = match Turn::take(self.lease_folder.clone(), pid, process.uid) {
-            Ok(turn) => turn,
-            Err(NoTurn::Taken { .. }) => return Ended::Busy,
-            Err(NoTurn::NoLock { problem }) => {
-                return self.failed(format!("the lock of bursts cannot be taken ({problem})"));
-            }
+        let Ok(turn) = Turn::take(self.lease_folder.clone(), pid, process.uid) else {
+            return Ended::Busy;
         };
-        let client = Client::new(endpoint).guarded(self.guard.clone());
+        if let Some(no_lock) = turn.no_lock()
+            && !self.no_lock_reported.swap(true, Ordering::Relaxed)
+        {
+            warn!("{no_lock}");
+        }
+        if let Some(marks) = &self.marks
+            && let Err(error) = marks.begin(self.run)
+        {
+            return self.failed(format!("that there is a burst cannot be written to the disk: {error}"));
+        }
+        let deadlines = Deadlines {
+            stop: END_WITHIN,
+            ..Deadlines::default()
+        };
+        let client = Client::with_deadlines(endpoint, deadlines).guarded(self.guard.clone());
         let stop = || self.stop.notified();
-        let done = match burst::run(&client, self.question, self.time, stop, |_| ()).await {
-            Ok(done) => done,
-            Err(error) => return self.failed(format!("the runtime was asked and refused: {error}")),
+        let ended = match burst::run(&client, self.question, self.time, stop, |_| ()).await {
+            Ok(done) => self.found(&done),
+            Err(error) => self.failed(format!("the runtime was asked and refused: {error}")),
         };
-        self.found(&done)
+        // Also what is made of it took memory.
+        if let Some(Err(error)) = self.marks.as_ref().map(|marks| marks.end()) {
+            warn!("that a burst is over cannot be written to the disk: {error}");
+        }
+        ended
     }
 
     fn found(&self, done: &Done) -> Ended {
@@ -359,19 +441,27 @@ impl Task {
         let window = done.burst.account().window;
         let (finding, drawn) = match self.evidence {
             Evidence::Allocations => {
-                let stacks = done.burst.weighted_stacks(Weight::Allocated);
+                // One after the other: each has its own copy of the stacks, by reference.
                 let allocations = done.burst.allocations();
-                let drawn = (!stacks.is_empty()).then(|| {
-                    let is_biased = allocations.method == Method::Tick;
-                    Box::new(Drawn {
-                        flame: flame::svg("Bytes allocated", &stacks, flame::Unit::Bytes, &done.burst.framework()),
-                        profile: self.is_profiled.then(|| self.profile(&done.burst, is_biased)),
-                    })
+                let is_biased = allocations.method == Method::Tick;
+                let finding = automatic::allocations(&allocations, window);
+                drop(allocations);
+                let stacks = done.burst.weighted_stacks(Weight::Allocated);
+                let framework = done.burst.framework();
+                let flame = (!stacks.is_empty())
+                    .then(|| flame::svg("Bytes allocated", &stacks, flame::Unit::Bytes, &framework));
+                drop(stacks);
+                let drawn = flame.map(|flame| {
+                    let profile = self.is_profiled.then(|| self.profile(&done.burst, is_biased));
+                    Box::new(Drawn { flame, profile })
                 });
-                (automatic::allocations(&allocations, window), drawn)
+                (finding, drawn)
             }
             _ => (automatic::callers(&done.burst.callers(), window), None),
         };
+        if done.cut.is_some() && done.stop_took >= END_WITHIN {
+            return Ended::Late(finding.into());
+        }
         let outcome = if done.cut.is_some() || done.stopped_by == StoppedBy::Exit {
             Outcome::Cut
         } else {

@@ -3,7 +3,7 @@
 //! The file is replaced as a whole (written beside it, synced, renamed), so that a kill leaves the old one or the new
 //! one.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -15,6 +15,7 @@ use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 
+use crate::files::{self, Beside};
 use crate::pipeline::{Pipeline, StoredState};
 use delivery::alerts::{Notifier, UnsentChange};
 use delivery::otlp::Note;
@@ -38,6 +39,12 @@ pub(super) struct Content {
     /// Changes that webhooks did not get.
     #[serde(default)]
     unsent: Vec<Unsent>,
+}
+
+/// What every version of the file has.
+#[derive(Deserialize)]
+struct Version {
+    version: u32,
 }
 
 /// A change that a webhook did not get.
@@ -78,10 +85,9 @@ struct Shared {
 
 impl IncidentFile {
     pub(super) fn new(directory: &Path) -> Self {
-        let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok();
         Self {
             path: directory.join(NAME),
-            boot_id: boot_id.map(|id| id.trim().to_owned()),
+            boot_id: boot_id(),
             shared: Arc::default(),
         }
     }
@@ -236,6 +242,12 @@ impl Shared {
     }
 }
 
+/// Which boot of the machine it is; `None`: unknown.
+pub(super) fn boot_id() -> Option<String> {
+    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(id.trim().to_owned())
+}
+
 /// No link is followed out of the directory, and nothing waits for the other end of a FIFO.
 pub(super) const NO_SURPRISE: i32 = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits() as i32;
 
@@ -247,30 +259,49 @@ fn read(path: &Path) -> io::Result<Option<Content>> {
     };
     let mut text = String::new();
     file.take(MOST_BYTES).read_to_string(&mut text)?;
-    let content: Content = serde_json::from_str(&text)?;
-    if content.version != VERSION {
-        let message = format!("its version is {}, this gcwatch reads {VERSION}", content.version);
-        return Err(io::Error::other(message));
+    // Other versions may have other fields.
+    let Version { version } = serde_json::from_str(&text)?;
+    if version != VERSION {
+        let aside = path.with_extension(format!("v{version}.json"));
+        files::rename(path, &aside, true)?;
+        return Err(io::Error::other(format!(
+            "its version is {version}, this gcwatch reads {VERSION}; it is left in {}",
+            aside.display()
+        )));
     }
+    let content: Content = serde_json::from_str(&text)?;
     Ok(Some(content))
 }
 
 fn write(path: &Path, content: &Content) -> io::Result<()> {
-    let new = path.with_extension("json.new");
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    let mut file = options.mode(0o600).custom_flags(NO_SURPRISE).open(&new)?;
-    let written = file
-        .write_all(&serde_json::to_vec(content)?)
-        .and_then(|()| file.sync_all())
-        .and_then(|()| fs::rename(&new, path));
-    if written.is_err() {
-        // Of a disk that is full, it takes nothing more.
-        let _removed = fs::remove_file(&new);
-    }
-    written?;
-    match path.parent() {
-        Some(directory) => File::open(directory)?.sync_all(),
-        None => Ok(()),
+    let mut file = Beside::new(path, true)?;
+    file.write_all(&serde_json::to_vec(content)?)?;
+    file.complete()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: a newer gcwatch left its file, with fields that this one does not know; then this one writes.
+    /// Guarantee: that it was there is said, and it is set aside as it was.
+    #[test]
+    fn a_newer_file_is_set_aside() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(NAME);
+        let newer = "{\"version\":2,\"incidents\":{\"of\":\"another form\"}}";
+        fs::write(&path, newer).unwrap();
+        let error = read(&path).unwrap_err().to_string();
+        assert!(error.contains("its version is 2, this gcwatch reads 1"), "{error}");
+        let content = Content {
+            version: VERSION,
+            boot_id: None,
+            incidents: Vec::new(),
+            unsent: Vec::new(),
+        };
+        write(&path, &content).unwrap();
+        assert_eq!(read(&path).unwrap().map(|content| content.version), Some(VERSION));
+        let aside = folder.path().join("incidents.v2.json");
+        assert_eq!(fs::read_to_string(aside).unwrap(), newer);
     }
 }

@@ -2,10 +2,11 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use rustix::fs::{FlockOperation, flock};
+use rustix::process::geteuid;
 
 use crate::daemon::incident_file::NO_SURPRISE;
 
@@ -27,12 +28,14 @@ impl StateDirectory {
     ///
     /// # Errors
     ///
-    /// When it cannot be made or written, or another gcwatch uses it.
+    /// When it cannot be made or written, when others may have made or can change what is in it, or when another gcwatch
+    /// uses it.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         match DirBuilder::new().recursive(true).mode(0o700).create(path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}
         }
+        is_own(path)?;
         let lock = OpenOptions::new()
             .write(true)
             .create(true)
@@ -58,6 +61,24 @@ impl StateDirectory {
     pub(crate) fn goes_with_pod(&self) -> bool {
         self.goes_with_pod
     }
+}
+
+/// Whether nobody else can put anything there. A volume of a container (a mount at the very place) belongs to whom the
+/// orchestrator gave it, often with mode 0777.
+fn is_own(path: &Path) -> io::Result<()> {
+    let there = fs::metadata(path)?;
+    let own = geteuid().as_raw();
+    let parent = fs::metadata(path.canonicalize()?.join(".."))?;
+    let problem = if parent.dev() != there.dev() {
+        return Ok(());
+    } else if there.uid() != own && there.uid() != 0 {
+        format!("it belongs to uid {}, not to the {own} of gcwatch", there.uid())
+    } else if there.mode() & 0o022 != 0 {
+        format!("others can write to it (mode {:04o})", there.mode() & 0o7777)
+    } else {
+        return Ok(());
+    };
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, problem))
 }
 
 /// Whether the mount that a path is in is an `emptyDir`, by the root of the mount (proc_pid_mountinfo(5), field 4; the
@@ -93,6 +114,19 @@ mod tests {
         drop(first);
         StateDirectory::open(&path).unwrap();
         assert!(StateDirectory::open(&path.join("lock/below")).is_err());
+    }
+
+    /// Scenario: the directory is there, and all can write to it.
+    /// Guarantee: it is refused with the reason, and nothing is made in it.
+    #[test]
+    fn what_others_can_write_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state");
+        fs::create_dir(&path).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
+        let error = StateDirectory::open(&path).unwrap_err();
+        assert_eq!(error.to_string(), "others can write to it (mode 0777)");
+        assert_eq!(fs::read_dir(&path).unwrap().count(), 0);
     }
 
     /// Scenario: the mounts of a pod whose state is in an emptyDir, of one whose state is on the node, of a host.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clr_evidence::allocations::{Allocations, Amount, Method};
 use clr_evidence::burst::Window;
 use clr_evidence::callers::Callers;
-use clr_evidence::name::type_name;
+use clr_evidence::name::{Name, type_name};
 use gc_rules::incident::{
     Finding, FoundAllocations, FoundAmount, FoundCaller, FoundCallers, FoundSite, FoundType, MOST_FOUND,
 };
@@ -16,12 +16,14 @@ use super::burst::{BUFFER_MB, MAX_PINNED_FOR_VERBOSE, Question, SAMPLES_SINCE};
 
 /// How long an incident waits for a moment in which a burst may begin; later, what it is about may be over.
 pub const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a service has no burst after one that did not end in its time: meanwhile others waited.
+pub const AFTER_LATE: Duration = Duration::from_secs(60 * 60);
+/// How long the end of an automatic burst may take: the names of a large program come within some seconds.
+pub const END_WITHIN: Duration = Duration::from_secs(10);
 /// From this share of its limit on, in percent, a heap is left alone.
 const FULL_PERCENT: u64 = 95;
 /// Frames of a stack that an incident has.
 const MOST_FRAMES: usize = 8;
-/// Characters of a name that an incident has: names are what the process says.
-const MOST_CHARS: usize = 256;
 
 /// Whether incidents have bursts, and of which length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +74,10 @@ pub struct Others {
     pub is_one_running: bool,
     /// How long ago the newest one of this process began.
     pub of_process: Option<Duration>,
+    /// How long ago the newest one of its service was that did not end in its time.
+    pub late_of_service: Option<Duration>,
+    /// gcwatch died during one of this process.
+    pub was_fatal: bool,
 }
 
 /// Whether a burst begins.
@@ -90,6 +96,15 @@ pub enum Decision {
 pub fn decide(evidence: Evidence, condition: &Condition, others: Others, options: &BurstOptions) -> Decision {
     if let Some(why) = at_limit(condition) {
         return Decision::Never(why);
+    }
+    if others.was_fatal {
+        return Decision::Never("gcwatch was killed in the middle of a burst of this process".to_owned());
+    }
+    if let Some(ago) = others.late_of_service.filter(|ago| *ago < AFTER_LATE) {
+        return Decision::Never(format!(
+            "the last burst of this service, {} ago, did not end in its time, and took the turn of others",
+            minutes(ago)
+        ));
     }
     if let Some(ago) = others.of_process.filter(|ago| *ago < options.every) {
         return Decision::Never(format!(
@@ -175,8 +190,8 @@ pub fn none(evidence: Evidence, because: String) -> Finding {
 pub fn callers(callers: &Callers, window: Window) -> Finding {
     let found = callers.callers.iter().take(MOST_FOUND).map(|caller| FoundCaller {
         api: caller.api.map(str::to_owned),
-        site: caller.site.as_deref().map(short),
-        called_by: caller.called_by.as_deref().map(short),
+        site: text(caller.site.as_ref()),
+        called_by: text(caller.called_by.as_ref()),
         reason: caller.reason.to_owned(),
         frames: frames(&caller.frames),
         collections: caller.collections,
@@ -198,13 +213,13 @@ pub fn callers(callers: &Callers, window: Window) -> Finding {
 /// What an incident has of a burst's allocations.
 pub fn allocations(allocations: &Allocations, window: Window) -> Finding {
     let types = allocations.types.iter().take(MOST_FOUND).map(|one| FoundType {
-        r#type: one.name.as_deref().map(short),
+        r#type: one.name.clone(),
         amount: amount(&one.amount),
     });
     let sites = allocations.sites.iter().take(MOST_FOUND).map(|one| FoundSite {
-        site: one.site.as_deref().map(short),
-        called_by: one.called_by.as_deref().map(short),
-        r#type: one.r#type.as_deref().map(|name| short(&type_name(name))),
+        site: text(one.site.as_ref()),
+        called_by: text(one.called_by.as_ref()),
+        r#type: one.r#type.as_deref().map(type_name),
         frames: frames(&one.frames),
         amount: amount(&one.amount),
     });
@@ -233,15 +248,12 @@ fn amount(amount: &Amount) -> FoundAmount {
     }
 }
 
-fn frames(frames: &[String]) -> Vec<String> {
-    frames.iter().take(MOST_FRAMES).map(|frame| short(frame)).collect()
+fn frames(frames: &[Name]) -> Vec<String> {
+    frames.iter().take(MOST_FRAMES).map(Name::to_string).collect()
 }
 
-fn short(name: &str) -> String {
-    match name.char_indices().nth(MOST_CHARS) {
-        None => name.to_owned(),
-        Some((end, _)) => format!("{}…", name.get(..end).unwrap_or_default()),
-    }
+fn text(name: Option<&Name>) -> Option<String> {
+    name.map(Name::to_string)
 }
 
 #[cfg(test)]
@@ -324,6 +336,27 @@ mod tests {
         ));
     }
 
+    /// Scenario: a service's last burst did not end in its time, just under and after an hour ago; gcwatch died during
+    /// one of the process.
+    /// Guarantee: there is none within the hour, and of that process never again.
+    #[test]
+    fn what_took_the_turn_of_others_has_none() {
+        let late = |seconds| Others {
+            late_of_service: Some(Duration::from_secs(seconds)),
+            ..Others::default()
+        };
+        let why = reason(on(Evidence::Callers, &well(8), late(3599)));
+        assert!(why.contains("59 min ago, did not end in its time"), "{why}");
+        let later = on(Evidence::Callers, &well(8), late(3600));
+        assert_eq!(later, Decision::Start(Question::Callers));
+        let fatal = Others {
+            was_fatal: true,
+            ..Others::default()
+        };
+        let why = reason(on(Evidence::Callers, &well(8), fatal));
+        assert!(why.contains("gcwatch was killed"), "{why}");
+    }
+
     /// Scenario: Verbose work on .NET 8 with too many pinned objects, before any collection, and of an unknown runtime.
     /// Guarantee: refused with the reason; who makes it collect is asked all the same.
     #[test]
@@ -361,13 +394,5 @@ mod tests {
         ] {
             assert!(matches!(on(Evidence::Callers, &condition, others), Decision::Wait(_)));
         }
-    }
-
-    /// Scenario: a name that a hostile process made endless.
-    /// Guarantee: what an incident has of it is bounded.
-    #[test]
-    fn names_are_bounded() {
-        assert_eq!(short(&"é".repeat(100_000)).chars().count(), MOST_CHARS + 1);
-        assert_eq!(short("Shop.Cache.Trim"), "Shop.Cache.Trim");
     }
 }

@@ -28,8 +28,8 @@ const INFORMATIONAL: u32 = 4;
 const VERBOSE: u32 = 5;
 /// GCStart, GCEnd, the edges of stops, HeapStats and GCTriggered: who asked, and how long it took.
 const CALLER_EVENTS: [u32; 8] = [1, 2, 3, 4, 7, 8, 9, 35];
-/// Collections that were asked for just before the end may end.
-const LAST_COLLECTION_WITHIN: Duration = Duration::from_millis(200);
+/// The runtime writes what it saw every 100 ms, and collections that were asked for just before the end may end.
+const LAST_WITHIN: Duration = Duration::from_millis(200);
 /// How long the session that heals may take; it is over within a tenth of a second.
 const HEAL_WITHIN: Duration = Duration::from_secs(3);
 /// How often it is tried.
@@ -151,6 +151,9 @@ pub async fn run<S: Future<Output = ()>>(
         not_healed: None,
     };
     done.burst.set_start(monotonic_ns());
+    if question != Question::Callers {
+        done.burst.set_most_samples(MAX_SAMPLES);
+    }
     let mut buffer = vec![0; READ_BYTES];
     let keep: &mut dyn FnMut(&[u8]) = &mut keep;
     let read = watch(
@@ -163,12 +166,13 @@ pub async fn run<S: Future<Output = ()>>(
     )
     .await;
     done.burst.set_end(monotonic_ns());
-    let read = match (read, question) {
-        (Ok(()), Question::Callers) if done.stopped_by == StoppedBy::Time => {
+    let read = match read {
+        Ok(()) if done.stopped_by == StoppedBy::Time => {
             linger(&mut session, &mut done.burst, (&mut buffer, &mut *keep)).await
         }
-        (read, _) => read,
+        read => read,
     };
+    done.burst.close();
     let asked = Instant::now();
     session.request_stop();
     let names = async {
@@ -228,9 +232,9 @@ async fn watch<S: Future<Output = ()>>(
     }
 }
 
-/// Reads on for a moment: collections that were asked for in time end in it.
+/// Reads on for a moment: what happened in time comes, and collections that were asked for in time end.
 async fn linger(session: &mut Session, burst: &mut Burst, (buffer, keep): Pieces<'_>) -> Result<(), String> {
-    let until = Instant::now() + LAST_COLLECTION_WITHIN;
+    let until = Instant::now() + LAST_WITHIN;
     loop {
         match tokio::time::timeout_at(until, session.read(buffer)).await {
             Err(_) | Ok(Ok(0)) => return Ok(()),

@@ -11,56 +11,53 @@ const ASK_EVERY: Duration = Duration::from_millis(100);
 /// The turn of one burst. The kernel ends it with the process that has it.
 #[derive(Debug)]
 pub struct Turn {
-    _lease: Lease,
+    _lease: Option<Lease>,
+    no_lock: Option<String>,
 }
 
-/// Why there is no turn now.
-#[derive(Debug, thiserror::Error)]
-pub enum NoTurn {
-    /// Another burst runs.
-    #[error("another burst runs on this host: {holder}")]
-    Taken {
-        /// Whose.
-        holder: String,
-    },
-    /// No folder can hold the lock.
-    #[error("the lock of bursts cannot be taken ({problem}); --force does without it")]
-    NoLock {
-        /// What was tried.
-        problem: String,
-    },
+/// Another burst runs.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("another burst runs on this host: {holder}")]
+pub struct Taken {
+    /// Whose.
+    pub holder: String,
 }
 
 impl Turn {
     /// Takes the turn if nobody has it; blocking, for a moment. `pid` and `uid` are those of the process: if
-    /// this program is killed, the daemon heals it.
+    /// this program is killed, the daemon heals it. Where no folder can hold the lock, for which anybody may be the
+    /// reason who can write to `/tmp`, it is a turn all the same, which [says so](Self::no_lock).
     ///
     /// # Errors
-    /// When somebody has it, or no lock can be taken.
-    pub fn take(folder: PathBuf, pid: u32, uid: Option<u32>) -> Result<Self, NoTurn> {
-        match Leases::new(folder).take_burst(pid, uid) {
-            Ok(lease) => Ok(Self { _lease: lease }),
-            Err(NoLease::Held { holder }) => Err(NoTurn::Taken { holder }),
-            Err(problem @ NoLease::NoFolder { .. }) => Err(NoTurn::NoLock {
-                problem: problem.to_string(),
-            }),
-        }
+    /// When somebody has it.
+    pub fn take(folder: PathBuf, pid: u32, uid: Option<u32>) -> Result<Self, Taken> {
+        let (lease, no_lock) = match Leases::new(folder).take_burst(pid, uid) {
+            Ok(lease) => (Some(lease), None),
+            Err(NoLease::Held { holder }) => return Err(Taken { holder }),
+            Err(problem @ NoLease::NoFolder { .. }) => (None, Some(problem.to_string())),
+        };
+        Ok(Self { _lease: lease, no_lock })
+    }
+
+    /// Why others cannot know of this turn: a sentence.
+    pub fn no_lock(&self) -> Option<String> {
+        let problem = self.no_lock.as_ref()?;
+        Some(format!(
+            "{problem}; another burst might run on this host at the same time"
+        ))
     }
 
     /// Waits for the turn; `waits` is called once, with who has it. Cancel safe.
-    ///
-    /// # Errors
-    /// When no lock can be taken.
-    pub async fn wait(folder: PathBuf, pid: u32, uid: Option<u32>, waits: impl FnOnce(&str)) -> Result<Self, NoTurn> {
+    pub async fn wait(folder: PathBuf, pid: u32, uid: Option<u32>, waits: impl FnOnce(&str)) -> Self {
         let mut waits = Some(waits);
         loop {
             match Self::take(folder.clone(), pid, uid) {
-                Err(NoTurn::Taken { holder }) => {
+                Ok(turn) => return turn,
+                Err(Taken { holder }) => {
                     if let Some(waits) = waits.take() {
                         waits(&holder);
                     }
                 }
-                taken => return taken,
             }
             tokio::time::sleep(ASK_EVERY).await;
         }
@@ -78,7 +75,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().join("leases");
         let first = Turn::take(folder.clone(), 7, None).unwrap();
-        assert!(matches!(Turn::take(folder.clone(), 7, None), Err(NoTurn::Taken { .. })));
+        Turn::take(folder.clone(), 7, None).unwrap_err();
         drop(first);
         Turn::take(folder, 7, None).unwrap();
     }
@@ -95,7 +92,7 @@ mod tests {
             named.push(holder.to_owned());
             first.take();
         });
-        turn.await.unwrap();
+        turn.await;
         assert!(
             named.len() == 1 && named[0].contains(&std::process::id().to_string()),
             "{named:?}"

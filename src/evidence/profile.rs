@@ -48,7 +48,7 @@ pub struct Subject<'a> {
 }
 
 /// The profile of these stacks.
-pub fn profile(stacks: &[Stacked], subject: &Subject<'_>) -> Profiled {
+pub fn profile(stacks: &[Stacked<'_>], subject: &Subject<'_>) -> Profiled {
     let mut tables = Tables::new();
     let space = ValueType {
         type_strindex: tables.text(SPACE.0),
@@ -59,7 +59,7 @@ pub fn profile(stacks: &[Stacked], subject: &Subject<'_>) -> Profiled {
         let frames = stacked.frames.iter();
         let locations = frames.map(|(address, frame)| tables.location(*address, frame, frame_type));
         let locations: Vec<i32> = locations.collect();
-        let allocated = stacked.type_name.as_deref().map(type_name);
+        let allocated = stacked.type_name.map(type_name);
         let allocated =
             allocated.map(|name| tables.attribute(&ALLOCATED_TYPE, Value::StringValue(name.clone()), &name));
         Sample {
@@ -214,19 +214,22 @@ mod tests {
     /// Guarantee: every row is there once, behind the empty one of its table; every place leads to what it was made of.
     #[test]
     fn a_profile_refers_to_what_its_tables_have() {
-        let main = (10, Frame::of("Shop.Program", "Main"));
-        let parse = (20, Frame::of("Shop.Orders+<ParseAsync>d__7", "MoveNext"));
-        let stacked = |frames: &[(u64, Frame)], name: Option<&str>, bytes| Stacked {
-            frames: frames.to_vec(),
-            type_name: name.map(str::to_owned),
+        let names = [
+            Frame::of("Shop.Program", "Main"),
+            Frame::of("Shop.Orders+<ParseAsync>d__7", "MoveNext"),
+        ];
+        let (main, parse) = ((10, &names[0]), (20, &names[1]));
+        let stacked = |frames: Vec<_>, type_name, bytes| Stacked {
+            frames,
+            type_name,
             samples: 1,
             bytes,
         };
-        let both = [parse, main.clone()];
+        let both = [parse, main];
         let stacks = [
-            stacked(&both, Some("System.String"), 102_400.4),
-            stacked(&both, Some("System.Byte[]"), 1e6),
-            stacked(&[main], None, 24.0),
+            stacked(both.to_vec(), Some("System.String"), 102_400.4),
+            stacked(both.to_vec(), Some("System.Byte[]"), 1e6),
+            stacked(vec![main], None, 24.0),
         ];
         let subject = Subject {
             incident: "b62235ca546ae1fd",

@@ -8,6 +8,7 @@ use gc_rules::rule::{Evidence, Severity};
 use crate::evidence::automatic::Condition;
 use crate::pipeline::registry::Pipeline;
 use crate::pipeline::run::Run;
+use crate::pipeline::service::ServiceKey;
 use crate::pipeline::settings::Clock;
 use crate::process::{RunKey, RunState};
 use delivery::alerts::Notices;
@@ -27,6 +28,8 @@ pub struct Want {
     pub incident_id: String,
     /// What.
     pub evidence: Evidence,
+    /// The service that the process is one of.
+    pub service: ServiceKey,
     /// What is known of the process.
     pub condition: Condition,
 }
@@ -94,6 +97,7 @@ fn of_run(run: &Run) -> Vec<(Severity, Want)> {
                     incident: incident.number,
                     incident_id: id_of(incident, Some(run.key())),
                     evidence,
+                    service: ServiceKey::of(parts.identity.who(), &parts.identity.resource().attributes),
                     condition: Condition {
                         is_attached: parts.session.state == RunState::Attached,
                         is_behind: parts.session.is_behind(),

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use clr_gc::event::{Fields, Table, Value};
 use clr_gc::stream::{Observed, Undecoded};
+use dotnet_diagnostics::text::shown;
 use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeSeq, Serializer};
 
@@ -124,7 +125,8 @@ pub fn line(observed: &Observed<'_>) -> String {
         }
         Err(_) => {}
     }
-    text
+    // Names of events and fields are the recording's: none of them ends the line.
+    shown(&text)
 }
 
 fn unnamed(observed: &Observed<'_>) -> String {

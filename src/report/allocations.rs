@@ -7,6 +7,7 @@ use clr_evidence::burst::Account;
 use clr_evidence::diff::{Change, What};
 use clr_evidence::name::type_name;
 use clr_evidence::site::place;
+use dotnet_diagnostics::text::shown;
 
 use crate::report::table::{Column, FAINT, HEADING, head, left, right, row};
 use crate::report::units::{Bytes, plural};
@@ -169,7 +170,7 @@ pub fn write_changes(out: &mut dyn Write, changes: &[Change], top: usize) -> io:
             let name = match (of, change.name.as_deref()) {
                 (What::Total, _) => String::new(),
                 (What::Type, Some(name)) => type_name(name),
-                (_, name) => name.unwrap_or("[unknown]").to_owned(),
+                (_, name) => shown(name.unwrap_or("[unknown]")),
             };
             let sure = match change.clear {
                 Some(true) => "yes",

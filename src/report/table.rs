@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use anstyle::{AnsiColor, Style};
+use dotnet_diagnostics::text::is_plain;
 
 /// Alignment of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -179,31 +180,58 @@ fn beside(text: &str, columns: &[Column], most: Option<usize>) -> String {
 /// Characters that are room for a few words.
 const LEAST_WORDS: usize = 16;
 
-/// Writes lines that are [`folded`].
+/// What becomes of characters that a terminal would obey, or that deceive ([`is_plain`]): what is written has names
+/// that processes, recordings and other daemons made up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Escape {
+    /// Text: each has U+FFFD in its place. Ends of lines, tabs and the styles of this module stay.
+    Replaced,
+    /// Records of JSON: each is an escape sequence of JSON, so that nothing is lost.
+    Json,
+    /// Bytes of another format, which are no text.
+    Raw,
+}
+
+/// The place through which everything goes that is written to standard output: nothing foreign reaches a terminal as it
+/// is, and lines are [`folded`].
 #[derive(Debug)]
 pub struct Folding<W> {
     inner: W,
     /// Characters of a line; `None`: any number.
     most: Option<usize>,
+    escape: Escape,
     /// The line that is not complete yet.
     line: Vec<u8>,
+    /// The beginning of a character, of a style, or of the end of a line.
+    begun: Vec<u8>,
 }
 
 impl<W: Write> Folding<W> {
     /// Lines of at most `most` characters.
-    pub fn new(inner: W, most: Option<usize>) -> Self {
+    pub fn new(inner: W, most: Option<usize>, escape: Escape) -> Self {
         Self {
             inner,
             most,
+            escape,
             line: Vec::new(),
+            begun: Vec::new(),
         }
     }
-}
 
-impl<W: Write> Write for Folding<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+    /// Writes what is left, and gives the writer back.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written.
+    pub fn finish(mut self) -> io::Result<W> {
+        self.flush()?;
+        Ok(self.inner)
+    }
+
+    /// Writes text that needs no escaping any more.
+    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
         let Some(most) = self.most else {
-            return self.inner.write(bytes);
+            return self.inner.write_all(bytes);
         };
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
             match part.strip_suffix(b"\n") {
@@ -220,14 +248,93 @@ impl<W: Write> Write for Folding<W> {
                 None => self.line.extend_from_slice(part),
             }
         }
+        Ok(())
+    }
+
+    /// Text of which some characters may not be written as they are. Returns what is left of it: it may begin a style.
+    fn escaped<'a>(&mut self, text: &'a str) -> io::Result<&'a str> {
+        let mut out = String::with_capacity(text.len() + 16);
+        let mut rest = text;
+        while let Some(c) = rest.chars().next() {
+            let style = STYLES.into_iter().find(|style| rest.starts_with(style));
+            let is_styled = self.escape == Escape::Replaced && COLOURED.load(Ordering::Relaxed);
+            if let Some(style) = style.filter(|_| is_styled) {
+                out.push_str(style);
+                rest = rest.get(style.len()..).unwrap_or_default();
+                continue;
+            }
+            if is_styled && STYLES.into_iter().any(|style| style.starts_with(rest)) {
+                break;
+            }
+            // The end of a line of CSV.
+            if self.escape == Escape::Replaced && c == '\r' {
+                if rest == "\r" {
+                    break;
+                }
+                if let Some(behind) = rest.strip_prefix("\r\n") {
+                    out.push_str("\r\n");
+                    rest = behind;
+                    continue;
+                }
+            }
+            rest = rest.get(c.len_utf8()..).unwrap_or_default();
+            if is_plain(c) || c == '\n' || (c == '\t' && self.escape == Escape::Replaced) {
+                out.push(c);
+            } else if self.escape == Escape::Json {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    out.push_str(&format!("\\u{unit:04x}"));
+                }
+            } else {
+                out.push(char::REPLACEMENT_CHARACTER);
+            }
+        }
+        self.put(out.as_bytes())?;
+        Ok(rest)
+    }
+}
+
+/// All styles that are written: bold, dimmed, yellow, and their end.
+const STYLES: [&str; 4] = ["\x1b[1m", "\x1b[2m", "\x1b[33m", "\x1b[0m"];
+
+impl<W: Write> Write for Folding<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.escape == Escape::Raw {
+            return self.inner.write(bytes);
+        }
+        let is_harmless = |byte: &u8| matches!(byte, b'\n' | b' '..=b'~');
+        if self.begun.is_empty() && bytes.iter().all(is_harmless) {
+            self.put(bytes)?;
+            return Ok(bytes.len());
+        }
+        let mut whole = std::mem::take(&mut self.begun);
+        whole.extend_from_slice(bytes);
+        let mut chunks = whole.utf8_chunks().peekable();
+        while let Some(chunk) = chunks.next() {
+            let left = self.escaped(chunk.valid())?;
+            let is_last = chunks.peek().is_none();
+            if is_last && (chunk.invalid().is_empty() || begins_character(chunk.invalid())) {
+                self.begun = [left.as_bytes(), chunk.invalid()].concat();
+            } else {
+                let lost = usize::from(!left.is_empty()) + usize::from(!chunk.invalid().is_empty());
+                self.put("\u{fffd}".repeat(lost).as_bytes())?;
+            }
+        }
         Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
+        if !std::mem::take(&mut self.begun).is_empty() {
+            self.put("\u{fffd}".as_bytes())?;
+        }
         let line = std::mem::take(&mut self.line);
         self.inner.write_all(&line)?;
         self.inner.flush()
     }
+}
+
+/// Whether the bytes may be the beginning of a character whose end comes with the next write.
+fn begins_character(bytes: &[u8]) -> bool {
+    std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
 }
 
 static COLOURED: AtomicBool = AtomicBool::new(false);
@@ -325,11 +432,58 @@ mod tests {
         let notes = |most| beside("one two three four", &columns, most);
         assert_eq!(notes(Some(31)), format!("one two three\n{:14}four", ""));
         assert_eq!(notes(Some(20)), notes(None));
-        let mut out = Folding::new(Vec::new(), Some(8));
+        let mut out = Folding::new(Vec::new(), Some(8), Escape::Replaced);
         write!(out, "one two").unwrap();
         write!(out, " three\n\nfour").unwrap();
         out.flush().unwrap();
         assert_eq!(String::from_utf8(out.inner).unwrap(), "one two\nthree\n\nfour");
+    }
+
+    fn through(escape: Escape, bytes: &[u8], piece: usize) -> String {
+        let mut out = Folding::new(Vec::new(), None, escape);
+        for piece in bytes.chunks(piece) {
+            out.write_all(piece).unwrap();
+        }
+        String::from_utf8(out.finish().unwrap()).unwrap()
+    }
+
+    /// Scenario: a name with an escape sequence, the title of a window, a carriage return, C1, bidi and a line separator,
+    /// as text and in a record of JSON; bytes that are no text; text in several scripts; in pieces of every size.
+    /// Guarantee: nothing that a terminal obeys or that deceives is left, and JSON is the same record.
+    #[test]
+    fn nothing_foreign_reaches_a_terminal_as_it_is() {
+        let name = "a\x1b[2J\x1b]0;t\x07\rb\u{9b}c\u{202e}d\u{2028}e\u{e0041}f\x7f";
+        let text = format!("{name}\tGröße 日本\n");
+        let safe =
+            "a\u{fffd}[2J\u{fffd}]0;t\u{fffd}\u{fffd}b\u{fffd}c\u{fffd}d\u{fffd}e\u{fffd}f\u{fffd}\tGröße 日本\n";
+        let json = format!("{}\n", serde_json::json!({ "name": name }));
+        for piece in 1..=text.len() {
+            assert_eq!(through(Escape::Replaced, text.as_bytes(), piece), safe, "{piece}");
+            let record = through(Escape::Json, json.as_bytes(), piece);
+            assert!(record.trim_end().chars().all(|c| matches!(c, ' '..='~')), "{record}");
+            let read: serde_json::Value = serde_json::from_str(&record).unwrap();
+            assert_eq!(read["name"], name);
+            assert_eq!(
+                through(Escape::Replaced, b"a\xffb\xe2\x80", piece),
+                "a\u{fffd}b\u{fffd}"
+            );
+            let csv = through(Escape::Replaced, b"a,b\r\n\r1\r", piece);
+            assert_eq!(csv, "a,b\r\n\u{fffd}1\u{fffd}");
+        }
+        let mut raw = Folding::new(Vec::new(), None, Escape::Raw);
+        raw.write_all(b"\x1f\x8b\xff").unwrap();
+        assert_eq!(raw.finish().unwrap(), b"\x1f\x8b\xff");
+    }
+
+    /// Scenario: the styles of headings, faint text and marks, as they are written.
+    /// Guarantee: they are the ones that pass.
+    #[test]
+    fn the_styles_that_pass_are_those_that_are_written() {
+        for Paint(style) in [HEADING, FAINT, MARK] {
+            let written = format!("{style}x{style:#}");
+            let (before, after) = written.split_once('x').unwrap();
+            assert!(STYLES.contains(&before) && STYLES.contains(&after), "{written:?}");
+        }
     }
 
     /// Scenario: rows with short, long and empty cells.

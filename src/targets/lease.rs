@@ -3,6 +3,10 @@
 //! A lease is a file `PID-STARTTIME.lease` that its holder keeps locked (`flock`). The kernel frees the lock when the
 //! holder ends, however it ends; the file names its holder, who deletes it. An unlocked one is not held.
 //!
+//! Whoever can open a file can lock it, so it has mode 0600; others see in `/proc/locks` that it is locked, and by
+//! which process. A lock of a process that is gone (a descriptor of it lives on elsewhere), or of a user whose word
+//! does not count in the folder, is none: the file is made anew.
+//!
 //! # Which folder
 //!
 //! Files need a folder that all see. Root's is the configured one (`/run/gcwatch`). Others cannot write there; whoever
@@ -12,9 +16,10 @@
 //! the one in the later folder is given up.
 //!
 //! A folder counts when it is a real directory that belongs to root, to us or to the process's user, and others cannot
-//! write to it. So a process's user can keep gcwatch from that user's own processes and from no others. (An abstract
-//! socket as the lock would need no folder, but is one per network namespace, which containers have each their own of,
-//! and anybody could take it.)
+//! write to it. The configured one may belong to anybody where only root can have made it: that of a service with a
+//! user of its own. So a process's user can keep gcwatch from that user's own processes and from no others. (An
+//! abstract socket as the lock would need no folder, but is one per network namespace, which containers have each their
+//! own of, and anybody could take it.)
 
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
@@ -26,6 +31,7 @@ use rustix::io::Errno;
 
 use crate::process::RunKey;
 use crate::process::text::bounded;
+use crate::targets::user::uid_of;
 
 /// The file of the lease for a burst: one on the host.
 const BURST_FILE: &str = "burst.lease";
@@ -103,35 +109,41 @@ impl Leases {
     pub(crate) fn abandoned_burst(&self) -> Option<u32> {
         let mut folders = self.folders(self.own_uid).into_iter();
         folders.find_map(|folder| {
-            is_trusted(&folder, &[0, self.own_uid]).ok()?;
+            self.trusted(&folder, self.own_uid).ok()?;
             let path = folder.join(BURST_FILE);
             let mut text = String::new();
             let file = std::fs::File::open(&path).ok()?;
             file.take(MAX_HOLDER_BYTES).read_to_string(&mut text).ok()?;
             let pid = text.trim().split_once(BURST_OF)?.1.parse().ok()?;
-            // Held: the burst goes on.
-            drop(lock_there(&path).ok()??);
-            Some(pid)
+            match lock_there(&path) {
+                // Not there any more: it had a lock that does not count.
+                Ok(Some(_)) | Err(Errno::NOENT) => Some(pid),
+                // Held: the burst goes on.
+                Ok(None) | Err(_) => None,
+            }
         })
     }
 
     fn take_named(&self, name: &str, uid: Option<u32>, what: &str) -> Result<Lease, NoLease> {
         let uid = uid.unwrap_or(self.own_uid);
         let folders = self.folders(uid);
-        let trusted = |folder: &Path| is_trusted(folder, &[0, self.own_uid, uid]);
-        let holder = |folder: &PathBuf| holder(&folder.join(name)).filter(|_| trusted(folder).is_ok());
+        let trusted = |folder: &Path| self.trusted(folder, uid);
+        let holder = |folder: &PathBuf| holder(&folder.join(name), &trusted(folder).ok()?);
         if let Some(holder) = folders.iter().find_map(holder) {
             return Err(NoLease::Held { holder });
         }
         let mut problem = String::new();
         for (place, folder) in folders.iter().enumerate() {
-            if let Err(error) = self.prepare(folder, place > 0).and_then(|()| trusted(folder)) {
-                if problem.is_empty() {
-                    problem = error;
+            let owners = match self.prepare(folder, place > 0).and_then(|()| trusted(folder)) {
+                Ok(owners) => owners,
+                Err(error) => {
+                    if problem.is_empty() {
+                        problem = error;
+                    }
+                    continue;
                 }
-                continue;
-            }
-            match lock(&folder.join(name), what) {
+            };
+            match lock(&folder.join(name), &owners, what) {
                 Ok(Some(lease)) => {
                     let before = folders.get(..place).unwrap_or_default();
                     return match before.iter().find_map(holder) {
@@ -159,10 +171,19 @@ impl Leases {
         let uid = uid.unwrap_or(self.own_uid);
         let name = file_name(key);
         let mut folders = self.folders(uid).into_iter();
-        folders.find_map(|folder| {
-            is_trusted(&folder, &[0, self.own_uid, uid]).ok()?;
-            holder(&folder.join(&name))
-        })
+        folders.find_map(|folder| holder(&folder.join(&name), &self.trusted(&folder, uid).ok()?))
+    }
+
+    /// Whose locks count in a folder; the error says why it is not used. `uid` is the process's user.
+    fn trusted(&self, folder: &Path, uid: u32) -> Result<Vec<u32>, String> {
+        let mut owners = vec![0, self.own_uid, uid];
+        if folder == self.configured
+            && let Some(owner) = given_by_root(folder)
+        {
+            owners.push(owner);
+        }
+        is_trusted(folder, &owners)?;
+        Ok(owners)
     }
 
     /// Makes a folder that is not there. One of a user's own is made in a folder that is there.
@@ -228,42 +249,101 @@ fn is_trusted(folder: &Path, owners: &[u32]) -> Result<(), String> {
     Ok(())
 }
 
-/// Who has this file locked. `None`: it is not locked, or cannot be read.
-fn holder(path: &Path) -> Option<String> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let file = rustix::fs::openat(CWD, path, flags, Mode::empty()).ok()?;
-    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
-        Err(Errno::WOULDBLOCK) => {
-            let mut text = Vec::new();
-            // Between lock and text there is a moment without one.
-            let _empty = std::fs::File::from(file).take(MAX_HOLDER_BYTES).read_to_end(&mut text);
-            let text = bounded(String::from_utf8_lossy(&text).trim());
-            Some(if text.is_empty() {
-                "another gcwatch".to_owned()
-            } else {
-                text
-            })
-        }
-        _ => None,
-    }
+/// The owner of a folder that only root can have made or given away: nobody else can write to the one that it is in.
+fn given_by_root(folder: &Path) -> Option<u32> {
+    is_trusted(folder.parent()?, &[0]).ok()?;
+    Some(std::fs::symlink_metadata(folder).ok()?.uid())
 }
 
-/// Locks the file, which is made if it is not there. `None`: somebody else has it.
-fn lock(path: &Path, what: &str) -> Result<Option<Lease>, Errno> {
-    lock_by(path, OFlags::CREATE, what)
+/// Who has this file locked. `None`: nobody whose lock counts.
+fn holder(path: &Path, owners: &[u32]) -> Option<String> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let mut text = Vec::new();
+    match rustix::fs::openat(CWD, path, flags, Mode::empty()) {
+        Ok(file) => {
+            match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
+                Err(Errno::WOULDBLOCK) if !is_lock_of_others(path, owners) => {}
+                _ => return None,
+            }
+            // Between lock and text there is a moment without one.
+            let _empty = std::fs::File::from(file).take(MAX_HOLDER_BYTES).read_to_end(&mut text);
+        }
+        // Another user's, as it should be.
+        Err(Errno::ACCESS) if is_locked(path) && !is_lock_of_others(path, owners) => {}
+        Err(_) => return None,
+    }
+    let text = bounded(String::from_utf8_lossy(&text).trim());
+    let by_pid = || lockers(path).first().map(|pid| format!("gcwatch (process {pid})"));
+    let text = Some(text).filter(|text| !text.is_empty());
+    text.or_else(by_pid).or_else(|| Some("another gcwatch".to_owned()))
+}
+
+/// The processes that have a lock on the file, as far as this process can see them.
+fn lockers(path: &Path) -> Vec<u32> {
+    let Ok(there) = rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW) else {
+        return Vec::new();
+    };
+    let (major, minor) = (rustix::fs::major(there.st_dev), rustix::fs::minor(there.st_dev));
+    let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
+    lockers_in(&locks, &format!("{major:02x}:{minor:02x}:{}", there.st_ino))
+}
+
+/// Of lines such as `7: FLOCK ADVISORY WRITE 4711 00:19:812 0 EOF`; those of who waits have an arrow behind the number.
+fn lockers_in(locks: &str, place: &str) -> Vec<u32> {
+    let of_line = |line: &str| {
+        let mut fields = line.split_whitespace().skip(1);
+        let is_flock = fields.next() == Some("FLOCK");
+        let pid = fields.nth(2)?.parse().ok()?;
+        (is_flock && fields.next() == Some(place)).then_some(pid)
+    };
+    locks.lines().filter_map(of_line).collect()
+}
+
+fn is_locked(path: &Path) -> bool {
+    !lockers(path).is_empty()
+}
+
+/// Whether whoever has the lock is known, and is gone or a user whose word does not count here. A lock that cannot be
+/// seen (of another pid namespace) counts.
+fn is_lock_of_others(path: &Path, owners: &[u32]) -> bool {
+    let lockers = lockers(path);
+    let counts = |pid: &u32| uid_of(*pid).is_some_and(|uid| owners.contains(&uid));
+    !lockers.is_empty() && !lockers.iter().any(counts)
+}
+
+/// Locks the file, which is made if it is not there. `None`: somebody else has it. `owners`: whose locks count.
+fn lock(path: &Path, owners: &[u32], what: &str) -> Result<Option<Lease>, Errno> {
+    lock_by(path, OFlags::CREATE, owners, what)
 }
 
 /// Locks the file if it is there.
 fn lock_there(path: &Path) -> Result<Option<Lease>, Errno> {
-    lock_by(path, OFlags::empty(), "")
+    let own = rustix::process::geteuid().as_raw();
+    lock_by(path, OFlags::empty(), &[0, own], "")
 }
 
-fn lock_by(path: &Path, create: OFlags, what: &str) -> Result<Option<Lease>, Errno> {
+fn lock_by(path: &Path, create: OFlags, owners: &[u32], what: &str) -> Result<Option<Lease>, Errno> {
     for _ in 0..MAX_RACES {
         let flags = create | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        let file = rustix::fs::openat(CWD, path, flags, Mode::from_raw_mode(0o644))?;
+        let file = match rustix::fs::openat(CWD, path, flags, Mode::from_raw_mode(0o600)) {
+            // Another user left it, in a folder where we may delete it.
+            Err(Errno::ACCESS) if is_regular(path) && !is_locked(path) => {
+                rustix::fs::unlinkat(CWD, path, AtFlags::empty())?;
+                continue;
+            }
+            opened => opened?,
+        };
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
+            Err(Errno::WOULDBLOCK) if is_lock_of_others(path, owners) => {
+                tracing::warn!(
+                    "{} was locked by process {:?}, which is no gcwatch that counts here: it is made anew",
+                    path.display(),
+                    lockers(path)
+                );
+                rustix::fs::unlinkat(CWD, path, AtFlags::empty())?;
+                continue;
+            }
             Err(Errno::WOULDBLOCK) => return Ok(None),
             Err(other) => return Err(other),
         }
@@ -286,6 +366,10 @@ fn lock_by(path: &Path, create: OFlags, what: &str) -> Result<Option<Lease>, Err
         }
     }
     Err(Errno::AGAIN)
+}
+
+fn is_regular(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok_and(|there| there.is_file())
 }
 
 fn is_at(file: &OwnedFd, path: &Path) -> bool {
@@ -351,6 +435,45 @@ mod tests {
         leases.sweep();
         assert_eq!(files(), 1, "the abandoned one is gone, the one that is held is there");
         drop(kept);
+    }
+
+    /// Scenario: a gcwatch is killed while somebody else has its lease's file open and locked, whose process is gone, too.
+    /// Guarantee: that is no holder: the lease is taken, with a file that nobody else can open, and sweeping deletes it.
+    #[test]
+    fn a_lock_that_is_no_gcwatchs_is_none() {
+        let root = root();
+        let leases = leases(root.path(), "run");
+        drop(leases.take(KEY, None).unwrap());
+        let file = root.path().join("run/12-34.lease");
+        std::fs::write(&file, "gcwatch 0.1.0 (process 30966)").unwrap();
+        // The one that locks ends; the one that sleeps has its descriptor.
+        let mut child = std::process::Command::new("sh")
+            .args(["-c", "exec 9<\"$0\"; flock -n 9 && echo locked && exec sleep 600 >&2"])
+            .arg(&file)
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = String::new();
+        child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+        assert_eq!(said, "locked\n");
+        assert_eq!(leases.holder(KEY, None), None);
+        let lease = leases.take(KEY, None).unwrap();
+        assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        held(leases.take(KEY, None));
+        drop(lease);
+        assert!(!file.exists());
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    /// Scenario: the kernel's list with locks of other kinds, on other files, and one that waits.
+    /// Guarantee: those who have a lock on this file.
+    #[test]
+    fn the_kernel_says_who_has_a_lock() {
+        let locks = "1: POSIX  ADVISORY  WRITE 5 00:19:812 0 EOF\n2: FLOCK  ADVISORY  WRITE 71 00:19:812 0 EOF\n\
+                     2: -> FLOCK  ADVISORY  WRITE 72 00:19:812 0 EOF\n3: FLOCK  ADVISORY  READ 73 00:19:813 0 EOF\n4:";
+        assert_eq!(lockers_in(locks, "00:19:812"), [71]);
+        assert_eq!(lockers_in(locks, "00:19:9"), Vec::<u32>::new());
     }
 
     /// Scenario: a burst gives its lease back; another one is killed, which leaves the file without a lock.

@@ -3,7 +3,7 @@
 //! | Path | Without a login | With one |
 //! |---|---|---|
 //! | `/livez`, `/readyz` | yes | yes |
-//! | what may hold secrets ([`PRIVATE`]) | on loopback only | yes |
+//! | what may hold secrets ([`PRIVATE`]) | on loopback, for root and the user of gcwatch, not through a proxy | yes |
 //! | everything else | yes, unless `web.protects` is `all` | yes |
 
 use axum::http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
@@ -16,7 +16,7 @@ use sha2::{Digest as _, Sha256};
 use super::options::{Protects, WebOptions};
 
 /// The paths of what may hold secrets: recordings, flame graphs, requests.
-const PRIVATE: &str = "/api/v1/evidence/";
+pub(super) const PRIVATE: &str = "/api/v1/evidence/";
 
 /// Who may log in, and what needs it.
 #[derive(Debug, Clone, Default)]
@@ -57,12 +57,18 @@ impl Access {
         }
     }
 
-    pub(super) fn verdict(&self, path: &str, headers: &HeaderMap) -> Verdict {
+    /// Whether it matters who on this host asks, and whether it came through a proxy.
+    pub(super) fn depends_on_user(&self, path: &str) -> bool {
+        path.starts_with(PRIVATE) && self.is_loopback && self.protects == Protects::Private
+    }
+
+    /// `is_own`: root or the user of gcwatch asks, from this host.
+    pub(super) fn verdict(&self, path: &str, headers: &HeaderMap, is_own: bool) -> Verdict {
         if super::health::is_health(path) {
             return Verdict::Served;
         }
         let is_open = if path.starts_with(PRIVATE) {
-            self.is_loopback && self.protects == Protects::Private
+            is_own && self.depends_on_user(path)
         } else {
             self.protects == Protects::Private
         };
@@ -97,8 +103,8 @@ impl Access {
     /// The answer to a request that is not served.
     pub(super) fn refusal(&self, verdict: Verdict) -> Response {
         if verdict == Verdict::Closed {
-            let text = "this may hold secrets: it is served on loopback only, or to who logs in; set web.token_from or \
-                        web.users_from, and web.tls\n";
+            let text = "this may hold secrets: it is served on loopback to root and the user of gcwatch, or to who logs in; \
+                        set web.token_from or web.users_from, and web.tls\n";
             return (StatusCode::FORBIDDEN, text).into_response();
         }
         let mut answer = (
@@ -140,8 +146,8 @@ mod tests {
         headers
     }
 
-    /// Scenario: listeners on loopback and elsewhere, with and without logins; nobody, a user, the token and a liar ask
-    /// for health, figures and what is private.
+    /// Scenario: listeners on loopback and elsewhere, with and without logins; nobody, a user, the token and a liar, as
+    /// root and as another user, ask for health, figures and what is private.
     /// Guarantee: the table of the module.
     #[test]
     fn the_table_holds() {
@@ -164,25 +170,30 @@ mod tests {
             let all = Access::new(&options(Protects::All), is_loopback);
             for headers in &known {
                 for path in ["/livez", "/metrics", "/api/v1/overview", "/api/v1/evidence/1"] {
-                    assert_eq!(private.verdict(path, headers), Verdict::Served);
-                    assert_eq!(all.verdict(path, headers), Verdict::Served);
+                    assert_eq!(private.verdict(path, headers, false), Verdict::Served);
+                    assert_eq!(all.verdict(path, headers, false), Verdict::Served);
                 }
             }
             for headers in &liars {
                 for access in [&private, &all] {
-                    assert_eq!(access.verdict("/livez", headers), Verdict::Served);
-                    assert_eq!(access.verdict("/readyz", headers), Verdict::Served);
+                    assert_eq!(access.verdict("/livez", headers, false), Verdict::Served);
+                    assert_eq!(access.verdict("/readyz", headers, false), Verdict::Served);
                 }
-                assert_eq!(private.verdict("/metrics", headers), Verdict::Served);
-                assert_eq!(all.verdict("/metrics", headers), Verdict::Login);
+                assert_eq!(private.verdict("/metrics", headers, false), Verdict::Served);
+                assert_eq!(all.verdict("/metrics", headers, true), Verdict::Login);
                 let expected = if is_loopback { Verdict::Served } else { Verdict::Login };
-                assert_eq!(private.verdict("/api/v1/evidence/1", headers), expected);
-                assert_eq!(all.verdict("/api/v1/evidence/1", headers), Verdict::Login);
+                assert_eq!(private.verdict("/api/v1/evidence/1", headers, true), expected);
+                assert_eq!(private.verdict("/api/v1/evidence/1", headers, false), Verdict::Login);
+                assert_eq!(all.verdict("/api/v1/evidence/1", headers, true), Verdict::Login);
             }
         }
         let nobody = Access::new(&WebOptions::default(), false);
-        assert_eq!(nobody.verdict("/metrics", &HeaderMap::new()), Verdict::Served);
-        assert_eq!(nobody.verdict("/api/v1/evidence/1", &HeaderMap::new()), Verdict::Closed);
+        let none = HeaderMap::new();
+        assert_eq!(nobody.verdict("/metrics", &none, false), Verdict::Served);
+        assert_eq!(nobody.verdict("/api/v1/evidence/1", &none, true), Verdict::Closed);
+        let local = Access::new(&WebOptions::default(), true);
+        assert_eq!(local.verdict("/api/v1/evidence/1", &none, true), Verdict::Served);
+        assert_eq!(local.verdict("/api/v1/evidence/1", &none, false), Verdict::Closed);
         let shown = format!("{nobody:?} {:?}", options(Protects::All));
         assert!(!shown.contains("0123456789") && !shown.contains("horse"), "{shown}");
     }

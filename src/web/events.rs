@@ -9,6 +9,7 @@
 //! A stream ends after nine minutes; browsers come back by themselves.
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
@@ -21,9 +22,10 @@ use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use hyper::body::Frame;
 use serde::{Deserialize, Serialize};
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
+use super::peer::Ends;
 use super::{Site, answer, api};
 use delivery::clock::now_unix_ns;
 
@@ -49,29 +51,69 @@ pub(super) struct Link {
     pub(super) slow: Arc<Notify>,
     /// The listener ends.
     pub(super) ended: watch::Receiver<bool>,
+    /// Who asks.
+    pub(super) ends: Ends,
+}
+
+/// The place of a viewer, the oldest first.
+#[derive(Debug)]
+struct Taken {
+    address: IpAddr,
+    /// Closes its connection, by which it is known.
+    slow: Arc<Notify>,
+}
+
+/// A viewer's place, which it leaves when this is dropped.
+#[derive(Debug)]
+struct ViewerPlace {
+    taken: Arc<Mutex<Vec<Taken>>>,
+    slow: Arc<Notify>,
+}
+
+impl Drop for ViewerPlace {
+    fn drop(&mut self) {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.retain(|taken| !Arc::ptr_eq(&taken.slow, &self.slow));
+    }
 }
 
 /// The places of viewers, and the text that they share.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Viewers {
-    places: Arc<Semaphore>,
+    taken: Arc<Mutex<Vec<Taken>>>,
     /// When it was made, and the overview as an event.
     shared: Mutex<Option<(Instant, Bytes)>>,
-}
-
-impl Default for Viewers {
-    fn default() -> Self {
-        Self {
-            places: Arc::new(Semaphore::new(MOST_VIEWERS)),
-            shared: Mutex::default(),
-        }
-    }
 }
 
 impl Viewers {
     /// How many follow now.
     pub(super) fn count(&self) -> usize {
-        MOST_VIEWERS.saturating_sub(self.places.available_permits())
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// A place for a viewer. Where there is none, the address that has most of them gives its oldest one, if it has at
+    /// least two more than the one that asks.
+    fn take(&self, link: &Link) -> Option<ViewerPlace> {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let address = link.ends.peer.ip().to_canonical();
+        if taken.len() >= MOST_VIEWERS {
+            let of = |address: IpAddr| taken.iter().filter(|taken| taken.address == address).count();
+            let most = taken.iter().map(|taken| taken.address).max_by_key(|other| of(*other))?;
+            if of(most) < of(address) + 2 {
+                return None;
+            }
+            let oldest = taken.iter().position(|taken| taken.address == most)?;
+            taken.remove(oldest).slow.notify_one();
+        }
+        let slow = Arc::clone(&link.slow);
+        taken.push(Taken {
+            address,
+            slow: Arc::clone(&slow),
+        });
+        Some(ViewerPlace {
+            taken: Arc::clone(&self.taken),
+            slow,
+        })
     }
 
     /// The overview as an event, made once for all who look now.
@@ -129,7 +171,8 @@ pub(super) async fn events(
     let Some(view) = view else {
         return answer::bad("there is no such view", REMEDY);
     };
-    let (Ok(place), Some(Extension(link))) = (Arc::clone(&site.viewers.places).try_acquire_owned(), link) else {
+    let place = link.and_then(|Extension(link)| Some((site.viewers.take(&link)?, link)));
+    let Some((place, link)) = place else {
         let error = format!("{MOST_VIEWERS} pages follow already, which is the limit");
         let mut refusal = answer::busy(&error, "close one, or ask the records themselves from time to time");
         let headers = refusal.headers_mut();
@@ -168,7 +211,7 @@ impl hyper::body::Body for Events {
 }
 
 /// Makes events until the viewer leaves, is too slow, or the time is over.
-async fn follow(site: Site, view: View, events: mpsc::Sender<Bytes>, mut link: Link, place: OwnedSemaphorePermit) {
+async fn follow(site: Site, view: View, events: mpsc::Sender<Bytes>, mut link: Link, place: ViewerPlace) {
     let until = Instant::now() + LASTS;
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -266,6 +309,39 @@ mod tests {
         for (name, pid) in [("process", None), ("overview", Some(1)), ("rules", Some(1)), ("", None)] {
             assert_eq!(view(Some(name), pid), None, "{name}");
         }
+    }
+
+    fn link(address: &str) -> Link {
+        let address = std::net::SocketAddr::new(address.parse().unwrap(), 1);
+        Link {
+            slow: Arc::default(),
+            ended: watch::channel(false).1,
+            ends: Ends {
+                peer: address,
+                own: address,
+            },
+        }
+    }
+
+    /// Scenario: one address has all places of viewers; another asks, again and again; then the first asks once more.
+    /// Guarantee: the other gets half of them, the oldest of the first are closed, and nobody gets more by asking.
+    #[tokio::test]
+    async fn addresses_share_the_places_of_viewers() {
+        let viewers = Viewers::default();
+        let first: Vec<Link> = (0..MOST_VIEWERS).map(|_| link("10.0.0.1")).collect();
+        let places: Vec<_> = first.iter().map(|link| viewers.take(link).unwrap()).collect();
+        assert!(viewers.take(&link("::ffff:10.0.0.1")).is_none());
+        let mut others = Vec::new();
+        while let Some(place) = viewers.take(&link("10.0.0.2")) {
+            others.push(place);
+        }
+        assert_eq!((others.len(), viewers.count()), (MOST_VIEWERS / 2, MOST_VIEWERS));
+        for link in first.iter().take(MOST_VIEWERS / 2) {
+            link.slow.notified().await;
+        }
+        assert!(viewers.take(&link("10.0.0.1")).is_none());
+        drop((places, others));
+        assert_eq!(viewers.count(), 0);
     }
 
     /// Scenario: a record whose text holds newlines, as names of processes may.

@@ -20,6 +20,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
+use super::access::PRIVATE;
 use super::{Site, answer};
 use crate::evidence::black_box::files::{Files, id_of};
 use crate::evidence::flames;
@@ -70,6 +71,12 @@ async fn on_disk<T: Send + 'static>(
     let of_thread = Arc::clone(files);
     let read = reading(move || read(&of_thread)).await;
     read.map_err(|error| Box::new(unreadable(files, &error)))
+}
+
+/// Whether an answer waits for a disk, in places of its own ([`READERS`]), and not in the turn of others.
+pub(super) fn waits_for_disk(path: &str) -> bool {
+    let name = path.strip_prefix(PRIVATE);
+    name.is_some_and(|name| !name.starts_with("requests/") && !flames::is_name(name))
 }
 
 pub(super) async fn list(State(site): State<Site>) -> Response {

@@ -35,6 +35,16 @@ impl Hosts {
             .all(|host| self.has(name(host)))
     }
 
+    /// Whether a request names loopback, or nothing: what came by another name was passed on by somebody.
+    pub(super) fn is_of_loopback(uri: &Uri, headers: &HeaderMap) -> bool {
+        let named = headers
+            .get_all(HOST)
+            .iter()
+            .map(|host| host.to_str().unwrap_or_default());
+        let mut named = named.chain(uri.authority().map(|authority| authority.as_str()));
+        named.all(|host| is_loopback(name(host)))
+    }
+
     fn has(&self, name: &str) -> bool {
         let is_listed = |listed: &String| listed.trim_end_matches('.').eq_ignore_ascii_case(name);
         is_loopback(name) || self.listed.iter().any(is_listed)

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use test_support::add_tests;
-use test_support::daemon::{Daemon, MARK};
+use test_support::daemon::{Daemon, MARK, until};
 use test_support::harness::Tests;
 use test_support::runtimes::{NET_10, need};
 use test_support::target::{PATIENCE, Start, Target};
@@ -58,7 +58,7 @@ fn full(mark: &str) -> Target {
 
 /// Waits until a severe rule on memory fires on the process.
 fn await_emergency(daemon: &Daemon, pid: u32) {
-    let severe = ["memory.before-out-of-memory", "memory.out-of-space-soh"];
+    let severe = ["memory.exhausted"];
     await_alerts(daemon, "no emergency", |alerts| {
         let mut alerts = alerts.iter();
         alerts.any(|(rule, of)| *of == u64::from(pid) && severe.contains(&&**rule))
@@ -133,9 +133,18 @@ fn a_rollout_is_none() {
     assert!(before.await_exit(PATIENCE).is_some());
 }
 
+/// The stalls that the daemon said, seconds each.
+fn stalls_said(said: &str) -> Vec<f64> {
+    let lengths = said.split("gcwatch itself stalled for ").skip(1);
+    lengths
+        .map(|rest| rest.split(' ').next().unwrap().parse().unwrap())
+        .collect()
+}
+
 /// Scenario: four processes collect without end; the daemon is stopped for longer than the guard waits, and goes on.
-/// Guarantee: it says once that it stalled, and for how long, as an alert about itself, a line and two metrics;
-/// nothing is said of the processes that were never stopped.
+/// Guarantee: it says once that it stalled, and for how long, as an alert about itself, a line and two metrics; nothing
+/// is said of the processes that were never stopped. On a host without CPU it may stall more often: each is a line and
+/// a count, and none has the length of that one.
 fn a_stall_is_gcwatchs_own() {
     let stopped = Duration::from_secs(if crate::is_full() { 75 } else { 13 });
     let mark = mark();
@@ -151,18 +160,30 @@ fn a_stall_is_gcwatchs_own() {
             target["state"] == "attached" && target["collections"].as_u64() > Some(3)
         });
     }
+    let before = Instant::now();
     daemon.signal(Signal::STOP);
     std::thread::sleep(stopped);
     daemon.signal(Signal::CONT);
-    let said = daemon.await_line("gcwatch itself stalled");
-    println!("{said}");
+    // Ticks are a second apart: the one before the stop was up to a second old.
+    let least = stopped.as_secs_f64() - 1.1;
+    let of_stop = |said: &[f64]| {
+        said.iter()
+            .copied()
+            .filter(|length| *length >= least)
+            .collect::<Vec<_>>()
+    };
+    let length = until("a stall of the stop", || {
+        of_stop(&stalls_said(&daemon.said())).first().copied()
+    });
+    // What stalled it before the stop, if that was just going on, belongs to the same one.
+    assert!(length < before.elapsed().as_secs_f64() + 5.0, "{length}");
     let own = u64::from(daemon.pid());
-    let until = Instant::now() + Duration::from_secs(12);
+    let watched = Instant::now() + Duration::from_secs(12);
     let mut about_itself = false;
-    while Instant::now() < until {
+    while Instant::now() < watched {
         for (rule, pid) in alerts(&daemon) {
             assert!(
-                !rule.starts_with("watcher.stopped") && rule != "watcher.late",
+                !rule.starts_with("time.stuck") && rule != "watcher.late",
                 "{rule} of {pid}"
             );
             about_itself |= rule == "watcher.stalled" && pid == own;
@@ -170,11 +191,16 @@ fn a_stall_is_gcwatchs_own() {
         std::thread::sleep(Duration::from_millis(20));
     }
     assert!(about_itself, "{}", daemon.said());
-    assert_eq!(daemon.metric("gcwatch_stalls_total"), Some(1.0));
-    let seconds = daemon.metric("gcwatch_stall_duration_seconds_total").unwrap();
-    assert!((seconds - stopped.as_secs_f64()).abs() < 4.0, "{seconds}");
+    // A line follows its count within the same tick, with a tenth of a second in it.
+    let said = until("lines and metrics that agree", || {
+        let said = stalls_said(&daemon.said());
+        let count = daemon.metric("gcwatch_stalls_total")?;
+        let seconds = daemon.metric("gcwatch_stall_duration_seconds_total")?;
+        let sum: f64 = said.iter().sum();
+        (count == said.len() as f64 && (seconds - sum).abs() < 0.06 * count).then_some(said)
+    });
+    assert_eq!(of_stop(&said).len(), 1, "{said:?}");
     assert_eq!(daemon.get("/livez").0, 200);
-    assert_eq!(daemon.said().matches("gcwatch itself stalled").count(), 1);
     daemon.signal(Signal::TERM);
     assert!(daemon.await_end().success());
     for target in &mut targets {

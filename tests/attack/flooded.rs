@@ -101,16 +101,16 @@ fn start() -> (Daemon, TempDir) {
 }
 
 /// A process as it is known; null before.
-fn target(daemon: &Daemon, pid: u32) -> Value {
+pub(crate) fn target(daemon: &Daemon, pid: u32) -> Value {
     daemon.target(pid).unwrap_or_default()
 }
 
-fn number(target: &Value, name: &str) -> u64 {
+pub(crate) fn number(target: &Value, name: &str) -> u64 {
     target[name].as_u64().unwrap_or_default()
 }
 
 /// The neighbour goes on being read, and nothing of it is lost: its collections are numbered without a gap.
-fn assert_whole(daemon: &Daemon, neighbour: &Runtime) {
+pub(crate) fn assert_whole(daemon: &Daemon, neighbour: &Runtime) {
     let before = number(&target(daemon, neighbour.pid()), "collections");
     let target = until("collections of the neighbour", || {
         let target = target(daemon, neighbour.pid());

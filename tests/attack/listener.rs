@@ -2,6 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::process::CommandExt as _;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -22,6 +23,36 @@ pub(crate) fn tests(tests: &mut Tests) {
         elsewhere_probes_are_answered_under_any_name,
         pages_run_nothing,
     );
+    add_tests!(tests, crate::bursts::need_root; what_is_private_is_for_its_own_user);
+}
+
+/// The status that another user of this host gets.
+fn as_nobody(address: SocketAddr, path: &str) -> String {
+    let script = format!(
+        "exec 3<>/dev/tcp/127.0.0.1/{}; printf 'GET {path} HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n' \
+         >&3; head -1 <&3",
+        address.port()
+    );
+    let mut command = std::process::Command::new("bash");
+    let made = command.args(["-c", &script]).uid(65_534).gid(65_534).output().unwrap();
+    let line = String::from_utf8(made.stdout).unwrap();
+    line.split(' ').nth(1).unwrap_or_default().to_owned()
+}
+
+/// Scenario: without logins, on loopback: root, another user, and a proxy of root that asks for somebody ask for
+/// recordings and for figures.
+/// Guarantee: figures are for all; recordings for root alone.
+fn what_is_private_is_for_its_own_user() {
+    let daemon = serving::start(NOTHING, "");
+    let private = "/api/v1/evidence/";
+    let of_root = get(daemon.address, private, "localhost", PROBE).unwrap().0;
+    // Nothing is recorded here.
+    assert_eq!(of_root, 404);
+    assert_eq!(as_nobody(daemon.address, private), "403");
+    assert_eq!(as_nobody(daemon.address, "/api/v1/overview"), "200");
+    let proxied = get(daemon.address, private, "localhost\r\nX-Forwarded-For: 10.0.0.1", PROBE);
+    assert_eq!(proxied.unwrap().0, 403);
+    end(daemon);
 }
 
 /// How long a probe waits: the kubelet's default.

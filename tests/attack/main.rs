@@ -14,6 +14,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod bursts;
 mod directories;
 mod ends;
 mod flooded;
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         freezer::tests,
         ends::tests,
         flooded::tests,
+        bursts::tests,
         start_up::tests,
         directories::tests,
         heap_limit::tests,

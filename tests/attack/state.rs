@@ -42,7 +42,8 @@ fn strange_files_in_it_hold_nothing_up() {
     for name in [
         "lock",
         "incidents.json",
-        "incidents.json.new",
+        ".incidents.json.new",
+        "bursts.json",
         "queue",
         "queue/traces",
         "queue/traces/position",

@@ -369,7 +369,9 @@ fn long_burst(runtime: Runtime) -> (Known, Child) {
         .spawn()
         .unwrap();
     let until = Instant::now() + PATIENCE;
-    while std::fs::metadata(&kept).map_or(0, |file| file.len()) < 32 << 10 {
+    // It has its name when it is complete.
+    let begun = known.path(".kept.nettrace.new");
+    while std::fs::metadata(&begun).map_or(0, |file| file.len()) < 32 << 10 {
         assert!(Instant::now() < until, "no event comes");
         std::thread::sleep(Duration::from_millis(20));
     }

@@ -250,7 +250,7 @@ fn what_a_burst_found_is_shown() {
         .map(|run| run.key())
         .find(|run| run.pid == 7777)
         .unwrap();
-    let stacks = [(vec!["Main".to_owned(), "Shop.Images.Load".to_owned()], 4_000_000)];
+    let stacks = [(vec!["Main", "Shop.Images.Load"], 4_000_000)];
     let svg = flame::svg("Bytes allocated", &stacks.into(), flame::Unit::Bytes, &BTreeSet::new());
     let amount = FoundAmount {
         estimate: 4_000_000,

@@ -113,7 +113,7 @@ async fn firing_and_resolved_alerts_are_sent_again() {
     let expected = serde_json::json!({
         "alertname": "test.full",
         "severity": "error",
-        "group": "pauses",
+        "incident": labels["incident"],
         "process": "Shop.Checkout",
         "pid": "5",
         "instance": "7d0a3d3c-2f5e-5a0b-9d1e-1c2b3a4d5e6f",

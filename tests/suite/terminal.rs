@@ -78,7 +78,7 @@ fn the_demonstration_is_top_on_a_terminal() {
             "demo-uploads",
             "demo-web",
             "critical",
-            "No space",
+            "Memory is exhausted",
         ],
     );
     keys.write_all(b"\x1a").unwrap();

@@ -10,15 +10,16 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::Serialize;
 
+use crate::budget::Budget;
 use crate::estimate::Sum;
-use crate::name::{CONTINUATION, Frame, clean, type_name};
+use crate::name::{CONTINUATION, CONTINUATION_SHOWN, Frame, Name, clean, shortened, shown_bytes, type_name};
 use crate::site::{Site, Stack, Ways, are_said, typical};
 use crate::stacks::StackId;
 
-/// Distinct types that are kept. Samples of others count without their type.
-pub const MAX_TYPES: usize = 8_192;
-/// Distinct pairs of type and stack that are kept. Samples of others count without their stack.
-pub const MAX_GROUPS: usize = 1 << 16;
+/// Bytes of a type beside its names: here and in a report.
+const TYPE_BYTES: usize = 256;
+/// Bytes of a pair of type and stack, beside the type's name in the row of the site.
+const GROUP_BYTES: usize = 128;
 /// What allocates the objects in which runtime-async keeps a method that waits.
 const ALLOCATES_CONTINUATION: &str = "System.Runtime.CompilerServices.AsyncHelpers.AllocContinuation";
 /// Characters of a type's name that are kept.
@@ -34,6 +35,13 @@ pub enum Method {
     Tick,
 }
 
+/// What a type is called: by the runtime, and for people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct TypeNames<'a> {
+    pub(crate) raw: &'a str,
+    pub(crate) shown: &'a str,
+}
+
 /// Which type: a place in the list of names; `None`: not named, or without a place.
 type TypeId = Option<u32>;
 
@@ -41,7 +49,8 @@ type TypeId = Option<u32>;
 #[derive(Debug, Default)]
 pub struct Samples {
     ids: HashMap<String, u32>,
-    types: Vec<String>,
+    /// Raw and shown.
+    types: Vec<(String, String)>,
     groups: BTreeMap<(TypeId, Option<StackId>), Sum>,
     count: u64,
     ticks: u64,
@@ -49,31 +58,27 @@ pub struct Samples {
 }
 
 impl Samples {
-    pub(crate) fn sampled(&mut self, type_name: &str, size: u64, stack: Option<StackId>) {
-        if let Some(sum) = self.group(type_name, stack) {
-            sum.sample(size);
-        }
+    pub(crate) fn sampled(&mut self, type_name: &str, size: u64, stack: Option<StackId>, budget: &mut Budget) {
+        self.group(type_name, stack, budget).sample(size);
     }
 
-    pub(crate) fn ticked(&mut self, type_name: &str, bytes: u64, stack: Option<StackId>) {
+    pub(crate) fn ticked(&mut self, type_name: &str, bytes: u64, stack: Option<StackId>, budget: &mut Budget) {
         self.ticks += 1;
-        if let Some(sum) = self.group(type_name, stack) {
-            sum.tick(bytes);
-        }
+        self.group(type_name, stack, budget).tick(bytes);
     }
 
-    fn group(&mut self, type_name: &str, stack: Option<StackId>) -> Option<&mut Sum> {
+    fn group(&mut self, type_name: &str, stack: Option<StackId>, budget: &mut Budget) -> &mut Sum {
         self.count += 1;
-        let type_id = self.type_id(type_name);
+        let type_id = self.type_id(type_name, budget);
         let mut key = (type_id, stack);
-        if self.groups.len() >= MAX_GROUPS && !self.groups.contains_key(&key) {
+        if !self.groups.contains_key(&key) && !budget.take(GROUP_BYTES + shown_bytes(type_name.len())) {
             self.other += 1;
             key = (None, None);
         }
-        Some(self.groups.entry(key).or_default())
+        self.groups.entry(key).or_default()
     }
 
-    fn type_id(&mut self, name: &str) -> TypeId {
+    fn type_id(&mut self, name: &str, budget: &mut Budget) -> TypeId {
         // NativeAOT does not name types; its ticks say NULL.
         if name.is_empty() || name == "NULL" {
             return None;
@@ -87,12 +92,15 @@ impl Samples {
         if let Some(id) = self.ids.get(name) {
             return Some(*id);
         }
-        if self.types.len() >= MAX_TYPES {
+        // Each harmful character has one of three bytes in its place.
+        if !budget.take(TYPE_BYTES + 8 * name.len()) {
             self.other += 1;
             return None;
         }
         let id = u32::try_from(self.types.len()).ok()?;
-        self.types.push(clean(name));
+        let name_cut = clean(name);
+        let shown = shortened(&type_name(&name_cut)).into_owned();
+        self.types.push((shortened(&name_cut).into_owned(), shown));
         self.ids.insert(name.to_owned(), id);
         Some(id)
     }
@@ -103,20 +111,21 @@ impl Samples {
     }
 
     /// Stack, type and samples of each group.
-    pub(crate) fn by_stack(&self) -> impl Iterator<Item = (Option<StackId>, Option<&str>, &Sum)> {
+    pub(crate) fn by_stack(&self) -> impl Iterator<Item = (Option<StackId>, Option<TypeNames<'_>>, &Sum)> {
         let groups = self.groups.iter();
-        groups.map(|(&(type_id, stack), sum)| (stack, self.type_text(type_id), sum))
+        groups.map(|(&(type_id, stack), sum)| (stack, self.type_names(type_id), sum))
     }
 
-    fn type_text(&self, id: TypeId) -> Option<&str> {
-        self.types.get(id? as usize).map(String::as_str)
+    fn type_names(&self, id: TypeId) -> Option<TypeNames<'_>> {
+        let (raw, shown) = self.types.get(id? as usize)?;
+        Some(TypeNames { raw, shown })
     }
 
-    pub(crate) fn report(&self, frames: impl Fn(Option<StackId>) -> Vec<Frame>) -> Allocations {
+    pub(crate) fn report<'a>(&'a self, frames: impl Fn(Option<StackId>) -> Vec<&'a Frame>) -> Allocations {
         let method = if self.ticks > 0 { Method::Tick } else { Method::Sampled };
         let mut all = Sum::default();
-        let mut by_type: BTreeMap<Option<&str>, Sum> = BTreeMap::new();
-        let mut by_site: BTreeMap<Site, (Ways, Sum, BTreeSet<Option<&str>>)> = BTreeMap::new();
+        let mut by_type: BTreeMap<Option<TypeNames<'a>>, Sum> = BTreeMap::new();
+        let mut by_site: BTreeMap<Site<'a>, (Ways<'a>, Sum, BTreeSet<Option<TypeNames<'a>>>)> = BTreeMap::new();
         for (stack, type_name, sum) in self.by_stack() {
             let frames = frames(stack);
             let type_name = allocated(type_name, &frames);
@@ -130,10 +139,10 @@ impl Samples {
         }
         let mut types: Vec<TypeAllocations> = by_type
             .iter()
-            .map(|(raw, sum)| TypeAllocations {
+            .map(|(names, sum)| TypeAllocations {
                 kind: "allocation_type",
-                r#type: raw.map(str::to_owned),
-                name: raw.map(type_name),
+                r#type: names.map(|names| names.raw.to_owned()),
+                name: names.map(|names| names.shown.to_owned()),
                 amount: Amount::of(sum, method),
             })
             .collect();
@@ -145,9 +154,9 @@ impl Samples {
                 let only = types.first().copied().flatten().filter(|_| types.len() == 1);
                 SiteAllocations {
                     kind: "allocation_site",
-                    site,
-                    called_by,
-                    r#type: only.map(str::to_owned),
+                    site: site.cloned(),
+                    called_by: called_by.cloned(),
+                    r#type: only.map(|names| names.raw.to_owned()),
                     amount: Amount::of(&sum, method),
                     frames,
                     raw_frames,
@@ -170,18 +179,21 @@ impl Samples {
 /// What was allocated, as far as a sample says it. Those of the objects in which runtime-async keeps a method that
 /// waits
 /// have an empty name (.NET 11), and its helper between them and the method.
-pub(crate) fn allocated<'a>(type_name: Option<&'a str>, frames: &[Frame]) -> Option<&'a str> {
-    type_name.or_else(|| {
+pub(crate) fn allocated<'a>(names: Option<TypeNames<'a>>, frames: &[&Frame]) -> Option<TypeNames<'a>> {
+    names.or_else(|| {
         let mut inner = frames.iter().take_while(|frame| !frame.is_own());
         inner
             .any(|frame| frame.raw.starts_with(ALLOCATES_CONTINUATION))
-            .then_some(CONTINUATION)
+            .then_some(TypeNames {
+                raw: CONTINUATION,
+                shown: CONTINUATION_SHOWN,
+            })
     })
 }
 
 /// From the nearest own frame outwards; all, where there is none.
-fn from_site(mut frames: Vec<Frame>) -> Vec<Frame> {
-    match frames.iter().position(Frame::is_own) {
+fn from_site(mut frames: Vec<&Frame>) -> Vec<&Frame> {
+    match frames.iter().position(|frame| frame.is_own()) {
         Some(own) => frames.split_off(own),
         None => frames,
     }
@@ -254,18 +266,18 @@ pub struct SiteAllocations {
     kind: &'static str,
     /// The nearest frame that is not of the framework; where there is none, the nearest that has a name. `None`: no
     /// frame has one.
-    pub site: Option<String>,
+    pub site: Option<Name>,
     /// Where the site is a library's: the nearest frame of the program itself behind it; `None`: there is none.
-    pub called_by: Option<String>,
+    pub called_by: Option<Name>,
     /// What is allocated there; `None`: several types, or it is unknown.
     pub r#type: Option<String>,
     /// How much.
     #[serde(flatten)]
     pub amount: Amount,
     /// Readable names, from the site outwards; of several stacks of a site, the most frequent one.
-    pub frames: Vec<String>,
+    pub frames: Vec<Name>,
     /// The same as the runtime writes them.
-    pub raw_frames: Vec<String>,
+    pub raw_frames: Vec<Name>,
     /// Where there were several ways to the site: the most frequent ones, with the samples of each.
     #[serde(skip_serializing_if = "are_said")]
     pub stacks: Vec<Stack>,
@@ -274,13 +286,15 @@ pub struct SiteAllocations {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::budget::BURST_BYTES;
+    use crate::name::MOST_SHOWN;
     use crate::stacks::Stacks;
 
-    fn frames_of(stack: Option<StackId>, stacks: &Stacks) -> Vec<Frame> {
+    fn frames_of<'a>(stack: Option<StackId>, stacks: &Stacks, [main, ctor, parse]: &'a [Frame; 3]) -> Vec<&'a Frame> {
         let name = |address: &u64| match address {
-            1 => Frame::of("System.String", "Ctor"),
-            2 => Frame::of("Shop.Orders", "Parse"),
-            _ => Frame::of("Shop.Program", "Main"),
+            1 => ctor,
+            2 => parse,
+            _ => main,
         };
         stack
             .map(|stack| stacks.frames(stack).iter().map(name).collect())
@@ -292,14 +306,19 @@ mod tests {
     #[test]
     fn samples_are_summed_by_type_and_site() {
         let mut stacks = Stacks::default();
-        let parse = stacks.intern([1, 2, 3].into_iter());
-        let main = stacks.intern([3].into_iter());
-        let mut samples = Samples::default();
-        samples.sampled("System.String", 100, parse);
-        samples.sampled("System.Byte[]", 100, parse);
-        samples.sampled("System.Byte[]", 100, main);
-        samples.sampled("", 100, None);
-        let report = samples.report(|stack| frames_of(stack, &stacks));
+        let (mut samples, mut budget) = (Samples::default(), Budget::default());
+        let parse = stacks.intern([1, 2, 3].into_iter(), &mut budget);
+        let main = stacks.intern([3].into_iter(), &mut budget);
+        samples.sampled("System.String", 100, parse, &mut budget);
+        samples.sampled("System.Byte[]", 100, parse, &mut budget);
+        samples.sampled("System.Byte[]", 100, main, &mut budget);
+        samples.sampled("", 100, None, &mut budget);
+        let frames = [
+            Frame::of("Shop.Program", "Main"),
+            Frame::of("System.String", "Ctor"),
+            Frame::of("Shop.Orders", "Parse"),
+        ];
+        let report = samples.report(|stack| frames_of(stack, &stacks, &frames));
         assert_eq!((report.method, report.total.samples), (Method::Sampled, 4));
         let types: Vec<_> = report
             .types
@@ -342,22 +361,27 @@ mod tests {
             ("System.Runtime.CompilerServices.AsyncHelpers", "AllocContinuation"),
             ("Cafe.Program", "DeepAsync"),
         ]);
-        assert_eq!(allocated(None, &waits), Some(CONTINUATION));
-        assert_eq!(allocated(Some("System.String"), &waits), Some("System.String"));
-        assert_eq!(allocated(None, &waits[2..]), None);
+        let of_frames = |names, frames: &[Frame]| allocated(names, &frames.iter().collect::<Vec<_>>());
+        let text = TypeNames {
+            raw: "System.String",
+            shown: "string",
+        };
+        assert_eq!(of_frames(None, &waits).map(|names| names.raw), Some(CONTINUATION));
+        assert_eq!(of_frames(Some(text), &waits), Some(text));
+        assert_eq!(of_frames(None, &waits[2..]), None);
         let behind = of(&[
             ("Cafe.Program", "New"),
             ("System.Runtime.CompilerServices.AsyncHelpers", "AllocContinuation"),
         ]);
-        assert_eq!(allocated(None, &behind), None);
+        assert_eq!(of_frames(None, &behind), None);
     }
 
     /// Scenario: ticks of .NET 8.
     /// Guarantee: what they say, and no interval.
     #[test]
     fn ticks_have_no_interval() {
-        let mut samples = Samples::default();
-        samples.ticked("System.String", 106_000, None);
+        let (mut samples, mut budget) = (Samples::default(), Budget::default());
+        samples.ticked("System.String", 106_000, None, &mut budget);
         let report = samples.report(|_| Vec::new());
         assert_eq!(report.method, Method::Tick);
         assert_eq!((report.total.estimate, report.total.low), (106_000, None));
@@ -367,23 +391,33 @@ mod tests {
     /// Guarantee: no more of them is kept than of a long name.
     #[test]
     fn names_are_bounded() {
-        let mut samples = Samples::default();
+        let (mut samples, mut budget) = (Samples::default(), Budget::default());
         for end in ["a", "b"] {
-            samples.sampled(&format!("{}{end}", "é".repeat(1 << 20)), 100, None);
+            samples.sampled(&format!("{}{end}", "é".repeat(1 << 20)), 100, None, &mut budget);
         }
-        let kept: usize = samples.ids.keys().chain(&samples.types).map(String::len).sum();
-        assert_eq!((samples.types.len(), kept), (1, 2 * MAX_TYPE_CHARS * "é".len()));
+        let [(raw, shown)] = samples.types.as_slice() else {
+            panic!("{:?}", samples.types.len());
+        };
+        let chars = |text: &str| text.chars().count();
+        let longest = samples.ids.keys().map(|name| chars(name)).max();
+        assert_eq!(
+            (chars(raw), chars(shown), longest),
+            (MOST_SHOWN, MOST_SHOWN, Some(MAX_TYPE_CHARS))
+        );
     }
 
     /// Scenario: more types than there is room for.
     /// Guarantee: the samples count, and are said to be without a place.
     #[test]
     fn types_are_bounded() {
-        let mut samples = Samples::default();
-        for number in 0..MAX_TYPES + 3 {
-            samples.sampled(&format!("T{number}"), 100, None);
+        let (mut samples, mut budget) = (Samples::default(), Budget::default());
+        for number in 0..100_000 {
+            samples.sampled(&format!("T{number}"), 100, None, &mut budget);
         }
         let report = samples.report(|_| Vec::new());
-        assert_eq!((report.without_place, report.total.samples), (3, MAX_TYPES as u64 + 3));
+        let kept = samples.types.len();
+        assert!(budget.taken() <= BURST_BYTES && kept > 10_000, "{budget:?} {kept}");
+        assert!(report.without_place >= 100_000 - kept as u64);
+        assert_eq!(report.total.samples, 100_000);
     }
 }

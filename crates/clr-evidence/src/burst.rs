@@ -1,6 +1,6 @@
 //! A stream of a burst in, what it shows out.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use clr_gc::event::{ClrEvent, RUNTIME_PROVIDER};
 use clr_gc::gc::{LIVE_SETTLE_NS, Settling};
@@ -10,6 +10,7 @@ use nettrace::{Ending, TraceHeader};
 use serde::Serialize;
 
 use crate::allocations::{Allocations, Samples, allocated};
+use crate::budget::{BURST_BYTES, Budget};
 use crate::callers::{Callers, Triggers};
 use crate::method::{METHOD_DC_END_VERBOSE, METHOD_LOAD_VERBOSE, Methods, RUNDOWN_PROVIDER};
 use crate::module::{MODULE_DC_END, MODULE_LOAD, Modules, Owner, PROCESS_INFO_PROVIDER};
@@ -78,7 +79,10 @@ pub struct Account {
 #[derive(Debug)]
 pub struct Burst {
     stream: GcStream,
+    origin: Origin,
     state: State,
+    /// The frames at the addresses of all stacks; after [`Burst::finish`].
+    frames: HashMap<u64, Frame>,
 }
 
 #[derive(Debug, Default)]
@@ -89,6 +93,11 @@ struct State {
     stacks: Stacks,
     methods: Methods,
     modules: Modules,
+    budget: Budget,
+    /// Nothing counts any more: what comes are names.
+    is_closed: bool,
+    /// Samples that count.
+    most_samples: Option<u64>,
     /// The process that the first event is of.
     process: Option<Option<u64>>,
     other_processes: u64,
@@ -103,14 +112,24 @@ impl Burst {
     /// Of which nothing was read.
     pub fn new(origin: Origin) -> Self {
         let (settling, limits) = match origin {
-            Origin::File => (Settling::AtTheEnd, StreamLimits::default()),
+            Origin::File => (
+                Settling::AtTheEnd,
+                StreamLimits {
+                    decoder: Limits {
+                        // Of whole machines, too, but read as they came.
+                        max_pending_bytes: 4 << 20,
+                        max_stack_bytes: 8 << 20,
+                        ..Limits::for_files()
+                    },
+                    ..StreamLimits::default()
+                },
+            ),
             Origin::Live => (
                 Settling::After(LIVE_SETTLE_NS),
                 StreamLimits {
                     decoder: Limits {
-                        // Events of a tenth of a second with their stacks, and the rundown's.
-                        max_pending_bytes: 8 << 20,
-                        max_stack_bytes: 8 << 20,
+                        // What some thousand events have between two sequence points.
+                        max_stack_bytes: 2 << 20,
                         ..Limits::for_one_live_process()
                     },
                     ..StreamLimits::one_live_process()
@@ -119,8 +138,21 @@ impl Burst {
         };
         Self {
             stream: GcStream::with_stacks(Scope::Everything, settling, limits),
+            origin,
             state: State::default(),
+            frames: HashMap::new(),
         }
+    }
+
+    /// No more samples of allocations count than this.
+    pub fn set_most_samples(&mut self, samples: u64) {
+        self.state.most_samples = Some(samples);
+    }
+
+    /// The session was asked to end: nothing that comes from now on counts, except names. The process may write as
+    /// much as it likes after it was asked, with any times.
+    pub fn close(&mut self) {
+        self.state.is_closed = true;
     }
 
     /// Nothing before this instant counts.
@@ -139,15 +171,29 @@ impl Burst {
     /// When they are no stream, or damaged. What came before can be reported.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), nettrace::Error> {
         self.stream.push(bytes);
-        self.run()
+        self.run()?;
+        if self.origin == Origin::Live {
+            let holds = self.stream.memory_bytes();
+            self.state.budget.set_decoder(holds);
+            if holds > BURST_BYTES {
+                return Err(nettrace::Error::LimitExceeded {
+                    offset: self.stream.decoder().stats().bytes,
+                    reading: "what waits to be decoded",
+                    value: holds as u64,
+                    limit: BURST_BYTES as u64,
+                });
+            }
+        }
+        Ok(())
     }
 
     fn run(&mut self) -> Result<(), nettrace::Error> {
-        let Self { stream, state } = self;
+        let Self { stream, state, .. } = self;
         loop {
             let advanced = stream.advance(|observed| state.observe(observed))?;
             while let Some((_, outcome)) = stream.next_outcome() {
-                state.triggers.outcome(&outcome, state.sync, state.window);
+                let (sync, window) = (state.sync, state.window);
+                state.triggers.outcome(&outcome, sync, window, &mut state.budget);
             }
             if advanced == Advanced::Drained {
                 return Ok(());
@@ -174,12 +220,31 @@ impl Burst {
         let run = self.run();
         self.stream.end();
         while let Some((_, outcome)) = self.stream.next_outcome() {
-            self.state
-                .triggers
-                .outcome(&outcome, self.state.sync, self.state.window);
+            let state = &mut self.state;
+            let (sync, window) = (state.sync, state.window);
+            state.triggers.outcome(&outcome, sync, window, &mut state.budget);
         }
         self.state.modules.decide();
+        self.name_frames();
         run
+    }
+
+    /// One frame for each method, however many addresses and stacks it is in.
+    fn name_frames(&mut self) {
+        let state = &self.state;
+        let mut of_method: HashMap<u64, Frame> = HashMap::new();
+        for address in state.stacks.all() {
+            self.frames
+                .entry(address)
+                .or_insert_with(|| match state.methods.at(address) {
+                    Some(method) => {
+                        let module = state.modules.owner(method.module);
+                        let made = || Frame::in_module(&method.namespace, &method.name, module);
+                        of_method.entry(method.address).or_insert_with(made).clone()
+                    }
+                    None => Frame::unknown(address),
+                });
+        }
     }
 
     /// Who asked for collections. After [`Burst::finish`].
@@ -193,33 +258,23 @@ impl Burst {
     }
 
     /// The stacks of samples, for a profile of [`pprof`](crate::pprof).
-    pub fn stacked(&self) -> Vec<Stacked> {
+    pub fn stacked(&self) -> Vec<Stacked<'_>> {
         let addresses = |stack: Option<StackId>| stack.map(|stack| self.state.stacks.frames(stack)).unwrap_or_default();
         let groups = self.state.samples.by_stack();
         groups
             .map(|(stack, type_name, sum)| Stacked {
                 frames: addresses(stack).iter().copied().zip(self.frames(stack)).collect(),
-                type_name: allocated(type_name, &self.frames(stack)).map(str::to_owned),
+                type_name: allocated(type_name, &self.frames(stack)).map(|names| names.raw),
                 samples: sum.samples,
                 bytes: sum.bytes,
             })
             .collect()
     }
 
-    fn frames(&self, stack: Option<StackId>) -> Vec<Frame> {
+    fn frames(&self, stack: Option<StackId>) -> Vec<&Frame> {
         let Some(stack) = stack else { return Vec::new() };
         let addresses = self.state.stacks.frames(stack).iter();
-        addresses.map(|address| self.frame(*address)).collect()
-    }
-
-    fn frame(&self, address: u64) -> Frame {
-        match self.state.methods.at(address) {
-            Some(method) => {
-                let module = self.state.modules.owner(method.module);
-                Frame::in_module(&method.namespace, &method.name, module)
-            }
-            None => Frame::unknown(address),
-        }
+        addresses.filter_map(|address| self.frames.get(address)).collect()
     }
 
     fn window(&self) -> Window {
@@ -230,19 +285,17 @@ impl Burst {
         }
     }
 
-    /// The facts of the stream.
+    /// The facts of the stream. After [`Burst::finish`].
     pub fn account(&self) -> Account {
         let decoder = self.stream.decoder();
         let stats = decoder.stats();
         let methods = &self.state.methods;
-        let addresses = self.state.stacks.all().filter(|address| methods.at(*address).is_none());
-        let unknown: BTreeSet<u64> = addresses.collect();
         Account {
             window: self.window(),
             lost_events: stats.lost,
             bytes: stats.bytes,
             methods: methods.seen(),
-            unknown_frames: unknown.len() as u64,
+            unknown_frames: self.frames.values().filter(|frame| frame.is_unknown()).count() as u64,
             stacks_dropped: self.state.stacks.without_place(),
             other_processes: self.state.other_processes,
             clean_end: decoder.ending() == Some(Ending::Clean),
@@ -252,22 +305,22 @@ impl Burst {
 
     /// What each stack stands for, outermost frame first, for folded text and flame graphs: `weight` of a caller is
     /// nanoseconds, of an allocation bytes.
-    pub fn weighted_stacks(&self, of: Weight) -> BTreeMap<Vec<String>, u64> {
-        let mut weighted: BTreeMap<Vec<String>, u64> = BTreeMap::new();
+    pub fn weighted_stacks(&self, of: Weight) -> BTreeMap<Vec<&str>, u64> {
+        let mut weighted: BTreeMap<Vec<&str>, u64> = BTreeMap::new();
         match of {
             Weight::Allocated => {
                 for (stack, type_name, sum) in self.state.samples.by_stack() {
                     let frames = self.frames(stack);
-                    let type_name = allocated(type_name, &frames);
-                    let mut frames: Vec<String> = frames.into_iter().rev().map(|frame| frame.name).collect();
-                    frames.push(type_name.map_or_else(|| "[unknown type]".to_owned(), crate::name::type_name));
+                    let names = allocated(type_name, &frames);
+                    let mut frames: Vec<&str> = frames.into_iter().rev().map(|frame| &*frame.name).collect();
+                    frames.push(names.map_or("[unknown type]", |names| names.shown));
                     *weighted.entry(frames).or_default() += sum.bytes.round() as u64;
                 }
             }
             Weight::Stopped => {
                 for (frames, called, stopped_ns) in self.state.triggers.by_stack(|stack| self.frames(stack)) {
-                    let mut frames: Vec<String> = frames.into_iter().rev().map(|frame| frame.name).collect();
-                    frames.push(called.to_owned());
+                    let mut frames: Vec<&str> = frames.into_iter().rev().map(|frame| &*frame.name).collect();
+                    frames.push(called);
                     *weighted.entry(frames).or_default() += stopped_ns;
                 }
             }
@@ -276,11 +329,10 @@ impl Burst {
     }
 
     /// The names in [`Self::weighted_stacks`] of what is the framework's code. After [`Burst::finish`].
-    pub fn framework(&self) -> BTreeSet<String> {
-        let addresses: BTreeSet<u64> = self.state.stacks.all().collect();
-        let frames = addresses.into_iter().map(|address| self.frame(address));
+    pub fn framework(&self) -> BTreeSet<&str> {
+        let frames = self.frames.values();
         let framework = frames.filter(|frame| frame.owner == Some(Owner::Framework));
-        framework.map(|frame| frame.name).collect()
+        framework.map(|frame| &*frame.name).collect()
     }
 }
 
@@ -314,9 +366,10 @@ impl State {
             let (first, _) = self.rundown.unwrap_or((at, at));
             self.rundown = Some((first, at));
             if matches!(metadata.event_id, METHOD_DC_END_VERBOSE | METHOD_LOAD_VERBOSE) {
-                self.methods.observe(event.payload, Some(self.stacks.addresses()));
+                self.methods
+                    .observe(event.payload, Some(self.stacks.addresses()), &mut self.budget);
             } else if metadata.event_id == MODULE_DC_END {
-                self.modules.observe(event.payload);
+                self.modules.observe(event.payload, &mut self.budget);
             }
             return;
         }
@@ -330,40 +383,45 @@ impl State {
         self.first.get_or_insert(at);
         self.last = Some(self.last.map_or(at, |last| last.max(at)));
         if metadata.event_id == METHOD_LOAD_VERBOSE {
-            self.methods.observe(event.payload, None);
+            self.methods.observe(event.payload, None, &mut self.budget);
             return;
         }
         if metadata.event_id == MODULE_LOAD {
-            self.modules.observe(event.payload);
+            self.modules.observe(event.payload, &mut self.budget);
             return;
         }
         let Ok(clr) = &observed.decoded else { return };
-        let counts = self.window.contains(at);
+        let counts = !self.is_closed && self.window.contains(at);
+        let samples = counts && self.most_samples.is_none_or(|most| self.samples.count() < most);
         match clr {
-            ClrEvent::AllocationSampled(sampled) if counts => {
+            ClrEvent::AllocationSampled(sampled) if samples => {
                 let stack = self.intern(observed);
+                let type_name = sampled.type_name.to_text();
                 self.samples
-                    .sampled(&sampled.type_name.to_text(), sampled.object_size, stack);
+                    .sampled(&type_name, sampled.object_size, stack, &mut self.budget);
             }
-            ClrEvent::AllocationTick(tick) if counts => {
+            ClrEvent::AllocationTick(tick) if samples => {
                 let stack = self.intern(observed);
                 let amount = tick.allocation_amount64.filter(|amount| *amount > 0);
                 let amount = amount.unwrap_or(tick.allocation_amount.into());
                 let type_name = tick.type_name.map(|name| name.to_text()).unwrap_or_default();
-                self.samples.ticked(&type_name, amount, stack);
+                self.samples.ticked(&type_name, amount, stack, &mut self.budget);
             }
             ClrEvent::GcTriggered(_) => {
-                let stack = self.intern(observed);
-                self.triggers.observe(clr, event.thread, at, counts, stack);
+                let stack = counts.then(|| self.intern(observed)).flatten();
+                self.triggers
+                    .observe(clr, (event.thread, at), counts, stack, &mut self.budget);
             }
             ClrEvent::HeapStats(stats) => {
                 self.pinned_objects = Some(stats.pinned_object_count);
             }
-            _ => self.triggers.observe(clr, event.thread, at, counts, None),
+            _ => self
+                .triggers
+                .observe(clr, (event.thread, at), counts, None, &mut self.budget),
         }
     }
 
     fn intern(&mut self, observed: &Observed<'_>) -> Option<StackId> {
-        self.stacks.intern(observed.event.stack?.frames())
+        self.stacks.intern(observed.event.stack?.frames(), &mut self.budget)
     }
 }

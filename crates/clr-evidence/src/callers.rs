@@ -26,6 +26,7 @@ use std::collections::{BTreeMap, HashMap};
 use clr_gc::event::{ClrEvent, GcReason, SuspendReason};
 use clr_gc::gc::{Collection, Outcome};
 
+use crate::budget::Budget;
 use crate::burst::Window;
 use crate::callers::api::asked;
 pub use crate::callers::record::{Caller, Callers, Evidence};
@@ -33,9 +34,9 @@ use crate::name::Frame;
 use crate::site::{Site, Ways, typical};
 use crate::stacks::StackId;
 
-/// Collections and stops of which the caller is known and the end is not. More are those of a stream whose facts were
-/// lost; their time counts as nobody's.
-pub const MAX_PENDING: usize = 1 << 17;
+/// Bytes of a collection or a stop of which the caller is known and the end is not. The time of those without a place
+/// counts as nobody's.
+const PENDING_BYTES: usize = 128;
 /// Stops that are open at once.
 const MAX_OPEN: usize = 64;
 
@@ -119,7 +120,14 @@ pub struct Triggers {
 
 impl Triggers {
     /// Takes an event in; its stack was interned, and `at` is in nanoseconds of the stream's clock.
-    pub(crate) fn observe(&mut self, event: &ClrEvent<'_>, thread: u64, at: i64, counts: bool, stack: Option<StackId>) {
+    pub(crate) fn observe(
+        &mut self,
+        event: &ClrEvent<'_>,
+        (thread, at): (u64, i64),
+        counts: bool,
+        stack: Option<StackId>,
+        budget: &mut Budget,
+    ) {
         match event {
             ClrEvent::GcTriggered(triggered) => {
                 let key = (known(triggered.reason), stack);
@@ -158,9 +166,10 @@ impl Triggers {
                     None => self.pending.take(),
                 };
                 if let Some(trigger) = trigger
-                    && self.by_number.len() < MAX_PENDING
+                    && budget.take(PENDING_BYTES)
+                    && self.by_number.insert(start.count, trigger).is_some()
                 {
-                    self.by_number.insert(start.count, trigger);
+                    budget.give_back(PENDING_BYTES);
                 }
             }
             ClrEvent::RestartEeEnd(_) => {
@@ -175,8 +184,8 @@ impl Triggers {
                 let trigger = stop.trigger.or_else(|| self.pending.take_if(is_answer));
                 if let Some(trigger) = trigger {
                     self.led_to_none(trigger);
-                    if self.by_begin.len() < MAX_PENDING {
-                        self.by_begin.insert(stop.begin, trigger);
+                    if budget.take(PENDING_BYTES) && self.by_begin.insert(stop.begin, trigger).is_some() {
+                        budget.give_back(PENDING_BYTES);
                     }
                 }
             }
@@ -191,10 +200,11 @@ impl Triggers {
     }
 
     /// Takes a collection or a stop in. `sync` is the stream's beginning: times of outcomes are since then.
-    pub(crate) fn outcome(&mut self, outcome: &Outcome, sync: i64, window: Window) {
+    pub(crate) fn outcome(&mut self, outcome: &Outcome, sync: i64, window: Window, budget: &mut Budget) {
         match outcome {
             Outcome::Collection(collection) => {
                 let trigger = self.by_number.remove(&collection.number);
+                budget.give_back(trigger.map_or(0, |_| PENDING_BYTES));
                 let key = match trigger {
                     Some(trigger) if !trigger.counts => return,
                     Some(trigger) => trigger.key,
@@ -209,7 +219,9 @@ impl Triggers {
                 let Some(begin) = stop.edges.suspend_begin.map(|begin| begin.saturating_add(sync)) else {
                     return;
                 };
-                match self.by_begin.remove(&begin) {
+                let trigger = self.by_begin.remove(&begin);
+                budget.give_back(trigger.map_or(0, |_| PENDING_BYTES));
+                match trigger {
                     Some(trigger) if trigger.counts => self.sums.entry(trigger.key).or_default().time(stop.stopped_ns),
                     Some(_) => {}
                     None if stop.reason == Some(SuspendReason::FOR_GC) && window.contains(begin) => {
@@ -223,9 +235,9 @@ impl Triggers {
     }
 
     /// The records, those that stopped the process longest first.
-    pub(crate) fn report(&self, frames: impl Fn(Option<StackId>) -> Vec<Frame>, window: Window) -> Callers {
-        type Row = (Option<&'static str>, &'static str, Site);
-        let mut rows: BTreeMap<Row, (Option<Evidence>, Ways, Sum)> = BTreeMap::new();
+    pub(crate) fn report<'a>(&self, frames: impl Fn(Option<StackId>) -> Vec<&'a Frame>, window: Window) -> Callers {
+        type Row<'a> = (Option<&'static str>, &'static str, Site<'a>);
+        let mut rows: BTreeMap<Row<'a>, (Option<Evidence>, Ways<'a>, Sum)> = BTreeMap::new();
         let mut all = Sum::default();
         for (&(reason, stack), sum) in &self.sums {
             let (api, evidence, asked_by) = asked(reason, sum, frames(stack));
@@ -245,8 +257,8 @@ impl Triggers {
                     kind: "caller",
                     api,
                     api_from,
-                    site,
-                    called_by,
+                    site: site.cloned(),
+                    called_by: called_by.cloned(),
                     reason,
                     frames,
                     raw_frames,
@@ -272,10 +284,10 @@ impl Triggers {
     }
 
     /// Each stack from the method that asked outwards, what it called, and for how long the process was stopped.
-    pub(crate) fn by_stack(
+    pub(crate) fn by_stack<'a>(
         &self,
-        frames: impl Fn(Option<StackId>) -> Vec<Frame>,
-    ) -> impl Iterator<Item = (Vec<Frame>, &'static str, u64)> {
+        frames: impl Fn(Option<StackId>) -> Vec<&'a Frame>,
+    ) -> impl Iterator<Item = (Vec<&'a Frame>, &'static str, u64)> {
         self.sums.iter().map(move |(&(reason, stack), sum)| {
             let (api, _, asked_by) = asked(reason, sum, frames(stack));
             let stopped_ns = u64::try_from(sum.stopped_ns).unwrap_or(0);

@@ -2,7 +2,8 @@
 //!
 //! The outermost frame is at the bottom; a frame is as wide as what its stacks weigh. Frames of the same parent are
 //! sorted by name. Each has its full name and its weight as a title, which browsers show. What is narrower than
-//! [`LEAST_WIDTH`] is left out, and its weight is stated.
+//! [`LEAST_WIDTH`] is left out, and its weight is stated; of a picture that would be larger than [`MOST_BYTES`], what
+//! is narrower than as many doublings of it as it takes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -17,6 +18,10 @@ const MARGIN: f64 = 10.0;
 const CHARACTER: f64 = 6.7;
 /// Frames that would be narrower are left out.
 pub const LEAST_WIDTH: f64 = 0.5;
+/// Bytes of a picture's frames. Where they would be more, those that are wider are drawn.
+pub const MOST_BYTES: usize = 1 << 20;
+/// Bytes of a frame beside its name.
+const FRAME_BYTES: usize = 256;
 /// Rows; deeper frames are left out.
 pub const MAX_ROWS: usize = 128;
 
@@ -51,32 +56,31 @@ impl Unit {
     }
 }
 
-#[derive(Debug, Default)]
-struct Node<'a> {
-    weight: u64,
-    children: BTreeMap<&'a str, Node<'a>>,
+/// The stacks above a frame: neighbours in the order of their frames, so that a frame of the next row is a part of
+/// them.
+type Above<'a> = [(&'a [&'a str], u64)];
+
+/// The frames of a row above these: name, weight, and their stacks.
+fn children<'a>(stacks: &'a Above<'a>, row: usize) -> impl Iterator<Item = (&'a str, u64, &'a Above<'a>)> {
+    let of_row = move |stack: &(&'a [&'a str], u64)| stack.0.get(row).copied().filter(|_| row < MAX_ROWS);
+    let groups = stacks.chunk_by(move |one, other| of_row(one) == of_row(other));
+    groups.filter_map(move |group| {
+        let name = of_row(group.first()?)?;
+        Some((name, sum(group), group))
+    })
 }
 
-impl<'a> Node<'a> {
-    fn of(stacks: &'a BTreeMap<Vec<String>, u64>) -> Self {
-        let mut root = Self::default();
-        for (frames, weight) in stacks {
-            root.weight = root.weight.saturating_add(*weight);
-            let mut at = &mut root;
-            for frame in frames.iter().take(MAX_ROWS) {
-                at = at.children.entry(frame).or_default();
-                at.weight = at.weight.saturating_add(*weight);
-            }
-        }
-        root
-    }
+fn sum(stacks: &Above<'_>) -> u64 {
+    stacks.iter().fold(0, |sum, (_, weight)| sum.saturating_add(*weight))
 }
 
 struct Drawing<'a> {
-    framework: &'a BTreeSet<String>,
+    framework: &'a BTreeSet<&'a str>,
     body: String,
     unit: Unit,
     all: u64,
+    /// Frames that would be narrower are left out.
+    least_width: f64,
     /// Rows above the root that have something in them.
     rows: usize,
     /// Weight of frames too narrow to be drawn.
@@ -88,25 +92,29 @@ impl Drawing<'_> {
         (WIDTH - 2.0 * MARGIN) * weight as f64 / self.all.max(1) as f64
     }
 
-    /// Counts rows first: the root is at the bottom.
-    fn measure(&mut self, node: &Node<'_>, row: usize) {
-        for child in node.children.values() {
-            if self.width(child.weight) >= LEAST_WIDTH {
+    /// Counts rows first: the root is at the bottom. Returns the most bytes that the frames take.
+    fn measure(&mut self, stacks: &Above<'_>, row: usize) -> usize {
+        let mut bytes = 0;
+        for (name, weight, above) in children(stacks, row) {
+            if self.width(weight) >= self.least_width {
                 self.rows = self.rows.max(row + 1);
-                self.measure(child, row + 1);
+                // The name is there twice, its characters as long as what stands for them.
+                bytes += FRAME_BYTES + 2 * escape(name).len() + self.measure(above, row + 1);
             } else {
-                self.left_out = self.left_out.saturating_add(child.weight);
+                self.left_out = self.left_out.saturating_add(weight);
             }
         }
+        bytes
     }
 
-    fn draw(&mut self, node: &Node<'_>, row: usize, left: f64) {
+    fn draw(&mut self, stacks: &Above<'_>, row: usize, left: f64) {
         let mut left = left;
-        for (name, child) in &node.children {
-            let width = self.width(child.weight);
-            if width >= LEAST_WIDTH {
-                self.frame(name, child.weight, row, left, width);
-                self.draw(child, row + 1, left);
+        for (name, weight, above) in children(stacks, row) {
+            let width = self.width(weight);
+            if width >= self.least_width {
+                // Row 0 of the picture is the whole.
+                self.frame(name, weight, row + 1, left, width);
+                self.draw(above, row + 1, left);
             }
             left += width;
         }
@@ -139,28 +147,34 @@ impl Drawing<'_> {
     }
 }
 
-/// The picture. Stacks have their outermost frame first; `framework`: the names of frames that are the framework's.
-pub fn svg(title: &str, stacks: &BTreeMap<Vec<String>, u64>, unit: Unit, framework: &BTreeSet<String>) -> String {
-    let root = Node::of(stacks);
+/// The picture, of at most [`MOST_BYTES`]. Stacks have their outermost frame first; `framework`: the names of frames
+/// that are the framework's.
+pub fn svg(title: &str, stacks: &BTreeMap<Vec<&str>, u64>, unit: Unit, framework: &BTreeSet<&str>) -> String {
+    let stacks: Vec<(&[&str], u64)> = stacks
+        .iter()
+        .map(|(frames, weight)| (frames.as_slice(), *weight))
+        .collect();
+    let all = sum(&stacks);
     let mut drawing = Drawing {
         framework,
         body: String::new(),
         unit,
-        all: root.weight,
+        all,
+        least_width: LEAST_WIDTH,
         rows: 0,
         left_out: 0,
     };
-    drawing.measure(&root, 0);
-    // Row 0 is the whole.
-    if root.weight > 0 {
-        drawing.frame("all", root.weight, 0, MARGIN, WIDTH - 2.0 * MARGIN);
-        drawing.draw(&root, 1, MARGIN);
+    // What is drawn is known before: of too much, only what is wider.
+    while drawing.measure(&stacks, 0) > MOST_BYTES {
+        (drawing.rows, drawing.left_out) = (0, 0);
+        drawing.least_width *= 2.0;
+    }
+    if all > 0 {
+        drawing.frame("all", all, 0, MARGIN, WIDTH - 2.0 * MARGIN);
+        drawing.draw(&stacks, 0, MARGIN);
     }
     let height = HEAD + (drawing.rows + 1) as f64 * ROW + MARGIN;
-    let mut note = format!(
-        "{} in all; hover a frame for its name and share",
-        unit.text(root.weight)
-    );
+    let mut note = format!("{} in all; hover a frame for its name and share", unit.text(all));
     if drawing.left_out > 0 {
         let _written = write!(
             note,
@@ -168,7 +182,7 @@ pub fn svg(title: &str, stacks: &BTreeMap<Vec<String>, u64>, unit: Unit, framewo
             unit.text(drawing.left_out)
         );
     }
-    if root.weight == 0 {
+    if all == 0 {
         note = "nothing was seen".to_owned();
     }
     format!(
@@ -191,7 +205,7 @@ g:hover rect{stroke:#1b1b1b;stroke-width:1}\
 .c1{fill:#85601a}.c2{fill:#8b3f2a}.c3{fill:#6f5d1c}.c4{fill:#7c5230}.c5{fill:#37516e}g:hover rect{stroke:#fff}}";
 
 /// The framework is blue, own code and libraries are warm; the same name has the same colour in every picture.
-fn colour(name: &str, framework: &BTreeSet<String>) -> u32 {
+fn colour(name: &str, framework: &BTreeSet<&str>) -> u32 {
     if name == "all" || framework.contains(name) {
         return 5;
     }
@@ -244,10 +258,26 @@ fn escape(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn stacks(of: &[(&[&str], u64)]) -> BTreeMap<Vec<String>, u64> {
-        of.iter()
-            .map(|(frames, weight)| (frames.iter().map(|frame| (*frame).to_owned()).collect(), *weight))
-            .collect()
+    fn stacks(of: &[(&[&'static str], u64)]) -> BTreeMap<Vec<&'static str>, u64> {
+        of.iter().map(|(frames, weight)| (frames.to_vec(), *weight)).collect()
+    }
+
+    /// Scenario: 1,500 stacks of 100 frames that no other has, with names of 256 characters of markup.
+    /// Guarantee: the picture is within its bound, has the widest frames, and says what it leaves out.
+    #[test]
+    fn a_picture_is_bounded_before_it_is_made() {
+        let names: Vec<String> = (0..150_000).map(|at| format!("{at:>06}{}", "<".repeat(250))).collect();
+        let each = names.chunks(100).enumerate();
+        let stacks: BTreeMap<Vec<&str>, u64> = each
+            .map(|(at, frames)| {
+                let frames = ["Main"].into_iter().chain(frames.iter().map(String::as_str));
+                (frames.collect(), if at == 0 { 1_000_000 } else { 1_000 })
+            })
+            .collect();
+        let svg = svg("t", &stacks, Unit::Bytes, &BTreeSet::new());
+        assert!(svg.len() < MOST_BYTES + 4096, "{}", svg.len());
+        assert!(svg.contains("<title>Main:") && svg.contains("too narrow to show"));
+        assert!(svg.contains("<title>000099&lt;"));
     }
 
     /// Scenario: names with markup and control characters, in frames and in the title.

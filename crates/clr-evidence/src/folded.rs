@@ -7,7 +7,7 @@ use std::io::{self, Write};
 ///
 /// # Errors
 /// When the output cannot be written.
-pub fn write(out: &mut (impl Write + ?Sized), stacks: &BTreeMap<Vec<String>, u64>) -> io::Result<()> {
+pub fn write(out: &mut (impl Write + ?Sized), stacks: &BTreeMap<Vec<&str>, u64>) -> io::Result<()> {
     for (frames, weight) in stacks.iter().filter(|(_, weight)| **weight > 0) {
         let frames: Vec<String> = frames
             .iter()
@@ -26,7 +26,7 @@ mod tests {
     /// Guarantee: a line for each that weighs something, and no stack is changed by a name.
     #[test]
     fn each_stack_is_a_line() {
-        let stack = |frames: &[&str]| frames.iter().map(|frame| (*frame).to_owned()).collect::<Vec<_>>();
+        let stack = |frames: &[&'static str]| frames.to_vec();
         let stacks = BTreeMap::from([
             (stack(&["Main", "F"]), 7),
             (stack(&["a;b\nc"]), 2),

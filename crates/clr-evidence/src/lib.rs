@@ -17,6 +17,7 @@
 //!
 //! | Module | What it is |
 //! |---|---|
+//! | [`budget`] | how many bytes a burst may take |
 //! | [`burst`] | a stream in, [`callers::Callers`] or [`allocations::Allocations`] out |
 //! | [`stacks`] | interned stacks |
 //! | [`method`] | methods by address |
@@ -32,14 +33,14 @@
 //! # Invariants
 //!
 //! * Nothing is dropped silently: what has no name, no stack or no place is counted where it belongs.
-//! * Memory is bounded, whatever the stream: [`stacks::MAX_STACKS`], [`method::MAX_METHODS`],
-//!   [`module::MAX_MODULES`], [`callers::MAX_PENDING`].
+//! * Memory is bounded, whatever the stream: a burst with all that is made of it has one [`budget`].
 //! * Unknown is `None`.
 
 // Time is a value: no clock is asked here (clippy.toml).
 #![deny(clippy::disallowed_methods)]
 
 pub mod allocations;
+pub mod budget;
 pub mod burst;
 pub mod callers;
 pub mod diff;

@@ -11,6 +11,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::budget::Budget;
+use crate::name::shown_bytes;
+
 /// The provider of the rundown at the end of a session.
 pub const RUNDOWN_PROVIDER: &str = "Microsoft-Windows-DotNETRuntimeRundown";
 /// `MethodDCEndVerbose`, of [`RUNDOWN_PROVIDER`].
@@ -18,10 +21,8 @@ pub const METHOD_DC_END_VERBOSE: u32 = 144;
 /// `MethodLoadVerbose`, of the runtime's provider. The rundown at the start of a session has the same number.
 pub const METHOD_LOAD_VERBOSE: u32 = 143;
 
-/// Methods that are kept. A stream of many more distinct frames than any program has is made up.
-pub const MAX_METHODS: usize = 1 << 17;
-/// Bytes of names that are kept.
-pub const MAX_NAME_BYTES: usize = 32 << 20;
+/// Bytes of a method beside its names: here, and its frame.
+const METHOD_BYTES: usize = 256;
 /// Characters of a namespace or of a name that are kept.
 pub const MAX_NAME_CHARS: usize = 1024;
 
@@ -88,8 +89,10 @@ impl Method {
         format!("{}.{}", self.namespace, self.name)
     }
 
+    /// With its two names in reports.
     fn bytes(&self) -> usize {
-        self.namespace.len() + self.name.len()
+        let names = self.namespace.len() + self.name.len();
+        METHOD_BYTES + names + 2 * shown_bytes(names)
     }
 }
 
@@ -119,7 +122,6 @@ pub(crate) fn text(rest: &mut &[u8], field: &'static str) -> Result<String, NoMe
 pub struct Methods {
     /// By their first address; they do not overlap.
     by_address: BTreeMap<u64, Method>,
-    name_bytes: usize,
     seen: u64,
     dropped: u64,
     undecodable: u64,
@@ -128,7 +130,7 @@ pub struct Methods {
 impl Methods {
     /// Takes a verbose method event in. With `wanted`, only a method that has one of these addresses is kept. Code
     /// may take the place of other code: what comes later holds.
-    pub fn observe(&mut self, payload: &[u8], wanted: Option<&BTreeSet<u64>>) {
+    pub fn observe(&mut self, payload: &[u8], wanted: Option<&BTreeSet<u64>>, budget: &mut Budget) {
         let Ok(method) = Method::decode(payload) else {
             self.undecodable += 1;
             return;
@@ -138,20 +140,19 @@ impl Methods {
         {
             return;
         }
-        self.insert(method);
+        self.insert(method, budget);
     }
 
-    fn insert(&mut self, method: Method) {
+    fn insert(&mut self, method: Method, budget: &mut Budget) {
         while let Some(start) = self.overlap(&method) {
             if let Some(gone) = self.by_address.remove(&start) {
-                self.name_bytes -= gone.bytes();
+                budget.give_back(gone.bytes());
             }
         }
-        if self.by_address.len() >= MAX_METHODS || self.name_bytes + method.bytes() > MAX_NAME_BYTES {
+        if !budget.take(method.bytes()) {
             self.dropped += 1;
             return;
         }
-        self.name_bytes += method.bytes();
         self.by_address.insert(method.address, method);
     }
 
@@ -210,7 +211,7 @@ pub(crate) mod tests {
     #[test]
     fn a_return_address_may_be_the_first_behind_the_code() {
         let mut methods = Methods::default();
-        methods.observe(&payload(100, 10, "A", "f"), None);
+        methods.observe(&payload(100, 10, "A", "f"), None, &mut Budget::default());
         let name = |address| methods.at(address).map(Method::raw);
         assert_eq!(name(99), None);
         assert_eq!(name(100).as_deref(), Some("A.f"));
@@ -224,9 +225,9 @@ pub(crate) mod tests {
     #[test]
     fn later_code_takes_the_place_of_earlier() {
         let mut methods = Methods::default();
-        methods.observe(&payload(100, 10, "A", "f"), None);
-        methods.observe(&payload(110, 10, "A", "g"), None);
-        methods.observe(&payload(105, 10, "A", "h"), None);
+        methods.observe(&payload(100, 10, "A", "f"), None, &mut Budget::default());
+        methods.observe(&payload(110, 10, "A", "g"), None, &mut Budget::default());
+        methods.observe(&payload(105, 10, "A", "h"), None, &mut Budget::default());
         let name = |address| methods.at(address).map(|method| method.name.clone());
         assert_eq!(name(104), None);
         assert_eq!(name(107).as_deref(), Some("h"));
@@ -240,7 +241,7 @@ pub(crate) mod tests {
         let mut methods = Methods::default();
         let wanted = BTreeSet::from([205]);
         for address in [100, 200, 300] {
-            methods.observe(&payload(address, 10, "A", "f"), Some(&wanted));
+            methods.observe(&payload(address, 10, "A", "f"), Some(&wanted), &mut Budget::default());
         }
         assert_eq!((methods.by_address.len(), methods.seen()), (1, 3));
     }
@@ -259,7 +260,7 @@ pub(crate) mod tests {
             Ok("A.f".to_owned())
         );
         let mut methods = Methods::default();
-        methods.observe(&whole[..9], None);
+        methods.observe(&whole[..9], None, &mut Budget::default());
         assert_eq!(methods.undecodable(), 1);
     }
 }

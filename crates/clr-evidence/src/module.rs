@@ -18,6 +18,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use crate::budget::Budget;
 use crate::method::{NoMethod, number, text};
 
 /// `ModuleDCEnd`, of [`RUNDOWN_PROVIDER`](crate::method::RUNDOWN_PROVIDER).
@@ -27,8 +28,8 @@ pub const MODULE_LOAD: u32 = 152;
 /// The provider that says how a process was started, in each session.
 pub const PROCESS_INFO_PROVIDER: &str = "Microsoft-DotNETCore-EventPipe";
 
-/// Modules that are kept. No program has as many.
-pub const MAX_MODULES: usize = 1 << 14;
+/// Bytes of a module beside its path.
+const MODULE_BYTES: usize = 256;
 
 /// The shared frameworks that are the runtime's own.
 const SHARED: [&str; 3] = [
@@ -63,12 +64,14 @@ pub struct Modules {
 
 impl Modules {
     /// Takes the event of a module in.
-    pub fn observe(&mut self, payload: &[u8]) {
+    pub fn observe(&mut self, payload: &[u8], budget: &mut Budget) {
         let Ok((id, path)) = decode(payload) else {
             self.undecodable += 1;
             return;
         };
-        if self.paths.len() >= MAX_MODULES && !self.paths.contains_key(&id) {
+        let before = self.paths.remove(&id);
+        budget.give_back(before.map_or(0, |before| MODULE_BYTES + before.len()));
+        if !budget.take(MODULE_BYTES + path.len()) {
             self.dropped += 1;
             return;
         }
@@ -177,6 +180,7 @@ fn named(command_line: &str) -> impl Iterator<Item = &str> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::budget::BURST_BYTES;
 
     fn utf16(text: &str) -> impl Iterator<Item = u8> {
         text.encode_utf16().chain([0]).flat_map(u16::to_le_bytes)
@@ -194,7 +198,7 @@ pub(crate) mod tests {
     fn owners(command_line: &str, paths: &[&str]) -> Vec<Option<Owner>> {
         let mut modules = Modules::default();
         for (id, path) in (0..).zip(paths) {
-            modules.observe(&payload(id, path));
+            modules.observe(&payload(id, path), &mut Budget::default());
         }
         modules.observe_process(&utf16(command_line).collect::<Vec<u8>>());
         modules.decide();
@@ -279,12 +283,15 @@ pub(crate) mod tests {
         let needed = whole.len() - 2;
         let mut modules = Modules::default();
         for length in 0..needed {
-            modules.observe(&whole[..length]);
+            modules.observe(&whole[..length], &mut Budget::default());
         }
         assert_eq!((modules.undecodable(), modules.paths.len()), (needed as u64, 0));
-        for id in 0..MAX_MODULES as u64 + 3 {
-            modules.observe(&payload(id, "/a.dll"));
+        let mut budget = Budget::default();
+        for id in 0..100_000 {
+            modules.observe(&payload(id, "/a.dll"), &mut budget);
         }
-        assert_eq!((modules.dropped(), modules.paths.len()), (3, MAX_MODULES));
+        let kept = modules.paths.len();
+        assert!(budget.taken() <= BURST_BYTES && kept > 50_000, "{budget:?} {kept}");
+        assert_eq!(modules.dropped(), 100_000 - kept as u64);
     }
 }

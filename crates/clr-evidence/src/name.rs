@@ -22,6 +22,13 @@ mod compiler_generated;
 mod member;
 mod type_syntax;
 
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use serde::{Serialize, Serializer};
+
 use self::compiler_generated::{fsharp_closure, state_machine};
 use self::member::Own;
 use self::type_syntax::parse;
@@ -29,17 +36,49 @@ use crate::module::Owner;
 
 /// The type of the objects in which runtime-async (.NET 11) keeps a method that waits. Samples do not name it.
 pub const CONTINUATION: &str = "System.Runtime.CompilerServices.Continuation";
+/// The same for people.
+pub(crate) const CONTINUATION_SHOWN: &str = "async state (runtime-async)";
 
 /// How deep types may nest before the rest is left as it is.
 const MAX_DEPTH: u32 = 12;
 
+/// A name that many frames, rows and stacks have in common: it is kept once.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Name(Arc<str>);
+
+impl From<&str> for Name {
+    fn from(name: &str) -> Self {
+        Self(name.into())
+    }
+}
+
+impl Deref for Name {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self)
+    }
+}
+
+impl Serialize for Name {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self)
+    }
+}
+
 /// A frame of a stack, for people and for programs.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Frame {
-    /// The readable name.
-    pub name: String,
-    /// As the runtime writes it; the address where nothing names it.
-    pub raw: String,
+    /// The readable name, [shortened].
+    pub name: Name,
+    /// As the runtime writes it, [shortened]; the address where nothing names it.
+    pub raw: Name,
     /// Whose code it is; `None`: nothing names it.
     pub owner: Option<Owner>,
 }
@@ -58,8 +97,8 @@ impl Frame {
             format!("{namespace}.{name}")
         };
         Self {
-            name: method(namespace, name),
-            raw: clean(&raw),
+            name: Name::from(&*shortened(&method(namespace, name))),
+            raw: Name::from(&*shortened(&clean(&raw))),
             owner: Some(owner(namespace, name, module)),
         }
     }
@@ -67,8 +106,8 @@ impl Frame {
     /// A frame that nothing names.
     pub fn unknown(address: u64) -> Self {
         Self {
-            name: "[unknown]".to_owned(),
-            raw: format!("{address:#x}"),
+            name: "[unknown]".into(),
+            raw: Name::from(&*format!("{address:#x}")),
             owner: None,
         }
     }
@@ -157,7 +196,7 @@ pub fn method(namespace: &str, name: &str) -> String {
 /// The readable name of a type: ``System.Collections.Generic.List`1[System.Int32]`` is `List<int>`.
 pub fn type_name(raw: &str) -> String {
     if raw == CONTINUATION {
-        return "async state (runtime-async)".to_owned();
+        return CONTINUATION_SHOWN.to_owned();
     }
     match parse(raw) {
         Some(parsed) => clean(&parsed.short()),
@@ -179,6 +218,24 @@ fn without_tier(name: &str) -> &str {
         Some((before, tier)) if TIERS.contains(&tier.trim_end_matches(']')) => before.trim_end(),
         _ => name,
     }
+}
+
+/// Characters of a name that reports have.
+pub const MOST_SHOWN: usize = 256;
+
+/// A name of at most [`MOST_SHOWN`] characters: of a longer one the middle is left out, as its end is the method.
+pub fn shortened(name: &str) -> Cow<'_, str> {
+    let Some(extra) = name.chars().count().checked_sub(MOST_SHOWN).filter(|extra| *extra > 0) else {
+        return Cow::Borrowed(name);
+    };
+    let half = MOST_SHOWN / 2;
+    let ends = name.chars().take(half - 1).chain(['…']);
+    Cow::Owned(ends.chain(name.chars().skip(half + extra)).collect())
+}
+
+/// Most bytes of a name of so many bytes in a report: what is harmful in it has three in its place.
+pub(crate) fn shown_bytes(bytes: usize) -> usize {
+    (64 + 3 * bytes).min(4 * MOST_SHOWN)
 }
 
 /// Without what a terminal would obey.

@@ -92,11 +92,11 @@ struct Function {
 /// One stack of a profile: addresses with their frames, innermost first, the type that is allocated, how many samples,
 /// and the bytes that they stand for.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Stacked {
+pub struct Stacked<'a> {
     /// Addresses and frames, innermost first.
-    pub frames: Vec<(u64, Frame)>,
+    pub frames: Vec<(u64, &'a Frame)>,
     /// The runtime's name of the type; `None`: unknown.
-    pub type_name: Option<String>,
+    pub type_name: Option<&'a str>,
     /// Samples.
     pub samples: u64,
     /// Bytes.
@@ -151,7 +151,7 @@ impl Tables {
 }
 
 /// The bytes of a profile, not compressed. `unix_ns` is when it began; `biased` says how it was sampled.
-pub fn encode(stacks: &[Stacked], account: &Account, unix_ns: Option<i64>, biased: bool) -> Vec<u8> {
+pub fn encode(stacks: &[Stacked<'_>], account: &Account, unix_ns: Option<i64>, biased: bool) -> Vec<u8> {
     let mut tables = Tables::default();
     // By the format, the first string is empty.
     tables.text("");
@@ -172,7 +172,7 @@ pub fn encode(stacks: &[Stacked], account: &Account, unix_ns: Option<i64>, biase
             .iter()
             .map(|(address, frame)| tables.location(*address, frame))
             .collect();
-        let label = stacked.type_name.as_deref().map(|name| Label {
+        let label = stacked.type_name.map(|name| Label {
             key,
             str: tables.text(name),
         });
@@ -199,11 +199,12 @@ mod tests {
     /// Guarantee: frames are stated once, the first string is empty, and all ids lead somewhere.
     #[test]
     fn a_profile_refers_to_what_it_has() {
-        let main = (10, Frame::of("Shop.Program", "Main"));
+        let (main, parse) = (Frame::of("Shop.Program", "Main"), Frame::of("Shop.Orders", "Parse"));
+        let main = (10, &main);
         let stacks = [
             Stacked {
-                frames: vec![(20, Frame::of("Shop.Orders", "Parse")), main.clone()],
-                type_name: Some("System.String".to_owned()),
+                frames: vec![(20, &parse), main],
+                type_name: Some("System.String"),
                 samples: 2,
                 bytes: 204_800.4,
             },

@@ -10,34 +10,34 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use crate::module::Owner;
-use crate::name::Frame;
+use crate::name::{Frame, Name};
 
 /// Ways to a row that its record has.
 const MOST_WAYS: usize = 8;
 
 /// What a row says.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Site {
+pub(crate) struct Site<'a> {
     /// The frame that a person looks for: the nearest that is not of the framework, else the nearest with a name.
-    pub(crate) site: Option<String>,
+    pub(crate) site: Option<&'a Name>,
     /// The program's own method that called it, where the site is a library's.
-    pub(crate) called_by: Option<String>,
+    pub(crate) called_by: Option<&'a Name>,
 }
 
-impl Site {
+impl<'a> Site<'a> {
     /// Of a stack, innermost frame first.
-    pub(crate) fn of(frames: &[Frame]) -> Self {
-        let own = frames.iter().position(Frame::is_own);
+    pub(crate) fn of(frames: &[&'a Frame]) -> Self {
+        let own = frames.iter().position(|frame| frame.is_own());
         let named = || frames.iter().position(|frame| !frame.is_unknown());
         let site = own.or_else(named).and_then(|place| frames.get(place));
         let from_library = own.and_then(|place| frames.get(place..));
         let from_library = from_library.filter(|_| site.is_some_and(|site| site.owner == Some(Owner::Library)));
         let mut behind = from_library.unwrap_or_default().iter();
         Self {
-            site: site.map(|frame| frame.name.clone()),
+            site: site.map(|frame| &frame.name),
             called_by: behind
                 .find(|frame| frame.owner == Some(Owner::Program))
-                .map(|frame| frame.name.clone()),
+                .map(|frame| &frame.name),
         }
     }
 }
@@ -51,18 +51,18 @@ pub fn place(called_by: Option<&str>, site: Option<&str>) -> String {
 
 /// A way to a row: the methods on it that are not the framework's, each once; all, where there are no such.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Way(Vec<String>);
+struct Way<'a>(Vec<&'a str>);
 
-impl Way {
-    fn of(frames: &[Frame]) -> Self {
+impl<'a> Way<'a> {
+    fn of(frames: &[&'a Frame]) -> Self {
         let mut own = frames.iter().filter(|frame| frame.is_own()).peekable();
         if own.peek().is_none() {
-            return Self(frames.iter().map(|frame| frame.raw.clone()).collect());
+            return Self(frames.iter().map(|frame| &*frame.raw).collect());
         }
         let mut seen = BTreeSet::new();
         Self(
-            own.filter(|frame| seen.insert(&frame.name))
-                .map(|frame| frame.name.clone())
+            own.map(|frame| &*frame.name)
+                .filter(|name| seen.insert(*name))
                 .collect(),
         )
     }
@@ -70,12 +70,12 @@ impl Way {
 
 /// The ways to a row, each with the stack that stands for it.
 #[derive(Debug, Default)]
-pub(crate) struct Ways(BTreeMap<Way, Reached>);
+pub(crate) struct Ways<'a>(BTreeMap<Way<'a>, Reached<'a>>);
 
 #[derive(Debug, Default)]
-struct Reached {
+struct Reached<'a> {
     /// Of the heaviest stack.
-    frames: Vec<Frame>,
+    frames: Vec<&'a Frame>,
     heaviest: u64,
     weight: u64,
 }
@@ -86,14 +86,14 @@ pub struct Stack {
     /// Requests, or samples, that came this way.
     pub count: u64,
     /// Readable names, innermost first.
-    pub frames: Vec<String>,
+    pub frames: Vec<Name>,
     /// The same as the runtime writes them; an address where nothing names it.
-    pub raw_frames: Vec<String>,
+    pub raw_frames: Vec<Name>,
 }
 
-impl Ways {
+impl<'a> Ways<'a> {
     /// Takes a stack in.
-    pub(crate) fn see(&mut self, frames: Vec<Frame>, weight: u64) {
+    pub(crate) fn see(&mut self, frames: Vec<&'a Frame>, weight: u64) {
         let reached = self.0.entry(Way::of(&frames)).or_default();
         reached.weight += weight;
         if reached.frames.is_empty() || weight > reached.heaviest {
@@ -103,19 +103,19 @@ impl Ways {
 
     /// The most frequent ones, most first.
     pub(crate) fn into_stacks(self) -> Vec<Stack> {
-        let mut all: Vec<Reached> = self.0.into_values().collect();
+        let mut all: Vec<Reached<'_>> = self.0.into_values().collect();
         all.sort_by_key(|reached| std::cmp::Reverse(reached.weight));
-        let stack = |reached: Reached| Stack {
+        let stack = |reached: Reached<'_>| Stack {
             count: reached.weight,
             raw_frames: reached.frames.iter().map(|frame| frame.raw.clone()).collect(),
-            frames: reached.frames.into_iter().map(|frame| frame.name).collect(),
+            frames: reached.frames.iter().map(|frame| frame.name.clone()).collect(),
         };
         all.into_iter().take(MOST_WAYS).map(stack).collect()
     }
 }
 
 /// The frames of the most frequent one, and their raw names.
-pub(crate) fn typical(stacks: &[Stack]) -> (Vec<String>, Vec<String>) {
+pub(crate) fn typical(stacks: &[Stack]) -> (Vec<Name>, Vec<Name>) {
     let first = stacks.first();
     first
         .map(|stack| (stack.frames.clone(), stack.raw_frames.clone()))
@@ -132,11 +132,13 @@ pub(crate) fn are_said(stacks: &Vec<Stack>) -> bool {
 mod tests {
     use super::*;
 
-    fn frames(of: &[(&str, &str)]) -> Vec<Frame> {
-        of.iter().map(|(namespace, name)| Frame::of(namespace, name)).collect()
+    /// Frames as long as the test.
+    fn frames(of: &[(&str, &str)]) -> Vec<&'static Frame> {
+        let frames = of.iter().map(|(namespace, name)| Frame::of(namespace, name));
+        frames.map(|frame| &*Box::leak(Box::new(frame))).collect()
     }
 
-    fn way(of: &[(&str, &str)]) -> Way {
+    fn way(of: &[(&str, &str)]) -> Way<'static> {
         Way::of(&frames(of))
     }
 
@@ -192,11 +194,12 @@ mod tests {
     /// Guarantee: the row says both where it can.
     #[test]
     fn a_row_says_the_library_and_who_called_it() {
-        let of = |owner, name: &str| Frame::in_module("A", name, Some(owner));
+        let of = |owner, name: &str| &*Box::leak(Box::new(Frame::in_module("A", name, Some(owner))));
         let (framework, library, program) = (Owner::Framework, Owner::Library, Owner::Program);
-        let said = |frames: &[Frame]| {
+        let said = |frames: &[&'static Frame]| {
             let Site { site, called_by } = Site::of(frames);
-            (site.unwrap_or_default(), called_by.unwrap_or_default())
+            let text = |name: Option<&Name>| name.map(ToString::to_string).unwrap_or_default();
+            (text(site), text(called_by))
         };
         let text = |site: &str, called_by: &str| (site.to_owned(), called_by.to_owned());
         let below = [
@@ -212,7 +215,7 @@ mod tests {
         assert_eq!(said(&below[..1]), text("A.New", ""));
         let called_back = [of(program, "Compare"), of(library, "Sort"), of(program, "Main")];
         assert_eq!(said(&called_back), text("A.Compare", ""));
-        assert_eq!(said(&[Frame::unknown(7)]), text("", ""));
+        assert_eq!(said(&[Box::leak(Box::new(Frame::unknown(7)))]), text("", ""));
     }
 
     /// Scenario: a site that is reached in more ways than a record has.

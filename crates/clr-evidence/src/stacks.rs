@@ -1,9 +1,16 @@
 //! Stacks as addresses, kept once each while a stream runs. Names come at its end.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
-/// Distinct stacks that are kept. What comes with others is counted without its stack.
-pub const MAX_STACKS: usize = 16_384;
+use crate::budget::Budget;
+
+/// Bytes of a frame in a stack: its address here, and where reports, pictures and profiles refer to it.
+const FRAME_BYTES: usize = 96;
+/// Bytes of a stack beside its frames: its places here, its row and way in a report.
+const STACK_BYTES: usize = 512;
+/// Bytes of an address that is met for the first time: here, and its frame where nothing names it.
+const ADDRESS_BYTES: usize = 256;
 /// Innermost frames of a stack that are kept; the runtime walks 100.
 pub const MAX_FRAMES: usize = 128;
 
@@ -14,8 +21,8 @@ pub struct StackId(u32);
 /// The stacks of a stream.
 #[derive(Debug, Default)]
 pub struct Stacks {
-    ids: HashMap<Vec<u64>, StackId>,
-    by_id: Vec<Vec<u64>>,
+    ids: HashMap<Arc<[u64]>, StackId>,
+    by_id: Vec<Arc<[u64]>>,
     /// Every address of every stack, and the byte before it: a return address may lie just behind its method.
     addresses: BTreeSet<u64>,
     no_place: u64,
@@ -23,15 +30,19 @@ pub struct Stacks {
 
 impl Stacks {
     /// Keeps a stack, innermost frame first. `None`: it is empty, or there is no place.
-    pub fn intern(&mut self, frames: impl Iterator<Item = u64>) -> Option<StackId> {
+    pub fn intern(&mut self, frames: impl Iterator<Item = u64>, budget: &mut Budget) -> Option<StackId> {
         let frames: Vec<u64> = frames.take(MAX_FRAMES).collect();
         if frames.is_empty() {
             return None;
         }
-        if let Some(id) = self.ids.get(&frames) {
+        if let Some(id) = self.ids.get(frames.as_slice()) {
             return Some(*id);
         }
-        if self.by_id.len() >= MAX_STACKS {
+        let new = frames
+            .iter()
+            .filter(|address| !self.addresses.contains(*address))
+            .count();
+        if !budget.take(STACK_BYTES + FRAME_BYTES * frames.len() + ADDRESS_BYTES * new) {
             self.no_place += 1;
             return None;
         }
@@ -40,14 +51,15 @@ impl Stacks {
             self.addresses.insert(address.saturating_sub(1));
             self.addresses.insert(*address);
         }
-        self.by_id.push(frames.clone());
+        let frames: Arc<[u64]> = frames.into();
+        self.by_id.push(Arc::clone(&frames));
         self.ids.insert(frames, id);
         Some(id)
     }
 
     /// The addresses of a stack, innermost first.
     pub fn frames(&self, id: StackId) -> &[u64] {
-        self.by_id.get(id.0 as usize).map(Vec::as_slice).unwrap_or_default()
+        self.by_id.get(id.0 as usize).map(AsRef::as_ref).unwrap_or_default()
     }
 
     /// All addresses.
@@ -57,7 +69,7 @@ impl Stacks {
 
     /// The frames of all stacks, as often as they are in them.
     pub fn all(&self) -> impl Iterator<Item = u64> {
-        self.by_id.iter().flatten().copied()
+        self.by_id.iter().flat_map(|frames| frames.iter().copied())
     }
 
     /// How often there was no place.
@@ -69,19 +81,23 @@ impl Stacks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::budget::BURST_BYTES;
 
-    /// Scenario: more distinct stacks than there is room for.
-    /// Guarantee: those that were kept are found again, the others are counted.
+    /// Scenario: distinct stacks of frames that no other has, more than there is room for.
+    /// Guarantee: the budget is not exceeded; those that were kept are found again, the others are counted.
     #[test]
     fn stacks_are_bounded() {
-        let mut stacks = Stacks::default();
-        let first = stacks.intern([1, 2].into_iter()).unwrap();
-        for at in 0..MAX_STACKS as u64 {
-            stacks.intern([at + 10].into_iter());
+        let (mut stacks, mut budget) = (Stacks::default(), Budget::default());
+        let first = stacks.intern([1, 2].into_iter(), &mut budget).unwrap();
+        let mut kept = 1;
+        for at in 1..1_000 {
+            let frames = (0..100).map(|frame| at * 1000 + frame * 2);
+            kept += u64::from(stacks.intern(frames, &mut budget).is_some());
         }
-        assert_eq!(stacks.without_place(), 1);
-        assert_eq!(stacks.intern([1, 2].into_iter()), Some(first));
+        assert!(budget.taken() <= BURST_BYTES && kept > 400, "{budget:?} {kept}");
+        assert_eq!(stacks.without_place(), 1_000 - kept);
+        assert_eq!(stacks.intern([1, 2].into_iter(), &mut budget), Some(first));
         assert_eq!(stacks.frames(first), [1, 2]);
-        assert_eq!(stacks.intern(std::iter::empty()), None);
+        assert_eq!(stacks.intern(std::iter::empty(), &mut budget), None);
     }
 }

@@ -36,3 +36,5 @@ pub mod clock;
 pub mod otlp;
 mod store;
 pub mod transport;
+
+pub use store::make_private;

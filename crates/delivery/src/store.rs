@@ -23,7 +23,7 @@ mod log;
 mod position;
 mod record;
 
-use std::fs::DirBuilder;
+use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
@@ -221,11 +221,24 @@ fn segment_bytes(max_bytes: u64) -> u64 {
     (max_bytes / 16).clamp(SMALLEST_SEGMENT, LARGEST_SEGMENT)
 }
 
-/// Makes a directory that only this user can read, unless it is there.
-pub(crate) fn make_private(directory: &Path) -> io::Result<()> {
+/// Makes a directory that only this user can read, unless it is there. A link to one is none: what is in it is
+/// somebody else's.
+///
+/// # Errors
+///
+/// When it cannot be made, or is a link or a file.
+pub fn make_private(directory: &Path) -> io::Result<()> {
     match DirBuilder::new().recursive(true).mode(0o700).create(directory) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        other => other,
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    if fs::symlink_metadata(directory)?.is_dir() {
+        Ok(())
+    } else {
+        Err(io::Error::new(
+            io::ErrorKind::NotADirectory,
+            "it is no directory, or a link to one",
+        ))
     }
 }
 

@@ -7,19 +7,19 @@
 //!
 //! # Which alerts are one incident
 //!
-//! Only harm begins an incident: a symptom, or a rule without a role. It has the name of the one that it began with for
-//! ever, its beginning, and the highest severity of its harms so far. All harms of a group on one process are one
-//! incident, with those of groups that follow it (`follows` in a rule file); a rule without a group is alone. Where the
-//! consequence begins first, its cause joins it later; where it began two incidents, they become one, and the other ends
-//! as merged. Rules that their group inhibits are members: they hold, though they fire no alert.
+//! Only harm begins an incident: a symptom, or a rule without a role. It has the name of the one that it began with
+//! for ever, its beginning, and the highest severity of its harms so far. All harms of a group on one process are one
+//! incident, with those of groups that follow it (`follows` in a rule file); a rule without a group is alone. Where
+//! the consequence begins first, its cause joins it later; where it began two incidents, they become one, and the
+//! other ends as merged. Rules that their group inhibits are members: they hold, though they fire no alert.
 //!
 //! # What explains it
 //!
-//! Rules of role `cause` that hold meanwhile are members, too, with the share of the harm that they explain. They never
-//! begin, name, date, worsen or prolong it. The main cause is the one that explains most, and at least
+//! Rules of role `cause` that hold meanwhile are members, too, with the share of the harm that they explain. They
+//! never begin, name, date, worsen or prolong it. The main cause is the one that explains most, and at least
 //! [`EXPLAINS_ENOUGH`]; when it is first known, or becomes another one, that is a message, at most one in
-//! [`EXPLAINED_EVERY_NS`]. A cause may say that what it explains is a consequence of another symptom: with an incident of
-//! that one, both are one.
+//! [`EXPLAINED_EVERY_NS`]. A cause may say that what it explains is a consequence of another symptom: with an
+//! incident of that one, both are one.
 //!
 //! # What it says
 //!
@@ -46,6 +46,7 @@ mod stored;
 
 use std::sync::Arc;
 
+use clr_gc::gc::StoppedTime;
 use strict_yaml::words;
 
 use crate::alert::Alert;
@@ -176,6 +177,9 @@ pub struct Incident {
     /// Where the memory of the process was, if a rule of a member has it gathered: as it was last, and from the
     /// process's exit on as it was then.
     pub ledger: Option<Arc<Ledger>>,
+    /// What the process was stopped for, of a harm by stopped time: since when, until when, Unix nanoseconds, and the
+    /// sums. As it was last, and from the process's exit on as it was then.
+    pub stopped: Option<Arc<(u64, u64, StoppedTime)>>,
     /// The id of the recording of its process's events around its beginning; `None`: none is made.
     pub black_box: Option<Arc<str>>,
     /// What bursts found, or why there was none; `None`: nothing yet.

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use clr_gc::gc::{Collection, Finalizers, StopEdges, Suspension};
+use clr_gc::gc::{Collection, Finalizers, StopEdges, StoppedTime, Suspension};
 
 use super::alert::{Alert, Ending, Transition};
 use super::engine::{Engine, collection_at, suspension_at};
@@ -105,6 +105,8 @@ pub struct Review {
     stream: StreamFacts,
     alerts: BTreeMap<u64, Reviewed>,
     incidents: Incidents,
+    /// What the process was stopped for so far.
+    stopped: StoppedTime,
     /// Every incident by its number, as it is now or ended.
     all_incidents: BTreeMap<u64, Arc<Incident>>,
     matched: BTreeMap<u32, Vec<Arc<Rule>>>,
@@ -125,6 +127,7 @@ impl Review {
             stream: StreamFacts::default(),
             alerts: BTreeMap::new(),
             incidents: Incidents::default(),
+            stopped: StoppedTime::default(),
             all_incidents: BTreeMap::new(),
             matched: BTreeMap::new(),
             judged: Judged::default(),
@@ -197,6 +200,8 @@ impl Review {
                         .or_default()
                         .extend(verdict.matched);
                 }
+                self.stopped.add(collection);
+                self.incidents.know_stopped(self.base.unix_ns(0), self.stopped);
                 self.take(verdict.transitions, now);
                 self.judged.at_collection(&self.engine);
             }

@@ -1,17 +1,16 @@
 //! `--html`: the recordings as a page.
 
-use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::input::{SCOPE, complain, read};
 use super::judged::{incidents, passes, reviews, time_base};
 use crate::commands::cli::AnalyzeArgs;
 use crate::commands::output::say;
+use crate::files::Beside;
 use crate::report::units::Bytes;
 use crate::report::view;
 use crate::web;
@@ -60,30 +59,11 @@ pub(super) fn html(
         return Ok(false);
     }
     let page = web::report::page(&view::page(recordings))?;
-    put(to, page.as_bytes(), args.force)?;
+    let written = Beside::new(to, args.force).and_then(|mut file| {
+        file.write_all(page.as_bytes())?;
+        file.complete()
+    });
+    written.with_context(|| format!("cannot write {}", to.display()))?;
     say(format_args!("{}: {}", to.display(), Bytes(page.len() as u64)));
     Ok(fine)
-}
-
-/// Writes a file that appears under its name when it is complete. What is there under the other name is nobody's to
-/// overwrite: it may be a link to something else.
-fn put(to: &Path, bytes: &[u8], force: bool) -> anyhow::Result<()> {
-    let mut partial = to.as_os_str().to_owned();
-    partial.push(".partial");
-    let partial = PathBuf::from(partial);
-    let mut file = File::create_new(&partial)
-        .with_context(|| format!("cannot make {}; remove it if it is left over", partial.display()))?;
-    let flags = if force {
-        RenameFlags::empty()
-    } else {
-        RenameFlags::NOREPLACE
-    };
-    let written = file
-        .write_all(bytes)
-        .and_then(|()| Ok(renameat_with(CWD, &partial, CWD, to, flags)?));
-    if written.is_err() {
-        // It was made here.
-        let _gone = std::fs::remove_file(&partial);
-    }
-    written.with_context(|| format!("cannot write {}", to.display()))
 }

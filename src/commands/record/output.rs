@@ -11,9 +11,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use rustix::fs::{CWD, OFlags, RenameFlags, fcntl_setfl, renameat_with};
+use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::Errno;
 use tokio::sync::{mpsc, oneshot};
+
+use crate::files;
 
 /// Pieces that wait to be written, 64 KiB each at most.
 const QUEUE: usize = 16;
@@ -145,7 +147,7 @@ impl Output {
             return Ok(self.name.clone());
         };
         let name = partial.complete.display();
-        partial.rename().with_context(|| {
+        files::rename(&partial.path, &partial.complete, partial.replace).with_context(|| {
             format!(
                 "cannot rename {} to {name}; the recording is complete in the former",
                 self.name
@@ -182,7 +184,7 @@ impl Partial {
             Err(_) => {}
         }
         // With `create_new` nothing is followed or opened that is there already.
-        let file = OpenOptions::new().write(true).create_new(true).open(&path);
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
         let file =
             file.with_context(|| format!("cannot write {name}; give a file in a directory with write permission"))?;
         let made = file.metadata().with_context(|| format!("cannot look at {name}"))?;
@@ -194,20 +196,6 @@ impl Partial {
             made,
         };
         Ok((file, partial))
-    }
-
-    fn rename(&self) -> io::Result<()> {
-        if self.replace {
-            return std::fs::rename(&self.path, &self.complete);
-        }
-        match renameat_with(CWD, &self.path, CWD, &self.complete, RenameFlags::NOREPLACE) {
-            // A file system without it: a second name fails where there is one, too.
-            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
-                std::fs::hard_link(&self.path, &self.complete)?;
-                std::fs::remove_file(&self.path)
-            }
-            result => Ok(result?),
-        }
     }
 }
 

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use super::Services;
 use crate::config::options::Options;
 use crate::daemon::OWN_RUN;
-use crate::daemon::bursts::Bursts;
+use crate::daemon::bursts::{BurstMarks, Bursts};
 use crate::daemon::incident_file::{Content, IncidentFile};
 use crate::daemon::outlet::DeliveryOutlet;
 use crate::daemon::own::{Own, Sources};
@@ -36,6 +36,7 @@ const STATE_WITHIN: Duration = Duration::from_secs(5);
 struct Kept {
     state: StateDirectory,
     incidents: IncidentFile,
+    marks: BurstMarks,
     left: io::Result<Option<Content>>,
     black_box: Option<BlackBox>,
 }
@@ -50,12 +51,13 @@ impl Kept {
             let state = StateDirectory::open(&directory)?;
             let incidents = IncidentFile::new(&directory);
             let left = incidents.read();
+            let marks = BurstMarks::read(&directory);
             let black_box = recorded.enabled.then(|| BlackBox::open(&directory, &recorded));
-            Ok::<_, io::Error>((state, incidents, left, black_box.transpose()))
+            Ok::<_, io::Error>((state, incidents, marks, left, black_box.transpose()))
         });
         let path = path.display();
         let problem = match opened.await {
-            Ok(Ok((state, incidents, left, black_box))) => {
+            Ok(Ok((state, incidents, marks, left, black_box))) => {
                 let not_recorded = |error| {
                     warning(format!(
                         "incidents are not recorded: cannot use {path}/black-box: {error}"
@@ -65,6 +67,7 @@ impl Kept {
                 return Some(Self {
                     state,
                     incidents,
+                    marks,
                     left,
                     black_box: black_box.ok().flatten(),
                 });
@@ -112,14 +115,15 @@ impl Services {
             notifier: notifier.clone(),
         };
         let pipeline = Pipeline::new(options.pipeline.clone(), Arc::new(outlet));
-        let (state, left, black_box) = match kept {
+        let (state, marks, left, black_box) = match kept {
             Some(Kept {
                 state,
                 incidents,
+                marks,
                 left,
                 black_box,
-            }) => (Some((state, incidents)), Some(left), black_box),
-            None => (None, None, None),
+            }) => (Some((state, incidents)), Some(marks), Some(left), black_box),
+            None => (None, None, None, None),
         };
         if let Some(black_box) = &black_box {
             pipeline.set_black_box(black_box.clone());
@@ -148,7 +152,7 @@ impl Services {
             start_time: OWN_RUN,
         };
         pipeline.set_own(own_run, own.resource());
-        let bursts = Arc::new(Bursts::new(Arc::clone(&own.bursts)));
+        let bursts = Arc::new(Bursts::new(Arc::clone(&own.bursts), marks));
         bursts.configure(options.bursts, options.targets.lease_folder.clone());
         let ready = Arc::new(AtomicBool::new(false));
         let web = listener.map(|listener| {

@@ -3,15 +3,17 @@
 //! `20261123T114742Z-shop-4711-1f2e3d4c5b6a7988-27s-10s.nettrace`: when the incident began, the process, its pid, the
 //! incident's id (or `died`); 27 s before it and 10 s after are in it. All of it but the seconds is the recording's id.
 
-use std::collections::VecDeque;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
+use delivery::make_private;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -46,6 +48,8 @@ pub struct Files {
     written: AtomicU64,
     failed: AtomicU64,
     dropped: AtomicU64,
+    /// Whose recordings those are that were made here, by id. It has those that are there.
+    users: Mutex<HashMap<String, u32>>,
     /// Of the runs that ended last: what has their end.
     of_dead: Mutex<VecDeque<(RunKey, Arc<str>)>>,
 }
@@ -92,19 +96,17 @@ impl Files {
             written: AtomicU64::new(0),
             failed: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
+            users: Mutex::default(),
             of_dead: Mutex::default(),
         };
-        match DirBuilder::new().mode(0o700).create(&files.folder) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-            _ => {}
-        }
+        make_private(&files.folder)?;
         for left in files.listed(PARTIAL)? {
             if let Some(id) = left.name.strip_suffix(PARTIAL) {
                 let name = format!("{id}-cut{ENDING}");
                 fs::rename(files.folder.join(&left.name), files.folder.join(name))?;
             }
         }
-        files.make_room(0)?;
+        files.make_room(None)?;
         Ok(files)
     }
 
@@ -175,22 +177,34 @@ impl Files {
         self.max_bytes
     }
 
-    /// Begins a file.
-    pub(super) fn create(&self, id: &str) -> io::Result<File> {
+    /// Begins a file. `uid` is the process's user.
+    pub(super) fn create(&self, id: &str, uid: Option<u32>) -> io::Result<File> {
         if !is_id(id) {
             return Err(io::Error::other("its id is no name of a file"));
+        }
+        if let Some(uid) = uid {
+            self.users().insert(id.to_owned(), uid);
         }
         let mut options = OpenOptions::new();
         options.write(true).create_new(true).mode(0o600);
         options.open(self.folder.join(format!("{id}{PARTIAL}")))
     }
 
-    /// A file is whole and on the disk: it gets its name, and the oldest ones give way. Returns the name.
+    fn users(&self) -> MutexGuard<'_, HashMap<String, u32>> {
+        self.users.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A file is whole and on the disk: it gets its name, and others give way ([`surplus`]). Returns the name.
     pub(super) fn complete(&self, id: &str, seconds: (u64, u64)) -> io::Result<String> {
         let (before, after) = seconds;
         let partial = self.folder.join(format!("{id}{PARTIAL}"));
-        self.make_room(fs::metadata(&partial)?.len())?;
+        let metadata = fs::metadata(&partial)?;
         let name = format!("{id}-{before}s-{after}s{ENDING}");
+        self.make_room(Some(Listed {
+            name: name.clone(),
+            bytes: metadata.len(),
+            modified: metadata.modified()?,
+        }))?;
         fs::rename(partial, self.folder.join(&name))?;
         File::open(&self.folder)?.sync_all()?;
         self.written.fetch_add(1, Ordering::Relaxed);
@@ -218,14 +232,19 @@ impl Files {
         let _nothing_there = fs::remove_file(self.folder.join(format!("{id}{PARTIAL}")));
     }
 
-    /// Deletes the oldest files until there is room for one of so many bytes; 0: for none.
-    fn make_room(&self, bytes: u64) -> io::Result<()> {
+    /// Deletes files until there is room for this one, too.
+    fn make_room(&self, new: Option<Listed>) -> io::Result<()> {
         let all = self.listed(ENDING)?;
-        let most = self.max_files - usize::from(bytes > 0);
-        for old in surplus(all, most, self.max_bytes.saturating_sub(bytes)) {
+        let mut users = self.users();
+        users.retain(|id, _| all.iter().chain(&new).any(|listed| listed.id() == Some(id)) || self.is_being_written(id));
+        let user = |listed: &Listed| users.get(listed.id()?).copied();
+        let surplus = surplus(all, new.as_ref(), user, self.max_files, self.max_bytes);
+        drop(users);
+        for old in surplus {
             fs::remove_file(self.folder.join(&old.name))?;
             tracing::info!(
-                "deleted the oldest recording of the black box, {}: evidence.black_box limits them",
+                "deleted a recording of the black box, {}: evidence.black_box limits them, and whose are most lose theirs \
+                 first",
                 old.name
             );
         }
@@ -275,17 +294,22 @@ impl Listed {
         self.split().map(|(id, _)| id)
     }
 
+    /// The name of the process, as far as the name of the file has it.
+    fn process(&self) -> &str {
+        process_of(self.id().unwrap_or_default())
+    }
+
     fn record(&self) -> Option<FileRecord> {
         let (id, seconds) = self.split()?;
         let mut parts = id.rsplitn(3, '-');
         let (incident, pid) = (parts.next()?, parts.next()?);
-        let process = parts.next().and_then(|rest| rest.split_once('-'));
+        let process = Some(process_of(id)).filter(|name| !name.is_empty());
         Some(FileRecord {
             kind: "black_box",
             id: id.to_owned(),
             file: self.name.clone(),
             url: url(id),
-            process: process.map(|(_, name)| name.to_owned()),
+            process: process.map(str::to_owned),
             pid: pid.parse().ok(),
             incident: (incident != "died").then(|| incident.to_owned()),
             seconds_before: seconds.map(|(before, _)| before),
@@ -293,6 +317,12 @@ impl Listed {
             bytes: self.bytes,
         })
     }
+}
+
+/// The name of the process in an id; empty: there is none.
+pub(super) fn process_of(id: &str) -> &str {
+    let name = id.rsplitn(3, '-').nth(2).and_then(|rest| rest.split_once('-'));
+    name.map_or("", |(_, name)| name)
 }
 
 /// Where the recording with that id is served.
@@ -311,20 +341,81 @@ fn is_id(id: &str) -> bool {
     !id.is_empty() && id.len() <= MOST_ID && id.bytes().all(is_of_name)
 }
 
-/// The files to delete, the oldest first, so that at most so many with so many bytes are left.
-fn surplus(mut all: Vec<Listed>, files: usize, bytes: u64) -> Vec<Listed> {
+/// The files to delete, so that with the new one there are at most so many with so many bytes: of the user with most of
+/// them, of that one's processes of the name with most, the oldest. So whoever makes many loses their own.
+fn surplus(
+    mut all: Vec<Listed>,
+    new: Option<&Listed>,
+    user: impl Fn(&Listed) -> Option<u32>,
+    files: usize,
+    bytes: u64,
+) -> Vec<Listed> {
     all.sort_by(|one, other| (one.modified, &one.name).cmp(&(other.modified, &other.name)));
-    let mut count = all.len();
-    let mut sum: u64 = all.iter().map(|listed| listed.bytes).sum();
-    all.retain(|listed| {
-        let is_surplus = count > files || sum > bytes;
-        if is_surplus {
-            count -= 1;
-            sum -= listed.bytes;
+    let mut groups: BTreeMap<(Option<u32>, String), Group> = BTreeMap::new();
+    let mut whole = Sizes::default();
+    if let Some(new) = new {
+        groups
+            .entry((user(new), new.process().to_owned()))
+            .or_default()
+            .sizes
+            .add(new);
+        whole.add(new);
+    }
+    for listed in all {
+        let group = groups.entry((user(&listed), listed.process().to_owned())).or_default();
+        group.sizes.add(&listed);
+        whole.add(&listed);
+        group.listed.push_back(listed);
+    }
+    let mut surplus = Vec::new();
+    while whole.files > files || whole.bytes > bytes {
+        let by_number = whole.files > files;
+        let size = |sizes: &Sizes| if by_number { sizes.files as u64 } else { sizes.bytes };
+        let mut of_users: BTreeMap<Option<u32>, u64> = BTreeMap::new();
+        for ((user, _), group) in &groups {
+            *of_users.entry(*user).or_default() += size(&group.sizes);
         }
-        is_surplus
-    });
-    all
+        let of_user = |user: &Option<u32>| of_users.get(user).copied();
+        let left = groups.iter_mut().filter_map(|(key, group)| {
+            let oldest = group.listed.front()?.modified;
+            Some(((of_user(&key.0), size(&group.sizes), Reverse(oldest)), group))
+        });
+        let most = left.max_by_key(|(rank, _)| *rank);
+        let Some((group, old)) = most.and_then(|(_, group)| group.listed.pop_front().map(|old| (group, old))) else {
+            break;
+        };
+        group.sizes.remove(&old);
+        whole.remove(&old);
+        surplus.push(old);
+    }
+    surplus
+}
+
+/// Recordings of processes of one name and user.
+#[derive(Debug, Default)]
+struct Group {
+    /// With the new one.
+    sizes: Sizes,
+    /// The oldest first.
+    listed: VecDeque<Listed>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Sizes {
+    files: usize,
+    bytes: u64,
+}
+
+impl Sizes {
+    fn add(&mut self, listed: &Listed) {
+        self.files += 1;
+        self.bytes = self.bytes.saturating_add(listed.bytes);
+    }
+
+    fn remove(&mut self, listed: &Listed) {
+        self.files = self.files.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(listed.bytes);
+    }
 }
 
 #[cfg(test)]
@@ -350,7 +441,7 @@ mod tests {
     fn the_oldest_give_way() {
         let all = || vec![listed("c", 30, 3), listed("a", 10, 1), listed("b", 20, 2)];
         let names = |files, bytes| -> Vec<String> {
-            let surplus = surplus(all(), files, bytes);
+            let surplus = surplus(all(), None, |_| None, files, bytes);
             surplus.into_iter().map(|listed| listed.name).collect()
         };
         assert!(names(3, 60).is_empty());
@@ -358,6 +449,39 @@ mod tests {
         assert_eq!(names(3, 59), ["a"]);
         assert_eq!(names(3, 30), ["a", "b"]);
         assert_eq!(names(3, 0), ["a", "b", "c"]);
+    }
+
+    /// Scenario: a process that restarts has twenty new recordings, of a user with another name for each process there are
+    /// ten, an older one is of a third; each makes another one.
+    /// Guarantee: whoever has most loses the oldest of their own, by number and by bytes; the third keeps its one.
+    #[test]
+    fn whoever_makes_many_loses_their_own() {
+        let file = |name: &str, pid: u64, bytes| {
+            listed(
+                &format!("20261123T114742Z-{name}-{pid}-1f2e3d4c5b6a7988-1s-1s.nettrace"),
+                bytes,
+                pid,
+            )
+        };
+        let mut all = vec![file("honest", 1, 90)];
+        all.extend((100..120).map(|pid| file("loop", pid, 10)));
+        all.extend((200..210).map(|pid| file(&format!("any{pid}"), pid, 10)));
+        let user = |listed: &Listed| match listed.process() {
+            "honest" => Some(7),
+            "loop" => Some(8),
+            _ => Some(9),
+        };
+        let gone = |new: Option<Listed>, files, bytes| -> Vec<String> {
+            let surplus = surplus(all.clone(), new.as_ref(), user, files, bytes);
+            surplus.iter().map(|listed| listed.process().to_owned()).collect()
+        };
+        for new in [file("honest", 300, 10), file("loop", 300, 10), file("any300", 300, 10)] {
+            assert_eq!(gone(Some(new), 30, 10_000), ["loop", "loop"]);
+        }
+        let many = gone(None, 5, 10_000);
+        assert!(many.len() == 26 && !many.contains(&"honest".to_owned()), "{many:?}");
+        let heavy = gone(None, 100, 300);
+        assert!(heavy.len() == 9 && heavy.iter().all(|name| name == "loop"), "{heavy:?}");
     }
 
     /// Scenario: names of recordings, of one that was cut, and of other files.
@@ -398,6 +522,25 @@ mod tests {
         }
     }
 
+    /// Scenario: the directory of recordings is a link to one with more of them than may be.
+    /// Guarantee: it is refused, and nothing in the other one is deleted.
+    #[test]
+    fn recordings_of_others_are_left_alone() {
+        let (state, foreign) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        for pid in 0..9 {
+            let name = format!("20261123T114742Z-shop-{pid}-died-1s-0s.nettrace");
+            fs::write(foreign.path().join(name), "mine").unwrap();
+        }
+        std::os::unix::fs::symlink(foreign.path(), state.path().join(FOLDER)).unwrap();
+        let options = BlackBoxOptions {
+            max_files: 2,
+            ..BlackBoxOptions::default()
+        };
+        let error = Files::open(state.path(), &options).unwrap_err();
+        assert_eq!(error.to_string(), "it is no directory, or a link to one");
+        assert_eq!(fs::read_dir(foreign.path()).unwrap().count(), 9);
+    }
+
     /// Scenario: a gcwatch that is killed while it writes; the next one writes two more, of which one may stay.
     /// Guarantee: what was cut is a recording; files are for their user alone; the oldest give way, others are left
     /// alone.
@@ -410,18 +553,18 @@ mod tests {
         };
         let first = Files::open(state.path(), &options(9)).unwrap();
         fs::write(first.folder().join("notes.txt"), "mine").unwrap();
-        drop(first.create(ID).unwrap());
+        drop(first.create(ID, None).unwrap());
         assert!(first.is_being_written(ID) && first.knows(ID) && first.list().unwrap().is_empty());
         let next = Files::open(state.path(), &options(1)).unwrap();
         assert_eq!(next.list().unwrap()[0].id, ID);
         let id = "20261123T114743Z-shop-4711-died";
-        io::Write::write_all(&mut next.create(id).unwrap(), b"123").unwrap();
+        io::Write::write_all(&mut next.create(id, None).unwrap(), b"123").unwrap();
         let name = next.complete(id, (3, 0)).unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
         assert_eq!((mode(next.folder()), mode(&next.folder().join(&name))), (0o700, 0o600));
         let all = next.list().unwrap();
         assert_eq!((all.len(), all[0].id.as_str(), all[0].bytes), (1, id, 3));
-        assert!(next.create("../x").is_err() && next.create(id).is_ok());
+        assert!(next.create("../x", None).is_err() && next.create(id, None).is_ok());
         let (_, bytes, read) = next.read(id).unwrap().unwrap();
         assert_eq!((bytes, read), (3, name));
         assert!(next.read(ID).unwrap().is_none() && next.folder().join("notes.txt").exists());

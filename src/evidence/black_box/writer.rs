@@ -10,6 +10,7 @@ use super::FOLLOWS;
 use super::files::Files;
 use crate::process::RunKey;
 use crate::targets::black_box::{BlackBoxes, More};
+use crate::targets::uid_of;
 use recording::{Failed, Recording};
 
 /// How often what follows an incident is written.
@@ -67,7 +68,7 @@ impl Writer {
         while let Some(place) = self.open.iter().position(|open| open.run == run) {
             self.finish(place);
         }
-        if self.open.len() >= MOST_OPEN {
+        if self.open.len() >= MOST_OPEN && !self.make_place(uid_of(run.pid)) {
             self.files.drop_one();
             tracing::warn!("{id} is not recorded: {MOST_OPEN} incidents are being recorded already");
             return;
@@ -75,6 +76,21 @@ impl Writer {
         if let Some(recording) = self.begin(run, id, now + FOLLOWS) {
             self.open.push(recording);
         }
+    }
+
+    /// Of the user with most places, the oldest recording ends now, if that user has at least two more than this one.
+    fn make_place(&mut self, uid: Option<u32>) -> bool {
+        let of = |uid: Option<u32>| self.open.iter().filter(|open| open.uid == uid).count();
+        let most = self.open.iter().map(|open| open.uid).max_by_key(|other| of(*other));
+        let Some(most) = most.filter(|most| of(*most) >= of(uid) + 2) else {
+            return false;
+        };
+        let each = self.open.iter().enumerate().filter(|(_, open)| open.uid == most);
+        let oldest = each.min_by_key(|(_, open)| open.until).map(|(place, _)| place);
+        if let Some(place) = oldest {
+            self.finish(place);
+        }
+        oldest.is_some()
     }
 
     /// The process exited.

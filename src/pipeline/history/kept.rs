@@ -10,7 +10,7 @@ use super::{HISTORY_NS, length};
 /// Limit of the longest.
 const MOST_LONGEST: usize = 3;
 /// Limit of the newest ones' packed bytes; the newest alone may have any size.
-pub(super) const MOST_NEWEST_BYTES: usize = 1792;
+pub(super) const MOST_NEWEST_BYTES: usize = 2048;
 /// Limit of the longest ones' packed bytes.
 pub(super) const MOST_LONGEST_BYTES: usize = 768;
 

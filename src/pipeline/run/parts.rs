@@ -171,10 +171,13 @@ impl Parts {
     pub(crate) fn advance(&mut self, now_unix_ns: u64) -> Notices {
         let now_unix_ns = self.session.advances(now_unix_ns);
         let stream = self.stream_facts();
-        let rules = self.rules.as_mut();
-        rules
-            .map(|rules| rules.advance(stream, now_unix_ns))
-            .unwrap_or_default()
+        let Some(rules) = &mut self.rules else {
+            return Notices::default();
+        };
+        if let Some((since, stopped)) = self.history.recently_stopped() {
+            rules.know_stopped(since, stopped);
+        }
+        rules.advance(stream, now_unix_ns)
     }
 
     /// A live collection or suspension of that time is about to be observed: what the rules know of the stream is

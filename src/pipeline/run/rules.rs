@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use clr_gc::gc::{Collection, Suspension};
+use clr_gc::gc::{Collection, StoppedTime, Suspension};
 use delivery::alerts::{IncidentNotice, Notice, Notices};
 use gc_rules::alert::{Alert, Transition, Verdict};
 use gc_rules::engine::{Engine, RuleState};
@@ -143,6 +143,11 @@ impl RunRules {
     /// Where the memory of the process is now, for the incidents that gather it.
     pub(crate) fn know_ledger(&mut self, ledger: Ledger) {
         self.incidents.know_ledger(Arc::new(ledger));
+    }
+
+    /// What the process was stopped for in the last minutes, for the incidents of stopped time.
+    pub(crate) fn know_stopped(&mut self, since_unix_ns: u64, stopped: StoppedTime) {
+        self.incidents.know_stopped(since_unix_ns, stopped);
     }
 
     /// What a burst found for an incident; none, when that ended meanwhile.

@@ -109,10 +109,13 @@ impl Host {
     }
 
     fn notice(&mut self, pid: u32, id: &str, ending: Option<Ending>) {
+        let rule = self.rules.rule(id).unwrap();
+        // As severe as it can become.
+        let worst = rule.worse.last().map_or(rule.severity, |(severity, _)| *severity);
         let alert = Arc::new(Alert {
             peak: None,
             amount: None,
-            severity: self.rules.rule(id).unwrap().severity,
+            severity: worst,
             rule: Arc::clone(self.rules.rule(id).unwrap()),
             number: 1,
             active_unix_ns: self.now,
@@ -164,7 +167,7 @@ impl Host {
     }
 }
 
-const FULL: &str = "memory.before-out-of-memory";
+const FULL: &str = "memory.exhausted";
 
 /// Scenario: four processes of a service one after the other, each ends without its memory in order after half a
 /// minute; then one lives.
@@ -182,14 +185,7 @@ fn a_crash_loop_is_one_alert() {
         host.ends(pid, false);
         host.passes(5);
     }
-    assert_eq!(
-        host.said,
-        [
-            "service.died-in-emergency +",
-            "service.died-in-emergency -",
-            "service.restart-loop +"
-        ]
-    );
+    assert_eq!(host.said, ["service.died-in-emergency +", "service.restart-loop +"]);
     assert_eq!(host.book.successor_well_since(run(4)), None);
     let death = host.book.death(run(4)).unwrap();
     assert!(death.in_emergency && death.is_short_and_failed());
@@ -197,11 +193,14 @@ fn a_crash_loop_is_one_alert() {
     host.begins(5, "shop");
     let since = host.now;
     host.passes(295);
-    assert_eq!(host.said.len(), 3);
+    assert_eq!(host.said.len(), 2);
     assert_eq!(host.book.successor_well_since(run(1)), Some(since));
     // It is kept for a minute, as every alert.
     host.passes(70);
-    assert_eq!(host.said[3..], ["service.restart-loop -"]);
+    assert_eq!(
+        host.said[2..],
+        ["service.restart-loop -", "service.died-in-emergency -"]
+    );
     assert_eq!(host.judged.alerts().len(), 0);
 }
 
@@ -321,12 +320,7 @@ fn one_fault_of_many_processes_is_the_services() {
         host.begins(pid, "shop");
         host.begins(pid + 10, "other");
     }
-    let others = [
-        FULL,
-        "memory.out-of-space-loh",
-        "watcher.stopped-long",
-        "limits.memory-at-limit",
-    ];
+    let others = [FULL, "time.stuck", "time.stopped", "memory.limit"];
     for (pid, other) in (1..=4).zip(others) {
         host.notice(pid, FULL, None);
         host.notice(pid + 10, other, None);
@@ -336,7 +330,7 @@ fn one_fault_of_many_processes_is_the_services() {
     let alerts = host.judged.alerts();
     assert_eq!(
         &*alerts[0].alert.summary,
-        "4 processes of the service show memory.before-out-of-memory at once"
+        "4 processes of the service show memory.exhausted at once"
     );
     let names: Vec<&str> = alerts[0]
         .resource
@@ -468,15 +462,15 @@ fn a_version_is_judged_by_itself() {
     title: A version
     on: service
     by: service.version
-    when: service.firing['churn.generation-1'] >= 3
-    clear: service.firing['churn.generation-1'] <= 1
+    when: service.firing['churn.allocation'] >= 3
+    clear: service.firing['churn.allocation'] <= 1
     keep_firing_for: 0s
     severity: error
-    summary: \"{{ service.firing['churn.generation-1'] }} of {{ service.processes }}\"
+    summary: \"{{ service.firing['churn.allocation'] }} of {{ service.processes }}\"
   - id: own.whole
     title: The service
     on: service
-    when: service.firing['churn.generation-1'] > 4
+    when: service.firing['churn.allocation'] > 4
     severity: error
     summary: never
 ",
@@ -486,11 +480,11 @@ fn a_version_is_judged_by_itself() {
         host.begins_as(pid + 10, "shop", "1.1");
     }
     for pid in [1, 11, 12] {
-        host.notice(pid, "churn.generation-1", None);
+        host.notice(pid, "churn.allocation", None);
     }
     host.passes(5);
     assert_eq!(host.said, [""; 0]);
-    host.notice(13, "churn.generation-1", None);
+    host.notice(13, "churn.allocation", None);
     host.passes(2);
     assert_eq!(host.said, ["own.version +"]);
     let alerts = host.judged.alerts();
@@ -520,7 +514,7 @@ fn a_version_is_judged_by_itself() {
         ]
     );
     for pid in [11, 12] {
-        host.notice(pid, "churn.generation-1", Some(Ending::Cleared));
+        host.notice(pid, "churn.allocation", Some(Ending::Cleared));
     }
     host.passes(2);
     assert_eq!(host.said[1..], ["own.version -"]);

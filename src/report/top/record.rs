@@ -1,9 +1,10 @@
 //! The parts of the API's records that are drawn.
 
+use dotnet_diagnostics::text::shown;
 use gc_rules::ledger::Ledger;
 use serde::{Deserialize, Deserializer};
 
-/// A text, safe to draw: without control characters, of bounded length.
+/// A text, safe to draw: [`shown`], of bounded length.
 fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     Option::<String>::deserialize(deserializer).map(|text| clean(&text.unwrap_or_default()))
 }
@@ -17,8 +18,7 @@ fn some_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String
 const LONGEST: usize = 400;
 
 fn clean(text: &str) -> String {
-    let safe = |c: char| if c.is_control() { '\u{fffd}' } else { c };
-    text.chars().take(LONGEST).map(safe).collect()
+    shown(&text.chars().take(LONGEST).collect::<String>())
 }
 
 /// `/api/v1/overview`.

@@ -6,7 +6,7 @@ import { absolute, bytes, count, prose, severity, since, span } from './format.j
 function where(incident) {
   const name = incident.service ?? incident.process ?? 'a process';
   const pod = incident.resource?.['k8s.pod.name'];
-  const isOwn = incident.began_as.startsWith('watcher.');
+  const isOwn = incident.symptom.startsWith('watcher.');
   const link = isOwn ? h('a', { href: '/self' }, name) : incident.pid ? h('a', { href: `/processes/${incident.pid}` }, name) : h('b', null, name);
   return [link, pod ? h('span', { class: 'faint' }, ` ${pod}`) : null, incident.pid ? h('span', { class: 'faint' }, ` pid ${incident.pid}`) : null];
 }
@@ -71,6 +71,22 @@ function evidenceOf(incident, evidence) {
   return h('div', { class: 'evidence' }, h('b', null, `${evidenceNames[evidence.name]}${time}${found.method === 'tick' ? ', biased' : ''}`), table, flame(found));
 }
 
+// What explains it, the largest share first.
+function causeLine(cause, incident) {
+  const share = cause.share === null ? '' : ` (${Math.round(cause.share * 100)} %)`;
+  return h('p', { class: 'cause' }, h('b', null, `Cause: ${cause.title}${share}. `), prose(cause.summary, incident.pid));
+}
+
+// What the process was stopped for: the largest parts.
+function accountLine({ account }) {
+  const parts = account?.parts.filter((part) => part.share >= 0.05).slice(0, 4) ?? [];
+  if (!parts.length) return null;
+  const rest = 1 - parts.reduce((sum, part) => sum + part.share, 0);
+  const text = parts.map((part) => `${part.title} ${Math.round(part.share * 100)} %`).join(', ');
+  return h('p', { class: 'evidence' }, h('b', null, `Stopped for ${span(account.total / 1e9)} of the last ${span(account.over_ns / 1e9)}: `),
+    `${text}${rest >= 0.01 ? `, other ${Math.round(rest * 100)} %` : ''}`);
+}
+
 const command = (incident) => h('p', null, h('code', null, incident.command));
 
 export function incidentCard(incident, { named = true, open = false } = {}) {
@@ -85,6 +101,8 @@ export function incidentCard(incident, { named = true, open = false } = {}) {
         : ['for ', since(incident.since)])),
     named ? h('p', { class: 'where' }, where(incident), incident.process_ended ? h('span', { class: 'tag' }, 'process exited') : null) : null,
     h('p', { class: 'summary' }, prose(incident.summary, incident.pid)),
+    incident.causes.map((cause) => causeLine(cause, incident)),
+    accountLine(incident),
     incident.evidence.map((evidence) => evidenceOf(incident, evidence)),
     incident.remedy ? h('p', { class: 'remedy' }, h('b', null, 'What to do: '), prose(incident.remedy, incident.pid)) : null,
     // Where there are many, what to type is one click away.
@@ -96,5 +114,5 @@ export function incidentCard(incident, { named = true, open = false } = {}) {
       h('ul', { class: 'members' }, incident.members.map((member) => h('li', null,
         severity(member.severity, false), ' ', h('b', null, member.title), ' ', h('code', null, member.rule), ' ',
         h('span', { class: 'faint' }, `${member.count === 1 ? 'once' : `${count(member.count)} times`}${member.until ? ', over' : ''}`)))),
-      incident.gc_number !== null && incident.pid ? h('p', null, h('a', { href: `/processes/${incident.pid}/collections/${incident.gc_number}` }, `collection ${incident.gc_number}`), ' began it') : null));
+      incident.gc_number !== null && incident.pid ? h('p', null, h('a', { href: `/processes/${incident.pid}/collections/${incident.gc_number}` }, `collection ${incident.gc_number}`), ' was the first') : null));
 }

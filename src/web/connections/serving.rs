@@ -22,7 +22,9 @@ use tokio_rustls::TlsAcceptor;
 use crate::web::connections::stream::Flushed;
 use crate::web::connections::{Deadlines, Shared, places};
 use crate::web::events::{self, Link};
+use crate::web::evidence;
 use crate::web::health::is_health;
+use crate::web::peer::Ends;
 use crate::web::wire::Wire;
 
 /// How long a connection on a reserved place has for its one request and the answer.
@@ -76,10 +78,11 @@ impl Drop for Place {
 
 /// Serves one connection. Its errors are the client's and are not reported.
 ///
-/// Answers other than health are made in turns, one after the other, with whatever else there is to do in between: a
-/// connection may send hundreds of requests at once, and the metrics of a thousand processes take milliseconds.
+/// Answers other than health, and those that wait for a disk, are made in turns, one after the other, with whatever
+/// else there is to do in between: a connection may send hundreds of requests at once, and the metrics of a thousand
+/// processes take milliseconds.
 pub(super) async fn answer(
-    stream: TcpStream,
+    (stream, ends): (TcpStream, Ends),
     tls: Option<TlsAcceptor>,
     router: Router,
     place: Place,
@@ -98,6 +101,7 @@ pub(super) async fn answer(
         let link = Link {
             slow: Arc::clone(&slow),
             ended: ended.clone(),
+            ends,
         };
         move |mut request: Request<Incoming>| {
             places(&place.shared).asked(place.id, Instant::now());
@@ -105,7 +109,8 @@ pub(super) async fn answer(
             let (router, place, turns) = (router.clone(), Arc::clone(&place), Arc::clone(&turns));
             async move {
                 let mut _turn = None;
-                if !is_health(request.uri().path()) {
+                let path = request.uri().path();
+                if !is_health(path) && !evidence::waits_for_disk(path) {
                     // It is never closed.
                     _turn = turns.acquire().await.ok();
                     yield_now().await;

@@ -180,7 +180,7 @@ fn schema_and_rules_that_ship() {
     assert!(text == schema::text(), "{text}");
     let (code, text) = result(&run(&["catalogue"], ""));
     assert_eq!(code, Some(0));
-    assert!(text.contains("\n### pauses.long\n"), "{text}");
+    assert!(text.contains("\n### time.pause\n"), "{text}");
     assert_eq!(run(&["check", "--lint-fatal"], "").status.code(), Some(0));
     assert_eq!(run(&["list"], "").status.code(), Some(0));
 }
@@ -270,14 +270,14 @@ fn a_test_that_fails_says_where_and_why() {
 /// nearest one is named.
 #[test]
 fn a_rule_is_shown_whole() {
-    let (code, text) = result(&run(&["show", "--format", "table", "pauses.long"], ""));
+    let (code, text) = result(&run(&["show", "--format", "table", "time.pause"], ""));
     assert_eq!(code, Some(0), "{text}");
     for part in [
-        "pauses.long: Long pause\n",
+        "time.pause: A long pause\n",
         "when: ",
         "What to do\n",
-        "rules/pauses.test.yaml: ",
-        "rules-catalogue.md#pauseslong",
+        "rules/notes.test.yaml: ",
+        "rules-catalogue.md#timepause",
     ] {
         assert!(text.contains(part), "{part} in {text}");
     }
@@ -305,7 +305,7 @@ fn a_rule_is_shown_whole() {
         "{record}"
     );
     assert_eq!(record["runbook"], Value::Null);
-    let output = run(&["show", "pauses.logn"], "");
+    let output = run(&["show", "time.puase"], "");
     assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("did you mean pauses.long?"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("did you mean time.pause?"));
 }

@@ -8,11 +8,11 @@ use crate::callers::record::Evidence;
 use crate::name::Frame;
 
 /// What was called, how that is known, and the frames from the method that called it outwards.
-pub(super) fn asked(
+pub(super) fn asked<'a>(
     reason: u32,
     sum: &Sum,
-    mut frames: Vec<Frame>,
-) -> (Option<&'static str>, Option<Evidence>, Vec<Frame>) {
+    mut frames: Vec<&'a Frame>,
+) -> (Option<&'static str>, Option<Evidence>, Vec<&'a Frame>) {
     let reason = GcReason(reason);
     let is_allocation = matches!(
         reason,
@@ -37,7 +37,7 @@ pub(super) fn asked(
         }
         frames = rest;
     }
-    if frames.iter().all(Frame::is_unknown) {
+    if frames.iter().all(|frame| frame.is_unknown()) {
         return (None, None, frames);
     }
     // The call was compiled into the method that made it. Managed code has one way only to these reasons.
@@ -72,8 +72,14 @@ mod tests {
     use super::*;
     use crate::site::Site;
 
-    fn frames(raw: &[(&str, &str)]) -> Vec<Frame> {
-        raw.iter().map(|(namespace, name)| Frame::of(namespace, name)).collect()
+    /// Frames as long as the test.
+    fn frames(raw: &[(&str, &str)]) -> Vec<&'static Frame> {
+        let frames = raw.iter().map(|(namespace, name)| Frame::of(namespace, name));
+        frames.map(leak).collect()
+    }
+
+    fn leak(frame: Frame) -> &'static Frame {
+        Box::leak(Box::new(frame))
     }
 
     /// Reason, frames, and what is found of them: the call and the method.
@@ -165,7 +171,7 @@ mod tests {
         for (reason, raw, api, by) in table {
             let (called, _, rest) = asked(reason, &collected, frames(raw));
             assert_eq!(called, api, "{raw:?}");
-            assert_eq!(Site::of(&rest).site.as_deref(), by, "{raw:?}");
+            assert_eq!(Site::of(&rest).site.map(|name| &**name), by, "{raw:?}");
         }
     }
 
@@ -179,14 +185,14 @@ mod tests {
         };
         let (api, from, _) = asked(1, &none, frames(&[("A.Low", "Enter")]));
         assert_eq!((api, from), (Some("TryStartNoGCRegion"), Some(Evidence::Reason)));
-        let behind = vec![
+        let behind = [
             Frame::unknown(7),
             Frame::of("System.GC", "Collect"),
             Frame::of("A.Cache", "Trim"),
         ];
-        let (api, from, rest) = asked(1, &none, behind);
+        let (api, from, rest) = asked(1, &none, behind.map(leak).to_vec());
         assert_eq!((api, from, rest.len()), (Some("GC.Collect"), Some(Evidence::Frame), 1));
-        let (api, _, rest) = asked(1, &none, vec![Frame::unknown(7)]);
+        let (api, _, rest) = asked(1, &none, vec![leak(Frame::unknown(7))]);
         assert_eq!((api, rest.len()), (None, 1));
     }
 }

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::name::Name;
 use crate::site::{Stack, are_said};
 
 /// Who makes a process collect.
@@ -42,15 +43,15 @@ pub struct Caller {
     pub api_from: Option<Evidence>,
     /// The nearest frame that is not of the framework; where there is none, the nearest that has a name. `None`: no
     /// frame has one.
-    pub site: Option<String>,
+    pub site: Option<Name>,
     /// Where the site is a library's: the nearest frame of the program itself behind it; `None`: there is none.
-    pub called_by: Option<String>,
+    pub called_by: Option<Name>,
     /// The runtime's reason.
     pub reason: &'static str,
     /// Readable names, from the method that asked outwards; of several stacks of a site, the most frequent one.
-    pub frames: Vec<String>,
+    pub frames: Vec<Name>,
     /// The same as the runtime writes them; an address where nothing names it.
-    pub raw_frames: Vec<String>,
+    pub raw_frames: Vec<Name>,
     /// Where there were several ways to the site: the most frequent ones, with the requests of each.
     #[serde(skip_serializing_if = "are_said")]
     pub stacks: Vec<Stack>,

@@ -252,11 +252,12 @@ impl Machine {
             ClrEvent::GcStart(event) => return self.in_order(at).start(at, thread, event),
             ClrEvent::GcEnd(event) => return self.in_order(at).end(at, thread, event.count, event.depth),
             ClrEvent::HeapStats(event) => {
-                let number = self.in_order(at).heap_stats(at, thread, event);
-                let of = number.and_then(|number| self.forming.iter().find(|forming| forming.number == number));
+                // A collection that is whole with these is looked at no more.
+                let of = self.trails.of(thread).ended;
+                let of = of.and_then(|number| self.forming.iter().find(|forming| forming.number == number));
                 let by_background = of.is_some_and(Forming::announced_background);
                 self.finalizable_found(at, event.finalization_promoted_count, by_background);
-                return number;
+                return self.in_order(at).heap_stats(at, thread, event);
             }
             ClrEvent::FinalizersBegin(_) => self.finalizers_begin(at),
             ClrEvent::FinalizersEnd(event) => self.finalizers_end(at, event.count),

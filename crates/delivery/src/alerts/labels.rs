@@ -35,8 +35,8 @@ const LEFT_OUT: [&str; 8] = [
     "service.instance.id",
 ];
 
-/// The labels of an incident as an alert: `alertname` (the id of its symptom), `severity`, `incident` (its id), `process`,
-/// `pid`, `instance`, then the rule's own, then those of the process's resource. Of two equal names the
+/// The labels of an incident as an alert: `alertname` (the id of its symptom), `severity`, `incident` (its id),
+/// `process`, `pid`, `instance`, then the rule's own, then those of the process's resource. Of two equal names the
 /// later one gets a number appended.
 pub(crate) fn labels(notice: &IncidentNotice, resource: &Resource) -> Labels {
     let incident = notice.change.incident();

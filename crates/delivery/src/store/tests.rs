@@ -369,7 +369,7 @@ fn the_bounds_hold_and_the_oldest_go_first() {
     let mut store = Store::open(&path, NAMES, BOUNDS).unwrap();
     let files: u64 = ["a", "b"]
         .iter()
-        .flat_map(|name| std::fs::read_dir(path.join(name)).unwrap())
+        .flat_map(|name| fs::read_dir(path.join(name)).unwrap())
         .map(|entry| entry.unwrap().metadata().unwrap().len())
         .sum();
     assert!(files <= BOUNDS.max_bytes + 3 * 5000, "{files}");
@@ -402,11 +402,11 @@ fn damage_is_counted_and_left_out() {
         store.append(0, 5, &request(number, 60_000), 1).unwrap();
     }
     let first = folder.path().join("a/0000000000000000");
-    let mut bytes = std::fs::read(&first).unwrap();
+    let mut bytes = fs::read(&first).unwrap();
     bytes[1000] ^= 1;
-    std::fs::write(&first, bytes).unwrap();
-    std::fs::remove_file(folder.path().join("a/0000000000000003")).unwrap_or_else(|_| {
-        std::fs::remove_file(folder.path().join("a/0000000000000004")).unwrap();
+    fs::write(&first, bytes).unwrap();
+    fs::remove_file(folder.path().join("a/0000000000000003")).unwrap_or_else(|_| {
+        fs::remove_file(folder.path().join("a/0000000000000004")).unwrap();
     });
     let mut store = Store::open(folder.path(), NAMES, BOUNDS).unwrap();
     let mut given = Vec::new();
@@ -432,13 +432,13 @@ fn what_is_behind_damage_is_counted() {
     let strange =
         ["+000000000000001", "ffffffffffffffff", "000000000000000G"].map(|name| folder.path().join("a").join(name));
     for path in &strange {
-        std::fs::write(path, "?").unwrap();
+        fs::write(path, "?").unwrap();
     }
     let segment = folder.path().join("a/0000000000000000");
-    let mut bytes = std::fs::read(&segment).unwrap();
+    let mut bytes = fs::read(&segment).unwrap();
     let second = bytes.windows(3).skip(1).position(|bytes| bytes == b"GWR").unwrap() + 1;
     bytes[second + 5] ^= 1;
-    std::fs::write(&segment, bytes).unwrap();
+    fs::write(&segment, bytes).unwrap();
     let mut store = Store::open(folder.path(), NAMES, BOUNDS).unwrap();
     assert_eq!((store.items(0), store.missing()), (5, 4));
     store.append(0, 5, b"new", 1).unwrap();
@@ -451,9 +451,9 @@ fn what_is_behind_damage_is_counted() {
         store.append(0, 5, &request(number, 1000), 1).unwrap();
     }
     let segment = folder.path().join("a/0000000000000000");
-    let mut bytes = std::fs::read(&segment).unwrap();
+    let mut bytes = fs::read(&segment).unwrap();
     bytes[5] ^= 1;
-    std::fs::write(&segment, bytes).unwrap();
+    fs::write(&segment, bytes).unwrap();
     let store = Store::open(folder.path(), NAMES, BOUNDS).unwrap();
     assert_eq!((store.items(0), store.missing()), (0, 5));
 }
@@ -465,9 +465,9 @@ fn a_removed_directory_is_made_again() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("queue");
     let mut store = Store::open(&path, NAMES, BOUNDS).unwrap();
-    std::fs::remove_dir_all(&path).unwrap();
+    fs::remove_dir_all(&path).unwrap();
     store.append(1, 1, b"later", 1).unwrap();
-    let mode = std::fs::metadata(&path).unwrap().permissions().mode() & 0o7777;
+    let mode = fs::metadata(&path).unwrap().permissions().mode() & 0o7777;
     assert_eq!((mode, store.items(1)), (0o700, 1));
     let mut again = Store::open(&path, NAMES, BOUNDS).unwrap();
     assert_eq!(again.oldest(1, 1).unwrap().unwrap().request, b"later");
@@ -481,7 +481,7 @@ fn others_cannot_read_it() {
     let path = folder.path().join("state/queue");
     let mut store = Store::open(&path, NAMES, BOUNDS).unwrap();
     store.append(1, 1, b"secret", 1).unwrap();
-    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
     assert_eq!(mode(&path), 0o700);
     assert_eq!(mode(&path.join("b")), 0o700);
     assert_eq!(mode(&path.join("b/0000000000000000")), 0o600);

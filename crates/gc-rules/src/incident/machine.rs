@@ -5,6 +5,8 @@ mod place;
 
 use std::sync::Arc;
 
+use clr_gc::gc::StoppedTime;
+
 use self::open::{Open, finished, is_of, member};
 pub(crate) use self::place::follows;
 use self::place::{Place, group_name, place};
@@ -12,7 +14,7 @@ use super::black_box::Recorder;
 use super::{Finding, Holding, Incident, IncidentChange, IncidentEnding, Member, REFRESH_NS};
 use crate::alert::{Alert, Ending, RunKey, Transition};
 use crate::ledger::Ledger;
-use crate::rule::{Evidence, Role, RuleSet};
+use crate::rule::{Evidence, HarmUnit, Role, RuleSet};
 use crate::time::moved;
 
 /// The incidents of one process.
@@ -23,6 +25,8 @@ pub struct Incidents {
     number: u64,
     /// Where the memory of the process is, as far as it is known: for those that begin.
     ledger: Option<Arc<Ledger>>,
+    /// What the process was stopped for in the last minutes, and since when that is.
+    recently_stopped: Option<(u64, StoppedTime)>,
     /// The recording of the process that died, of a service.
     of_dead: Option<Arc<str>>,
     /// The events of the process are kept: `None`, they are not.
@@ -59,6 +63,12 @@ impl Incidents {
             open.gather(Some(&ledger));
         }
         self.ledger = Some(ledger);
+    }
+
+    /// What the process was stopped for in the last minutes, and since when that is, Unix nanoseconds. Incidents of
+    /// stopped time have the newest, until the process exits.
+    pub fn know_stopped(&mut self, since_unix_ns: u64, stopped: StoppedTime) {
+        self.recently_stopped = Some((since_unix_ns, stopped));
     }
 
     /// The events of the process are kept: incidents that are severe are recorded from now on.
@@ -145,6 +155,7 @@ impl Incidents {
             }
         }
         self.hold(rules, holding, now, &mut changes);
+        self.divide(now);
         self.explain(rules, holding, now, &mut changes);
         self.expire(now, &mut changes);
         self.refresh(now, &mut changes);
@@ -219,6 +230,7 @@ impl Incidents {
                 process_ended_unix_ns: None,
                 members: vec![member(rules, alert, &place)],
                 ledger: self.ledger.clone().filter(|_| gathers),
+                stopped: None,
                 black_box: self.of_dead.clone(),
                 found: None,
             };
@@ -318,6 +330,21 @@ impl Incidents {
         for open in &mut self.open {
             if open.is_news(now) {
                 changes.push(IncidentChange::Explained(Arc::clone(&open.incident)));
+            }
+        }
+    }
+
+    /// What the process was stopped for, for the incidents of stopped time.
+    fn divide(&mut self, now: u64) {
+        let Some((since, stopped)) = &self.recently_stopped else {
+            return;
+        };
+        let wants = |open: &&mut Open| {
+            open.incident.symptom.unit == Some(HarmUnit::Nanoseconds) && open.incident.process_ended_unix_ns.is_none()
+        };
+        for open in self.open.iter_mut().filter(wants) {
+            if open.incident.stopped.as_ref().is_none_or(|known| known.2 != *stopped) {
+                Arc::make_mut(&mut open.incident).stopped = Some(Arc::new((*since, now, *stopped)));
             }
         }
     }

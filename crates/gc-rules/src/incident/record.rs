@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{FoundAllocations, FoundCallers, Incident, IncidentEnding, Member};
+use crate::account::AccountRecord;
 use crate::alert::RunKey;
 use crate::ledger::Ledger;
 use crate::rule::{Evidence, On, Role, Severity};
@@ -75,6 +76,8 @@ pub struct IncidentRecord {
     pub annotations: BTreeMap<String, String>,
     /// Number of the collection on which that harm began.
     pub gc_number: Option<u32>,
+    /// What the process was stopped for, of a harm by stopped time; null: it is another harm, or nothing is known yet.
+    pub account: Option<AccountRecord>,
     /// What explains at least 30 % of the harm, the largest share first; empty: nothing does.
     pub causes: Vec<CauseRecord>,
     /// Its rules: the gravest harm first, then in the order in which they joined.
@@ -176,6 +179,10 @@ impl IncidentRecord {
             labels: owned(&incident.labels),
             annotations: alert.map(|alert| owned(&alert.annotations)).unwrap_or_default(),
             gc_number: alert.and_then(|alert| alert.collection),
+            account: incident.stopped.as_deref().map(|(since, until, stopped)| {
+                let over = i64::try_from(until.saturating_sub(*since)).ok();
+                AccountRecord::of_stopped_time(stopped, over)
+            }),
             causes,
             members: incident.members.iter().map(MemberRecord::new).collect(),
             evidence: evidence(incident),
@@ -252,7 +259,7 @@ impl CauseRecord {
 }
 
 impl MemberRecord {
-    /// `pauses.long (info, 3 times)`: the rule and how often it held.
+    /// `time.pause (info, 3 times)`: the rule and how often it held.
     pub fn line(&self) -> String {
         let times = if self.count == 1 {
             "once".to_owned()

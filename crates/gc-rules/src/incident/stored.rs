@@ -116,6 +116,7 @@ impl StoredIncident {
             process_ended_unix_ns: self.process_ended_unix_ns,
             members: members.collect::<Option<_>>()?,
             ledger: self.ledger.map(Arc::new),
+            stopped: None,
             black_box: self.black_box.as_deref().map(Arc::from),
             found: self.found.clone().map(Arc::new),
         }))

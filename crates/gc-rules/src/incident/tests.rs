@@ -375,11 +375,11 @@ fn severe_incidents_are_recorded() {
 /// Two symptoms, causes of them, and a note.
 const ROLES: &str = "\
 apiVersion: gcwatch/v1
-groups: {stopped: It stands still, short: Memory is short}
+groups: {stopped: It is stopped, short: Memory is short}
 rules:
   - id: time.stopped
     role: symptom
-    title: It stands still
+    title: It is stopped
     on: process
     let: { stopped: { fn: sum, of: gc.pause_ns, over: 1m } }
     when: stopped > 100000000.0
@@ -459,13 +459,13 @@ fn only_harm_begins_an_incident() {
     let incident = process.incidents.open().next().unwrap();
     assert_eq!(incident.noticed_unix_ns - incident.began_unix_ns, 30 * S);
     assert!(record.members.iter().all(|member| member.rule != "each"));
-    // The other cause explains more now, and that is news once the first was told for five minutes.
+    // The other cause explains more now, and that is news once the first was known for five minutes.
     process.play(&[
         (50.0, What::Full(900), ""),
         (51.0, What::Nothing, "worse time.stopped error"),
     ]);
     assert_eq!(causes(&process.records()[0])[0].0, "old");
-    let mut told = Vec::new();
+    let mut said = Vec::new();
     for second in 52..400 {
         let what = if second % 20 == 0 {
             What::Full(300)
@@ -474,10 +474,10 @@ fn only_harm_begins_an_incident() {
         };
         let said = process.step(f64::from(second), &what);
         if !said.is_empty() {
-            told.push((second, said));
+            said.push((second, said));
         }
     }
-    assert_eq!(told, [(341, "explained time.stopped error".to_owned())]);
+    assert_eq!(said, [(341, "explained time.stopped error".to_owned())]);
     assert_eq!(process.records()[0].remedy, "Collect less.");
     // The last collection leaves the window at 440 s; the cause holds as long, and the incident waits a minute.
     let mut ended = String::new();
@@ -487,8 +487,8 @@ fn only_harm_begins_an_incident() {
     assert!(ended.starts_with("ended time.stopped"), "{ended}");
 }
 
-/// Scenario: memory is short, and the collections for that stop the process; and the other way round.
-/// Guarantee: both are one incident, that of the memory, and whoever was not told of the other is not told of its end.
+/// Scenario: memory is short, and the collections for that stop the process; and the other way round. Guarantee: both
+/// are one incident, that of the memory, and whoever does not know of the other does not hear of its end.
 #[test]
 fn a_consequence_is_a_part_of_its_cause() {
     let mut process = with_roles();

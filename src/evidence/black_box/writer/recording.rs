@@ -13,11 +13,14 @@ use nettrace::keep::Rewriter;
 use crate::evidence::black_box::files::Files;
 use crate::process::RunKey;
 use crate::targets::black_box::{BlackBoxes, Kept, More, Piece};
+use crate::targets::uid_of;
 
 /// A file that is being written.
 #[derive(Debug)]
 pub(super) struct Recording {
     pub(super) run: RunKey,
+    /// The user of its process; `None`: unknown.
+    pub(super) uid: Option<u32>,
     pub(super) id: Arc<str>,
     file: File,
     rewriter: Rewriter,
@@ -45,10 +48,12 @@ impl Recording {
         files: &Files,
         until: Instant,
     ) -> Result<Self, Failed> {
+        let uid = uid_of(run.pid);
         let mut recording = Self {
             run,
+            uid,
             id: Arc::clone(id),
-            file: files.create(id)?,
+            file: files.create(id, uid)?,
             rewriter: Rewriter::new(&kept.header)?,
             header: Arc::clone(&kept.header),
             incident: None,

@@ -6,6 +6,12 @@ use rustix::time::{ClockId, clock_gettime};
 
 pub(super) const PROVIDER: &str = "Microsoft-Windows-DotNETRuntime";
 
+const RUNDOWN_PROVIDER: &str = "Microsoft-Windows-DotNETRuntimeRundown";
+
+/// Ids of definitions: `AllocationSampled`, `MethodDCEndVerbose`.
+const SAMPLED: u32 = 303;
+const METHOD: u32 = 9144;
+
 /// Ids of the events that collections consist of, with the versions that newer runtimes send.
 const KINDS: [(u32, u32); 9] = [
     (1, 2),
@@ -29,6 +35,28 @@ pub(super) fn monotonic() -> i64 {
     now.tv_sec * 1_000_000_000 + now.tv_nsec
 }
 
+/// The time of day, UTC.
+fn now() -> SystemTime {
+    let now = clock_gettime(ClockId::Realtime);
+    let (days, second) = (now.tv_sec / 86_400 + 719_468, now.tv_sec % 86_400);
+    // Years that begin in March, in eras of 400: their leap days are at their ends.
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let in_january = month >= 10;
+    SystemTime {
+        year: (era * 400 + year + i64::from(in_january)) as u16,
+        month: (if in_january { month - 9 } else { month + 3 }) as u16,
+        day: (day - (153 * month + 2) / 5 + 1) as u16,
+        hour: (second / 3_600) as u16,
+        minute: (second / 60 % 60) as u16,
+        second: (second % 60) as u16,
+        millisecond: (now.tv_nsec / 1_000_000) as u16,
+        ..SystemTime::default()
+    }
+}
+
 /// Writes a stream with the events of collections.
 pub struct Forge {
     pub encoder: Encoder,
@@ -40,13 +68,8 @@ impl Forge {
     pub fn new(format: Format) -> Result<Self, EncodeError> {
         let header = TraceHeader {
             format,
-            // An instant is as good as another one: nobody compares a hostile stream with the time of day.
-            system_time: SystemTime {
-                year: 2026,
-                month: 1,
-                day: 1,
-                ..SystemTime::default()
-            },
+            // Alerts end by the time of day.
+            system_time: now(),
             sync_ticks: monotonic(),
             frequency: 1_000_000_000,
             pointer_size: PointerSize::Eight,
@@ -65,7 +88,46 @@ impl Forge {
                 ..Metadata::default()
             })?;
         }
+        for (id, provider, event_id) in [(SAMPLED, PROVIDER, 303), (METHOD, RUNDOWN_PROVIDER, 144)] {
+            encoder.metadata(&Metadata {
+                id,
+                provider: provider.to_owned(),
+                event_id,
+                version: Some(0),
+                ..Metadata::default()
+            })?;
+        }
         Ok(Self { encoder, sequence: 0 })
+    }
+
+    /// A sample of an allocation.
+    pub fn sample(&mut self, stack: u32, at: i64, payload: &[u8]) -> Result<(), EncodeError> {
+        self.with_stack(SAMPLED, stack, at, payload)
+    }
+
+    /// A method of the rundown.
+    pub fn method(&mut self, at: i64, payload: &[u8]) -> Result<(), EncodeError> {
+        self.with_stack(METHOD, 0, at, payload)
+    }
+
+    fn with_stack(&mut self, id: u32, stack_id: u32, at: i64, payload: &[u8]) -> Result<(), EncodeError> {
+        self.sequence = self.sequence.wrapping_add(1);
+        self.encoder.event(&EventRecord {
+            metadata_id: id,
+            sequence: self.sequence,
+            capture_thread: 1,
+            thread: 1,
+            timestamp: at,
+            is_sorted: true,
+            stack_id,
+            payload,
+            ..EventRecord::default()
+        })
+    }
+
+    /// Ends a block.
+    pub fn flush(&mut self) -> Result<(), EncodeError> {
+        self.encoder.flush()
     }
 
     /// An event on capture thread 1.

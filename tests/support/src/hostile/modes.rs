@@ -25,6 +25,8 @@ pub enum Does {
     StreamV6(Pieces),
     /// The same, and no command to stop is obeyed or answered.
     NeverStops(Pieces),
+    /// The same, but for sessions with stacks: a burst, as much as it has, and as much again when it is stopped.
+    Burst(Pieces),
     /// A stream that is these bytes and then nothing, without an end.
     Bytes(&'static [u8]),
     /// These bytes again and again, after the beginning of a stream.
@@ -166,6 +168,11 @@ pub const MODES: &[Mode] = &[
         does: Does::Silent,
     },
     Mode {
+        name: "burst",
+        about: "behaves well but for sessions with stacks: 1,500 stacks of 100 frames, whose methods have names of 6 KB",
+        does: Does::Burst(well_behaved),
+    },
+    Mode {
         name: "answers-garbage",
         about: "answers each command with bytes that are no answer",
         does: Does::Answers(b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n"),
@@ -196,6 +203,57 @@ fn time_runs_back(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError
         forge.collection(number, monotonic() - i64::from(number) * 3_600_000_000_000, 1_000_000)?;
     }
     Ok(AT_ONCE)
+}
+
+/// Stacks of a burst, and the frames of each.
+const STACKS: u64 = 1500;
+const FRAMES: u64 = 100;
+
+/// Samples of allocations with a stack each, which no other sample has. `number`: of the call; `at`: when
+/// they claim to be.
+pub(super) fn samples(forge: &mut Forge, number: u64, at: i64) -> Result<(), EncodeError> {
+    for stack in number * STACKS..(number + 1) * STACKS {
+        let frames = (0..FRAMES).map(|frame| METHODS + frame * METHOD_BYTES + stack % METHOD_BYTES);
+        let frames: Vec<u8> = frames.flat_map(u64::to_le_bytes).collect();
+        let id = stack as u32 + 1;
+        forge.encoder.stack_block(id, &[&frames])?;
+        let mut payload = vec![0; 4 + 2 + 8];
+        payload.extend(text(&format!("Type{stack}")));
+        payload.extend([0; 8]);
+        payload.extend(100_u64.to_le_bytes());
+        payload.extend([0; 8]);
+        forge.sample(id, at, &payload)?;
+        forge.flush()?;
+    }
+    Ok(())
+}
+
+/// Where the code of methods begins, and how long it is.
+const METHODS: u64 = 1 << 32;
+const METHOD_BYTES: u64 = 1 << 20;
+
+/// The methods of the stacks.
+pub(super) fn methods(forge: &mut Forge) -> Result<(), EncodeError> {
+    let at = monotonic();
+    for method in 0..FRAMES {
+        let mut payload = Vec::new();
+        for word in [method, 1, METHODS + method * METHOD_BYTES] {
+            payload.extend(word.to_le_bytes());
+        }
+        for word in [METHOD_BYTES as u32, 0x0600_0001, 0] {
+            payload.extend(word.to_le_bytes());
+        }
+        for name in [format!("N{method:03}"), format!("M{method:03}"), String::new()] {
+            payload.extend(text(&format!("{name}{}", "語".repeat(1020))));
+        }
+        forge.method(at, &payload)?;
+        forge.flush()?;
+    }
+    Ok(())
+}
+
+fn text(text: &str) -> Vec<u8> {
+    text.encode_utf16().chain([0]).flat_map(u16::to_le_bytes).collect()
 }
 
 fn flood(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> {

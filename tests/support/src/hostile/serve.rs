@@ -13,8 +13,8 @@ use dotnet_diagnostics::message::{
 };
 use nettrace::Format;
 
-use super::forge::Forge;
-use super::modes::{Does, Mode};
+use super::forge::{Forge, monotonic};
+use super::modes::{Does, Mode, methods, samples};
 
 /// How long a client may take to send a command.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -90,11 +90,14 @@ impl Serving {
                 };
                 stream.write_all(&answer)
             }
-            Request::CollectTracing { .. } => {
+            Request::CollectTracing { config, .. } => {
                 let id = self.last.fetch_add(1, Ordering::Relaxed) + 1;
                 self.sessions().push(id);
                 stream.write_all(&ok(&id.to_le_bytes())?)?;
-                self.stream(stream, id)
+                match self.does {
+                    Does::Burst(_) if config.stacks => self.burst(stream, id),
+                    _ => self.stream(stream, id),
+                }
             }
         }
     }
@@ -102,7 +105,7 @@ impl Serving {
     /// The stream of a session, until it is stopped or its reader goes away.
     fn stream(&self, mut stream: UnixStream, id: u64) -> Result<()> {
         match self.does {
-            Does::Stream(pieces) | Does::StreamV6(pieces) | Does::NeverStops(pieces) => {
+            Does::Stream(pieces) | Does::StreamV6(pieces) | Does::NeverStops(pieces) | Does::Burst(pieces) => {
                 let format = match self.does {
                     Does::StreamV6(_) => Format::V6 { minor: 0 },
                     _ => Format::V4,
@@ -135,6 +138,25 @@ impl Serving {
             }
             Does::EndsAtOnce | Does::Silent | Does::Answers(_) => Ok(()),
         }
+    }
+
+    /// A session with stacks: samples while it is wanted, then many more, with the time of when it was, and names.
+    fn burst(&self, mut stream: UnixStream, id: u64) -> Result<()> {
+        let mut forge = Forge::new(Format::V4).map_err(Error::other)?;
+        // Its reader knows by now when it began.
+        std::thread::sleep(Duration::from_millis(200));
+        let at = monotonic();
+        samples(&mut forge, 0, at).map_err(Error::other)?;
+        stream.write_all(&forge.take().map_err(Error::other)?)?;
+        while self.is_wanted(id) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        for number in 1..10 {
+            samples(&mut forge, number, at).map_err(Error::other)?;
+            stream.write_all(&forge.take().map_err(Error::other)?)?;
+        }
+        methods(&mut forge).map_err(Error::other)?;
+        stream.write_all(&forge.encoder.finish().map_err(Error::other)?)
     }
 
     fn is_wanted(&self, id: u64) -> bool {

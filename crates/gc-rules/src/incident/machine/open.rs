@@ -96,8 +96,8 @@ impl Open {
             return false;
         };
         let id = &main.rule().id;
-        let told = self.explained.as_ref();
-        if told.is_some_and(|(known, at)| known == id || now < at.saturating_add(EXPLAINED_EVERY_NS)) {
+        let notified = self.explained.as_ref();
+        if notified.is_some_and(|(known, at)| known == id || now < at.saturating_add(EXPLAINED_EVERY_NS)) {
             return false;
         }
         self.explained = Some((Arc::clone(id), now));

@@ -1,0 +1,156 @@
+//! Whose socket is at the other end of a connection: on loopback the kernel says it.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use axum::http::HeaderMap;
+use rustix::process::geteuid;
+use tokio::task::spawn_blocking;
+
+/// The two ends of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ends {
+    /// Who asks.
+    pub(super) peer: SocketAddr,
+    /// The listener's.
+    pub(super) own: SocketAddr,
+}
+
+/// The kernel's tables of connections. A socket of IPv6 may have an address of IPv4.
+const TABLES: [&str; 2] = ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"];
+
+/// The state of a connection that is open in both directions. What is closing has no owner in the tables.
+const ESTABLISHED: &str = "01";
+
+impl Ends {
+    /// Whether who asks runs as root or as the user of gcwatch. Reads the kernel's tables on another thread.
+    pub(super) async fn is_of_own_user(self) -> bool {
+        let own = geteuid().as_raw();
+        let uid = spawn_blocking(move || self.uid()).await.ok().flatten();
+        uid.is_some_and(|uid| uid == 0 || uid == own)
+    }
+
+    fn uid(self) -> Option<u32> {
+        TABLES.iter().find_map(|table| {
+            let lines = BufReader::new(File::open(table).ok()?).lines();
+            lines.map_while(Result::ok).find_map(|line| self.uid_in(&line))
+        })
+    }
+
+    /// The user in a line of the kernel, if it is of the other end's socket: `12: 0100007F:D431 0100007F:24F8 01
+    /// 00000000:00000000 00:00000000 00000000 1000 ...`.
+    fn uid_in(self, line: &str) -> Option<u32> {
+        let mut fields = line.split_whitespace().skip(1);
+        let (local, remote) = (address(fields.next()?)?, address(fields.next()?)?);
+        let is_it = fields.next()? == ESTABLISHED && (local, remote) == (plain(self.peer), plain(self.own));
+        // Queues, timers, retransmissions.
+        is_it.then(|| fields.nth(3)?.parse().ok()).flatten()
+    }
+}
+
+fn plain(address: SocketAddr) -> (IpAddr, u16) {
+    (address.ip().to_canonical(), address.port())
+}
+
+/// Words of 32 bits in the order of the machine, and the port.
+fn address(text: &str) -> Option<(IpAddr, u16)> {
+    let (address, port) = text.split_once(':')?;
+    let port = u16::from_str_radix(port, 16).ok()?;
+    let mut bytes = Vec::with_capacity(16);
+    for word in 0..address.len() / 8 {
+        let word = address.get(word * 8..word * 8 + 8)?;
+        bytes.extend(u32::from_str_radix(word, 16).ok()?.to_ne_bytes());
+    }
+    let ip = match <[u8; 4]>::try_from(bytes.as_slice()) {
+        Ok(four) => IpAddr::from(four),
+        Err(_) => IpAddr::from(Ipv6Addr::from(<[u8; 16]>::try_from(bytes.as_slice()).ok()?)),
+    };
+    Some((ip.to_canonical(), port))
+}
+
+/// What proxies say of those for whom they ask.
+const OF_PROXIES: [&str; 6] = [
+    "forwarded",
+    "via",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-proto",
+    "x-real-ip",
+];
+
+/// Whether a proxy says that it asks for somebody else.
+pub(super) fn is_proxied(headers: &HeaderMap) -> bool {
+    OF_PROXIES.iter().any(|name| headers.contains_key(*name))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    /// Scenario: a connection of this process over IPv4, over IPv6, and from an IPv6 socket to an IPv4 address; then the
+    /// other end is closed.
+    /// Guarantee: while it is open it is our own user's; afterwards it is nobody's.
+    #[tokio::test]
+    async fn the_kernel_says_whose_a_connection_is() {
+        for (bind, to) in [
+            ("127.0.0.1:0", "127.0.0.1"),
+            ("[::1]:0", "::1"),
+            ("127.0.0.1:0", "::ffff:127.0.0.1"),
+        ] {
+            // A host may be without IPv6.
+            let Ok(listener) = TcpListener::bind(bind) else {
+                continue;
+            };
+            let own = listener.local_addr().unwrap();
+            let stream = TcpStream::connect((to.parse::<IpAddr>().unwrap(), own.port())).unwrap();
+            let (accepted, peer) = listener.accept().unwrap();
+            let ends = Ends { peer, own };
+            assert_eq!(ends.uid(), Some(geteuid().as_raw()), "{bind}");
+            assert!(ends.is_of_own_user().await);
+            let turned = Ends { peer: own, own: peer };
+            assert_eq!(turned.uid(), Some(geteuid().as_raw()), "our end is a socket, too");
+            drop((stream, accepted));
+            assert_eq!(ends.uid(), None, "{bind}");
+        }
+    }
+
+    /// Scenario: lines of the kernel of another connection, of one that is closing, of this one, and damaged ones.
+    /// Guarantee: only the last but one says the user.
+    #[test]
+    fn only_the_line_of_the_connection_counts() {
+        let address = |text: &str| text.parse().unwrap();
+        let ends = Ends {
+            peer: address("127.0.0.1:54321"),
+            own: address("127.0.0.1:9464"),
+        };
+        let word = |ip: [u8; 4]| format!("{:08X}", u32::from_ne_bytes(ip));
+        let local = word([127, 0, 0, 1]);
+        let line = |port: &str, state: &str| {
+            format!(
+                "  1: {local}:{port} {local}:24F8 {state} 00000000:00000000 00:00000000 00000000  1000        0 99 1"
+            )
+        };
+        assert_eq!(ends.uid_in(&line("D432", "01")), None);
+        assert_eq!(ends.uid_in(&line("D431", "06")), None);
+        assert_eq!(ends.uid_in(&line("D431", "01")), Some(1000));
+        let mapped =
+            line("D431", "01").replace(&local, &format!("0000000000000000{}{local}", word([0, 0, 0xff, 0xff])));
+        assert_eq!(ends.uid_in(&mapped), Some(1000));
+        for cut in ["", "1:", "1: 0100007F:D431", "  sl  local_address rem_address   st"] {
+            assert_eq!(ends.uid_in(cut), None);
+        }
+    }
+
+    /// Scenario: requests with what a proxy adds, and without.
+    /// Guarantee: the first are known.
+    #[test]
+    fn a_proxy_says_so() {
+        let mut headers = HeaderMap::new();
+        assert!(!is_proxied(&headers));
+        headers.insert("x-forwarded-for", "10.0.0.1".parse().unwrap());
+        assert!(is_proxied(&headers));
+    }
+}

@@ -1,0 +1,261 @@
+//! Bursts of a process that makes up what is in them: of the daemon and of commands, within one budget.
+
+use std::fs;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+use test_support::add_tests;
+use test_support::daemon::{ANY, Daemon, await_end, command, marked, until};
+use test_support::harness::{Missing, Need, Tests};
+use test_support::target::PATIENCE;
+
+use crate::flooded::{Runtime, assert_whole, number, target};
+
+pub(crate) fn tests(tests: &mut Tests) {
+    add_tests!(
+        tests, || Ok(());
+        a_hostile_burst_costs_the_daemon_its_share,
+        a_hostile_burst_costs_a_command_its_share,
+        who_died_in_a_burst_begins_none_again,
+        a_stopped_command_holds_nobody,
+    );
+    add_tests!(tests, need_root; a_lock_of_another_user_is_none);
+}
+
+/// What a burst may take, with the session that stands, and what is made of it, bytes.
+const ONE: u64 = 32_000_000;
+
+fn folder() -> TempDir {
+    tempfile::Builder::new().prefix("gcw").tempdir().unwrap()
+}
+
+/// A daemon whose incidents ask who allocates, for the processes of one folder.
+fn start(folder: &Path) -> Daemon {
+    let rules = folder.join("rules.yaml");
+    let text = "apiVersion: gcwatch/v1\nrules:\n  - {id: test.any, title: Any, on: gc, when: gc.number > 0, \
+                severity: info, evidence: [allocations], summary: A collection, description: A collection., \
+                remedy: None., source: none, keep_firing_for: 5m}\n";
+    fs::write(&rules, text).unwrap();
+    let config = format!(
+        "{}rules: {{shipped: false, files: [{}]}}\nevidence: {{bursts: on, burst_for: 2s}}\nstate: {{directory: {}}}\n",
+        marked(&folder.display().to_string()),
+        rules.display(),
+        folder.join("state").display()
+    );
+    let mut gcwatch = Command::new(env!("CARGO_BIN_EXE_gcwatch"));
+    gcwatch.env("TMPDIR", folder);
+    Daemon::start(command(gcwatch, folder, ANY, &config))
+}
+
+/// What the incident of a process has of a burst, as soon as it has it.
+fn found(daemon: &Daemon, pid: u32) -> Value {
+    until("what a burst found", || {
+        let incidents = daemon.json("/api/v1/incidents");
+        let mut incidents = incidents["incidents"].as_array().unwrap().iter();
+        let is = |one: &&Value| one["pid"] == pid && !one["allocations"].is_null();
+        incidents.find(is).map(|one| one["allocations"].clone())
+    })
+}
+
+/// Scenario: beside one that behaves well, a process whose burst has 1,500 stacks of 100 frames that no other has, of
+/// methods with names of 6 KB, and nine times as much after it was asked to stop.
+/// Guarantee: the daemon's memory grows by what one process may cost; the incident has what was counted in time; the
+/// neighbour loses nothing.
+fn a_hostile_burst_costs_the_daemon_its_share() {
+    let folder = folder();
+    let daemon = start(folder.path());
+    let neighbour = Runtime::start(folder.path(), "well-behaved");
+    until("collections of the neighbour", || {
+        (number(&target(&daemon, neighbour.pid()), "collections") > 20).then_some(())
+    });
+    let before = daemon.most_memory();
+    let hostile = Runtime::start(folder.path(), "burst");
+    let found = found(&daemon, hostile.pid());
+    let grown = daemon.most_memory() - before;
+    println!(
+        "the daemon's memory grew by {:.1} MB: {}",
+        grown as f64 / 1e6,
+        found["total"]
+    );
+    assert!(found["none_because"].is_null(), "{found}");
+    let samples = found["total"]["samples"].as_u64().unwrap();
+    assert!((1..=2_000).contains(&samples), "{found}");
+    assert!(grown <= ONE, "{grown} bytes");
+    assert_whole(&daemon, &neighbour);
+}
+
+/// The most memory of a process so far; `None`: it ended.
+fn most_memory(pid: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.trim().trim_end_matches(" kB").parse::<u64>().ok()? * 1024)
+}
+
+fn gcwatch(folder: &Path, arguments: &[&str], pid: u32) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gcwatch"));
+    command.args(arguments).arg(pid.to_string());
+    command.arg("--lease-folder").arg(folder.join("leases"));
+    command
+        .env("TMPDIR", folder)
+        .stderr(Stdio::piped())
+        .stdout(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+/// Scenario: commands ask the same process who allocates, and make tables, records, pictures, folded stacks, profiles.
+/// Guarantee: none takes more than a burst may, and each output has at most some megabytes.
+fn a_hostile_burst_costs_a_command_its_share() {
+    let folder = folder();
+    let hostile = Runtime::start(folder.path(), "burst");
+    for format in ["table", "ndjson", "svg", "folded", "pprof"] {
+        let out = folder.path().join(format);
+        let arguments = [
+            "allocations",
+            "--duration",
+            "1s",
+            "--format",
+            format,
+            "-o",
+            out.to_str().unwrap(),
+        ];
+        let mut child = gcwatch(folder.path(), &arguments, hostile.pid());
+        let (since, mut most) = (Instant::now(), 0);
+        while child.try_wait().unwrap().is_none() {
+            most = most.max(most_memory(child.id()).unwrap_or(0));
+            assert!(since.elapsed() < PATIENCE, "{format}");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        let ended = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert!(ended.status.success(), "{format}: {said}");
+        let written = fs::metadata(&out).unwrap().len();
+        println!("{format}: {:.1} MB, {written} bytes", most as f64 / 1e6);
+        // With what the program itself takes.
+        assert!(most <= ONE + 24_000_000, "{format}: {most} bytes");
+        assert!(format != "svg" || written < 2 << 20, "{written} bytes");
+    }
+}
+
+/// Scenario: the daemon is killed in the middle of a burst; another one is started with the same state directory.
+/// Guarantee: it begins none of this process, and says why; of another process it does.
+fn who_died_in_a_burst_begins_none_again() {
+    let folder = folder();
+    let daemon = start(folder.path());
+    let first = Runtime::start(folder.path(), "burst");
+    let marks = folder.path().join("state/bursts.json");
+    until("a burst", || {
+        let marks = fs::read_to_string(&marks).ok()?;
+        marks.contains(&first.pid().to_string()).then_some(())
+    });
+    drop(daemon);
+    let daemon = start(folder.path());
+    let found_first = found(&daemon, first.pid());
+    let why = found_first["none_because"].as_str().unwrap_or_default();
+    assert!(
+        why.contains("gcwatch was killed in the middle of a burst"),
+        "{found_first}"
+    );
+    let second = Runtime::start(folder.path(), "burst");
+    let found_second = found(&daemon, second.pid());
+    assert!(found_second["none_because"].is_null(), "{found_second}");
+}
+
+/// Scenario: `gcwatch callers` is stopped (Ctrl-Z) while it reads a process.
+/// Guarantee: within ten seconds its stream is closed, so that the process's writes do not wait; it says so when it
+/// goes on, and ends.
+fn a_stopped_command_holds_nobody() {
+    let folder = folder();
+    let runtime = Runtime::start(folder.path(), "well-behaved");
+    let mut child = gcwatch(folder.path(), &["callers", "--duration", "10m"], runtime.pid());
+    let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    let connections = || {
+        let table = fs::read_to_string("/proc/net/unix").unwrap();
+        let socket = format!("dotnet-diagnostic-{}-", runtime.pid());
+        // The listening socket is one of them.
+        table.lines().filter(|line| line.contains(&socket)).count() - 1
+    };
+    until("a session", || (connections() > 0).then_some(()));
+    // Its guard has the stream a moment later.
+    std::thread::sleep(Duration::from_millis(500));
+    kill_process(pid, Signal::STOP).unwrap();
+    let since = Instant::now();
+    // The runtime's end is gone when it has noticed at its next write.
+    until("the stream is closed", || (connections() == 0).then_some(()));
+    assert!(since.elapsed() < Duration::from_secs(15), "{:?}", since.elapsed());
+    kill_process(pid, Signal::CONT).unwrap();
+    assert!(await_end(&mut child, PATIENCE).is_some());
+}
+
+pub(crate) fn need_root() -> Need {
+    if rustix::process::geteuid().is_root() {
+        Ok(())
+    } else {
+        Err(Missing::Ignored("it needs root, which becomes another user".to_owned()))
+    }
+}
+
+/// Scenario: another user has the leases of a daemon of root open and locked, as far as that user may, when it is
+/// killed; the next one starts.
+/// Guarantee: that user can open none of them; even of one that it can, left by an older gcwatch, the lock does not
+/// count: the process is read.
+fn a_lock_of_another_user_is_none() {
+    let folder = folder();
+    fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let daemon = start(folder.path());
+    let runtime = Runtime::start(folder.path(), "well-behaved");
+    until("it is read", || {
+        (target(&daemon, runtime.pid())["state"] == "attached").then_some(())
+    });
+    let leases = folder.path().join("leases");
+    let lease = || {
+        let files = fs::read_dir(&leases)
+            .unwrap()
+            .filter_map(Result::ok)
+            .map(|entry| entry.path());
+        let of = format!("{}-", runtime.pid());
+        files
+            .into_iter()
+            .find(|path| path.file_name().unwrap().to_str().unwrap().starts_with(&of))
+    };
+    let lease = lease().unwrap();
+    let locks = || {
+        let mut command = Command::new("flock");
+        command
+            .args(["--no-fork", "-s", "-w", "60"])
+            .arg(&lease)
+            .args(["sleep", "600"]);
+        command.uid(65_534).gid(65_534).stderr(Stdio::null());
+        command
+    };
+    let ended = locks().status().unwrap();
+    assert!(!ended.success(), "{lease:?} can be opened by others");
+    fs::set_permissions(&lease, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+    let mut other = locks().spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    drop(daemon);
+    // Now it has the lock: the kernel gave it on.
+    until("the lock of the other user", || {
+        let locks = fs::read_to_string("/proc/locks").unwrap();
+        let inode = std::os::unix::fs::MetadataExt::ino(&fs::metadata(&lease).unwrap());
+        locks
+            .lines()
+            .any(|line| line.contains(&format!(":{inode} ")) && !line.contains("->"))
+            .then_some(())
+    });
+    let daemon = start(folder.path());
+    until("it is read again", || {
+        (target(&daemon, runtime.pid())["state"] == "attached").then_some(())
+    });
+    assert!(
+        daemon.said().contains("which is no gcwatch that counts here"),
+        "{}",
+        daemon.said()
+    );
+    other.kill().unwrap();
+    other.wait().unwrap();
+}
