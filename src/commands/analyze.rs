@@ -173,10 +173,8 @@ fn table(
         }
         summary::write(out, &history.totals, &history.other_stops, recording.observed_ns)?;
         let stopped = &history.totals.stopped;
-        account::write(
-            out,
-            &AccountRecord::of_stopped_time(stopped, Some(recording.observed_ns)),
-        )?;
+        let account = AccountRecord::of_stopped_time(stopped, Some(recording.observed_ns));
+        account::write(out, "what it was stopped for", &account)?;
         summary::write_figures(out, &history.collections)?;
         if let Some((number, ledger)) = memory::newest(&history.collections) {
             memory::write(out, &format!("after GC {number}"), &ledger)?;

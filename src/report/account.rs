@@ -14,16 +14,16 @@ const LEAST: f64 = 0.01;
 /// Characters of the bar of everything.
 const BAR: f64 = 20.0;
 
-/// Writes what stopped time was spent on, and who asked for it. Nothing without any.
+/// Writes under a title what stopped time was spent on, and who asked for it. Nothing without any.
 ///
 /// # Errors
 ///
 /// When the output cannot be written.
-pub fn write(out: &mut dyn Write, account: &AccountRecord) -> io::Result<()> {
+pub fn write(out: &mut dyn Write, title: &str, account: &AccountRecord) -> io::Result<()> {
     if account.total <= 0 {
         return Ok(());
     }
-    writeln!(out, "{HEADING}what it was stopped for{HEADING:#}")?;
+    writeln!(out, "{HEADING}{title}{HEADING:#}")?;
     let mut line = |title: &str, ns: i64, note: &str| {
         let share = ns as f64 / account.total as f64;
         let width = (share * BAR).round() as usize;

@@ -24,6 +24,7 @@ const FIELDS: [&str; 53] = [
     "/became_blocking",
     "/reason",
     "/trigger",
+    "/asked_by",
     "/start",
     "/start_offset_ns",
     "/duration_ns",

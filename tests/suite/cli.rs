@@ -344,6 +344,8 @@ fn csv_has_what_the_records_have() {
             let nested = [
                 "kind",
                 "pauses",
+                "account",
+                "account_estimated",
                 "heap",
                 "phases",
                 "committed",

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use clr_gc::event::RootKind;
-use clr_gc::gc::{Collection, HeapGeneration};
+use clr_gc::gc::{Collection, HeapGeneration, StoppedTime};
+use gc_rules::account::AccountRecord;
 
 use super::{Detail, TypeSums};
 use crate::records::gc::type_name;
+use crate::report::account;
 use crate::report::memory;
 use crate::report::table::{Column, FAINT, HEADING, MARK, head, left, right, row};
 use crate::report::timeline;
@@ -22,6 +24,10 @@ pub fn write(out: &mut dyn Write, gc: &Collection, detail: &Detail, start: Optio
     title(out, gc, detail, start)?;
     section(out, "Stops")?;
     timeline::write(out, gc)?;
+    let mut stopped = StoppedTime::default();
+    stopped.add(gc);
+    let account = AccountRecord::of_stopped_time(&stopped, gc.pause_ns);
+    account::write(out, "what they were spent on", &account)?;
     section(out, "Heap")?;
     heap(out, gc)?;
     phases(out, gc)?;

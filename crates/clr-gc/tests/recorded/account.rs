@@ -148,3 +148,36 @@ fn what_came_since_is_the_difference() {
     let askers = |stopped: &StoppedTime| Asker::ALL.map(|asker| stopped.asked_by(asker));
     assert_eq!(askers(&since), askers(&after));
 }
+
+/// Scenario: programs that were stopped for one thing (all references of a large old array written anew before each
+/// young collection; three thousand threads; heap dumps of another tool), and the same with few references and threads.
+/// Guarantee: that is the largest part, and less than a tenth without it.
+#[test]
+fn what_a_process_is_stopped_for_is_the_largest_part() {
+    for (cause, much, little) in [
+        (
+            Cause::OldToYoung,
+            &["net8-card-marking", "net10-card-marking"][..],
+            &["net8-few-references"][..],
+        ),
+        (
+            Cause::Stacks,
+            &["net8-many-threads", "net11-many-threads"],
+            &["net8-few-threads"],
+        ),
+        (Cause::HeapDump, &["net8-heap-dumps"], &[]),
+    ] {
+        let share = |name: &str| {
+            let stopped = account(&Recording::of_account(name)?);
+            let largest = stopped.parts().largest_first().first().map(|part| part.cause);
+            let ns = stopped.parts().of(cause).unwrap_or(0);
+            Some((largest, ns as f64 / stopped.total() as f64))
+        };
+        for (largest, share) in much.iter().filter_map(|name| share(name)) {
+            assert!(largest == Some(cause) && share > 0.5, "{largest:?} {share}");
+        }
+        for (largest, share) in little.iter().filter_map(|name| share(name)) {
+            assert!(share < 0.1, "{cause:?}: {share}, {largest:?}");
+        }
+    }
+}

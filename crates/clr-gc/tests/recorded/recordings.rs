@@ -94,6 +94,12 @@ impl Recording {
         Self::of(&bytes(name), Scope::Collections, |_| ())
     }
 
+    /// One of those with a known cause, which only the repository has.
+    pub(crate) fn of_account(name: &str) -> Option<Self> {
+        let path = repository().join(format!("account/{name}.nettrace.gz"));
+        (are_all_there() || path.exists()).then(|| Self::of(&unpack(&path), Scope::Collections, |_| ()))
+    }
+
     pub(crate) fn of(bytes: &[u8], scope: Scope, mut observer: impl FnMut(&Observed<'_>)) -> Self {
         let mut stream = GcStream::new(scope, Settling::AtTheEnd);
         for piece in bytes.chunks(64 * 1024) {

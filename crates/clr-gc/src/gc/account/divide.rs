@@ -318,3 +318,195 @@ impl Division<'_> {
         self.account
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::event::{MarkWithType, RootKind};
+    use crate::gc::account::marks::Marks;
+
+    const MS: i64 = 1_000_000;
+
+    fn edges(begin: i64, suspended: i64, restarting: i64, restarted: i64) -> StopEdges {
+        StopEdges {
+            suspend_begin: Some(begin),
+            suspend_end: Some(suspended),
+            restart_begin: Some(restarting),
+            restart_end: Some(restarted),
+            thread: 1,
+        }
+    }
+
+    fn marking(marks: &[(u32, i64, RootKind, u64)]) -> Marking {
+        let mut kept = Marks::default();
+        for &(heap_num, at, root_kind, bytes) in marks {
+            kept.mark(
+                7,
+                at,
+                &MarkWithType {
+                    heap_num,
+                    clr_instance: 0,
+                    root_kind,
+                    bytes,
+                },
+            );
+        }
+        kept.take(7).unwrap()
+    }
+
+    /// What one heap sends in a young collection, with the time of each.
+    fn young(heap: u32, at: [i64; 7], stack_bytes: u64) -> Vec<(u32, i64, RootKind, u64)> {
+        let kinds = [
+            RootKind::STACK,
+            RootKind::FINALIZER,
+            RootKind::HANDLE,
+            RootKind::OLDER,
+            RootKind::DEPENDENT_HANDLE,
+            RootKind::NEW_FINALIZER,
+            RootKind::DEPENDENT_HANDLE,
+        ];
+        let marks = kinds.into_iter().zip(at);
+        let bytes = |kind| if kind == RootKind::STACK { stack_bytes } else { 0 };
+        marks.map(|(kind, at)| (heap, at, kind, bytes(kind))).collect()
+    }
+
+    fn phases(roots: i64, relocate: i64) -> Phases {
+        Phases {
+            mark_sized_refs: Some(0),
+            mark_roots: Some(roots),
+            short_weak: Some(0),
+            scan_finalization: Some(0),
+            long_weak: Some(0),
+            plan: Some(2 * MS),
+            relocate: Some(relocate),
+            compact: Some(3 * MS),
+            sweep: None,
+        }
+    }
+
+    /// Scenario: a young collection with two heaps. One was long at stacks, and finished its roots early; the other was
+    /// last, with old objects. Ten of its milliseconds in stacks went into ten million bytes.
+    /// Guarantee: the heap that was last counts, what was marked is what survives, relocation is divided as marking was,
+    /// and what is left is unexplained.
+    #[test]
+    fn the_heap_that_was_last_counts() {
+        let (start, spans) = (3 * MS, [(0, 200 * MS)]);
+        let early = young(0, [70, 71, 72, 73, 114, 115, 115].map(|ms| ms * MS), 0);
+        let last = young(1, [24, 24, 24, 114, 114, 115, 115].map(|ms| ms * MS), 10_000_000);
+        let marking = marking(&[early, last].concat());
+        let account = Stopped {
+            start: Some(start),
+            history: Some(190 * MS),
+            is_compacting: true,
+            phases: phases(110 * MS, 55 * MS),
+            marking: Some(&marking),
+            heaps: 2,
+            ..Stopped::of(edges(0, MS, 196 * MS, 200 * MS), &spans, PauseKind::Blocking)
+        }
+        .divide();
+        let ms = |cause| account.of(cause).map(|ns| (ns + MS / 2) / MS);
+        assert_eq!(account.total(), 200 * MS);
+        assert_eq!((ms(Cause::SlowThreads), ms(Cause::Prepare)), (Some(1), Some(3)));
+        // 20 ms until the stacks were done, of which 10 were marking; half as much again for relocation.
+        assert_eq!(ms(Cause::Stacks), Some(10 + 5));
+        assert_eq!(ms(Cause::OldToYoung), Some(90 + 44));
+        assert_eq!((ms(Cause::Plan), ms(Cause::Compact)), (Some(2), Some(3)));
+        assert_eq!((ms(Cause::Finish), ms(Cause::Resume)), (Some(6), Some(4)));
+        // 75 ms after the marks, 60 in phases.
+        assert_eq!(ms(Cause::Unexplained), Some(15));
+    }
+
+    /// Scenario: one heap of two has not sent a mark; the runtime has sent no mark at all.
+    /// Guarantee: no kind of root is known, and none is 0.
+    #[test]
+    fn marks_that_are_not_whole_are_not_used() {
+        let whole = young(0, [2, 3, 4, 5, 6, 7, 8].map(|ms| ms * MS), 0);
+        let half = &young(1, [2, 3, 4, 5, 6, 7, 8].map(|ms| ms * MS), 0)[..6];
+        let half = marking(&[&whole, half].concat());
+        for marking in [Some(&half), None] {
+            let account = Stopped {
+                start: Some(MS),
+                history: Some(30 * MS),
+                is_compacting: true,
+                phases: phases(5 * MS, MS),
+                marking,
+                heaps: 2,
+                ..Stopped::of(edges(0, MS, 31 * MS, 32 * MS), &[(0, 32 * MS)], PauseKind::Blocking)
+            }
+            .divide();
+            assert_eq!(account.total(), 32 * MS);
+            for cause in [Cause::Stacks, Cause::OldToYoung, Cause::FewRoots, Cause::Survivors] {
+                assert_eq!(account.of(cause), None, "{cause:?}");
+            }
+            assert_eq!(account.of(Cause::Plan), Some(2 * MS));
+        }
+    }
+
+    fn edge() -> impl Strategy<Value = Option<i64>> {
+        prop::option::of(prop_oneof![-50..1_000_i64, Just(i64::MIN / 8), Just(i64::MAX / 8)])
+    }
+
+    fn time() -> impl Strategy<Value = Option<i64>> {
+        prop::option::of(prop_oneof![0..500_i64, Just(i64::from(u32::MAX) * 1_000)])
+    }
+
+    proptest! {
+        /// Scenario: edges, marks and phase times in any order, those of damaged streams among them; a stop in pieces.
+        /// Guarantee: the parts add up to what is divided, and none is negative.
+        #[test]
+        fn whatever_comes_adds_up(
+            edges in prop::array::uniform4(edge()),
+            times in prop::array::uniform2(edge()),
+            at in prop::array::uniform7(-50..1_000_i64),
+            phases in prop::array::uniform9(time()),
+            lengths in prop::collection::vec((0..400_i64, 0..400_i64), 0..4),
+            bytes in 0..1_000_u64,
+            kind in prop::sample::select(vec![PauseKind::Blocking, PauseKind::Initial, PauseKind::Final]),
+            bits in 0..8_u32,
+        ) {
+            let mut from = 0;
+            let mut spans = Vec::new();
+            for (gap, length) in lengths {
+                spans.push((from + gap, from + gap + length));
+                from += gap + length;
+            }
+            let mut sorted = at;
+            if bits & 4 != 0 {
+                sorted.sort_unstable();
+            }
+            let mut kept = Marks::default();
+            for (heap_num, at, root_kind, bytes) in young(0, sorted, bytes) {
+                kept.mark(7, at, &MarkWithType { heap_num, clr_instance: 0, root_kind, bytes });
+            }
+            let marking = kept.take(7);
+            let [suspend_begin, suspend_end, restart_begin, restart_end] = edges;
+            let [a, b, c, d, e, f, g, h, i] = phases;
+            let stopped = Stopped {
+                start: times[0],
+                history: times[1],
+                is_compacting: bits & 1 != 0,
+                phases: Phases {
+                    mark_sized_refs: a, mark_roots: b, short_weak: c, scan_finalization: d, long_weak: e,
+                    plan: f, relocate: g, compact: h, sweep: i,
+                },
+                marking: marking.as_ref(),
+                heaps: 1,
+                pinned: (bits & 2 != 0).then_some(1),
+                handles: Some(bits),
+                ..Stopped::of(
+                    StopEdges { suspend_begin, suspend_end, restart_begin, restart_end, thread: 1 },
+                    &spans,
+                    kind,
+                )
+            };
+            let total: i64 = spans.iter().map(|(from, to)| to - from).sum();
+            for account in [stopped.divide(), stopped.without_collection()] {
+                prop_assert_eq!(account.total(), total);
+                prop_assert!(Cause::ALL.into_iter().all(|cause| account.of(cause).is_none_or(|ns| ns >= 0)));
+                prop_assert_eq!(account.parts().map(|part| part.ns).sum::<i64>(), total);
+            }
+        }
+    }
+}
