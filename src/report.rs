@@ -3,6 +3,7 @@
 //! Tables are for people and may change. Records are a contract: their names stay (the others are in
 //! [`crate::records`]). Everything here is pure: values in, text out, without a clock.
 
+pub mod account;
 pub mod allocations;
 pub mod anomalies;
 pub mod callers;

@@ -24,7 +24,8 @@ use crate::recording::{ProcessHistory, Recording};
 use crate::records::gc::{GcRecord, SummaryRecord, SuspensionRecord};
 use crate::records::request::RequestRecord;
 use crate::report::intervals::{Interval, Intervals};
-use crate::report::{anomalies, collections, csv, memory, requests, summary, view};
+use crate::report::{account, anomalies, collections, csv, memory, requests, summary, view};
+use gc_rules::account::AccountRecord;
 use gc_rules::incident::IncidentRecord;
 use gc_rules::record::AnomalyRecord;
 use gc_rules::review::Review;
@@ -163,6 +164,11 @@ fn table(
             collections::write(out, chosen(history, args))?;
         }
         summary::write(out, &history.totals, &history.other_stops, recording.observed_ns)?;
+        let stopped = &history.totals.stopped;
+        account::write(
+            out,
+            &AccountRecord::of_stopped_time(stopped, Some(recording.observed_ns)),
+        )?;
         summary::write_figures(out, &history.collections)?;
         if let Some((number, ledger)) = memory::newest(&history.collections) {
             memory::write(out, &format!("after GC {number}"), &ledger)?;

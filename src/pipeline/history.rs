@@ -4,6 +4,7 @@
 //! History -> Buckets   10 s each, 30 minutes: time stopped, pauses, collections, allocation, heap, memory
 //!            Marks     the newest 512 collections as points: when, which, how long
 //!            Causes    why it collected, since the first attach
+//!            Stopped   what it was stopped for, since the first attach and in the last minutes
 //!            Kept      the newest few and the longest few collections in full
 //! ```
 //!
@@ -24,12 +25,13 @@ mod kept;
 mod mark;
 mod packed;
 mod pauses;
+mod stopped;
 
 #[cfg(test)]
 mod tests;
 
 use clr_gc::event::GcType;
-use clr_gc::gc::{Collection, Suspension};
+use clr_gc::gc::{Collection, StoppedTime, Suspension};
 use gc_rules::engine::{collection_at, suspension_at};
 use gc_rules::time::TimeBase;
 
@@ -42,6 +44,7 @@ pub(crate) use kept::Remembered;
 pub(crate) use mark::Mark;
 use packed::Queue;
 pub(crate) use pauses::Pauses;
+use stopped::Stopped;
 
 /// How far back the buckets go, the one that is open included.
 pub(crate) const BUCKETS: u64 = 180;
@@ -60,6 +63,7 @@ pub(crate) struct History {
     buckets: Buckets,
     marks: Queue<Mark>,
     causes: Causes,
+    stopped: Stopped,
     kept: Kept,
     /// Collections observed.
     pub(crate) collections: u64,
@@ -173,6 +177,7 @@ impl Default for History {
             buckets: Buckets::default(),
             marks: Queue::new(MOST_MARKS, MOST_MARK_BYTES),
             causes: Causes::default(),
+            stopped: Stopped::default(),
             kept: Kept::default(),
             collections: 0,
             suspensions: 0,
@@ -215,6 +220,7 @@ impl History {
         }
         self.marks.push(Mark::of(&collection, start));
         self.causes.observe(&collection);
+        self.stopped.collection(&collection, at);
         self.newest.observe(&collection, at);
         self.kept.observe(collection, base, limit, at);
     }
@@ -224,6 +230,8 @@ impl History {
         self.revision += 1;
         self.suspensions += 1;
         let ended = suspension_at(suspension).map(|at| base.unix_ns(at));
+        self.stopped
+            .suspension(suspension, ended.unwrap_or(now_unix_ns).min(now_unix_ns));
         if let (Some(stopped), Some(ended)) = (length(suspension.stopped_ns), ended) {
             self.buckets.time_is(now_unix_ns);
             self.buckets
@@ -264,6 +272,16 @@ impl History {
     /// Why it collected, since the first attach: what stopped it longest first.
     pub(crate) fn causes(&self) -> Vec<Cause> {
         self.causes.all()
+    }
+
+    /// What it was stopped for, since the first attach.
+    pub(crate) fn stopped(&self) -> &StoppedTime {
+        self.stopped.all()
+    }
+
+    /// The same in the last minutes, and since when that is, Unix nanoseconds; `None`: it was never stopped.
+    pub(crate) fn recently_stopped(&self) -> Option<(u64, StoppedTime)> {
+        self.stopped.recent()
     }
 
     /// The newest collections in full, in the order in which they were observed.

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use clr_gc::gc::Collection;
+use clr_gc::gc::{Collection, StoppedTime};
+use gc_rules::account::AccountRecord;
 use gc_rules::incident::IncidentRecord;
 use gc_rules::time::{TimeBase, rfc3339};
 use gc_telemetry::definition::settings;
@@ -55,6 +56,13 @@ impl Pipeline {
             history: columns(history, parts.session.first_attach_unix_ns, now),
             pauses: pauses(history),
             causes: history.causes().iter().map(cause).collect(),
+            account: AccountRecord::of_stopped_time(
+                history.stopped(),
+                parts.session.first_attach_unix_ns.map(|attach| since(attach, now)),
+            ),
+            account_recent: history
+                .recently_stopped()
+                .map(|(from, stopped)| AccountRecord::of_stopped_time(&stopped, Some(since(from, now)))),
             newest: history.newest().rev().map(line_of).collect(),
             longest: history.longest(now).map(line_of).collect(),
             settings: settings_of(resource),
@@ -94,6 +102,8 @@ impl Pipeline {
             },
             pauses: PauseColumns::default(),
             causes: Vec::new(),
+            account: AccountRecord::of_stopped_time(&StoppedTime::default(), None),
+            account_recent: None,
             newest: Vec::new(),
             longest: Vec::new(),
             settings: Vec::new(),
@@ -153,6 +163,11 @@ impl Pipeline {
             next: near(place.map(|place| place + 1)),
         })
     }
+}
+
+/// How long it is from one Unix time to a later one, nanoseconds.
+fn since(from: u64, now: u64) -> i64 {
+    i64::try_from(now.saturating_sub(from)).unwrap_or(i64::MAX)
 }
 
 fn attributes(resource: &[KeyValue]) -> serde_json::Map<String, serde_json::Value> {

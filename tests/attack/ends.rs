@@ -58,7 +58,7 @@ fn full(mark: &str) -> Target {
 
 /// Waits until a severe rule on memory fires on the process.
 fn await_emergency(daemon: &Daemon, pid: u32) {
-    let severe = ["memory.before-out-of-memory", "memory.out-of-space-soh"];
+    let severe = ["memory.exhausted"];
     await_alerts(daemon, "no emergency", |alerts| {
         let mut alerts = alerts.iter();
         alerts.any(|(rule, of)| *of == u64::from(pid) && severe.contains(&&**rule))
@@ -183,7 +183,7 @@ fn a_stall_is_gcwatchs_own() {
     while Instant::now() < watched {
         for (rule, pid) in alerts(&daemon) {
             assert!(
-                !rule.starts_with("watcher.stopped") && rule != "watcher.late",
+                !rule.starts_with("time.stuck") && rule != "watcher.late",
                 "{rule} of {pid}"
             );
             about_itself |= rule == "watcher.stalled" && pid == own;

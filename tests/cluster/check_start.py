@@ -63,7 +63,7 @@ class Start(unittest.TestCase):
                     return subprocess.run(["bash", "-c", line], env=environment, capture_output=True, text=True, timeout=150, cwd=lab.PROJECT)
 
                 if line.startswith("curl"):
-                    said = lab.until(line, lambda: (out := run()).returncode == 0 and "memory.out-of-space-loh" in out.stdout and out.stdout)
+                    said = lab.until(line, lambda: (out := run()).returncode == 0 and "memory.exhausted" in out.stdout and out.stdout)
                     self.assertRegex(said, r'"k8s\.pod\.name": ?"shop-')
                 else:
                     out = run()

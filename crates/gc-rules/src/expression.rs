@@ -136,7 +136,7 @@ pub enum Node {
     Field(&'static Field),
     /// `process.attributes['k8s.namespace.name']`: an attribute of the resource, as text.
     Attribute(Box<str>),
-    /// `service.firing['induced.storm']`: the number of the service's processes on which that rule fires.
+    /// `service.firing['time.stopped']`: the number of the service's processes on which that rule fires.
     Firing(Box<str>),
     /// A window of the rule: its place in the rule set. A double.
     Window(usize),

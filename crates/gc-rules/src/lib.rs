@@ -21,6 +21,7 @@
 //! | `turns` | which rules are evaluated when, and which share a group, computed once for all processes |
 //! | [`window`], [`engine`] | the state of every rule for one process |
 //! | [`alert`], [`record`] | alerts and their transitions; their JSON |
+//! | [`account`] | what a process was stopped for, as a record |
 //! | [`ledger`] | where the memory of a process is, as a record |
 //! | [`incident`] | what a person sees: the alerts of one cause on one process |
 //! | [`review`] | the rules applied to a complete history: a recording, or the events of a test |
@@ -41,6 +42,7 @@
 // Time is a value: no clock is asked here (clippy.toml).
 #![deny(clippy::disallowed_methods)]
 
+pub mod account;
 pub mod alert;
 pub mod compile;
 pub mod document;

@@ -14,7 +14,7 @@ mod point;
 
 use std::ops::Range;
 
-use clr_gc::gc::{Collection, HeapGeneration, Pause, Suspension};
+use clr_gc::gc::{Account, Collection, HeapGeneration, Pause, Suspension};
 use gc_requests::request::Request;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 
@@ -96,6 +96,7 @@ impl Series {
         for pause in &collection.pauses {
             self.pause(collection, pause, base, span);
         }
+        self.stopped(&collection.account());
         if let (true, Some(ns)) = (collection.is_concurrent(), known(collection.duration_ns())) {
             self.record(&row::BACKGROUND_DURATION, Labels::NONE, ns, at, span);
         }
@@ -153,6 +154,13 @@ impl Series {
         }
     }
 
+    fn stopped(&mut self, account: &Account) {
+        for part in account.parts() {
+            let labels = Labels::of([Some(Label::Cause(part.cause))]);
+            self.add(&row::STOPPED_TIME, labels, u64::try_from(part.ns).unwrap_or(0));
+        }
+    }
+
     fn heap(&mut self, collection: &Collection, at: u64) {
         for (generation, sizes) in HeapGeneration::ALL.into_iter().zip(&collection.heap) {
             let labels = Labels::of([Some(Label::Generation(generation))]);
@@ -188,6 +196,9 @@ impl Series {
         match known(suspension.stopped_ns) {
             Some(ns) => self.add(&row::SUSPENSION_TIME, labels, ns),
             None => self.add(&row::PAUSES_UNKNOWN, Labels::NONE, 1),
+        }
+        if let Some(account) = suspension.account() {
+            self.stopped(&account);
         }
     }
 

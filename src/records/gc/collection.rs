@@ -2,7 +2,8 @@
 
 use clr_gc::event::GcReason;
 use clr_gc::gc::{
-    AllocatedUnknown, Collection, Committed, Figure, GenerationSizes, HeapGeneration, Missing, Pause, Phases,
+    Account, AllocatedUnknown, Cause, Collection, Committed, Figure, GenerationSizes, HeapGeneration, Missing,
+    PartKind, Pause, Phases,
 };
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
@@ -52,6 +53,14 @@ pub struct GcRecord<'a> {
     committed_total: Committed,
     largest_heap_survived: Option<u64>,
     throughput_cost_percent: Option<f32>,
+    /// What its stops were spent on, nanoseconds by cause: these add up to its pause. Parts of 0 are left out; null:
+    /// not known, and in what is unexplained.
+    #[serde(serialize_with = "account")]
+    account: Account,
+    /// Of these, those that are estimated.
+    account_estimated: Vec<&'static str>,
+    /// Who asked for it.
+    asked_by: &'static str,
     allocated_since_last: Option<u64>,
     /// Why that is not known: `first`, `loss`, `missing_history`, `sweep`, `contradiction`.
     allocated_unknown: Option<&'static str>,
@@ -142,6 +151,17 @@ fn phases<S: Serializer>(phases: &Phases, serializer: S) -> Result<S::Ok, S::Err
     serializer.collect_map(phases.named())
 }
 
+fn account<S: Serializer>(account: &Account, serializer: S) -> Result<S::Ok, S::Error> {
+    let seen = Cause::ALL.into_iter().filter(|cause| cause.is_seen_in_events());
+    let parts = seen.map(|cause| (cause.id(), account.of(cause)));
+    serializer.collect_map(parts.filter(|(_, ns)| *ns != Some(0)))
+}
+
+fn estimated(account: &Account) -> Vec<&'static str> {
+    let parts = account.parts().filter(|part| part.kind == PartKind::Estimated);
+    parts.map(|part| part.cause.id()).collect()
+}
+
 fn committed<S: Serializer>(committed: &Committed, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map([
         ("before", committed.before),
@@ -157,6 +177,7 @@ fn committed_total<S: Serializer>(committed: &Committed, serializer: S) -> Resul
 impl<'a> GcRecord<'a> {
     /// The record of a collection; `start` is its GCStart as RFC 3339.
     pub fn new(subject: Subject, collection: &'a Collection, start: Option<String>) -> Self {
+        let account = collection.account();
         let stats = collection.heap_stats.as_ref();
         let global = collection.global.as_ref();
         let reason = |reason: GcReason| reason.to_string();
@@ -196,6 +217,9 @@ impl<'a> GcRecord<'a> {
             committed_total: collection.committed,
             largest_heap_survived: collection.largest_heap_survived,
             throughput_cost_percent: collection.throughput_cost_percent,
+            account_estimated: estimated(&account),
+            account,
+            asked_by: collection.asker().id(),
             allocated_since_last: collection.allocated_since_last(),
             allocated_unknown: collection.allocated.err().map(AllocatedUnknown::name),
             implausible: collection.implausible.iter().map(Figure::name).collect(),

@@ -1,6 +1,7 @@
 //! The record of what all collections of a process add up to, by generation and type and in all.
 
 use clr_gc::gc::{Group, OtherStops, PauseQuantiles, Totals};
+use gc_rules::account::AccountRecord;
 use gc_rules::ledger::Ledger;
 use serde::Serialize;
 
@@ -80,6 +81,8 @@ pub struct SummaryRecord {
     promoted: Option<u64>,
     groups: Vec<GroupRecord>,
     other_stops: Vec<OtherStopsRecord>,
+    /// What it was stopped for.
+    account: AccountRecord,
     /// Where the heap's memory was after the newest collection.
     ledger: Option<Ledger>,
 }
@@ -119,6 +122,7 @@ impl SummaryRecord {
                 .map(|group| GroupRecord::new(group, observed_ns))
                 .collect(),
             other_stops: others.iter().map(other).collect(),
+            account: AccountRecord::of_stopped_time(&totals.stopped, Some(observed_ns)),
             ledger: None,
         }
     }

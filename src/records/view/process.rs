@@ -1,5 +1,6 @@
 //! One process, and one of its collections.
 
+use gc_rules::account::AccountRecord;
 use gc_rules::incident::IncidentRecord;
 use gc_rules::ledger::Ledger;
 use schemars::JsonSchema;
@@ -26,6 +27,10 @@ pub struct ProcessRecord {
     pub pauses: PauseColumns,
     /// Why it collected since the first attach: what stopped it longest first.
     pub causes: Vec<CauseRecord>,
+    /// What it was stopped for since the first attach: parts that add up.
+    pub account: AccountRecord,
+    /// The same of the last minutes; null: it was never stopped.
+    pub account_recent: Option<AccountRecord>,
     /// The newest collections that are kept in full, newest first.
     pub newest: Vec<CollectionLine>,
     /// The longest of the last half hour that are kept in full, longest first.

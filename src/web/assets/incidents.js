@@ -6,7 +6,7 @@ import { absolute, bytes, count, prose, severity, since, span } from './format.j
 function where(incident) {
   const name = incident.service ?? incident.process ?? 'a process';
   const pod = incident.resource?.['k8s.pod.name'];
-  const isOwn = incident.began_as.startsWith('watcher.');
+  const isOwn = incident.symptom.startsWith('watcher.');
   const link = isOwn ? h('a', { href: '/self' }, name) : incident.pid ? h('a', { href: `/processes/${incident.pid}` }, name) : h('b', null, name);
   return [link, pod ? h('span', { class: 'faint' }, ` ${pod}`) : null, incident.pid ? h('span', { class: 'faint' }, ` pid ${incident.pid}`) : null];
 }
@@ -71,6 +71,12 @@ function evidenceOf(incident, evidence) {
   return h('div', { class: 'evidence' }, h('b', null, `${evidenceNames[evidence.name]}${time}${found.method === 'tick' ? ', biased' : ''}`), table, flame(found));
 }
 
+// What explains it, the largest share first.
+function causeLine(cause, incident) {
+  const share = cause.share === null ? '' : ` (${Math.round(cause.share * 100)} %)`;
+  return h('p', { class: 'cause' }, h('b', null, `Cause: ${cause.title}${share}. `), prose(cause.summary, incident.pid));
+}
+
 const command = (incident) => h('p', null, h('code', null, incident.command));
 
 export function incidentCard(incident, { named = true, open = false } = {}) {
@@ -85,6 +91,7 @@ export function incidentCard(incident, { named = true, open = false } = {}) {
         : ['for ', since(incident.since)])),
     named ? h('p', { class: 'where' }, where(incident), incident.process_ended ? h('span', { class: 'tag' }, 'process exited') : null) : null,
     h('p', { class: 'summary' }, prose(incident.summary, incident.pid)),
+    incident.causes.map((cause) => causeLine(cause, incident)),
     incident.evidence.map((evidence) => evidenceOf(incident, evidence)),
     incident.remedy ? h('p', { class: 'remedy' }, h('b', null, 'What to do: '), prose(incident.remedy, incident.pid)) : null,
     // Where there are many, what to type is one click away.
@@ -96,5 +103,5 @@ export function incidentCard(incident, { named = true, open = false } = {}) {
       h('ul', { class: 'members' }, incident.members.map((member) => h('li', null,
         severity(member.severity, false), ' ', h('b', null, member.title), ' ', h('code', null, member.rule), ' ',
         h('span', { class: 'faint' }, `${member.count === 1 ? 'once' : `${count(member.count)} times`}${member.until ? ', over' : ''}`)))),
-      incident.gc_number !== null && incident.pid ? h('p', null, h('a', { href: `/processes/${incident.pid}/collections/${incident.gc_number}` }, `collection ${incident.gc_number}`), ' began it') : null));
+      incident.gc_number !== null && incident.pid ? h('p', null, h('a', { href: `/processes/${incident.pid}/collections/${incident.gc_number}` }, `collection ${incident.gc_number}`), ' was the first') : null));
 }

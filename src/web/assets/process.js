@@ -107,6 +107,20 @@ export function causes(list, since = 'Since gcwatch attached') {
         h('td', { class: 'n' }, duration(cause.longest_ns))))))) : h('p', null, 'No collection was seen yet.'));
 }
 
+// What it was stopped for: parts that add up, the largest first.
+export function account(of, since) {
+  const parts = [...of.parts, ...(of.unexplained ? [{ title: 'unexplained', value: of.unexplained, share: of.unexplained / of.total, kind: 'measured' }] : [])];
+  const top = Math.max(1, ...parts.map((part) => part.value));
+  const askers = of.asked_by.filter((part) => part.share >= 0.005).map((part) => `${part.title} ${percent(part.share)}`).join(', ');
+  return h('section', { class: 'panel', key: 'account' }, h('h2', null, 'What it was stopped for'), h('p', { class: 'faint' }, `${since}; ${of.lower_bound ? 'at least ' : ''}${duration(of.total)} in all.`),
+    parts.length ? h('table', { class: 'ledger' }, h('tbody', null, parts.map((part) => h('tr', null,
+      h('th', { scope: 'row' }, part.title, part.kind === 'estimated' ? h('span', { class: 'sub' }, 'estimated') : null),
+      h('td', { class: 'n' }, duration(part.value)),
+      h('td', { class: 'n' }, percent(part.share)),
+      h('td', { class: 'track' }, h('span', { class: 'level', style: { width: `${((part.value / top) * 100).toFixed(1)}%` } })))))) : h('p', null, 'It was not stopped.'),
+    askers ? h('p', { class: 'faint' }, `Asked for by ${askers}.`) : null);
+}
+
 export function lines(title, note, list, key, link) {
   return h('section', { class: 'panel late', key }, h('h2', null, title), h('p', { class: 'faint' }, note),
     list.length ? h('div', { class: 'scroll' }, h('table', null,
@@ -273,7 +287,7 @@ function render() {
       chart('Time stopped', 'Share of each ten seconds in which all its threads were suspended.', 'stopped'),
       chart('Allocation', 'Bytes per second.', 'allocation')) : null,
     isRead ? sides([
-      causes(record.causes), requests(process, link),
+      causes(record.causes), account(record.account, 'Since gcwatch attached'), requests(process, link),
       lines('Longest collections', 'Of the last half hour, kept in full.', record.longest, 'longest', link),
       lines('Newest collections', 'Kept in full.', record.newest, 'newest', link),
     ], [memoryPanel(memory), settings(record.settings), reading(record.stream, record.unseen, process)])

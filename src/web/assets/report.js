@@ -4,7 +4,7 @@ import { h, legend, show, swatch } from './dom.js';
 import { DASH, absolute, bytes, count, duration, exact, kind, percent, rate, recorded, severity } from './format.js';
 import { allocationChart, heapChart, hideTip, pauseChart, stoppedChart } from './charts.js';
 import { incidentCard } from './incidents.js';
-import { causes, chart, fact, heapLegend, lines, marksLegend, sides, trendNote, unseenList } from './process.js';
+import { account, causes, chart, fact, heapLegend, lines, marksLegend, sides, trendNote, unseenList } from './process.js';
 import { requestsPanel } from './requests.js';
 import { because, drawTimeline, figures, panels } from './collection.js';
 
@@ -150,7 +150,7 @@ function render() {
       chart('Allocation', 'Bytes per second, of each collection spread over the time before it.', 'allocation')),
     chosen(),
     report.requests ? requestsPanel(report.requests, link) : null,
-    sides([causes(process.causes, 'In this recording'), lines('Longest collections', 'In this recording.', process.longest.slice(0, 20), 'longest', link)], [
+    sides([causes(process.causes, 'In this recording'), account(process.summary.account, 'In this recording'), lines('Longest collections', 'In this recording.', process.longest.slice(0, 20), 'longest', link)], [
       kinds(process), memory(process),
       h('section', { class: 'panel', key: 'unseen' }, h('h2', null, 'What was not seen, and why'), unseenList(report.unseen))]),
     h('p', { class: 'faint', key: 'made' }, `Made by gcwatch ${page.version}.`),

@@ -296,6 +296,7 @@ impl Forming {
             is_full: start.is_some_and(|start| start.2.depth == Some(2)),
             is_foreground: start.is_some_and(|start| start.2.gc_type == Some(GcType::FOREGROUND)),
             handles: self.heap_stats.map(|stats| stats.gc_handle_count),
+            pinned: self.heap_stats.map(|stats| stats.pinned_object_count),
             ..Stopped::of(StopEdges::of(stop), spans, kind)
         }
     }

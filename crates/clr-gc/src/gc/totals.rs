@@ -1,6 +1,7 @@
 //! What all collections of a process add up to.
 
 use crate::event::GcType;
+use crate::gc::account::StoppedTime;
 use crate::gc::collection::{Collection, Suspension};
 
 /// Quantiles of pauses by nearest rank: each is a pause that was. Nanoseconds.
@@ -70,6 +71,8 @@ pub struct Totals {
     pub lossy: u64,
     /// Time that the managed threads were suspended, for collections and for stops without one, ns: the known parts.
     pub stopped_ns: i64,
+    /// What that was spent on, and who asked for it: both divisions add up to it.
+    pub stopped: StoppedTime,
     /// Stops without a collection.
     pub suspensions: u64,
     /// Of how many the time is not known.
@@ -92,6 +95,7 @@ impl Totals {
         self.lossy += u64::from(collection.lossy);
         let parts = collection.pauses.iter().filter_map(|pause| pause.pause_ns);
         self.stopped_ns = parts.fold(self.stopped_ns, i64::saturating_add);
+        self.stopped.add(collection);
         add_known(&mut self.allocated, collection.allocated_since_last());
         self.allocated_lower_bound |= collection.hides_allocation();
         add_known(&mut self.promoted, collection.promoted());
@@ -135,6 +139,7 @@ impl Totals {
     /// Takes a stop without a collection.
     pub fn add_suspension(&mut self, suspension: &Suspension) {
         self.suspensions += 1;
+        self.stopped.add_suspension(suspension);
         match suspension.stopped_ns {
             Some(ns) => {
                 self.suspensions_ns = self.suspensions_ns.saturating_add(ns);

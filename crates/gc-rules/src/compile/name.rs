@@ -104,7 +104,7 @@ impl<'a> Checker<'a> {
         let message = match root {
             Root::Gc | Root::Suspension | Root::Stream if of_many => format!(
                 "`{name}` belongs to one process, and this rule is about none (here: {here}); count the processes on \
-                 which a rule fires: `service.firing['induced.storm']`"
+                 which a rule fires: `service.firing['time.stopped']`"
             ),
             Root::Gc => format!(
                 "`{name}` belongs to one collection, and here is none (here: {here}); use a window over it, or a rule `on: gc`"
@@ -131,7 +131,7 @@ impl<'a> Checker<'a> {
             return "which attribute? `process.attributes['k8s.namespace.name']`".to_owned();
         }
         if name == FIRING {
-            return "which rule? `service.firing['induced.storm']`".to_owned();
+            return "which rule? `service.firing['time.stopped']`".to_owned();
         }
         if let Some(key) = name.strip_prefix(ATTRIBUTES).and_then(|rest| rest.strip_prefix('.')) {
             return format!("attributes are named in brackets: `{ATTRIBUTES}['{key}']`");

@@ -389,12 +389,14 @@ stopped! {
     "roots_old_to_young" OldToYoung "Looking through old objects for references to young ones, at marking and at relocation";
     "roots_finalizer_queue" FinalizerQueue "Looking through the queue of finalizable objects, at marking and at relocation";
     "roots_background" BackgroundRoots "Looking through what a background collection under way had on its list, at marking and at relocation";
+    "roots_few" FewRoots "Looking through so few roots as any process has: the first 100 µs of each kind";
     "weak" Weak "Clearing weak references, and sync blocks of dead objects";
     "survivors" Survivors "Marking what survives";
     "plan" Plan "Planning where survivors go";
     "relocate" Relocate "Updating references in what survives";
     "compact" Compact "Moving objects";
     "sweep" Sweep "Sweeping";
+    "pinned_gaps" PinnedGaps "Making free space between pinned objects usable";
     "finish" Finish "What comes after the phases";
     "resume" Resume "Letting the threads run again";
     "background_mark" BackgroundMark "Marking in the stops of a background collection; 0 for others";

@@ -252,7 +252,7 @@ impl CauseRecord {
 }
 
 impl MemberRecord {
-    /// `pauses.long (info, 3 times)`: the rule and how often it held.
+    /// `time.pause (info, 3 times)`: the rule and how often it held.
     pub fn line(&self) -> String {
         let times = if self.count == 1 {
             "once".to_owned()

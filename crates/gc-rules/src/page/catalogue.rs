@@ -199,6 +199,6 @@ mod tests {
             assert!(condition(rule).contains("when: "), "{}", rule.id);
         }
         assert!(!page.contains("## \n"));
-        assert_eq!(place("pauses.long"), "rules-catalogue.md#pauseslong");
+        assert_eq!(place("time.pause"), "rules-catalogue.md#timepause");
     }
 }

@@ -90,7 +90,7 @@ Expressions are a subset of [CEL](https://cel.dev). They are checked when a file
 | `double(a)`, `int(a)` | conversion to the other number type, towards zero |
 | `has(gc.trigger)` | whether a field, an attribute or a window is known |
 | `process.attributes['k8s.namespace.name']` | a resource attribute of the process, as a string |
-| `service.firing['induced.storm']` | in rules `on: service`: on how many processes of the service that rule fires |
+| `service.firing['time.stopped']` | in rules `on: service`: on how many processes of the service that rule fires |
 | `// ...` | a comment |
 
 **Unknown** is a third value. A value that was not seen is unknown, and so is a result computed from it, unless the

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use clr_gc::event::{GcReason, GcType, SuspendReason};
-use clr_gc::gc::{AllocatedUnknown, FIGURES, Figure, HeapGeneration};
+use clr_gc::gc::{AllocatedUnknown, Cause, FIGURES, Figure, HeapGeneration};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 
@@ -23,6 +23,7 @@ pub(super) enum Label {
     NotExported(NotExported),
     AllocatedUnknown(AllocatedUnknown),
     Figure(Figure),
+    Cause(Cause),
     /// The place of a class of requests.
     Route(u8),
     /// The point that aggregates everything over the limit of series.
@@ -78,6 +79,7 @@ impl Label {
     const ROUTE: u8 = 7;
     const ALLOCATED_UNKNOWN: u8 = 8;
     const FIGURE: u8 = 9;
+    const CAUSE: u8 = 10;
 
     fn packed(self) -> u64 {
         let (which, value) = match self {
@@ -89,6 +91,7 @@ impl Label {
             Self::NotExported(NotExported::OverRate) => (Self::NOT_EXPORTED, 1),
             Self::AllocatedUnknown(why) => (Self::ALLOCATED_UNKNOWN, why as u32),
             Self::Figure(figure) => (Self::FIGURE, figure as u32),
+            Self::Cause(cause) => (Self::CAUSE, cause as u32),
             Self::Overflow => (Self::OVERFLOW, 0),
             Self::Route(place) => (Self::ROUTE, u32::from(place)),
         };
@@ -116,6 +119,7 @@ impl Label {
                 let mut all = FIGURES.into_iter().map(|(figure, _, _)| figure);
                 Self::Figure(all.find(|figure| *figure as u32 == value)?)
             }
+            Self::CAUSE => Self::Cause(*Cause::ALL.get(value as usize)?),
             Self::OVERFLOW => Self::Overflow,
             Self::ROUTE => Self::Route(u8::try_from(value).ok()?),
             _ => return None,
@@ -142,6 +146,7 @@ impl Label {
             Self::NotExported(NotExported::OverRate) => (&metric::UNTOLD, text("over_rate")),
             Self::AllocatedUnknown(why) => (&metric::ALLOCATED_UNKNOWN_WHY, text(why.name())),
             Self::Figure(figure) => (&metric::FIGURE, text(figure.name())),
+            Self::Cause(cause) => (&metric::CAUSE, text(cause.id())),
             Self::Overflow => (&metric::OVERFLOW, Value::BoolValue(true)),
             Self::Route(place) => (&metric::ROUTE, text(options.routes.name(place)?)),
         };
@@ -163,6 +168,7 @@ mod tests {
             any::<u32>().prop_map(|number| Label::Stop(SuspendReason(number))),
             prop::sample::select(vec![NotExported::NotSelected, NotExported::OverRate]).prop_map(Label::NotExported),
             prop::sample::select(AllocatedUnknown::ALL.to_vec()).prop_map(Label::AllocatedUnknown),
+            prop::sample::select(Cause::ALL.to_vec()).prop_map(Label::Cause),
             prop::sample::select(FIGURES.to_vec()).prop_map(|(figure, _, _)| Label::Figure(figure)),
             Just(Label::Overflow),
         ]

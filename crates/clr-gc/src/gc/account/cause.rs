@@ -22,6 +22,8 @@ pub enum Cause {
     FinalizerQueue,
     /// Looking through what a background collection under way had on its list.
     BackgroundRoots,
+    /// Looking through so few roots as any process has.
+    FewRoots,
     /// Clearing weak references, and sync blocks of dead objects.
     Weak,
     /// Marking what survives.
@@ -34,6 +36,8 @@ pub enum Cause {
     Compact,
     /// Making free lists.
     Sweep,
+    /// Making free space between pinned objects usable.
+    PinnedGaps,
     /// What comes after the phases: figures, regions given back.
     Finish,
     /// Letting the threads run again.
@@ -54,7 +58,7 @@ pub enum Cause {
 
 impl Cause {
     /// How many there are.
-    pub const COUNT: usize = 23;
+    pub const COUNT: usize = 25;
 
     /// Each, in the order in which they come in a stop.
     pub const ALL: [Self; Self::COUNT] = [
@@ -67,12 +71,14 @@ impl Cause {
         Self::OldToYoung,
         Self::FinalizerQueue,
         Self::BackgroundRoots,
+        Self::FewRoots,
         Self::Weak,
         Self::Survivors,
         Self::Plan,
         Self::Relocate,
         Self::Compact,
         Self::Sweep,
+        Self::PinnedGaps,
         Self::Finish,
         Self::Resume,
         Self::BackgroundMark,
@@ -98,6 +104,11 @@ impl Cause {
         Self::ALL.into_iter().find(|cause| cause.id() == id)
     }
 
+    /// Events show it; the others are known of live processes only.
+    pub const fn is_seen_in_events(self) -> bool {
+        !matches!(self, Self::NoCpu | Self::ToolSession)
+    }
+
     const fn names(self) -> (&'static str, &'static str) {
         match self {
             Self::SlowThreads => ("threads.slow", "threads slow to stop"),
@@ -109,12 +120,14 @@ impl Cause {
             Self::OldToYoung => ("roots.old-to-young", "old objects that refer to young ones"),
             Self::FinalizerQueue => ("roots.finalizer-queue", "queue of finalizable objects"),
             Self::BackgroundRoots => ("roots.background", "list of a background collection"),
+            Self::FewRoots => ("roots.few", "few roots, as any process has"),
             Self::Weak => ("weak", "weak references and sync blocks"),
             Self::Survivors => ("survivors", "marking what survives"),
             Self::Plan => ("plan", "planning"),
             Self::Relocate => ("relocate", "updating references"),
             Self::Compact => ("compact", "moving objects"),
             Self::Sweep => ("sweep", "sweeping"),
+            Self::PinnedGaps => ("pinned.gaps", "free space between pinned objects"),
             Self::Finish => ("finish", "finishing the collection"),
             Self::Resume => ("resume", "resuming threads"),
             Self::BackgroundMark => ("background.mark", "marking in stops of background collections"),
@@ -131,7 +144,14 @@ impl Cause {
         self.is_root()
             || matches!(
                 self,
-                Self::Weak | Self::Survivors | Self::Plan | Self::Relocate | Self::Compact | Self::Sweep | Self::Finish
+                Self::Weak
+                    | Self::Survivors
+                    | Self::Plan
+                    | Self::Relocate
+                    | Self::Compact
+                    | Self::Sweep
+                    | Self::PinnedGaps
+                    | Self::Finish
             )
     }
 
@@ -146,6 +166,7 @@ impl Cause {
                 | Self::OldToYoung
                 | Self::FinalizerQueue
                 | Self::BackgroundRoots
+                | Self::FewRoots
         )
     }
 }
