@@ -41,10 +41,7 @@ impl Output {
         table::width(width);
         table::colour(format == Format::Table && AutoStream::choice(&stdout) != ColorChoice::Never);
         let out = BufWriter::with_capacity(WRITE_BYTES, stdout);
-        let out = match format {
-            Format::Table => Folding::new(out, width, Escape::Replaced),
-            Format::Ndjson => Folding::new(out, None, Escape::Json),
-        };
+        let out = Folding::new(out, width.filter(|_| format == Format::Table), Escape::Replaced);
         Self { format, out }
     }
 
@@ -59,12 +56,14 @@ impl Output {
     ///
     /// When standard output cannot be written.
     pub fn record(&mut self, record: &impl Serialize) -> io::Result<()> {
+        self.out.escape_as(Escape::Json);
         serde_json::to_writer(&mut self.out, record)?;
         self.out.write_all(b"\n")
     }
 
     /// The writer for tables: on a terminal no word of a line is broken.
     pub fn text(&mut self) -> &mut dyn Write {
+        self.out.escape_as(Escape::Replaced);
         &mut self.out
     }
 

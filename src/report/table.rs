@@ -218,6 +218,11 @@ impl<W: Write> Folding<W> {
         }
     }
 
+    /// What becomes of what is written from now on.
+    pub fn escape_as(&mut self, escape: Escape) {
+        self.escape = escape;
+    }
+
     /// Writes what is left, and gives the writer back.
     ///
     /// # Errors
