@@ -5,6 +5,7 @@ use std::sync::Arc;
 use clr_gc::gc::{Collection, StoppedTime};
 use gc_rules::account::AccountRecord;
 use gc_rules::incident::IncidentRecord;
+use gc_rules::rule::Role;
 use gc_rules::time::{TimeBase, rfc3339};
 use gc_telemetry::definition::settings;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
@@ -16,7 +17,7 @@ use crate::pipeline::run::{Parts, Run};
 use crate::pipeline::view::{json_value, record_of};
 use crate::records::gc::type_name;
 use crate::records::view::{
-    CauseRecord, CollectionLine, CollectionRecord, HistoryColumns, MemoryRecord, Neighbour, PauseColumns,
+    CauseRecord, CollectionLine, CollectionRecord, HistoryColumns, MemoryRecord, Neighbour, NoteRecord, PauseColumns,
     ProcessRecord, ReportedRequests, RequestsOfMinute, SettingRecord, StreamFigures, Unseen,
 };
 use delivery::clock::now_unix_ns;
@@ -66,6 +67,7 @@ impl Pipeline {
             newest: history.newest().rev().map(line_of).collect(),
             longest: history.longest(now).map(line_of).collect(),
             settings: settings_of(resource),
+            notes: notes(&parts),
             requests: parts.requests.facts(now).map(|facts| RequestsOfMinute {
                 known: facts.judged,
                 hit: facts.touched,
@@ -104,6 +106,7 @@ impl Pipeline {
             causes: Vec::new(),
             account: AccountRecord::of_stopped_time(&StoppedTime::default(), None),
             account_recent: None,
+            notes: Vec::new(),
             newest: Vec::new(),
             longest: Vec::new(),
             settings: Vec::new(),
@@ -168,6 +171,22 @@ impl Pipeline {
 /// How long it is from one Unix time to a later one, nanoseconds.
 fn since(from: u64, now: u64) -> i64 {
     i64::try_from(now.saturating_sub(from)).unwrap_or(i64::MAX)
+}
+
+/// The rules that hold on the process and are no harm.
+fn notes(parts: &Parts) -> Vec<NoteRecord> {
+    let alerts = parts.rules.as_ref().map(|rules| rules.alerts()).unwrap_or_default();
+    let notes = alerts.into_iter().filter(|alert| !alert.rule.is_harm());
+    notes
+        .map(|alert| NoteRecord {
+            rule: alert.rule.id.to_string(),
+            role: alert.rule.role.unwrap_or(Role::Note),
+            title: alert.rule.title.to_string(),
+            summary: alert.summary.to_string(),
+            remedy: alert.rule.remedy.to_string(),
+            since: rfc3339(alert.active_unix_ns),
+        })
+        .collect()
 }
 
 fn attributes(resource: &[KeyValue]) -> serde_json::Map<String, serde_json::Value> {

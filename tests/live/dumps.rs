@@ -76,6 +76,7 @@ impl Tool {
 
 fn rules(record: &Value) -> Vec<String> {
     let incidents = record["incidents"].as_array().unwrap().iter();
+    let incidents = incidents.chain(record["notes"].as_array().unwrap());
     let names = incidents.flat_map(|incident| {
         let alerts = incident["alerts"].as_array().into_iter().flatten();
         let of_alerts = alerts.filter_map(|alert| alert["rule"].as_str());

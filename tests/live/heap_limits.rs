@@ -164,8 +164,8 @@ fn the_limit_of_a_group_is_seen_or_not(runtime: Runtime) {
     assert_eq!(said.next().unwrap()["value"], LIMIT / 4 * 3);
 
     let fires = |record: &Value| {
-        let incidents = record["incidents"].as_array().unwrap().iter();
-        is_known(record) && incidents.clone().any(|incident| incident["rule"] == "limits.not-seen")
+        let mut notes = record["notes"].as_array().unwrap().iter();
+        is_known(record) && notes.any(|note| note["rule"] == "limits.not-seen")
     };
     let record = daemon.process(blind.pid(), runtime.name, fires);
     let memory = &record["memory"];

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::alert::{Alert, Ending, Transition};
-use crate::rule::Severity;
+use crate::rule::{Role, Severity};
 use crate::time::rfc3339;
 
 /// What every record of an alert has: in `/api/v1/alerts` and in ndjson. Unknown values are null.
@@ -15,6 +15,8 @@ use crate::time::rfc3339;
 pub struct AlertRecord {
     /// Id of the rule.
     pub rule: String,
+    /// What the rule is for; null: it has no role.
+    pub role: Option<Role>,
     /// Title of the rule.
     pub title: String,
     /// The rule's group. Of the rules of a group only the most severe fires.
@@ -48,6 +50,7 @@ impl AlertRecord {
         let values = alert.values.iter();
         Self {
             rule: rule.id.to_string(),
+            role: rule.role,
             title: rule.title.to_string(),
             group: group.map(str::to_owned),
             severity: alert.severity(),

@@ -3,6 +3,7 @@
 use gc_rules::account::AccountRecord;
 use gc_rules::incident::IncidentRecord;
 use gc_rules::ledger::Ledger;
+use gc_rules::rule::Role;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -39,6 +40,8 @@ pub struct ProcessRecord {
     pub settings: Vec<SettingRecord>,
     /// Its incidents: open ones, then those that ended.
     pub incidents: Vec<IncidentRecord>,
+    /// What is worth knowing beside them: rules that hold and are no harm.
+    pub notes: Vec<NoteRecord>,
     /// Its requests of the last minute; null: they are not observed (`requests.mode`). Those that lost most are served
     /// at `/api/v1/evidence/requests/PID`.
     pub requests: Option<RequestsOfMinute>,
@@ -46,6 +49,23 @@ pub struct ProcessRecord {
     pub stream: StreamFigures,
     /// What was not seen, and why.
     pub unseen: Vec<Unseen>,
+}
+
+/// A note, or a cause that holds: worth knowing, and no harm.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct NoteRecord {
+    /// Id of the rule.
+    pub rule: String,
+    /// What it is for.
+    pub role: Role,
+    /// Its title.
+    pub title: String,
+    /// What happened, one sentence.
+    pub summary: String,
+    /// What to do.
+    pub remedy: String,
+    /// Since when it holds, RFC 3339.
+    pub since: Option<String>,
 }
 
 /// The requests of the last minute.

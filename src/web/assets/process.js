@@ -278,6 +278,7 @@ function render() {
     isRead ? h('p', { class: `verdict ${level}`, key: 'verdict' }, h('b', null, 'Is it the collector? '), sentence) : null,
     open.length ? h('section', { class: 'incidents', key: 'incidents' }, open.map((incident) => incidentCard(incident, { named: false }))) : null,
     ended.length ? h('details', { class: 'ended-list', key: 'ended' }, h('summary', null, `${ended.length} ended ${ended.length === 1 ? 'incident' : 'incidents'}`), h('div', { class: 'incidents' }, ended.map((incident) => incidentCard(incident, { named: false })))) : null,
+    record.notes.length ? notes(record) : null,
     isRead ? facts(process, memory) : null,
     isRead ? h('div', { class: 'charts', key: 'charts' },
       chart('Pauses', `${count(pauses.number.length)} newest, one mark each${pauses.number.length >= 512 ? '; before them the longest of ten seconds.' : '. Logarithmic.'}`, 'pauses',
@@ -295,6 +296,14 @@ function render() {
     resource(record.resource),
   ]);
   draw();
+}
+
+// What is worth knowing and no harm.
+function notes({ notes: all, process }) {
+  return h('details', { class: 'ended-list', key: 'notes' },
+    h('summary', null, `${all.length} ${all.length === 1 ? 'note' : 'notes'}: ${all.map((note) => note.title).join('; ')}`),
+    h('ul', { class: 'members' }, all.map((note) => h('li', { key: note.rule },
+      h('b', null, note.title), ' ', h('code', null, note.rule), h('p', null, prose(note.summary, process.pid), ' ', h('span', { class: 'faint' }, prose(note.remedy, process.pid)))))));
 }
 
 function draw() {
