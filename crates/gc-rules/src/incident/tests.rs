@@ -465,7 +465,7 @@ fn only_harm_begins_an_incident() {
         (51.0, What::Nothing, "worse time.stopped error"),
     ]);
     assert_eq!(causes(&process.records()[0])[0].0, "old");
-    let mut said = Vec::new();
+    let mut notified = Vec::new();
     for second in 52..400 {
         let what = if second % 20 == 0 {
             What::Full(300)
@@ -474,10 +474,10 @@ fn only_harm_begins_an_incident() {
         };
         let said = process.step(f64::from(second), &what);
         if !said.is_empty() {
-            said.push((second, said));
+            notified.push((second, said));
         }
     }
-    assert_eq!(said, [(341, "explained time.stopped error".to_owned())]);
+    assert_eq!(notified, [(341, "explained time.stopped error".to_owned())]);
     assert_eq!(process.records()[0].remedy, "Collect less.");
     // The last collection leaves the window at 440 s; the cause holds as long, and the incident waits a minute.
     let mut ended = String::new();
