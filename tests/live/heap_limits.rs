@@ -175,13 +175,8 @@ fn the_limit_of_a_group_is_seen_or_not(runtime: Runtime) {
         memory["heap_limit_note"].as_str().unwrap().starts_with(NOT_SEEN),
         "{memory}"
     );
-    let rules: Vec<&str> = record["incidents"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter_map(|one| one["rule"].as_str())
-        .collect();
-    assert_eq!(rules, ["limits.not-seen"]);
+    // A fact, and no harm.
+    assert_eq!(record["incidents"].as_array().unwrap().len(), 0, "{record}");
     // They end before their groups.
     drop((seeing, blind));
 }

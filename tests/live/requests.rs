@@ -116,11 +116,11 @@ impl Shop {
 /// under load.
 /// Guarantee: the time lost is within 0.25 ms of that for 999 of 1,000, and no request is lost that ended meanwhile.
 fn a_request_lost_what_its_own_log_says(runtime: Runtime) {
-    lost_as_logged(runtime, &[], "/alloc?kb=2000", 250_000);
+    lost_as_logged(runtime, &[], "/alloc?kb=2000", 250_000, 1000);
 }
 
 /// Scenario: the same with the server collector, two heaps and a small budget.
-/// Guarantee: the same within 1 ms: the runtime counts the pauses of this collector more coarsely.
+/// Guarantee: the same within 1 ms, for 99 of 100: the runtime counts the pauses of this collector more coarsely.
 fn a_request_of_server_gc_lost_what_its_own_log_says(runtime: Runtime) {
     let knobs = [
         ("DOTNET_gcServer", "1"),
@@ -128,19 +128,20 @@ fn a_request_of_server_gc_lost_what_its_own_log_says(runtime: Runtime) {
         ("DOTNET_GCgen0MaxBudget", "400000"),
     ];
     // Its budget is larger, so that less would collect nothing.
-    lost_as_logged(runtime, &knobs, "/alloc?kb=30000", 1_000_000);
+    lost_as_logged(runtime, &knobs, "/alloc?kb=30000", 1_000_000, 100);
 }
 
 /// Up to four recordings: where another program has the CPU between two reads of a clock, the service's own account is
-/// off, and few requests are hit. None may be off by much, one has to agree, and more than ten requests are hit in all.
-fn lost_as_logged(runtime: Runtime, env: &[(&str, &str)], alloc: &'static str, within_ns: i64) {
+/// off, and few requests are hit. None may be off by much, one has to agree but for one request of `of`, and more than
+/// ten requests are hit in all.
+fn lost_as_logged(runtime: Runtime, env: &[(&str, &str)], alloc: &'static str, within_ns: i64, of: usize) {
     let (mut hit, mut agrees, mut recordings) = (0, false, Vec::new());
     for _ in 0..4 {
         let found = held_against_log(runtime, env, alloc, within_ns);
         println!("{}: {found:#?}", runtime.name);
         assert!(found.apart.len() * 20 <= found.known, "{found:#?}");
         hit += found.hit;
-        agrees |= found.hit > 0 && found.apart.len() * 1000 <= found.known;
+        agrees |= found.hit > 0 && found.apart.len() * of <= found.known;
         if agrees && hit > 10 {
             return;
         }
