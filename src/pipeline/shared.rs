@@ -236,7 +236,11 @@ impl Shared {
                 self.counters.incident_changes.fetch_add(1, Ordering::Relaxed);
                 self.record(&notices);
             }
-            self.services().book.notices(&notices.alerts, now_unix_ns());
+            let now = now_unix_ns();
+            let mut services = self.services();
+            services.book.notices(&notices.alerts, now);
+            services.book.incidents(&notices.incidents, now);
+            drop(services);
             self.remember_ended(&resource, &notices);
             self.outlet.alerts(&resource, notices);
         }

@@ -6,7 +6,9 @@ mod members;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use delivery::alerts::Notice;
+use delivery::alerts::{IncidentNotice, Notice};
+use gc_rules::incident::IncidentChange;
+use gc_rules::rule::Severity;
 use gc_rules::time::moved;
 use gc_telemetry::origin::Origin;
 
@@ -94,6 +96,17 @@ impl ServiceBook {
         for notice in notices {
             if let Some(living) = self.living(notice.run) {
                 living.observe(&notice.transition, now_unix_ns);
+            }
+        }
+    }
+
+    /// Incidents of a process became more severe, and so did alerts that fire.
+    pub(crate) fn incidents(&mut self, notices: &[IncidentNotice], now_unix_ns: u64) {
+        for notice in notices.iter().filter(|notice| matches!(notice.change, IncidentChange::Worse(..))) {
+            if let Some(living) = self.living(notice.run) {
+                let incident = notice.change.incident();
+                let harms = incident.harms().filter(|member| member.alert.severity() >= Severity::Error);
+                harms.for_each(|member| living.rose(&member.rule().id, now_unix_ns));
             }
         }
     }

@@ -59,11 +59,24 @@ impl Living {
                 }
             }
         }
-        if !is_severe {
-            return;
+        if is_severe {
+            self.severe_changed(&rule.id, now_unix_ns);
         }
+    }
+
+    /// A rule that fires is of severity error or critical now.
+    pub(super) fn rose(&mut self, rule: &Arc<str>, now_unix_ns: u64) {
+        let mut firing = self.firing.iter_mut();
+        let Some(firing) = firing.find(|firing| firing.rule == *rule && !firing.is_severe) else {
+            return;
+        };
+        firing.is_severe = true;
+        self.severe_changed(rule, now_unix_ns);
+    }
+
+    fn severe_changed(&mut self, rule: &str, now_unix_ns: u64) {
         let is_of_memory = |id: &str| OF_MEMORY.iter().any(|family| id.starts_with(family));
-        if is_of_memory(&rule.id) {
+        if is_of_memory(rule) {
             let fires = self.severe().any(is_of_memory);
             self.emergency_unix_ns = Some(if fires { u64::MAX } else { now_unix_ns });
         }
