@@ -102,10 +102,15 @@ impl ServiceBook {
 
     /// Incidents of a process became more severe, and so did alerts that fire.
     pub(crate) fn incidents(&mut self, notices: &[IncidentNotice], now_unix_ns: u64) {
-        for notice in notices.iter().filter(|notice| matches!(notice.change, IncidentChange::Worse(..))) {
+        for notice in notices
+            .iter()
+            .filter(|notice| matches!(notice.change, IncidentChange::Worse(..)))
+        {
             if let Some(living) = self.living(notice.run) {
                 let incident = notice.change.incident();
-                let harms = incident.harms().filter(|member| member.alert.severity() >= Severity::Error);
+                let harms = incident
+                    .harms()
+                    .filter(|member| member.alert.severity() >= Severity::Error);
                 harms.for_each(|member| living.rose(&member.rule().id, now_unix_ns));
             }
         }
