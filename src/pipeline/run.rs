@@ -160,10 +160,16 @@ impl Run {
             Clock::Recorded => Notices::default(),
         };
         let resource = Arc::clone(parts.identity.resource());
+        let in_order = parts.session.closed_in_order() == Some(true);
         let Some(rules) = parts.rules.as_mut() else {
             return (resource, notices, None);
         };
         match self.clock {
+            // Nothing was killed and nobody has to restart it: what was wrong is over.
+            Clock::Live if in_order => {
+                notices.extend(rules.finish(IncidentEnding::ProcessEnded, at_unix_ns));
+                (resource, notices, None)
+            }
             Clock::Live => {
                 notices.extend(rules.end(at_unix_ns));
                 (resource, notices, Some(rules.take_incidents(at_unix_ns)))
