@@ -244,8 +244,9 @@ fn a_library_and_who_called_it_are_named(runtime: Runtime) {
         };
         assert_eq!(of_row.len(), 1, "{}: {all:#?}", runtime.name);
         let collections = caller["collections"].as_u64().unwrap();
+        // One may be cut by an edge of the burst.
         assert!(
-            (least..=most).contains(&collections),
+            (least.saturating_sub(1)..=most).contains(&collections),
             "{}: {caller}, {least} to {most}",
             runtime.name
         );

@@ -70,14 +70,14 @@ fn bursts(daemon: &Daemon) -> Vec<String> {
     metrics.lines().filter(is).map(str::to_owned).collect()
 }
 
-/// Scenario: a program that requests collections in a dozen ways, the shipped rules, bursts on.
+/// Scenario: a program that requests collections in a dozen ways, a rule that asks who does, bursts on.
 /// Guarantee: the incident has the sites that stopped it longest, each one of the program's own, with the call, counts
 /// and times, as a clause too; the metric has one burst.
 fn an_induced_incident_names_the_site(runtime: Runtime) {
     let folder = folder();
     let target = known(runtime, "callers.dll", folder.path());
-    let more = "evidence: {bursts: on, burst_for: 3s}\n";
-    let daemon = black_box::daemon(&mark(folder.path()), folder.path(), more);
+    let more = rule(folder.path(), "callers") + "evidence: {bursts: on, burst_for: 3s}\n";
+    let daemon = black_box::daemon(&mark(folder.path()), folder.path(), &more);
     let incident = incident(&daemon, target.pid(), "callers");
     let found = &incident["callers"];
     assert!(found["none_because"].is_null(), "{}: {found}", runtime.name);
