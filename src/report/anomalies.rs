@@ -159,7 +159,11 @@ pub fn write(out: &mut dyn Write, review: &Review, base: TimeBase) -> io::Result
         // The remedy of a rule is written once: that of the main cause, where one is known.
         let advice = causes.first().map_or(rule, |cause| cause.rule());
         if explained.insert(advice.id.clone()) && !advice.remedy.is_empty() {
-            writeln!(out, "          {FAINT}-> {}{FAINT:#}", wrapped(&advice.remedy, 13))?;
+            writeln!(
+                out,
+                "          {FAINT}-> {}{FAINT:#}",
+                wrapped(&for_a_file(&advice.remedy), 13)
+            )?;
         }
     }
     let more = incidents.len().saturating_sub(MOST_LISTED);
@@ -167,6 +171,12 @@ pub fn write(out: &mut dyn Write, review: &Review, base: TimeBase) -> io::Result
         writeln!(out, "and {}", plural(more as u64, "more incident"))?;
     }
     Ok(())
+}
+
+/// A remedy that names commands on a process, for a recording: they read the file, too.
+fn for_a_file(remedy: &str) -> String {
+    let remedy = remedy.replace("gcwatch callers PID", "gcwatch callers FILE");
+    remedy.replace("gcwatch allocations PID", "gcwatch allocations FILE")
 }
 
 /// A rule, and how often it held.

@@ -82,7 +82,7 @@ impl GcSettings {
                 self.high_memory_percent = Some(event.high_mem_percent_config).filter(|percent| *percent != 0);
             }
             // .NET Core 3.1 and 5 send 0 whatever is set.
-            ClrEvent::RuntimeDcStart(event) if event.startup_flags != 0 => {
+            ClrEvent::RuntimeDcStart(event) if event.startup_flags != 0 || event.vm_major_version >= 6 => {
                 self.server = Some(event.startup_flags & STARTUP_SERVER != 0);
                 let concurrent = event.startup_flags & STARTUP_CONCURRENT != 0;
                 self.concurrent = self.concurrent.or(Some(concurrent));

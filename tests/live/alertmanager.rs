@@ -80,7 +80,7 @@ impl Alertmanager {
         let folder = TempDir::new().unwrap();
         let config = folder.path().join("alertmanager.yml");
         let text = format!(
-            "route: {{receiver: test, group_by: [alertname, instance, pid], group_wait: {group_wait}, group_interval: 200ms, repeat_interval: 4h}}\n\
+            "route: {{receiver: test, group_by: [alertname, incident], group_wait: {group_wait}, group_interval: 200ms, repeat_interval: 4h}}\n\
              receivers: [{{name: test, webhook_configs: [{{url: '{webhook}', send_resolved: true}}]}}]\n"
         );
         std::fs::write(&config, text).unwrap();

@@ -133,7 +133,9 @@ fn a_dump_is_the_tools(runtime: Runtime) {
 fn a_dump_that_is_not_read_is_no_debugger(runtime: Runtime) {
     let scene = Scene::new();
     // Trees of half a million nodes.
-    let target = scene.marked(Start::new(runtime, "longpause")).start();
+    let mut start = scene.marked(Start::new(runtime, "longpause"));
+    start.seconds = 200;
+    let target = start.start();
     let daemon = reads(&scene, &target);
     let tool = Tool::of(&target);
     let verbose = tool.begin(0x1, 64, WhenFull::Drop);

@@ -189,7 +189,11 @@ fn callers(runtime: Runtime, knobs: &[(&'static str, &'static str)]) {
     // The recording says the same.
     let again = records(&["callers", &kept, "--format", "ndjson"]);
     assert!(number(&again[0], "triggers") >= number(first, "triggers"), "{context}");
-    assert_eq!(again[0]["unknown_frames"], first["unknown_frames"], "{context}");
+    // It goes on to the end of the session, and so do its frames.
+    assert!(
+        number(&again[0], "unknown_frames") >= number(first, "unknown_frames"),
+        "{context}"
+    );
 }
 
 /// Scenario: thirteen ways to make the runtime collect, each counted by the program itself.

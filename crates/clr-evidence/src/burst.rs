@@ -144,7 +144,7 @@ impl Burst {
         }
     }
 
-    /// No more samples of allocations count than this.
+    /// No more samples of allocations count than this: the burst ends with the last one.
     pub fn set_most_samples(&mut self, samples: u64) {
         self.state.most_samples = Some(samples);
     }
@@ -162,7 +162,8 @@ impl Burst {
 
     /// Nothing after this instant counts.
     pub fn set_end(&mut self, at: i64) {
-        self.state.window.end = Some(at);
+        let end = &mut self.state.window.end;
+        *end = Some(end.map_or(at, |known| known.min(at)));
     }
 
     /// Takes bytes in.
@@ -352,6 +353,13 @@ fn ticks_ns(header: &TraceHeader) -> i64 {
 }
 
 impl State {
+    /// What is allocated after the last sample that counts is in no sample: the time of the burst ends with it.
+    fn end_with_the_last_sample(&mut self, at: i64) {
+        if self.most_samples.is_some_and(|most| self.samples.count() >= most) {
+            self.window.end = Some(self.window.end.map_or(at, |end| end.min(at)));
+        }
+    }
+
     fn observe(&mut self, observed: &Observed<'_>) {
         let event = observed.event;
         let process = *self.process.get_or_insert(event.process);
@@ -399,6 +407,7 @@ impl State {
                 let type_name = sampled.type_name.to_text();
                 self.samples
                     .sampled(&type_name, sampled.object_size, stack, &mut self.budget);
+                self.end_with_the_last_sample(at);
             }
             ClrEvent::AllocationTick(tick) if samples => {
                 let stack = self.intern(observed);
@@ -406,6 +415,7 @@ impl State {
                 let amount = amount.unwrap_or(tick.allocation_amount.into());
                 let type_name = tick.type_name.map(|name| name.to_text()).unwrap_or_default();
                 self.samples.ticked(&type_name, amount, stack, &mut self.budget);
+                self.end_with_the_last_sample(at);
             }
             ClrEvent::GcTriggered(_) => {
                 let stack = counts.then(|| self.intern(observed)).flatten();

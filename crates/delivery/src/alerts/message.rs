@@ -207,6 +207,7 @@ fn annotations(notice: &IncidentNotice) -> BTreeMap<String, String> {
     let run = Some(notice.run);
     let subject = IncidentSubject {
         run,
+        process: Some(notice.process.to_string()),
         ..IncidentSubject::default()
     };
     let record = IncidentRecord::new(notice.change.incident(), &subject);

@@ -52,7 +52,7 @@ pub struct IncidentRecord {
     pub description: String,
     /// What to do: of its main cause, or else of its gravest harm.
     pub remedy: String,
-    /// The next command to type.
+    /// The next command to type; null of a recording, an ended incident and a process that exited.
     pub command: Option<String>,
     /// When the harm began, RFC 3339.
     pub since: Option<String>,
@@ -167,7 +167,8 @@ impl IncidentRecord {
             summary: alert.map_or_else(String::new, |alert| alert.summary.to_string()),
             description: rule.description.to_string(),
             remedy,
-            command: command(incident, subject.run),
+            // The process of a recording is nowhere to be asked.
+            command: subject.process.as_ref().and_then(|_| command(incident, subject.run)),
             since: rfc3339(incident.began_unix_ns),
             noticed: rfc3339(incident.noticed_unix_ns),
             until: incident.ended_unix_ns.and_then(rfc3339),
