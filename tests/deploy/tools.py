@@ -79,7 +79,8 @@ class Strict(yaml.SafeLoader):
     """A key that is there twice is a mistake."""
 
     def construct_mapping(self, node, deep=False):
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        merge = "tag:yaml.org,2002:merge"
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value if key.tag != merge]
         for key in keys:
             if keys.count(key) > 1:
                 raise yaml.YAMLError(f"{node.start_mark}: the key {key} is there twice")

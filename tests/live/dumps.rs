@@ -164,18 +164,15 @@ fn a_dump_that_is_not_read_is_no_debugger(runtime: Runtime) {
     let length = tool.end(dump);
     assert!(length > 4 << 20, "no dump: {length} bytes");
 
+    // A collection that the program's own allocations triggered can be the one that waits: any thread that writes an
+    // event does.
+    let waited = |line: &Value| line["pause_ns"].as_i64() > Some(5_000_000_000);
     let is_read = |record: &Value| {
-        let mut longest = record["longest"].as_array().unwrap().iter();
-        longest.any(|line| line["pause_ns"].as_i64() > Some(5_000_000_000))
+        record["longest"].as_array().into_iter().flatten().any(waited)
             && record["stream"]["healings"].as_u64() >= Some(1)
     };
     let record = daemon.process(target.pid(), runtime.name, is_read);
-    let stop = &record["longest"][0];
-    assert_eq!(
-        (&stop["reason"], &stop["requested_by_tool"]),
-        (&Value::from("Induced"), &Value::from(true)),
-        "{stop}"
-    );
+    println!("longest: {}", record["longest"]);
     let rules = rules(&record);
     println!("afterwards: {rules:?}");
     assert!(rules.iter().any(|rule| rule == "induced.by-tool"), "{rules:?}");
