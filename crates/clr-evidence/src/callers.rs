@@ -157,7 +157,11 @@ impl Triggers {
                 });
             }
             ClrEvent::GcStart(start) => {
-                let trigger = match self.open.last_mut() {
+                // The thread that starts a collection stopped the others, but for a background one: events of threads
+                // are not in order where more of them wait than the decoder holds.
+                let own = self.open.iter().rposition(|stop| stop.thread == thread);
+                let place = own.or(self.open.len().checked_sub(1));
+                let trigger = match place.and_then(|place| self.open.get_mut(place)) {
                     Some(stop) => {
                         stop.has_collection = true;
                         stop.trigger = stop.trigger.or_else(|| self.pending.take());
