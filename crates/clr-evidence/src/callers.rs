@@ -312,3 +312,42 @@ fn reason_name(reason: u32) -> &'static str {
     }
     GcReason(reason).name().unwrap_or("unknown")
 }
+
+#[cfg(test)]
+mod tests {
+    use clr_gc::event::{self, Layout, PointerSize, RUNTIME_PROVIDER};
+
+    use super::*;
+
+    /// Scenario: the stops of two threads come as if they overlapped, as where more events wait than the decoder holds.
+    /// Guarantee: each collection is the answer to its own thread's request, and none is a request without one.
+    #[test]
+    fn a_collection_answers_its_own_thread() {
+        let suspend = [1, 0, 0, 0, 255, 255, 255, 255, 0, 0];
+        let mut triggers = Triggers::default();
+        let mut budget = Budget::default();
+        let mut at = 0;
+        let mut observe = |thread: u64, id: u16, payload: &[u8]| {
+            at += 1;
+            let layout = Layout::of(RUNTIME_PROVIDER, id.into(), None).unwrap();
+            let event = event::decode(layout, payload, PointerSize::Eight).unwrap();
+            triggers.observe(&event, (thread, at), true, None, &mut budget);
+        };
+        let start = |number: u8| {
+            let mut payload = [0; 26];
+            payload[0] = number;
+            payload
+        };
+        for (thread, reason) in [(1, 1), (2, 7)] {
+            observe(thread, 9, &suspend);
+            observe(thread, 35, &[reason, 0, 0, 0, 0, 0]);
+        }
+        for (thread, number) in [(1, 10), (2, 11)] {
+            observe(thread, 1, &start(number));
+            observe(thread, 3, &[0, 0]);
+        }
+        assert_eq!(triggers.by_number[&10].key.0, 1);
+        assert_eq!(triggers.by_number[&11].key.0, 7);
+        assert!(triggers.sums.values().all(|sum| sum.without_collection == 0));
+    }
+}
