@@ -105,8 +105,9 @@ fn a_dump_is_the_tools(runtime: Runtime) {
     let length = tool.end(tool.begin(DUMP, 64, WhenFull::Drop));
     assert!(length > 100_000, "no dump: {length} bytes");
     let by_tool = |record: &Value| {
-        let mut causes = record["causes"].as_array().unwrap().iter();
-        causes.any(|cause| cause["requested_by_tool"] == true) && !rules(record).is_empty()
+        let mut causes = record["causes"].as_array().into_iter().flatten();
+        causes.any(|cause| cause["requested_by_tool"] == true)
+            && rules(record).iter().any(|rule| rule.starts_with("induced."))
     };
     let record = daemon.process(target.pid(), runtime.name, by_tool);
     let causes = record["causes"].as_array().unwrap();
