@@ -165,6 +165,20 @@ fn who_died_in_a_burst_begins_none_again() {
     assert!(found_second["none_because"].is_null(), "{found_second}");
 }
 
+/// How many sockets the guard of a command has: the one to the command, then the streams that it holds.
+fn guard_sockets(pid: u32) -> Option<usize> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).ok()?.filter_map(Result::ok);
+    let children = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+    let guard = children.flat_map(|text| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
+    let files = fs::read_dir(format!("/proc/{}/fd", guard.last()?)).ok()?;
+    let links = files.filter_map(|file| fs::read_link(file.ok()?.path()).ok());
+    Some(
+        links
+            .filter(|link| link.to_string_lossy().starts_with("socket:"))
+            .count(),
+    )
+}
+
 /// Scenario: `gcwatch callers` is stopped (Ctrl-Z) while it reads a process.
 /// Guarantee: within ten seconds its stream is closed, so that the process's writes do not wait; it says so when it
 /// goes on, and ends.
@@ -180,8 +194,9 @@ fn a_stopped_command_holds_nobody() {
         table.lines().filter(|line| line.contains(&socket)).count() - 1
     };
     until("a session", || (connections() > 0).then_some(()));
-    // Its guard has the stream a moment later.
-    std::thread::sleep(Duration::from_millis(500));
+    until("its guard has the stream", || {
+        guard_sockets(child.id()).filter(|sockets| *sockets > 1)
+    });
     kill_process(pid, Signal::STOP).unwrap();
     let since = Instant::now();
     // The runtime's end is gone when it has noticed at its next write.
@@ -236,17 +251,17 @@ fn a_lock_of_another_user_is_none() {
     assert!(!ended.success(), "{lease:?} can be opened by others");
     fs::set_permissions(&lease, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
     let mut other = locks().spawn().unwrap();
-    std::thread::sleep(Duration::from_millis(300));
+    let inode = std::os::unix::fs::MetadataExt::ino(&fs::metadata(&lease).unwrap());
+    let has_line = |waits: bool| {
+        let locks = fs::read_to_string("/proc/locks").unwrap();
+        let of_lease = format!(":{inode} ");
+        let mut lines = locks.lines().filter(|line| line.contains(&of_lease));
+        lines.any(|line| line.contains("->") == waits).then_some(())
+    };
+    until("the other user waits for the lock", || has_line(true));
     drop(daemon);
     // Now it has the lock: the kernel gave it on.
-    until("the lock of the other user", || {
-        let locks = fs::read_to_string("/proc/locks").unwrap();
-        let inode = std::os::unix::fs::MetadataExt::ino(&fs::metadata(&lease).unwrap());
-        locks
-            .lines()
-            .any(|line| line.contains(&format!(":{inode} ")) && !line.contains("->"))
-            .then_some(())
-    });
+    until("the lock of the other user", || has_line(false));
     let daemon = start(folder.path());
     until("it is read again", || {
         (target(&daemon, runtime.pid())["state"] == "attached").then_some(())

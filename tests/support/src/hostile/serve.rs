@@ -143,9 +143,8 @@ impl Serving {
     /// A session with stacks: samples while it is wanted, then many more, with the time of when it was, and names.
     fn burst(&self, mut stream: UnixStream, id: u64) -> Result<()> {
         let mut forge = Forge::new(Format::V4).map_err(Error::other)?;
-        // Its reader knows by now when it began.
-        std::thread::sleep(Duration::from_millis(200));
-        let at = monotonic();
+        // After its reader has set when the burst began.
+        let at = monotonic() + 200_000_000;
         samples(&mut forge, 0, at).map_err(Error::other)?;
         stream.write_all(&forge.take().map_err(Error::other)?)?;
         while self.is_wanted(id) {
