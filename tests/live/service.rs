@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ use test_support::add_tests;
 use test_support::daemon::{ANY, Daemon, command, marked};
 use test_support::harness::Tests;
 use test_support::runtimes::{SERVICE, need};
-use test_support::target::PATIENCE;
+use test_support::target::{PATIENCE, await_listening, service_port};
 
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(tests, need(&[SERVICE]); a_service_under_load_is_healthy);
@@ -49,7 +49,7 @@ struct Scene {
 impl Scene {
     fn new(server: bool, paths: &'static [&'static str]) -> Self {
         let folder = tempfile::Builder::new().prefix("gcw").tempdir().unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = service_port();
         let mark = folder.path().file_name().unwrap().to_str().unwrap().to_owned();
         let mut service = Command::new(SERVICE.folder().join("svc"))
             .env("TMPDIR", folder.path())
@@ -64,12 +64,13 @@ impl Scene {
             .spawn()
             .unwrap();
         let mut said = BufReader::new(service.stdout.take().unwrap()).lines();
-        let service = Running(service);
+        let mut service = Running(service);
         assert!(
             said.any(|line| line.unwrap().starts_with("ready")),
             "the service begins"
         );
         std::thread::spawn(move || said.for_each(drop));
+        await_listening(&mut service.0, port);
 
         let gcwatch = Command::new(env!("CARGO_BIN_EXE_gcwatch"));
         let daemon = Daemon::start(command(gcwatch, folder.path(), ANY, &marked(&mark)));

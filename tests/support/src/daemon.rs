@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -75,6 +75,14 @@ struct Said {
     more: Condvar,
 }
 
+impl Said {
+    /// The lines so far, and whether there will be no more. A test that failed with them in its hand leaves them
+    /// whole.
+    fn lines(&self) -> MutexGuard<'_, (Vec<String>, bool)> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// A daemon that runs, killed at the end.
 pub struct Daemon {
     child: Child,
@@ -95,10 +103,10 @@ impl Daemon {
         let heard = Arc::clone(&said);
         std::thread::spawn(move || {
             for line in stderr.lines().map_while(Result::ok) {
-                heard.lines.lock().unwrap().0.push(line);
+                heard.lines().0.push(line);
                 heard.more.notify_all();
             }
-            heard.lines.lock().unwrap().1 = true;
+            heard.lines().1 = true;
             heard.more.notify_all();
         });
         let mut daemon = Self {
@@ -131,14 +139,14 @@ impl Daemon {
 
     /// All that it said so far.
     pub fn said(&self) -> String {
-        let lines = self.said.lines.lock().unwrap();
+        let lines = self.said.lines();
         lines.0.iter().flat_map(|line| [line, "\n"]).collect()
     }
 
     /// The next line with `words`.
     pub fn await_line(&mut self, words: &str) -> String {
         let until = Instant::now() + PATIENCE;
-        let mut lines = self.said.lines.lock().unwrap();
+        let mut lines = self.said.lines();
         loop {
             let found = lines.0.iter().skip(self.passed).position(|line| line.contains(words));
             if let Some(place) = found {
@@ -149,7 +157,12 @@ impl Daemon {
             assert!(!lines.1, "it ended without saying {words:?}:\n{}", lines.0.join("\n"));
             let left = until.saturating_duration_since(Instant::now());
             assert!(!left.is_zero(), "it does not say {words:?}:\n{}", lines.0.join("\n"));
-            lines = self.said.more.wait_timeout(lines, left).unwrap().0;
+            lines = self
+                .said
+                .more
+                .wait_timeout(lines, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
         }
     }
 
@@ -158,7 +171,7 @@ impl Daemon {
         let status = await_end(&mut self.child, PATIENCE);
         let status = status.unwrap_or_else(|| panic!("it does not end:\n{}", self.said()));
         // Its guard may hold the pipe a moment longer.
-        let (lines, bound) = (self.said.lines.lock().unwrap(), Duration::from_secs(1));
+        let (lines, bound) = (self.said.lines(), Duration::from_secs(1));
         drop(self.said.more.wait_timeout_while(lines, bound, |lines| !lines.1));
         status
     }

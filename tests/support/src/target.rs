@@ -1,8 +1,10 @@
 //! A .NET process that a test starts, asks and stops.
 
 use std::io::{BufRead, BufReader, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
@@ -12,6 +14,36 @@ use crate::runtimes::{Host, Runtime};
 
 /// How long a process may take to start, to answer or to end. Only a hang takes as long.
 pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A port of loopback for a service that binds it later.
+///
+/// It lies below the ports that the kernel gives to outgoing connections and to listeners of port 0
+/// (`net.ipv4.ip_local_port_range`): one of those can be taken between this call and the service's own `bind`.
+pub fn service_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap();
+    let first: u16 = range.split_whitespace().next().unwrap().parse().unwrap();
+    // Another test program may run beside this one.
+    let own = u16::try_from(std::process::id() % 97).unwrap() * 64;
+    loop {
+        let place = own.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % (first - 1024);
+        let port = first - 1 - place;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+}
+
+/// Waits until a service accepts connections at `port`; one that ends before fails the test.
+pub fn await_listening(service: &mut Child, port: u16) {
+    let until = Instant::now() + PATIENCE;
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        let ended = service.try_wait().unwrap();
+        assert!(ended.is_none(), "the service ended before it listened: {ended:?}");
+        assert!(Instant::now() < until, "the service does not listen at port {port}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
 
 /// `tick TIMESTAMP gen0 gen1 gen2 total_pause_us` as the process prints it.
 #[derive(Debug, Clone, Copy)]
