@@ -165,7 +165,8 @@ fn pid_name(subject: Subject, several: bool) -> String {
         .pid
         .map_or_else(|| "unknown process".to_owned(), |pid| format!("pid {pid}"));
     match subject.clr_instance {
-        Some(instance) if several || instance != 0 => format!("{pid}, runtime {instance}"),
+        // The number tells runtimes of one process apart; it is no version.
+        Some(instance) if several => format!("{pid}, ClrInstanceID {instance}"),
         _ => pid,
     }
 }

@@ -59,7 +59,9 @@ pub use found::{
 };
 pub use machine::Incidents;
 pub(crate) use machine::follows;
-pub use record::{CauseRecord, EvidenceRecord, IncidentRecord, IncidentSubject, MemberRecord, id_of};
+pub use record::{
+    CauseRecord, EvidenceRecord, IncidentRecord, IncidentSubject, MemberRecord, id_of, remedy_for_a_file,
+};
 pub use sample::sample;
 pub use stored::StoredIncident;
 
