@@ -165,7 +165,7 @@ fn pid_name(subject: Subject, several: bool) -> String {
         .pid
         .map_or_else(|| "unknown process".to_owned(), |pid| format!("pid {pid}"));
     match subject.clr_instance {
-        // The number tells runtimes of one process apart; it is no version.
+        // It distinguishes runtimes of one process, and is no version.
         Some(instance) if several => format!("{pid}, ClrInstanceID {instance}"),
         _ => pid,
     }
