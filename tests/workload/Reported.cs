@@ -63,9 +63,9 @@ static class Ordinary {
 // Linked cancellation tokens of a shared, long-lived source that nobody disposes of.
 static class LinkedTokens {
   internal static void Run() {
-    int secs = int.Parse(Environment.GetEnvironmentVariable("SECS") ?? "660"); var app = new CancellationTokenSource(); var sw = Stopwatch.StartNew(); long n = 0, x = 0;
+    int secs = int.Parse(Environment.GetEnvironmentVariable("SECS") ?? "660"); var app = new CancellationTokenSource(); var sw = Stopwatch.StartNew(); long n = 0; int each = int.Parse(Environment.GetEnvironmentVariable("EACH") ?? "12");
     while (sw.Elapsed.TotalSeconds < secs) {
-      for (int i = 0; i < 12; i++) { var request = new CancellationTokenSource(); var linked = CancellationTokenSource.CreateLinkedTokenSource(app.Token, request.Token); linked.Token.Register(() => { }); n++; }
+      for (int i = 0; i < each; i++) { var request = new CancellationTokenSource(); var linked = CancellationTokenSource.CreateLinkedTokenSource(app.Token, request.Token); linked.Token.Register(() => { }); n++; }
       for (int i = 0; i < 600; i++) GC.KeepAlive(new byte[400]); Thread.Sleep(10);
     }
     Console.WriteLine("linked {0} heap {1} MB gen2 {2}", n, GC.GetTotalMemory(false) >> 20, GC.CollectionCount(2)); GC.KeepAlive(app);
