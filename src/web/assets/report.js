@@ -90,7 +90,7 @@ function kinds({ summary }) {
         [group.max_ns === null ? null : group.pause_ns, group.p50_ns, group.p99_ns, group.max_ns].map((ns) => h('td', { class: 'n' }, duration(ns)))))))));
 }
 
-const LINES = [['live', 'Live objects', 'live'], ['free', 'Free between them', 'free'], ['committed_unused', 'Committed and unused', 'unused'], ['bookkeeping', 'Tables of the collector', 'tables']];
+const LINES = [['live', 'Live objects', 'live'], ['not_looked_at', 'Old objects, not looked at', 'unseen'], ['free', 'Free between them', 'free'], ['committed_unused', 'Committed and unused', 'unused'], ['bookkeeping', 'Tables of the collector', 'tables']];
 
 function memory({ summary }) {
   const { ledger } = summary;
