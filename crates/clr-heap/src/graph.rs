@@ -218,7 +218,7 @@ fn build(types: Vec<TypeOf>, raw: Raw, methods: &HashMap<u64, String>) -> Graph 
                     dangling += 1;
                     continue;
                 };
-                // Both are sorted, but an array's references are not: a table of what is left to take away.
+                // Both are sorted, but an array's references are not: a table of what is left.
                 if let Some(left) = taken.as_mut().and_then(|taken| taken.get_mut(&target))
                     && *left > 0
                 {
@@ -304,7 +304,7 @@ fn push(targets: &mut Vec<u32>, target: u32) {
     targets.push(target);
 }
 
-/// How often each object is to be taken from this node; takes these pairs off the front.
+/// How often each object must be taken from this node; takes these pairs off the front.
 fn of(pairs: &mut &[(u32, u32)], node: u32) -> Option<HashMap<u32, u32>> {
     let count = pairs.iter().take_while(|(array, _)| *array == node).count();
     let (own, rest) = pairs.split_at_checked(count)?;

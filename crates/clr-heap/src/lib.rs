@@ -38,3 +38,7 @@ pub mod profile;
 pub mod reading;
 pub mod snapshot;
 pub mod survey;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
