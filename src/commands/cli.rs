@@ -2,6 +2,7 @@
 
 mod configured;
 mod evidence;
+mod heap;
 mod live;
 mod recorded;
 mod rules;
@@ -17,6 +18,7 @@ pub use self::configured::{AlertsArgs, AlertsCommand, AlertsTestArgs, DemoArgs, 
 pub use self::evidence::{
     AllocationsArgs, AllocationsCommand, AllocationsDiffArgs, BurstArgs, CallersArgs, EvidenceFormat, SubjectArgs,
 };
+pub use self::heap::{HeapArgs, HeapCommand, HeapDiffArgs, HeapFormat};
 pub use self::live::{DoctorArgs, Profile, PsArgs, RecordArgs, TopArgs};
 pub use self::recorded::{AnalyzeArgs, AnalyzeFormat, DiffArgs, EventsArgs, Sort};
 pub use self::rules::{
@@ -101,6 +103,10 @@ pub enum Command {
     Callers(CallersArgs),
     /// Find out who allocates in a process: types and call sites
     Allocations(AllocationsArgs),
+    /// Find out what lives in a process and what holds it: types, roots, what grew
+    Heap(HeapArgs),
+    /// Find out what every managed thread is doing
+    Stacks(CallersArgs),
     /// Print a shell completion script
     Completions(CompletionsArgs),
     /// Write the manual pages into a folder, for packages
@@ -110,7 +116,7 @@ pub enum Command {
 
 /// What others call the commands: the words of dotnet-counters, dotnet-trace, dotnet-gcdump, PerfView, jstat, and plain
 /// guesses.
-const OTHER_NAMES: [(&str, &[&str]); 7] = [
+const OTHER_NAMES: [(&str, &[&str]); 9] = [
     ("ps", &["list", "ls", "processes", "targets"]),
     (
         "top",
@@ -125,16 +131,15 @@ const OTHER_NAMES: [(&str, &[&str]); 7] = [
             "dashboard",
         ],
     ),
-    (
-        "record",
-        &["collect", "trace", "dump", "gcdump", "capture", "start", "attach"],
-    ),
+    ("record", &["collect", "trace", "capture", "start", "attach"]),
+    ("heap", &["gcdump", "dump", "memory", "census"]),
     (
         "analyze",
         &[
             "report", "show", "summary", "convert", "print", "gcstats", "open", "view", "analyse",
         ],
     ),
+    ("stacks", &["stack", "threads"]),
     ("doctor", &["check", "diagnose", "why", "status", "health"]),
     ("diff", &["compare"]),
     ("run", &["daemon", "serve", "agent", "server"]),
