@@ -19,7 +19,7 @@ pub(crate) fn write(notice: &IncidentNotice, resource: &Resource) {
     let what = match &notice.change {
         IncidentChange::Refreshed(_) => return,
         IncidentChange::Began(_) => "incident",
-        IncidentChange::Worse(..) => "incident is worse",
+        IncidentChange::Worse(..) => "incident escalated",
         IncidentChange::Explained(_) => "cause of incident",
         IncidentChange::Gathered(_, Evidence::Allocations) => "who allocates",
         IncidentChange::Gathered(..) => "who makes it collect",

@@ -74,7 +74,7 @@ fn log(identity: &Identity, state: &RunState) {
             tracing::warn!(target: "gcwatch::targets", pid, name, reason, "cannot attach: {}", bounded(detail));
         }
         RunState::HeldElsewhere { holder } => {
-            tracing::info!(target: "gcwatch::targets", pid, name, "not attached: it is read by {}", bounded(holder));
+            tracing::info!(target: "gcwatch::targets", pid, name, "not attached: {} reads it", bounded(holder));
         }
         RunState::OverLimit => {
             tracing::warn!(target: "gcwatch::targets", pid, name, "not attached: the limit of processes is reached");

@@ -264,12 +264,12 @@ impl<S: Sink> Attempt<S> {
                 reading.sink.healed();
                 tracing::info!(
                     target: "gcwatch::targets", pid, name,
-                    "another tool's session ended; the runtime makes no events for it any more"
+                    "another tool's session ended; gcwatch stopped the events that it left behind"
                 );
             }
             Err(problem) => tracing::warn!(
                 target: "gcwatch::targets", pid, name,
-                "another tool's session ended, and the runtime may go on making its events, which slows collections: \
+                "another tool's session ended, and its events may still slow collections: \
                  the session to end that failed: {}; it is tried again", bounded(&problem)
             ),
         }

@@ -206,7 +206,7 @@ impl Account {
             let address = target.address();
             tracing::warn!(
                 target: "gcwatch::export", %signal,
-                "the OTLP endpoint {address} does not accept {signal} now; asking again, at least once a minute: {text}",
+                "the OTLP endpoint {address} rejects {signal} for now; retrying at least once a minute: {text}",
             );
         }
     }
