@@ -140,7 +140,8 @@ impl Account {
             }
             queue.failed(&text, SystemTime::now());
         }
-        if self.retry.allows(now) {
+        // Once in an outage: its end is logged, and metrics and the page count the retries meanwhile.
+        if !self.failing && self.retry.allows(now) {
             self.failing = true;
             let address = target.address();
             let what = match cause {
