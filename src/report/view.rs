@@ -168,7 +168,8 @@ fn pid_name(subject: Subject, several: bool) -> String {
         .pid
         .map_or_else(|| "unknown process".to_owned(), |pid| format!("pid {pid}"));
     match subject.clr_instance {
-        Some(instance) if several || instance != 0 => format!("{pid}, runtime {instance}"),
+        // It distinguishes runtimes of one process, and is no version.
+        Some(instance) if several => format!("{pid}, ClrInstanceID {instance}"),
         _ => pid,
     }
 }

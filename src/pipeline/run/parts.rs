@@ -7,7 +7,7 @@ use delivery::alerts::Notices;
 use gc_requests::request::Request;
 use gc_rules::alert::Verdict;
 use gc_rules::engine::collection_at;
-use gc_rules::field::{HEAP_LIMIT, MemoryFacts, ProcessFacts, StreamFacts, UNSEEN_LIMIT};
+use gc_rules::field::{HEAP_LIMIT, HostFacts, MemoryFacts, ProcessFacts, StreamFacts, UNSEEN_LIMIT};
 use gc_rules::rule::{Evidence, RuleSet};
 use gc_rules::time::TimeBase;
 use gc_telemetry::options::Temporality;
@@ -39,6 +39,7 @@ pub(crate) struct Parts {
     pub(crate) session: RunSession,
     pub(crate) container: RunContainer,
     pub(crate) memory: MemoryFacts,
+    host: HostFacts,
     /// Maximum bytes that its heap can commit, as it looks from outside.
     seen_heap_limit: Option<u64>,
     /// The memory of the machine.
@@ -64,6 +65,8 @@ pub struct Measured {
     pub heap_limit: Option<u64>,
     /// The memory of the machine, bytes.
     pub machine: Option<u64>,
+    /// What the host has to do.
+    pub host: HostFacts,
 }
 
 /// What came of a collection.
@@ -82,6 +85,7 @@ impl Parts {
             session: RunSession::new(now_unix_ns),
             container: RunContainer::default(),
             memory: MemoryFacts::default(),
+            host: HostFacts::default(),
             seen_heap_limit: None,
             machine: None,
             has_no_such_limit: false,
@@ -144,6 +148,7 @@ impl Parts {
     fn stream_facts(&self) -> StreamFacts {
         StreamFacts {
             requests: self.requests.facts(self.session.rules_unix_ns()),
+            host: self.host,
             ..self.session.facts(self.container.facts(), self.memory)
         }
     }
@@ -222,7 +227,7 @@ impl Parts {
 
     /// A reading of its memory and its container. The rules get limits that changed.
     pub(crate) fn measured(&mut self, measured: Measured, now_unix_ns: u64) -> Notices {
-        self.memory = measured.memory;
+        (self.memory, self.host) = (measured.memory, measured.host);
         let has_group = |figures: &Figures| self.identity.is_in_container() || figures.memory_limit.is_some();
         let group = measured.figures.filter(has_group);
         let usage = group.and_then(|figures| figures.memory.working_set.or(figures.memory.usage));
