@@ -39,13 +39,14 @@ pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
-    /// Colours of tables [default: auto, on a terminal and without NO_COLOR]
+    /// Colours of tables: always, never, or auto [default: auto, on a terminal and without NO_COLOR]
     #[arg(
         long,
         global = true,
         value_enum,
         default_value_t,
         hide_default_value = true,
+        hide_possible_values = true,
         value_name = "WHEN",
         help_heading = "Global options"
     )]
@@ -169,7 +170,7 @@ impl Cli {
                 .iter()
                 .for_each(|name| help.push_str(&format!("  {name:<11}  {}\n", about(name))));
         }
-        help.push_str("\n{options}{after-help}");
+        help.push_str("\nOptions:\n{options}{after-help}");
         command.help_template(help)
     }
 

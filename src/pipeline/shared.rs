@@ -350,12 +350,10 @@ impl Shared {
         }
         self.count_rules(run);
         self.export(run, at);
-        let listed = self.listed_pids();
-        let mut processes = self.processes();
-        if let Some(run) = processes.runs.remove(&run.key())
-            && run.has_exited()
-        {
-            processes.exited.put(run, now_unix_ns(), &listed);
+        let removed = self.processes().runs.remove(&run.key());
+        if let Some(run) = removed.filter(|run| run.has_exited()) {
+            let listed = self.listed_pids();
+            self.processes().exited.put(run, now_unix_ns(), &listed);
         }
     }
 

@@ -75,6 +75,7 @@ pub fn write(out: &mut dyn Write, processes: &[ProcessRecord], sudo: Option<&str
         let or_unknown = |text: &Option<String>| text.clone().unwrap_or_else(|| UNKNOWN.to_owned());
         let attach = match process.reason {
             None => "yes".to_owned(),
+            Some(reason) if narrow || refused(process) => format!("{MARK}{reason}{MARK:#}"),
             // Padded here: the column counts the style's characters too.
             Some(reason) => format!("{MARK}{reason:<16}{MARK:#}"),
         };

@@ -300,6 +300,10 @@ fn what_a_burst_found_is_shown() {
         let wide = browser.run("return document.documentElement.scrollWidth - innerWidth");
         assert!(wide.as_i64().unwrap() <= 0, "{width}: {wide} pixels too wide");
         browser.screenshot(&repository(&format!("target/page/evidence-{width}-light.png")), 4000);
+        if env::var_os("GCWATCH_UPDATE_GOLDEN").is_some() && width == 1400 {
+            browser.run("document.querySelector('.incident .evidence details').open = false");
+            browser.screenshot(&repository("docs/pictures/incident.png"), 860);
+        }
     }
     is_content(&browser);
     scene.exit(pid);

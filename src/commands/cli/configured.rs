@@ -49,7 +49,7 @@ pub struct ReplayArgs {
 )]
 pub struct DemoArgs {
     /// How many times to play each recording [default: until Ctrl-C]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number)]
     pub rounds: Option<u32>,
     /// What is configured.
     #[command(flatten)]
@@ -81,4 +81,8 @@ pub struct AlertsTestArgs {
     /// What is configured.
     #[command(flatten)]
     pub config: ConfigFlags,
+}
+
+fn number(text: &str) -> Result<u32, &'static str> {
+    text.parse().map_err(|_| "write a number, such as 5")
 }

@@ -426,7 +426,10 @@ function exited(process) {
 }
 
 // What is worth knowing and no harm.
-function notes({ notes: all, process }) {
+function notes({ notes, process, incidents }) {
+  const known = new Set(incidents.filter((one) => one.until === null).flatMap((one) => one.causes.map((cause) => cause.rule)));
+  const all = notes.filter((note) => !known.has(note.rule));
+  if (!all.length) return null;
   return h('details', { class: 'ended-list', key: 'notes' },
     h('summary', null, `${all.length} ${all.length === 1 ? 'note' : 'notes'}: ${all.map((note) => note.title).join('; ')}`),
     h('ul', { class: 'members' }, all.map((note) => h('li', { key: note.rule },
