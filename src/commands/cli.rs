@@ -122,7 +122,7 @@ pub enum Command {
 /// The commands as the help lists them.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Watch", &["run", "top", "ps", "demo"]),
-    ("Find the code", &["callers", "allocations"]),
+    ("Find the code", &["callers", "allocations", "stacks", "heap"]),
     ("Record and analyze", &["record", "analyze", "diff", "events", "replay"]),
     ("Rules and alerts", &["rules", "alerts"]),
     ("Set up", &["doctor", "completions", "help"]),
