@@ -48,10 +48,21 @@ fn main() -> ExitCode {
         // The reader closed the pipe: `gcwatch events F | head` is not a failure.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            say(format_args!("{error:#}"));
+            say(sentence(&error));
             ExitCode::FAILURE
         }
     }
+}
+
+/// The error and its causes, each said once: many sentences hold that of their cause already.
+fn sentence(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

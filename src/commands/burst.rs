@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::commands::cli::{BurstArgs, EvidenceFormat, SubjectArgs};
-use crate::commands::output::{say, terminal_width};
+use crate::commands::output::{note_records, say, terminal_width};
 use crate::evidence::burst::{Done, Question, StoppedBy};
 use crate::evidence::lock::Turn;
 use crate::files::Beside;
@@ -287,7 +287,10 @@ impl Output {
         let on_terminal = file.is_none() && stdout.is_terminal();
         let format = format.unwrap_or(match file {
             None if on_terminal => EvidenceFormat::Table,
-            None => EvidenceFormat::Ndjson,
+            None => {
+                note_records();
+                EvidenceFormat::Ndjson
+            }
             Some(file) => by_extension(file),
         });
         if format == EvidenceFormat::Pprof && on_terminal {
