@@ -287,8 +287,8 @@ struct State {
     graph_needs: Option<u64>,
     starts: HashMap<u32, Start>,
     threads: HashMap<u64, Numbering>,
-    suspended: Option<i64>,
-    collects: bool,
+    /// Since when threads are stopped, by the thread that stops them.
+    suspended: HashMap<u64, i64>,
     stops: Vec<(i64, i64)>,
     refusal: Option<Refusal>,
 }
@@ -342,8 +342,7 @@ impl Reading {
                 graph_needs: None,
                 starts: HashMap::new(),
                 threads: HashMap::new(),
-                suspended: None,
-                collects: false,
+                suspended: HashMap::new(),
                 stops: Vec::new(),
                 refusal: None,
             },
@@ -395,7 +394,7 @@ impl Reading {
             })
         };
         Ok(Dump {
-            stopped_ns: state.stops.iter().copied().map(ns).collect(),
+            stopped_ns: state.collecting_stops().map(ns).collect(),
             at_unix_ns: at.and_then(|at| i64::try_from(at).ok()),
             stream_bytes: self.decoder.stats().bytes,
             types: state.types,
@@ -410,6 +409,15 @@ impl Reading {
 }
 
 impl State {
+    /// The suspensions in which collections began.
+    fn collecting_stops(&self) -> impl Iterator<Item = (i64, i64)> {
+        let collects = |(begin, end): &(i64, i64)| {
+            let mut starts = self.starts.values();
+            starts.any(|start| (*begin..=*end).contains(&start.at))
+        };
+        self.stops.iter().copied().filter(collects)
+    }
+
     /// When the dump's collection began, in ticks; or why it is none.
     fn check(&self) -> Result<i64, Refusal> {
         let mut reasons = Vec::new();
@@ -500,7 +508,6 @@ impl State {
         }
         match decoded {
             ClrEvent::GcStart(start) => {
-                self.collects = true;
                 let is_forced = start.depth == Some(2)
                     && start.reason == GcReason::INDUCED
                     && start.gc_type == Some(GcType::BLOCKING);
@@ -517,12 +524,12 @@ impl State {
                 }
             }
             ClrEvent::SuspendEeBegin(_) => {
-                self.suspended = Some(event.timestamp);
-                self.collects = false;
+                if self.suspended.len() < MAX_THREADS {
+                    self.suspended.insert(event.capture_thread, event.timestamp);
+                }
             }
             ClrEvent::RestartEeEnd(_) => {
-                if let Some(begin) = self.suspended.take()
-                    && std::mem::take(&mut self.collects)
+                if let Some(begin) = self.suspended.remove(&event.capture_thread)
                     && self.stops.len() < MAX_STOPS
                 {
                     self.stops.push((begin, event.timestamp));

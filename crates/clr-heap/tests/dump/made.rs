@@ -306,6 +306,8 @@ impl Made {
         writer.event(Some(Part::End), 2, &end(7, 2));
         writer.event(None, 3, &[0; 2]);
         if self.is_server {
+            // It happened while the threads stood.
+            writer.time = 10_000;
             writer.of_thread(THREAD + 7, None, 1, &start(7, 2));
         }
         if self.has_other_collections {

@@ -182,7 +182,9 @@ fn the_start_may_be_another_threads() {
         is_server: true,
         ..small()
     };
-    assert_eq!(surveyed(&made).types, surveyed(&small()).types);
+    let survey = surveyed(&made);
+    assert_eq!(survey.types, surveyed(&small()).types);
+    assert_eq!(survey.heap.stopped_ns.len(), 1);
     let made = Made {
         has_no_start: true,
         ..small()
