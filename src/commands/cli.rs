@@ -18,7 +18,7 @@ pub use self::configured::{AlertsArgs, AlertsCommand, AlertsTestArgs, DemoArgs, 
 pub use self::evidence::{
     AllocationsArgs, AllocationsCommand, AllocationsDiffArgs, BurstArgs, CallersArgs, EvidenceFormat, SubjectArgs,
 };
-pub use self::heap::{HeapArgs, HeapCommand, HeapDiffArgs, HeapFormat};
+pub use self::heap::{HeapArgs, HeapCommand, HeapDiffArgs, HeapFormat, StacksArgs};
 pub use self::live::{DoctorArgs, Profile, PsArgs, RecordArgs, TopArgs};
 pub use self::recorded::{AnalyzeArgs, AnalyzeFormat, DiffArgs, EventsArgs, Sort};
 pub use self::rules::{
@@ -108,10 +108,10 @@ pub enum Command {
     Callers(CallersArgs),
     /// Find the code that allocates: types and call sites
     Allocations(AllocationsArgs),
-    /// Find out what lives in a process and what holds it: types, roots, what grew
+    /// Find the types that live in a process, what holds them, and what grew
     Heap(HeapArgs),
-    /// Find out what every managed thread is doing
-    Stacks(CallersArgs),
+    /// Show the stack of every managed thread, equal stacks together
+    Stacks(StacksArgs),
     /// Print a shell completion script
     Completions(CompletionsArgs),
     /// Write the manual pages into a folder, for packages
@@ -120,9 +120,10 @@ pub enum Command {
 }
 
 /// The commands as the help lists them.
-const GROUPS: [(&str, &[&str]); 5] = [
+const GROUPS: [(&str, &[&str]); 6] = [
     ("Watch", &["run", "top", "ps", "demo"]),
-    ("Find the code", &["callers", "allocations", "stacks", "heap"]),
+    ("Find the code", &["callers", "allocations"]),
+    ("Look inside", &["heap", "stacks"]),
     ("Record and analyze", &["record", "analyze", "diff", "events", "replay"]),
     ("Rules and alerts", &["rules", "alerts"]),
     ("Set up", &["doctor", "completions", "help"]),

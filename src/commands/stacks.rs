@@ -7,7 +7,7 @@ use clr_evidence::threads::ThreadStacks;
 use serde::Serialize;
 
 use crate::commands::burst::{Asked, Facts, Gathered, Output, Subject, executor, from_file};
-use crate::commands::cli::{CallersArgs, EvidenceFormat};
+use crate::commands::cli::{EvidenceFormat, StacksArgs};
 use crate::evidence::burst::Question;
 use crate::report::stacks as report;
 use crate::targets::tool_thread::names;
@@ -35,7 +35,7 @@ struct StacksRecord<'a> {
 /// # Errors
 ///
 /// When the process cannot be attached to, or the output cannot be written.
-pub fn run(args: &CallersArgs) -> anyhow::Result<bool> {
+pub fn run(args: &StacksArgs) -> anyhow::Result<bool> {
     let subject = Subject::of(&args.subject)?;
     if !matches!(
         args.burst.format,
@@ -65,7 +65,7 @@ fn write(
     gathered: &Gathered,
     names: &BTreeMap<u64, String>,
     mut output: Output,
-    args: &CallersArgs,
+    args: &StacksArgs,
 ) -> anyhow::Result<bool> {
     let mut stacks = gathered.burst.threads();
     let named = names.iter().find(|(_, name)| *name == FINALIZER);

@@ -18,7 +18,7 @@ use crate::stacks::StackId;
 /// The provider of samples.
 pub const SAMPLE_PROVIDER: &str = "Microsoft-DotNETCore-SampleProfiler";
 /// `ThreadDC`, of the rundown provider: a managed thread that lives. Keyword [`THREADING`].
-pub const THREAD_DC: u32 = 48;
+pub const THREAD_DC: u32 = 159;
 /// The rundown's keyword for it.
 pub const THREADING: u64 = 0x1_0000;
 /// Of the thread that runs finalizers.

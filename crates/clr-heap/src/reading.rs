@@ -2,12 +2,14 @@
 //!
 //! # Which collection
 //!
-//! The first one of generation 2 that was asked for (reason 1), is blocking, and in which objects come. Collections
-//! that fall into its time are walked as well; they come later in the stream and are skipped.
+//! One of generation 2 that was asked for (reason 1) and is blocking. The thread that writes its bulk events also writes
+//! its end; with the server collector its start is another thread's, which may come later in the stream. So a dump is
+//! what one thread writes up to an end, and the start of that number says whether it is the one. Collections that fall
+//! into the dump's time are walked as well: those before it are discarded, those behind it skipped.
 //!
 //! # Complete
 //!
-//! All must hold: the collection has its end; bulk events of each kind are numbered without a gap; the edges that nodes
+//! All must hold: the collection has its start and its end; bulk events of each kind are numbered without a gap; the edges that nodes
 //! announce are those that came; no number is missing among the events of the thread that wrote it; every type is
 //! described. The runtime drops what does not fit into its buffer, and each of these alone overlooks some losses.
 
@@ -26,8 +28,10 @@ const MAX_TYPES: usize = 1 << 17;
 const MAX_NAME_BYTES: usize = 16 << 20;
 /// Characters of one name that are kept.
 const MAX_NAME_CHARS: usize = 1024;
-/// Suspensions that are kept.
+/// Suspensions, starts of collections and threads that are kept.
 const MAX_STOPS: usize = 64;
+const MAX_STARTS: usize = 1024;
+const MAX_THREADS: usize = 8192;
 /// Methods that are kept, of the stacks that hold something.
 const MAX_METHODS: usize = 1 << 16;
 /// Edges in one piece of memory.
@@ -225,14 +229,30 @@ impl Dump {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Before,
-    /// In a collection that may be the one.
+    /// This thread writes what may be the dump.
     In {
         thread: u64,
-        count: u32,
-        /// The number of the last event of its thread.
-        sequence: u32,
     },
-    After,
+    /// The dump of this collection is over.
+    After {
+        count: u32,
+    },
+}
+
+/// What is known of a thread that writes events.
+#[derive(Debug, Clone, Copy)]
+struct Numbering {
+    /// Of its last event.
+    sequence: u32,
+    /// Numbers that were missing since the end of its last collection.
+    lost: u64,
+}
+
+/// The start of a collection.
+#[derive(Debug, Clone, Copy)]
+struct Start {
+    is_forced: bool,
+    at: i64,
 }
 
 /// The reading of one dump.
@@ -265,11 +285,11 @@ struct State {
     has_index_gap: bool,
     undecodable: u64,
     graph_needs: Option<u64>,
-    started: Option<i64>,
-    suspended: Option<i64>,
-    collects: bool,
+    starts: HashMap<u32, Start>,
+    threads: HashMap<u64, Numbering>,
+    /// Since when threads are stopped, by the thread that stops them.
+    suspended: HashMap<u64, i64>,
     stops: Vec<(i64, i64)>,
-    has_ended: bool,
     refusal: Option<Refusal>,
 }
 
@@ -320,11 +340,10 @@ impl Reading {
                 has_index_gap: false,
                 undecodable: 0,
                 graph_needs: None,
-                started: None,
-                suspended: None,
-                collects: false,
+                starts: HashMap::new(),
+                threads: HashMap::new(),
+                suspended: HashMap::new(),
                 stops: Vec::new(),
-                has_ended: false,
                 refusal: None,
             },
         }
@@ -367,10 +386,7 @@ impl Reading {
         self.run()?;
         let header = self.decoder.header();
         let state = self.state;
-        let Some(started) = state.started else {
-            return Err(Refusal::NoDump);
-        };
-        state.check()?;
+        let started = state.check()?;
         let at = header.and_then(|header| header.unix_ns(started));
         let ns = |(begin, end): (i64, i64)| {
             header.map_or(0, |header| {
@@ -378,7 +394,7 @@ impl Reading {
             })
         };
         Ok(Dump {
-            stopped_ns: state.stops.iter().copied().map(ns).collect(),
+            stopped_ns: state.collecting_stops().map(ns).collect(),
             at_unix_ns: at.and_then(|at| i64::try_from(at).ok()),
             stream_bytes: self.decoder.stats().bytes,
             types: state.types,
@@ -393,13 +409,34 @@ impl Reading {
 }
 
 impl State {
-    fn check(&self) -> Result<(), Refusal> {
+    /// The suspensions in which collections began.
+    fn collecting_stops(&self) -> impl Iterator<Item = (i64, i64)> {
+        let collects = |(begin, end): &(i64, i64)| {
+            let mut starts = self.starts.values();
+            starts.any(|start| (*begin..=*end).contains(&start.at))
+        };
+        self.stops.iter().copied().filter(collects)
+    }
+
+    /// When the dump's collection began, in ticks; or why it is none.
+    fn check(&self) -> Result<i64, Refusal> {
         let mut reasons = Vec::new();
-        if !self.has_ended {
-            reasons.push("its end is missing".to_owned());
+        let mut started = 0;
+        match self.phase {
+            Phase::Before => return Err(Refusal::NoDump),
+            Phase::In { .. } => reasons.push("its end is missing".to_owned()),
+            Phase::After { count } => match self.starts.get(&count) {
+                Some(start) if start.is_forced => started = start.at,
+                Some(_) => return Err(Refusal::NoDump),
+                None => reasons.push("its beginning is missing".to_owned()),
+            },
         }
-        if self.lost > 0 {
-            reasons.push(format!("{} of its events were dropped", self.lost));
+        let lost = match self.phase {
+            Phase::In { thread } => self.threads.get(&thread).map_or(0, |numbering| numbering.lost),
+            _ => self.lost,
+        };
+        if lost > 0 {
+            reasons.push(format!("{lost} of its events were dropped"));
         }
         if self.has_index_gap {
             reasons.push("numbers of its events are missing".to_owned());
@@ -418,12 +455,12 @@ impl State {
             reasons.push(format!("{unknown} types are not described"));
         }
         if reasons.is_empty() {
-            return Ok(());
+            return Ok(started);
         }
         let missing_edges = self.announced_edges.saturating_sub(self.edges).saturating_mul(12);
         let bytes = self
             .bulk_bytes
-            .saturating_add(self.lost.saturating_mul(BULK_BYTES).max(missing_edges));
+            .saturating_add(lost.saturating_mul(BULK_BYTES).max(missing_edges));
         Err(Refusal::Incomplete {
             reason: reasons.join(", "),
             needed_mb: cost::buffer_mb(bytes),
@@ -431,22 +468,7 @@ impl State {
     }
 
     fn event(&mut self, event: &Event<'_>) {
-        if let Phase::In {
-            thread,
-            count,
-            sequence,
-        } = self.phase
-            && event.capture_thread == thread
-        {
-            let missing = event.sequence.wrapping_sub(sequence).wrapping_sub(1);
-            // A number that goes back is a thread that got its id anew.
-            self.lost += u64::from(missing).min(u64::from(u32::MAX >> 1)) * u64::from(missing < u32::MAX >> 1);
-            self.phase = Phase::In {
-                thread,
-                count,
-                sequence: event.sequence,
-            };
-        }
+        self.follow(event.capture_thread, event.sequence);
         if event.tag == TAG_METHOD {
             self.method(event.payload);
             return;
@@ -462,7 +484,15 @@ impl State {
                 | Kind::BulkRootConditionalWeakTableElementEdge
                 | Kind::BulkRootStaticVar
         );
-        let is_of_dump = matches!(self.phase, Phase::In { thread, .. } if thread == event.capture_thread);
+        if is_bulk && self.phase == Phase::Before {
+            self.phase = Phase::In {
+                thread: event.capture_thread,
+            };
+        }
+        let is_of_dump = self.phase
+            == Phase::In {
+                thread: event.capture_thread,
+            };
         if is_bulk && !is_of_dump {
             return;
         }
@@ -478,34 +508,28 @@ impl State {
         }
         match decoded {
             ClrEvent::GcStart(start) => {
-                self.collects = true;
                 let is_forced = start.depth == Some(2)
                     && start.reason == GcReason::INDUCED
                     && start.gc_type == Some(GcType::BLOCKING);
-                if self.phase == Phase::Before && is_forced {
-                    self.phase = Phase::In {
-                        thread: event.capture_thread,
-                        count: start.count,
-                        sequence: event.sequence,
-                    };
-                    self.started = Some(event.timestamp);
+                if self.starts.len() < MAX_STARTS {
+                    let at = event.timestamp;
+                    self.starts.insert(start.count, Start { is_forced, at });
                 }
             }
             ClrEvent::GcEnd(end) => {
-                if let Phase::In { thread, count, .. } = self.phase
-                    && thread == event.capture_thread
-                    && count == end.count
-                {
-                    self.end();
+                let lost = self.threads.get_mut(&event.capture_thread);
+                let lost = lost.map_or(0, |numbering| std::mem::take(&mut numbering.lost));
+                if is_of_dump {
+                    self.end(end.count, lost);
                 }
             }
             ClrEvent::SuspendEeBegin(_) => {
-                self.suspended = Some(event.timestamp);
-                self.collects = false;
+                if self.suspended.len() < MAX_THREADS {
+                    self.suspended.insert(event.capture_thread, event.timestamp);
+                }
             }
             ClrEvent::RestartEeEnd(_) => {
-                if let Some(begin) = self.suspended.take()
-                    && std::mem::take(&mut self.collects)
+                if let Some(begin) = self.suspended.remove(&event.capture_thread)
                     && self.stops.len() < MAX_STOPS
                 {
                     self.stops.push((begin, event.timestamp));
@@ -578,20 +602,52 @@ impl State {
         }
     }
 
-    fn end(&mut self) {
-        if self.objects == 0 && self.lost == 0 {
-            // The program's own call, or a collection that another session asked for: no dump.
-            self.phase = Phase::Before;
-            self.started = None;
-            self.next = [0; 4];
+    /// Counts the numbers that are missing among a thread's events.
+    fn follow(&mut self, thread: u64, sequence: u32) {
+        let is_full = self.threads.len() >= MAX_THREADS;
+        match self.threads.get_mut(&thread) {
+            Some(numbering) => {
+                let missing = sequence.wrapping_sub(numbering.sequence).wrapping_sub(1);
+                numbering.sequence = sequence;
+                // A number that goes back is a thread that got its id anew.
+                if missing < u32::MAX >> 1 {
+                    numbering.lost += u64::from(missing);
+                }
+            }
+            None if is_full => {}
+            None => {
+                self.threads.insert(thread, Numbering { sequence, lost: 0 });
+            }
+        }
+    }
+
+    /// The thread of the dump ends a collection.
+    fn end(&mut self, count: u32, lost: u64) {
+        if self.starts.get(&count).is_some_and(|start| !start.is_forced) {
+            self.discard();
             return;
         }
-        self.phase = Phase::After;
-        self.has_ended = true;
+        self.phase = Phase::After { count };
+        self.lost = lost;
         if let Some(raw) = &self.raw {
             let stacks = raw.roots.iter().filter(|root| root.holder == Holder::Stack);
             self.wanted_methods = stacks.take(MAX_METHODS).map(|root| (root.id, ())).collect();
         }
+    }
+
+    /// What came was another collection, walked because it fell into the dump's time.
+    fn discard(&mut self) {
+        self.phase = Phase::Before;
+        for one in &mut self.types {
+            (one.objects, one.bytes) = (0, 0);
+        }
+        if let Want::Graph { .. } = self.want {
+            self.raw = Some(Raw::default());
+        }
+        self.graph_needs = None;
+        (self.objects, self.bytes, self.announced_edges, self.edges) = (0, 0, 0, 0);
+        self.next = [0; 4];
+        (self.has_index_gap, self.undecodable, self.bulk_bytes) = (false, 0, 0);
     }
 
     fn number(&mut self, kind: usize, index: u32) {

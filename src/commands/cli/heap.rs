@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::evidence::SubjectArgs;
+use super::evidence::{BurstArgs, SubjectArgs};
 use super::value::{FormatArgs, duration};
 
 /// How what lives is written.
@@ -31,7 +31,8 @@ pub enum HeapFormat {
 #[command(
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
-    after_help = "A heap dump is one full collection: all threads of the process stand while it is written (twice before\n\
+    after_help = "Examples:\n  sudo gcwatch heap 4711\n  sudo gcwatch heap 4711 --type Order\n  sudo gcwatch heap 4711 -o heap.pb.gz\n  gcwatch heap diff before.ndjson after.ndjson\n\n\
+    A heap dump is one full collection: all threads of the process stand while it is written (twice before\n\
     .NET 10), and until it is read it takes memory beside the heap. What it will cost is printed first, and what is\n\
     dangerous is refused; see docs/heap.md."
 )]
@@ -102,4 +103,16 @@ pub struct HeapDiffArgs {
     /// Rows of a table
     #[arg(long, value_name = "N", default_value_t = 15)]
     pub top: usize,
+}
+
+/// `gcwatch stacks`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  sudo gcwatch stacks 4711\n  sudo gcwatch stacks 4711 --duration 1s --stacks")]
+pub struct StacksArgs {
+    /// What is looked at.
+    #[command(flatten)]
+    pub subject: SubjectArgs,
+    /// What bursts have in common.
+    #[command(flatten)]
+    pub burst: BurstArgs,
 }

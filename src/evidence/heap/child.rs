@@ -73,7 +73,7 @@ impl Form {
     }
 }
 
-/// What is to be computed.
+/// What must be computed.
 #[derive(Debug, Clone)]
 pub struct What {
     /// The form of the answer.

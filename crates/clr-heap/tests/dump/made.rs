@@ -30,6 +30,9 @@ pub(crate) struct Made {
     pub(crate) methods: Vec<(u64, &'static str, &'static str)>,
     pub(crate) has_no_edges: bool,
     pub(crate) has_other_collections: bool,
+    /// The server collector: another thread writes the start, and its events come later in the stream.
+    pub(crate) is_server: bool,
+    pub(crate) has_no_start: bool,
     pub(crate) is_32_bits: bool,
 }
 
@@ -193,11 +196,23 @@ impl Made {
         };
         let end = |count: u32, depth: u32| bytes(&[&count.to_le_bytes(), &depth.to_le_bytes(), &[0; 2]]);
         if self.has_other_collections {
-            writer.event(None, 1, &start(6, 2));
-            writer.event(None, 2, &end(6, 2));
+            writer.event(None, 1, &start(5, 2));
+            writer.event(None, 2, &end(5, 2));
+            // A young one that is walked, too.
+            writer.event(None, 1, &start(6, 0));
+            let other = bytes(&[
+                &0x9999_u64.to_le_bytes(),
+                &24_u64.to_le_bytes(),
+                &1_u64.to_le_bytes(),
+                &[0; 8],
+            ]);
+            writer.event(None, 18, &bulk(Some(0), &[other]));
+            writer.event(None, 2, &end(6, 0));
         }
         writer.event(None, 9, &bytes(&[&1_u32.to_le_bytes(), &[0; 4], &[0; 2]]));
-        writer.event(None, 1, &start(7, 2));
+        if !self.is_server && !self.has_no_start {
+            writer.event(None, 1, &start(7, 2));
+        }
         let names: Vec<Vec<u8>> = self
             .types
             .iter()
@@ -290,6 +305,11 @@ impl Made {
         writer.event(Some(Part::Types), 15, &bulk(None, &names));
         writer.event(Some(Part::End), 2, &end(7, 2));
         writer.event(None, 3, &[0; 2]);
+        if self.is_server {
+            // It happened while the threads stood.
+            writer.time = 10_000;
+            writer.of_thread(THREAD + 7, None, 1, &start(7, 2));
+        }
         if self.has_other_collections {
             writer.event(None, 1, &start(8, 0));
             writer.event(None, 18, &bulk(Some(0), &[]));

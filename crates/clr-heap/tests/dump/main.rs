@@ -174,8 +174,29 @@ fn a_histogram_needs_no_edges() {
     ));
 }
 
-/// Scenario: a call of `GC.Collect` by the program before the dump, and a collection of another thread that is walked
-/// within the dump's time.
+/// Scenario: the server collector, where another thread writes the start, which comes last; no start at all.
+/// Guarantee: the dump is the same; without the start it is refused.
+#[test]
+fn the_start_may_be_another_threads() {
+    let made = Made {
+        is_server: true,
+        ..small()
+    };
+    let survey = surveyed(&made);
+    assert_eq!(survey.types, surveyed(&small()).types);
+    assert_eq!(survey.heap.stopped_ns.len(), 1);
+    let made = Made {
+        has_no_start: true,
+        ..small()
+    };
+    assert!(matches!(
+        read(&made.stream(), GRAPH, 4096),
+        Err(Refusal::Incomplete { .. })
+    ));
+}
+
+/// Scenario: a call of `GC.Collect` by the program and a young collection that is walked come before the dump, another
+/// thread walks within the dump's time, one more is walked after it.
 /// Guarantee: the dump alone is read.
 #[test]
 fn other_collections_are_no_dump() {
