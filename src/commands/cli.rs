@@ -2,6 +2,7 @@
 
 mod configured;
 mod evidence;
+mod heap;
 mod live;
 mod recorded;
 mod rules;
@@ -17,6 +18,7 @@ pub use self::configured::{AlertsArgs, AlertsCommand, AlertsTestArgs, DemoArgs, 
 pub use self::evidence::{
     AllocationsArgs, AllocationsCommand, AllocationsDiffArgs, BurstArgs, CallersArgs, EvidenceFormat, SubjectArgs,
 };
+pub use self::heap::{HeapArgs, HeapCommand, HeapDiffArgs, HeapFormat, StacksArgs};
 pub use self::live::{DoctorArgs, Profile, PsArgs, RecordArgs, TopArgs};
 pub use self::recorded::{AnalyzeArgs, AnalyzeFormat, DiffArgs, EventsArgs, Sort};
 pub use self::rules::{
@@ -106,6 +108,10 @@ pub enum Command {
     Callers(CallersArgs),
     /// Find the code that allocates: types and call sites
     Allocations(AllocationsArgs),
+    /// Find the types that live in a process, what holds them, and what grew
+    Heap(HeapArgs),
+    /// Show the stack of every managed thread, equal stacks together
+    Stacks(StacksArgs),
     /// Print a shell completion script
     Completions(CompletionsArgs),
     /// Write the manual pages into a folder, for packages
@@ -114,9 +120,10 @@ pub enum Command {
 }
 
 /// The commands as the help lists them.
-const GROUPS: [(&str, &[&str]); 5] = [
+const GROUPS: [(&str, &[&str]); 6] = [
     ("Watch", &["run", "top", "ps", "demo"]),
     ("Find the code", &["callers", "allocations"]),
+    ("Look inside", &["heap", "stacks"]),
     ("Record and analyze", &["record", "analyze", "diff", "events", "replay"]),
     ("Rules and alerts", &["rules", "alerts"]),
     ("Set up", &["doctor", "completions", "help"]),
@@ -124,7 +131,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
 
 /// What others call the commands: the words of dotnet-counters, dotnet-trace, dotnet-gcdump, PerfView, jstat, and plain
 /// guesses.
-const OTHER_NAMES: [(&str, &[&str]); 7] = [
+const OTHER_NAMES: [(&str, &[&str]); 9] = [
     ("ps", &["list", "ls", "processes", "targets"]),
     (
         "top",
@@ -139,16 +146,15 @@ const OTHER_NAMES: [(&str, &[&str]); 7] = [
             "dashboard",
         ],
     ),
-    (
-        "record",
-        &["collect", "trace", "dump", "gcdump", "capture", "start", "attach"],
-    ),
+    ("record", &["collect", "trace", "capture", "start", "attach"]),
+    ("heap", &["gcdump", "dump", "memory", "census"]),
     (
         "analyze",
         &[
             "report", "show", "summary", "convert", "print", "gcstats", "open", "view", "analyse",
         ],
     ),
+    ("stacks", &["stack", "threads"]),
     ("doctor", &["check", "diagnose", "why", "status", "health"]),
     ("diff", &["compare"]),
     ("run", &["daemon", "serve", "agent", "server"]),

@@ -390,7 +390,7 @@ fn words_of_other_tools_are_understood() {
     for (word, command) in [
         ("counters", "top"),
         ("collect", "record"),
-        ("gcdump", "record"),
+        ("gcdump", "heap"),
         ("gcstats", "analyze"),
         ("recrod", "record"),
     ] {

@@ -241,7 +241,7 @@ impl Parts {
                 anonymous,
                 ..Resident::default()
             };
-            let ledger = divide(&self.sources(measured.figures, resident));
+            let ledger = divide(&self.sources(measured.figures, resident, now_unix_ns));
             self.ledger.estimated(now_unix_ns, ledger);
             self.know_ledger();
         }
@@ -259,15 +259,20 @@ impl Parts {
     }
 
     /// All that is known of its memory.
-    fn sources(&self, figures: Option<Figures>, resident: Resident) -> Sources {
+    fn sources(&self, figures: Option<Figures>, resident: Resident, now_unix_ns: u64) -> Sources {
         let has_group = |figures: &Figures| self.identity.is_in_container() || figures.memory_limit.is_some();
         let group = figures.filter(has_group);
         Sources {
             limit: group.and_then(|figures| figures.memory_limit),
             group: group.map(|figures| figures.memory),
             resident,
-            heap: self.history.figures().heap_figures(),
+            heap: self.heap_figures(now_unix_ns),
         }
+    }
+
+    fn heap_figures(&self, now_unix_ns: u64) -> HeapFigures {
+        let since = self.session.first_attach_unix_ns.unwrap_or(now_unix_ns);
+        self.history.figures().heap_figures(now_unix_ns, since)
     }
 
     /// Incidents that gather it have what is known best of its memory.
@@ -279,7 +284,7 @@ impl Parts {
 
     /// Its pages were counted; `None`: that failed.
     pub(crate) fn counted(&mut self, reading: Option<Reading>, at_unix_ns: u64) {
-        let ledger = reading.map(|reading| divide(&self.sources(Some(reading.figures), reading.resident)));
+        let ledger = reading.map(|reading| divide(&self.sources(Some(reading.figures), reading.resident, at_unix_ns)));
         self.ledger.counted(at_unix_ns, ledger);
         self.know_ledger();
         // Whoever looks gets it.
@@ -290,7 +295,7 @@ impl Parts {
     pub(crate) fn begin_count(&mut self, now_unix_ns: u64, for_person: bool) -> Option<HeapFigures> {
         let is_wanted = for_person || self.rules.as_ref().is_some_and(|rules| rules.gather(Evidence::Ledger));
         let begins = is_wanted && self.ledger.begin(now_unix_ns, for_person);
-        begins.then(|| self.history.figures().heap_figures())
+        begins.then(|| self.heap_figures(now_unix_ns))
     }
 
     /// What an orchestrator knows of it from now on. `None`: the same as before.

@@ -264,7 +264,8 @@ export function sides(left, right) {
 
 // The lines of the ledger: what they are, and where the colour of each is.
 const LINES = [
-  ['live', 'live', 'Live objects', 'as of the newest collection', 'live-heap'],
+  ['live', 'live', 'Live objects', 'as of the newest full collection', 'live-heap'],
+  ['not_looked_at', 'unseen', 'Old objects, not looked at', 'since the newest full collection: they may be dead', 'not-looked-at'],
   ['free', 'free', 'Free between them', 'fragmentation: the heap can use it again', 'fragmentation'],
   ['committed_unused', 'unused', 'Committed, unused', 'kept by the GC for the next allocations', 'committed-unused'],
   ['bookkeeping', 'tables', 'GC tables', '', null],
@@ -277,6 +278,7 @@ const LINES = [
 
 const VERDICTS = {
   'live-heap': 'Mostly live managed objects.',
+  'not-looked-at': 'Mostly old managed objects that no full collection has looked at: unknown how much of it lives.',
   fragmentation: 'Mostly free space between live objects: managed, kept but unused.',
   'committed-unused': 'Mostly committed and unused: managed, kept for later.',
   native: 'Mostly native memory, outside the GC heap.',
@@ -290,6 +292,12 @@ function growth(name, perMinute) {
   return `${name} ${perMinute > 0 ? 'grows' : 'shrinks'} by ${bytes(Math.abs(perMinute))}/min`;
 }
 
+// What a line grows by, signed; less than 64 KiB a minute is nothing.
+function aMinute(perMinute) {
+  if (perMinute === null || Math.abs(perMinute) < 65536) return null;
+  return `${perMinute > 0 ? '+' : '−'}${bytes(Math.abs(perMinute))}/min`;
+}
+
 function ledgerPanel(ledger, memory) {
   const whole = Math.max(1, ledger.limit ?? 0, ledger.usage ?? 0);
   const known = LINES.filter(([key]) => ledger[key] !== null);
@@ -299,7 +307,8 @@ function ledgerPanel(ledger, memory) {
   const row = ([key, color, label, note, verdict]) => h('tr', { class: verdict === ledger.verdict ? 'sum' : null },
     h('th', { scope: 'row' }, swatch(`ledger-${color}`), ' ', label, h('span', { class: 'sub' }, note)),
     h('td', { class: 'n', title: exact(ledger[key]) }, bytes(ledger[key])),
-    h('td', { class: 'n' }, ledger[key] === null ? DASH : share(ledger[key])));
+    h('td', { class: 'n' }, ledger[key] === null ? DASH : share(ledger[key])),
+    h('td', { class: 'n' }, aMinute(ledger.growth[key])));
   const title = known.map(([key, , label]) => `${label} ${bytes(ledger[key])}`).join(', ');
   return h('section', { class: 'panel', key: 'memory' }, h('h2', null, 'Where its memory is'),
     h('p', null, h('b', null, VERDICTS[ledger.verdict]), grows.length ? ` ${grows.join('; ')}.` : ''),

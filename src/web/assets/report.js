@@ -105,7 +105,7 @@ function kinds({ summary }) {
         [group.max_ns === null ? null : group.pause_ns, group.p50_ns, group.p99_ns, group.max_ns].map((ns) => h('td', { class: 'n' }, duration(ns)))))))));
 }
 
-const LINES = [['live', 'Live objects', 'live'], ['free', 'Free between them', 'free'], ['committed_unused', 'Committed, unused', 'unused'], ['bookkeeping', 'GC tables', 'tables']];
+const LINES = [['live', 'Live objects', 'live'], ['not_looked_at', 'Old objects, not looked at', 'unseen'], ['free', 'Free between them', 'free'], ['committed_unused', 'Committed, unused', 'unused'], ['bookkeeping', 'GC tables', 'tables']];
 
 function memory({ summary }) {
   const { ledger } = summary;
