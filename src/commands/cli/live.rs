@@ -27,6 +27,9 @@ pub struct TopArgs {
     /// Print one frame as text and end
     #[arg(long)]
     pub once: bool,
+    /// Show where memory is, first the processes with most that is reserved and not needed
+    #[arg(long)]
+    pub memory: bool,
 }
 
 /// `gcwatch ps`

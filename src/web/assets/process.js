@@ -233,7 +233,7 @@ function settings(list) {
   };
   return h('section', { class: 'panel late', key: 'settings' }, h('h2', null, 'Settings of its collector'),
     list.length ? h('table', null, h('tbody', null, list.map((setting) => h('tr', null,
-      h('th', { scope: 'row' }, setting.name.replace('dotnet.gc.settings.', '').replaceAll('_', ' '), h('span', { class: 'sub' }, setting.description)),
+      h('th', { scope: 'row' }, setting.name.replace('gcwatch.gc.settings.', '').replaceAll('_', ' '), h('span', { class: 'sub' }, setting.description)),
       h('td', { class: 'n' }, value(setting)))))) : h('p', { class: 'faint' }, 'Not known: see what was not seen.'));
 }
 
