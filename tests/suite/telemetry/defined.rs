@@ -265,7 +265,8 @@ fn metrics_are_those_of_the_table() {
 }
 
 /// Scenario: the table itself.
-/// Guarantee: no attribute and no metric stands in it twice, names are lower case with dots, descriptions and sources are sentences.
+/// Guarantee: no attribute and no metric stands in it twice, names are lower case with dots, descriptions and sources
+/// are sentences.
 #[test]
 fn names_are_unique_and_well_formed() {
     let others = resource::ALL
